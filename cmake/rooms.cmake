@@ -1,0 +1,58 @@
+# A room is a folder of src/: its sources become one object library, and the library `longformer` is
+# made of all rooms. Tests link the rooms that they need.
+
+set(LONGFORMER_ROOMS "" CACHE INTERNAL "rooms in order")
+set(LONGFORMER_LINKS "" CACHE INTERNAL "packages that the rooms link")
+
+function(longformer_warnings target)
+  target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic)
+  if(LONGFORMER_WERROR)
+    target_compile_options(${target} PRIVATE -Werror)
+  endif()
+endfunction()
+
+function(longformer_room name)
+  cmake_parse_arguments(ROOM "" "" "USES;LINK" ${ARGN})
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/*.cc)
+  if(NOT sources)
+    return()
+  endif()
+  add_library(longformer_${name} OBJECT ${sources})
+  target_include_directories(longformer_${name} PUBLIC ${PROJECT_SOURCE_DIR}/include
+                                                       ${PROJECT_SOURCE_DIR}/src)
+  target_link_libraries(longformer_${name} PUBLIC ${ROOM_LINK})
+  foreach(used ${ROOM_USES})
+    target_link_libraries(longformer_${name}
+                          PUBLIC $<TARGET_PROPERTY:longformer_${used},LINK_LIBRARIES>)
+  endforeach()
+  longformer_warnings(longformer_${name})
+  set(LONGFORMER_ROOMS ${LONGFORMER_ROOMS} ${name} CACHE INTERNAL "rooms in order")
+  set(LONGFORMER_LINKS ${LONGFORMER_LINKS} ${ROOM_LINK} CACHE INTERNAL "packages that the rooms link")
+endfunction()
+
+# The library of all rooms, with what find_package(longformer) needs after install.
+function(longformer_library)
+  add_library(longformer)
+  add_library(longformer::longformer ALIAS longformer)
+  foreach(room ${LONGFORMER_ROOMS})
+    target_sources(longformer PRIVATE $<TARGET_OBJECTS:longformer_${room}>)
+  endforeach()
+  target_link_libraries(longformer PRIVATE ${LONGFORMER_LINKS})
+  target_include_directories(longformer PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+                                               $<INSTALL_INTERFACE:include>)
+  target_compile_features(longformer PUBLIC cxx_std_20)
+  set_target_properties(longformer PROPERTIES LINKER_LANGUAGE CXX)
+endfunction()
+
+# A GoogleTest program of tests/NAME.cc that links the objects of the given rooms.
+function(longformer_test name)
+  cmake_parse_arguments(TEST "" "" "ROOMS" ${ARGN})
+  add_executable(${name} ${PROJECT_SOURCE_DIR}/tests/${name}.cc)
+  foreach(room ${TEST_ROOMS})
+    target_link_libraries(${name} PRIVATE longformer_${room})
+  endforeach()
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+  target_link_libraries(${name} PRIVATE GTest::gtest GTest::gtest_main)
+  longformer_warnings(${name})
+  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES LABELS unit)
+endfunction()

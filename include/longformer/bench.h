@@ -1,0 +1,66 @@
+// Measuring on this machine (design.md §6): time, tokens/s, GFLOP/s, and the fraction of the bound
+// useful FLOPs ÷ GEMM rate.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "longformer/model.h"
+
+namespace longformer {
+
+/// Rate in GFLOP/s of a GEMM of M 4096, K 768, N 3072 with packed weights on all threads: median of
+/// `repeats` runs.
+double gemm_gflops(const std::string& dtype, int threads, int repeats);
+
+struct BenchResult {
+  std::int64_t n = 0;
+  std::string dtype;
+  /// Median over the repeats, and the spread.
+  double seconds = 0;
+  double seconds_min = 0;
+  double seconds_max = 0;
+  double tokens_per_second = 0;
+  double gflops = 0;
+  double gemm_gflops = 0;
+  double fraction_of_bound = 0;
+  /// Largest resident set of the process while it ran.
+  std::int64_t peak_rss_bytes = 0;
+  /// Attention only.
+  std::string backend;
+  std::string pass;
+};
+
+struct ModelBenchOptions {
+  std::int64_t n = 4096;
+  std::string dtype = "fp32";
+  int threads = 0;
+  int repeats = 5;
+  /// Number of global tokens, at the start.
+  std::int64_t global_tokens = 0;
+};
+
+/// Times forward passes of one document of n random tokens, after one warm-up.
+BenchResult bench_model(const Model& model, const ModelBenchOptions& options);
+
+struct AttentionBenchOptions {
+  std::int64_t n = 4096;
+  std::int64_t heads = 12;
+  std::int64_t head_size = 64;
+  /// Total window; previous keys when causal.
+  std::int64_t window = 512;
+  std::int64_t dilation = 1;
+  std::int64_t global_tokens = 0;
+  bool causal = false;
+  std::string backend = "fused";
+  std::string dtype = "fp32";
+  int threads = 0;
+  int repeats = 5;
+};
+
+/// Times one layer of attention on random inputs. The result is checked against the scalar
+/// reference first. Throws Error when the backend cannot run the pattern.
+BenchResult bench_attention(const AttentionBenchOptions& options);
+
+}  // namespace longformer

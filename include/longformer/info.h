@@ -1,0 +1,45 @@
+// What is in a checkpoint folder, without loading its weights.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace longformer {
+
+struct FolderInfo {
+  std::string model_type;
+  std::string architecture;
+  std::int64_t parameters = 0;
+  std::int64_t layers = 0;
+  std::int64_t hidden_size = 0;
+  std::int64_t heads = 0;
+  std::int64_t intermediate_size = 0;
+  std::int64_t vocabulary_size = 0;
+  std::int64_t max_tokens = 0;
+  std::int64_t type_vocabulary_size = 0;
+  std::string activation;
+  /// Total window per layer; empty for dense attention.
+  std::vector<std::int64_t> windows;
+  /// Tokens to each side that can influence a token: the sum of the one-sided windows; max_tokens
+  /// for dense attention.
+  std::int64_t receptive_field = 0;
+  /// dtype of the weights in the file.
+  std::string dtype;
+  std::string tokenizer;
+  bool has_pooler = false;
+  bool has_masked_lm_head = false;
+  /// "mean", "cls", "max" of 1_Pooling/config.json, or empty.
+  std::string pooling;
+  bool normalize = false;
+  /// Predicted peak memory in bytes of one document of max_tokens.
+  std::int64_t memory_fp32 = 0;
+  std::int64_t memory_bf16 = 0;
+  /// One line for each thing in the folder that this program does not use.
+  std::vector<std::string> unsupported;
+};
+
+/// Throws Error when the folder or its config.json cannot be read.
+FolderInfo inspect(const std::string& folder);
+
+}  // namespace longformer

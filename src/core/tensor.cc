@@ -1,0 +1,101 @@
+#include "core/tensor.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <numeric>
+#include <utility>
+
+#include "core/error.h"
+#include "core/memory.h"
+
+namespace longformer {
+namespace {
+
+template <typename Source, typename Convert>
+void convert_all(const Tensor& from, std::span<float> out, Convert convert) {
+  const auto* source = static_cast<const Source*>(from.raw());
+  for (std::size_t i = 0; i < out.size(); ++i) out[i] = convert(source[i]);
+}
+
+}  // namespace
+
+std::string to_string(const Shape& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
+
+Index element_count(const Shape& shape) {
+  return std::accumulate(shape.begin(), shape.end(), Index{1}, std::multiplies<>());
+}
+
+Tensor::Tensor(Shape shape, DType dtype) : shape_(std::move(shape)), dtype_(dtype) {
+  owner_ = allocate_aligned(bytes());
+  data_ = owner_.get();
+}
+
+Tensor Tensor::zeros(Shape shape, DType dtype) {
+  Tensor tensor(std::move(shape), dtype);
+  std::memset(tensor.raw(), 0, tensor.bytes());
+  return tensor;
+}
+
+Tensor Tensor::from(std::span<const float> values, Shape shape) {
+  Tensor tensor(std::move(shape), DType::f32);
+  require(static_cast<Index>(values.size()) == tensor.size(), "tensor: expected {} values, found {}",
+          tensor.size(), values.size());
+  if (!values.empty()) std::memcpy(tensor.raw(), values.data(), values.size_bytes());
+  return tensor;
+}
+
+Tensor Tensor::slice_rows(Index begin, Index count) const {
+  assert(begin >= 0 && count >= 0 && begin + count <= rows());
+  Shape shape = shape_;
+  shape[0] = count;
+  auto* start = static_cast<std::byte*>(data_) +
+                static_cast<std::size_t>(begin * columns()) * element_size(dtype_);
+  return Tensor(owner_, start, std::move(shape), dtype_);
+}
+
+Tensor Tensor::reshaped(Shape shape) const {
+  assert(element_count(shape) == size());
+  return Tensor(owner_, data_, std::move(shape), dtype_);
+}
+
+std::vector<float> Tensor::to_floats() const {
+  std::vector<float> values(static_cast<std::size_t>(size()));
+  copy_to(values);
+  return values;
+}
+
+void Tensor::copy_to(std::span<float> out) const {
+  assert(static_cast<Index>(out.size()) == size());
+  if (out.empty()) return;
+  switch (dtype_) {
+    case DType::f32:
+      std::memcpy(out.data(), data_, out.size_bytes());
+      return;
+    case DType::bf16:
+      convert_all<BFloat16>(*this, out, [](BFloat16 x) { return static_cast<float>(x); });
+      return;
+    case DType::f16:
+      convert_all<std::uint16_t>(*this, out, half_to_float);
+      return;
+    case DType::f64:
+      convert_all<double>(*this, out, [](double x) { return static_cast<float>(x); });
+      return;
+    default:
+      fail("tensor: expected a floating-point dtype, found {}", name_of(dtype_));
+  }
+}
+
+Tensor Tensor::to(DType dtype) const {
+  if (dtype == dtype_) return *this;
+  Tensor wide(shape_, DType::f32);
+  copy_to({wide.data<float>(), static_cast<std::size_t>(size())});
+  if (dtype == DType::f32) return wide;
+  require(dtype == DType::bf16, "tensor: cannot convert {} to {}", name_of(dtype_), name_of(dtype));
+  Tensor narrow(shape_, DType::bf16);
+  const float* source = wide.data<float>();
+  auto* target = narrow.data<BFloat16>();
+  for (Index i = 0; i < size(); ++i) target[i] = BFloat16(source[i]);
+  return narrow;
+}
+
+}  // namespace longformer

@@ -1,0 +1,82 @@
+// A dense row-major array with shared storage: the value that ops pass to each other.
+//
+// Storage comes from a MemoryPool, from a mapped file, or from the heap; copies of a Tensor share it.
+// Code above ops/ only moves tensors around; raw element access is for core, kernels and ops.
+#pragma once
+
+#include <cassert>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/dtype.h"
+
+namespace longformer {
+
+using Shape = std::vector<Index>;
+
+/// "[4096, 768]", for messages.
+std::string to_string(const Shape& shape);
+
+/// Product of the dimensions; 1 for a scalar.
+Index element_count(const Shape& shape);
+
+class Tensor {
+ public:
+  Tensor() = default;
+
+  /// A tensor on the heap, uninitialised, aligned to 64 bytes.
+  Tensor(Shape shape, DType dtype);
+
+  /// A tensor over storage that `owner` keeps alive: a mapped file or a pooled buffer.
+  Tensor(std::shared_ptr<void> owner, void* data, Shape shape, DType dtype)
+      : owner_(std::move(owner)), data_(data), shape_(std::move(shape)), dtype_(dtype) {}
+
+  static Tensor zeros(Shape shape, DType dtype);
+  /// A float tensor that holds a copy of the values.
+  static Tensor from(std::span<const float> values, Shape shape);
+
+  bool empty() const { return data_ == nullptr; }
+  const Shape& shape() const { return shape_; }
+  Index dimension(std::size_t axis) const { return shape_[axis]; }
+  /// Size of the first dimension, and the number of elements of one row of it.
+  Index rows() const { return shape_.empty() ? 1 : shape_[0]; }
+  Index columns() const { return rows() == 0 ? 0 : size() / rows(); }
+  Index size() const { return element_count(shape_); }
+  std::size_t bytes() const { return static_cast<std::size_t>(size()) * element_size(dtype_); }
+  DType dtype() const { return dtype_; }
+
+  template <typename T>
+  T* data() {
+    assert(sizeof(T) == element_size(dtype_));
+    return static_cast<T*>(data_);
+  }
+  template <typename T>
+  const T* data() const {
+    assert(sizeof(T) == element_size(dtype_));
+    return static_cast<const T*>(data_);
+  }
+  void* raw() { return data_; }
+  const void* raw() const { return data_; }
+
+  /// A view of `count` rows from `begin` on; shares the storage.
+  Tensor slice_rows(Index begin, Index count) const;
+  /// The same elements under another shape of equal size.
+  Tensor reshaped(Shape shape) const;
+
+  /// Copies the elements out as floats (f64, f32, f16, bf16 tensors).
+  std::vector<float> to_floats() const;
+  /// Copies the elements out as floats into `out`, which must have size() elements.
+  void copy_to(std::span<float> out) const;
+  /// The tensor converted to another floating dtype; itself when it has it already.
+  Tensor to(DType dtype) const;
+
+ private:
+  std::shared_ptr<void> owner_;
+  void* data_ = nullptr;
+  Shape shape_;
+  DType dtype_ = DType::f32;
+};
+
+}  // namespace longformer

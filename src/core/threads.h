@@ -1,0 +1,29 @@
+// How many threads to use, and the one parallel loop.
+#pragma once
+
+#include <omp.h>
+
+#include "core/dtype.h"
+
+namespace longformer {
+
+/// Threads that this process may use: the smallest of CPU affinity, cgroup CPU quota and
+/// OMP_NUM_THREADS; at least 1.
+int available_threads();
+
+/// Calls body(index) for every index below count, handed out one by one to `threads` threads.
+/// The body must not throw.
+template <typename Body>
+void parallel_for(int threads, Index count, Body&& body) {
+  if (threads <= 1 || count <= 1) {
+    for (Index i = 0; i < count; ++i) body(i);
+    return;
+  }
+#pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
+  for (Index i = 0; i < count; ++i) body(i);
+}
+
+/// Number of the calling thread inside parallel_for: 0 … threads − 1.
+inline int thread_number() { return omp_get_thread_num(); }
+
+}  // namespace longformer

@@ -1,0 +1,47 @@
+// JSON files of a checkpoint folder: bounded reading, and typed access with errors that name file
+// and key.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+namespace longformer::formats {
+
+/// Reads a whole file. Throws Error with the system's reason.
+std::string read_file(const std::string& path);
+
+/// Writes a whole file through a temporary name in the same folder. Throws Error.
+void write_file(const std::string& path, std::string_view contents);
+
+/// Parses JSON text; `name` stands for it in messages. Depth is bounded, objects keep their order.
+/// Throws Error for malformed text.
+nlohmann::ordered_json parse_json(std::string_view text, const std::string& name);
+
+/// read_file and parse_json.
+nlohmann::ordered_json read_json(const std::string& path);
+
+/// An object of a config file with its name for messages.
+class ConfigReader {
+ public:
+  /// Throws Error unless `object` is a JSON object.
+  ConfigReader(const nlohmann::ordered_json& object, std::string name);
+
+  bool has(const std::string& key) const;  ///< Present and not null.
+  /// The value of a key, or the default when it is absent or null. Throws Error with key, expected and found when
+  /// the value has another type or lies outside the limits.
+  std::int64_t integer(const std::string& key, std::int64_t otherwise, std::int64_t minimum,
+                       std::int64_t maximum) const;
+  double number(const std::string& key, double otherwise) const;
+  bool boolean(const std::string& key, bool otherwise) const;
+  std::string string(const std::string& key, const std::string& otherwise) const;
+  const nlohmann::ordered_json& at(const std::string& key) const;
+  const std::string& name() const { return name_; }
+
+ private:
+  const nlohmann::ordered_json& object_;
+  std::string name_;
+};
+
+}  // namespace longformer::formats

@@ -1,0 +1,106 @@
+// Attention described as data, and the backends that execute it (design.md §4, paper §3.1 and
+// Figure 1). One call is one layer.
+//
+// Dimensions: H heads, d head size, nq queries, nk keys, r reach, g global keys.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/tensor.h"
+
+namespace longformer::kernels {
+
+/// A reach that covers every key.
+inline constexpr Index kUnlimitedReach = std::numeric_limits<Index>::max() / 4;
+
+/// What one head sees: the query at position i sees the keys i + s·dilation with
+/// −reach_left ≤ s ≤ reach_right. Dilation 1 means adjacent keys.
+struct HeadPattern {
+  Index reach_left = 0;
+  Index reach_right = 0;
+  Index dilation = 1;
+};
+
+/// One document of a ragged batch. Its queries and keys are consecutive rows; nothing is attended
+/// across documents. For self-attention both ranges are equal and query_offset is 0.
+struct AttentionDocument {
+  Index query_begin = 0;
+  Index query_count = 0;
+  Index key_begin = 0;
+  Index key_count = 0;
+  /// Position of the first query on the axis on which the first key of the document is 0.
+  Index query_offset = 0;
+};
+
+/// How the queries at global positions are computed.
+enum class GlobalQueries {
+  /// Like every other query: own window and the global keys. (The Longformer layer overwrites these
+  /// rows with the result of the global projections.)
+  windowed,
+  /// They see every key of their document, in every head.
+  see_everything,
+};
+
+/// A key is visible to a query when it lies in its document, is not masked, and is either in the
+/// window of the head or a global key; with `causal` no key after the query is visible at all. Each
+/// visible key counts once. A query that sees no key, and a query whose own row is masked in
+/// self-attention, gets a row of zeros.
+struct AttentionSpec {
+  Index head_size = 0;
+  std::vector<HeadPattern> heads;
+  std::vector<AttentionDocument> documents;
+  /// Key rows that every query of the same document sees; ascending, without masked ones.
+  std::vector<Index> global_keys;
+  GlobalQueries global_queries = GlobalQueries::windowed;
+  /// One byte per key row, 0 = masked; empty when nothing is masked.
+  std::vector<std::uint8_t> key_mask;
+  bool causal = false;
+
+  Index query_count() const;
+  Index key_count() const;
+};
+
+/// A spec for self-attention over one document of n rows where every head has the same pattern.
+AttentionSpec self_attention(Index n, Index heads, Index head_size, HeadPattern pattern);
+
+/// Throws Error unless the spec is consistent in itself (ranges, sorted globals, mask size,
+/// reaches ≥ 0, dilation ≥ 1).
+void check(const AttentionSpec& spec);
+
+/// Inputs are head-major, [H, n, d], fp32 or bf16 (all three alike); scores are scaled by 1/√d here.
+/// out is token-major [nq, H·d] of the same dtype.
+struct AttentionArguments {
+  const Tensor& query;
+  const Tensor& key;
+  const Tensor& value;
+  Tensor& out;
+  /// Natural logarithm of each softmax denominator (with its maximum), [H, nq] fp32; may be null.
+  Tensor* logsumexp = nullptr;
+  int threads = 1;
+};
+
+/// `loop` goes diagonal by diagonal, `chunks` by overlapping blocks of twice the reach, `fused`
+/// keeps an online softmax over tiles, `full` materialises all nq·nk scores of a head.
+enum class AttentionBackend { loop, chunks, fused, full };
+
+std::string_view name_of(AttentionBackend backend);
+/// Parses loop, chunks, fused or full. Throws Error for anything else.
+AttentionBackend attention_backend(const std::string& name);
+
+/// Why the backend cannot run the spec; nothing when it can.
+std::optional<std::string> why_not(AttentionBackend backend, const AttentionSpec& spec);
+
+/// Runs the backend. Throws Error with the reason of why_not, or when shapes and dtypes disagree
+/// with the spec.
+void attention(AttentionBackend backend, const AttentionSpec& spec, const AttentionArguments& in);
+
+/// Exact number of visible query–key pairs, summed over the heads: 4·d times it is the useful work
+/// of a forward pass in FLOP.
+double visible_pairs(const AttentionSpec& spec);
+
+}  // namespace longformer::kernels
