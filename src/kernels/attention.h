@@ -27,7 +27,8 @@ struct HeadPattern {
 };
 
 /// One document of a ragged batch. Its queries and keys are consecutive rows; nothing is attended
-/// across documents. For self-attention both ranges are equal and query_offset is 0.
+/// across documents. The query ranges of the documents follow each other from row 0 on. For
+/// self-attention both ranges are equal and query_offset is 0.
 struct AttentionDocument {
   Index query_begin = 0;
   Index query_count = 0;
@@ -35,6 +36,11 @@ struct AttentionDocument {
   Index key_count = 0;
   /// Position of the first query on the axis on which the first key of the document is 0.
   Index query_offset = 0;
+
+  /// Its queries and keys are the same rows, so a masked row is masked as a query too.
+  bool is_self_attention() const {
+    return query_begin == key_begin && query_count == key_count && query_offset == 0;
+  }
 };
 
 /// How the queries at global positions are computed.
@@ -72,14 +78,15 @@ AttentionSpec self_attention(Index n, Index heads, Index head_size, HeadPattern 
 /// reaches ≥ 0, dilation ≥ 1).
 void check(const AttentionSpec& spec);
 
-/// Inputs are head-major, [H, n, d], fp32 or bf16 (all three alike); scores are scaled by 1/√d here.
-/// out is token-major [nq, H·d] of the same dtype.
+/// Inputs are head-major, [H, n, d], fp32 or bf16 (all three alike); scores are scaled by 1/√d
+/// here. out is token-major [nq, H·d] of the same dtype.
 struct AttentionArguments {
   const Tensor& query;
   const Tensor& key;
   const Tensor& value;
   Tensor& out;
-  /// Natural logarithm of each softmax denominator (with its maximum), [H, nq] fp32; may be null.
+  /// Natural logarithm of each softmax denominator (with its maximum), [H, nq] fp32, −∞ for a query
+  /// that sees no key; may be null.
   Tensor* logsumexp = nullptr;
   int threads = 1;
 };

@@ -1,0 +1,223 @@
+#include "kernels/reference.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <span>
+
+namespace longformer::kernels {
+namespace {
+
+template <typename Real>
+std::vector<Real> values_of(const Tensor& tensor) {
+  if (tensor.dtype() == DType::f64) {
+    const double* values = tensor.data<double>();
+    return std::vector<Real>(values, values + tensor.size());
+  }
+  const std::vector<float> values = tensor.to_floats();
+  return std::vector<Real>(values.begin(), values.end());
+}
+
+template <typename Real>
+Real dot(const Real* a, const Real* b, Index count) {
+  Real sum = 0;
+  for (Index i = 0; i < count; ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+/// A key that the query sees, and the product of the two.
+template <typename Real>
+struct Score {
+  Index key;
+  Real value;
+};
+
+/// Σ softmax(scores)_j · values_j into out [d], and the logarithm of the denominator. No scores
+/// give zeros and −∞. Row j of `values` starts at j · stride.
+template <typename Real>
+Real weigh(std::span<const Score<Real>> scores, const Real* values, Index stride,
+           std::span<Real> out) {
+  std::fill(out.begin(), out.end(), Real{0});
+  if (scores.empty()) return -std::numeric_limits<Real>::infinity();
+  Real largest = scores.front().value;
+  for (const auto& score : scores) largest = std::max(largest, score.value);
+  Real denominator = 0;
+  for (const auto& score : scores) denominator += std::exp(score.value - largest);
+  for (const auto& score : scores) {
+    const Real probability = std::exp(score.value - largest) / denominator;
+    for (std::size_t c = 0; c < out.size(); ++c) {
+      out[c] += probability * values[score.key * stride + static_cast<Index>(c)];
+    }
+  }
+  return largest + std::log(denominator);
+}
+
+bool in_window(const HeadPattern& pattern, Index query_position, Index key_position) {
+  const Index distance = key_position - query_position;
+  if (distance % pattern.dilation != 0) return false;
+  const Index offset = distance / pattern.dilation;
+  return -pattern.reach_left <= offset && offset <= pattern.reach_right;
+}
+
+const AttentionDocument& document_of(const AttentionSpec& spec, Index query) {
+  const auto holds = [query](const AttentionDocument& document) {
+    return document.query_begin <= query && query < document.query_begin + document.query_count;
+  };
+  return *std::find_if(spec.documents.begin(), spec.documents.end(), holds);
+}
+
+/// One head of the inputs, widened to Real; rows of d numbers.
+template <typename Real>
+struct HeadInputs {
+  const Real* query;
+  const Real* key;
+  const Real* value;
+};
+
+template <typename Real>
+Real attend(const AttentionSpec& spec, const HeadInputs<Real>& in, Index head, Index query,
+            std::span<Real> out) {
+  const Index d = spec.head_size;
+  const AttentionDocument& document = document_of(spec, query);
+  const Real scale = 1 / std::sqrt(static_cast<Real>(d));
+  std::vector<Score<Real>> scores;
+  for (Index key = document.key_begin; key < document.key_begin + document.key_count; ++key) {
+    if (!sees(spec, document, head, query, key)) continue;
+    scores.push_back({key, scale * dot(in.query + query * d, in.key + key * d, d)});
+  }
+  return weigh<Real>(scores, in.value, d, out);
+}
+
+/// y = x·Wᵀ + b for x [n, in].
+template <typename Real>
+std::vector<Real> project(const ReferenceLinear& linear, const std::vector<Real>& x, Index rows) {
+  const Index outputs = linear.weight.dimension(0);
+  const Index inputs = linear.weight.dimension(1);
+  const std::vector<Real> weight = values_of<Real>(linear.weight);
+  const std::vector<Real> bias = values_of<Real>(linear.bias);
+  std::vector<Real> y(static_cast<std::size_t>(rows * outputs));
+  for (Index row = 0; row < rows; ++row) {
+    for (Index o = 0; o < outputs; ++o) {
+      y[row * outputs + o] = bias[o] + dot(&x[row * inputs], &weight[o * inputs], inputs);
+    }
+  }
+  return y;
+}
+
+/// Queries, keys and values of all heads side by side, [n, D].
+template <typename Real>
+struct Projections {
+  std::vector<Real> query, key, value;
+};
+
+/// Whether token i sees token j in the self-attention of a Longformer layer.
+bool longformer_sees(const ReferenceLongformerAttention& in, const HeadPattern& pattern, Index i,
+                     Index j) {
+  if (in.kinds[j] == 0) return false;
+  return in.kinds[i] == 2 || in.kinds[j] == 2 || in_window(pattern, i, j);
+}
+
+}  // namespace
+
+bool sees(const AttentionSpec& spec, const AttentionDocument& document, Index head, Index query,
+          Index key) {
+  const auto masked = [&](Index row) { return !spec.key_mask.empty() && spec.key_mask[row] == 0; };
+  const auto global = [&](Index row) {
+    return std::binary_search(spec.global_keys.begin(), spec.global_keys.end(), row);
+  };
+  const Index query_position = query - document.query_begin + document.query_offset;
+  const Index key_position = key - document.key_begin;
+  if (masked(key)) return false;
+  if (document.is_self_attention() && masked(query)) return false;
+  if (spec.causal && key_position > query_position) return false;
+  if (global(key)) return true;
+  const bool has_key_row = 0 <= query_position && query_position < document.key_count;
+  if (spec.global_queries == GlobalQueries::see_everything && has_key_row &&
+      global(document.key_begin + query_position)) {
+    return true;
+  }
+  return in_window(spec.heads[head], query_position, key_position);
+}
+
+template <typename Real>
+ReferenceAttention<Real> reference_attention(const AttentionSpec& spec, const Tensor& query,
+                                             const Tensor& key, const Tensor& value) {
+  const Index heads = static_cast<Index>(spec.heads.size());
+  const Index d = spec.head_size;
+  const Index nq = spec.query_count();
+  const Index nk = spec.key_count();
+  const std::vector<Real> q = values_of<Real>(query);
+  const std::vector<Real> k = values_of<Real>(key);
+  const std::vector<Real> v = values_of<Real>(value);
+  ReferenceAttention<Real> result;
+  result.out.resize(static_cast<std::size_t>(nq * heads * d));
+  result.logsumexp.resize(static_cast<std::size_t>(heads * nq));
+  for (Index head = 0; head < heads; ++head) {
+    const HeadInputs<Real> in = {q.data() + head * nq * d, k.data() + head * nk * d,
+                                 v.data() + head * nk * d};
+    for (Index row = 0; row < nq; ++row) {
+      const std::span<Real> out(&result.out[(row * heads + head) * d], static_cast<std::size_t>(d));
+      result.logsumexp[head * nq + row] = attend(spec, in, head, row, out);
+    }
+  }
+  return result;
+}
+
+template <typename Real>
+std::vector<Real> reference_attention_row(const AttentionSpec& spec, const Tensor& query,
+                                          const Tensor& key, const Tensor& value, Index head,
+                                          Index query_row) {
+  const auto head_of = [head](const Tensor& tensor) {
+    const Tensor one = tensor.slice_rows(head, 1);
+    return values_of<Real>(one);
+  };
+  const std::vector<Real> q = head_of(query);
+  const std::vector<Real> k = head_of(key);
+  const std::vector<Real> v = head_of(value);
+  std::vector<Real> out(static_cast<std::size_t>(spec.head_size));
+  attend<Real>(spec, {q.data(), k.data(), v.data()}, head, query_row, out);
+  return out;
+}
+
+template <typename Real>
+std::vector<Real> reference_longformer_attention(const ReferenceLongformerAttention& in) {
+  const Index n = in.hidden.dimension(0);
+  const Index width = in.hidden.dimension(1);
+  const Index heads = static_cast<Index>(in.heads.size());
+  const Index d = width / heads;
+  const std::vector<Real> x = values_of<Real>(in.hidden);
+  const Projections<Real> local = {project(in.query, x, n), project(in.key, x, n),
+                                   project(in.value, x, n)};
+  const Projections<Real> global = {project(in.query_global, x, n), project(in.key_global, x, n),
+                                    project(in.value_global, x, n)};
+  const Real scale = 1 / std::sqrt(static_cast<Real>(d));
+  std::vector<Real> out(x.size());
+  for (Index i = 0; i < n; ++i) {
+    const Projections<Real>& used = in.kinds[i] == 2 ? global : local;
+    for (Index head = 0; head < heads; ++head) {
+      std::vector<Score<Real>> scores;
+      for (Index j = 0; in.kinds[i] != 0 && j < n; ++j) {
+        if (!longformer_sees(in, in.heads[head], i, j)) continue;
+        const Real* q = &used.query[i * width + head * d];
+        const Real* k = &used.key[j * width + head * d];
+        scores.push_back({j, scale * dot(q, k, d)});
+      }
+      const std::span<Real> row(&out[i * width + head * d], static_cast<std::size_t>(d));
+      weigh<Real>(scores, used.value.data() + head * d, width, row);
+    }
+  }
+  return out;
+}
+
+template ReferenceAttention<float> reference_attention(const AttentionSpec&, const Tensor&,
+                                                       const Tensor&, const Tensor&);
+template ReferenceAttention<double> reference_attention(const AttentionSpec&, const Tensor&,
+                                                        const Tensor&, const Tensor&);
+template std::vector<float> reference_attention_row(const AttentionSpec&, const Tensor&,
+                                                    const Tensor&, const Tensor&, Index, Index);
+template std::vector<double> reference_attention_row(const AttentionSpec&, const Tensor&,
+                                                     const Tensor&, const Tensor&, Index, Index);
+template std::vector<float> reference_longformer_attention(const ReferenceLongformerAttention&);
+template std::vector<double> reference_longformer_attention(const ReferenceLongformerAttention&);
+
+}  // namespace longformer::kernels
