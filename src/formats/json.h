@@ -4,8 +4,9 @@
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 namespace longformer::formats {
 
@@ -15,27 +16,39 @@ std::string read_file(const std::string& path);
 /// Writes a whole file through a temporary name in the same folder. Throws Error.
 void write_file(const std::string& path, std::string_view contents);
 
-/// Parses JSON text; `name` stands for it in messages. Depth is bounded, objects keep their order.
-/// Throws Error for malformed text.
+/// Parses JSON text; `name` stands for it in messages. Depth is bounded, time is linear, objects
+/// keep their order. Throws Error for malformed text and for a key that an object holds twice.
 nlohmann::ordered_json parse_json(std::string_view text, const std::string& name);
 
 /// read_file and parse_json.
 nlohmann::ordered_json read_json(const std::string& path);
 
+/// The text of a JSON object with the values of these top-level keys replaced by null; every other
+/// byte stays as it is. Throws Error for malformed text.
+std::string with_null_members(std::string_view text, const std::vector<std::string>& keys,
+                              const std::string& name);
+
+/// A string from a file as it may appear in a message: quoted, on one line, shortened.
+std::string quote(std::string_view text);
+
+/// A JSON value as it may appear in a message: on one line, shortened.
+std::string shown(const nlohmann::ordered_json& value);
+
 /// An object of a config file with its name for messages.
 class ConfigReader {
  public:
-  /// Throws Error unless `object` is a JSON object.
+  /// Throws Error unless `object` is a JSON object. The object must outlive the reader.
   ConfigReader(const nlohmann::ordered_json& object, std::string name);
 
   bool has(const std::string& key) const;  ///< Present and not null.
-  /// The value of a key, or the default when it is absent or null. Throws Error with key, expected and found when
-  /// the value has another type or lies outside the limits.
+  /// The value of a key, or the default when it is absent or null. Throws Error with key, expected
+  /// and found when the value has another type or lies outside the limits.
   std::int64_t integer(const std::string& key, std::int64_t otherwise, std::int64_t minimum,
                        std::int64_t maximum) const;
   double number(const std::string& key, double otherwise) const;
   bool boolean(const std::string& key, bool otherwise) const;
   std::string string(const std::string& key, const std::string& otherwise) const;
+  /// The value of a key that must be present. Throws Error when it is absent.
   const nlohmann::ordered_json& at(const std::string& key) const;
   const std::string& name() const { return name_; }
 

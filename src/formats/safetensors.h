@@ -1,4 +1,5 @@
-// safetensors files: u64 little-endian header length, JSON header, raw row-major data (spec.md A.2).
+// safetensors files: u64 little-endian header length, JSON header, raw row-major data (spec.md
+// A.2).
 #pragma once
 
 #include <map>
@@ -34,8 +35,9 @@ class MappedFile {
 /// The tensors of one file. Tensors are views of the mapping and keep it alive.
 class SafetensorsFile {
  public:
-  /// Checks the whole header: length, JSON depth, dtypes, shapes, offsets inside the file, without overlap or
-  /// overflow, and sizes that agree with shapes. Throws Error that names file, tensor and values.
+  /// Checks the whole header: length, JSON depth, dtypes, shapes, offsets inside the file, without
+  /// overlap or overflow, and sizes that agree with shapes. Throws Error that names file, tensor
+  /// and values.
   static SafetensorsFile open(const std::string& path);
 
   const std::map<std::string, Tensor>& tensors() const { return tensors_; }
@@ -46,8 +48,8 @@ class SafetensorsFile {
   std::map<std::string, std::string> metadata_;
 };
 
-/// Writes a file that `safetensors` and `transformers` read: metadata {"format": "pt"}, data aligned to 64
-/// bytes, through a temporary name. Throws Error when the disk refuses.
+/// Writes a file that `safetensors` and `transformers` read: metadata {"format": "pt"}, data
+/// aligned to 64 bytes, through a temporary name. Throws Error when the disk refuses.
 void write_safetensors(const std::string& path,
                        const std::vector<std::pair<std::string, Tensor>>& tensors);
 

@@ -1,0 +1,298 @@
+#include "formats/json.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <string_view>
+#include <unordered_set>
+#include <utility>
+
+#include "core/error.h"
+
+namespace longformer::formats {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t kMaxDepth = 128;
+constexpr std::size_t kMaxShown = 80;
+
+/// Builds the value of a JSON text. The library's own builder looks every key of an ordered object
+/// up before it adds it, which is quadratic; this one appends and checks for duplicates by hash.
+class Builder {
+ public:
+  using number_integer_t = Json::number_integer_t;
+  using number_unsigned_t = Json::number_unsigned_t;
+  using number_float_t = Json::number_float_t;
+  using string_t = Json::string_t;
+  using binary_t = Json::binary_t;
+
+  Builder(std::string_view text, const std::string& name) : text_(text), name_(name) {}
+
+  bool null() { return add(nullptr); }
+  bool boolean(bool value) { return add(value); }
+  bool number_integer(number_integer_t value) { return add(value); }
+  bool number_unsigned(number_unsigned_t value) { return add(value); }
+  bool number_float(number_float_t value, const string_t&) { return add(value); }
+  bool string(string_t& value) { return add(std::move(value)); }
+  bool binary(binary_t&) { return false; }
+  bool start_object(std::size_t) { return open(Json::object()); }
+  bool start_array(std::size_t) { return open(Json::array()); }
+
+  bool key(string_t& name) {
+    require(levels_.back().keys.insert(name).second,
+            "{}: expected each key once, found the key {} twice in one object", name_, quote(name));
+    levels_.back().key = std::move(name);
+    return true;
+  }
+
+  bool end_object() { return close(); }
+  bool end_array() { return close(); }
+
+  bool parse_error(std::size_t position, const std::string&, const Json::exception&) {
+    const std::string_view before = text_.substr(0, position == 0 ? 0 : position - 1);
+    const auto line = std::count(before.begin(), before.end(), '\n') + 1;
+    const std::size_t line_start = before.rfind('\n') + 1;  // npos + 1 is 0
+    fail("{}: expected JSON, found a syntax error at line {}, column {}", name_, line,
+         before.size() - line_start + 1);
+  }
+
+  Json take() { return std::move(result_); }
+
+ private:
+  struct Level {
+    Json value;
+    std::string key;
+    std::unordered_set<std::string> keys;
+  };
+
+  bool open(Json container) {
+    require(levels_.size() < kMaxDepth, "{}: expected JSON of at most {} levels, found more", name_,
+            kMaxDepth);
+    levels_.push_back({std::move(container), {}, {}});
+    return true;
+  }
+
+  bool close() {
+    Json value = std::move(levels_.back().value);
+    levels_.pop_back();
+    return add(std::move(value));
+  }
+
+  bool add(Json value) {
+    if (levels_.empty()) {
+      result_ = std::move(value);
+      return true;
+    }
+    Level& level = levels_.back();
+    if (level.value.is_array()) {
+      level.value.get_ref<Json::array_t&>().push_back(std::move(value));
+    } else {
+      auto& object = level.value.get_ref<Json::object_t&>();
+      static_cast<Json::object_t::Container&>(object).emplace_back(std::move(level.key),
+                                                                   std::move(value));
+    }
+    return true;
+  }
+
+  std::string_view text_;
+  const std::string& name_;
+  std::vector<Level> levels_;
+  Json result_;
+};
+
+class FileDescriptor {
+ public:
+  explicit FileDescriptor(int descriptor) : descriptor_(descriptor) {}
+  ~FileDescriptor() {
+    if (descriptor_ >= 0) ::close(descriptor_);
+  }
+  FileDescriptor(const FileDescriptor&) = delete;
+  FileDescriptor& operator=(const FileDescriptor&) = delete;
+  int get() const { return descriptor_; }
+
+ private:
+  int descriptor_;
+};
+
+std::string shortened(std::string text) {
+  if (text.size() <= kMaxShown) return text;
+  std::size_t end = kMaxShown;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0u) == 0x80u) --end;
+  return text.substr(0, end) + "…";
+}
+
+/// Position behind the JSON string that starts at `begin`. The text is known to be valid.
+std::size_t string_end(std::string_view text, std::size_t begin) {
+  std::size_t i = begin + 1;
+  while (text[i] != '"') i += text[i] == '\\' ? 2 : 1;
+  return i + 1;
+}
+
+std::size_t skip_spaces(std::string_view text, std::size_t i) {
+  return std::min(text.find_first_not_of(" \t\r\n", i), text.size());
+}
+
+/// Position behind the value that starts at `begin`. The text is known to be valid.
+std::size_t value_end(std::string_view text, std::size_t begin) {
+  std::size_t depth = 0;
+  std::size_t i = begin;
+  while (i < text.size()) {
+    const char c = text[i];
+    if (c == '"') {
+      i = string_end(text, i);
+    } else if (c == '{' || c == '[') {
+      ++depth, ++i;
+    } else if (c == '}' || c == ']') {
+      if (depth == 0) break;
+      --depth, ++i;
+    } else if (depth == 0) {
+      return std::min(text.find_first_of(",}] \t\r\n", i), text.size());
+    } else {
+      ++i;
+    }
+    if (depth == 0) break;
+  }
+  return i;
+}
+
+}  // namespace
+
+std::string read_file(const std::string& path) {
+  // O_NONBLOCK: opening a named pipe must not wait for a writer.
+  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  require(file.get() >= 0, "{}: expected a readable file, found: {}", path, std::strerror(errno));
+  struct stat status {};
+  require(::fstat(file.get(), &status) == 0, "{}: expected a readable file, found: {}", path,
+          std::strerror(errno));
+  require(S_ISREG(status.st_mode), "{}: expected a regular file, found {}", path,
+          S_ISDIR(status.st_mode) ? "a folder" : "a device or pipe");
+  std::string contents(static_cast<std::size_t>(status.st_size), '\0');
+  std::size_t done = 0;
+  while (done < contents.size()) {
+    const ssize_t count = ::read(file.get(), contents.data() + done, contents.size() - done);
+    if (count < 0 && errno == EINTR) continue;
+    require(count >= 0, "{}: expected a readable file, found: {}", path, std::strerror(errno));
+    if (count == 0) break;
+    done += static_cast<std::size_t>(count);
+  }
+  contents.resize(done);
+  return contents;
+}
+
+void write_file(const std::string& path, std::string_view contents) {
+  const std::string temporary = fmt::format("{}.tmp{}", path, ::getpid());
+  std::FILE* file = std::fopen(temporary.c_str(), "wb");
+  require(file != nullptr, "{}: could not create the file: {}", path, std::strerror(errno));
+  const bool written = std::fwrite(contents.data(), 1, contents.size(), file) == contents.size();
+  const bool closed = std::fclose(file) == 0;
+  if (written && closed && std::rename(temporary.c_str(), path.c_str()) == 0) return;
+  const std::string reason = std::strerror(errno);
+  std::remove(temporary.c_str());
+  fail("{}: could not write {} bytes: {}", path, contents.size(), reason);
+}
+
+nlohmann::ordered_json parse_json(std::string_view text, const std::string& name) {
+  Builder builder(text, name);
+  Json::sax_parse(text.begin(), text.end(), &builder);
+  return builder.take();
+}
+
+nlohmann::ordered_json read_json(const std::string& path) {
+  return parse_json(read_file(path), path);
+}
+
+std::string with_null_members(std::string_view text, const std::vector<std::string>& keys,
+                              const std::string& name) {
+  const bool is_object = parse_json(text, name).is_object();
+  require(is_object, "{}: expected a JSON object, found another value", name);
+  std::string result;
+  std::size_t copied = 0;
+  std::size_t i = text.find('{') + 1;
+  while (true) {
+    i = skip_spaces(text, i);
+    if (text[i] == '}') break;
+    if (text[i] == ',') i = skip_spaces(text, i + 1);
+    const std::size_t key_begin = i;
+    i = string_end(text, i);
+    const auto key = Json::parse(text.substr(key_begin, i - key_begin)).get<std::string>();
+    const std::size_t value_begin = skip_spaces(text, skip_spaces(text, i) + 1);
+    i = value_end(text, value_begin);
+    if (std::find(keys.begin(), keys.end(), key) != keys.end()) {
+      result.append(text.substr(copied, value_begin - copied)).append("null");
+      copied = i;
+    }
+  }
+  return result.append(text.substr(copied));
+}
+
+std::string quote(std::string_view text) {
+  return shortened(Json(std::string(text.substr(0, 4 * kMaxShown)))
+                       .dump(-1, ' ', false, Json::error_handler_t::replace));
+}
+
+std::string shown(const nlohmann::ordered_json& value) {
+  if (value.is_string()) return quote(value.get_ref<const std::string&>());
+  if (value.is_object()) return fmt::format("an object of {} keys", value.size());
+  if (value.is_array() && value.size() > kMaxShown) {
+    return fmt::format("a list of {} values", value.size());
+  }
+  return shortened(value.dump(-1, ' ', false, Json::error_handler_t::replace));
+}
+
+ConfigReader::ConfigReader(const nlohmann::ordered_json& object, std::string name)
+    : object_(object), name_(std::move(name)) {
+  require(object_.is_object(), "{}: expected a JSON object, found {}", name_, shown(object_));
+}
+
+bool ConfigReader::has(const std::string& key) const {
+  const auto found = object_.find(key);
+  return found != object_.end() && !found->is_null();
+}
+
+std::int64_t ConfigReader::integer(const std::string& key, std::int64_t otherwise,
+                                   std::int64_t minimum, std::int64_t maximum) const {
+  if (!has(key)) return otherwise;
+  const Json& value = at(key);
+  const bool too_large = value.is_number_unsigned() && value.get<std::uint64_t>() > std::uint64_t{1}
+                                                                                        << 62;
+  const bool good = value.is_number_integer() && !too_large &&
+                    value.get<std::int64_t>() >= minimum && value.get<std::int64_t>() <= maximum;
+  require(good, "{}: {}: expected an integer from {} to {}, found {}", name_, key, minimum, maximum,
+          shown(value));
+  return value.get<std::int64_t>();
+}
+
+double ConfigReader::number(const std::string& key, double otherwise) const {
+  if (!has(key)) return otherwise;
+  const Json& value = at(key);
+  require(value.is_number(), "{}: {}: expected a number, found {}", name_, key, shown(value));
+  return value.get<double>();
+}
+
+bool ConfigReader::boolean(const std::string& key, bool otherwise) const {
+  if (!has(key)) return otherwise;
+  const Json& value = at(key);
+  require(value.is_boolean(), "{}: {}: expected true or false, found {}", name_, key, shown(value));
+  return value.get<bool>();
+}
+
+std::string ConfigReader::string(const std::string& key, const std::string& otherwise) const {
+  if (!has(key)) return otherwise;
+  const Json& value = at(key);
+  require(value.is_string(), "{}: {}: expected a string, found {}", name_, key, shown(value));
+  return value.get<std::string>();
+}
+
+const nlohmann::ordered_json& ConfigReader::at(const std::string& key) const {
+  const auto found = object_.find(key);
+  require(found != object_.end(), "{}: expected the key {}, found none", name_, quote(key));
+  return *found;
+}
+
+}  // namespace longformer::formats
