@@ -14,8 +14,8 @@ struct BandAttentionOptions {
   /// One number for all heads or one per head; 1 = adjacent keys.
   std::vector<std::int64_t> dilation = {1};
   bool causal = false;
-  /// These rows see everything and are seen by everything; each key counts once. With causal nothing sees the
-  /// future.
+  /// These rows see everything and are seen by everything; each key counts once. With causal
+  /// nothing sees the future.
   std::vector<std::int64_t> global_positions;
   /// fused, loop, chunks or full.
   std::string backend = "fused";
@@ -26,7 +26,7 @@ struct BandAttentionOptions {
 /// q, k, v and the result: [heads, n, head_size] row-major fp32; scaled by 1/√head_size inside.
 /// Throws Error for sizes that disagree, an odd window, and patterns that the backend cannot run.
 std::vector<float> band_attention(std::span<const float> q, std::span<const float> k,
-                                  std::span<const float> v, std::int64_t heads, std::int64_t head_size,
-                                  const BandAttentionOptions& options = {});
+                                  std::span<const float> v, std::int64_t heads,
+                                  std::int64_t head_size, const BandAttentionOptions& options = {});
 
 }  // namespace longformer

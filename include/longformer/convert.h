@@ -17,8 +17,8 @@ struct ConvertOptions {
 
 /// Position rows are copied cyclically, query/key/value are copied into the global projections, the
 /// tokenizer and sentence-transformers files are carried over with their lengths and truncation
-/// rewritten. The result loads in `transformers` unchanged. Writes into a temporary folder beside the target
-/// and renames, so a failure leaves nothing half done. Throws Error.
+/// rewritten. The result loads in `transformers` unchanged. Writes into a temporary folder beside
+/// the target and renames, so a failure leaves nothing half done. Throws Error.
 void convert(const std::string& source_folder, const std::string& target_folder,
              const ConvertOptions& options = {});
 

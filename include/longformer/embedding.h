@@ -84,7 +84,10 @@ class Embedder {
 
  private:
   Embedder(Model model, Tokenizer tokenizer, Pooling pooling, bool normalize)
-      : model_(std::move(model)), tokenizer_(std::move(tokenizer)), pooling_(pooling), normalize_(normalize) {}
+      : model_(std::move(model)),
+        tokenizer_(std::move(tokenizer)),
+        pooling_(pooling),
+        normalize_(normalize) {}
   Model model_;
   Tokenizer tokenizer_;
   Pooling pooling_;

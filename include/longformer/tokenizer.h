@@ -64,7 +64,8 @@ class Tokenizer {
   /// The text of the ids, as `tokenizers` decodes it. Throws Error for an id out of range.
   std::string decode(std::span<const std::int32_t> ids, bool skip_special_tokens = true) const;
 
-  /// The vocabulary entry of an id (with its markers, such as "Ġ" or "##"). Throws Error when out of range.
+  /// The vocabulary entry of an id (with its markers, such as "Ġ" or "##"). Throws Error when out
+  /// of range.
   std::string token(std::int32_t id) const;
   std::optional<std::int32_t> id(std::string_view token) const;
   /// Ids are below this number (added tokens included).

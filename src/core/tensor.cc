@@ -38,8 +38,8 @@ Tensor Tensor::zeros(Shape shape, DType dtype) {
 
 Tensor Tensor::from(std::span<const float> values, Shape shape) {
   Tensor tensor(std::move(shape), DType::f32);
-  require(static_cast<Index>(values.size()) == tensor.size(), "tensor: expected {} values, found {}",
-          tensor.size(), values.size());
+  require(static_cast<Index>(values.size()) == tensor.size(),
+          "tensor: expected {} values, found {}", tensor.size(), values.size());
   if (!values.empty()) std::memcpy(tensor.raw(), values.data(), values.size_bytes());
   return tensor;
 }

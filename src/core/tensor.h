@@ -1,7 +1,7 @@
 // A dense row-major array with shared storage: the value that ops pass to each other.
 //
-// Storage comes from a MemoryPool, from a mapped file, or from the heap; copies of a Tensor share it.
-// Code above ops/ only moves tensors around; raw element access is for core, kernels and ops.
+// Storage comes from a MemoryPool, from a mapped file, or from the heap; copies of a Tensor share
+// it. Code above ops/ only moves tensors around; raw element access is for core, kernels and ops.
 #pragma once
 
 #include <cassert>

@@ -1,0 +1,261 @@
+#include "kernels/gemm.h"
+
+#include <omp.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <oneapi/dnnl/dnnl.hpp>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "core/cpu.h"
+#include "core/error.h"
+#include "core/memory.h"
+
+namespace longformer::kernels {
+namespace {
+
+using dnnl::memory;
+
+/// oneDNN follows the same cap as our own kernels.
+void cap_isa() {
+  switch (cpu_isa()) {
+    case CpuIsa::portable:
+    case CpuIsa::sse4:
+      dnnl::set_max_cpu_isa(dnnl::cpu_isa::sse41);
+      break;
+    case CpuIsa::avx2:
+      dnnl::set_max_cpu_isa(dnnl::cpu_isa::avx2);
+      break;
+    case CpuIsa::avx512:
+      dnnl::set_max_cpu_isa(dnnl::cpu_isa::avx512_core);
+      break;
+    case CpuIsa::avx512_bf16:
+      break;
+  }
+}
+
+const dnnl::engine& cpu_engine() {
+  static const dnnl::engine engine = [] {
+    cap_isa();
+    return dnnl::engine(dnnl::engine::kind::cpu, 0);
+  }();
+  return engine;
+}
+
+dnnl::stream& thread_stream() {
+  thread_local dnnl::stream stream(cpu_engine());
+  return stream;
+}
+
+/// oneDNN refuses bf16 below AVX-512; there it is a storage type and the product is fp32.
+bool computes_in_bf16() { return cpu_isa() >= CpuIsa::avx512; }
+
+memory::data_type data_type(DType dtype) {
+  return dtype == DType::bf16 ? memory::data_type::bf16 : memory::data_type::f32;
+}
+
+dnnl::algorithm algorithm(Activation activation) {
+  switch (activation) {
+    case Activation::gelu:
+      return dnnl::algorithm::eltwise_gelu_erf;
+    case Activation::gelu_tanh:
+      return dnnl::algorithm::eltwise_gelu_tanh;
+    case Activation::relu:
+      return dnnl::algorithm::eltwise_relu;
+    case Activation::silu:
+      return dnnl::algorithm::eltwise_swish;
+    case Activation::tanh:
+      return dnnl::algorithm::eltwise_tanh;
+  }
+  return dnnl::algorithm::eltwise_gelu_erf;
+}
+
+/// Makes oneDNN plan for one thread while it lives: the product then runs inside parallel_for.
+class SingleThreadPlan {
+ public:
+  explicit SingleThreadPlan(bool active) : threads_(omp_get_max_threads()), active_(active) {
+    if (active_) omp_set_num_threads(1);
+  }
+  ~SingleThreadPlan() {
+    if (active_) omp_set_num_threads(threads_);
+  }
+  SingleThreadPlan(const SingleThreadPlan&) = delete;
+  SingleThreadPlan& operator=(const SingleThreadPlan&) = delete;
+
+ private:
+  int threads_;
+  bool active_;
+};
+
+/// The matrices below each other in fp32; the matrix itself when there is only one in fp32.
+Tensor stacked(std::span<const Tensor> parts) {
+  if (parts.size() == 1 && parts[0].dtype() == DType::f32) return parts[0];
+  Shape shape = parts[0].shape();
+  shape[0] = 0;
+  for (const Tensor& part : parts) shape[0] += part.rows();
+  Tensor all(shape, DType::f32);
+  Index row = 0;
+  for (const Tensor& part : parts) {
+    Tensor target = all.slice_rows(row, part.rows());
+    part.copy_to({target.data<float>(), static_cast<std::size_t>(target.size())});
+    row += part.rows();
+  }
+  return all;
+}
+
+}  // namespace
+
+void gemm(const GemmShape& s, const float* a, const float* b, float* c) {
+  static_cast<void>(cpu_engine());
+  const auto status = dnnl_sgemm(s.transpose_a ? 'T' : 'N', s.transpose_b ? 'T' : 'N', s.m, s.n,
+                                 s.k, s.alpha, a, s.lda, b, s.ldb, s.beta, c, s.ldc);
+  assert(status == dnnl_success);
+  static_cast<void>(status);
+}
+
+class PackedLinear::Kernel {
+ public:
+  dnnl::matmul matmul;
+  memory::desc source, target;
+  memory::desc scratchpad;
+  Index rows = 0;
+  DType output = DType::f32;
+};
+
+struct PackedLinear::Packed {
+  Index in = 0, out = 0;
+  /// What callers pass, and what oneDNN computes in.
+  DType dtype = DType::f32;
+  DType compute = DType::f32;
+  std::optional<Activation> activation;
+  Tensor storage;
+  memory weights;
+  Tensor bias_storage;
+  memory bias;
+  std::map<std::tuple<Index, DType, bool>, Kernel> kernels;
+  std::mutex mutex;
+
+  dnnl::matmul::primitive_desc describe(Index rows, DType output,
+                                        const memory::desc& weights_desc) const;
+};
+
+dnnl::matmul::primitive_desc PackedLinear::Packed::describe(
+    Index rows, DType output, const memory::desc& weights_desc) const {
+  const auto plain = memory::format_tag::ab;
+  const memory::desc source({rows, in}, data_type(compute), plain);
+  const memory::desc target({rows, out}, data_type(output), plain);
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  if (activation) {
+    dnnl::post_ops post;
+    post.append_eltwise(1.0f, algorithm(*activation), *activation == Activation::silu ? 1.0f : 0.0f,
+                        0.0f);
+    attributes.set_post_ops(post);
+  }
+  if (bias_storage.empty()) {
+    return {dnnl::matmul::desc(source, weights_desc, target), attributes, cpu_engine()};
+  }
+  const memory::desc bias_desc({1, out}, memory::data_type::f32, plain);
+  return {dnnl::matmul::desc(source, weights_desc, bias_desc, target), attributes, cpu_engine()};
+}
+
+PackedLinear::PackedLinear(std::span<const Tensor> weights, std::span<const Tensor> biases,
+                           DType dtype, std::optional<Activation> activation)
+    : packed_(std::make_unique<Packed>()) {
+  assert(!weights.empty() && (biases.empty() || biases.size() == weights.size()));
+  Packed& p = *packed_;
+  const Tensor source = stacked(weights);
+  p.in = source.columns();
+  p.out = source.rows();
+  p.dtype = dtype;
+  p.compute = computes_in_bf16() ? dtype : DType::f32;
+  p.activation = activation;
+  if (!biases.empty()) {
+    p.bias_storage = stacked(biases);
+    p.bias = memory({{1, p.out}, memory::data_type::f32, memory::format_tag::ab}, cpu_engine(),
+                    p.bias_storage.raw());
+  }
+  const memory::desc any({p.in, p.out}, data_type(p.compute), memory::format_tag::any);
+  const memory::desc packed_desc = [&] {
+    const SingleThreadPlan plan(true);
+    return p.describe(kRowBlock, p.compute, any).weights_desc();
+  }();
+  // The stored numbers are those of bf16 even where oneDNN computes in fp32.
+  const Tensor rounded = dtype == p.compute ? source : source.to(dtype).to(DType::f32);
+  memory plain({{p.in, p.out}, memory::data_type::f32, memory::format_tag::ba}, cpu_engine(),
+               const_cast<void*>(rounded.raw()));
+  p.storage = Tensor({static_cast<Index>(packed_desc.get_size())}, DType::u8);
+  p.weights = memory(packed_desc, cpu_engine(), p.storage.raw());
+  dnnl::reorder(plain, p.weights).execute(thread_stream(), plain, p.weights);
+  thread_stream().wait();
+}
+
+PackedLinear::PackedLinear(PackedLinear&&) noexcept = default;
+PackedLinear& PackedLinear::operator=(PackedLinear&&) noexcept = default;
+PackedLinear::~PackedLinear() = default;
+
+Index PackedLinear::in_features() const { return packed_->in; }
+Index PackedLinear::out_features() const { return packed_->out; }
+DType PackedLinear::dtype() const { return packed_->dtype; }
+
+const PackedLinear::Kernel& PackedLinear::kernel(Index rows, DType output, bool all_threads) const {
+  Packed& p = *packed_;
+  const std::lock_guard<std::mutex> lock(p.mutex);
+  const auto key = std::make_tuple(rows, output, all_threads);
+  if (const auto found = p.kernels.find(key); found != p.kernels.end()) return found->second;
+  const SingleThreadPlan plan(!all_threads);
+  const DType computed_output = p.compute == DType::f32 ? DType::f32 : output;
+  const auto description = p.describe(rows, computed_output, p.weights.get_desc());
+  Kernel kernel;
+  kernel.matmul = dnnl::matmul(description);
+  kernel.source = description.src_desc();
+  kernel.target = description.dst_desc();
+  kernel.scratchpad = description.scratchpad_desc();
+  kernel.rows = rows;
+  kernel.output = output;
+  return p.kernels.emplace(key, std::move(kernel)).first->second;
+}
+
+void PackedLinear::run(const Kernel& kernel, const void* x, void* y) const {
+  const Packed& p = *packed_;
+  thread_local std::vector<float> wide_x, wide_y;
+  const void* source = x;
+  void* target = y;
+  const bool widen = p.dtype != p.compute;
+  const bool narrow = p.compute == DType::f32 && kernel.output == DType::bf16;
+  if (widen) {
+    const auto* values = static_cast<const BFloat16*>(x);
+    wide_x.resize(static_cast<std::size_t>(kernel.rows * p.in));
+    std::transform(values, values + wide_x.size(), wide_x.begin(),
+                   [](BFloat16 value) { return static_cast<float>(value); });
+    source = wide_x.data();
+  }
+  if (narrow) {
+    wide_y.resize(static_cast<std::size_t>(kernel.rows * p.out));
+    target = wide_y.data();
+  }
+  thread_local std::vector<std::byte> scratch;
+  scratch.resize(std::max(scratch.size(), kernel.scratchpad.get_size() + 64));
+  void* aligned = scratch.data();
+  std::size_t space = scratch.size();
+  std::align(64, kernel.scratchpad.get_size(), aligned, space);
+  std::unordered_map<int, memory> arguments = {
+      {DNNL_ARG_SRC, memory(kernel.source, cpu_engine(), const_cast<void*>(source))},
+      {DNNL_ARG_WEIGHTS, p.weights},
+      {DNNL_ARG_DST, memory(kernel.target, cpu_engine(), target)},
+      {DNNL_ARG_SCRATCHPAD, memory(kernel.scratchpad, cpu_engine(), aligned)}};
+  if (!p.bias_storage.empty()) arguments.emplace(DNNL_ARG_BIAS, p.bias);
+  kernel.matmul.execute(thread_stream(), arguments);
+  if (narrow) {
+    std::transform(wide_y.begin(), wide_y.end(), static_cast<BFloat16*>(y),
+                   [](float value) { return BFloat16(value); });
+  }
+}
+
+}  // namespace longformer::kernels

@@ -1,0 +1,24 @@
+// LayerNorm over rows, fused with the residual addition before it (spec.md §0, A.5).
+#pragma once
+
+#include "core/tensor.h"
+
+namespace longformer::kernels {
+
+/// Rows of [rows, columns]: out = LayerNorm(x + residual)·gamma + beta with the biased variance.
+struct LayerNormRows {
+  /// fp32; overwritten with x + residual.
+  float* x = nullptr;
+  /// Same dtype as out; null adds nothing.
+  const void* residual = nullptr;
+  const float* gamma = nullptr;
+  const float* beta = nullptr;
+  float epsilon = 0;
+  Index rows = 0;
+  Index columns = 0;
+};
+
+/// out has dtype fp32 or bf16 and may be the residual itself.
+void add_layer_norm(const LayerNormRows& rows, void* out, DType dtype);
+
+}  // namespace longformer::kernels

@@ -1,0 +1,42 @@
+// Token embeddings (spec.md A.3) and the ways out of a hidden state: rows and pooling.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "ops/context.h"
+#include "ops/linear.h"
+
+namespace longformer::ops {
+
+/// words [V, D], positions [P, D], types [T, D] in any floating dtype.
+struct EmbeddingTables {
+  Tensor words, positions, types;
+  LayerNorm norm;
+};
+
+/// One element per row; every number is a valid row of its table.
+struct EmbeddingRows {
+  std::span<const std::int32_t> words, positions, types;
+};
+
+/// LayerNorm(word + position + type), [n, D].
+Tensor embed(const Context& context, const EmbeddingTables& tables, const EmbeddingRows& rows);
+
+/// The given rows of x, in this order.
+Tensor select_rows(const Context& context, const Tensor& x, std::span<const Index> rows);
+
+/// Half-open range of rows that becomes one vector.
+struct RowRange {
+  Index begin = 0;
+  Index end = 0;
+};
+
+/// Sum over the rows of each range, [ranges, D] fp32; an empty range gives zeros.
+Tensor sum_rows(const Context& context, const Tensor& x, std::span<const RowRange> ranges);
+
+/// Largest value of each column over the rows of each range, [ranges, D] fp32.
+Tensor max_rows(const Context& context, const Tensor& x, std::span<const RowRange> ranges);
+
+}  // namespace longformer::ops
