@@ -22,26 +22,33 @@ function(longformer_room name)
                                                        ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(longformer_${name} PUBLIC ${ROOM_LINK})
   foreach(used ${ROOM_USES})
-    target_link_libraries(longformer_${name}
-                          PUBLIC $<TARGET_PROPERTY:longformer_${used},LINK_LIBRARIES>)
+    if(TARGET longformer_${used})
+      target_link_libraries(longformer_${name}
+                            PUBLIC $<TARGET_PROPERTY:longformer_${used},LINK_LIBRARIES>)
+    endif()
   endforeach()
   longformer_warnings(longformer_${name})
   set(LONGFORMER_ROOMS ${LONGFORMER_ROOMS} ${name} CACHE INTERNAL "rooms in order")
   set(LONGFORMER_LINKS ${LONGFORMER_LINKS} ${ROOM_LINK} CACHE INTERNAL "packages that the rooms link")
 endfunction()
 
-# The library of all rooms, with what find_package(longformer) needs after install.
+# The library of all rooms.
 function(longformer_library)
   add_library(longformer)
   add_library(longformer::longformer ALIAS longformer)
   foreach(room ${LONGFORMER_ROOMS})
     target_sources(longformer PRIVATE $<TARGET_OBJECTS:longformer_${room}>)
   endforeach()
-  target_link_libraries(longformer PRIVATE ${LONGFORMER_LINKS})
+  # Header-only packages are used up here; a static library passes the others on to its users.
+  set(links ${LONGFORMER_LINKS})
+  list(REMOVE_DUPLICATES links)
+  list(REMOVE_ITEM links nlohmann_json::nlohmann_json)
+  target_link_libraries(longformer PRIVATE ${links})
   target_include_directories(longformer PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
-                                               $<INSTALL_INTERFACE:include>)
+                                               $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   target_compile_features(longformer PUBLIC cxx_std_20)
-  set_target_properties(longformer PROPERTIES LINKER_LANGUAGE CXX)
+  set_target_properties(longformer PROPERTIES LINKER_LANGUAGE CXX VERSION ${PROJECT_VERSION}
+                                              SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
 endfunction()
 
 # A GoogleTest program of tests/NAME.cc that links the objects of the given rooms.

@@ -1,0 +1,88 @@
+# Everything that one does with the project, by name. `make` lists the targets.
+
+BUILD := build
+JOBS ?= $(shell nproc)
+PYTHON ?= python3
+PREFIX ?= /usr/local
+# Python packages live outside the source tree, so that a clean checkout keeps them.
+CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/longformer
+ORACLE ?= $(CACHE)/oracle
+TEST_VENV ?= $(CACHE)/test
+# Data sets for the tests that need real text; they skip where there are none.
+LONGFORMER_DATA ?= $(abspath $(wildcard ../shared/data))
+export LONGFORMER_DATA
+
+SOURCES := $(shell git ls-files --cached --others --exclude-standard '*.h' '*.cc' 2>/dev/null)
+
+.DEFAULT_GOAL := help
+.PHONY: help packages lint-packages build everything test debug asan oracle test-venv parity \
+        quickstart lint install python bench clean
+
+help: ## List the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
+
+packages: ## Install the missing Debian packages for building and testing
+	@tools/packages.sh build
+
+lint-packages: packages
+	@tools/packages.sh build lint
+
+build: packages ## Build the program, build/longformer
+	cmake --preset release
+	cmake --build $(BUILD) -j $(JOBS) --target longformer_cli
+
+test-venv: packages
+	@PYTHON=$(PYTHON) tools/venv.sh $(TEST_VENV) requirements/test.txt
+
+everything: test-venv
+	cmake --preset release -DLONGFORMER_TESTS=ON -DLONGFORMER_PYTHON=ON \
+	  -DPython_EXECUTABLE=$(TEST_VENV)/bin/python -DLONGFORMER_TEST_PYTHON=$(TEST_VENV)/bin/python
+	cmake --build $(BUILD) -j $(JOBS)
+
+test: everything ## Build everything and run all tests
+	@rm -f $(BUILD)/junit*.xml
+	ctest --preset release --output-junit junit.xml
+	@python3 tools/check_skips.py tools/allowed_skips.txt $(BUILD)/junit*.xml
+
+debug: packages ## Debug build with assertions, and its tests
+	cmake --preset debug
+	cmake --build $(BUILD)/debug -j $(JOBS)
+	ctest --preset debug
+
+asan: packages ## Build with address and undefined-behaviour sanitizers, and its tests
+	cmake --preset asan
+	cmake --build $(BUILD)/asan -j $(JOBS)
+	ctest --preset asan --output-junit junit.xml
+	@python3 tools/check_skips.py tools/allowed_skips.txt $(BUILD)/asan/junit.xml
+
+oracle: packages ## Python environment with transformers and torch, 6 GB (ORACLE=folder)
+	@PYTHON=$(PYTHON) tools/venv.sh $(ORACLE) requirements/oracle.txt
+
+parity: oracle everything ## Compare with transformers and tokenizers, with tables
+	PYTHONPATH=$(abspath $(BUILD))/python LONGFORMER_BINARY=$(abspath $(BUILD))/longformer \
+	  tools/parity.sh $(ORACLE)/bin/python
+
+quickstart: build ## Convert a real BERT to 4,096 tokens and search whole novels with it
+	examples/quickstart.sh
+
+lint: lint-packages ## Format, layers, house rules and clang-tidy (BASE=commit: only files changed since)
+	clang-format --dry-run -Werror $(SOURCES)
+	python3 tools/check_layers.py
+	python3 tools/check_rules.py
+	JOBS=$(JOBS) tools/tidy.sh $(BASE)
+
+install: build ## Install program, library and headers (PREFIX=/usr/local)
+	cmake --build $(BUILD) -j $(JOBS)
+	cmake --install $(BUILD) --prefix $(PREFIX)
+
+python: packages ## pip install the Python package into a fresh environment and test it
+	rm -rf $(BUILD)/python-venv
+	$(PYTHON) -m venv $(BUILD)/python-venv
+	$(BUILD)/python-venv/bin/pip install --quiet --disable-pip-version-check . pytest
+	$(BUILD)/python-venv/bin/python -m pytest -q python/tests
+
+bench: build ## Measure the attention backends and a model of Longformer-base size
+	bench/run.sh
+
+clean: ## Remove everything that was built
+	rm -rf $(BUILD)

@@ -1,0 +1,176 @@
+"""The checks of tools/ find what they are for: each case is a tiny tree with one thing wrong."""
+
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+TOOLS = pathlib.Path(__file__).resolve().parent.parent / "tools"
+UNFINISHED_WORD = "TO" + "DO"
+
+
+def run(tool, *arguments, env=None):
+    command = [sys.executable, str(TOOLS / tool), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, env=env)
+
+
+class TreeCase(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = pathlib.Path(folder.name)
+
+    def write(self, name, text):
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+
+class Layers(TreeCase):
+    def accepts(self, name, text):
+        self.write(name, text)
+        result = run("check_layers.py", self.root)
+        self.assertEqual(result.stdout, "")
+        self.assertEqual(result.returncode, 0)
+
+    def refuses(self, name, text, words):
+        self.write(name, text)
+        result = run("check_layers.py", self.root)
+        self.assertIn(f"{name}:1: ", result.stdout)
+        self.assertIn(words, result.stdout)
+        self.assertEqual(result.returncode, 1)
+
+    def test_accepts_the_order(self):
+        self.accepts("src/core/tensor.h", "#include <vector>\n")
+        self.accepts("src/ops/linear.cc", '#include "kernels/gemm.h"\n#include "core/tensor.h"\n')
+        self.accepts("src/models/bert.cc", '#include "text/tokenizer.h"\n#include "ops/linear.h"\n')
+        self.accepts("src/kernels/gemm_packed.cc", "#include <oneapi/dnnl/dnnl.hpp>\n")
+        self.accepts("src/ops/add.cc", "auto* values = sum.data<float>();\n")
+        self.accepts("apps/cli/main.cc", '#include <fmt/format.h>\n#include "longformer/model.h"\n')
+
+    def test_core_includes_nothing_above(self):
+        self.refuses("src/core/tensor.cc", '#include "kernels/gemm.h"\n', "core must not include kernels")
+
+    def test_ops_never_see_text_or_formats(self):
+        self.refuses("src/ops/linear.cc", '#include "formats/safetensors.h"\n', "ops must not include")
+        self.refuses("src/ops/embed.cc", '#include "text/tokenizer.h"\n', "ops must not include text")
+
+    def test_kernels_do_not_include_ops(self):
+        self.refuses("src/kernels/softmax.cc", '#include "ops/ops.h"\n', "kernels must not include ops")
+
+    def test_training_does_not_know_tasks(self):
+        self.refuses("src/training/loop.cc", '#include "tasks/qa.h"\n', "training must not include tasks")
+
+    def test_text_and_formats_do_not_know_each_other(self):
+        self.refuses("src/text/jsonl.cc", '#include "formats/json.h"\n', "text must not include formats")
+
+    def test_onednn_in_one_place(self):
+        self.refuses("src/ops/linear.cc", "#include <dnnl.hpp>\n", "oneDNN")
+        self.refuses("src/kernels/softmax.cc", "#include <oneapi/dnnl/dnnl.hpp>\n", "oneDNN")
+
+    def test_highway_in_kernels(self):
+        self.refuses("src/models/bert.cc", '#include "hwy/highway.h"\n', "hwy belongs to kernels")
+
+    def test_apps_and_python_see_public_headers_only(self):
+        self.refuses("apps/cli/main.cc", '#include "models/bert.h"\n', "public headers only")
+        self.refuses("python/module.cc", '#include "core/tensor.h"\n', "public headers only")
+
+    def test_public_headers_are_std_only(self):
+        self.refuses("include/longformer/model.h", "#include <fmt/format.h>\n", "public headers")
+        self.refuses("include/longformer/info.h", '#include "core/tensor.h"\n', "public headers")
+
+    def test_tensor_data_above_ops(self):
+        self.refuses("src/models/bert.cc", "float* x = t.data<float>();\n", "tensor data")
+        self.refuses("src/tasks/qa.cc", "void* x = t->raw();\n", "tensor data")
+        self.refuses("src/api/model.cc", "x = t.template data<T>();\n", "tensor data")
+
+    def test_unknown_room(self):
+        self.write("src/misc/a.cc", "")
+        self.assertIn("src/misc: not a room", run("check_layers.py", self.root).stdout)
+
+    def test_include_without_room(self):
+        self.refuses("src/core/tensor.cc", '#include "tensor.h"\n', "names its room")
+
+
+class Rules(TreeCase):
+    def breaches(self):
+        result = run("check_rules.py", self.root)
+        self.assertEqual(result.returncode, 1 if result.stdout else 0)
+        return result.stdout
+
+    def test_accepts_a_good_tree(self):
+        body = "  x = 1;\n" * 70
+        self.write("src/core/a.h", "#pragma once\n// a header\n")
+        self.write("src/core/a.cc", f'int f() {{\n  auto s = "}}{{ \\"";\n{body}}}\nint g() {{\n{body}}}\n')
+        self.write("tools/a.py", "def f():\n" + "    x = 1\n" * 70)
+        self.assertEqual(self.breaches(), "")
+
+    def test_long_file(self):
+        self.write("src/core/a.cc", "int x;\n" * 701)
+        self.assertIn("701 lines, at most 700", self.breaches())
+
+    def test_long_function(self):
+        body = "  if (x) { y(); }\n" * 90
+        self.write("src/core/a.cc", f"namespace a {{\nclass B {{\n  void f(int x) const {{\n{body}  }}\n}};\n}}\n")
+        self.assertIn("src/core/a.cc:3: a function of 92 lines", self.breaches())
+
+    def test_long_templates_and_constructors(self):
+        body = "  y();\n" * 90
+        self.write("src/core/a.cc", f"template <class T>\nint f(T x) {{\n{body}}}\n")
+        self.write("src/core/b.cc", f"B::B(int x) : a_(x), b_{{x}} {{\n{body}}}\n")
+        self.write("src/core/c.cc", f"auto f(struct S s) -> int {{\n{body}}}\n")
+        breaches = self.breaches()
+        for name in ("a", "b", "c"):
+            self.assertIn(f"src/core/{name}.cc:", breaches)
+
+    def test_tables_are_not_functions(self):
+        self.write("src/text/table.cc", "const int table[] = {\n" + "  1,\n" * 100 + "};\n")
+        self.assertEqual(self.breaches(), "")
+
+    def test_long_python_function(self):
+        self.write("tools/a.py", "def f():\n" + "    x = 1\n" * 90)
+        self.assertIn("tools/a.py:1: a function of 91 lines", self.breaches())
+
+    def test_unfinished_words(self):
+        self.write("docs/a.md", f"one\ntwo {UNFINISHED_WORD}: three\n")
+        self.assertIn("docs/a.md:2: ", self.breaches())
+
+    def test_header_without_pragma_once(self):
+        self.write("src/core/a.h", "int x;\n")
+        self.assertIn("src/core/a.h: a header without #pragma once", self.breaches())
+
+
+class Skips(TreeCase):
+    def result(self, allowed, has_data=False):
+        self.write("allowed.txt", allowed)
+        self.write(
+            "report.xml",
+            '<testsuite><testcase name="A.runs" status="run"/>'
+            '<testcase name="A.skips" status="notrun"><skipped message="x"/></testcase></testsuite>',
+        )
+        env = {"LONGFORMER_DATA": "/data"} if has_data else {}
+        return run("check_skips.py", self.root / "allowed.txt", self.root / "report.xml", env=env)
+
+    def test_skip_that_is_not_listed(self):
+        result = self.result("# nothing\n")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("A.skips", result.stdout)
+        self.assertNotIn("A.runs", result.stdout)
+
+    def test_listed_skip(self):
+        self.assertEqual(self.result("A.sk*  # needs a big machine\n").returncode, 0)
+
+    def test_data_skip_only_without_data(self):
+        self.assertEqual(self.result("data: A.*\n").returncode, 0)
+        self.assertEqual(self.result("data: A.*\n", has_data=True).returncode, 1)
+
+    def test_empty_report(self):
+        self.write("allowed.txt", "")
+        self.write("empty.xml", "<testsuite/>")
+        result = run("check_skips.py", self.root / "allowed.txt", self.root / "empty.xml")
+        self.assertEqual(result.returncode, 1)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+"""Holds the includes to the order of the rooms, and tensor data to ops and below.
+
+    core <- kernels <- ops <- models <- training <- tasks <- api <- apps, python
+    core <- text, formats <- models          (ops never see text or formats)
+
+Usage: check_layers.py [ROOT]. Prints one line per breach and exits 1 when there is one.
+"""
+
+import pathlib
+import re
+import sys
+
+USES = {"core": set(), "text": {"core"}, "formats": {"core"}, "kernels": {"core"}}
+USES["ops"] = {"kernels", "core"}
+USES["models"] = USES["ops"] | {"ops", "text", "formats"}
+USES["training"] = USES["models"] | {"models"}
+USES["tasks"] = USES["training"] | {"training"}
+USES["api"] = USES["tasks"] | {"tasks"}
+
+ABOVE_OPS = {"models", "training", "tasks", "api", "apps", "python"}
+
+# Third-party headers that belong to certain rooms only.
+THIRD_PARTY = {
+    "hwy": {"kernels"},
+    "nanobind": {"python"},
+    "CLI": {"apps"},
+}
+
+STANDARD = set(
+    """algorithm any array atomic barrier bit bitset cassert cctype cerrno cfenv cfloat charconv
+    chrono cinttypes climits clocale cmath codecvt compare complex concepts condition_variable
+    coroutine csetjmp csignal cstdarg cstddef cstdint cstdio cstdlib cstring ctime cuchar cwchar
+    cwctype deque exception execution filesystem forward_list fstream functional future
+    initializer_list iomanip ios iosfwd iostream istream iterator latch limits list locale map
+    memory memory_resource mutex new numbers numeric optional ostream queue random ranges ratio
+    regex scoped_allocator semaphore set shared_mutex source_location span sstream stack stdexcept
+    stop_token streambuf string string_view syncstream system_error thread tuple type_traits
+    typeindex typeinfo unordered_map unordered_set utility valarray variant vector version""".split()
+)
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+TENSOR_DATA = re.compile(r"(\.|->)\s*(template\s+)?data\s*<|(\.|->)\s*raw\s*\(\s*\)")
+
+
+def room_of(path):
+    """The room of a path relative to the root: a folder of src/, public, apps or python."""
+    parts = path.parts
+    if parts[0] == "src":
+        return parts[1]
+    return "public" if parts[0] == "include" else parts[0]
+
+
+def include_breach(path, room, quoted, header):
+    """What is wrong with one include, or None."""
+    first = header.split("/")[0]
+    if "dnnl" in header:
+        allowed = room == "kernels" and re.fullmatch(r"gemm.*\.cc", path.name)
+        return None if allowed else "only src/kernels/gemm*.cc includes oneDNN"
+    if room == "public":
+        if header not in STANDARD and first != "longformer":
+            return f"public headers include std and longformer/ only, found {header}"
+        return None
+    if first == "longformer":
+        return None
+    if first in THIRD_PARTY and room not in THIRD_PARTY[first]:
+        return f"{first} belongs to {', '.join(sorted(THIRD_PARTY[first]))}, found in {room}"
+    if not quoted:
+        return None
+    if first in USES or first in ABOVE_OPS:
+        if first == room or first in USES.get(room, set()):
+            return None
+        if room in ("apps", "python"):
+            return f"{room} sees public headers only, found {header}"
+        return f"{room} must not include {first} ({header})"
+    if "/" not in header and room not in ("apps", "python"):
+        return f"an include names its room: {header}"
+    return None
+
+
+def check_file(root, path):
+    """All breaches of one file as lines."""
+    relative = path.relative_to(root)
+    room = room_of(relative)
+    breaches = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        match = INCLUDE.match(line)
+        if match:
+            breach = include_breach(relative, room, match[1] == '"', match[2])
+        elif room in ABOVE_OPS and TENSOR_DATA.search(line.split("//")[0]):
+            breach = "code above ops does not touch tensor data"
+        else:
+            breach = None
+        if breach:
+            breaches.append(f"{relative}:{number}: {breach}")
+    return breaches
+
+
+def check_tree(root):
+    """All breaches of a tree; a room without a place in the order is one too."""
+    root = pathlib.Path(root).resolve()
+    breaches = []
+    for folder in sorted((root / "src").glob("*/")):
+        if folder.is_dir() and folder.name not in USES:
+            breaches.append(f"src/{folder.name}: not a room of tools/check_layers.py")
+    for top in ("include", "src", "apps", "python"):
+        for path in sorted((root / top).rglob("*")):
+            if path.suffix in (".h", ".cc", ".hpp", ".cpp"):
+                breaches += check_file(root, path)
+    return breaches
+
+
+def main():
+    root = sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent.parent
+    breaches = check_tree(root)
+    print("\n".join(breaches), end="\n" if breaches else "")
+    return 1 if breaches else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

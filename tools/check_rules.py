@@ -1,0 +1,132 @@
+#!/usr/bin/env python3
+"""Holds the files to the rules of the house that no compiler knows.
+
+Files of at most 700 lines, functions of at most 80 lines, `#pragma once` in headers, no words that
+mark unfinished work. Usage: check_rules.py [ROOT]. Prints one line per breach and exits 1 when
+there is one.
+"""
+
+import ast
+import pathlib
+import re
+import subprocess
+import sys
+
+FILE_LINES = 700
+FUNCTION_LINES = 80
+CPP = {".h", ".cc"}
+TEXT = CPP | {".py", ".pyi", ".sh", ".cmake", ".md", ".txt", ".toml", ".json"}
+# Split, so that this file passes its own check.
+UNFINISHED = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X)\b|\b[Ss]t" r"ub\b")
+# Data that is long by nature.
+DATA_FOLDERS = ("fixtures", "data")
+
+TOKEN = re.compile(
+    r"""//[^\n]*|/\*.*?\*/|R"(?P<tag>[^(\s]*)\(.*?\)(?P=tag)"|"(?:\\.|[^"\\\n])*"|(?<![0-9a-fA-F])'(?:\\.|[^'\\\n])+'"""
+    r"""|^[ \t]*\#(?:\\\n|[^\n])*""",
+    re.DOTALL | re.MULTILINE,
+)
+CONTAINER = re.compile(r"\b(namespace|class|struct|union|enum|extern|concept)\b")
+
+
+def blank(match):
+    """Keeps the line breaks of a comment, string or directive, so that lines still count."""
+    return "\n" * match[0].count("\n")
+
+
+def cpp_functions(text):
+    """(first line, last line) of every function at namespace or class level."""
+    code = TOKEN.sub(blank, text)
+    functions, start, position, line, containers = [], 0, 0, 1, 0
+    while position < len(code):
+        character = code[position]
+        if character in ";}":
+            start = position + 1
+        elif character == "{":
+            head = code[start:position]
+            is_container = CONTAINER.search(re.sub(r"template\s*<[^{]*?>", "", head.split("(")[0]))
+            if is_container and "(" not in head.replace("__attribute__((", ""):
+                start = position + 1
+                position += 1
+                continue
+            end = matching_brace(code, position)
+            if not head.rstrip().endswith("="):
+                first = code.count("\n", 0, start + len(head) - len(head.lstrip())) + 1
+                functions.append((first, code.count("\n", 0, end) + 1))
+            position = end
+            start = end + 1
+        position += 1
+    return functions
+
+
+def matching_brace(code, position):
+    """Position of the brace that closes the one at `position`, or the end of the code."""
+    depth = 0
+    for match in re.finditer(r"[{}]", code[position:]):
+        depth += 1 if match[0] == "{" else -1
+        if depth == 0:
+            return position + match.start()
+    return len(code)
+
+
+def python_functions(text):
+    """(first line, last line) of every Python function."""
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
+    return [(n.lineno, n.end_lineno) for n in ast.walk(ast.parse(text)) if isinstance(n, kinds)]
+
+
+def check_file(path, name):
+    """All breaches of one file as lines."""
+    text = path.read_text(encoding="utf-8")
+    breaches = []
+    lines = text.count("\n")
+    if path.suffix in CPP | {".py", ".sh", ".cmake"} and lines > FILE_LINES:
+        breaches.append(f"{name}: {lines} lines, at most {FILE_LINES}")
+    if path.suffix == ".h" and not name.endswith("-inl.h") and "#pragma once" not in text:
+        breaches.append(f"{name}: a header without #pragma once")
+    functions = []
+    if path.suffix in CPP:
+        functions = cpp_functions(text)
+    elif path.suffix == ".py":
+        functions = python_functions(text)
+    for first, last in functions:
+        if last - first + 1 > FUNCTION_LINES:
+            size = last - first + 1
+            breaches.append(f"{name}:{first}: a function of {size} lines, at most {FUNCTION_LINES}")
+    for number, line in enumerate(text.splitlines(), 1):
+        if UNFINISHED.search(line):
+            breaches.append(f"{name}:{number}: a word that marks unfinished work")
+    return breaches
+
+
+def tree_files(root):
+    """The files under version control, or all files where there is none."""
+    if (root / ".git").exists():
+        command = ["git", "-C", str(root), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+        names = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        return [root / name for name in names.split("\0") if name]
+    return [path for path in root.rglob("*") if path.is_file()]
+
+
+def check_tree(root):
+    """All breaches of a tree."""
+    root = pathlib.Path(root).resolve()
+    breaches = []
+    for path in sorted(tree_files(root)):
+        name = path.relative_to(root).as_posix()
+        if not path.is_file() or any(part in DATA_FOLDERS for part in path.relative_to(root).parts):
+            continue
+        if path.suffix in TEXT or path.name in ("Makefile", "run"):
+            breaches += check_file(path, name)
+    return breaches
+
+
+def main():
+    root = sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent.parent
+    breaches = check_tree(root)
+    print("\n".join(breaches), end="\n" if breaches else "")
+    return 1 if breaches else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

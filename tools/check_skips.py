@@ -1,0 +1,56 @@
+#!/usr/bin/env python3
+"""Fails when a test was skipped that is not on the list of allowed skips.
+
+Usage: check_skips.py ALLOWED JUNIT_XML... Reads the JUnit files of ctest and pytest. A line of
+ALLOWED is a shell pattern of test names, `data: PATTERN` for a test that may be skipped only where
+the data sets (LONGFORMER_DATA) are absent, or a comment. Silent when all is well.
+"""
+
+import fnmatch
+import os
+import pathlib
+import sys
+import xml.etree.ElementTree as ElementTree
+
+
+def allowed_patterns(path, has_data):
+    """The patterns that hold on this machine."""
+    patterns = []
+    for line in pathlib.Path(path).read_text(encoding="utf-8").splitlines():
+        line = line.split("#")[0].strip()
+        if line.startswith("data:"):
+            if not has_data:
+                patterns.append(line.removeprefix("data:").strip())
+        elif line:
+            patterns.append(line)
+    return patterns
+
+
+def outcomes(path):
+    """(name, whether it was skipped) of every test of a JUnit file."""
+    for case in ElementTree.parse(path).getroot().iter("testcase"):
+        module = case.get("classname", "")
+        name = case.get("name", "")
+        full = name if module in ("", name) else f"{module}.{name}"
+        not_run = case.get("status") in ("notrun", "disabled")
+        yield full, not_run or case.find("skipped") is not None
+
+
+def main():
+    allowed, *reports = sys.argv[1:]
+    patterns = allowed_patterns(allowed, bool(os.environ.get("LONGFORMER_DATA")))
+    failed = False
+    for report in reports:
+        tests = list(outcomes(report))
+        if not tests:
+            print(f"{report}: no test ran")
+            failed = True
+        for name, skipped in tests:
+            if skipped and not any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns):
+                print(f"skipped without leave: {name} (allowed skips are in {allowed})")
+                failed = True
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# Installs the Debian packages of the named groups (build, lint) that are missing. Asks the package
+# manager only when something is missing, so a machine that has everything needs no root.
+set -euo pipefail
+
+declare -A groups=(
+  [build]="g++ cmake ninja-build ccache pkg-config libdnnl-dev libhwy-dev nlohmann-json3-dev
+           libcli11-dev libfmt-dev libutf8proc-dev libgtest-dev libgmock-dev librapidcheck-dev
+           python3 python3-dev python3-venv python3-pip"
+  [lint]="clang clang-format clang-tidy libomp-dev"
+)
+
+missing=()
+for group in "${@:-build}"; do
+  [[ -v groups[$group] ]] || { echo "packages.sh: no group '$group'; there are: ${!groups[*]}" >&2; exit 2; }
+  for package in ${groups[$group]}; do
+    state=$(dpkg-query -W -f='${db:Status-Abbrev}' "$package" 2>/dev/null || true)
+    [[ $state == ii* || $state == hi* ]] || missing+=("$package")
+  done
+done
+((${#missing[@]})) || exit 0
+
+as_root=()
+((EUID == 0)) || as_root=(sudo)
+echo "Installing: ${missing[*]}"
+"${as_root[@]}" apt-get update -qq
+"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+  apt-get install -y -qq --no-install-recommends "${missing[@]}"
