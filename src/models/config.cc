@@ -1,0 +1,196 @@
+#include "models/config.h"
+
+#include <array>
+#include <utility>
+
+#include "core/error.h"
+
+namespace longformer::models {
+namespace {
+
+using formats::ConfigReader;
+using formats::quote;
+using formats::shown;
+
+// Limits far above every model, low enough that no product of two of them overflows an Index.
+constexpr Index kMaxVocabulary = Index{1} << 24;
+constexpr Index kMaxHidden = Index{1} << 16;
+constexpr Index kMaxLayers = 1024;
+constexpr Index kMaxIntermediate = Index{1} << 20;
+constexpr Index kMaxPositions = Index{1} << 26;
+constexpr Index kMaxTypes = Index{1} << 16;
+constexpr Index kMaxWindow = Index{1} << 30;
+
+struct ActivationName {
+  std::string_view name;
+  Activation activation;
+};
+/// The first name of each activation is the usual one; the others compute the same function.
+constexpr std::array<ActivationName, 11> kActivations = {{
+    {"gelu", Activation::gelu},
+    {"gelu_new", Activation::gelu_tanh},
+    {"relu", Activation::relu},
+    {"silu", Activation::silu},
+    {"tanh", Activation::tanh},
+    {"gelu_python", Activation::gelu},
+    {"gelu_fast", Activation::gelu_tanh},
+    {"gelu_pytorch_tanh", Activation::gelu_tanh},
+    {"gelu_python_tanh", Activation::gelu_tanh},
+    {"gelu_accurate", Activation::gelu_tanh},
+    {"swish", Activation::silu},
+}};
+
+constexpr std::array<std::pair<ModelType, std::string_view>, 3> kModelTypes = {{
+    {ModelType::longformer, "longformer"},
+    {ModelType::bert, "bert"},
+    {ModelType::roberta, "roberta"},
+}};
+
+/// What the configuration classes of `transformers` assume for absent keys, where they differ.
+struct Defaults {
+  Index vocab_size;
+  Index pad_token_id;
+};
+
+Defaults defaults_of(ModelType type) {
+  switch (type) {
+    case ModelType::longformer:
+      return {.vocab_size = 30522, .pad_token_id = 1};
+    case ModelType::bert:
+      return {.vocab_size = 30522, .pad_token_id = 0};
+    case ModelType::roberta:
+      return {.vocab_size = 50265, .pad_token_id = 1};
+  }
+  return {};
+}
+
+ModelType model_type_of(const ConfigReader& config) {
+  require(config.has("model_type"),
+          "{}: expected the key \"model_type\" (longformer, bert or roberta), found none",
+          config.name());
+  const std::string name = config.string("model_type", "");
+  for (const auto& [type, known] : kModelTypes) {
+    if (name == known) return type;
+  }
+  require(name != "xlm-roberta" && name != "camembert",
+          "{}: model_type: expected longformer, bert or roberta, found {}, whose SentencePiece "
+          "tokenizer is not supported",
+          config.name(), quote(name));
+  fail("{}: model_type: expected longformer, bert or roberta, found {}", config.name(),
+       quote(name));
+}
+
+Activation activation_of(const ConfigReader& config) {
+  const std::string name = config.string("hidden_act", "gelu");
+  for (const ActivationName& known : kActivations) {
+    if (name == known.name) return known.activation;
+  }
+  fail("{}: hidden_act: expected gelu, gelu_new, relu, silu or tanh, found {}", config.name(),
+       quote(name));
+}
+
+Index checked_window(const ConfigReader& config, const nlohmann::ordered_json& value) {
+  const bool good =
+      value.is_number_integer() && value <= kMaxWindow && value >= 2 && value.get<Index>() % 2 == 0;
+  require(good, "{}: attention_window: expected even integers from 2 to {}, found {}",
+          config.name(), kMaxWindow, shown(value));
+  return value.get<Index>();
+}
+
+std::vector<Index> windows_of(const ConfigReader& config, Index layers) {
+  const auto count = static_cast<std::size_t>(layers);
+  if (!config.has("attention_window")) return std::vector<Index>(count, 512);
+  const auto& value = config.at("attention_window");
+  if (!value.is_array()) return std::vector<Index>(count, checked_window(config, value));
+  require(value.size() == count,
+          "{}: attention_window: expected one number, or {} for the {} layers, found {}",
+          config.name(), layers, layers, shown(value));
+  std::vector<Index> windows;
+  for (const auto& window : value) windows.push_back(checked_window(config, window));
+  return windows;
+}
+
+double number_within(const ConfigReader& config, const std::string& key, double otherwise,
+                     double maximum) {
+  const double value = config.number(key, otherwise);
+  require(value >= 0 && value <= maximum, "{}: {}: expected a number from 0 to {}, found {}",
+          config.name(), key, maximum, value);
+  return value;
+}
+
+std::string architecture_of(const ConfigReader& config) {
+  if (!config.has("architectures")) return "";
+  const auto& value = config.at("architectures");
+  require(value.is_array(), "{}: architectures: expected a list of names, found {}", config.name(),
+          shown(value));
+  if (value.empty()) return "";
+  require(value[0].is_string(), "{}: architectures: expected a list of names, found {}",
+          config.name(), shown(value));
+  return value[0].get<std::string>();
+}
+
+/// Settings that change what the model computes and that no encoder here has.
+void check_supported(const ConfigReader& config) {
+  const std::string positions = config.string("position_embedding_type", "absolute");
+  require(positions == "absolute",
+          "{}: position_embedding_type: expected \"absolute\", found {}: not supported",
+          config.name(), quote(positions));
+  for (const char* key : {"is_decoder", "add_cross_attention"}) {
+    require(!config.boolean(key, false),
+            "{}: {}: expected false, found true: decoders are not supported", config.name(), key);
+  }
+}
+
+void check_consistent(const ConfigReader& config, const EncoderConfig& result) {
+  require(result.hidden_size % result.heads == 0,
+          "{}: hidden_size: expected a multiple of num_attention_heads = {}, found {}",
+          config.name(), result.heads, result.hidden_size);
+  require(result.max_tokens() >= 1,
+          "{}: max_position_embeddings: expected more than {} (rows up to pad_token_id = {} are "
+          "reserved), found {}",
+          config.name(), result.first_position(), result.pad_token_id,
+          result.max_position_embeddings);
+}
+
+}  // namespace
+
+std::string_view name_of(ModelType type) {
+  return kModelTypes[static_cast<std::size_t>(type)].second;
+}
+
+std::string_view name_of(Activation activation) {
+  return kActivations[static_cast<std::size_t>(activation)].name;
+}
+
+EncoderConfig parse_config(const formats::ConfigReader& config) {
+  EncoderConfig result;
+  result.model_type = model_type_of(config);
+  check_supported(config);
+  const Defaults defaults = defaults_of(result.model_type);
+  result.vocab_size = config.integer("vocab_size", defaults.vocab_size, 1, kMaxVocabulary);
+  result.hidden_size = config.integer("hidden_size", 768, 1, kMaxHidden);
+  result.layers = config.integer("num_hidden_layers", 12, 1, kMaxLayers);
+  result.heads = config.integer("num_attention_heads", 12, 1, result.hidden_size);
+  result.intermediate_size = config.integer("intermediate_size", 3072, 1, kMaxIntermediate);
+  result.activation = activation_of(config);
+  result.max_position_embeddings = config.integer("max_position_embeddings", 512, 1, kMaxPositions);
+  result.type_vocab_size = config.integer("type_vocab_size", 2, 1, kMaxTypes);
+  result.layer_norm_eps = number_within(config, "layer_norm_eps", 1e-12, 1.0);
+  result.pad_token_id =
+      config.integer("pad_token_id", defaults.pad_token_id, 0, result.vocab_size - 1);
+  if (result.model_type == ModelType::longformer) {
+    result.windows = windows_of(config, result.layers);
+  }
+  result.initializer_range = number_within(config, "initializer_range", 0.02, 100.0);
+  result.tie_word_embeddings = config.boolean("tie_word_embeddings", true);
+  result.architecture = architecture_of(config);
+  check_consistent(config, result);
+  return result;
+}
+
+EncoderConfig read_config(const std::string& path) {
+  const nlohmann::ordered_json object = formats::read_json(path);
+  return parse_config(ConfigReader(object, path));
+}
+
+}  // namespace longformer::models
