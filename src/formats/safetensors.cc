@@ -241,6 +241,7 @@ SafetensorsFile SafetensorsFile::open(const std::string& path) {
   require(header.is_object(), "{}: header: expected a JSON object, found {}", path, shown(header));
 
   SafetensorsFile file;
+  file.file_ = mapping;
   std::vector<std::pair<Range, std::string>> ranges;
   for (const auto& [name, value] : header.items()) {
     if (name == "__metadata__") {
@@ -257,6 +258,19 @@ SafetensorsFile SafetensorsFile::open(const std::string& path) {
   }
   check_overlaps(path, std::move(ranges));
   return file;
+}
+
+std::string weights_file(const std::string& folder) {
+  const std::string path = folder + "/model.safetensors";
+  struct stat status {};
+  if (::stat(path.c_str(), &status) == 0) return path;
+  for (const char* other : {"model.safetensors.index.json", "pytorch_model.bin", "tf_model.h5"}) {
+    require(::stat((folder + "/" + other).c_str(), &status) != 0,
+            "{}: expected model.safetensors, found {}: save the model again with "
+            "save_pretrained(max_shard_size=\"50GB\")",
+            folder, other);
+  }
+  fail("{}: expected model.safetensors, found none", folder);
 }
 
 void write_safetensors(const std::string& path,

@@ -42,11 +42,18 @@ class SafetensorsFile {
 
   const std::map<std::string, Tensor>& tensors() const { return tensors_; }
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
+  /// Tells the system that the mapped pages of this tensor are not needed for now.
+  void release(const Tensor& tensor) const { file_->release(tensor.raw(), tensor.bytes()); }
 
  private:
+  std::shared_ptr<MappedFile> file_;
   std::map<std::string, Tensor> tensors_;
   std::map<std::string, std::string> metadata_;
 };
+
+/// Path of the weights of a checkpoint folder. Throws Error that says which files are missing, or
+/// which unsupported format the folder has instead.
+std::string weights_file(const std::string& folder);
 
 /// Writes a file that `safetensors` and `transformers` read: metadata {"format": "pt"}, data
 /// aligned to 64 bytes, through a temporary name. Throws Error when the disk refuses.

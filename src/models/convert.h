@@ -1,0 +1,14 @@
+// BERT and RoBERTa folders into Longformer folders (spec.md C.1).
+#pragma once
+
+#include <string>
+
+#include "longformer/convert.h"
+
+namespace longformer::models {
+
+/// longformer::convert of the public header.
+void convert_folder(const std::string& source_folder, const std::string& target_folder,
+                    const ConvertOptions& options);
+
+}  // namespace longformer::models
