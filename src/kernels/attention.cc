@@ -1,0 +1,218 @@
+#include "kernels/attention.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "core/error.h"
+#include "kernels/attention_backends.h"
+#include "kernels/attention_fused.h"
+
+namespace longformer::kernels {
+namespace {
+
+constexpr std::array<std::pair<AttentionBackend, std::string_view>, 4> kNames = {{
+    {AttentionBackend::loop, "loop"},
+    {AttentionBackend::chunks, "chunks"},
+    {AttentionBackend::fused, "fused"},
+    {AttentionBackend::full, "full"},
+}};
+
+void check_heads(const AttentionSpec& spec) {
+  require(spec.head_size >= 1, "attention: expected a head size of at least 1, found {}",
+          spec.head_size);
+  require(!spec.heads.empty(), "attention: expected at least one head, found none");
+  for (std::size_t head = 0; head < spec.heads.size(); ++head) {
+    const auto& [left, right, dilation] = spec.heads[head];
+    require(left >= 0 && right >= 0,
+            "attention: head {}: expected reaches of at least 0, found {} "
+            "to the left and {} to the right",
+            head, left, right);
+    require(dilation >= 1, "attention: head {}: expected a dilation of at least 1, found {}", head,
+            dilation);
+  }
+}
+
+void check_documents(const AttentionSpec& spec) {
+  Index next_query = 0;
+  for (std::size_t index = 0; index < spec.documents.size(); ++index) {
+    const AttentionDocument& document = spec.documents[index];
+    require(document.query_count >= 0 && document.key_count >= 0 && document.key_begin >= 0,
+            "attention: document {}: expected counts and key rows of at least 0, found {} queries "
+            "and {} keys from row {} on",
+            index, document.query_count, document.key_count, document.key_begin);
+    require(document.query_begin == next_query,
+            "attention: document {}: expected its queries from row {} on, found row {}", index,
+            next_query, document.query_begin);
+    next_query += document.query_count;
+  }
+}
+
+void check_keys(const AttentionSpec& spec) {
+  const Index keys = spec.key_count();
+  const auto mask_size = static_cast<Index>(spec.key_mask.size());
+  require(mask_size == 0 || mask_size == keys, "attention: expected a mask of {} keys, found {}",
+          keys, mask_size);
+  Index previous = -1;
+  for (const Index key : spec.global_keys) {
+    require(key >= 0 && key < keys, "attention: expected global keys in 0 … {}, found {}", keys - 1,
+            key);
+    require(key > previous, "attention: expected ascending global keys, found {} after {}", key,
+            previous);
+    require(mask_size == 0 || spec.key_mask[key] != 0,
+            "attention: expected global keys that are not masked, found masked key {}", key);
+    previous = key;
+  }
+}
+
+void check_shape(const char* name, const Tensor& tensor, const Shape& expected) {
+  require(tensor.shape() == expected, "attention: expected {} {}, found {}", name,
+          to_string(expected), to_string(tensor.shape()));
+}
+
+void check_arguments(const AttentionSpec& spec, const AttentionArguments& in) {
+  const Index heads = static_cast<Index>(spec.heads.size());
+  const Index d = spec.head_size;
+  const Index nq = spec.query_count();
+  const Index nk = spec.key_count();
+  check_shape("queries", in.query, {heads, nq, d});
+  check_shape("keys", in.key, {heads, nk, d});
+  check_shape("values", in.value, {heads, nk, d});
+  check_shape("an output", in.out, {nq, heads * d});
+  const DType dtype = in.query.dtype();
+  require(dtype == DType::f32 || dtype == DType::bf16,
+          "attention: expected fp32 or bf16 queries, found {}", name_of(dtype));
+  const bool alike =
+      in.key.dtype() == dtype && in.value.dtype() == dtype && in.out.dtype() == dtype;
+  require(alike, "attention: expected keys, values and output in {}, found {}, {} and {}",
+          name_of(dtype), name_of(in.key.dtype()), name_of(in.value.dtype()),
+          name_of(in.out.dtype()));
+  if (in.logsumexp == nullptr) return;
+  check_shape("a logsumexp", *in.logsumexp, {heads, nq});
+  require(in.logsumexp->dtype() == DType::f32, "attention: expected a logsumexp in fp32, found {}",
+          name_of(in.logsumexp->dtype()));
+}
+
+/// Runs a backend that computes in fp32 on tensors of either dtype.
+template <typename Backend>
+void run_in_fp32(Backend backend, const AttentionSpec& spec, const AttentionArguments& in) {
+  if (in.out.dtype() == DType::f32) return backend(spec, in);
+  const Tensor query = in.query.to(DType::f32);
+  const Tensor key = in.key.to(DType::f32);
+  const Tensor value = in.value.to(DType::f32);
+  Tensor wide(in.out.shape(), DType::f32);
+  backend(spec, {query, key, value, wide, in.logsumexp, in.threads});
+  const float* source = wide.data<float>();
+  std::transform(source, source + wide.size(), in.out.data<BFloat16>(),
+                 [](float x) { return BFloat16(x); });
+}
+
+/// Visible keys of one document and one pattern, from prefix sums over each residue class.
+double pairs_of(const DocumentRows& rows, const HeadPattern& pattern) {
+  const Index step = pattern.dilation;
+  std::vector<Index> ordinary(rows.keys.size());
+  std::vector<Index> globals(rows.keys.size() + 1);
+  std::vector<Index> unmasked(rows.keys.size() + 1);
+  for (Index j = 0; j < rows.key_count; ++j) {
+    ordinary[j] =
+        (rows.keys[j] == KeyKind::ordinary ? 1 : 0) + (j >= step ? ordinary[j - step] : 0);
+    globals[j + 1] = globals[j] + (rows.keys[j] == KeyKind::global ? 1 : 0);
+    unmasked[j + 1] = unmasked[j] + (rows.keys[j] == KeyKind::masked ? 0 : 1);
+  }
+  double pairs = 0;
+  for (Index i = 0; i < rows.query_count; ++i) {
+    const Index visible = rows.keys_before(i);
+    if (rows.queries[i] == QueryKind::everything) pairs += static_cast<double>(unmasked[visible]);
+    if (rows.queries[i] != QueryKind::windowed) continue;
+    const OffsetRange offsets = offsets_at(pattern, rows, i);
+    Index seen = globals[visible];
+    if (offsets.count() > 0) {
+      const Index position = rows.query_offset + i;
+      const Index before = position + (offsets.first - 1) * step;
+      seen += ordinary[position + offsets.last * step] - (before >= 0 ? ordinary[before] : 0);
+    }
+    pairs += static_cast<double>(seen);
+  }
+  return pairs;
+}
+
+}  // namespace
+
+Index AttentionSpec::query_count() const {
+  return documents.empty() ? 0 : documents.back().query_begin + documents.back().query_count;
+}
+
+Index AttentionSpec::key_count() const {
+  Index count = 0;
+  for (const AttentionDocument& document : documents) {
+    count = std::max(count, document.key_begin + document.key_count);
+  }
+  return count;
+}
+
+AttentionSpec self_attention(Index n, Index heads, Index head_size, HeadPattern pattern) {
+  AttentionSpec spec;
+  spec.head_size = head_size;
+  spec.heads.assign(static_cast<std::size_t>(heads), pattern);
+  spec.documents = {{.query_begin = 0, .query_count = n, .key_begin = 0, .key_count = n}};
+  return spec;
+}
+
+void check(const AttentionSpec& spec) {
+  check_heads(spec);
+  check_documents(spec);
+  check_keys(spec);
+}
+
+std::string_view name_of(AttentionBackend backend) {
+  return kNames[static_cast<std::size_t>(backend)].second;
+}
+
+AttentionBackend attention_backend(const std::string& name) {
+  for (const auto& [backend, known] : kNames) {
+    if (known == name) return backend;
+  }
+  fail("attention backend: expected loop, chunks, fused or full, found \"{}\"", name);
+}
+
+std::optional<std::string> why_not(AttentionBackend backend, const AttentionSpec& spec) {
+  return backend == AttentionBackend::chunks ? why_not_chunks(spec) : std::nullopt;
+}
+
+void attention(AttentionBackend backend, const AttentionSpec& spec, const AttentionArguments& in) {
+  check(spec);
+  check_arguments(spec, in);
+  if (const auto reason = why_not(backend, spec)) {
+    fail("attention backend {}: {}", name_of(backend), *reason);
+  }
+  switch (backend) {
+    case AttentionBackend::loop:
+      return run_in_fp32(attention_loop, spec, in);
+    case AttentionBackend::chunks:
+      return run_in_fp32(attention_chunks, spec, in);
+    case AttentionBackend::full:
+      return run_in_fp32(attention_full, spec, in);
+    case AttentionBackend::fused:
+      return attention_fused(spec, in);
+  }
+}
+
+double visible_pairs(const AttentionSpec& spec) {
+  check(spec);
+  using Key = std::tuple<Index, Index, Index>;
+  std::map<Key, Index> heads_of;
+  for (const auto& [left, right, dilation] : spec.heads) ++heads_of[{left, right, dilation}];
+  double pairs = 0;
+  for (const AttentionDocument& document : spec.documents) {
+    const DocumentRows rows(spec, document);
+    for (const auto& [key, heads] : heads_of) {
+      const auto& [left, right, dilation] = key;
+      pairs += static_cast<double>(heads) * pairs_of(rows, {left, right, dilation});
+    }
+  }
+  return pairs;
+}
+
+}  // namespace longformer::kernels

@@ -1,0 +1,135 @@
+// The entry points of the backends that compute in fp32, and the view of one document that they
+// share.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/attention.h"
+
+namespace longformer::kernels {
+
+/// Like attention(), for a checked spec and fp32 tensors of the right shapes.
+void attention_loop(const AttentionSpec& spec, const AttentionArguments& in);
+void attention_chunks(const AttentionSpec& spec, const AttentionArguments& in);
+void attention_full(const AttentionSpec& spec, const AttentionArguments& in);
+
+/// Why overlapping blocks cannot run the spec; nothing when they can.
+std::optional<std::string> why_not_chunks(const AttentionSpec& spec);
+
+inline constexpr float kMaskedScore = -std::numeric_limits<float>::infinity();
+
+enum class KeyKind : std::uint8_t { masked, ordinary, global };
+enum class QueryKind : std::uint8_t { nothing, windowed, everything };
+
+/// What the rows of one document are. Keys are counted from the first key of the document, queries
+/// from its first query.
+struct DocumentRows {
+  DocumentRows(const AttentionSpec& spec, const AttentionDocument& document);
+
+  Index query_count = 0;
+  Index key_count = 0;
+  Index query_offset = 0;
+  bool causal = false;
+  std::vector<KeyKind> keys;
+  std::vector<QueryKind> queries;
+  /// Ascending.
+  std::vector<Index> globals;
+
+  /// Number of leading keys that a query may see at all.
+  Index keys_before(Index query) const {
+    return causal ? std::clamp<Index>(query_offset + query + 1, 0, key_count) : key_count;
+  }
+};
+
+/// The offsets s of a window, first to last, at which some query of the document meets a key; none
+/// when first > last.
+struct OffsetRange {
+  Index first = 0;
+  Index last = -1;
+
+  Index count() const { return std::max<Index>(last - first + 1, 0); }
+};
+OffsetRange offsets_of(const HeadPattern& pattern, const DocumentRows& rows);
+/// The offsets at which one query meets a key.
+OffsetRange offsets_at(const HeadPattern& pattern, const DocumentRows& rows, Index query);
+
+/// The queries of the document that meet a key at one offset of the window: begin to end − 1.
+struct QueryRange {
+  Index begin = 0;
+  Index end = 0;
+};
+QueryRange queries_at(Index offset, Index dilation, const DocumentRows& rows);
+
+/// One head of one document: rows of head_size floats, except that those of out are out_stride
+/// apart.
+struct HeadRows {
+  HeadRows(const AttentionSpec& spec, const AttentionArguments& in,
+           const AttentionDocument& document, Index head);
+
+  Index head_size;
+  float scale;
+  const float* query;
+  const float* key;
+  const float* value;
+  float* out;
+  Index out_stride;
+  /// Null when nobody asks for it.
+  float* logsumexp;
+};
+
+/// Writes the rows of the queries that see nothing or everything; their windows are not looked at.
+/// `scores` has room for one score per key.
+void attend_outside_windows(const DocumentRows& rows, const HeadRows& head, float* scores);
+
+/// Turns scores into probabilities in place, −∞ into 0, and gives the logarithm of the denominator
+/// (−∞ when nothing is visible).
+float softmax_in_place(float* scores, Index count);
+
+inline float dot(const float* a, const float* b, Index count) {
+  float sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (Index i = 0; i < count; ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+/// e^x for x ≤ 0, relative error below 2e-7, 0 below −87; unlike std::exp it vectorises.
+inline float exp_of_negative(float x) {
+  const float clamped = x < -87.0f ? -87.0f : x;
+  const float shifted = clamped * 1.44269504f + 12582912.0f;
+  const float power = shifted - 12582912.0f;
+  const float rest = (clamped - power * 0.693359375f) + power * 2.12194440e-4f;
+  float series = 1.9875691500e-4f;
+  series = series * rest + 1.3981999507e-3f;
+  series = series * rest + 8.3334519073e-3f;
+  series = series * rest + 4.1665795894e-2f;
+  series = series * rest + 1.6666665459e-1f;
+  series = series * rest + 5.0000001201e-1f;
+  series = series * rest * rest + rest + 1.0f;
+  const auto exponent = (std::bit_cast<std::uint32_t>(shifted) + 127u) << 23;
+  const float result = series * std::bit_cast<float>(exponent);
+  return x < -87.0f ? 0.0f : result;
+}
+
+/// fp32 working memory, one part for each worker of a parallel_for over `tasks` tasks.
+class Workspace {
+ public:
+  Workspace(int threads, Index tasks, Index floats_per_worker);
+
+  int workers() const { return workers_; }
+  /// The part of the calling worker; uninitialised.
+  float* mine();
+
+ private:
+  int workers_;
+  Tensor storage_;
+};
+
+}  // namespace longformer::kernels

@@ -1,0 +1,128 @@
+// Specs, inputs and comparisons for the tests of attention.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <random>
+#include <vector>
+
+#include "kernels/attention.h"
+
+namespace longformer::kernels {
+
+inline constexpr std::array kBackends = {AttentionBackend::loop, AttentionBackend::chunks,
+                                         AttentionBackend::fused, AttentionBackend::full};
+
+/// Largest |a − b|; NaN when there is a NaN anywhere, so that "≤ tolerance" fails.
+template <typename A, typename B>
+double max_difference(const A& a, const B& b) {
+  if (a.size() != b.size()) return std::nan("");
+  double largest = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const double difference = a[i] == b[i] ? 0.0 : std::abs(double(a[i]) - double(b[i]));
+    if (!(difference <= largest)) largest = difference;
+    if (std::isnan(largest)) return largest;
+  }
+  return largest;
+}
+
+inline Tensor random_tensor(const Shape& shape, unsigned seed, DType dtype = DType::f32) {
+  std::mt19937 generator(seed);
+  std::normal_distribution<float> normal;
+  std::vector<float> values(static_cast<std::size_t>(element_count(shape)));
+  for (float& value : values) value = normal(generator);
+  return Tensor::from(values, shape).to(dtype);
+}
+
+struct Inputs {
+  Tensor query, key, value;
+};
+
+inline Inputs random_inputs(const AttentionSpec& spec, unsigned seed, DType dtype = DType::f32) {
+  const Index heads = static_cast<Index>(spec.heads.size());
+  const Shape queries = {heads, spec.query_count(), spec.head_size};
+  const Shape keys = {heads, spec.key_count(), spec.head_size};
+  return {random_tensor(queries, seed, dtype), random_tensor(keys, seed + 1, dtype),
+          random_tensor(keys, seed + 2, dtype)};
+}
+
+struct Result {
+  std::vector<float> out;
+  std::vector<float> logsumexp;
+};
+
+/// The buffers start as NaN: what a backend leaves out shows.
+inline Result run(AttentionBackend backend, const AttentionSpec& spec, const Inputs& in,
+                  int threads = 2) {
+  const Index heads = static_cast<Index>(spec.heads.size());
+  const Index nq = spec.query_count();
+  const auto unwritten = [](const Shape& shape) {
+    return Tensor::from(
+        std::vector<float>(static_cast<std::size_t>(element_count(shape)), std::nanf("")), shape);
+  };
+  Tensor out = unwritten({nq, heads * spec.head_size}).to(in.query.dtype());
+  Tensor logsumexp = unwritten({heads, nq});
+  attention(backend, spec, {in.query, in.key, in.value, out, &logsumexp, threads});
+  return {out.to_floats(), logsumexp.to_floats()};
+}
+
+inline HeadPattern symmetric(Index reach, Index dilation = 1) { return {reach, reach, dilation}; }
+inline HeadPattern previous(Index reach, Index dilation = 1) { return {reach, 0, dilation}; }
+
+inline AttentionSpec ragged(const std::vector<Index>& lengths, Index heads, Index head_size,
+                            HeadPattern pattern) {
+  AttentionSpec spec = self_attention(0, heads, head_size, pattern);
+  spec.documents.clear();
+  Index row = 0;
+  for (const Index length : lengths) {
+    spec.documents.push_back(
+        {.query_begin = row, .query_count = length, .key_begin = row, .key_count = length});
+    row += length;
+  }
+  return spec;
+}
+
+/// Masks the rows, and takes them out of the global keys.
+inline void mask(AttentionSpec& spec, const std::vector<Index>& rows) {
+  if (spec.key_mask.empty()) spec.key_mask.assign(static_cast<std::size_t>(spec.key_count()), 1);
+  for (const Index row : rows) {
+    spec.key_mask[row] = 0;
+    std::erase(spec.global_keys, row);
+  }
+}
+
+inline std::vector<Index> all_rows(Index n) {
+  std::vector<Index> rows(static_cast<std::size_t>(n));
+  for (Index i = 0; i < n; ++i) rows[i] = i;
+  return rows;
+}
+
+inline AttentionSpec random_spec(std::mt19937& generator) {
+  const auto below = [&](Index limit) {
+    return std::uniform_int_distribution<Index>(0, limit - 1)(generator);
+  };
+  const bool plain = below(2) == 0;
+  std::vector<Index> lengths;
+  for (Index d = 0; d <= below(4); ++d) lengths.push_back(below(1 + (below(2) == 0 ? 40 : 220)));
+  AttentionSpec spec = ragged(lengths, 1 + below(3), 1 + below(70), symmetric(below(50)));
+  for (HeadPattern& head : spec.heads) {
+    if (plain) continue;
+    head = {below(80), below(80), 1 + below(2) * below(6)};
+    if (below(5) == 0) head.reach_left = kUnlimitedReach;
+  }
+  spec.causal = !plain && below(2) == 0;
+  const Index n = spec.key_count();
+  const Index share = std::array<Index, 4>{1000, 50, 5, 1}[below(4)];
+  for (Index j = 0; j < n; ++j) {
+    if (below(share) == 0) spec.global_keys.push_back(j);
+  }
+  if (below(2) == 0) spec.global_queries = GlobalQueries::see_everything;
+  const Index holes = std::array<Index, 4>{0, 20, 3, 2}[below(4)];
+  for (Index j = 0; holes > 0 && j < n; ++j) {
+    if (below(holes) == 0) mask(spec, {j});
+  }
+  return spec;
+}
+
+}  // namespace longformer::kernels
