@@ -273,6 +273,23 @@ std::string weights_file(const std::string& folder) {
   fail("{}: expected model.safetensors, found none", folder);
 }
 
+std::uint64_t SafetensorsFile::fingerprint() const {
+  constexpr std::size_t kSample = 64;
+  std::uint64_t hash = 0xcbf29ce484222325ull;  // FNV-1a
+  const auto mix = [&hash](std::string_view bytes) {
+    for (const char byte : bytes) {
+      hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3ull;
+    }
+  };
+  for (const auto& [name, tensor] : tensors_) {
+    mix(name);
+    mix(name_of(tensor.dtype()));
+    mix(to_string(tensor.shape()));
+    mix({static_cast<const char*>(tensor.raw()), std::min(kSample, tensor.bytes())});
+  }
+  return hash;
+}
+
 void write_safetensors(const std::string& path,
                        const std::vector<std::pair<std::string, Tensor>>& tensors) {
   // The format allows no gaps, so wide elements come first: then every element is aligned.

@@ -44,6 +44,8 @@ class SafetensorsFile {
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
   /// Tells the system that the mapped pages of this tensor are not needed for now.
   void release(const Tensor& tensor) const { file_->release(tensor.raw(), tensor.bytes()); }
+  /// A hash of names, shapes, dtypes and the first bytes of every tensor.
+  std::uint64_t fingerprint() const;
 
  private:
   std::shared_ptr<MappedFile> file_;

@@ -1,0 +1,206 @@
+#include "longformer/bench.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <functional>
+
+#include "api/model_implementation.h"
+#include "core/error.h"
+#include "core/random.h"
+#include "core/threads.h"
+#include "kernels/attention.h"
+#include "kernels/reference.h"
+#include "ops/linear.h"
+
+namespace longformer {
+namespace {
+
+using kernels::AttentionSpec;
+
+struct Timing {
+  double median, minimum, maximum;
+};
+
+/// Runs once to warm up, then `repeats` times.
+Timing measure(int repeats, const std::function<void()>& work) {
+  require(repeats >= 1, "repeats: expected at least 1, found {}", repeats);
+  using Clock = std::chrono::steady_clock;
+  work();
+  std::vector<double> seconds;
+  for (int i = 0; i < repeats; ++i) {
+    const auto start = Clock::now();
+    work();
+    seconds.push_back(std::chrono::duration<double>(Clock::now() - start).count());
+  }
+  std::sort(seconds.begin(), seconds.end());
+  const std::size_t middle = seconds.size() / 2;
+  const double median =
+      seconds.size() % 2 == 1 ? seconds[middle] : (seconds[middle - 1] + seconds[middle]) / 2;
+  return {median, seconds.front(), seconds.back()};
+}
+
+/// Largest resident set of this process so far.
+std::int64_t peak_resident_bytes() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("VmHWM:")) return std::strtoll(line.c_str() + 6, nullptr, 10) * 1024;
+  }
+  return 0;
+}
+
+int thread_count(int threads) { return threads > 0 ? threads : available_threads(); }
+
+/// Random activations, N(0, 1), in the given dtype.
+Tensor random_tensor(const Shape& shape, DType dtype, std::uint64_t seed) {
+  return random_normal_tensor(shape, 1.0f, seed).to(dtype);
+}
+
+BenchResult result_of(const Timing& timing, std::int64_t n, const std::string& dtype, double flops,
+                      double rate) {
+  BenchResult result;
+  result.n = n;
+  result.dtype = dtype;
+  result.seconds = timing.median;
+  result.seconds_min = timing.minimum;
+  result.seconds_max = timing.maximum;
+  result.tokens_per_second = static_cast<double>(n) / timing.median;
+  result.gflops = flops / timing.median * 1e-9;
+  result.gemm_gflops = rate;
+  result.fraction_of_bound = result.gflops / rate;
+  result.peak_rss_bytes = peak_resident_bytes();
+  result.pass = "forward";
+  return result;
+}
+
+/// Useful work of a forward pass (design.md §6): linears, and the exact query–key pairs.
+double model_flops(const models::EncoderConfig& config, std::int64_t n, std::int64_t globals) {
+  const auto width = static_cast<double>(config.hidden_size);
+  const double linears =
+      2.0 * static_cast<double>(n) *
+      (4 * width * width + 2 * width * static_cast<double>(config.intermediate_size));
+  double flops = 0;
+  for (Index layer = 0; layer < config.layers; ++layer) {
+    const Index reach = config.windows.empty()
+                            ? kernels::kUnlimitedReach
+                            : config.windows[static_cast<std::size_t>(layer)] / 2;
+    AttentionSpec spec =
+        kernels::self_attention(n, config.heads, config.head_size(), {reach, reach, 1});
+    for (Index i = 0; i < globals; ++i) spec.global_keys.push_back(i);
+    spec.global_queries = kernels::GlobalQueries::see_everything;
+    flops += linears + 4.0 * static_cast<double>(config.head_size()) * kernels::visible_pairs(spec);
+  }
+  return flops;
+}
+
+AttentionSpec attention_spec(const AttentionBenchOptions& options, Index n) {
+  require(options.causal || options.window % 2 == 0,
+          "window: expected an even number, half on each side, found {}", options.window);
+  const Index reach = options.causal ? options.window : options.window / 2;
+  AttentionSpec spec = kernels::self_attention(
+      n, options.heads, options.head_size, {reach, options.causal ? 0 : reach, options.dilation});
+  spec.causal = options.causal;
+  for (Index i = 0; i < std::min(options.global_tokens, n); ++i) spec.global_keys.push_back(i);
+  spec.global_queries = kernels::GlobalQueries::see_everything;
+  kernels::check(spec);
+  return spec;
+}
+
+struct AttentionInputs {
+  Tensor query, key, value, out;
+  AttentionInputs(const AttentionSpec& spec, DType dtype) {
+    const Index n = spec.query_count();
+    const auto heads = static_cast<Index>(spec.heads.size());
+    const Shape shape = {heads, n, spec.head_size};
+    query = random_tensor(shape, dtype, 1);
+    key = random_tensor(shape, dtype, 2);
+    value = random_tensor(shape, dtype, 3);
+    out = Tensor({n, heads * spec.head_size}, dtype);
+  }
+  void run(kernels::AttentionBackend backend, const AttentionSpec& spec, int threads) {
+    kernels::attention(
+        backend, spec,
+        {.query = query, .key = key, .value = value, .out = out, .threads = threads});
+  }
+};
+
+/// A kernel that gives wrong numbers is not worth timing.
+void verify(kernels::AttentionBackend backend, const AttentionBenchOptions& options, DType dtype) {
+  const AttentionSpec spec = attention_spec(options, std::min<std::int64_t>(options.n, 384));
+  AttentionInputs inputs(spec, dtype);
+  inputs.run(backend, spec, 1);
+  const auto truth =
+      kernels::reference_attention<float>(spec, inputs.query, inputs.key, inputs.value).out;
+  const std::vector<float> found = inputs.out.to_floats();
+  const float tolerance = dtype == DType::bf16 ? 0.03f : 1e-4f;
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    require(std::abs(found[i] - truth[i]) <= tolerance,
+            "bench: expected {} attention within {} of the reference, found {} for {}",
+            name_of(backend), tolerance, found[i], truth[i]);
+  }
+}
+
+}  // namespace
+
+double gemm_gflops(const std::string& dtype, int threads, int repeats) {
+  constexpr Index kM = 4096, kK = 768, kN = 3072;
+  const DType type = compute_dtype(dtype);
+  const std::vector<Tensor> weights = {random_tensor({kN, kK}, DType::f32, 1)};
+  const ops::PackedLinear dense(weights, {}, type);
+  const Tensor x = random_tensor({kM, kK}, type, 2);
+  MemoryPool memory;
+  const ops::Context context = {.memory = memory, .dtype = type, .threads = thread_count(threads)};
+  const Timing timing =
+      measure(std::max(repeats, 5), [&] { ops::linear(context, x, dense, type); });
+  return 2.0 * kM * kK * kN / timing.median * 1e-9;
+}
+
+BenchResult bench_model(const Model& model, const ModelBenchOptions& options) {
+  const Model::Implementation& implementation = model.implementation();
+  const ModelInfo& info = model.info();
+  require(options.n >= 1, "n: expected at least 1, found {}", options.n);
+  std::vector<std::int32_t> ids(static_cast<std::size_t>(options.n));
+  std::vector<std::int32_t> positions(ids.size());
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    ids[i] = static_cast<std::int32_t>(random_bits(7, i) %
+                                       static_cast<std::uint64_t>(info.vocabulary_size));
+    // Lengths beyond the position table reuse its rows: the work is the same.
+    positions[i] = static_cast<std::int32_t>(static_cast<std::int64_t>(i) % info.max_tokens);
+  }
+  std::vector<std::int32_t> global(ids.size(), 0);
+  std::fill_n(global.begin(), std::min(options.global_tokens, options.n), 1);
+  DocumentInput document{.ids = ids,
+                         .attention_mask = {},
+                         .token_type_ids = {},
+                         .position_ids = positions,
+                         .global_attention_mask = {}};
+  if (options.global_tokens > 0) document.global_attention_mask = global;
+  const models::Batch batch = implementation.batch({&document, 1});
+  const std::lock_guard<std::mutex> lock(implementation.mutex);
+  const ops::Context context = implementation.context();
+  const double rate = gemm_gflops(options.dtype, context.threads, options.repeats);
+  const Timing timing =
+      measure(options.repeats, [&] { implementation.encoder.forward(context, batch); });
+  return result_of(timing, options.n, options.dtype,
+                   model_flops(implementation.config, options.n, options.global_tokens), rate);
+}
+
+BenchResult bench_attention(const AttentionBenchOptions& options) {
+  require(options.n >= 1, "n: expected at least 1, found {}", options.n);
+  const auto backend = kernels::attention_backend(options.backend);
+  const DType dtype = compute_dtype(options.dtype);
+  const int threads = thread_count(options.threads);
+  verify(backend, options, dtype);
+  const double rate = gemm_gflops(options.dtype, threads, options.repeats);
+  const AttentionSpec spec = attention_spec(options, options.n);
+  AttentionInputs inputs(spec, dtype);
+  const Timing timing = measure(options.repeats, [&] { inputs.run(backend, spec, threads); });
+  const double flops = 4.0 * static_cast<double>(options.head_size) * kernels::visible_pairs(spec);
+  BenchResult result = result_of(timing, options.n, options.dtype, flops, rate);
+  result.backend = options.backend;
+  return result;
+}
+
+}  // namespace longformer

@@ -1,0 +1,182 @@
+#include "longformer/model.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "api/model_implementation.h"
+#include "core/error.h"
+#include "core/threads.h"
+
+namespace longformer {
+namespace {
+
+std::string document_name(std::size_t index, std::size_t count) {
+  return count == 1 ? "document" : fmt::format("document {}", index);
+}
+
+void check_length(std::span<const std::int32_t> values, std::size_t n, const char* what,
+                  const std::string& name) {
+  require(values.empty() || values.size() == n, "{}: expected {} with {} elements, found {}", name,
+          what, n, values.size());
+}
+
+/// Every value lies in [minimum, maximum].
+void check_values(std::span<const std::int32_t> values, std::int64_t minimum, std::int64_t maximum,
+                  const char* what, const std::string& name) {
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    require(values[i] >= minimum && values[i] <= maximum,
+            "{}: expected {} from {} to {}, found {} at position {}", name, what, minimum, maximum,
+            values[i], i);
+  }
+}
+
+void append(std::vector<std::int32_t>& to, std::span<const std::int32_t> values, std::size_t n) {
+  if (values.empty()) {
+    to.insert(to.end(), n, 0);
+  } else {
+    to.insert(to.end(), values.begin(), values.end());
+  }
+}
+
+void check_document(const DocumentInput& document, const models::EncoderConfig& config,
+                    const std::string& name) {
+  const std::size_t n = document.ids.size();
+  require(n > 0, "{}: expected at least one token, found none", name);
+  require(static_cast<Index>(n) <= config.max_tokens() || !document.position_ids.empty(),
+          "{}: expected at most {} tokens, found {} (shorten the document, or convert the model to "
+          "more positions)",
+          name, config.max_tokens(), n);
+  check_length(document.attention_mask, n, "an attention mask", name);
+  check_length(document.token_type_ids, n, "token type ids", name);
+  check_length(document.position_ids, n, "position ids", name);
+  check_length(document.global_attention_mask, n, "a global attention mask", name);
+  check_values(document.ids, 0, config.vocab_size - 1, "token ids", name);
+  check_values(document.attention_mask, 0, 1, "attention mask values", name);
+  check_values(document.token_type_ids, 0, config.type_vocab_size - 1, "token type ids", name);
+  check_values(document.position_ids, 0, config.max_position_embeddings - 1, "position ids", name);
+  // −1 is how the LED tokenizer pads this mask.
+  check_values(document.global_attention_mask, -1, 1, "global attention mask values", name);
+  const auto& global = document.global_attention_mask;
+  require(!config.windows.empty() || std::find(global.begin(), global.end(), 1) == global.end(),
+          "{}: expected no global tokens for model_type {}, found some", name,
+          name_of(config.model_type));
+}
+
+}  // namespace
+
+Model::Implementation::Implementation(models::EncoderConfig model_config,
+                                      models::Checkpoint checkpoint, const LoadOptions& options)
+    : config(std::move(model_config)),
+      weights(std::move(checkpoint)),
+      dtype(compute_dtype(options.dtype)),
+      threads(options.threads > 0 ? options.threads : available_threads()),
+      encoder(config, weights, dtype) {
+  require(options.threads >= 0, "threads: expected 0 or more, found {}", options.threads);
+  info = {.model_type = std::string(name_of(config.model_type)),
+          .hidden_size = config.hidden_size,
+          .vocabulary_size = config.vocab_size,
+          .max_tokens = config.max_tokens(),
+          .pad_token_id = config.pad_token_id,
+          .has_pooler = encoder.has_pooler(),
+          .has_masked_lm_head = models::MaskedLmHead::present(config, weights)};
+}
+
+models::Batch Model::Implementation::batch(std::span<const DocumentInput> documents) const {
+  models::Batch batch;
+  batch.starts.push_back(0);
+  bool any_masked = false;
+  for (std::size_t i = 0; i < documents.size(); ++i) {
+    const DocumentInput& document = documents[i];
+    check_document(document, config, document_name(i, documents.size()));
+    const std::size_t n = document.ids.size();
+    const std::size_t first = batch.ids.size();
+    append(batch.ids, document.ids, n);
+    append(batch.types, document.token_type_ids, n);
+    if (document.position_ids.empty()) {
+      append(batch.positions, models::position_rows(config, document.ids), n);
+    } else {
+      append(batch.positions, document.position_ids, n);
+    }
+    batch.mask.insert(batch.mask.end(), n, 1);
+    for (std::size_t t = 0; t < document.attention_mask.size(); ++t) {
+      if (document.attention_mask[t] != 0) continue;
+      batch.mask[first + t] = 0;
+      any_masked = true;
+    }
+    for (std::size_t t = 0; t < document.global_attention_mask.size(); ++t) {
+      if (document.global_attention_mask[t] == 1 && batch.mask[first + t] != 0) {
+        batch.global_rows.push_back(static_cast<Index>(first + t));
+      }
+    }
+    batch.starts.push_back(static_cast<Index>(batch.ids.size()));
+  }
+  if (!any_masked) batch.mask.clear();
+  return batch;
+}
+
+Model::Model(std::shared_ptr<const Implementation> implementation)
+    : implementation_(std::move(implementation)) {}
+
+Model Model::load(const std::string& folder, const LoadOptions& options) {
+  auto config = models::read_config(folder + "/config.json");
+  auto weights = models::Checkpoint::open(folder);
+  return Model(std::make_shared<Implementation>(std::move(config), std::move(weights), options));
+}
+
+Model Model::random(const std::string& config_file, const LoadOptions& options) {
+  return Model(std::make_shared<Implementation>(models::read_config(config_file),
+                                                models::Checkpoint::random(1), options));
+}
+
+const ModelInfo& Model::info() const { return implementation_->info; }
+
+std::vector<DocumentOutput> Model::forward(std::span<const DocumentInput> documents,
+                                           const ForwardOptions& options) const {
+  if (documents.empty()) return {};
+  const Implementation& model = *implementation_;
+  const models::Batch batch = model.batch(documents);
+  const std::lock_guard<std::mutex> lock(model.mutex);
+  const ops::Context context = model.context();
+  std::vector<Tensor> states;
+  const Tensor last =
+      model.encoder.forward(context, batch, options.hidden_states ? &states : nullptr);
+  const Tensor pooled = model.info.has_pooler ? model.encoder.pool(context, last, batch) : Tensor();
+  std::vector<DocumentOutput> outputs(documents.size());
+  for (std::size_t i = 0; i < documents.size(); ++i) {
+    const Index begin = batch.starts[i];
+    const Index count = batch.starts[i + 1] - begin;
+    outputs[i].last_hidden_state = last.slice_rows(begin, count).to_floats();
+    if (!pooled.empty()) {
+      outputs[i].pooler_output = pooled.slice_rows(static_cast<Index>(i), 1).to_floats();
+    }
+    for (const Tensor& state : states) {
+      outputs[i].hidden_states.push_back(state.slice_rows(begin, count).to_floats());
+    }
+  }
+  return outputs;
+}
+
+std::vector<float> Model::masked_lm_logits(const DocumentInput& document,
+                                           std::span<const std::int64_t> positions) const {
+  const Implementation& model = *implementation_;
+  require(model.info.has_masked_lm_head,
+          "masked LM: expected a folder with a masked-LM head, found model_type {} without one",
+          model.info.model_type);
+  const models::Batch batch = model.batch({&document, 1});
+  std::vector<Index> rows(positions.begin(), positions.end());
+  if (rows.empty()) {
+    rows.resize(document.ids.size());
+    std::iota(rows.begin(), rows.end(), 0);
+  }
+  for (const Index row : rows) {
+    require(row >= 0 && row < batch.rows(), "masked LM: expected positions from 0 to {}, found {}",
+            batch.rows() - 1, row);
+  }
+  const std::lock_guard<std::mutex> lock(model.mutex);
+  if (!model.masked_lm) model.masked_lm.emplace(model.config, model.weights, model.dtype);
+  const ops::Context context = model.context();
+  const Tensor hidden = model.encoder.forward(context, batch);
+  return model.masked_lm->forward(context, ops::select_rows(context, hidden, rows)).to_floats();
+}
+
+}  // namespace longformer

@@ -1,0 +1,41 @@
+// What a public Model holds; shared by the parts of the API that run it.
+#pragma once
+
+#include <mutex>
+#include <optional>
+#include <span>
+
+#include "core/memory.h"
+#include "longformer/model.h"
+#include "models/batch.h"
+#include "models/checkpoint.h"
+#include "models/config.h"
+#include "models/encoder.h"
+#include "models/masked_lm.h"
+#include "ops/context.h"
+
+namespace longformer {
+
+struct Model::Implementation {
+  Implementation(models::EncoderConfig model_config, models::Checkpoint checkpoint,
+                 const LoadOptions& options);
+
+  /// Checks the documents against the model and lays them behind each other. Throws Error.
+  models::Batch batch(std::span<const DocumentInput> documents) const;
+
+  /// Valid while `mutex` is held: the pool serves one forward pass at a time.
+  ops::Context context() const { return {.memory = memory, .dtype = dtype, .threads = threads}; }
+
+  models::EncoderConfig config;
+  models::Checkpoint weights;
+  DType dtype;
+  int threads;
+  models::Encoder encoder;
+  ModelInfo info;
+  mutable std::mutex mutex;
+  mutable MemoryPool memory;
+  /// Made on first use: its decoder is as large as the word embeddings.
+  mutable std::optional<models::MaskedLmHead> masked_lm;
+};
+
+}  // namespace longformer

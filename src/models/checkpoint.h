@@ -1,0 +1,44 @@
+// The weights of a folder by their Hugging Face names, with every shape checked (spec.md A.2).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "core/tensor.h"
+#include "formats/safetensors.h"
+
+namespace longformer::models {
+
+class Checkpoint {
+ public:
+  /// Opens model.safetensors of a folder. One leading prefix of longformer., bert. or roberta. is
+  /// dropped from names, and LayerNorm.gamma/beta are read as weight/bias. Throws Error.
+  static Checkpoint open(const std::string& folder);
+
+  /// Weights made on demand: N(0, 0.02) matrices, LayerNorm gains 1, biases 0.
+  static Checkpoint random(std::uint64_t seed);
+
+  bool has(const std::string& name) const;
+
+  /// The tensor in the dtype of the file; a view of the mapped file. Throws Error when it is
+  /// missing, not floating-point, or of another shape.
+  Tensor get(const std::string& name, const Shape& shape) const;
+  /// The same as fp32.
+  Tensor get_fp32(const std::string& name, const Shape& shape) const;
+
+  /// Gives the mapped pages of a tensor that was copied elsewhere back to the system.
+  void release(const Tensor& tensor) const;
+
+  /// A number that other weights hardly share: of names, shapes and samples of the data.
+  std::uint64_t fingerprint() const;
+
+ private:
+  std::string name_;
+  std::optional<std::uint64_t> seed_;
+  std::optional<formats::SafetensorsFile> file_;
+  std::map<std::string, Tensor> tensors_;
+};
+
+}  // namespace longformer::models

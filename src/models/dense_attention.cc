@@ -1,0 +1,31 @@
+// Self-attention of BERT and RoBERTa: the window covers everything.
+#include "models/self_attention.h"
+
+namespace longformer::models {
+namespace {
+
+class DenseAttention final : public SelfAttention {
+ public:
+  DenseAttention(const EncoderConfig& config, Index layer, const Checkpoint& weights, DType dtype)
+      : config_(config), query_key_value_(packed_query_key_value(config, layer, weights, dtype)) {}
+
+  Tensor forward(const ops::Context& context, const Tensor& x, const Batch& batch) const override {
+    const auto spec = attention_spec(config_, batch, kernels::kUnlimitedReach);
+    const auto projected =
+        ops::project_heads(context, x, query_key_value_, config_.heads, config_.head_size());
+    return ops::attention(context, spec, projected[0], projected[1], projected[2]);
+  }
+
+ private:
+  EncoderConfig config_;
+  ops::PackedLinear query_key_value_;
+};
+
+}  // namespace
+
+std::unique_ptr<SelfAttention> dense_attention(const EncoderConfig& config, Index layer,
+                                               const Checkpoint& weights, DType dtype) {
+  return std::make_unique<DenseAttention>(config, layer, weights, dtype);
+}
+
+}  // namespace longformer::models

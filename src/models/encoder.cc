@@ -1,0 +1,107 @@
+#include "models/encoder.h"
+
+#include <array>
+#include <utility>
+
+#include "core/error.h"
+
+namespace longformer::models {
+namespace {
+
+std::string layer_name(Index layer) { return fmt::format("encoder.layer.{}.", layer); }
+
+std::unique_ptr<SelfAttention> self_attention(const EncoderConfig& config, Index layer,
+                                              const Checkpoint& weights, DType dtype) {
+  return config.windows.empty() ? dense_attention(config, layer, weights, dtype)
+                                : longformer_attention(config, layer, weights, dtype);
+}
+
+}  // namespace
+
+ops::LayerNorm layer_norm(const EncoderConfig& config, const Checkpoint& weights,
+                          const std::string& name) {
+  const Shape shape = {config.hidden_size};
+  return {.weight = weights.get_fp32(name + ".weight", shape),
+          .bias = weights.get_fp32(name + ".bias", shape),
+          .epsilon = static_cast<float>(config.layer_norm_eps)};
+}
+
+ops::PackedLinear packed_linear(const Checkpoint& weights, const std::string& name,
+                                const Shape& shape, DType dtype,
+                                std::optional<Activation> activation) {
+  const std::array matrix = {weights.get(name + ".weight", shape)};
+  const std::array bias = {weights.get(name + ".bias", {shape[0]})};
+  ops::PackedLinear packed(matrix, bias, dtype, activation);
+  weights.release(matrix[0]);
+  return packed;
+}
+
+std::vector<std::int32_t> position_rows(const EncoderConfig& config,
+                                        std::span<const std::int32_t> ids) {
+  const auto pad = static_cast<std::int32_t>(config.pad_token_id);
+  auto next = static_cast<std::int32_t>(config.first_position());
+  std::vector<std::int32_t> rows;
+  rows.reserve(ids.size());
+  for (const std::int32_t id : ids) {
+    const bool is_padding = config.model_type != ModelType::bert && id == pad;
+    rows.push_back(is_padding ? pad : next++);
+  }
+  return rows;
+}
+
+EncoderLayer::EncoderLayer(const EncoderConfig& config, Index layer, const Checkpoint& weights,
+                           DType dtype)
+    : attention_(self_attention(config, layer, weights, dtype)),
+      attention_output_(packed_linear(weights, layer_name(layer) + "attention.output.dense",
+                                      {config.hidden_size, config.hidden_size}, dtype)),
+      attention_norm_(
+          layer_norm(config, weights, layer_name(layer) + "attention.output.LayerNorm")),
+      up_(packed_linear(weights, layer_name(layer) + "intermediate.dense",
+                        {config.intermediate_size, config.hidden_size}, dtype, config.activation)),
+      down_(packed_linear(weights, layer_name(layer) + "output.dense",
+                          {config.hidden_size, config.intermediate_size}, dtype)),
+      output_norm_(layer_norm(config, weights, layer_name(layer) + "output.LayerNorm")) {}
+
+Tensor EncoderLayer::forward(const ops::Context& context, const Tensor& x,
+                             const Batch& batch) const {
+  const Tensor attended = attention_->forward(context, x, batch);
+  const Tensor hidden =
+      ops::linear_add_norm(context, attended, attention_output_, x, attention_norm_);
+  return ops::feed_forward_add_norm(context, hidden, up_, down_, output_norm_);
+}
+
+Encoder::Encoder(const EncoderConfig& config, const Checkpoint& weights, DType dtype) {
+  const Index width = config.hidden_size;
+  embeddings_ = {
+      .words = weights.get("embeddings.word_embeddings.weight", {config.vocab_size, width}),
+      .positions = weights.get("embeddings.position_embeddings.weight",
+                               {config.max_position_embeddings, width}),
+      .types =
+          weights.get("embeddings.token_type_embeddings.weight", {config.type_vocab_size, width}),
+      .norm = layer_norm(config, weights, "embeddings.LayerNorm")};
+  for (Index layer = 0; layer < config.layers; ++layer) {
+    layers_.emplace_back(config, layer, weights, dtype);
+  }
+  if (weights.has("pooler.dense.weight")) {
+    pooler_ = packed_linear(weights, "pooler.dense", {width, width}, dtype, Activation::tanh);
+  }
+}
+
+Tensor Encoder::forward(const ops::Context& context, const Batch& batch,
+                        std::vector<Tensor>* hidden_states) const {
+  Tensor x = ops::embed(context, embeddings_,
+                        {.words = batch.ids, .positions = batch.positions, .types = batch.types});
+  if (hidden_states != nullptr) hidden_states->push_back(x);
+  for (const EncoderLayer& layer : layers_) {
+    x = layer.forward(context, x, batch);
+    if (hidden_states != nullptr) hidden_states->push_back(x);
+  }
+  return x;
+}
+
+Tensor Encoder::pool(const ops::Context& context, const Tensor& hidden, const Batch& batch) const {
+  const std::span<const Index> first(batch.starts.data(), batch.starts.size() - 1);
+  return ops::linear(context, ops::select_rows(context, hidden, first), *pooler_, DType::f32);
+}
+
+}  // namespace longformer::models

@@ -1,0 +1,70 @@
+// The encoder of Longformer, BERT and RoBERTa: embeddings, post-norm layers, pooler (spec.md A.3,
+// A.5).
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "models/batch.h"
+#include "models/checkpoint.h"
+#include "models/config.h"
+#include "models/self_attention.h"
+#include "ops/embedding.h"
+#include "ops/linear.h"
+
+namespace longformer::models {
+
+/// a = LayerNorm(dense(attention(x)) + x); LayerNorm(down(activation(up(a))) + a).
+class EncoderLayer {
+ public:
+  EncoderLayer(const EncoderConfig& config, Index layer, const Checkpoint& weights, DType dtype);
+
+  Tensor forward(const ops::Context& context, const Tensor& x, const Batch& batch) const;
+
+ private:
+  std::unique_ptr<SelfAttention> attention_;
+  ops::PackedLinear attention_output_;
+  ops::LayerNorm attention_norm_;
+  ops::PackedLinear up_, down_;
+  ops::LayerNorm output_norm_;
+};
+
+class Encoder {
+ public:
+  /// Throws Error when a weight is missing or of another shape than the configuration says.
+  Encoder(const EncoderConfig& config, const Checkpoint& weights, DType dtype);
+
+  /// Last hidden state, [n, D]. Appends the embeddings and the output of every layer to
+  /// `hidden_states` unless it is null.
+  Tensor forward(const ops::Context& context, const Batch& batch,
+                 std::vector<Tensor>* hidden_states = nullptr) const;
+
+  bool has_pooler() const { return pooler_.has_value(); }
+  /// tanh(W x + b) of the first token of every document, [documents, D] fp32.
+  Tensor pool(const ops::Context& context, const Tensor& hidden, const Batch& batch) const;
+
+  const Tensor& word_embeddings() const { return embeddings_.words; }
+
+ private:
+  ops::EmbeddingTables embeddings_;
+  std::vector<EncoderLayer> layers_;
+  std::optional<ops::PackedLinear> pooler_;
+};
+
+/// Position row of every token: BERT counts from 0; RoBERTa and Longformer count the tokens that
+/// are not padding from pad_token_id + 1 on and give padding the row pad_token_id (spec.md A.3).
+std::vector<std::int32_t> position_rows(const EncoderConfig& config,
+                                        std::span<const std::int32_t> ids);
+
+/// A LayerNorm of the checkpoint, "….weight" and "….bias".
+ops::LayerNorm layer_norm(const EncoderConfig& config, const Checkpoint& weights,
+                          const std::string& name);
+
+/// A dense layer of the checkpoint, packed.
+ops::PackedLinear packed_linear(const Checkpoint& weights, const std::string& name,
+                                const Shape& shape, DType dtype,
+                                std::optional<Activation> activation = std::nullopt);
+
+}  // namespace longformer::models

@@ -1,0 +1,51 @@
+// Longformer self-attention (paper §3.1, spec.md A.4).
+#include "models/self_attention.h"
+
+namespace longformer::models {
+namespace {
+
+class LongformerAttention final : public SelfAttention {
+ public:
+  LongformerAttention(const EncoderConfig& config, Index layer, const Checkpoint& weights,
+                      DType dtype)
+      : config_(config),
+        reach_(config.windows[static_cast<std::size_t>(layer)] / 2),
+        query_key_value_(packed_query_key_value(config, layer, weights, dtype)) {
+    const Index width = config.hidden_size;
+    const auto projection = [&](const std::string& part, Tensor& weight, Tensor& bias) {
+      const std::string name = self_attention_name(layer) + part + "_global";
+      weight = weights.get_fp32(name + ".weight", {width, width});
+      bias = weights.get_fp32(name + ".bias", {width});
+    };
+    projection("query", global_.query_weight, global_.query_bias);
+    projection("key", global_.key_weight, global_.key_bias);
+    projection("value", global_.value_weight, global_.value_bias);
+  }
+
+  Tensor forward(const ops::Context& context, const Tensor& x, const Batch& batch) const override {
+    ops::AttentionSpec spec = attention_spec(config_, batch, reach_);
+    spec.global_keys = batch.global_rows;
+    Tensor attended = [&] {
+      const auto projected =
+          ops::project_heads(context, x, query_key_value_, config_.heads, config_.head_size());
+      return ops::attention(context, spec, projected[0], projected[1], projected[2]);
+    }();
+    ops::global_attention(context, spec, global_, x, attended);
+    return attended;
+  }
+
+ private:
+  EncoderConfig config_;
+  Index reach_;
+  ops::PackedLinear query_key_value_;
+  ops::GlobalProjections global_;
+};
+
+}  // namespace
+
+std::unique_ptr<SelfAttention> longformer_attention(const EncoderConfig& config, Index layer,
+                                                    const Checkpoint& weights, DType dtype) {
+  return std::make_unique<LongformerAttention>(config, layer, weights, dtype);
+}
+
+}  // namespace longformer::models

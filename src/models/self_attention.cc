@@ -1,0 +1,41 @@
+#include "models/self_attention.h"
+
+#include <array>
+
+#include "core/error.h"
+
+namespace longformer::models {
+
+std::string self_attention_name(Index layer) {
+  return fmt::format("encoder.layer.{}.attention.self.", layer);
+}
+
+ops::PackedLinear packed_query_key_value(const EncoderConfig& config, Index layer,
+                                         const Checkpoint& weights, DType dtype) {
+  const Index width = config.hidden_size;
+  std::array<Tensor, 3> matrices, biases;
+  for (std::size_t i = 0; i < 3; ++i) {
+    const std::string name = self_attention_name(layer) + std::array{"query", "key", "value"}[i];
+    matrices[i] = weights.get(name + ".weight", {width, width});
+    biases[i] = weights.get(name + ".bias", {width});
+  }
+  ops::PackedLinear packed(matrices, biases, dtype);
+  for (const Tensor& matrix : matrices) weights.release(matrix);
+  return packed;
+}
+
+ops::AttentionSpec attention_spec(const EncoderConfig& config, const Batch& batch, Index reach) {
+  ops::AttentionSpec spec;
+  spec.head_size = config.head_size();
+  spec.heads.assign(static_cast<std::size_t>(config.heads), {reach, reach, 1});
+  for (std::size_t i = 0; i + 1 < batch.starts.size(); ++i) {
+    const Index begin = batch.starts[i];
+    const Index count = batch.starts[i + 1] - begin;
+    spec.documents.push_back(
+        {.query_begin = begin, .query_count = count, .key_begin = begin, .key_count = count});
+  }
+  spec.key_mask = batch.mask;
+  return spec;
+}
+
+}  // namespace longformer::models

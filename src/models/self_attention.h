@@ -1,0 +1,43 @@
+// The one part in which the encoders differ: who attends to whom.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "models/batch.h"
+#include "models/checkpoint.h"
+#include "models/config.h"
+#include "ops/attention.h"
+#include "ops/context.h"
+#include "ops/linear.h"
+
+namespace longformer::models {
+
+/// Self-attention of one layer, up to and without its output projection.
+class SelfAttention {
+ public:
+  virtual ~SelfAttention() = default;
+  /// x [n, D] to [n, D].
+  virtual Tensor forward(const ops::Context& context, const Tensor& x,
+                         const Batch& batch) const = 0;
+};
+
+/// Window and global tokens with projections of their own (Longformer paper §3.1, spec.md A.4).
+std::unique_ptr<SelfAttention> longformer_attention(const EncoderConfig& config, Index layer,
+                                                    const Checkpoint& weights, DType dtype);
+
+/// Every token attends to every token (BERT, RoBERTa).
+std::unique_ptr<SelfAttention> dense_attention(const EncoderConfig& config, Index layer,
+                                               const Checkpoint& weights, DType dtype);
+
+/// Names of the weights of a layer: "encoder.layer.3.attention.self.".
+std::string self_attention_name(Index layer);
+
+/// The stacked query, key and value projections of a layer.
+ops::PackedLinear packed_query_key_value(const EncoderConfig& config, Index layer,
+                                         const Checkpoint& weights, DType dtype);
+
+/// The spec of a batch in which all heads see `reach` tokens to each side.
+ops::AttentionSpec attention_spec(const EncoderConfig& config, const Batch& batch, Index reach);
+
+}  // namespace longformer::models

@@ -1,0 +1,26 @@
+// Cutting a text into passages that end where a reader would stop.
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "longformer/tokenizer.h"
+#include "tasks/segments.h"
+
+namespace longformer::tasks {
+
+struct PassageRules {
+  /// Tokens of a passage: at most this, and rarely less than two thirds of it.
+  Index tokens = 128;
+  /// Each passage starts in the middle of the one before it.
+  bool overlapping = false;
+};
+
+/// Passages over all tokens, in order. Each ends after a paragraph, else a sentence, else a word,
+/// when the last third of its tokens has such a place. `offsets` are the characters of the tokens
+/// (without special tokens). Throws Error unless tokens ≥ 1.
+std::vector<TokenRange> cut_passages(std::string_view text, std::span<const CharacterSpan> offsets,
+                                     const PassageRules& rules);
+
+}  // namespace longformer::tasks
