@@ -1,0 +1,231 @@
+// The native half of the Python package: the public headers over contiguous arrays. Shapes and
+// types that Python users may vary are sorted out in longformer_cpp/__init__.py.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "longformer/attention.h"
+#include "longformer/convert.h"
+#include "longformer/error.h"
+#include "longformer/model.h"
+#include "longformer/tokenizer.h"
+
+namespace nb = nanobind;
+using nb::literals::operator""_a;
+
+namespace longformer {
+namespace {
+
+using Integers = nb::ndarray<const std::int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Floats = nb::ndarray<const float, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
+using FloatArray = nb::ndarray<nb::numpy, float, nb::c_contig>;
+/// ids, attention_mask, token_type_ids, position_ids, global_attention_mask.
+using Document = std::tuple<Integers, std::optional<Integers>, std::optional<Integers>,
+                            std::optional<Integers>, std::optional<Integers>>;
+/// last_hidden_state, pooler_output, hidden_states.
+using Result = std::tuple<FloatArray, std::optional<FloatArray>, std::vector<FloatArray>>;
+
+std::span<const std::int32_t> span_of(const Integers& values) {
+  return {values.data(), values.shape(0)};
+}
+
+std::span<const std::int32_t> span_of(const std::optional<Integers>& values) {
+  return values ? span_of(*values) : std::span<const std::int32_t>();
+}
+
+DocumentInput input_of(const Document& document) {
+  return std::apply([](const auto&... fields) { return DocumentInput{span_of(fields)...}; },
+                    document);
+}
+
+/// An array that owns the values; nothing is copied.
+FloatArray array_of(std::vector<float> values, std::initializer_list<std::size_t> shape) {
+  auto owned = std::make_unique<std::vector<float>>(std::move(values));
+  float* data = owned->data();
+  nb::capsule owner(owned.get(), [](void* pointer) noexcept {
+    std::unique_ptr<std::vector<float>>(static_cast<std::vector<float>*>(pointer)).reset();
+  });
+  owned.release();
+  return FloatArray(data, shape, owner);
+}
+
+/// The bytes of a str, which live as long as it does. Raises UnicodeEncodeError for lone
+/// surrogates.
+std::string_view utf8(const nb::str& text) {
+  Py_ssize_t size = 0;
+  const char* bytes = PyUnicode_AsUTF8AndSize(text.ptr(), &size);
+  if (bytes == nullptr) throw nb::python_error();
+  return {bytes, static_cast<std::size_t>(size)};
+}
+
+/// A Model takes one call at a time; Python threads take turns here, without the GIL.
+class PythonModel {
+ public:
+  PythonModel(const std::string& folder, const LoadOptions& options)
+      : model_(Model::load(folder, options)) {}
+
+  const ModelInfo& info() const { return model_.info(); }
+
+  std::vector<Result> forward(const std::vector<Document>& documents, bool hidden_states) {
+    std::vector<DocumentInput> inputs;
+    for (const Document& document : documents) inputs.push_back(input_of(document));
+    std::vector<DocumentOutput> outputs;
+    {
+      nb::gil_scoped_release release;
+      std::lock_guard lock(mutex_);
+      outputs = model_.forward(inputs, {.hidden_states = hidden_states});
+    }
+    std::vector<Result> results;
+    const auto width = static_cast<std::size_t>(info().hidden_size);
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      DocumentOutput& output = outputs[i];
+      const std::size_t rows = inputs[i].ids.size();
+      std::optional<FloatArray> pooled;
+      if (!output.pooler_output.empty())
+        pooled = array_of(std::move(output.pooler_output), {width});
+      std::vector<FloatArray> states;
+      for (auto& state : output.hidden_states) {
+        states.push_back(array_of(std::move(state), {rows, width}));
+      }
+      results.emplace_back(array_of(std::move(output.last_hidden_state), {rows, width}),
+                           std::move(pooled), std::move(states));
+    }
+    return results;
+  }
+
+  FloatArray masked_lm_logits(const Document& document) {
+    const DocumentInput input = input_of(document);
+    std::vector<float> logits;
+    {
+      nb::gil_scoped_release release;
+      std::lock_guard lock(mutex_);
+      logits = model_.masked_lm_logits(input);
+    }
+    return array_of(std::move(logits),
+                    {input.ids.size(), static_cast<std::size_t>(info().vocabulary_size)});
+  }
+
+ private:
+  Model model_;
+  std::mutex mutex_;
+};
+
+Encoding encode(const Tokenizer& tokenizer, const nb::str& text, const std::optional<nb::str>& pair,
+                bool add_special_tokens, std::optional<std::int64_t> max_length) {
+  const EncodeOptions options{.add_special_tokens = add_special_tokens, .max_length = max_length};
+  const std::string_view first = utf8(text);
+  const std::optional<std::string_view> second = pair ? std::optional(utf8(*pair)) : std::nullopt;
+  nb::gil_scoped_release release;
+  return second ? tokenizer.encode_pair(first, *second, options) : tokenizer.encode(first, options);
+}
+
+FloatArray attend(const Floats& q, const Floats& k, const Floats& v, std::int64_t window,
+                  std::vector<std::int64_t> dilation, bool causal,
+                  std::vector<std::int64_t> global_positions, std::string backend) {
+  const BandAttentionOptions options{.window = window,
+                                     .dilation = std::move(dilation),
+                                     .causal = causal,
+                                     .global_positions = std::move(global_positions),
+                                     .backend = std::move(backend)};
+  std::vector<float> result;
+  {
+    nb::gil_scoped_release release;
+    const auto values = [](const Floats& array) { return std::span(array.data(), array.size()); };
+    result = band_attention(values(q), values(k), values(v), static_cast<std::int64_t>(q.shape(0)),
+                            static_cast<std::int64_t>(q.shape(2)), options);
+  }
+  return array_of(std::move(result), {q.shape(0), q.shape(1), q.shape(2)});
+}
+
+void bind_model(nb::module_& module) {
+  nb::class_<PythonModel>(module, "Model")
+      .def(
+          "__init__",
+          [](PythonModel* self, const std::string& folder, std::string dtype, int threads) {
+            nb::gil_scoped_release release;
+            new (self) PythonModel(folder, {.dtype = std::move(dtype), .threads = threads});
+          },
+          "folder"_a, "dtype"_a, "threads"_a)
+      .def("forward", &PythonModel::forward, "documents"_a, "hidden_states"_a)
+      .def("masked_lm_logits", &PythonModel::masked_lm_logits, "document"_a)
+      .def_prop_ro("model_type", [](const PythonModel& self) { return self.info().model_type; })
+      .def_prop_ro("hidden_size", [](const PythonModel& self) { return self.info().hidden_size; })
+      .def_prop_ro("vocabulary_size",
+                   [](const PythonModel& self) { return self.info().vocabulary_size; })
+      .def_prop_ro("max_tokens", [](const PythonModel& self) { return self.info().max_tokens; })
+      .def_prop_ro("has_masked_lm_head",
+                   [](const PythonModel& self) { return self.info().has_masked_lm_head; });
+}
+
+void bind_tokenizer(nb::module_& module) {
+  nb::class_<Encoding>(module, "Encoding")
+      .def_ro("ids", &Encoding::ids)
+      .def_prop_ro("offsets",
+                   [](const Encoding& self) {
+                     std::vector<std::tuple<std::int64_t, std::int64_t>> offsets;
+                     for (const auto& [begin, end] : self.offsets) offsets.emplace_back(begin, end);
+                     return offsets;
+                   })
+      .def_ro("type_ids", &Encoding::type_ids)
+      .def_prop_ro("special_tokens_mask",
+                   [](const Encoding& self) {
+                     return std::vector<int>(self.special_tokens_mask.begin(),
+                                             self.special_tokens_mask.end());
+                   })
+      .def_prop_ro("sequence_ids",
+                   [](const Encoding& self) {
+                     std::vector<std::optional<int>> sequences;
+                     for (const std::int8_t id : self.sequence_ids) {
+                       sequences.push_back(id < 0 ? std::nullopt : std::optional<int>(id));
+                     }
+                     return sequences;
+                   })
+      .def_ro("truncated", &Encoding::truncated);
+  nb::class_<Tokenizer>(module, "Tokenizer")
+      .def_static("load", &Tokenizer::load, "folder"_a, nb::call_guard<nb::gil_scoped_release>())
+      .def("encode", &encode, "text"_a, "pair"_a.none(), "add_special_tokens"_a,
+           "max_length"_a.none())
+      .def(
+          "decode",
+          [](const Tokenizer& self, const Integers& ids, bool skip_special_tokens) {
+            return self.decode(span_of(ids), skip_special_tokens);
+          },
+          "ids"_a, "skip_special_tokens"_a)
+      .def_prop_ro("vocabulary_size", &Tokenizer::vocabulary_size)
+      .def_prop_ro("kind", &Tokenizer::kind);
+}
+
+NB_MODULE(_native, module) {
+  module.attr("__version__") = LONGFORMER_VERSION;
+  nb::exception<Error>(module, "Error", PyExc_RuntimeError);
+  bind_model(module);
+  bind_tokenizer(module);
+  module.def(
+      "convert",
+      [](const std::string& source, const std::string& target, std::int64_t max_positions,
+         std::int64_t window, bool overwrite) {
+        nb::gil_scoped_release release;
+        convert(source, target,
+                {.max_positions = max_positions, .window = window, .overwrite = overwrite});
+      },
+      "source"_a, "target"_a, "max_positions"_a, "window"_a, "overwrite"_a);
+  module.def("band_attention", &attend, "q"_a, "k"_a, "v"_a, "window"_a, "dilation"_a, "causal"_a,
+             "global_positions"_a, "backend"_a);
+}
+
+}  // namespace
+}  // namespace longformer
