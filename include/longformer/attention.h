@@ -16,7 +16,7 @@ struct BandAttentionOptions {
   bool causal = false;
   /// These rows see everything and are seen by everything; each key counts once. With causal
   /// nothing sees the future.
-  std::vector<std::int64_t> global_positions;
+  std::vector<std::int64_t> global_positions = {};
   /// fused, loop, chunks or full.
   std::string backend = "fused";
   /// 0 takes what the machine allows.

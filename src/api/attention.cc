@@ -1,0 +1,89 @@
+#include "longformer/attention.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "core/threads.h"
+#include "kernels/attention.h"
+
+namespace longformer {
+namespace {
+
+kernels::HeadPattern pattern_of(const BandAttentionOptions& options, std::int64_t dilation) {
+  require(dilation >= 1, "band attention: expected a dilation of at least 1, found {}", dilation);
+  const std::int64_t window = std::min(options.window, kernels::kUnlimitedReach);
+  if (options.causal) return {.reach_left = window, .reach_right = 0, .dilation = dilation};
+  return {.reach_left = window / 2, .reach_right = window / 2, .dilation = dilation};
+}
+
+kernels::AttentionSpec spec_of(std::int64_t n, std::int64_t heads, std::int64_t head_size,
+                               const BandAttentionOptions& options) {
+  require(options.window >= 0, "band attention: expected a window of at least 0, found {}",
+          options.window);
+  require(options.causal || options.window % 2 == 0,
+          "band attention: expected an even window, half on each side, found {}", options.window);
+  const auto dilations = static_cast<std::int64_t>(options.dilation.size());
+  require(dilations == 1 || dilations == heads,
+          "band attention: expected 1 dilation or one for each of {} heads, found {}", heads,
+          dilations);
+  kernels::AttentionSpec spec =
+      kernels::self_attention(n, heads, head_size, pattern_of(options, options.dilation[0]));
+  for (std::int64_t head = 1; head < dilations; ++head) {
+    spec.heads[head] = pattern_of(options, options.dilation[head]);
+  }
+  spec.causal = options.causal;
+  spec.global_queries = kernels::GlobalQueries::see_everything;
+  spec.global_keys = options.global_positions;
+  std::sort(spec.global_keys.begin(), spec.global_keys.end());
+  spec.global_keys.erase(std::unique(spec.global_keys.begin(), spec.global_keys.end()),
+                         spec.global_keys.end());
+  for (const std::int64_t position : spec.global_keys) {
+    require(position >= 0 && position < n,
+            "band attention: expected global positions in 0 … {}, found {}", n - 1, position);
+  }
+  return spec;
+}
+
+}  // namespace
+
+std::vector<float> band_attention(std::span<const float> q, std::span<const float> k,
+                                  std::span<const float> v, std::int64_t heads,
+                                  std::int64_t head_size, const BandAttentionOptions& options) {
+  require(heads >= 1 && head_size >= 1,
+          "band attention: expected at least 1 head and a head size of at least 1, found {} and {}",
+          heads, head_size);
+  const auto values = static_cast<std::int64_t>(q.size());
+  // Dividing twice keeps the product of two large sizes from overflowing.
+  const std::int64_t n = values / heads / head_size;
+  require(values % heads == 0 && values / heads % head_size == 0,
+          "band attention: expected queries [{}, n, {}], found {} values", heads, head_size,
+          values);
+  require(
+      k.size() == q.size() && v.size() == q.size(),
+      "band attention: expected as many keys and values as queries, {} numbers, found {} and {}",
+      q.size(), k.size(), v.size());
+  const kernels::AttentionSpec spec = spec_of(n, heads, head_size, options);
+  const kernels::AttentionBackend backend = kernels::attention_backend(options.backend);
+  require(options.threads >= 0, "band attention: expected 0 threads or more, found {}",
+          options.threads);
+
+  const Shape shape = {heads, n, head_size};
+  const Tensor query = Tensor::from(q, shape);
+  const Tensor key = Tensor::from(k, shape);
+  const Tensor value = Tensor::from(v, shape);
+  Tensor out({n, heads * head_size}, DType::f32);
+  const int threads = options.threads == 0 ? available_threads() : options.threads;
+  kernels::attention(backend, spec, {query, key, value, out, nullptr, threads});
+
+  const std::vector<float> token_major = out.to_floats();
+  std::vector<float> head_major(token_major.size());
+  for (std::int64_t row = 0; row < n; ++row) {
+    for (std::int64_t head = 0; head < heads; ++head) {
+      std::copy_n(token_major.begin() + (row * heads + head) * head_size, head_size,
+                  head_major.begin() + (head * n + row) * head_size);
+    }
+  }
+  return head_major;
+}
+
+}  // namespace longformer
