@@ -1,0 +1,543 @@
+// Conversion of BERT and RoBERTa folders, config.json reading, and the error of each bad folder.
+#include "models/convert.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "core/error.h"
+#include "formats/json.h"
+#include "formats/safetensors.h"
+#include "models/config.h"
+#include "ops/rows.h"
+
+namespace longformer::models {
+namespace {
+
+namespace fs = std::filesystem;
+using formats::SafetensorsFile;
+using Json = nlohmann::ordered_json;
+using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
+
+const fs::path kFixtures = fs::path(__FILE__).parent_path() / "fixtures";
+
+/// The message of the Error that the call throws, checked to be one line; empty when it throws
+/// none.
+template <typename Call>
+std::string error_of(Call&& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    const std::string message = error.what();
+    EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+    return message;
+  }
+  return "";
+}
+
+void expect_error(const std::string& message, const std::vector<std::string>& parts) {
+  EXPECT_NE(message, "");
+  for (const std::string& part : parts) {
+    EXPECT_NE(message.find(part), std::string::npos) << "no \"" << part << "\" in: " << message;
+  }
+}
+
+bool same_bytes(const Tensor& a, const Tensor& b) {
+  return a.dtype() == b.dtype() && a.shape() == b.shape() &&
+         std::memcmp(a.raw(), b.raw(), a.bytes()) == 0;
+}
+
+/// Copies of the fixtures, in a folder that goes away with the test.
+class ConvertTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = (fs::temp_directory_path() / "longformer-convert-XXXXXX").string();
+    ASSERT_NE(::mkdtemp(name.data()), nullptr);
+    folder_ = name;
+    use("tiny_bert");
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  fs::path source() const { return folder_ / "source"; }
+  fs::path target() const { return folder_ / "target"; }
+
+  void use(const std::string& fixture) const {
+    fs::remove_all(source());
+    fs::copy(kFixtures / fixture, source(), fs::copy_options::recursive);
+  }
+
+  static ConvertOptions options(std::int64_t max_positions = 50, std::int64_t window = 8) {
+    return {.max_positions = max_positions, .window = window};
+  }
+
+  std::string error(const ConvertOptions& how = options()) const {
+    return error_of([&] { convert_folder(source().string(), target().string(), how); });
+  }
+
+  /// Changes a JSON file of the source.
+  void edit(const std::string& name, const std::function<void(Json&)>& change) const {
+    Json value = formats::read_json((source() / name).string());
+    change(value);
+    write(name, value.dump());
+  }
+  void write(const std::string& name, const std::string& contents) const {
+    std::ofstream(source() / name, std::ios::binary) << contents;
+  }
+
+  NamedTensors tensors() const {
+    const auto file = SafetensorsFile::open((source() / "model.safetensors").string());
+    return {file.tensors().begin(), file.tensors().end()};
+  }
+  void save(const NamedTensors& tensors) const {
+    formats::write_safetensors((source() / "model.safetensors").string(), tensors);
+  }
+
+  std::set<std::string> entries(const fs::path& folder) const {
+    std::set<std::string> names;
+    for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+      names.insert(fs::relative(entry.path(), folder).string());
+    }
+    return names;
+  }
+  Json target_json(const std::string& name) const {
+    return formats::read_json((target() / name).string());
+  }
+
+  fs::path folder_;
+};
+
+TEST_F(ConvertTest, BertBecomesLongformer) {
+  ASSERT_EQ(error(), "");
+  EXPECT_EQ(entries(folder_).count("target"), 1u);
+  EXPECT_EQ(entries(target()),
+            (std::set<std::string>{"1_Pooling", "1_Pooling/config.json", "config.json",
+                                   "model.safetensors", "modules.json", "sentence_bert_config.json",
+                                   "special_tokens_map.json", "tokenizer.json",
+                                   "tokenizer_config.json", "vocab.txt"}));
+  const auto before = SafetensorsFile::open((source() / "model.safetensors").string());
+  const auto after = SafetensorsFile::open((target() / "model.safetensors").string());
+  EXPECT_EQ(after.tensors().size(), before.tensors().size() + 2 * 6);
+  for (const auto& [name, tensor] : before.tensors()) {
+    SCOPED_TRACE(name);
+    if (name == "embeddings.position_embeddings.weight") continue;
+    EXPECT_TRUE(same_bytes(tensor, after.tensors().at(name)));
+    for (const std::string projection : {"query", "key", "value"}) {
+      const auto place = name.find("self." + projection);
+      if (place == std::string::npos) continue;
+      std::string global = name;
+      global.insert(place + 5 + projection.size(), "_global");
+      EXPECT_TRUE(same_bytes(tensor, after.tensors().at(global)));
+    }
+  }
+}
+
+TEST_F(ConvertTest, BertPositionsMoveByOneAndRepeat) {
+  ASSERT_EQ(error(options(50)), "");
+  const std::string name = "embeddings.position_embeddings.weight";
+  const Tensor before =
+      SafetensorsFile::open((source() / "model.safetensors").string()).tensors().at(name);
+  const Tensor after =
+      SafetensorsFile::open((target() / "model.safetensors").string()).tensors().at(name);
+  ASSERT_EQ(after.shape(), (Shape{51, 16}));
+  EXPECT_EQ(after.slice_rows(0, 1).to_floats(), std::vector<float>(16, 0.0f));
+  for (Index t = 0; t < 50; ++t) {
+    EXPECT_TRUE(same_bytes(after.slice_rows(1 + t, 1), before.slice_rows(t % 24, 1))) << t;
+  }
+}
+
+TEST_F(ConvertTest, RobertaKeepsItsReservedRowsAndItsHead) {
+  use("tiny_roberta");
+  ASSERT_EQ(error(options(7)), "");
+  const auto before = SafetensorsFile::open((source() / "model.safetensors").string());
+  const auto after = SafetensorsFile::open((target() / "model.safetensors").string());
+  const Tensor table = after.tensors().at("longformer.embeddings.position_embeddings.weight");
+  EXPECT_TRUE(same_bytes(
+      table,
+      before.tensors().at("roberta.embeddings.position_embeddings.weight").slice_rows(0, 9)));
+  for (const char* name : {"lm_head.dense.weight", "lm_head.layer_norm.bias", "lm_head.bias"}) {
+    EXPECT_TRUE(same_bytes(before.tensors().at(name), after.tensors().at(name))) << name;
+  }
+  EXPECT_FALSE(after.tensors().contains("lm_head.decoder.weight"));
+  const Json config = target_json("config.json");
+  EXPECT_EQ(config["architectures"], Json({"LongformerForMaskedLM"}));
+  EXPECT_EQ(config["max_position_embeddings"], 9);
+  EXPECT_EQ(config["sep_token_id"], 2);
+  EXPECT_EQ(config["hidden_act"], "gelu_new");
+  EXPECT_EQ(target_json("tokenizer_config.json"),
+            (Json{{"model_max_length", 7}, {"tokenizer_class", "RobertaTokenizer"}}));
+}
+
+TEST_F(ConvertTest, WritesTheConfigurationThatTransformersReads) {
+  edit("config.json", [](Json& json) {
+    for (const char* key : {"layer_norm_eps", "type_vocab_size", "pad_token_id"}) json.erase(key);
+    json["position_embedding_type"] = "absolute";
+  });
+  ASSERT_EQ(error(options(50, 6)), "");
+  const Json config = target_json("config.json");
+  EXPECT_EQ(config["model_type"], "longformer");
+  EXPECT_EQ(config["architectures"], Json({"LongformerModel"}));
+  EXPECT_EQ(config["attention_window"], Json({6, 6}));
+  EXPECT_EQ(config["max_position_embeddings"], 51);
+  EXPECT_EQ(config["pad_token_id"], 0);
+  EXPECT_EQ(config["type_vocab_size"], 2);
+  EXPECT_EQ(config["layer_norm_eps"], 1e-12);
+  EXPECT_EQ(config["bos_token_id"], 2);
+  EXPECT_EQ(config["sep_token_id"], 3);
+  EXPECT_EQ(config["eos_token_id"], 3);
+  for (const char* key : {"position_embedding_type", "use_cache", "transformers_version"}) {
+    EXPECT_FALSE(config.contains(key)) << key;
+  }
+  const EncoderConfig read = read_config((target() / "config.json").string());
+  EXPECT_EQ(read.max_tokens(), 50);
+}
+
+TEST_F(ConvertTest, RewritesTheLengthsOfTokenizerFiles) {
+  ASSERT_EQ(error(), "");
+  Json tokenizer = formats::read_json((source() / "tokenizer.json").string());
+  ASSERT_FALSE(tokenizer["truncation"].is_null());
+  tokenizer["truncation"] = nullptr;
+  tokenizer["padding"] = nullptr;
+  EXPECT_EQ(target_json("tokenizer.json"), tokenizer);
+  EXPECT_EQ(target_json("tokenizer_config.json"), (Json{{"do_lower_case", true},
+                                                        {"model_max_length", 50},
+                                                        {"tokenizer_class", "BertTokenizer"}}));
+  EXPECT_EQ(target_json("sentence_bert_config.json"),
+            (Json{{"max_seq_length", 50}, {"do_lower_case", false}}));
+  for (const char* name : {"vocab.txt", "modules.json", "1_Pooling/config.json"}) {
+    EXPECT_EQ(formats::read_file((source() / name).string()),
+              formats::read_file((target() / name).string()));
+  }
+}
+
+TEST_F(ConvertTest, KeepsTheDtypeOfTheFile) {
+  NamedTensors narrow = tensors();
+  for (auto& [name, tensor] : narrow) tensor = tensor.to(DType::bf16);
+  save(narrow);
+  ASSERT_EQ(error(), "");
+  const auto after = SafetensorsFile::open((target() / "model.safetensors").string());
+  for (const auto& [name, tensor] : after.tensors()) EXPECT_EQ(tensor.dtype(), DType::bf16) << name;
+}
+
+TEST_F(ConvertTest, ReadsPrefixesOldNamesAndBuffers) {
+  NamedTensors renamed;
+  for (auto [name, tensor] : tensors()) {
+    const auto place = name.find("LayerNorm.");
+    if (place != std::string::npos) {
+      name.replace(place + 10, std::string::npos, name.ends_with("weight") ? "gamma" : "beta");
+    }
+    renamed.emplace_back("bert." + name, tensor);
+  }
+  renamed.emplace_back("bert.embeddings.position_ids", Tensor::zeros({1, 24}, DType::i64));
+  renamed.emplace_back("cls.seq_relationship.weight", Tensor::zeros({2, 16}, DType::f32));
+  renamed.emplace_back("cls.seq_relationship.bias", Tensor::zeros({2}, DType::f32));
+  save(renamed);
+  ASSERT_EQ(error(), "");
+  const auto after = SafetensorsFile::open((target() / "model.safetensors").string());
+  const auto fixture =
+      SafetensorsFile::open((kFixtures / "tiny_bert" / "model.safetensors").string());
+  EXPECT_EQ(after.tensors().size(), fixture.tensors().size() + 12);
+  EXPECT_TRUE(same_bytes(after.tensors().at("embeddings.LayerNorm.bias"),
+                         fixture.tensors().at("embeddings.LayerNorm.bias")));
+}
+
+TEST_F(ConvertTest, BertHeadTakesTheNamesOfLongformer) {
+  NamedTensors with_head = tensors();
+  const Index vocabulary = read_config((source() / "config.json").string()).vocab_size;
+  const auto add = [&](const std::string& name, const Shape& shape, float value) {
+    const std::vector<float> values(static_cast<std::size_t>(element_count(shape)), value);
+    with_head.emplace_back("cls.predictions." + name, Tensor::from(values, shape));
+  };
+  add("transform.dense.weight", {16, 16}, 1);
+  add("transform.dense.bias", {16}, 2);
+  add("transform.LayerNorm.weight", {16}, 3);
+  add("transform.LayerNorm.bias", {16}, 4);
+  add("decoder.weight", {vocabulary, 16}, 5);
+  add("decoder.bias", {vocabulary}, 6);
+  save(with_head);
+  ASSERT_EQ(error(), "");
+  const auto value_of = [&](const std::string& name) {
+    const auto after = SafetensorsFile::open((target() / "model.safetensors").string());
+    const auto found = after.tensors().find(name);
+    return found == after.tensors().end() ? -1.0f : found->second.to_floats().back();
+  };
+  EXPECT_EQ(value_of("lm_head.dense.weight"), 1);
+  EXPECT_EQ(value_of("lm_head.dense.bias"), 2);
+  EXPECT_EQ(value_of("lm_head.layer_norm.weight"), 3);
+  EXPECT_EQ(value_of("lm_head.layer_norm.bias"), 4);
+  EXPECT_EQ(value_of("lm_head.bias"), 6);
+  EXPECT_EQ(value_of("lm_head.decoder.weight"), -1) << "tied";
+  EXPECT_NE(value_of("longformer.pooler.dense.bias"), -1);
+
+  edit("config.json", [](Json& json) { json["tie_word_embeddings"] = false; });
+  fs::remove_all(target());
+  ASSERT_EQ(error(), "");
+  EXPECT_EQ(value_of("lm_head.decoder.weight"), 5);
+  EXPECT_EQ(value_of("lm_head.decoder.bias"), 6);
+
+  fs::remove_all(target());
+  edit("config.json", [](Json& json) { json["hidden_act"] = "relu"; });
+  expect_error(error(), {"hidden_act: expected gelu", "relu"});
+}
+
+TEST_F(ConvertTest, NeedsNoTokenizer) {
+  for (const char* name : {"tokenizer.json", "vocab.txt", "modules.json"}) {
+    fs::remove(source() / name);
+  }
+  ASSERT_EQ(error(), "");
+  EXPECT_EQ(entries(target()), (std::set<std::string>{"config.json", "model.safetensors"}));
+}
+
+TEST_F(ConvertTest, OverwritesOnlyWhenAskedAndOnlyItsOwnFiles) {
+  fs::create_directory(target());
+  ASSERT_EQ(error(options(30)), "") << "an empty folder is as good as a new name";
+  std::ofstream(target() / "notes.txt") << "mine";
+  expect_error(error(options(40)), {target().string(), "expected an empty folder", "overwrite"});
+  EXPECT_EQ(target_json("config.json")["max_position_embeddings"], 31);
+  ConvertOptions again = options(40);
+  again.overwrite = true;
+  ASSERT_EQ(error(again), "");
+  EXPECT_EQ(target_json("config.json")["max_position_embeddings"], 41);
+  EXPECT_EQ(formats::read_file((target() / "notes.txt").string()), "mine");
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()), 2);
+}
+
+TEST_F(ConvertTest, TakesATrailingSlashAndMakesParents) {
+  const std::string name = (folder_ / "new" / "deep" / "").string();
+  convert_folder(source().string() + "/", name, options());
+  EXPECT_TRUE(fs::exists(folder_ / "new" / "deep" / "config.json"));
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_ / "new"), fs::directory_iterator()), 1);
+}
+
+TEST_F(ConvertTest, ReportsBadTargets) {
+  std::ofstream(target()) << "a file";
+  expect_error(error(), {target().string(), "found a file"});
+  ConvertOptions over = options();
+  over.overwrite = true;
+  expect_error(error_of([&] { convert_folder(source().string(), source().string(), over); }),
+               {"other than the source"});
+  expect_error(error_of([&] {
+                 convert_folder(source().string(), (target() / "below").string(), options());
+               }),
+               {"below", "could not be written"});
+  expect_error(error_of([&] { convert_folder(source().string(), "", options()); }),
+               {"target folder"});
+}
+
+TEST_F(ConvertTest, ReportsBadOptions) {
+  expect_error(error(options(50, 7)), {"window: expected an even number", "found 7"});
+  expect_error(error(options(50, 0)), {"window", "found 0"});
+  expect_error(error(options(50, -2)), {"window", "found -2"});
+  expect_error(error(options(0)), {"max positions", "found 0"});
+  expect_error(error(options(std::int64_t{1} << 40)), {"max positions", "found 1099511627776"});
+}
+
+struct BadFolder {
+  std::string name;
+  std::function<void()> spoil;
+  std::vector<std::string> message;
+};
+
+TEST_F(ConvertTest, ReportsEachBadFolderAndLeavesNothingBehind) {
+  const auto config = [&](const std::string& key, const Json& value) {
+    return [this, key, value] { edit("config.json", [&](Json& json) { json[key] = value; }); };
+  };
+  const auto without = [&](const std::string& dropped) {
+    return [this, dropped] {
+      NamedTensors rest = tensors();
+      std::erase_if(rest, [&](const auto& entry) { return entry.first == dropped; });
+      save(rest);
+    };
+  };
+  const auto with = [&](const std::string& name, const Shape& shape, DType dtype) {
+    return [this, name, shape, dtype] {
+      NamedTensors all = tensors();
+      std::erase_if(all, [&](const auto& entry) { return entry.first == name; });
+      all.emplace_back(name, Tensor::zeros(shape, dtype));
+      save(all);
+    };
+  };
+  const std::string key_bias = "encoder.layer.1.attention.self.key.bias";
+  const std::vector<BadFolder> cases = {
+      {"no folder", [&] { fs::remove_all(source()); }, {"source", "a model folder", "none"}},
+      {"a file",
+       [&] { fs::remove_all(source()), std::ofstream(source()) << "x"; },
+       {"found a file"}},
+      {"no config", [&] { fs::remove(source() / "config.json"); }, {"config.json", "No such file"}},
+      {"no weights",
+       [&] { fs::remove(source() / "model.safetensors"); },
+       {"expected model.safetensors", "found none"}},
+      {"pickled weights",
+       [&] { fs::rename(source() / "model.safetensors", source() / "pytorch_model.bin"); },
+       {"expected model.safetensors", "found pytorch_model.bin"}},
+      {"truncated weights",
+       [&] { fs::resize_file(source() / "model.safetensors", 9000); },
+       {"model.safetensors", "data bytes of the file"}},
+      {"config is cut", [&] { write("config.json", "{\"model_type\": "); }, {"syntax error"}},
+      {"config is a list", [&] { write("config.json", "[]"); }, {"config.json", "JSON object"}},
+      {"no model_type",
+       [&] { edit("config.json", [](Json& json) { json.erase("model_type"); }); },
+       {"config.json", "expected the key \"model_type\"", "found none"}},
+      {"other model_type", config("model_type", "led"), {"model_type", "found \"led\""}},
+      {"SentencePiece", config("model_type", "camembert"), {"\"camembert\"", "SentencePiece"}},
+      {"is a Longformer", config("model_type", "longformer"), {"needs no conversion"}},
+      {"negative layers", config("num_hidden_layers", -1), {"num_hidden_layers", "found -1"}},
+      {"huge size",
+       config("hidden_size", std::int64_t{1} << 60),
+       {"hidden_size", "from 1 to 65536"}},
+      {"number as text", config("vocab_size", "58"), {"vocab_size", "found \"58\""}},
+      {"config against tensors",
+       config("vocab_size", 99),
+       {"embeddings.word_embeddings.weight", "expected shape [99, 16]", "found [58, 16]"}},
+      {"fewer positions",
+       config("max_position_embeddings", 20),
+       {"position_embeddings", "expected shape [20, 16]", "found [24, 16]"}},
+      {"more layers",
+       config("num_hidden_layers", 3),
+       {"expected a tensor \"encoder.layer.2.attention.self.query.weight\"", "found none"}},
+      {"fewer layers", config("num_hidden_layers", 1), {"found a tensor \"encoder.layer.1."}},
+      {"missing tensor", without(key_bias), {key_bias, "of shape [16]", "found none"}},
+      {"wrong shape", with(key_bias, {4, 4}, DType::f32), {key_bias, "found [4, 4]"}},
+      {"wrong dtype", with(key_bias, {16}, DType::i32), {key_bias, "found int32"}},
+      {"another head",
+       with("classifier.weight", {2, 16}, DType::f32),
+       {"masked-LM head or none", "\"classifier.weight\"", "BertModel"}},
+      {"under two prefixes",
+       with("bert.pooler.dense.bias", {16}, DType::f32),
+       {"pooler.dense.bias", "two prefixes"}},
+      {"tokenizer is cut", [&] { write("tokenizer.json", "{"); }, {"tokenizer.json"}},
+      {"tokenizer config is a list",
+       [&] { write("tokenizer_config.json", "[1]"); },
+       {"tokenizer_config.json"}},
+      {"modules are cut", [&] { write("modules.json", "[{"); }, {"modules.json", "syntax error"}},
+      {"modules lead outside",
+       [&] { write("modules.json", R"([{"path": "../source"}])"); },
+       {"modules.json", "path", "\"../source\""}},
+  };
+  for (const BadFolder& bad : cases) {
+    SCOPED_TRACE(bad.name);
+    use("tiny_bert");
+    bad.spoil();
+    expect_error(error(), bad.message);
+    for (const auto& entry : fs::directory_iterator(folder_)) {
+      EXPECT_EQ(entry.path(), source());
+    }
+  }
+}
+
+EncoderConfig parsed(const std::string& text) {
+  const Json object = formats::parse_json(text, "config.json");
+  return parse_config(formats::ConfigReader(object, "config.json"));
+}
+
+TEST(EncoderConfig, TakesTheClassDefaultsOfTransformers) {
+  const EncoderConfig bert = parsed(R"({"model_type": "bert"})");
+  EXPECT_EQ(bert.vocab_size, 30522);
+  EXPECT_EQ(bert.pad_token_id, 0);
+  EXPECT_EQ(bert.max_tokens(), 512);
+  EXPECT_TRUE(bert.windows.empty());
+  const EncoderConfig roberta = parsed(R"({"model_type": "roberta"})");
+  EXPECT_EQ(roberta.vocab_size, 50265);
+  EXPECT_EQ(roberta.pad_token_id, 1);
+  EXPECT_EQ(roberta.max_tokens(), 510);
+  const EncoderConfig longformer = parsed(R"({"model_type": "longformer"})");
+  EXPECT_EQ(longformer.vocab_size, 30522);
+  EXPECT_EQ(longformer.pad_token_id, 1);
+  EXPECT_EQ(longformer.max_tokens(), 510);
+  EXPECT_EQ(longformer.windows, std::vector<Index>(12, 512));
+  for (const EncoderConfig& config : {bert, roberta, longformer}) {
+    EXPECT_EQ(config.hidden_size, 768);
+    EXPECT_EQ(config.layers, 12);
+    EXPECT_EQ(config.heads, 12);
+    EXPECT_EQ(config.head_size(), 64);
+    EXPECT_EQ(config.intermediate_size, 3072);
+    EXPECT_EQ(config.activation, Activation::gelu);
+    EXPECT_EQ(config.max_position_embeddings, 512);
+    EXPECT_EQ(config.type_vocab_size, 2);
+    EXPECT_EQ(config.layer_norm_eps, 1e-12);
+    EXPECT_EQ(config.initializer_range, 0.02);
+    EXPECT_TRUE(config.tie_word_embeddings);
+    EXPECT_EQ(config.architecture, "");
+  }
+}
+
+TEST(EncoderConfig, ReadsWhatIsWritten) {
+  const EncoderConfig config = parsed(
+      R"({"model_type": "longformer", "architectures": ["LongformerForMaskedLM"],
+          "attention_window": [2, 64, 8], "num_hidden_layers": 3, "num_attention_heads": 5,
+          "hidden_size": 80, "hidden_act": "gelu_pytorch_tanh", "max_position_embeddings": 4098,
+          "pad_token_id": null, "type_vocab_size": 1, "layer_norm_eps": 1e-05,
+          "tie_word_embeddings": false})");
+  EXPECT_EQ(config.windows, (std::vector<Index>{2, 64, 8}));
+  EXPECT_EQ(config.head_size(), 16);
+  EXPECT_EQ(config.activation, Activation::gelu_tanh);
+  EXPECT_EQ(config.max_tokens(), 4096);
+  EXPECT_EQ(config.layer_norm_eps, 1e-5);
+  EXPECT_FALSE(config.tie_word_embeddings);
+  EXPECT_EQ(config.architecture, "LongformerForMaskedLM");
+}
+
+TEST(EncoderConfig, ReportsEachBadValue) {
+  const auto error = [](const std::string& rest) {
+    return error_of(
+        [&] { parsed(R"({"model_type": "longformer", "num_hidden_layers": 2, )" + rest + "}"); });
+  };
+  const std::vector<std::pair<std::string, std::vector<std::string>>> cases = {
+      {R"("attention_window": 7)", {"attention_window: expected even", "found 7"}},
+      {R"("attention_window": 0)", {"attention_window", "found 0"}},
+      {R"("attention_window": -4)", {"attention_window", "found -4"}},
+      {R"("attention_window": 18446744073709551614)", {"attention_window"}},
+      {R"("attention_window": "512")", {"attention_window", "found \"512\""}},
+      {R"("attention_window": [8])", {"one number, or 2 for the 2 layers", "found [8]"}},
+      {R"("attention_window": [8, 9])", {"attention_window", "found 9"}},
+      {R"("attention_window": [8, [8]])", {"attention_window", "found [8]"}},
+      {R"("hidden_size": 100)", {"hidden_size: expected a multiple", "= 12", "found 100"}},
+      {R"("num_attention_heads": 0)", {"num_attention_heads", "found 0"}},
+      {R"("hidden_size": 1e3)", {"hidden_size: expected an integer", "found 1000.0"}},
+      {R"("intermediate_size": 99999999999)", {"intermediate_size", "99999999999"}},
+      {R"("hidden_act": "mish")", {"hidden_act", "found \"mish\""}},
+      {R"("hidden_act": 3)", {"hidden_act: expected a string"}},
+      {R"("layer_norm_eps": -1e-5)", {"layer_norm_eps", "found -1e-05"}},
+      {R"("layer_norm_eps": 1e30)", {"layer_norm_eps", "found 1e+30"}},
+      {R"("pad_token_id": 30522)", {"pad_token_id", "from 0 to 30521", "found 30522"}},
+      {R"("max_position_embeddings": 2)", {"max_position_embeddings: expected more than 2"}},
+      {R"("type_vocab_size": 0)", {"type_vocab_size", "found 0"}},
+      {R"("position_embedding_type": "relative_key")", {"\"absolute\"", "\"relative_key\""}},
+      {R"("is_decoder": true)", {"is_decoder", "decoders are not supported"}},
+      {R"("add_cross_attention": true)", {"add_cross_attention"}},
+      {R"("tie_word_embeddings": 1)", {"tie_word_embeddings: expected true or false"}},
+      {R"("architectures": "Bert")", {"architectures: expected a list"}},
+  };
+  for (const auto& [rest, message] : cases) {
+    SCOPED_TRACE(rest);
+    expect_error(error(rest), message);
+  }
+}
+
+TEST(TileRows, RepeatsWhatFollowsTheReservedRows) {
+  std::vector<float> values;
+  for (int i = 0; i < 10; ++i) values.push_back(static_cast<float>(i));
+  const Tensor table = Tensor::from(values, {5, 2});
+  const auto firsts = [&](const ops::RowTiling& tiling) {
+    const std::vector<float> all = ops::tile_rows(table, tiling).to_floats();
+    std::vector<int> result;
+    for (std::size_t i = 0; i < all.size(); i += 2) {
+      EXPECT_EQ(all[i + 1], all[i] == 0 ? all[i + 1] : all[i] + 1);
+      result.push_back(static_cast<int>(all[i] / 2));
+    }
+    return result;
+  };
+  EXPECT_EQ(firsts({2, 2, 7}), (std::vector<int>{0, 1, 2, 3, 4, 2, 3, 4, 2}));
+  EXPECT_EQ(firsts({2, 2, 2}), (std::vector<int>{0, 1, 2, 3}));
+  EXPECT_EQ(firsts({0, 1, 6}), (std::vector<int>{0, 0, 1, 2, 3, 4, 0}));
+  EXPECT_EQ(firsts({4, 0, 3}), (std::vector<int>{4, 4, 4}));
+}
+
+}  // namespace
+}  // namespace longformer::models
