@@ -1,0 +1,104 @@
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cmath>
+#include <set>
+#include <vector>
+
+#include "core/cpu.h"
+#include "core/error.h"
+#include "core/memory.h"
+#include "core/random.h"
+#include "core/tensor.h"
+#include "core/threads.h"
+
+namespace longformer {
+namespace {
+
+TEST(BFloat16, RoundsToNearestEven) {
+  const auto rounded = [](float x) { return static_cast<float>(BFloat16(x)); };
+  EXPECT_EQ(rounded(1.0f), 1.0f);
+  EXPECT_EQ(rounded(1.0f + 0x1p-8f), 1.0f);                // a tie goes to the even neighbour
+  EXPECT_EQ(rounded(1.0f + 3 * 0x1p-8f), 1.0f + 0x1p-6f);  // and here too
+  EXPECT_EQ(rounded(1.0f + 0x1.8p-8f), 1.0f + 0x1p-7f);
+  EXPECT_EQ(rounded(-INFINITY), -INFINITY);
+  EXPECT_TRUE(std::isnan(rounded(NAN)));
+}
+
+TEST(Half, ConvertsEveryKindOfNumber) {
+  EXPECT_EQ(half_to_float(0x3c00), 1.0f);
+  EXPECT_EQ(half_to_float(0xc000), -2.0f);
+  EXPECT_EQ(half_to_float(0x7bff), 65504.0f);
+  EXPECT_EQ(half_to_float(0x0001), 0x1p-24f);  // the smallest denormal
+  EXPECT_EQ(half_to_float(0x83ff), -1023 * 0x1p-24f);
+  EXPECT_EQ(half_to_float(0xfc00), -INFINITY);
+  EXPECT_TRUE(std::isnan(half_to_float(0x7e00)));
+}
+
+TEST(Tensor, SlicesShareAndConvertCopies) {
+  Tensor x = Tensor::from(std::vector<float>{1, 2, 3, 4, 5, 6}, {3, 2});
+  Tensor rows = x.slice_rows(1, 2);
+  rows.data<float>()[0] = 30;
+  EXPECT_EQ(x.to_floats(), (std::vector<float>{1, 2, 30, 4, 5, 6}));
+  const Tensor narrow = x.to(DType::bf16);
+  EXPECT_EQ(narrow.bytes(), 12u);
+  EXPECT_EQ(narrow.to_floats(), x.to_floats());
+  EXPECT_EQ(to_string(x.shape()), "[3, 2]");
+  EXPECT_THROW(Tensor::from(std::vector<float>{1}, {2}), Error);
+  EXPECT_THROW(Tensor({1}, DType::i64).to_floats(), Error);
+}
+
+TEST(MemoryPool, HandsFreedBuffersOutAgain) {
+  MemoryPool pool;
+  const void* first = nullptr;
+  {
+    const Tensor a = pool.tensor({1000}, DType::f32);
+    first = a.raw();
+  }
+  const Tensor b = pool.tensor({990}, DType::f32);
+  EXPECT_EQ(b.raw(), first);
+  const Tensor c = pool.tensor({990}, DType::f32);
+  EXPECT_NE(c.raw(), first);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(c.raw()) % 64, 0u);
+}
+
+TEST(MemoryPool, TensorsOutliveThePool) {
+  Tensor survivor;
+  {
+    MemoryPool pool;
+    survivor = pool.tensor({4}, DType::f32);
+  }
+  survivor.data<float>()[3] = 7;
+  EXPECT_EQ(survivor.data<float>()[3], 7);
+}
+
+TEST(ParallelFor, VisitsEveryIndexOnce) {
+  for (const int threads : {1, 2, 5}) {
+    std::vector<std::atomic<int>> visits(137);
+    parallel_for(threads, 137, [&](Index i) { ++visits[static_cast<std::size_t>(i)]; });
+    for (const auto& count : visits) EXPECT_EQ(count, 1);
+  }
+  EXPECT_GE(available_threads(), 1);
+}
+
+TEST(Random, IsOfStandardNormalShapeAndRepeats) {
+  const Tensor a = random_normal_tensor({100000}, 2.0f, 5);
+  double sum = 0, square = 0;
+  for (const float x : a.to_floats()) {
+    sum += x;
+    square += static_cast<double>(x) * x;
+  }
+  EXPECT_TRUE(std::abs(sum / 1e5) < 0.03);
+  EXPECT_TRUE(std::abs(std::sqrt(square / 1e5) - 2.0) < 0.03);
+  EXPECT_EQ(a.to_floats(), random_normal_tensor({100000}, 2.0f, 5).to_floats());
+  EXPECT_NE(a.to_floats(), random_normal_tensor({100000}, 2.0f, 6).to_floats());
+}
+
+TEST(DType, NamesOfOptions) {
+  EXPECT_EQ(compute_dtype("bf16"), DType::bf16);
+  EXPECT_THROW(compute_dtype("fp16"), Error);
+  EXPECT_EQ(name_of(CpuIsa::avx2), "avx2");
+}
+
+}  // namespace
+}  // namespace longformer

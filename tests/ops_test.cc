@@ -1,0 +1,312 @@
+// Every op against plain loops, over odd sizes, in fp32 and bf16.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+#include <vector>
+
+#include "core/memory.h"
+#include "core/random.h"
+#include "kernels/normalization.h"
+#include "kernels/reference.h"
+#include "ops/attention.h"
+#include "ops/embedding.h"
+#include "ops/linear.h"
+#include "ops/row_blocks.h"
+
+namespace longformer::ops {
+namespace {
+
+using kernels::Activation;
+
+Tensor random(const Shape& shape, std::uint64_t seed, float deviation = 1) {
+  return random_normal_tensor(shape, deviation, seed);
+}
+
+/// Largest |a − b|; NaN where either has one.
+double difference(const std::vector<float>& a, const std::vector<float>& b) {
+  if (a.size() != b.size()) return NAN;
+  double largest = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const double here = std::abs(static_cast<double>(a[i]) - b[i]);
+    if (!(here <= largest)) largest = here;
+  }
+  return largest;
+}
+
+double activated(double x, std::optional<Activation> activation) {
+  if (!activation) return x;
+  switch (*activation) {
+    case Activation::gelu:
+      return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0)));
+    case Activation::gelu_tanh:
+      return 0.5 * x * (1 + std::tanh(std::sqrt(2.0 / M_PI) * (x + 0.044715 * x * x * x)));
+    case Activation::relu:
+      return std::max(x, 0.0);
+    case Activation::silu:
+      return x / (1 + std::exp(-x));
+    case Activation::tanh:
+      return std::tanh(x);
+  }
+  return NAN;
+}
+
+/// activation(x·Wᵀ + b) in double precision.
+std::vector<float> plain_linear(const Tensor& x, const Tensor& w, const Tensor& b,
+                                std::optional<Activation> activation = std::nullopt) {
+  const auto xs = x.to_floats(), ws = w.to_floats(), bs = b.to_floats();
+  const Index in = w.columns(), out = w.rows();
+  std::vector<float> y;
+  for (Index row = 0; row < x.rows(); ++row) {
+    for (Index o = 0; o < out; ++o) {
+      double sum = bs[static_cast<std::size_t>(o)];
+      for (Index i = 0; i < in; ++i) {
+        sum += static_cast<double>(xs[static_cast<std::size_t>(row * in + i)]) *
+               ws[static_cast<std::size_t>(o * in + i)];
+      }
+      y.push_back(static_cast<float>(activated(sum, activation)));
+    }
+  }
+  return y;
+}
+
+std::vector<float> plain_norm(std::vector<float> x, Index width, const LayerNorm& norm) {
+  const auto gamma = norm.weight.to_floats(), beta = norm.bias.to_floats();
+  const auto columns = static_cast<std::size_t>(width);
+  for (std::size_t at = 0; at < x.size(); at += columns) {
+    double mean = 0, variance = 0;
+    for (std::size_t c = 0; c < columns; ++c) mean += x[at + c];
+    mean /= static_cast<double>(width);
+    for (std::size_t c = 0; c < columns; ++c) variance += (x[at + c] - mean) * (x[at + c] - mean);
+    variance /= static_cast<double>(width);
+    for (std::size_t c = 0; c < columns; ++c) {
+      x[at + c] = static_cast<float>(
+          (x[at + c] - mean) / std::sqrt(variance + norm.epsilon) * gamma[c] + beta[c]);
+    }
+  }
+  return x;
+}
+
+std::vector<float> sum(std::vector<float> a, const std::vector<float>& b) {
+  for (std::size_t i = 0; i < a.size(); ++i) a[i] += b[i];
+  return a;
+}
+
+struct Case {
+  DType dtype;
+  int threads;
+};
+
+class Ops : public testing::TestWithParam<Case> {
+ protected:
+  Context context() {
+    return {.memory = memory_, .dtype = GetParam().dtype, .threads = GetParam().threads};
+  }
+  /// The tensor as activations of this case.
+  Tensor input(const Tensor& x) const { return x.to(GetParam().dtype); }
+  double tolerance(double fp32) const { return GetParam().dtype == DType::f32 ? fp32 : 0.06; }
+  PackedLinear packed(const Tensor& w, const Tensor& b,
+                      std::optional<Activation> activation = std::nullopt) {
+    return PackedLinear(std::vector{w}, std::vector{b}, GetParam().dtype, activation);
+  }
+  LayerNorm norm(Index width) {
+    return {.weight = random({width}, 90), .bias = random({width}, 91), .epsilon = 1e-5f};
+  }
+  MemoryPool memory_;
+};
+
+TEST_P(Ops, LinearEqualsPlainLoops) {
+  for (const auto& [n, in, out] : std::vector<std::tuple<Index, Index, Index>>{
+           {1, 1, 1}, {1, 16, 48}, {3, 7, 5}, {17, 33, 20}, {130, 40, 24}, {600, 16, 8}}) {
+    for (const std::optional<Activation> activation : {std::optional<Activation>(),
+                                                       {Activation::gelu},
+                                                       {Activation::gelu_tanh},
+                                                       {Activation::relu},
+                                                       {Activation::silu},
+                                                       {Activation::tanh}}) {
+      const Tensor x = input(random({n, in}, 1));
+      const Tensor w = input(random({out, in}, 2, 0.3f)).to(DType::f32), b = random({out}, 3);
+      const Tensor y = linear(context(), x, packed(w, b, activation), DType::f32);
+      EXPECT_TRUE(difference(y.to_floats(), plain_linear(x, w, b, activation)) <= tolerance(2e-5))
+          << n << "x" << in << "x" << out;
+    }
+  }
+}
+
+TEST_P(Ops, LayerNormAddsTheResidual) {
+  for (const Index width : {1, 2, 15, 16, 17, 64, 100}) {
+    for (const Index n : {1, 5, 33, 300}) {
+      const Tensor w = input(random({width, 8}, 4)).to(DType::f32), b = random({width}, 5);
+      const Tensor x = input(random({n, 8}, 6)), residual = input(random({n, width}, 7));
+      const LayerNorm parameters = norm(width);
+      const auto expected =
+          plain_norm(sum(plain_linear(x, w, b), residual.to_floats()), width, parameters);
+      const Tensor y = linear_add_norm(context(), x, packed(w, b), residual, parameters);
+      EXPECT_TRUE(difference(y.to_floats(), expected) <= tolerance(1e-4)) << n << "x" << width;
+      const Tensor alone = layer_norm(context(), residual, parameters);
+      EXPECT_TRUE(difference(alone.to_floats(), plain_norm(residual.to_floats(), width,
+                                                           parameters)) <= tolerance(1e-4));
+    }
+  }
+}
+
+TEST_P(Ops, FeedForwardIsUpActivationDownAndNorm) {
+  for (const Index n : {1, 31, 257}) {
+    const Index width = 24, wide = 72;
+    const Tensor x = input(random({n, width}, 8));
+    const Tensor up = input(random({wide, width}, 9, 0.2f)).to(DType::f32),
+                 up_bias = random({wide}, 10);
+    const Tensor down = input(random({width, wide}, 11, 0.2f)).to(DType::f32),
+                 down_bias = random({width}, 12);
+    const LayerNorm parameters = norm(width);
+    const Tensor intermediate =
+        Tensor::from(plain_linear(x, up, up_bias, Activation::gelu), {n, wide});
+    const auto expected = plain_norm(
+        sum(plain_linear(intermediate, down, down_bias), x.to_floats()), width, parameters);
+    const Tensor y = feed_forward_add_norm(context(), x, packed(up, up_bias, Activation::gelu),
+                                           packed(down, down_bias), parameters);
+    EXPECT_TRUE(difference(y.to_floats(), expected) <= tolerance(1e-4)) << n;
+  }
+}
+
+TEST_P(Ops, ProjectedHeadsAreHeadMajor) {
+  const Index n = 37, heads = 3, d = 5, width = heads * d;
+  const Tensor x = input(random({n, width}, 13));
+  std::vector<Tensor> weights, biases;
+  for (std::uint64_t part = 0; part < 3; ++part) {
+    weights.push_back(input(random({width, width}, 14 + part, 0.3f)).to(DType::f32));
+    biases.push_back(random({width}, 20 + part));
+  }
+  const auto parts =
+      project_heads(context(), x, PackedLinear(weights, biases, GetParam().dtype), heads, d);
+  ASSERT_EQ(parts.size(), 3u);
+  for (std::size_t part = 0; part < 3; ++part) {
+    const auto rows = plain_linear(x, weights[part], biases[part]);
+    std::vector<float> expected;
+    for (Index head = 0; head < heads; ++head) {
+      for (Index i = 0; i < n; ++i) {
+        for (Index c = 0; c < d; ++c)
+          expected.push_back(rows[static_cast<std::size_t>(i * width + head * d + c)]);
+      }
+    }
+    EXPECT_TRUE(difference(parts[part].to_floats(), expected) <= tolerance(2e-5));
+  }
+}
+
+/// A Longformer layer through the ops, against the scalar reference of the whole self-attention.
+TEST_P(Ops, LongformerAttentionEqualsTheReference) {
+  const Index heads = 2, d = 6, width = heads * d;
+  for (const Index n : {1, 9, 40, 700}) {
+    for (const Index globals : std::vector<Index>{0, 1, 3, 7, n}) {
+      if (globals > n) continue;
+      kernels::ReferenceLongformerAttention reference;
+      reference.hidden = input(random({n, width}, 30));
+      std::vector<Tensor> weights, biases;
+      for (auto* dense :
+           {&reference.query, &reference.key, &reference.value, &reference.query_global,
+            &reference.key_global, &reference.value_global}) {
+        const auto seed = 40 + weights.size();
+        weights.push_back(input(random({width, width}, seed, 0.3f)).to(DType::f32));
+        biases.push_back(random({width}, seed + 10, 0.5f));
+        *dense = {weights.back(), biases.back()};
+      }
+      const Index reach = 4;
+      reference.heads.assign(heads, {reach, reach, 1});
+      reference.kinds.assign(static_cast<std::size_t>(n), 1);
+      for (Index i = 5; i < n; i += 11) reference.kinds[static_cast<std::size_t>(i)] = 0;
+      for (Index i = 0; i < globals; ++i)
+        reference.kinds[static_cast<std::size_t>(i * n / globals)] = 2;
+
+      AttentionSpec spec = kernels::self_attention(n, heads, d, {reach, reach, 1});
+      spec.key_mask.resize(static_cast<std::size_t>(n));
+      for (Index i = 0; i < n; ++i) {
+        const auto kind = reference.kinds[static_cast<std::size_t>(i)];
+        spec.key_mask[static_cast<std::size_t>(i)] = kind != 0;
+        if (kind == 2) spec.global_keys.push_back(i);
+      }
+      const auto parts = project_heads(
+          context(), reference.hidden,
+          PackedLinear(std::span(weights).first(3), std::span(biases).first(3), GetParam().dtype),
+          heads, d);
+      Tensor attended = attention(context(), spec, parts[0], parts[1], parts[2]);
+      global_attention(context(), spec,
+                       {.query_weight = weights[3],
+                        .query_bias = biases[3],
+                        .key_weight = weights[4],
+                        .key_bias = biases[4],
+                        .value_weight = weights[5],
+                        .value_bias = biases[5]},
+                       reference.hidden, attended);
+      const auto expected = kernels::reference_longformer_attention<float>(reference);
+      EXPECT_TRUE(difference(attended.to_floats(), expected) <= tolerance(3e-5))
+          << "n " << n << " globals " << globals;
+    }
+  }
+}
+
+TEST_P(Ops, EmbeddingsAreSummedAndNormalised) {
+  const Index width = 20, n = 45;
+  EmbeddingTables tables{.words = random({30, width}, 60),
+                         .positions = random({50, width}, 61).to(DType::bf16),
+                         .types = random({2, width}, 62),
+                         .norm = norm(width)};
+  std::vector<std::int32_t> words, positions, types;
+  for (std::int32_t i = 0; i < n; ++i) {
+    words.push_back(i * 7 % 30);
+    positions.push_back(49 - i);
+    types.push_back(i % 2);
+  }
+  std::vector<float> expected;
+  const auto word = tables.words.to_floats(), position = tables.positions.to_floats(),
+             type = tables.types.to_floats();
+  for (std::size_t i = 0; i < static_cast<std::size_t>(n); ++i) {
+    for (std::size_t c = 0; c < static_cast<std::size_t>(width); ++c) {
+      const auto at = [&](const std::vector<float>& table, std::int32_t row) {
+        return table[static_cast<std::size_t>(row) * static_cast<std::size_t>(width) + c];
+      };
+      expected.push_back(at(word, words[i]) + at(position, positions[i]) + at(type, types[i]));
+    }
+  }
+  const Tensor x =
+      embed(context(), tables, {.words = words, .positions = positions, .types = types});
+  EXPECT_TRUE(difference(x.to_floats(), plain_norm(expected, width, tables.norm)) <=
+              tolerance(1e-5));
+}
+
+TEST_P(Ops, RowsAreSelectedAndFolded) {
+  const Tensor x = input(Tensor::from(std::vector<float>{1, -2, 3, 4, 5, -6, 7, 8}, {4, 2}));
+  EXPECT_EQ(select_rows(context(), x, std::vector<Index>{3, 0}).to_floats(),
+            (std::vector<float>{7, 8, 1, -2}));
+  const std::vector<RowRange> ranges = {{0, 4}, {1, 3}, {2, 2}};
+  EXPECT_EQ(sum_rows(context(), x, ranges).to_floats(), (std::vector<float>{16, 4, 8, -2, 0, 0}));
+  EXPECT_EQ(max_rows(context(), x, std::span(ranges).first(2)).to_floats(),
+            (std::vector<float>{7, 8, 5, 4}));
+}
+
+INSTANTIATE_TEST_SUITE_P(Precisions, Ops,
+                         testing::Values(Case{DType::f32, 1}, Case{DType::f32, 2},
+                                         Case{DType::bf16, 2}),
+                         [](const auto& info) {
+                           return std::string(name_of(info.param.dtype)) + "_threads" +
+                                  std::to_string(info.param.threads);
+                         });
+
+TEST(RowBlocks, CoverAllRowsInFewSizes) {
+  for (const int threads : {1, 2, 3, 8}) {
+    for (const Index rows : {1, 15, 16, 17, 255, 256, 300, 512, 513, 4096, 5000}) {
+      Index next = 0;
+      for (const RowBlock& block : row_blocks(rows, threads)) {
+        EXPECT_EQ(block.begin, next);
+        EXPECT_GE(block.rows, 1);
+        EXPECT_LE(block.rows, kernels::kRowBlock);
+        EXPECT_TRUE(block.rows % 16 == 0 || block.rows < 16);
+        next += block.rows;
+      }
+      EXPECT_EQ(next, rows);
+    }
+  }
+  EXPECT_TRUE(row_blocks(0, 2).empty());
+}
+
+}  // namespace
+}  // namespace longformer::ops
