@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "core/random.h"
+#include "formats/json.h"
 
 namespace longformer::models {
 namespace {
@@ -42,12 +43,12 @@ Tensor random_weights(const std::string& name, const Shape& shape, std::uint64_t
 
 Checkpoint Checkpoint::open(const std::string& folder) {
   Checkpoint checkpoint;
-  checkpoint.name_ = folder + "/model.safetensors";
+  checkpoint.name_ = formats::weights_file(folder);
   checkpoint.file_ = formats::SafetensorsFile::open(checkpoint.name_);
   for (const auto& [name, tensor] : checkpoint.file_->tensors()) {
     const bool added = checkpoint.tensors_.emplace(plain_name(name), tensor).second;
     require(added, "{}: expected one tensor {}, found it with and without a prefix",
-            checkpoint.name_, plain_name(name));
+            checkpoint.name_, formats::quote(plain_name(name)));
   }
   return checkpoint;
 }
@@ -61,6 +62,12 @@ Checkpoint Checkpoint::random(std::uint64_t seed) {
 
 bool Checkpoint::has(const std::string& name) const {
   return seed_ ? name.starts_with("pooler.") : tensors_.contains(name);
+}
+
+std::vector<std::string> Checkpoint::names() const {
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : tensors_) names.push_back(name);
+  return names;
 }
 
 Tensor Checkpoint::get(const std::string& name, const Shape& shape) const {

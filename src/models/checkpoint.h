@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "core/tensor.h"
 #include "formats/safetensors.h"
@@ -21,6 +22,8 @@ class Checkpoint {
   static Checkpoint random(std::uint64_t seed);
 
   bool has(const std::string& name) const;
+  /// Names of all tensors of the file, sorted.
+  std::vector<std::string> names() const;
 
   /// The tensor in the dtype of the file; a view of the mapped file. Throws Error when it is
   /// missing, not floating-point, or of another shape.

@@ -2,9 +2,8 @@
 
 #include <unistd.h>
 
-#include <array>
 #include <filesystem>
-#include <map>
+#include <set>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -13,6 +12,7 @@
 #include "formats/json.h"
 #include "formats/safetensors.h"
 #include "longformer/tokenizer.h"
+#include "models/checkpoint.h"
 #include "models/config.h"
 #include "ops/rows.h"
 
@@ -40,63 +40,33 @@ struct Conversion {
   Index position_rows() const { return options.max_positions + first_position(); }
 };
 
-/// The tensors of the source under the names that follow the prefix of their model, taken out one
-/// by one with their shapes checked.
+/// The tensors of the source, taken out one by one, so that what is left over is known.
 class SourceTensors {
  public:
-  explicit SourceTensors(const std::string& path) : path_(path) {
-    const auto file = formats::SafetensorsFile::open(path);
-    for (const auto& [name, tensor] : file.tensors()) {
-      const std::string plain = plain_name(name);
-      require(tensors_.emplace(plain, tensor).second,
-              "{}: expected one tensor {}, found it under two prefixes", path_, quote(plain));
-    }
+  explicit SourceTensors(const std::string& folder)
+      : folder_(folder), checkpoint_(Checkpoint::open(folder)) {
+    for (const std::string& name : checkpoint_.names()) left_.insert(name);
   }
 
-  bool has(const std::string& name) const { return tensors_.contains(name); }
-  void drop(const std::string& name) { tensors_.erase(name); }
+  bool has(const std::string& name) const { return checkpoint_.has(name); }
+  void drop(const std::string& name) { left_.erase(name); }
 
   Tensor take(const std::string& name, const Shape& shape) {
-    const auto found = tensors_.find(name);
-    require(found != tensors_.end(), "{}: expected a tensor {} of shape {}, found none", path_,
-            quote(name), to_string(shape));
-    Tensor tensor = found->second;
-    require(tensor.shape() == shape, "{}: tensor {}: expected shape {}, found {}", path_,
-            quote(name), to_string(shape), to_string(tensor.shape()));
-    const DType dtype = tensor.dtype();
-    require(dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16,
-            "{}: tensor {}: expected fp32, fp16 or bf16, found {}", path_, quote(name),
-            name_of(dtype));
-    tensors_.erase(found);
-    return tensor;
+    drop(name);
+    return checkpoint_.get(name, shape);
   }
 
   /// Whatever was not taken belongs to a head that Longformer has not.
   void require_empty(const std::string& architecture) const {
-    if (tensors_.empty()) return;
-    fail("{}: expected an encoder, with a masked-LM head or none, found a tensor {}{}{}", path_,
-         quote(tensors_.begin()->first), architecture.empty() ? "" : " of ", architecture);
+    if (left_.empty()) return;
+    fail("{}: expected an encoder, with a masked-LM head or none, found a tensor {}{}{}", folder_,
+         quote(*left_.begin()), architecture.empty() ? "" : " of ", architecture);
   }
 
  private:
-  static std::string plain_name(std::string name) {
-    for (const std::string_view prefix : {"bert.", "roberta.", "model."}) {
-      if (name.starts_with(prefix)) {
-        name.erase(0, prefix.size());
-        break;
-      }
-    }
-    for (const auto& [old, now] :
-         {std::pair<std::string_view, std::string_view>{"gamma", "weight"}, {"beta", "bias"}}) {
-      if (name.ends_with(std::string("LayerNorm.").append(old))) {
-        name.replace(name.size() - old.size(), old.size(), now);
-      }
-    }
-    return name;
-  }
-
-  std::string path_;
-  std::map<std::string, Tensor> tensors_;
+  std::string folder_;
+  Checkpoint checkpoint_;
+  std::set<std::string> left_;
 };
 
 /// Names of the masked-LM head in the source; the target has those of RoBERTa.
@@ -422,7 +392,7 @@ void convert_checked(const std::string& source_folder, const std::string& target
                      const ConvertOptions& options) {
   Conversion conversion = read_source(source_folder, target_folder, options);
   check_target(conversion);
-  SourceTensors source(formats::weights_file(source_folder));
+  SourceTensors source(source_folder);
   const NamedTensors tensors = WeightConverter(conversion, source).convert();
   // RoBERTa's and Longformer's head always use the exact GELU, BERT's the model's activation.
   require(!conversion.has_head || conversion.config.model_type == ModelType::roberta ||

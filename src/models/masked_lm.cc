@@ -11,7 +11,8 @@ namespace {
 /// Where the parts of the head are called differently.
 struct HeadNames {
   std::string dense, norm, decoder;
-  /// The bias of the decoder, in order of preference.
+  /// The bias of the decoder, in order of preference: transformers adds the decoder's own, which
+  /// is tied to the other only when the embeddings are tied.
   std::array<std::string, 2> bias;
 };
 
@@ -20,12 +21,12 @@ HeadNames names_of(const EncoderConfig& config) {
     return {.dense = "cls.predictions.transform.dense",
             .norm = "cls.predictions.transform.LayerNorm",
             .decoder = "cls.predictions.decoder",
-            .bias = {"cls.predictions.bias", "cls.predictions.decoder.bias"}};
+            .bias = {"cls.predictions.decoder.bias", "cls.predictions.bias"}};
   }
   return {.dense = "lm_head.dense",
           .norm = "lm_head.layer_norm",
           .decoder = "lm_head.decoder",
-          .bias = {"lm_head.bias", "lm_head.decoder.bias"}};
+          .bias = {"lm_head.decoder.bias", "lm_head.bias"}};
 }
 
 ops::PackedLinear decoder(const EncoderConfig& config, const Checkpoint& weights, DType dtype) {
