@@ -78,7 +78,7 @@ install: build ## Install program, library and headers (PREFIX=/usr/local)
 python: packages ## pip install the Python package into a fresh environment and test it
 	rm -rf $(BUILD)/python-venv
 	$(PYTHON) -m venv $(BUILD)/python-venv
-	$(BUILD)/python-venv/bin/pip install --quiet --disable-pip-version-check . pytest
+	$(BUILD)/python-venv/bin/pip install --quiet --disable-pip-version-check . pytest mypy
 	$(BUILD)/python-venv/bin/python -m pytest -q python/tests
 
 bench: build ## Measure the attention backends and a model of Longformer-base size

@@ -1,0 +1,42 @@
+"""The tiny model folders of tests/fixtures, and the numbers that transformers computed for them."""
+
+import json
+import pathlib
+
+import numpy as np
+import pytest
+
+FIXTURES = pathlib.Path(__file__).resolve().parents[2] / "tests" / "fixtures"
+
+
+def read_safetensors(path):
+    data = path.read_bytes()
+    header_size = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8 : 8 + header_size])
+    header.pop("__metadata__", None)
+    types = {"F32": np.float32, "I32": np.int32}
+    arrays = {}
+    for name, entry in header.items():
+        begin, end = (8 + header_size + offset for offset in entry["data_offsets"])
+        arrays[name] = np.frombuffer(data[begin:end], types[entry["dtype"]]).reshape(entry["shape"])
+    return arrays
+
+
+@pytest.fixture(scope="session")
+def folder():
+    return lambda name: FIXTURES / name
+
+
+@pytest.fixture(scope="session")
+def cases():
+    """The cases of a folder: a list of dicts from argument or output name to array."""
+
+    def of(name):
+        arrays = read_safetensors(FIXTURES / name / "expected.safetensors")
+        found = [{} for _ in {key.split(".")[0] for key in arrays}]
+        for key, array in arrays.items():
+            number, field = key.split(".")
+            found[int(number)][field] = array
+        return found
+
+    return of

@@ -1,0 +1,63 @@
+"""What the package says of itself, and its types."""
+
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+import longformer_cpp
+
+PACKAGE = pathlib.Path(longformer_cpp.__file__).parent
+
+USER_PROGRAM = """
+import longformer_cpp
+import numpy as np
+
+model: longformer_cpp.Model = longformer_cpp.load("folder", dtype="bf16", threads=2)
+out = model(np.zeros((1, 3), np.int64), attention_mask=None, output_hidden_states=True)
+pooled = out.pooler_output
+if pooled is not None:
+    total: float = float(pooled.sum())
+ids: list[int] = longformer_cpp.Tokenizer("folder").encode("text", max_length=8).ids
+reveal_type(longformer_cpp.band_attention)
+longformer_cpp.load(folder=3)  # wrong
+longformer_cpp.Tokenizer("folder").encode(3)  # wrong
+"""
+
+
+def test_version():
+    assert re.fullmatch(r"\d+\.\d+\.\d+", longformer_cpp.__version__)
+
+
+def test_error_is_an_exception_of_its_own():
+    assert issubclass(longformer_cpp.Error, RuntimeError)
+    assert longformer_cpp.Error is not RuntimeError
+
+
+def test_public_names():
+    for name in longformer_cpp.__all__:
+        assert getattr(longformer_cpp, name) is not None
+    assert not [name for name in longformer_cpp.__all__ if name.startswith("_") and name != "__version__"]
+
+
+def test_native_types_are_described():
+    assert (PACKAGE / "py.typed").exists()
+    text = (PACKAGE / "_native.pyi").read_text()
+    for name in ("class Model", "class Tokenizer", "class Encoding", "def convert", "def band_attention"):
+        assert name in text
+
+
+def test_types_hold(tmp_path):
+    """mypy accepts the package under --strict, and finds the two mistakes of a user's program."""
+    pytest.importorskip("mypy")
+    program = tmp_path / "program.py"
+    program.write_text(USER_PROGRAM)
+    command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "--cache-dir", str(tmp_path)]
+    result = subprocess.run(
+        [*command, str(program)], capture_output=True, text=True, env={"MYPYPATH": str(PACKAGE.parent)}
+    )
+    errors = [line for line in result.stdout.splitlines() if ": error:" in line]
+    assert len(errors) == 2, result.stdout
+    assert all("program.py" in line for line in errors), result.stdout
