@@ -14,6 +14,7 @@
 #include "longformer/tokenizer.h"
 #include "models/checkpoint.h"
 #include "models/config.h"
+#include "models/tensor_names.h"
 #include "ops/rows.h"
 
 namespace longformer::models {
@@ -69,117 +70,76 @@ class SourceTensors {
   std::set<std::string> left_;
 };
 
-/// Names of the masked-LM head in the source; the target has those of RoBERTa.
-struct HeadNames {
-  std::string dense, norm, bias, decoder;
-};
-
-HeadNames head_names(ModelType type) {
-  if (type == ModelType::bert) {
-    return {"cls.predictions.transform.dense.", "cls.predictions.transform.LayerNorm.",
-            "cls.predictions.bias", "cls.predictions.decoder."};
-  }
-  return {"lm_head.dense.", "lm_head.layer_norm.", "lm_head.bias", "lm_head.decoder."};
-}
-
 /// Collects the target's tensors in the order of the model.
 class WeightConverter {
  public:
   WeightConverter(Conversion& conversion, SourceTensors& source)
-      : conversion_(conversion), config_(conversion.config), source_(source) {
-    conversion_.has_head = source_.has(head_names(config_.model_type).dense + "weight");
+      : conversion_(conversion),
+        config_(conversion.config),
+        head_(masked_lm_names(config_.model_type)),
+        source_(source) {
+    conversion_.has_head = source_.has(head_.dense + ".weight");
     prefix_ = conversion_.has_head ? "longformer." : "";
   }
 
   NamedTensors convert() {
-    drop_unused();
-    embeddings();
-    for (Index i = 0; i < config_.layers; ++i) layer(fmt::format("encoder.layer.{}.", i));
-    if (source_.has("pooler.dense.weight")) dense("pooler.dense.", hidden(), hidden());
+    for (const auto& [name, shape] : encoder_tensors(config_)) encoder_tensor(name, shape);
+    if (source_.has("pooler.dense.weight")) {
+      for (const auto& [name, shape] : pooler_tensors(config_)) encoder_tensor(name, shape);
+    }
     if (conversion_.has_head) head();
+    // Buffers that old files carry, and BERT's next-sentence head, which Longformer has not.
+    for (const char* name : {"embeddings.position_ids", "embeddings.token_type_ids",
+                             "cls.seq_relationship.weight", "cls.seq_relationship.bias"}) {
+      source_.drop(name);
+    }
     source_.require_empty(config_.architecture);
     return std::move(result_);
   }
 
  private:
-  Index hidden() const { return config_.hidden_size; }
-
-  /// Buffers that old files carry, and BERT's next-sentence head, which Longformer has not.
-  void drop_unused() {
-    for (const char* name : {"embeddings.position_ids", "embeddings.token_type_ids",
-                             "cls.seq_relationship.weight", "cls.seq_relationship.bias"}) {
-      source_.drop(name);
+  void encoder_tensor(const std::string& name, const Shape& shape) {
+    Tensor tensor = source_.take(name, shape);
+    if (name == kPositionEmbeddings) {
+      tensor = ops::tile_rows(tensor, {.source_reserved = config_.first_position(),
+                                       .target_reserved = conversion_.first_position(),
+                                       .count = conversion_.options.max_positions});
     }
-  }
-
-  void add(const std::string& name, const Shape& shape) {
-    result_.emplace_back(prefix_ + name, source_.take(name, shape));
-  }
-
-  void dense(const std::string& name, Index outputs, Index inputs) {
-    add(name + "weight", {outputs, inputs});
-    add(name + "bias", {outputs});
-  }
-
-  void norm(const std::string& name) {
-    add(name + "weight", {hidden()});
-    add(name + "bias", {hidden()});
-  }
-
-  void embeddings() {
-    add("embeddings.word_embeddings.weight", {config_.vocab_size, hidden()});
-    const std::string positions = "embeddings.position_embeddings.weight";
-    const Tensor table = source_.take(positions, {config_.max_position_embeddings, hidden()});
-    result_.emplace_back(prefix_ + positions,
-                         ops::tile_rows(table, {.source_reserved = config_.first_position(),
-                                                .target_reserved = conversion_.first_position(),
-                                                .count = conversion_.options.max_positions}));
-    add("embeddings.token_type_embeddings.weight", {config_.type_vocab_size, hidden()});
-    norm("embeddings.LayerNorm.");
-  }
-
-  void layer(const std::string& name) {
-    for (const char* projection : {"query", "key", "value"}) {
-      const std::string local = fmt::format("{}attention.self.{}", name, projection);
-      const Tensor weight = source_.take(local + ".weight", {hidden(), hidden()});
-      const Tensor bias = source_.take(local + ".bias", {hidden()});
-      for (const char* suffix : {"", "_global"}) {
-        result_.emplace_back(prefix_ + local + suffix + ".weight", weight);
-        result_.emplace_back(prefix_ + local + suffix + ".bias", bias);
-      }
+    result_.emplace_back(prefix_ + name, tensor);
+    for (const std::string projection : {"self.query", "self.key", "self.value"}) {
+      const std::size_t place = name.find(projection);
+      if (place == std::string::npos) continue;
+      std::string global = prefix_ + name;
+      global.insert(prefix_.size() + place + projection.size(), "_global");
+      result_.emplace_back(global, tensor);
     }
-    dense(name + "attention.output.dense.", hidden(), hidden());
-    norm(name + "attention.output.LayerNorm.");
-    dense(name + "intermediate.dense.", config_.intermediate_size, hidden());
-    dense(name + "output.dense.", hidden(), config_.intermediate_size);
-    norm(name + "output.LayerNorm.");
   }
 
   void head() {
-    const HeadNames names = head_names(config_.model_type);
+    const Index width = config_.hidden_size;
+    const Index vocabulary = config_.vocab_size;
     const auto move = [&](const std::string& from, const std::string& to, const Shape& shape) {
       result_.emplace_back("lm_head." + to, source_.take(from, shape));
     };
-    move(names.dense + "weight", "dense.weight", {hidden(), hidden()});
-    move(names.dense + "bias", "dense.bias", {hidden()});
-    move(names.norm + "weight", "layer_norm.weight", {hidden()});
-    move(names.norm + "bias", "layer_norm.bias", {hidden()});
-    // Files hold the bias under one name or both; the decoder's is the one that is added.
-    const std::string decoder_bias = names.decoder + "bias";
-    const Tensor bias =
-        source_.take(source_.has(decoder_bias) ? decoder_bias : names.bias, {config_.vocab_size});
-    source_.drop(names.bias);
+    move(head_.dense + ".weight", "dense.weight", {width, width});
+    move(head_.dense + ".bias", "dense.bias", {width});
+    move(head_.norm + ".weight", "layer_norm.weight", {width});
+    move(head_.norm + ".bias", "layer_norm.bias", {width});
+    const Tensor bias = source_.take(head_.bias[source_.has(head_.bias[0]) ? 0 : 1], {vocabulary});
+    source_.drop(head_.bias[1]);
     result_.emplace_back("lm_head.bias", bias);
+    const std::string decoder = head_.decoder + ".weight";
     if (config_.tie_word_embeddings) {
-      source_.drop(names.decoder + "weight");
+      source_.drop(decoder);
       return;
     }
-    move(names.decoder + "weight", "decoder.weight", {config_.vocab_size, hidden()});
+    move(decoder, "decoder.weight", {vocabulary, width});
     result_.emplace_back("lm_head.decoder.bias", bias);
   }
 
   Conversion& conversion_;
   const EncoderConfig& config_;
+  MaskedLmNames head_;
   SourceTensors& source_;
   std::string prefix_;
   NamedTensors result_;

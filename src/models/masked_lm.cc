@@ -4,33 +4,13 @@
 #include <string>
 
 #include "models/encoder.h"
+#include "models/tensor_names.h"
 
 namespace longformer::models {
 namespace {
 
-/// Where the parts of the head are called differently.
-struct HeadNames {
-  std::string dense, norm, decoder;
-  /// The bias of the decoder, in order of preference: transformers adds the decoder's own, which
-  /// is tied to the other only when the embeddings are tied.
-  std::array<std::string, 2> bias;
-};
-
-HeadNames names_of(const EncoderConfig& config) {
-  if (config.model_type == ModelType::bert) {
-    return {.dense = "cls.predictions.transform.dense",
-            .norm = "cls.predictions.transform.LayerNorm",
-            .decoder = "cls.predictions.decoder",
-            .bias = {"cls.predictions.decoder.bias", "cls.predictions.bias"}};
-  }
-  return {.dense = "lm_head.dense",
-          .norm = "lm_head.layer_norm",
-          .decoder = "lm_head.decoder",
-          .bias = {"lm_head.decoder.bias", "lm_head.bias"}};
-}
-
 ops::PackedLinear decoder(const EncoderConfig& config, const Checkpoint& weights, DType dtype) {
-  const HeadNames names = names_of(config);
+  const MaskedLmNames names = masked_lm_names(config.model_type);
   const std::string untied = names.decoder + ".weight";
   const bool tied = config.tie_word_embeddings || !weights.has(untied);
   const std::array matrix = {weights.get(tied ? "embeddings.word_embeddings.weight" : untied,
@@ -48,14 +28,14 @@ Activation head_activation(const EncoderConfig& config) {
 }  // namespace
 
 bool MaskedLmHead::present(const EncoderConfig& config, const Checkpoint& weights) {
-  return weights.has(names_of(config).dense + ".weight");
+  return weights.has(masked_lm_names(config.model_type).dense + ".weight");
 }
 
 MaskedLmHead::MaskedLmHead(const EncoderConfig& config, const Checkpoint& weights, DType dtype)
-    : dense_(packed_linear(weights, names_of(config).dense,
+    : dense_(packed_linear(weights, masked_lm_names(config.model_type).dense,
                            {config.hidden_size, config.hidden_size}, dtype,
                            head_activation(config))),
-      norm_(layer_norm(config, weights, names_of(config).norm)),
+      norm_(layer_norm(config, weights, masked_lm_names(config.model_type).norm)),
       decoder_(decoder(config, weights, dtype)) {}
 
 Tensor MaskedLmHead::forward(const ops::Context& context, const Tensor& hidden) const {
