@@ -1,0 +1,263 @@
+#include "longformer/info.h"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <numeric>
+#include <optional>
+#include <set>
+
+#include "core/error.h"
+#include "core/threads.h"
+#include "formats/json.h"
+#include "kernels/gemm.h"
+#include "longformer/tokenizer.h"
+#include "models/checkpoint.h"
+#include "models/config.h"
+#include "models/masked_lm.h"
+#include "models/tensor_names.h"
+#include "tasks/sentence_modules.h"
+
+namespace longformer {
+namespace {
+
+namespace fs = std::filesystem;
+using models::EncoderConfig;
+
+/// The program and its libraries before a model is loaded.
+constexpr Index kProcessBytes = Index{40} << 20;
+constexpr std::size_t kMaxListed = 5;
+
+/// "a, b, c and 12 more".
+std::string listed(const std::vector<std::string>& names) {
+  const std::size_t shown = std::min(names.size(), kMaxListed);
+  const auto text = fmt::format("{}", fmt::join(names.begin(), names.begin() + shown, ", "));
+  return names.size() == shown ? text : fmt::format("{} and {} more", text, names.size() - shown);
+}
+
+/// Tensors by what becomes of them, from the header of the file.
+class Weights {
+ public:
+  Weights(const EncoderConfig& config, models::Checkpoint checkpoint)
+      : config_(config), checkpoint_(std::move(checkpoint)) {
+    for (const std::string& name : checkpoint_.names()) unused_.insert(name);
+    for (const auto& tensor : models::encoder_tensors(config_)) use(tensor);
+    if (checkpoint_.has("pooler.dense.weight")) {
+      has_pooler_ = true;
+      for (const auto& tensor : models::pooler_tensors(config_)) use(tensor);
+    }
+    if (models::MaskedLmHead::present(config_, checkpoint_)) use_head();
+    // Position numbers, which old files carry.
+    unused_.erase("embeddings.position_ids");
+  }
+
+  bool has_pooler() const { return has_pooler_; }
+  bool has_head() const { return has_head_; }
+  Index parameters() const { return parameters_; }
+  const std::set<std::string>& dtypes() const { return dtypes_; }
+  const std::vector<std::string>& faults() const { return faults_; }
+  std::vector<std::string> unused() const { return {unused_.begin(), unused_.end()}; }
+
+ private:
+  void use(const models::NamedShape& tensor) {
+    unused_.erase(tensor.name);
+    try {
+      const Tensor found = checkpoint_.get(tensor.name, tensor.shape);
+      parameters_ += found.size();
+      dtypes_.emplace(name_of(found.dtype()));
+    } catch (const Error& error) {
+      faults_.push_back(error.what());
+    }
+  }
+
+  void use_head() {
+    has_head_ = true;
+    const auto names = models::masked_lm_names(config_.model_type);
+    const Index width = config_.hidden_size;
+    const Index vocabulary = config_.vocab_size;
+    use({names.dense + ".weight", {width, width}});
+    use({names.dense + ".bias", {width}});
+    use({names.norm + ".weight", {width}});
+    use({names.norm + ".bias", {width}});
+    use({names.bias[checkpoint_.has(names.bias[0]) ? 0 : 1], {vocabulary}});
+    for (const std::string& bias : names.bias) unused_.erase(bias);
+    const std::string decoder = names.decoder + ".weight";
+    unused_.erase(decoder);
+    if (!config_.tie_word_embeddings && checkpoint_.has(decoder))
+      use({decoder, {vocabulary, width}});
+  }
+
+  const EncoderConfig& config_;
+  models::Checkpoint checkpoint_;
+  std::set<std::string> unused_;
+  std::set<std::string> dtypes_;
+  std::vector<std::string> faults_;
+  Index parameters_ = 0;
+  bool has_pooler_ = false;
+  bool has_head_ = false;
+};
+
+std::optional<Weights> read_weights(const EncoderConfig& config, const std::string& folder,
+                                    FolderInfo& info) {
+  std::string missing;
+  try {
+    formats::weights_file(folder);
+  } catch (const Error& error) {
+    missing = error.what();
+  }
+  if (!missing.empty()) {
+    info.unsupported.push_back(missing);
+    return std::nullopt;
+  }
+  return Weights(config, models::Checkpoint::open(folder));
+}
+
+/// Peak of one document of n tokens (no global tokens, no masked-LM logits):
+/// - matrices packed once in `dtype`, and the vectors beside them in fp32;
+/// - the rows of the word and position tables that n tokens touch, in the dtype of the file;
+/// - layer input, query, key, value and attended rows (5·n·H), and the fp32 result (n·H);
+/// - for each thread a row block of the widest intermediate with its fp32 sums.
+Index predicted_memory(const EncoderConfig& config, DType dtype, const std::string& file_dtype) {
+  const auto size = static_cast<Index>(element_size(dtype));
+  const Index file_size = file_dtype == "fp32" ? 4 : 2;
+  Index weights = 0;
+  for (const auto& [name, shape] : models::encoder_tensors(config)) {
+    const bool is_table = name.starts_with("embeddings.") && shape.size() == 2;
+    const bool is_global = name.find("_global") != std::string::npos;
+    // Global projections stay mapped until a global token needs them, unless they are widened.
+    if (is_table || (is_global && file_size == 4)) continue;
+    weights += element_count(shape) * (shape.size() == 2 && !is_global ? size : 4);
+  }
+  const Index n = config.max_tokens();
+  const Index width = config.hidden_size;
+  const Index tables = (std::min(n, config.vocab_size) + n) * width * file_size;
+  const Index activations = n * width * (5 * size + 4);
+  const Index block = std::min(n, kernels::kRowBlock) *
+                      (std::max(config.intermediate_size, 3 * width) * size + width * 4);
+  return kProcessBytes + weights + tables + activations + available_threads() * block;
+}
+
+void describe_config(const EncoderConfig& config, FolderInfo& info) {
+  info.model_type = name_of(config.model_type);
+  info.architecture = config.architecture;
+  info.layers = config.layers;
+  info.hidden_size = config.hidden_size;
+  info.heads = config.heads;
+  info.intermediate_size = config.intermediate_size;
+  info.vocabulary_size = config.vocab_size;
+  info.max_tokens = config.max_tokens();
+  info.type_vocabulary_size = config.type_vocab_size;
+  info.activation = models::name_of(config.activation);
+  info.windows = config.windows;
+  info.receptive_field =
+      config.windows.empty()
+          ? config.max_tokens()
+          : std::accumulate(config.windows.begin(), config.windows.end(), Index{0}) / 2;
+}
+
+void describe_weights(const EncoderConfig& config, const std::optional<Weights>& weights,
+                      FolderInfo& info) {
+  if (!weights) {
+    for (const auto& tensor : models::encoder_tensors(config)) {
+      info.parameters += element_count(tensor.shape);
+    }
+    return;
+  }
+  info.parameters = weights->parameters();
+  info.dtype = fmt::format("{}", fmt::join(weights->dtypes(), ", "));
+  info.has_pooler = weights->has_pooler();
+  info.has_masked_lm_head = weights->has_head();
+  const auto& faults = weights->faults();
+  for (std::size_t i = 0; i < std::min(faults.size(), kMaxListed); ++i) {
+    info.unsupported.push_back(faults[i]);
+  }
+  if (faults.size() > kMaxListed) {
+    info.unsupported.push_back(
+        fmt::format("{} more tensors are missing or of another shape", faults.size() - kMaxListed));
+  }
+  std::vector<std::string> unused;
+  for (const std::string& name : weights->unused()) unused.push_back(formats::quote(name));
+  if (!unused.empty()) {
+    info.unsupported.push_back(fmt::format("tensors that are not used: {}", listed(unused)));
+  }
+}
+
+void describe_tokenizer(const std::string& folder, FolderInfo& info) {
+  constexpr std::array kFiles = {"tokenizer.json", "vocab.json", "vocab.txt"};
+  const bool present = std::any_of(kFiles.begin(), kFiles.end(), [&](const char* name) {
+    return fs::exists(fs::path(folder) / name);
+  });
+  if (!present) return;
+  try {
+    info.tokenizer = Tokenizer::load(folder).kind();
+  } catch (const Error& error) {
+    info.unsupported.push_back(fmt::format("tokenizer: {}", error.what()));
+  }
+}
+
+/// Modules of sentence-transformers behind the encoder that are neither pooling nor scaling.
+std::vector<std::string> other_modules(const fs::path& list) {
+  std::vector<std::string> names;
+  if (!fs::exists(list)) return names;
+  for (const auto& module : formats::read_json(list.string())) {
+    if (!module.is_object()) continue;
+    const std::string type =
+        formats::ConfigReader(module, list.string()).string("type", "unnamed module");
+    const bool known =
+        type.ends_with("Transformer") || type.ends_with("Pooling") || type.ends_with("Normalize");
+    if (!known) names.push_back(formats::quote(type));
+  }
+  return names;
+}
+
+void describe_sentence_modules(const std::string& folder, FolderInfo& info) {
+  try {
+    const tasks::SentenceModules modules = tasks::read_sentence_modules(folder);
+    info.pooling = modules.pooling.value_or("");
+    info.normalize = modules.normalize;
+    const auto others = other_modules(fs::path(folder) / "modules.json");
+    if (!others.empty()) {
+      info.unsupported.push_back(
+          fmt::format("modules.json: modules that are not applied: {}", listed(others)));
+    }
+  } catch (const Error& error) {
+    info.unsupported.push_back(error.what());
+  }
+}
+
+/// Other forms of the same weights, and heads that no verb runs.
+void list_unsupported(const std::string& folder, FolderInfo& info) {
+  std::vector<std::string> files;
+  for (const char* name : {"pytorch_model.bin", "tf_model.h5", "flax_model.msgpack",
+                           "rust_model.ot", "onnx", "openvino"}) {
+    if (fs::exists(fs::path(folder) / name)) files.emplace_back(name);
+  }
+  if (!files.empty()) {
+    info.unsupported.push_back(fmt::format("files that are not read: {}", listed(files)));
+  }
+  const std::string& name = info.architecture;
+  const bool known = name.empty() || name.ends_with("Model") || name.ends_with("ForMaskedLM") ||
+                     name.ends_with("ForPreTraining");
+  if (!known) {
+    info.unsupported.push_back(fmt::format(
+        "architecture {}: only its encoder is used, not its head", formats::quote(name)));
+  }
+}
+
+}  // namespace
+
+FolderInfo inspect(const std::string& folder) {
+  const EncoderConfig config = models::read_config((fs::path(folder) / "config.json").string());
+  FolderInfo info;
+  describe_config(config, info);
+  const std::optional<Weights> weights = read_weights(config, folder, info);
+  describe_weights(config, weights, info);
+  describe_tokenizer(folder, info);
+  describe_sentence_modules(folder, info);
+  list_unsupported(folder, info);
+  info.memory_fp32 = predicted_memory(config, DType::f32, info.dtype);
+  info.memory_bf16 = predicted_memory(config, DType::bf16, info.dtype);
+  return info;
+}
+
+}  // namespace longformer
