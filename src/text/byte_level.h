@@ -1,0 +1,46 @@
+// Byte-level BPE of text: cuts it into words as the GPT-2 pattern does, and merges each.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "text/byte_pair_encoding.h"
+#include "text/token.h"
+#include "text/tokenizer_spec.h"
+#include "text/unicode.h"
+
+namespace longformer::text {
+
+class ByteLevelEncoder {
+ public:
+  /// The vocabulary of the specification must outlive the encoder.
+  explicit ByteLevelEncoder(const TokenizerSpec& spec);
+
+  /// What calls of one thread use again.
+  struct Workspace {
+    PieceCache cache;
+    CharacterTable<std::uint8_t> classes;
+    BytePairEncoder::Workspace merging;
+    std::vector<PieceToken> tokens;
+    std::string prefixed;
+  };
+
+  /// Appends the tokens of the bytes [begin, end) of valid UTF-8 text.
+  void encode(std::string_view text, std::size_t begin, std::size_t end, Workspace& work,
+              std::vector<TokenSpan>& spans) const;
+
+ private:
+  std::size_t encode_prefixed(std::string_view text, std::size_t begin, std::size_t end,
+                              Workspace& work, std::vector<TokenSpan>& spans) const;
+  /// Appends the tokens of one piece, which starts at `base` of the text.
+  void append_piece(std::string_view piece, std::size_t readable, std::uint32_t base,
+                    Workspace& work, std::vector<TokenSpan>& spans) const;
+
+  BytePairEncoder merges_;
+  bool add_prefix_space_;
+  bool split_words_;
+};
+
+}  // namespace longformer::text

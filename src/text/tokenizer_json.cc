@@ -1,0 +1,282 @@
+// Reading of tokenizer.json.
+#include <algorithm>
+
+#include "core/error.h"
+#include "text/json_stream.h"
+#include "text/tokenizer_spec.h"
+
+namespace longformer::text {
+namespace {
+
+using Json = nlohmann::json;
+
+// A part of the file with its place for messages.
+struct Section {
+  const Json& value;
+  std::string name;
+
+  bool present() const { return !value.is_null(); }
+  std::string type() const { return text("type", ""); }
+
+  Section at(const std::string& key) const {
+    static const Json missing;
+    const bool found = value.is_object() && value.contains(key);
+    return {found ? value.at(key) : missing, fmt::format("{}.{}", name, key)};
+  }
+  bool flag(const std::string& key, bool otherwise) const {
+    const auto entry = at(key);
+    if (!entry.present()) return otherwise;
+    require(entry.value.is_boolean(), "{}: expected true or false, found {}", entry.name,
+            entry.value.type_name());
+    return entry.value.get<bool>();
+  }
+  std::string text(const std::string& key, const std::string& otherwise) const {
+    const auto entry = at(key);
+    if (!entry.present()) return otherwise;
+    require(entry.value.is_string(), "{}: expected text, found {}", entry.name,
+            entry.value.type_name());
+    return entry.value.get<std::string>();
+  }
+  std::int64_t integer(const std::string& key, std::int64_t otherwise) const {
+    const auto entry = at(key);
+    if (!entry.present()) return otherwise;
+    return entry.as_integer();
+  }
+  std::int64_t as_integer() const {
+    constexpr std::int64_t limit = std::int64_t{1} << 31;
+    require(value.is_number_integer() && value <= limit - 1 && value >= 0,
+            "{}: expected an integer from 0 to {}, found {}", name, limit - 1, value.dump());
+    return value.get<std::int64_t>();
+  }
+  std::vector<Section> items() const {
+    require(value.is_array(), "{}: expected an array, found {}", name, value.type_name());
+    std::vector<Section> sections;
+    for (std::size_t i = 0; i < value.size(); ++i) {
+      sections.push_back({value[i], fmt::format("{}[{}]", name, i)});
+    }
+    return sections;
+  }
+};
+
+[[noreturn]] void unsupported(const Section& section, const std::string& expected) {
+  const auto found = section.value.is_object() ? section.type() : section.value.type_name();
+  fail("{}: expected {}, found {}", section.name, expected, found);
+}
+
+// The members of a Sequence, or the section itself, or nothing.
+std::vector<Section> flattened(const Section& section, const std::string& members) {
+  if (!section.present()) return {};
+  if (!section.value.is_object()) unsupported(section, "an object or null");
+  if (section.type() != "Sequence") return {section};
+  std::vector<Section> all;
+  for (const auto& item : section.at(members).items()) {
+    for (const auto& inner : flattened(item, members)) all.push_back(inner);
+  }
+  return all;
+}
+
+void read_normalizer(const Section& section, TokenizerSpec& spec) {
+  using Step = NormalizationStep;
+  auto& steps = spec.normalization;
+  for (const auto& item : flattened(section, "normalizers")) {
+    const auto type = item.type();
+    if (type == "BertNormalizer") {
+      const bool lowercase = item.flag("lowercase", true);
+      if (item.flag("clean_text", true)) steps.push_back(Step::clean);
+      if (item.flag("handle_chinese_chars", true)) steps.push_back(Step::space_chinese);
+      if (item.flag("strip_accents", lowercase)) {
+        steps.insert(steps.end(), {Step::decompose, Step::strip_nonspacing});
+      }
+      if (lowercase) steps.push_back(Step::lowercase);
+    } else if (type == "Lowercase") {
+      steps.push_back(Step::lowercase);
+    } else if (type == "NFD") {
+      steps.push_back(Step::decompose);
+    } else if (type == "NFC") {
+      steps.push_back(Step::compose);
+    } else if (type == "StripAccents") {
+      steps.push_back(Step::strip_marks);
+    } else {
+      unsupported(item, "BertNormalizer, Lowercase, NFD, NFC or StripAccents");
+    }
+  }
+}
+
+void read_pre_tokenizer(const Section& section, TokenizerSpec& spec) {
+  const auto items = flattened(section, "pretokenizers");
+  const bool bytes = spec.kind == TokenizerKind::byte_level_bpe;
+  const std::string wanted = bytes ? "ByteLevel" : "BertPreTokenizer";
+  if (items.size() != 1) {
+    fail("{}: expected one {}, found {} pre-tokenizers", section.name, wanted, items.size());
+  }
+  if (items[0].type() != wanted) unsupported(items[0], wanted);
+  if (!bytes) return;
+  spec.add_prefix_space = items[0].flag("add_prefix_space", true);
+  spec.split_words = items[0].flag("use_regex", true);
+}
+
+std::vector<TemplatePiece> read_template(const Section& pieces, const Section& special) {
+  std::vector<TemplatePiece> result;
+  for (const auto& item : pieces.items()) {
+    const auto sequence = item.at("Sequence");
+    const auto token = item.at("SpecialToken");
+    TemplatePiece piece;
+    if (sequence.present()) {
+      const auto id = sequence.text("id", "");
+      require(id == "A" || id == "B", "{}: expected A or B, found '{}'", sequence.name, id);
+      piece.sequence = id == "A" ? 0 : 1;
+      piece.type_id = static_cast<std::int32_t>(sequence.integer("type_id", 0));
+    } else {
+      require(token.present(), "{}: expected Sequence or SpecialToken", item.name);
+      const auto entry = special.at(token.text("id", ""));
+      require(entry.present(), "{}: expected a special token of the template, found '{}'",
+              token.name, token.text("id", ""));
+      for (const auto& id : entry.at("ids").items()) {
+        piece.ids.push_back(static_cast<std::int32_t>(id.as_integer()));
+      }
+      piece.type_id = static_cast<std::int32_t>(token.integer("type_id", 0));
+    }
+    result.push_back(std::move(piece));
+  }
+  return result;
+}
+
+std::int32_t id_of_pair(const Section& section) {
+  const auto items = section.items();
+  require(items.size() == 2, "{}: expected a token and its id, found {} entries", section.name,
+          items.size());
+  return static_cast<std::int32_t>(items[1].as_integer());
+}
+
+TemplatePiece text_piece(int sequence, std::int32_t type_id) {
+  return {.sequence = sequence, .ids = {}, .type_id = type_id};
+}
+
+TemplatePiece token_piece(std::int32_t id, std::int32_t type_id) {
+  return {.sequence = -1, .ids = {id}, .type_id = type_id};
+}
+
+void read_post_processor(const Section& section, TokenizerSpec& spec) {
+  bool has_template = false;
+  const auto once = [&](const Section& item) {
+    require(!has_template, "{}: expected one template, found a second", item.name);
+    has_template = true;
+  };
+  for (const auto& item : flattened(section, "processors")) {
+    const auto type = item.type();
+    if (type == "TemplateProcessing") {
+      once(item);
+      spec.single = read_template(item.at("single"), item.at("special_tokens"));
+      spec.pair = read_template(item.at("pair"), item.at("special_tokens"));
+    } else if (type == "RobertaProcessing" || type == "BertProcessing") {
+      once(item);
+      const bool roberta = type == "RobertaProcessing";
+      const auto cls = id_of_pair(item.at("cls"));
+      const auto sep = id_of_pair(item.at("sep"));
+      const std::int32_t second = roberta ? 0 : 1;
+      spec.single = {token_piece(cls, 0), text_piece(0, 0), token_piece(sep, 0)};
+      spec.pair = spec.single;
+      if (roberta) spec.pair.push_back(token_piece(sep, 0));
+      spec.pair.insert(spec.pair.end(), {text_piece(1, second), token_piece(sep, second)});
+      if (roberta && item.flag("trim_offsets", true)) {
+        spec.trimming.push_back({item.flag("add_prefix_space", true)});
+      }
+    } else if (type == "ByteLevel") {
+      if (item.flag("trim_offsets", true)) {
+        spec.trimming.push_back({item.flag("add_prefix_space", true)});
+      }
+    } else {
+      unsupported(item, "TemplateProcessing, RobertaProcessing, BertProcessing or ByteLevel");
+    }
+  }
+}
+
+void read_decoder(const Section& section, TokenizerSpec& spec) {
+  const auto items = flattened(section, "decoders");
+  if (items.empty()) return;
+  require(items.size() == 1, "{}: expected one decoder, found {}", section.name, items.size());
+  const auto type = items[0].type();
+  if (type == "ByteLevel") {
+    spec.decoder.kind = DecoderKind::byte_level;
+  } else if (type == "WordPiece") {
+    spec.decoder = {DecoderKind::word_piece, items[0].text("prefix", "##"),
+                    items[0].flag("cleanup", true)};
+  } else {
+    unsupported(items[0], "ByteLevel or WordPiece");
+  }
+}
+
+void read_byte_pair_model(const Section& model, TokenizerSpec& spec) {
+  for (const auto* option : {"continuing_subword_prefix", "end_of_word_suffix"}) {
+    const auto value = model.text(option, "");
+    require(value.empty(), "{}.{}: expected none, found '{}'", model.name, option, value);
+  }
+  require(!model.flag("byte_fallback", false), "{}.byte_fallback: expected false, found true",
+          model.name);
+  const auto dropout = model.at("dropout");
+  require(!dropout.present() || dropout.value == 0, "{}: expected no dropout, found {}",
+          dropout.name, dropout.value.dump());
+  spec.byte_pair.fuse_unknown = model.flag("fuse_unk", false);
+  spec.byte_pair.ignore_merges = model.flag("ignore_merges", false);
+  const auto unknown = model.text("unk_token", "");
+  if (!unknown.empty()) spec.byte_pair.unknown = spec.vocabulary.find(unknown);
+}
+
+void read_word_piece_model(const Section& model, TokenizerSpec& spec) {
+  auto& options = spec.word_piece;
+  options.continuing_prefix = model.text("continuing_subword_prefix", "##");
+  options.longest_word = model.integer("max_input_chars_per_word", 100);
+  const auto unknown = model.text("unk_token", "[UNK]");
+  const auto id = spec.vocabulary.find(unknown);
+  require(id.has_value(), "{}.unk_token: expected a token of the vocabulary, found '{}'",
+          model.name, unknown);
+  options.unknown = *id;
+}
+
+void read_added_tokens(const Section& section, const std::string& path, TokenizerSpec& spec) {
+  if (!section.present()) return;
+  for (const auto& item : section.items()) {
+    AddedToken token;
+    token.content = item.text("content", "");
+    token.single_word = item.flag("single_word", false);
+    token.left_strip = item.flag("lstrip", false);
+    token.right_strip = item.flag("rstrip", false);
+    token.special = item.flag("special", false);
+    token.normalized = item.flag("normalized", !token.special);
+    add_token(spec, std::move(token), path);
+  }
+}
+
+}  // namespace
+
+TokenizerSpec read_tokenizer_json(const std::string& path) {
+  auto tables = read_json_tables(path, TableLayout::inside_model);
+  const Section root{tables.rest, path};
+  const auto model = root.at("model");
+  require(model.value.is_object(), "{}: expected an object, found {}", model.name,
+          model.value.type_name());
+  // Files written before 2021 do not name the type.
+  const auto type = model.text("type", tables.has_merges ? "BPE" : "WordPiece");
+  TokenizerSpec spec;
+  if (type != "BPE" && type != "WordPiece") unsupported(model, "BPE or WordPiece");
+  require(tables.has_vocabulary, "{}.vocab: expected an object of tokens and ids", model.name);
+  spec.vocabulary = std::move(tables.vocabulary);
+  spec.vocabulary.finish(path);
+  if (type == "BPE") {
+    spec.kind = TokenizerKind::byte_level_bpe;
+    require(tables.has_merges, "{}.merges: expected an array", model.name);
+    set_merges(spec, tables.merges, path);
+    read_byte_pair_model(model, spec);
+  } else {
+    spec.kind = TokenizerKind::word_piece;
+    read_word_piece_model(model, spec);
+  }
+  read_normalizer(root.at("normalizer"), spec);
+  read_pre_tokenizer(root.at("pre_tokenizer"), spec);
+  read_post_processor(root.at("post_processor"), spec);
+  read_decoder(root.at("decoder"), spec);
+  read_added_tokens(root.at("added_tokens"), path, spec);
+  return spec;
+}
+
+}  // namespace longformer::text

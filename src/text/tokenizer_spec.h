@@ -1,0 +1,75 @@
+// Everything that the files of a tokenizer say, whatever form they have.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "longformer/tokenizer.h"
+#include "text/added_tokens.h"
+#include "text/byte_pair_encoding.h"
+#include "text/normalization.h"
+#include "text/vocabulary.h"
+#include "text/word_piece.h"
+
+namespace longformer::text {
+
+enum class TokenizerKind { byte_level_bpe, word_piece };
+
+/// A place of a template: one of the texts, or special tokens.
+struct TemplatePiece {
+  int sequence = -1;              ///< 0 for the text, 1 for its pair, −1 for special tokens.
+  std::vector<std::int32_t> ids;  ///< Of special tokens.
+  std::int32_t type_id = 0;
+};
+
+/// Takes the whitespace at both ends of tokens out of their offsets.
+struct OffsetTrimming {
+  bool add_prefix_space = true;  ///< The first token keeps one leading space, which was added.
+};
+
+enum class DecoderKind { none, byte_level, word_piece };
+
+struct DecoderSpec {
+  DecoderKind kind = DecoderKind::none;
+  std::string prefix = "##";
+  bool cleanup = true;  ///< Removes the space before punctuation and contractions.
+};
+
+struct TokenizerSpec {
+  TokenizerKind kind = TokenizerKind::byte_level_bpe;
+  Vocabulary vocabulary;
+  std::vector<Merge> merges;
+  BytePairOptions byte_pair;
+  WordPieceOptions word_piece;
+  std::vector<NormalizationStep> normalization;
+  bool add_prefix_space = false;
+  bool split_words = true;  ///< Byte level: cut the text into words first.
+  std::vector<OffsetTrimming> trimming;
+  std::vector<TemplatePiece> single{{.sequence = 0, .ids = {}, .type_id = 0}};
+  std::vector<TemplatePiece> pair{{.sequence = 0, .ids = {}, .type_id = 0},
+                                  {.sequence = 1, .ids = {}, .type_id = 1}};
+  DecoderSpec decoder;
+  /// In the order in which they were added; ids are set.
+  std::vector<AddedToken> added;
+  SpecialTokens special;
+};
+
+/// Reads the tokenizer files of a folder. Throws Error as Tokenizer::load says.
+TokenizerSpec read_tokenizer(const std::string& folder);
+
+/// Reads a tokenizer.json; fills in all but the roles of special tokens.
+TokenizerSpec read_tokenizer_json(const std::string& path);
+
+/// Adds a token with the id that it has in the vocabulary, or else the next free one. A token that
+/// is there already takes the new options. Throws Error for an empty token.
+void add_token(TokenizerSpec& spec, AddedToken token, const std::string& file);
+
+/// The id of a token, added tokens first.
+std::optional<std::int32_t> find_token(const TokenizerSpec& spec, std::string_view token);
+
+/// Turns pairs of tokens into merges. Throws Error for tokens that are not in the vocabulary.
+void set_merges(TokenizerSpec& spec, const std::vector<std::string>& pairs,
+                const std::string& file);
+
+}  // namespace longformer::text
