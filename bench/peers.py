@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Times Longformer-base in this project, in `transformers` and in OpenVINO, side by side.
 
-    python3 bench/peers.py [-n 4096] [--dtype fp32,bf16] [--rounds 3] [--threads N] [--binary build/longformer]
+    python3 bench/peers.py [-n 4096] [--dtype fp32,bf16] [--rounds 3] [--binary build/longformer]
 
 Random weights, window 512, one global token. Each figure comes from a process of its own that is
-started fresh in every round; the peers take turns, so that a machine that slows down slows all of them.
-Prints the medians and ratios as Markdown, and one JSON object per measurement to --output.
+started fresh in every round; the peers take turns, so that a machine that slows down slows all of
+them. Prints the medians and ratios as Markdown, and one JSON object per measurement to --output.
 OpenVINO runs the traced `transformers` model at a fixed length; tracing takes minutes and several
 gigabytes, so the result is kept in --cache.
 """
@@ -85,7 +85,8 @@ def measure_transformers(n, dtype, options):
     ids, mask, global_mask = torch_inputs(n)
     with torch.inference_mode():
         return timed(
-            lambda: model(input_ids=ids, attention_mask=mask, global_attention_mask=global_mask), options.repeats
+            lambda: model(input_ids=ids, attention_mask=mask, global_attention_mask=global_mask),
+            options.repeats,
         )
 
 
@@ -105,11 +106,16 @@ def trace(n, cache):
 
         def forward(self, ids, mask, global_mask):
             return self.model(
-                input_ids=ids, attention_mask=mask, global_attention_mask=global_mask, return_dict=False
+                input_ids=ids,
+                attention_mask=mask,
+                global_attention_mask=global_mask,
+                return_dict=False,
             )[0]
 
     with torch.no_grad():
-        converted = openvino.convert_model(Encoder(), example_input=torch_inputs(n), input=[[1, n]] * 3)
+        converted = openvino.convert_model(
+            Encoder(), example_input=torch_inputs(n), input=[[1, n]] * 3
+        )
     openvino.save_model(converted, traced_file(n, cache), compress_to_fp16=False)
 
 
@@ -124,7 +130,9 @@ def measure_openvino(n, dtype, options):
         "PERFORMANCE_HINT": "LATENCY",
     }
     core = openvino.Core()
-    request = core.compile_model(core.read_model(traced_file(n, options.cache)), "CPU", settings).create_infer_request()
+    request = core.compile_model(
+        core.read_model(traced_file(n, options.cache)), "CPU", settings
+    ).create_infer_request()
     inputs = [t.numpy() for t in torch_inputs(n)]
     return timed(lambda: request.infer(inputs), options.repeats)
 
@@ -133,8 +141,27 @@ def measure_ours(n, dtype, options):
     with tempfile.NamedTemporaryFile("w", suffix=".json") as config:
         json.dump(config_for(n), config)
         config.flush()
-        command = [options.binary, "bench", "model", "--config", config.name, "-n", str(n), "--dtype", dtype]
-        command += ["-r", str(options.repeats), "--global", "1", "--threads", str(options.threads), "-o", "json"]
+        command = [
+            options.binary,
+            "bench",
+            "model",
+            "--config",
+            config.name,
+            "-n",
+            str(n),
+            "--dtype",
+            dtype,
+        ]
+        command += [
+            "-r",
+            str(options.repeats),
+            "--global",
+            "1",
+            "--threads",
+            str(options.threads),
+            "-o",
+            "json",
+        ]
         printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     return json.loads(printed.splitlines()[-1])
 
@@ -144,10 +171,19 @@ def measure(peer, n, dtype, options):
     if peer == "longformer.cpp":
         return measure_ours(n, dtype, options)
     command = [sys.executable, __file__, "--child", peer, "-n", str(n), "--dtype", dtype]
-    command += ["--threads", str(options.threads), "--repeats", str(options.repeats), "--cache", str(options.cache)]
+    command += [
+        "--threads",
+        str(options.threads),
+        "--repeats",
+        str(options.repeats),
+        "--cache",
+        str(options.cache),
+    ]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
-        raise RuntimeError(f"{peer} at n {n} {dtype} failed: {done.stderr.strip().splitlines()[-1:]}")
+        raise RuntimeError(
+            f"{peer} at n {n} {dtype} failed: {done.stderr.strip().splitlines()[-1:]}"
+        )
     return json.loads(done.stdout.splitlines()[-1])
 
 
@@ -166,39 +202,71 @@ def prepare_openvino(options):
     for n in options.n:
         if not traced_file(n, options.cache).exists():
             print(f"tracing the model for OpenVINO at n {n}, once", file=sys.stderr)
-            command = [sys.executable, __file__, "--child", "trace", "-n", str(n), "--cache", str(options.cache)]
+            command = [
+                sys.executable,
+                __file__,
+                "--child",
+                "trace",
+                "-n",
+                str(n),
+                "--cache",
+                str(options.cache),
+            ]
             subprocess.run(command, check=True, capture_output=True)
 
 
 def print_table(results, peers, options):
-    print(f"\n{options.threads} threads, {options.rounds} rounds of the median of {options.repeats}\n")
-    print("| n | dtype | " + " | ".join(f"{p} | peak" for p in peers) + " | fraction of the bound |")
+    print(
+        f"\n{options.threads} threads, {options.rounds} rounds of the median of {options.repeats}\n"
+    )
+    print(
+        "| n | dtype | " + " | ".join(f"{p} | peak" for p in peers) + " | fraction of the bound |"
+    )
     print("|---|---|" + "---|---|" * len(peers) + "---|")
     for n in options.n:
         for dtype in options.dtype:
-            median = {p: statistics.median(r["seconds"] for r in results[p, n, dtype]) for p in peers}
+            median = {
+                p: statistics.median(r["seconds"] for r in results[p, n, dtype]) for p in peers
+            }
             cells = []
             for p in peers:
                 ratio = "" if p == peers[0] else f" ({median[p] / median[peers[0]]:.2f} ×)"
                 peak = max(r["peak_rss_bytes"] for r in results[p, n, dtype]) / 1e9
                 cells += [f"{median[p]:.3g} s{ratio}", f"{peak:.2f} GB"]
-            fractions = [r["fraction_of_bound"] for r in results[peers[0], n, dtype] if "fraction_of_bound" in r]
+            fractions = [
+                r["fraction_of_bound"]
+                for r in results[peers[0], n, dtype]
+                if "fraction_of_bound" in r
+            ]
             fraction = f"{statistics.median(fractions):.2f}" if fractions else ""
             print(f"| {n} | {dtype} | " + " | ".join(cells) + f" | {fraction} |")
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("-n", type=lambda s: [int(x) for x in s.split(",")], default=[4096], help="lengths: 512,4096")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "-n",
+        type=lambda s: [int(x) for x in s.split(",")],
+        default=[4096],
+        help="lengths: 512,4096",
+    )
     parser.add_argument("--dtype", type=lambda s: s.split(","), default=["fp32", "bf16"])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--repeats", type=int, default=3, help="timed runs in each process")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
-    parser.add_argument("--peers", type=lambda s: s.split(","), default=list(PEERS), help=",".join(PEERS))
+    parser.add_argument(
+        "--peers", type=lambda s: s.split(","), default=list(PEERS), help=",".join(PEERS)
+    )
     parser.add_argument("--binary", default="build/longformer")
     default_cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
-    parser.add_argument("--cache", type=pathlib.Path, default=default_cache / "longformer" / "peers")
-    parser.add_argument("--output", type=pathlib.Path, help="file for one JSON object per measurement")
+    parser.add_argument(
+        "--cache", type=pathlib.Path, default=default_cache / "longformer" / "peers"
+    )
+    parser.add_argument(
+        "--output", type=pathlib.Path, help="file for one JSON object per measurement"
+    )
     parser.add_argument("--child", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:

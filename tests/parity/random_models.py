@@ -1,7 +1,7 @@
 """Random configurations and inputs, built with `transformers` and saved as checkpoint folders.
 
-Every dimension that a config or an input can vary in is a deck: its values are shuffled and dealt until
-the deck is empty, so that a run of some dozens of cases meets all of them.
+Every dimension that a config or an input can vary in is a deck: its values are shuffled and dealt
+until the deck is empty, so that a run of some dozens of cases meets all of them.
 """
 
 import json
@@ -15,13 +15,56 @@ import transformers
 FAMILIES = (
     ["LongformerModel"] * 5
     + ["LongformerForMaskedLM"] * 2
-    + ["LongformerForMaskedLM untied", "BertModel", "BertForMaskedLM", "RobertaModel", "RobertaForMaskedLM"]
+    + [
+        "LongformerForMaskedLM untied",
+        "BertModel",
+        "BertForMaskedLM",
+        "RobertaModel",
+        "RobertaForMaskedLM",
+    ]
 )
 HEAD_SIZES = {8: (2, 3, 6), 16: (2, 4), 32: (1, 3), 64: (1, 3), 80: (1, 2), 128: (1, 2)}
 ACTIVATIONS = ("gelu", "gelu_new", "relu", "silu", "tanh")
-LENGTHS = (1, 2, 3, 7, 17, 63, 64, 65, 127, 129, 255, 256, 257, 333, 511, 512, 513, 777, 1025, 1536, 2047, 4095, 4096)
+LENGTHS = (
+    1,
+    2,
+    3,
+    7,
+    17,
+    63,
+    64,
+    65,
+    127,
+    129,
+    255,
+    256,
+    257,
+    333,
+    511,
+    512,
+    513,
+    777,
+    1025,
+    1536,
+    2047,
+    4095,
+    4096,
+)
 # `transformers` pads to the widest window, every window must divide the widest, and 2 fails.
-DIVIDING_WINDOWS = ((4,), (6,), (16,), (34,), (64,), (128,), (512,), (8, 16), (32, 4), (96, 24), (256, 64), (512, 128))
+DIVIDING_WINDOWS = (
+    (4,),
+    (6,),
+    (16,),
+    (34,),
+    (64,),
+    (128,),
+    (512,),
+    (8, 16),
+    (32, 4),
+    (96, 24),
+    (256, 64),
+    (512, 128),
+)
 OTHER_WINDOWS = ((2,), (2, 2), (2, 8), (8, 2), (6, 4), (10, 14), (30, 64), (100, 46), (258, 130))
 GLOBALS = ("absent", "none", "first", "one", "several", "block", "hundreds", "all")
 MASKS = ("absent", "ones", "random", "sparse", "stretch", "right", "left", "single")
@@ -43,7 +86,11 @@ class Document:
 
     def seen(self):
         """True where the attention mask is 1: the rows whose values are specified."""
-        return numpy.ones(len(self.ids), bool) if self.attention_mask is None else self.attention_mask != 0
+        return (
+            numpy.ones(len(self.ids), bool)
+            if self.attention_mask is None
+            else self.attention_mask != 0
+        )
 
 
 @dataclass
@@ -71,15 +118,22 @@ class Case:
         lengths = ",".join(str(len(document.ids)) for document in self.documents)
         parts = [
             self.family,
-            f"{config['num_hidden_layers']}x{config['hidden_size']}/{config['num_attention_heads']}",
+            f"layers {config['num_hidden_layers']} of {config['hidden_size']}",
+            f"heads {config['num_attention_heads']}",
             f"n {lengths}",
             "list" if self.ragged else "array",
             config["hidden_act"],
             self.storage,
         ]
         if self.is_longformer:
-            count = [0 if d.global_attention_mask is None else int(d.global_attention_mask.sum()) for d in self.documents]
-            parts += [f"window {','.join(map(str, self.windows))}", f"globals {','.join(map(str, count))}"]
+            count = [
+                0 if d.global_attention_mask is None else int(d.global_attention_mask.sum())
+                for d in self.documents
+            ]
+            parts += [
+                f"window {','.join(map(str, self.windows))}",
+                f"globals {','.join(map(str, count))}",
+            ]
         return " ".join(parts)
 
 
@@ -108,7 +162,9 @@ def draw_case(index, decks, beyond_transformers=False):
     longformer = family.startswith("Longformer")
     group = "beyond" if beyond_transformers else ("longformer" if longformer else "dense")
 
-    windows = decks.deal(f"windows {group}", OTHER_WINDOWS if beyond_transformers else DIVIDING_WINDOWS)
+    windows = decks.deal(
+        f"windows {group}", OTHER_WINDOWS if beyond_transformers else DIVIDING_WINDOWS
+    )
     layers = len(windows) if len(windows) > 1 else decks.deal("layers", (1, 2, 3))
     globals_kind = decks.deal(f"globals {group}", GLOBALS) if longformer else "absent"
     length = decks.deal(f"length {group}", LENGTHS)
@@ -151,7 +207,9 @@ def draw_case(index, decks, beyond_transformers=False):
         documents=documents,
         storage=decks.deal("storage", ("float32", "float32", "float16", "bfloat16")),
         gains_around_one=decks.deal("gains", (True, False)),
-        ragged=decks.deal("form", (True, False)) if batch > 1 else decks.deal("form of one", (True, False)),
+        ragged=decks.deal("form", (True, False))
+        if batch > 1
+        else decks.deal("form of one", (True, False)),
         plain_config=decks.deal("plain config", (True, False)),
         windows=windows if longformer else (),
     )
@@ -162,7 +220,9 @@ def draw_document(decks, config, n, group, globals_kind):
     ids = random.integers(0, config["vocab_size"], n)
     pads = decks.deal("pads inside", (0.0, 0.1, 0.5))
     ids[random.random(n) < pads] = config["pad_token_id"]
-    document = Document(ids, attention_mask=draw_mask(random, decks.deal(f"mask {group}", MASKS), n))
+    document = Document(
+        ids, attention_mask=draw_mask(random, decks.deal(f"mask {group}", MASKS), n)
+    )
     if config["type_vocab_size"] == 2 and decks.deal("token types", (True, True, False)):
         document.token_type_ids = random.integers(0, 2, n)
     rule = decks.deal("positions", ("rule", "rule", "rule", "random", "backwards"))
@@ -235,8 +295,8 @@ def share_absence(documents):
 def build(case, folder, seed):
     """Saves the case's random model as a checkpoint folder: all weights and biases from N(0, 0.15).
 
-    LayerNorm gains come from N(0, 0.15) in one half of the cases. It makes all activations small and the
-    softmax nearly flat, so in the other half they come from 1 + N(0, 0.15).
+    LayerNorm gains come from N(0, 0.15) in one half of the cases. It makes all activations small and
+    the softmax nearly flat, so in the other half they come from 1 + N(0, 0.15).
     """
     torch.manual_seed(seed)
     model_class = getattr(transformers, case.class_name)
@@ -244,15 +304,21 @@ def build(case, folder, seed):
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             parameter.normal_(0.0, 0.15)
-            if case.gains_around_one and name.lower().endswith(("layernorm.weight", "layer_norm.weight")):
+            if case.gains_around_one and name.lower().endswith(
+                ("layernorm.weight", "layer_norm.weight")
+            ):
                 parameter.add_(1.0)
     model.to(getattr(torch, case.storage)).save_pretrained(folder)
     config_file = pathlib.Path(folder, "config.json")
     config = json.loads(config_file.read_text())
     if case.plain_config:
-        # What hand-written files look like: one number for all windows, no key that equals its default.
+        # As in hand-written files: one number for all windows, no key that equals its default.
         defaults = model_class.config_class().to_dict()
-        config = {k: v for k, v in config.items() if k == "model_type" or k not in defaults or defaults[k] != v}
+        config = {
+            k: v
+            for k, v in config.items()
+            if k == "model_type" or k not in defaults or defaults[k] != v
+        }
         if len(set(config.get("attention_window", (1, 2)))) == 1:
             config["attention_window"] = config["attention_window"][0]
         config_file.write_text(json.dumps(config))
@@ -263,13 +329,15 @@ def load(case, folder, dtype=torch.float32):
 
 
 def padded(case, documents=None):
-    """The documents as keyword arguments of `transformers`: padded on the right, absent masks left out."""
+    """Keyword arguments of `transformers`: padded on the right, absent masks left out."""
     documents = case.documents if documents is None else documents
     width = max(len(d.ids) for d in documents)
     pad = case.config["pad_token_id"]
 
     def stack(rows, fill):
-        return torch.tensor(numpy.stack([numpy.pad(r, (0, width - len(r)), constant_values=fill) for r in rows]))
+        return torch.tensor(
+            numpy.stack([numpy.pad(r, (0, width - len(r)), constant_values=fill) for r in rows])
+        )
 
     arguments = {"input_ids": stack([d.ids for d in documents], pad)}
     if any(len(d.ids) < width for d in documents) or documents[0].attention_mask is not None:
@@ -283,7 +351,7 @@ def padded(case, documents=None):
 
 
 def ragged(documents):
-    """The documents as keyword arguments of `longformer_cpp`: lists of arrays, absent masks left out."""
+    """Keyword arguments of `longformer_cpp`: lists of arrays, absent masks left out."""
     arguments = {"input_ids": [d.ids for d in documents]}
     for name in ("attention_mask", "token_type_ids", "position_ids", "global_attention_mask"):
         rows = [getattr(d, name) for d in documents]

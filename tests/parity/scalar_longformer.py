@@ -1,8 +1,9 @@
-"""A Longformer in double precision numpy, one row of attention at a time, written from the definition.
+"""A Longformer in double precision numpy, one row of attention at a time, from the definition.
 
 It has none of the limits of `transformers`: any even window per layer, any length. A local row sees
-every global key and every unmasked key inside its window, each once, through the local projections; a
-global row sees every unmasked key through the global projections; a masked row attends to nothing.
+every global key and every unmasked key inside its window, each once, through the local projections;
+a global row sees every unmasked key through the global projections; a masked row attends to
+nothing.
 """
 
 import json
@@ -47,13 +48,15 @@ def softmax(scores):
 
 
 class ScalarLongformer:
-    """Reads `config.json` and `model.safetensors` of a LongformerModel or LongformerForMaskedLM folder."""
+    """Reads the folder of a LongformerModel or LongformerForMaskedLM."""
 
     def __init__(self, folder):
         folder = pathlib.Path(folder)
         self.config = CLASS_DEFAULTS | json.loads((folder / "config.json").read_text())
         tensors = load_file(folder / "model.safetensors")
-        self.weights = {k.removeprefix("longformer."): v.double().numpy() for k, v in tensors.items()}
+        self.weights = {
+            k.removeprefix("longformer."): v.double().numpy() for k, v in tensors.items()
+        }
         window = self.config["attention_window"]
         layers = self.config["num_hidden_layers"]
         self.windows = [window] * layers if isinstance(window, int) else window
@@ -61,22 +64,32 @@ class ScalarLongformer:
     def forward(self, document):
         """The embedding output and the output of every layer, float64 [n, hidden] each."""
         n = len(document.ids)
-        mask = numpy.ones(n, numpy.int64) if document.attention_mask is None else document.attention_mask
+        mask = (
+            numpy.ones(n, numpy.int64)
+            if document.attention_mask is None
+            else document.attention_mask
+        )
         is_global = numpy.zeros(n, bool)
         if document.global_attention_mask is not None:
             is_global = (document.global_attention_mask != 0) & (mask != 0)
         is_local = (mask != 0) & ~is_global
         states = [self.embed(document)]
         for layer, window in enumerate(self.windows):
-            states.append(self.layer(f"encoder.layer.{layer}.", states[-1], window // 2, is_local, is_global))
+            states.append(
+                self.layer(f"encoder.layer.{layer}.", states[-1], window // 2, is_local, is_global)
+            )
         return states
 
     def pool(self, last_hidden_state):
         return numpy.tanh(self.linear("pooler.dense", last_hidden_state[0]))
 
     def masked_lm_logits(self, last_hidden_state):
-        x = self.normalise("lm_head.layer_norm", gelu(self.linear("lm_head.dense", last_hidden_state)))
-        decoder = self.weights.get("lm_head.decoder.weight", self.weights["embeddings.word_embeddings.weight"])
+        x = self.normalise(
+            "lm_head.layer_norm", gelu(self.linear("lm_head.dense", last_hidden_state))
+        )
+        decoder = self.weights.get(
+            "lm_head.decoder.weight", self.weights["embeddings.word_embeddings.weight"]
+        )
         bias = self.weights.get("lm_head.decoder.bias", self.weights.get("lm_head.bias"))
         return x @ decoder.T + bias
 
@@ -88,18 +101,24 @@ class ScalarLongformer:
             positions = numpy.cumsum(real) * real + pad
         types = document.token_type_ids
         types = numpy.zeros(len(ids), numpy.int64) if types is None else types
-        table = {k: self.weights[f"embeddings.{k}_embeddings.weight"] for k in ("word", "position", "token_type")}
+        table = {
+            k: self.weights[f"embeddings.{k}_embeddings.weight"]
+            for k in ("word", "position", "token_type")
+        }
         total = table["word"][ids] + table["position"][positions] + table["token_type"][types]
         return self.normalise("embeddings.LayerNorm", total)
 
     def layer(self, prefix, x, reach, is_local, is_global):
         attended = self.attention(prefix + "attention.self.", x, reach, is_local, is_global)
         x = self.normalise(
-            prefix + "attention.output.LayerNorm", self.linear(prefix + "attention.output.dense", attended) + x
+            prefix + "attention.output.LayerNorm",
+            self.linear(prefix + "attention.output.dense", attended) + x,
         )
         activation = ACTIVATIONS[self.config["hidden_act"]]
         inner = activation(self.linear(prefix + "intermediate.dense", x))
-        return self.normalise(prefix + "output.LayerNorm", self.linear(prefix + "output.dense", inner) + x)
+        return self.normalise(
+            prefix + "output.LayerNorm", self.linear(prefix + "output.dense", inner) + x
+        )
 
     def attention(self, prefix, x, reach, is_local, is_global):
         n, hidden = x.shape
@@ -110,7 +129,9 @@ class ScalarLongformer:
             return self.linear(prefix + name, x).reshape(n, heads, size).transpose(1, 0, 2)
 
         query, key, value = project("query"), project("key"), project("value")
-        query_global, key_global, value_global = (project(f"{p}_global") for p in ("query", "key", "value"))
+        query_global, key_global, value_global = (
+            project(f"{p}_global") for p in ("query", "key", "value")
+        )
         every = numpy.flatnonzero(is_local | is_global)
         out = numpy.zeros((heads, n, size))
         for i in every:
