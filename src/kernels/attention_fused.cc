@@ -1,0 +1,545 @@
+#include "kernels/attention_fused.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <numbers>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "core/cpu.h"
+#include "core/memory.h"
+#include "core/threads.h"
+#include "kernels/attention_fused_tile.h"
+
+namespace longformer::kernels {
+namespace {
+
+/// Queries whose windows slide through one packed chunk of keys: few enough for the second-level
+/// cache, enough to spread the cost of packing.
+constexpr Index kQueriesPerTask = 512;
+constexpr Index kChunkBytes = Index{512} << 10;
+constexpr Index kPieceBytes = 16;
+
+Index round_up(Index value, Index unit) { return (value + unit - 1) / unit * unit; }
+Index divide_up(Index value, Index unit) { return (value + unit - 1) / unit; }
+Index floor_divide(Index value, Index unit) {
+  return value >= 0 ? value / unit : -divide_up(-value, unit);
+}
+
+/// Some queries of one head and document: those in one residue class of the dilation, or global
+/// queries that see everything.
+struct Task {
+  const AttentionDocument* document;
+  Index head;
+  Index residue;
+  /// Queries first, first + dilation, … of the document, or numbers into the list of global ones.
+  Index first;
+  Index count;
+  bool sees_everything;
+};
+
+/// Keys in the order in which windows count them.
+struct KeySequence {
+  Index count = 0;
+  Index first_row = 0;
+  Index stride = 1;
+  /// Replaces first_row and stride.
+  const Index* rows = nullptr;
+  /// Per key row, 0 = left out; may be null.
+  const std::uint8_t* kept = nullptr;
+
+  Index row(Index i) const { return rows != nullptr ? rows[i] : first_row + i * stride; }
+};
+
+/// A query, and the range of a key sequence that it sees.
+struct Lane {
+  Index row;
+  Index position;
+  Index begin;
+  Index end;
+};
+
+/// What all tasks of a call share.
+struct Plan {
+  const AttentionSpec& spec;
+  const AttentionArguments& in;
+  TileKernels kernels;
+  /// Inputs are bf16 and the kernels fp32.
+  bool widen;
+  Index element_bytes;
+  Index units;
+  Index dims;
+  Index chunk_rows;
+  Index tiles_per_task;
+  /// Keys of the windows: neither masked nor global. Empty when all are.
+  std::vector<std::uint8_t> in_windows;
+  std::vector<Task> tasks;
+  int workers;
+
+  Plan(const AttentionSpec& spec, const AttentionArguments& in);
+
+  std::span<const Index> globals_of(const AttentionDocument& document) const;
+  bool sees_everything(const AttentionDocument& document, Index position) const;
+  bool masked(Index key_row) const { return !spec.key_mask.empty() && spec.key_mask[key_row] == 0; }
+
+ private:
+  void add_tasks(const AttentionDocument& document, Index head, Index queries_per_task);
+  Index longest_key_sequence(Index queries_per_task) const;
+};
+
+Plan::Plan(const AttentionSpec& spec_in, const AttentionArguments& in_in)
+    : spec(spec_in), in(in_in) {
+  const bool bf16 = in.query.dtype() == DType::bf16;
+  widen = bf16 && cpu_isa() != CpuIsa::avx512_bf16;
+  kernels = bf16 && !widen ? bf16_tile_kernels() : fp32_tile_kernels();
+  element_bytes = static_cast<Index>(element_size(in.query.dtype()));
+  units = divide_up(spec.head_size, kernels.pack);
+  dims = round_up(spec.head_size, kernels.rows);
+
+  const Index heads = static_cast<Index>(spec.heads.size());
+  const Index share = divide_up(spec.query_count() * heads, Index{8} * std::max(in.threads, 1));
+  const Index queries_per_task =
+      round_up(std::clamp<Index>(share, kernels.lanes, kQueriesPerTask), kernels.lanes);
+  tiles_per_task = queries_per_task / kernels.lanes;
+  const Index bytes_per_key = 8 * dims / kernels.pack;
+  chunk_rows = std::max<Index>(kChunkBytes / bytes_per_key, 256);
+  chunk_rows = round_up(std::min(chunk_rows, longest_key_sequence(queries_per_task)), kernels.rows);
+
+  if (!spec.global_keys.empty()) {
+    in_windows = spec.key_mask;
+    in_windows.resize(static_cast<std::size_t>(spec.key_count()), 1);
+    for (const Index row : spec.global_keys) in_windows[row] = 0;
+  }
+  for (const AttentionDocument& document : spec.documents) {
+    for (Index head = 0; head < heads; ++head) add_tasks(document, head, queries_per_task);
+  }
+  workers = static_cast<int>(std::min<Index>(std::max(in.threads, 1), tasks.size()));
+}
+
+std::span<const Index> Plan::globals_of(const AttentionDocument& document) const {
+  const auto& rows = spec.global_keys;
+  const auto begin = std::lower_bound(rows.begin(), rows.end(), document.key_begin);
+  return {begin, std::lower_bound(begin, rows.end(), document.key_begin + document.key_count)};
+}
+
+bool Plan::sees_everything(const AttentionDocument& document, Index position) const {
+  if (spec.global_queries != GlobalQueries::see_everything || in_windows.empty()) return false;
+  if (position < 0 || position >= document.key_count) return false;
+  const Index row = document.key_begin + position;
+  return in_windows[row] == 0 && !masked(row);
+}
+
+void Plan::add_tasks(const AttentionDocument& document, Index head, Index queries_per_task) {
+  const auto split = [&](Task task, Index stride, Index count) {
+    if (count <= 0) return;
+    const Index parts = divide_up(count, queries_per_task);
+    const Index step = round_up(divide_up(count, parts), kernels.lanes);
+    const Index first = task.first;
+    for (Index done = 0; done < count; done += step) {
+      task.first = first + done * stride;
+      task.count = std::min(step, count - done);
+      tasks.push_back(task);
+    }
+  };
+  const Index dilation = spec.heads[head].dilation;
+  for (Index first = 0; first < std::min(dilation, document.query_count); ++first) {
+    const Index position = document.query_offset + first;
+    const Index residue = position - floor_divide(position, dilation) * dilation;
+    const Index count = divide_up(document.query_count - first, dilation);
+    split({&document, head, residue, first, 0, false}, dilation, count);
+  }
+  if (spec.global_queries == GlobalQueries::see_everything) {
+    const auto count = static_cast<Index>(globals_of(document).size());
+    split({&document, head, 0, 0, 0, true}, 1, count);
+  }
+}
+
+/// Keys that one task can need at a time.
+Index Plan::longest_key_sequence(Index queries_per_task) const {
+  Index longest_document = 0;
+  for (const AttentionDocument& document : spec.documents) {
+    longest_document = std::max(longest_document, document.key_count);
+  }
+  if (spec.global_queries == GlobalQueries::see_everything) return longest_document;
+  Index longest = static_cast<Index>(spec.global_keys.size());
+  for (const HeadPattern& head : spec.heads) {
+    const Index reach =
+        std::min(head.reach_left, longest_document) + std::min(head.reach_right, longest_document);
+    longest = std::max(longest, std::min(reach + queries_per_task, longest_document));
+  }
+  return longest;
+}
+
+/// Working memory of one thread, and the steps of a task.
+class Worker {
+ public:
+  explicit Worker(const Plan& plan);
+
+  void run(const Task& task);
+
+ private:
+  void collect_lanes(const Task& task);
+  void start_tile(Index tile);
+  void attend_globals(const Task& task);
+  void attend_windows(const Task& task);
+  void attend(const KeySequence& keys);
+  Index pack(const KeySequence& keys, Index begin, Index end);
+  void pack_key(const std::byte* row, Index at);
+  void pack_value(const std::byte* row, Index at);
+  void pack_value_pair(const std::uint16_t* even, const std::uint16_t* odd, Index at);
+  void clear_rows_from(Index at);
+  bool set_ranges(Index tile, Index begin, Index end);
+  void finish_tile(Index tile);
+  void write_row(Index lane_in_tile, const Lane& lane);
+  void write_zeros(Index row);
+
+  const std::byte* row_of(const Tensor& tensor, Index row) const {
+    const Index rows = tensor.dimension(1);
+    return static_cast<const std::byte*>(tensor.raw()) +
+           (head_ * rows + row) * plan_.spec.head_size * plan_.element_bytes;
+  }
+  /// The row as the kernels take it.
+  const std::byte* converted(const std::byte* row);
+  Index tile_count() const {
+    return divide_up(static_cast<Index>(lanes_.size()), plan_.kernels.lanes);
+  }
+  float* stage_of(Index lane, Index piece) {
+    const Index lanes = plan_.kernels.lanes;
+    return work_.stage + (piece * 4 + lane % 4) * lanes + lane / 4 * 4;
+  }
+
+  const Plan& plan_;
+  std::shared_ptr<void> memory_;
+  TileWork work_;
+  std::vector<QueryTile> tiles_;
+  std::vector<float> widened_;
+  std::vector<Lane> lanes_;
+  /// How many keys of the chunk before a place in the sequence were kept.
+  std::vector<Index> rank_;
+  Index head_ = 0;
+};
+
+Worker::Worker(const Plan& plan) : plan_(plan) {
+  const Index lanes = plan.kernels.lanes;
+  const Index rows = plan.chunk_rows + 2 * plan.kernels.rows;
+  const Index query_floats = round_up(plan.units, 4) * lanes;
+  const Index tile_floats = query_floats + plan.dims * lanes + 5 * lanes;
+  const Index key_floats = round_up(rows * plan.units, 16);
+  const Index value_floats = round_up(rows / plan.kernels.pack * plan.dims, 16);
+  const Index probability_floats = round_up(plan.kernels.key_tile, plan.kernels.rows) * lanes;
+  // Lanes are a multiple of four; tiles stay aligned to whole vectors because every part is one of
+  // `lanes` floats.
+  const Index floats = key_floats + value_floats + query_floats + probability_floats +
+                       plan.tiles_per_task * tile_floats;
+  memory_ = allocate_aligned(static_cast<std::size_t>(floats) * sizeof(float));
+  float* next = static_cast<float*>(memory_.get());
+  const auto take = [&next](Index count) { return std::exchange(next, next + count); };
+
+  work_.chunk = {take(key_floats), take(value_floats),
+                 rows / plan.kernels.pack * plan.kernels.rows};
+  work_.stage = take(query_floats);
+  work_.probabilities = take(probability_floats);
+  for (Index i = 0; i < plan.tiles_per_task; ++i) {
+    tiles_.push_back({take(query_floats), take(plan.dims * lanes), take(lanes), take(lanes),
+                      take(lanes), take(lanes), take(lanes)});
+  }
+  std::fill(work_.stage, work_.stage + query_floats, 0.0f);
+  work_.units = plan.units;
+  work_.dims = plan.dims;
+  work_.scale =
+      static_cast<float>(std::numbers::log2e / std::sqrt(static_cast<double>(plan.spec.head_size)));
+  if (plan.widen) widened_.resize(static_cast<std::size_t>(plan.spec.head_size));
+  rank_.resize(static_cast<std::size_t>(plan.chunk_rows) + 1);
+}
+
+void Worker::run(const Task& task) {
+  head_ = task.head;
+  collect_lanes(task);
+  for (Index tile = 0; tile < tile_count(); ++tile) start_tile(tile);
+  if (!task.sees_everything) attend_globals(task);
+  attend_windows(task);
+  for (Index tile = 0; tile < tile_count(); ++tile) finish_tile(tile);
+}
+
+/// Queries that see nothing are answered at once, global ones are left to their own task.
+void Worker::collect_lanes(const Task& task) {
+  const AttentionDocument& document = *task.document;
+  const bool self = document.is_self_attention();
+  lanes_.clear();
+  if (task.sees_everything) {
+    const auto globals = plan_.globals_of(document).subspan(task.first, task.count);
+    for (const Index key_row : globals) {
+      const Index position = key_row - document.key_begin;
+      const Index query = position - document.query_offset;
+      if (query < 0 || query >= document.query_count) continue;
+      lanes_.push_back({document.query_begin + query, position, 0, 0});
+    }
+    return;
+  }
+  const Index dilation = plan_.spec.heads[task.head].dilation;
+  for (Index i = 0; i < task.count; ++i) {
+    const Index query = task.first + i * dilation;
+    const Index row = document.query_begin + query;
+    const Index position = document.query_offset + query;
+    if (self && plan_.masked(row)) {
+      write_zeros(row);
+    } else if (!plan_.sees_everything(document, position)) {
+      lanes_.push_back({row, position, 0, 0});
+    }
+  }
+}
+
+const std::byte* Worker::converted(const std::byte* row) {
+  if (!plan_.widen) return row;
+  const auto* from = reinterpret_cast<const BFloat16*>(row);
+  for (std::size_t i = 0; i < widened_.size(); ++i) widened_[i] = static_cast<float>(from[i]);
+  return reinterpret_cast<const std::byte*>(widened_.data());
+}
+
+void Worker::start_tile(Index tile) {
+  const Index lanes = plan_.kernels.lanes;
+  const Index row_bytes = plan_.spec.head_size * (plan_.kernels.pack == 1 ? 4 : 2);
+  const Index last = static_cast<Index>(lanes_.size()) - 1;
+  for (Index lane = 0; lane < lanes; ++lane) {
+    // Lanes without a query repeat the last one, so that they cost no masks.
+    const Lane& query = lanes_[std::min(tile * lanes + lane, last)];
+    const std::byte* from = converted(row_of(plan_.in.query, query.row));
+    Index piece = 0;
+    for (; (piece + 1) * kPieceBytes <= row_bytes; ++piece) {
+      std::memcpy(stage_of(lane, piece), from + piece * kPieceBytes, kPieceBytes);
+    }
+    if (const Index rest = row_bytes - piece * kPieceBytes; rest > 0) {
+      std::memset(stage_of(lane, piece), 0, kPieceBytes);
+      std::memcpy(stage_of(lane, piece), from + piece * kPieceBytes, rest);
+    }
+  }
+  work_.tile = tiles_[tile];
+  plan_.kernels.start(work_);
+}
+
+void Worker::attend_globals(const Task& task) {
+  const AttentionDocument& document = *task.document;
+  const auto globals = plan_.globals_of(document);
+  if (globals.empty()) return;
+  KeySequence keys;
+  keys.count = static_cast<Index>(globals.size());
+  keys.rows = globals.data();
+  for (Lane& lane : lanes_) {
+    const Index end_row = document.key_begin + lane.position + 1;
+    const auto end = plan_.spec.causal ? std::lower_bound(globals.begin(), globals.end(), end_row)
+                                       : globals.end();
+    lane.begin = 0;
+    lane.end = end - globals.begin();
+  }
+  attend(keys);
+}
+
+void Worker::attend_windows(const Task& task) {
+  const AttentionDocument& document = *task.document;
+  HeadPattern pattern = {kUnlimitedReach, kUnlimitedReach, 1};
+  const std::vector<std::uint8_t>* kept = &plan_.spec.key_mask;
+  if (!task.sees_everything) {
+    pattern = plan_.spec.heads[task.head];
+    if (!plan_.in_windows.empty()) kept = &plan_.in_windows;
+  }
+  KeySequence keys;
+  keys.count = divide_up(std::max<Index>(document.key_count - task.residue, 0), pattern.dilation);
+  keys.first_row = document.key_begin + task.residue;
+  keys.stride = pattern.dilation;
+  keys.kept = kept->empty() ? nullptr : kept->data();
+  const Index reach_right = plan_.spec.causal ? 0 : pattern.reach_right;
+  for (Lane& lane : lanes_) {
+    const Index place = floor_divide(lane.position, pattern.dilation);
+    lane.begin = std::clamp<Index>(place - pattern.reach_left, 0, keys.count);
+    lane.end = std::clamp<Index>(place + reach_right + 1, lane.begin, keys.count);
+  }
+  attend(keys);
+}
+
+/// Adds the keys that the lanes see, chunk by chunk.
+void Worker::attend(const KeySequence& keys) {
+  Index begin = keys.count;
+  Index end = 0;
+  for (const Lane& lane : lanes_) {
+    if (lane.begin >= lane.end) continue;
+    begin = std::min(begin, lane.begin);
+    end = std::max(end, lane.end);
+  }
+  for (; begin < end; begin += plan_.chunk_rows) {
+    const Index chunk_end = std::min(begin + plan_.chunk_rows, end);
+    if (pack(keys, begin, chunk_end) == 0) continue;
+    for (Index tile = 0; tile < tile_count(); ++tile) {
+      work_.tile = tiles_[tile];
+      if (set_ranges(tile, begin, chunk_end)) plan_.kernels.attend(work_);
+    }
+  }
+}
+
+/// Copies the keys and values at begin … end − 1 of the sequence; gives how many were kept.
+Index Worker::pack(const KeySequence& keys, Index begin, Index end) {
+  Index packed = 0;
+  const std::byte* waiting = nullptr;
+  for (Index i = begin; i < end; ++i) {
+    rank_[i - begin] = packed;
+    const Index row = keys.row(i);
+    if (keys.kept != nullptr && keys.kept[row] == 0) continue;
+    pack_key(row_of(plan_.in.key, row), packed);
+    const std::byte* value = row_of(plan_.in.value, row);
+    if (plan_.kernels.pack == 1) {
+      pack_value(value, packed);
+    } else if (packed % 2 == 0) {
+      waiting = value;
+    } else {
+      pack_value_pair(reinterpret_cast<const std::uint16_t*>(waiting),
+                      reinterpret_cast<const std::uint16_t*>(value), packed - 1);
+    }
+    ++packed;
+  }
+  rank_[end - begin] = packed;
+  clear_rows_from(packed);
+  if (plan_.kernels.pack == 2 && packed % 2 == 1) {
+    pack_value_pair(reinterpret_cast<const std::uint16_t*>(waiting), nullptr, packed - 1);
+  }
+  return packed;
+}
+
+void Worker::pack_key(const std::byte* row, Index at) {
+  float* to = work_.chunk.keys + at * plan_.units;
+  const Index size = plan_.spec.head_size;
+  if (plan_.kernels.pack == 2) {
+    to[plan_.units - 1] = 0;
+    std::memcpy(to, row, size * sizeof(BFloat16));
+  } else {
+    std::memcpy(to, converted(row), size * sizeof(float));
+  }
+}
+
+void Worker::pack_value(const std::byte* row, Index at) {
+  const std::byte* from = converted(row);
+  const Index size = plan_.spec.head_size;
+  const Index rows = plan_.kernels.rows;
+  for (Index dim = 0; dim < plan_.dims; dim += 4) {
+    float* to = work_.chunk.values + dim / rows * work_.chunk.panel_stride + at * rows + dim % rows;
+    if (dim + 4 <= size) {
+      std::memcpy(to, from + dim * sizeof(float), kPieceBytes);
+    } else {
+      std::memset(to, 0, kPieceBytes);
+      if (dim < size) std::memcpy(to, from + dim * sizeof(float), (size - dim) * sizeof(float));
+    }
+  }
+}
+
+void Worker::pack_value_pair(const std::uint16_t* even, const std::uint16_t* odd, Index at) {
+  const Index size = plan_.spec.head_size;
+  const Index rows = plan_.kernels.rows;
+  for (Index panel = 0; panel * rows < size; ++panel) {
+    float* unit = work_.chunk.values + panel * work_.chunk.panel_stride + at / 2 * rows;
+    auto* to = reinterpret_cast<std::uint16_t*>(unit);
+    const Index count = std::min(rows, size - panel * rows);
+    for (Index i = 0; i < count; ++i) {
+      to[2 * i] = even[panel * rows + i];
+      to[2 * i + 1] = odd != nullptr ? odd[panel * rows + i] : 0;
+    }
+    std::memset(unit + count, 0, (rows - count) * sizeof(float));
+  }
+}
+
+/// Blocks of keys may reach beyond the last one, where nothing may turn into NaN.
+void Worker::clear_rows_from(Index at) {
+  const Index rows = plan_.kernels.rows;
+  const Index pack = plan_.kernels.pack;
+  std::fill_n(work_.chunk.keys + at * plan_.units, rows * plan_.units, 0.0f);
+  for (Index panel = 0; panel * rows < plan_.dims; ++panel) {
+    float* values = work_.chunk.values + panel * work_.chunk.panel_stride;
+    std::fill_n(values + at / pack * rows, (rows / pack + 1) * rows, 0.0f);
+  }
+}
+
+/// Which packed keys the lanes of a tile see of the chunk begin … end − 1; false when none.
+bool Worker::set_ranges(Index tile, Index begin, Index end) {
+  const Index lanes = plan_.kernels.lanes;
+  const Index last = static_cast<Index>(lanes_.size()) - 1;
+  work_.begin = work_.inner_end = plan_.chunk_rows;
+  work_.end = work_.inner_begin = 0;
+  for (Index i = 0; i < lanes; ++i) {
+    const Lane& lane = lanes_[std::min(tile * lanes + i, last)];
+    const Index from = rank_[std::clamp(lane.begin, begin, end) - begin];
+    const Index to = rank_[std::clamp(lane.end, begin, end) - begin];
+    work_.tile.first[i] = static_cast<float>(from);
+    work_.tile.last[i] = static_cast<float>(to);
+    work_.inner_begin = std::max(work_.inner_begin, from);
+    work_.inner_end = std::min(work_.inner_end, to);
+    if (from < to) {
+      work_.begin = std::min(work_.begin, from);
+      work_.end = std::max(work_.end, to);
+    }
+  }
+  return work_.begin < work_.end;
+}
+
+void Worker::finish_tile(Index tile) {
+  const Index lanes = plan_.kernels.lanes;
+  const Index count = std::min(lanes, static_cast<Index>(lanes_.size()) - tile * lanes);
+  const QueryTile& state = tiles_[tile];
+  work_.tile = state;
+  plan_.kernels.finish(work_);
+  for (Index i = 0; i < count; ++i) {
+    const Lane& lane = lanes_[tile * lanes + i];
+    if (state.limit[i] < 0) {
+      write_zeros(lane.row);
+      continue;
+    }
+    write_row(i, lane);
+    if (plan_.in.logsumexp == nullptr) continue;
+    const double exponent = std::log2(state.sum[i]) - double{state.shift[i]} * work_.scale;
+    plan_.in.logsumexp->data<float>()[head_ * plan_.spec.query_count() + lane.row] =
+        static_cast<float>(exponent * std::numbers::ln2);
+  }
+}
+
+void Worker::write_row(Index lane_in_tile, const Lane& lane) {
+  const Index size = plan_.spec.head_size;
+  const Index heads = static_cast<Index>(plan_.spec.heads.size());
+  std::byte* out = static_cast<std::byte*>(plan_.in.out.raw()) +
+                   (lane.row * heads + head_) * size * plan_.element_bytes;
+  const Index row_bytes = size * (plan_.kernels.pack == 1 ? 4 : 2);
+  std::byte* to = plan_.widen ? reinterpret_cast<std::byte*>(widened_.data()) : out;
+  Index piece = 0;
+  for (; (piece + 1) * kPieceBytes <= row_bytes; ++piece) {
+    std::memcpy(to + piece * kPieceBytes, stage_of(lane_in_tile, piece), kPieceBytes);
+  }
+  if (const Index rest = row_bytes - piece * kPieceBytes; rest > 0) {
+    std::memcpy(to + piece * kPieceBytes, stage_of(lane_in_tile, piece), rest);
+  }
+  if (!plan_.widen) return;
+  auto* narrow = reinterpret_cast<BFloat16*>(out);
+  for (Index i = 0; i < size; ++i) narrow[i] = BFloat16(widened_[i]);
+}
+
+void Worker::write_zeros(Index row) {
+  const Index bytes = plan_.spec.head_size * plan_.element_bytes;
+  const Index heads = static_cast<Index>(plan_.spec.heads.size());
+  std::memset(static_cast<std::byte*>(plan_.in.out.raw()) + (row * heads + head_) * bytes, 0,
+              bytes);
+  if (plan_.in.logsumexp != nullptr) {
+    plan_.in.logsumexp->data<float>()[head_ * plan_.spec.query_count() + row] =
+        -std::numeric_limits<float>::infinity();
+  }
+}
+
+}  // namespace
+
+void attention_fused(const AttentionSpec& spec, const AttentionArguments& in) {
+  const Plan plan(spec, in);
+  if (plan.tasks.empty()) return;
+  std::vector<Worker> workers;
+  workers.reserve(plan.workers);
+  for (int i = 0; i < plan.workers; ++i) workers.emplace_back(plan);
+  parallel_for(plan.workers, static_cast<Index>(plan.tasks.size()),
+               [&](Index i) { workers[thread_number()].run(plan.tasks[i]); });
+}
+
+}  // namespace longformer::kernels

@@ -1,0 +1,99 @@
+// Fused attention in bf16 on x86 CPUs that multiply bf16 in pairs.
+#include <hwy/base.h>
+
+#include <cstddef>
+#include <utility>
+
+#include "core/error.h"
+#include "kernels/attention_fused_tile.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+#if !defined(__clang__)
+// g++ 12 warns about the registers that its own intrinsics leave undefined.
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
+
+HWY_PUSH_ATTRIBUTES("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma")
+namespace longformer::kernels::avx512_bf16 {
+
+struct Bf16 {
+  using V = __m512;
+  static constexpr int kLanes = 16;
+  static constexpr int kRows = 8;
+  static constexpr int kColumns = 2;
+  static constexpr int kPack = 2;
+  static constexpr int kKeyTile = 128;
+
+  static HWY_INLINE V Load(const float* from) { return _mm512_load_ps(from); }
+  static HWY_INLINE void Store(V v, float* to) { _mm512_store_ps(to, v); }
+  static HWY_INLINE V Set(float value) { return _mm512_set1_ps(value); }
+  static HWY_INLINE V Broadcast(const float* from) { return _mm512_set1_ps(*from); }
+  static HWY_INLINE V Add(V a, V b) { return _mm512_add_ps(a, b); }
+  static HWY_INLINE V Sub(V a, V b) { return _mm512_sub_ps(a, b); }
+  static HWY_INLINE V Mul(V a, V b) { return _mm512_mul_ps(a, b); }
+  static HWY_INLINE V Div(V a, V b) { return _mm512_div_ps(a, b); }
+  static HWY_INLINE V Min(V a, V b) { return _mm512_min_ps(a, b); }
+  static HWY_INLINE V Max(V a, V b) { return _mm512_max_ps(a, b); }
+  static HWY_INLINE V MulAdd(V a, V b, V c) { return _mm512_fmadd_ps(a, b, c); }
+  static HWY_INLINE V Product(V a, V b, V sum) {
+    return _mm512_dpbf16_ps(sum, (__m512bh)a, (__m512bh)b);
+  }
+  static HWY_INLINE V InterleaveLower(V a, V b) { return _mm512_unpacklo_ps(a, b); }
+  static HWY_INLINE V InterleaveUpper(V a, V b) { return _mm512_unpackhi_ps(a, b); }
+  static HWY_INLINE bool AnyAbove(V a, V b) { return _mm512_cmp_ps_mask(a, b, _CMP_GT_OQ) != 0; }
+  static HWY_INLINE V SelectAbove(V a, V b, V yes, V no) {
+    return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_GT_OQ), no, yes);
+  }
+  static HWY_INLINE V KeepInside(V score, V row, V first, V last) {
+    const __mmask16 inside =
+        _mm512_mask_cmp_ps_mask(_mm512_cmp_ps_mask(first, row, _CMP_LE_OQ), row, last, _CMP_LT_OQ);
+    return _mm512_mask_blend_ps(inside, Set(-3e38f), score);
+  }
+  static HWY_INLINE V AddExponent(V power, V shifted) {
+    const __m512i exponent = _mm512_slli_epi32(_mm512_castps_si512(shifted), 23);
+    return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(power), exponent));
+  }
+  /// Units of a low and a high bf16, rounded half away from zero: one instruction cheaper than to
+  /// even, and a probability is never a tie that matters.
+  static HWY_INLINE V PackPair(V low, V high) {
+    const __m512i half = _mm512_set1_epi32(0x8000);
+    const __m512i low_bits = _mm512_add_epi32(_mm512_castps_si512(low), half);
+    const __m512i high_bits = _mm512_add_epi32(_mm512_castps_si512(high), half);
+    return _mm512_castsi512_ps(
+        _mm512_mask_blend_epi16(0xaaaaaaaau, _mm512_srli_epi32(low_bits, 16), high_bits));
+  }
+  static HWY_INLINE V PackPairRounded(V low, V high) {
+    const __m512i low_bits = Widen(_mm512_cvtneps_pbh(low));
+    const __m512i high_bits = _mm512_slli_epi32(Widen(_mm512_cvtneps_pbh(high)), 16);
+    return _mm512_castsi512_ps(_mm512_or_epi32(low_bits, high_bits));
+  }
+  static HWY_INLINE __m512i Widen(__m256bh bits) { return _mm512_cvtepu16_epi32((__m256i)bits); }
+  /// sum + low + high
+  static HWY_INLINE V AddPair(V sum, V pair) {
+    return Product(pair, _mm512_castsi512_ps(_mm512_set1_epi32(0x3f803f80)), sum);
+  }
+};
+
+#include "kernels/attention_fused_tile_inl.h"
+
+}  // namespace longformer::kernels::avx512_bf16
+HWY_POP_ATTRIBUTES
+
+namespace longformer::kernels {
+
+TileKernels bf16_tile_kernels() { return avx512_bf16::KernelsOf<avx512_bf16::Bf16>(); }
+
+}  // namespace longformer::kernels
+
+#else
+
+namespace longformer::kernels {
+
+TileKernels bf16_tile_kernels() { fail("bf16 instructions: expected an x86 CPU with AVX512_BF16"); }
+
+}  // namespace longformer::kernels
+
+#endif

@@ -1,0 +1,277 @@
+// The loops behind TileKernels. Included once per instruction set, inside a namespace of its own
+// and with the compiler set to that instruction set, after a class of vector operations that
+// becomes S.
+//
+// Accumulators are indexed by constants only (index sequences, not loops): otherwise g++ 12 keeps
+// them in memory, which costs a factor of two.
+
+template <class S>
+inline constexpr int kBlock = S::kRows* S::kColumns;
+
+template <class S>
+using BlockSequence = std::make_index_sequence<kBlock<S>>;
+
+/// 2^(y·scale) for y·scale ≤ 127; what is below −126 becomes 2^−126.
+template <class S>
+HWY_INLINE typename S::V Exp2(typename S::V y, typename S::V scale, typename S::V lowest) {
+  // Adding 1.5·2^23 rounds to an integer and leaves it in the low bits.
+  const auto magic = S::Set(12582912.0f);
+  y = S::Max(y, lowest);
+  const auto shifted = S::MulAdd(y, scale, magic);
+  const auto rest = S::MulAdd(y, scale, S::Sub(magic, shifted));
+  // Minimax polynomials of 2^x on [−½, ½]: relative error 7.5e-8, and 7.5e-5 where the result is
+  // rounded to bf16.
+  typename S::V power;
+  if constexpr (S::kPack == 1) {
+    power = S::MulAdd(S::Set(1.3276472e-3f), rest, S::Set(9.6755414e-3f));
+    power = S::MulAdd(power, rest, S::Set(5.5507133e-2f));
+    power = S::MulAdd(power, rest, S::Set(2.4022120e-1f));
+    power = S::MulAdd(power, rest, S::Set(6.9314697e-1f));
+    power = S::MulAdd(power, rest, S::Set(1.0000001f));
+  } else {
+    power = S::MulAdd(S::Set(5.5171670e-2f), rest, S::Set(2.4261113e-1f));
+    power = S::MulAdd(power, rest, S::Set(6.9326099e-1f));
+    power = S::MulAdd(power, rest, S::Set(9.9992807e-1f));
+  }
+  return S::AddExponent(power, shifted);
+}
+
+/// Transposes four vectors within each group of four lanes.
+template <class S>
+HWY_INLINE void Transpose4(const float* from, float* to, Index stride) {
+  const auto v0 = S::Load(from);
+  const auto v1 = S::Load(from + stride);
+  const auto v2 = S::Load(from + 2 * stride);
+  const auto v3 = S::Load(from + 3 * stride);
+  const auto even_low = S::InterleaveLower(v0, v2);
+  const auto odd_low = S::InterleaveLower(v1, v3);
+  const auto even_high = S::InterleaveUpper(v0, v2);
+  const auto odd_high = S::InterleaveUpper(v1, v3);
+  S::Store(S::InterleaveLower(even_low, odd_low), to);
+  S::Store(S::InterleaveUpper(even_low, odd_low), to + stride);
+  S::Store(S::InterleaveLower(even_high, odd_high), to + 2 * stride);
+  S::Store(S::InterleaveUpper(even_high, odd_high), to + 3 * stride);
+}
+
+template <class S>
+void TransposeUnits(const float* from, float* to, Index units) {
+  constexpr Index kLanes = S::kLanes * S::kColumns;
+  for (Index unit = 0; unit < units; unit += 4) {
+    const Index base = unit * kLanes;
+    if constexpr (S::kLanes >= 4) {
+      for (Index lane = 0; lane < kLanes; lane += S::kLanes) {
+        Transpose4<S>(from + base + lane, to + base + lane, kLanes);
+      }
+    } else {
+      for (Index lane = 0; lane < kLanes; ++lane) {
+        for (Index i = 0; i < 4; ++i) {
+          to[base + i * kLanes + lane] = from[base + lane % 4 * kLanes + lane / 4 * 4 + i];
+        }
+      }
+    }
+  }
+}
+
+template <class S>
+void Start(const TileWork& work) {
+  constexpr Index kLanes = S::kLanes * S::kColumns;
+  TransposeUnits<S>(work.stage, work.tile.queries, work.units);
+  const auto zero = S::Set(0.0f);
+  for (Index i = 0; i < work.dims * kLanes; i += S::kLanes) S::Store(zero, work.tile.output + i);
+  for (Index lane = 0; lane < kLanes; lane += S::kLanes) {
+    S::Store(zero, work.tile.shift + lane);
+    S::Store(zero, work.tile.sum + lane);
+    S::Store(S::Set(kUnsetLimit), work.tile.limit + lane);
+  }
+}
+
+/// Scores of kRows keys from `row` on, and their probabilities into `to`. When one exceeds the
+/// limit of its lane it writes nothing but the maxima per lane into `top` and returns false.
+template <class S, bool kEdge, std::size_t... I>
+HWY_INLINE bool ScoreBlock(const TileWork& work, Index row, float* to, float* top,
+                           std::index_sequence<I...>) {
+  constexpr int kColumns = S::kColumns;
+  constexpr Index kLanes = S::kLanes * kColumns;
+  using V = typename S::V;
+  const QueryTile& tile = work.tile;
+  V score[] = {S::Load(tile.shift + I % kColumns * S::kLanes)...};
+  const Index units = work.units;
+  const float* key = work.chunk.keys + row * units;
+  const float* query = tile.queries;
+  for (Index unit = 0; unit < units; ++unit, ++key, query += kLanes) {
+    ((score[I] = S::Product(S::Broadcast(key + I / kColumns * units),
+                            S::Load(query + I % kColumns * S::kLanes), score[I])),
+     ...);
+  }
+  if constexpr (kEdge) {
+    ((score[I] = S::KeepInside(score[I], S::Set(static_cast<float>(row + Index{I / kColumns})),
+                               S::Load(tile.first + I % kColumns * S::kLanes),
+                               S::Load(tile.last + I % kColumns * S::kLanes))),
+     ...);
+  }
+  V highest[kColumns];
+  ((I < kColumns ? void(highest[I % kColumns] = score[I])
+                 : void(highest[I % kColumns] = S::Max(highest[I % kColumns], score[I]))),
+   ...);
+  bool above = false;
+  ((I < kColumns ? void(above |= S::AnyAbove(highest[I % kColumns],
+                                             S::Load(tile.limit + I % kColumns * S::kLanes)))
+                 : void()),
+   ...);
+  if (HWY_UNLIKELY(above)) {
+    ((I < kColumns ? S::Store(highest[I % kColumns], top + I % kColumns * S::kLanes) : void()),
+     ...);
+    return false;
+  }
+  const V scale = S::Set(work.scale);
+  const V lowest = S::Set(-126.0f / work.scale);
+  ((score[I] = Exp2<S>(score[I], scale, lowest)), ...);
+  V sum[kColumns];
+  ((I < kColumns ? void(sum[I % kColumns] = S::Load(tile.sum + I % kColumns * S::kLanes)) : void()),
+   ...);
+  if constexpr (S::kPack == 1) {
+    ((sum[I % kColumns] = S::Add(sum[I % kColumns], score[I])), ...);
+    (S::Store(score[I], to + I * S::kLanes), ...);
+  } else {
+    ((I / kColumns % 2 == 0
+          ? void(score[I] = S::PackPair(score[I], score[(I + kColumns) % kBlock<S>]))
+          : void()),
+     ...);
+    ((I / kColumns % 2 == 0 ? void(sum[I % kColumns] = S::AddPair(sum[I % kColumns], score[I]))
+                            : void()),
+     ...);
+    ((I / kColumns % 2 == 0
+          ? S::Store(score[I], to + (I / kColumns / 2 * kColumns + I % kColumns) * S::kLanes)
+          : void()),
+     ...);
+  }
+  ((I < kColumns ? S::Store(sum[I % kColumns], tile.sum + I % kColumns * S::kLanes) : void()), ...);
+  return true;
+}
+
+/// Takes the scores `top` as the new maxima in the lanes where they exceed the limit.
+template <class S>
+HWY_NOINLINE void RaiseMaxima(const TileWork& work, const float* top) {
+  constexpr Index kLanes = S::kLanes * S::kColumns;
+  const QueryTile& tile = work.tile;
+  const auto scale = S::Set(work.scale);
+  const auto lowest = S::Set(-126.0f / work.scale);
+  const auto zero = S::Set(0.0f);
+  for (Index lane = 0; lane < kLanes; lane += S::kLanes) {
+    const auto limit = S::Load(tile.limit + lane);
+    const auto rise = S::Load(top + lane);
+    // What a lane has summed up before its first key is noise of masked keys.
+    auto factor = Exp2<S>(S::Min(S::Sub(zero, rise), zero), scale, lowest);
+    factor = S::SelectAbove(zero, limit, zero, factor);
+    factor = S::SelectAbove(rise, limit, factor, S::Set(1.0f));
+    const auto shift = S::Load(tile.shift + lane);
+    S::Store(S::SelectAbove(rise, limit, S::Sub(shift, rise), shift), tile.shift + lane);
+    // 2^30 leaves room for sums of many terms, so that maxima are raised once or twice in all.
+    S::Store(S::SelectAbove(rise, limit, S::Set(30.0f / work.scale), limit), tile.limit + lane);
+    S::Store(S::Mul(S::Load(tile.sum + lane), factor), tile.sum + lane);
+    for (Index dim = 0; dim < work.dims; ++dim) {
+      float* output = tile.output + dim * kLanes + lane;
+      S::Store(S::Mul(S::Load(output), factor), output);
+    }
+  }
+}
+
+/// Adds the values of the keys begin … end − 1, weighted by `probabilities`, to kRows dimensions.
+template <class S, std::size_t... I>
+HWY_INLINE void AddValues(const float* values, const float* probabilities, Index steps,
+                          float* output, std::index_sequence<I...>) {
+  constexpr int kColumns = S::kColumns;
+  constexpr Index kLanes = S::kLanes * kColumns;
+  typename S::V sum[] = {S::Load(output + I * S::kLanes)...};
+  for (Index step = 0; step < steps; ++step, values += S::kRows, probabilities += kLanes) {
+    ((sum[I] = S::Product(S::Broadcast(values + I / kColumns),
+                          S::Load(probabilities + I % kColumns * S::kLanes), sum[I])),
+     ...);
+  }
+  (S::Store(sum[I], output + I * S::kLanes), ...);
+}
+
+template <class S>
+void AddAllValues(const TileWork& work, Index begin, Index end, const float* probabilities) {
+  constexpr Index kLanes = S::kLanes * S::kColumns;
+  const Index steps = (end - begin) / S::kPack;
+  const float* values = work.chunk.values + begin / S::kPack * S::kRows;
+  for (Index dim = 0; dim < work.dims; dim += S::kRows, values += work.chunk.panel_stride) {
+    AddValues<S>(values, probabilities, steps, work.tile.output + dim * kLanes, BlockSequence<S>());
+  }
+}
+
+template <class S>
+HWY_INLINE bool Score(const TileWork& work, Index row, float* to, float* top) {
+  const bool inside = work.inner_begin <= row && row + S::kRows <= work.inner_end;
+  return inside ? ScoreBlock<S, false>(work, row, to, top, BlockSequence<S>())
+                : ScoreBlock<S, true>(work, row, to, top, BlockSequence<S>());
+}
+
+template <class S>
+void AttendTile(const TileWork& work, Index begin, Index end) {
+  constexpr Index kUnitsPerBlock = S::kRows / S::kPack * S::kLanes * S::kColumns;
+  alignas(64) float top[S::kLanes * S::kColumns];
+  float* to = work.probabilities;
+  Index row = begin;
+  for (; row < end; row += S::kRows, to += kUnitsPerBlock) {
+    if (HWY_LIKELY(Score<S>(work, row, to, top))) continue;
+    if (begin < row) AddAllValues<S>(work, begin, row, work.probabilities);
+    RaiseMaxima<S>(work, top);
+    begin = row;
+    to = work.probabilities;
+    Score<S>(work, row, to, top);
+  }
+  AddAllValues<S>(work, begin, row, work.probabilities);
+}
+
+/// Tiles of equal size, so that the last one is not a small rest.
+template <class S>
+void AttendKeys(const TileWork& work, Index begin, Index end) {
+  const Index tiles = (end - begin + S::kKeyTile - 1) / S::kKeyTile;
+  if (tiles <= 0) return;
+  const Index rows = (end - begin + S::kRows - 1) / S::kRows;
+  const Index step = (rows + tiles - 1) / tiles * S::kRows;
+  for (; begin < end; begin += step) {
+    AttendTile<S>(work, begin, begin + step < end ? begin + step : end);
+  }
+}
+
+template <class S>
+void Attend(const TileWork& work) {
+  const Index begin = work.begin / S::kPack * S::kPack;
+  // Keys that all lanes see come first: they set all maxima at once.
+  Index middle = begin + (work.inner_begin - begin + S::kRows - 1) / S::kRows * S::kRows;
+  if (middle < begin || middle >= work.end) middle = begin;
+  AttendKeys<S>(work, middle, work.end);
+  AttendKeys<S>(work, begin, middle);
+}
+
+template <class S>
+void Finish(const TileWork& work) {
+  constexpr Index kLanes = S::kLanes * S::kColumns;
+  // The queries are not needed any more; the packed output takes their place.
+  for (Index lane = 0; lane < kLanes; lane += S::kLanes) {
+    const auto factor = S::Div(S::Set(1.0f), S::Load(work.tile.sum + lane));
+    for (Index unit = 0; unit < work.units; ++unit) {
+      const float* output = work.tile.output + unit * S::kPack * kLanes + lane;
+      auto value = S::Mul(S::Load(output), factor);
+      if constexpr (S::kPack == 2) {
+        value = S::PackPairRounded(value, S::Mul(S::Load(output + kLanes), factor));
+      }
+      S::Store(value, work.tile.queries + unit * kLanes + lane);
+    }
+  }
+  TransposeUnits<S>(work.tile.queries, work.stage, work.units);
+}
+
+template <class S>
+TileKernels KernelsOf() {
+  return {.lanes = S::kLanes * S::kColumns,
+          .rows = S::kRows,
+          .pack = S::kPack,
+          .key_tile = S::kKeyTile,
+          .start = Start<S>,
+          .attend = Attend<S>,
+          .finish = Finish<S>};
+}
