@@ -19,7 +19,14 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-UNIT_TESTS = ("attention_test", "ops_test", "models_test", "convert_test", "api_test")
+UNIT_TESTS = (
+    "attention_test",
+    "attention_properties_test",
+    "ops_test",
+    "models_test",
+    "convert_test",
+    "api_test",
+)
 PARITY = ["tests/parity/model_parity.py", "--count", "36", "--no-bf16"]
 
 
@@ -150,7 +157,7 @@ class Tree:
         )
 
     def failing(self):
-        """Names of the unit test programs that fail, and whether the comparison does."""
+        """Names of the unit test programs that fail, and the finished comparison."""
         programs = [
             t for t in self.tests if self.run([self.program(t), "--gtest_brief=1"]).returncode != 0
         ]
@@ -194,7 +201,7 @@ def main():
                 f"{parity.stdout[-3000:]}{parity.stderr[-2000:]}"
             )
         print(
-            "| mutation | unit tests that fail | comparisons with transformers that fail | seconds |\n"
+            "| mutation | failing unit tests | failing comparisons with transformers | seconds |\n"
             "|---|---|---|---|"
         )
         survivors = []

@@ -118,7 +118,7 @@ def check_receptive_field(failures, model, case, random):
 
 
 def check_equal_projections(failures, engine, folder, case, random):
-    """Global projections equal to the local ones, a window over everything: globals do not matter."""
+    """Global and local projections alike, a window over everything: globals do not matter."""
     n = int(random.integers(2, 180))
     folder = pathlib.Path(folder)
     tensors = load_file(folder / "model.safetensors")

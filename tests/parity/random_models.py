@@ -295,8 +295,8 @@ def share_absence(documents):
 def build(case, folder, seed):
     """Saves the case's random model as a checkpoint folder: all weights and biases from N(0, 0.15).
 
-    LayerNorm gains come from N(0, 0.15) in one half of the cases. It makes all activations small and
-    the softmax nearly flat, so in the other half they come from 1 + N(0, 0.15).
+    LayerNorm gains come from N(0, 0.15) in one half of the cases. It makes all activations small
+    and the softmax nearly flat, so in the other half they come from 1 + N(0, 0.15).
     """
     torch.manual_seed(seed)
     model_class = getattr(transformers, case.class_name)
