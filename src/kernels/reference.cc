@@ -130,13 +130,10 @@ bool sees(const AttentionSpec& spec, const AttentionDocument& document, Index he
   if (masked(key)) return false;
   if (document.is_self_attention() && masked(query)) return false;
   if (spec.causal && key_position > query_position) return false;
-  if (global(key)) return true;
+  if (in_window(spec.heads[head], query_position, key_position) || global(key)) return true;
   const bool has_key_row = 0 <= query_position && query_position < document.key_count;
-  if (spec.global_queries == GlobalQueries::see_everything && has_key_row &&
-      global(document.key_begin + query_position)) {
-    return true;
-  }
-  return in_window(spec.heads[head], query_position, key_position);
+  return spec.global_queries == GlobalQueries::see_everything && has_key_row &&
+         global(document.key_begin + query_position);
 }
 
 template <typename Real>
