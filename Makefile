@@ -9,8 +9,9 @@ CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/longformer
 ORACLE ?= $(CACHE)/oracle
 TEST_VENV ?= $(CACHE)/test
 # Data sets for the tests that need real text; they skip where there are none.
-LONGFORMER_DATA ?= $(abspath $(wildcard ../shared/data))
-export LONGFORMER_DATA
+ifneq ($(wildcard ../shared/data),)
+export LONGFORMER_DATA ?= $(abspath ../shared/data)
+endif
 
 SOURCES := $(shell git ls-files --cached --others --exclude-standard '*.h' '*.cc' 2>/dev/null)
 

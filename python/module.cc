@@ -210,7 +210,7 @@ void bind_tokenizer(nb::module_& module) {
 }
 
 NB_MODULE(_native, module) {
-  module.attr("__version__") = LONGFORMER_VERSION;
+  module.attr("version") = LONGFORMER_VERSION;
   nb::exception<Error>(module, "Error", PyExc_RuntimeError);
   bind_model(module);
   bind_tokenizer(module);

@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _native
-from ._native import Error, __version__
+from ._native import Error
 
 __all__ = [
     "Encoding",
@@ -37,6 +37,8 @@ __all__ = [
     "convert",
     "load",
 ]
+
+__version__ = _native.version
 
 FloatArray = npt.NDArray[np.float32]
 IntegerArray = npt.NDArray[np.int32]
@@ -72,7 +74,7 @@ def _integers(value: Any, name: str) -> IntegerArray:
         low, high = array.min(), array.max()
         if low < limits.min or high > limits.max:
             raise Error(f"{name}: expected numbers of 32 bits, found {low if low < limits.min else high}")
-    return np.ascontiguousarray(array, dtype=np.int32)
+    return np.asarray(array, dtype=np.int32, order="C")
 
 
 def _floats(value: Any, name: str) -> FloatArray:
@@ -81,7 +83,7 @@ def _floats(value: Any, name: str) -> FloatArray:
         raise Error(f"{name}: expected [heads, n, head_size], found {_shape(array)}")
     if array.dtype.kind != "f":
         raise Error(f"{name}: expected float32, found {array.dtype}")
-    return np.ascontiguousarray(array, dtype=np.float32)
+    return np.asarray(array, dtype=np.float32, order="C")
 
 
 def _shape(array: npt.NDArray[Any]) -> str:
@@ -216,7 +218,6 @@ class Model:
         if output_attentions:
             raise Error("output_attentions: attention probabilities are not available from this library")
         ids, ragged = _ids(input_ids)
-        columns = [ids]
         masks = {
             "attention_mask": attention_mask,
             "token_type_ids": token_type_ids,
@@ -224,7 +225,7 @@ class Model:
             "global_attention_mask": global_attention_mask,
         }
         rows = [_rows(value, name, ids, ragged) for name, value in masks.items()]
-        documents: list[Document] = list(zip(*columns, *rows))  # type: ignore[arg-type]
+        documents: list[Document] = list(zip(ids, *rows))
         length = None
         if not ragged:
             length = len(ids[0])
@@ -319,10 +320,10 @@ def band_attention(
     everything and are seen by everything, each key counts once, and with causal nothing sees the
     future. backend is fused, loop, chunks or full.
     """
-    arrays = [_floats(value, name) for value, name in ((q, "q"), (k, "k"), (v, "v"))]
-    for array, name in zip(arrays[1:], "kv"):
-        if array.shape != arrays[0].shape:
-            raise Error(f"{name}: expected {_shape(arrays[0])} as q, found {_shape(array)}")
+    query, key, value = _floats(q, "q"), _floats(k, "k"), _floats(v, "v")
+    for array, name in ((key, "k"), (value, "v")):
+        if array.shape != query.shape:
+            raise Error(f"{name}: expected {_shape(query)} as q, found {_shape(array)}")
     dilations = _integers(dilation, "dilation").reshape(-1).tolist()
     positions = _integers(list(global_positions), "global_positions").reshape(-1).tolist()
-    return _native.band_attention(*arrays, window, dilations, causal, positions, backend)
+    return _native.band_attention(query, key, value, window, dilations, causal, positions, backend)

@@ -15,15 +15,17 @@ def tokenizer(folder):
 
 def test_encode(tokenizer, folder):
     vocabulary = (folder("tiny_bert") / "vocab.txt").read_text().splitlines()
-    encoding = tokenizer.encode("The heres, on THE")
-    tokens = ["[CLS]", "the", "[UNK]", ",", "on", "the", "[SEP]"]
+    encoding = tokenizer.encode("The ofs xyz, on THE")
+    tokens = ["[CLS]", "the", "of", "##s", "[UNK]", ",", "on", "the", "[SEP]"]
     assert encoding.ids == [vocabulary.index(token) for token in tokens]
-    assert encoding.offsets == [(0, 0), (0, 3), (4, 9), (9, 10), (11, 13), (14, 17), (0, 0)]
-    assert encoding.special_tokens_mask == [1, 0, 0, 0, 0, 0, 1]
-    assert encoding.type_ids == [0] * 7
-    assert encoding.sequence_ids == [None, 0, 0, 0, 0, 0, None]
+    assert encoding.offsets == [
+        (0, 0), (0, 3), (4, 6), (6, 7), (8, 11), (11, 12), (13, 15), (16, 19), (0, 0)
+    ]
+    assert encoding.special_tokens_mask == [1, *[0] * 7, 1]
+    assert encoding.type_ids == [0] * 9
+    assert encoding.sequence_ids == [None, *[0] * 7, None]
     assert encoding.truncated == 0
-    assert len(encoding) == 7
+    assert len(encoding) == 9
 
 
 def test_offsets_count_characters(tokenizer):
