@@ -16,7 +16,9 @@
 namespace longformer {
 namespace {
 
-std::string fixture(const std::string& name) { return std::string(FIXTURES) + "/" + name; }
+std::string fixture(const std::string& name) {
+  return (std::filesystem::path(__FILE__).parent_path() / "fixtures" / name).string();
+}
 
 /// One input of a fixture with the outputs of transformers.
 struct Golden {

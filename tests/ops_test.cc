@@ -295,7 +295,7 @@ TEST(RowBlocks, CoverAllRowsInFewSizes) {
   for (const int threads : {1, 2, 3, 8}) {
     for (const Index rows : {1, 15, 16, 17, 255, 256, 300, 512, 513, 4096, 5000}) {
       Index next = 0;
-      for (const RowBlock& block : row_blocks(rows, threads)) {
+      for (const RowBlock& block : plan_rows(rows, threads).blocks) {
         EXPECT_EQ(block.begin, next);
         EXPECT_GE(block.rows, 1);
         EXPECT_LE(block.rows, kernels::kRowBlock);
@@ -305,7 +305,7 @@ TEST(RowBlocks, CoverAllRowsInFewSizes) {
       EXPECT_EQ(next, rows);
     }
   }
-  EXPECT_TRUE(row_blocks(0, 2).empty());
+  EXPECT_TRUE(plan_rows(0, 2).blocks.empty());
 }
 
 }  // namespace

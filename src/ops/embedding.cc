@@ -67,9 +67,9 @@ Tensor embed(const Context& context, const EmbeddingTables& tables, const Embedd
   const Index n = static_cast<Index>(rows.words.size());
   const Index width = tables.words.columns();
   Tensor x = context.memory.tensor({n, width}, context.dtype);
-  const auto blocks = row_blocks(n, context.threads);
-  parallel_for(context.threads, static_cast<Index>(blocks.size()), [&](Index b) {
-    const RowBlock block = blocks[static_cast<std::size_t>(b)];
+  const RowPlan plan = plan_rows(n, context.threads);
+  parallel_for(plan.workers, plan.count(), [&](Index b) {
+    const RowBlock block = plan.blocks[static_cast<std::size_t>(b)];
     std::vector<float> sums(static_cast<std::size_t>(block.rows * width), 0.0f);
     for (Index i = 0; i < block.rows; ++i) {
       const auto token = static_cast<std::size_t>(block.begin + i);

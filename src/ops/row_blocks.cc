@@ -6,19 +6,35 @@
 
 namespace longformer::ops {
 
-std::vector<RowBlock> row_blocks(Index rows, int threads) {
+namespace {
+
+/// Up to here the weights weigh more than the rows: threads that share the columns read each weight
+/// once, threads that share the rows read it once each (base model, n = 64: 85 ms against 61 ms).
+constexpr Index kFewRows = 128;
+
+}  // namespace
+
+Index RowPlan::largest() const {
+  Index rows = 0;
+  for (const RowBlock& block : blocks) rows = std::max(rows, block.rows);
+  return rows;
+}
+
+RowPlan plan_rows(Index rows, int threads) {
   constexpr Index kUnit = 16;
   const auto round_up = [](Index value, Index unit) { return (value + unit - 1) / unit * unit; };
-  const Index count = round_up((rows + kernels::kRowBlock - 1) / kernels::kRowBlock, threads);
+  RowPlan plan;
+  plan.spread = threads > 1 && rows <= kFewRows;
+  plan.workers = plan.spread ? 1 : threads;
+  const Index count = round_up((rows + kernels::kRowBlock - 1) / kernels::kRowBlock, plan.workers);
   const Index block = count == 0 ? 0 : round_up((rows + count - 1) / count, kUnit);
-  std::vector<RowBlock> blocks;
   for (Index begin = 0; begin < rows; begin += block) {
     const Index size = std::min(block, rows - begin);
     const Index whole = size / kUnit * kUnit;
-    if (whole > 0) blocks.push_back({begin, whole});
-    if (size > whole) blocks.push_back({begin + whole, size - whole});
+    if (whole > 0) plan.blocks.push_back({begin, whole});
+    if (size > whole) plan.blocks.push_back({begin + whole, size - whole});
   }
-  return blocks;
+  return plan;
 }
 
 }  // namespace longformer::ops

@@ -12,8 +12,22 @@ struct RowBlock {
   Index rows = 0;
 };
 
+/// How the rows of one op are shared out.
+struct RowPlan {
+  std::vector<RowBlock> blocks;
+  /// Few rows: every product spreads over all threads, block after block. Otherwise each block
+  /// belongs to one thread.
+  bool spread = false;
+  /// Threads that take blocks.
+  int workers = 1;
+
+  Index count() const { return static_cast<Index>(blocks.size()); }
+  /// Rows of the largest block.
+  Index largest() const;
+};
+
 /// Blocks of at most kRowBlock rows that load `threads` threads evenly. Sizes are multiples of 16
 /// except for one of less than 16 at the end, so that few different products are ever compiled.
-std::vector<RowBlock> row_blocks(Index rows, int threads);
+RowPlan plan_rows(Index rows, int threads);
 
 }  // namespace longformer::ops
