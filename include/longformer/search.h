@@ -40,6 +40,8 @@ class SearchIndex {
   bool contains(const std::string& name, std::string_view text) const;
   std::int64_t documents() const;
   std::int64_t passages() const;
+  /// How the passages were made.
+  const Embedder::PassageOptions& passage_options() const { return options_; }
 
   /// The best passages, best first, that do not overlap each other.
   std::vector<SearchHit> query(const Embedder& embedder, const std::string& question,

@@ -1,0 +1,265 @@
+// longformer bench: how fast a model or one layer of attention is on this machine.
+#include "longformer/bench.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "bench_rows.h"
+#include "longformer/error.h"
+#include "verbs.h"
+
+namespace longformer::cli {
+
+namespace {
+
+struct CommonFlags {
+  std::string lengths = "512,4096";
+  std::vector<std::string> dtypes = {"fp32"};
+  std::int64_t threads = 0;
+  std::int64_t repeats = 5;
+  std::string output = "text";
+  bool json = false;
+  /// This process is the child that measures a single row.
+  bool one_row = false;
+};
+
+struct ModelBenchFlags {
+  CommonFlags common;
+  std::string model;
+  std::string config;
+  std::string globals = "0";
+};
+
+struct AttentionBenchFlags {
+  CommonFlags common;
+  std::int64_t heads = 12;
+  std::int64_t head_size = 64;
+  std::string windows = "512";
+  std::string dilations = "1";
+  std::string globals = "0";
+  bool causal = false;
+  std::vector<std::string> backends = {"loop", "chunks", "fused", "full"};
+  std::vector<std::string> passes = {"forward"};
+};
+
+std::vector<std::string> common_arguments(const CommonFlags& flags, std::int64_t n,
+                                          const std::string& dtype) {
+  return {"-n",        std::to_string(n),
+          "--dtype",   dtype,
+          "--threads", std::to_string(flags.threads),
+          "--repeats", std::to_string(flags.repeats),
+          "--one-row"};
+}
+
+std::string format_of(const CommonFlags& flags) { return flags.json ? "json" : flags.output; }
+
+void append(std::vector<std::string>& to, const std::vector<std::string>& more) {
+  to.insert(to.end(), more.begin(), more.end());
+}
+
+void measure_model(const ModelBenchFlags& flags) {
+  const LoadOptions load = {.dtype = flags.common.dtypes.at(0),
+                            .threads = static_cast<int>(flags.common.threads)};
+  const Model model = flags.config.empty() ? Model::load(model_folder(flags.model), load)
+                                           : Model::random(flags.config, load);
+  ModelBenchOptions options;
+  options.n = number_list("-n", flags.common.lengths).at(0);
+  options.dtype = load.dtype;
+  options.threads = load.threads;
+  options.repeats = static_cast<int>(flags.common.repeats);
+  options.global_tokens = number_list("--global-tokens", flags.globals).at(0);
+  BenchRow row;
+  row.result = bench_model(model, options);
+  row.global = options.global_tokens;
+  Output().write(row_line(row));
+}
+
+void run_model(const ModelBenchFlags& flags, Messages& messages) {
+  if (flags.common.one_row) {
+    measure_model(flags);
+    return;
+  }
+  BenchTable table(BenchKind::model, format_of(flags.common));
+  for (const std::int64_t global : number_list("--global-tokens", flags.globals)) {
+    for (const std::string& dtype : flags.common.dtypes) {
+      for (const std::int64_t n : number_list("-n", flags.common.lengths)) {
+        std::vector<std::string> arguments = {"bench", "model"};
+        append(arguments, common_arguments(flags.common, n, dtype));
+        append(arguments, {"--global-tokens", std::to_string(global)});
+        append(arguments, flags.config.empty()
+                              ? std::vector<std::string>{"--", flags.model}
+                              : std::vector<std::string>{"--config", flags.config});
+        BenchRow row;
+        if (measure_in_child(arguments, row, messages)) table.print(row);
+      }
+    }
+  }
+}
+
+void measure_attention(const AttentionBenchFlags& flags) {
+  AttentionBenchOptions options;
+  options.n = number_list("-n", flags.common.lengths).at(0);
+  options.heads = flags.heads;
+  options.head_size = flags.head_size;
+  options.window = number_list("--window", flags.windows).at(0);
+  options.dilation = number_list("--dilation", flags.dilations).at(0);
+  options.global_tokens = number_list("--global", flags.globals).at(0);
+  options.causal = flags.causal;
+  options.backend = flags.backends.at(0);
+  options.dtype = flags.common.dtypes.at(0);
+  options.threads = static_cast<int>(flags.common.threads);
+  options.repeats = static_cast<int>(flags.common.repeats);
+  if (flags.passes.at(0) != "forward") {
+    throw Error(fmt::format("pass {} cannot run: expected forward, the one pass of this version",
+                            flags.passes.at(0)));
+  }
+  BenchRow row;
+  row.result = bench_attention(options);
+  row.window = options.window;
+  row.dilation = options.dilation;
+  row.global = options.global_tokens;
+  Output().write(row_line(row));
+}
+
+/// The arguments of every combination that the lists ask for, longest documents last.
+std::vector<std::vector<std::string>> combinations(const AttentionBenchFlags& flags) {
+  std::vector<std::vector<std::string>> all = {{"bench", "attention"}};
+  const auto times = [&all](const std::vector<std::vector<std::string>>& choices) {
+    std::vector<std::vector<std::string>> longer;
+    for (const auto& left : all) {
+      for (const auto& choice : choices) {
+        longer.push_back(left);
+        append(longer.back(), choice);
+      }
+    }
+    all = std::move(longer);
+  };
+  const auto numbers = [&times](const std::string& name, const std::string& list) {
+    std::vector<std::vector<std::string>> choices;
+    for (const std::int64_t value : number_list(name, list)) {
+      choices.push_back({name, std::to_string(value)});
+    }
+    times(choices);
+  };
+  const auto words = [&times](const std::string& name, const std::vector<std::string>& list) {
+    std::vector<std::vector<std::string>> choices;
+    for (const std::string& word : list) choices.push_back({name, word});
+    times(choices);
+  };
+  numbers("--global", flags.globals);
+  numbers("--dilation", flags.dilations);
+  numbers("--window", flags.windows);
+  words("--pass", flags.passes);
+  std::vector<std::vector<std::string>> lengths_and_dtypes;
+  for (const std::string& dtype : flags.common.dtypes) {
+    for (const std::int64_t n : number_list("-n", flags.common.lengths)) {
+      lengths_and_dtypes.push_back(common_arguments(flags.common, n, dtype));
+    }
+  }
+  times(lengths_and_dtypes);
+  words("--backend", flags.backends);
+  return all;
+}
+
+void run_attention(const AttentionBenchFlags& flags, Messages& messages) {
+  if (flags.common.one_row) {
+    measure_attention(flags);
+    return;
+  }
+  BenchTable table(BenchKind::attention, format_of(flags.common));
+  for (std::vector<std::string>& arguments : combinations(flags)) {
+    append(arguments, {"--heads", std::to_string(flags.heads)});
+    append(arguments, {"--head-size", std::to_string(flags.head_size)});
+    if (flags.causal) arguments.push_back("--causal");
+    BenchRow row;
+    if (measure_in_child(arguments, row, messages)) table.print(row);
+  }
+}
+
+void add_common(CLI::App& verb, CommonFlags& flags) {
+  verb.add_option("-n,--length", flags.lengths,
+                  "tokens of the document: 512,4096 or 4096-65536*2 (512,4096)")
+      ->type_name("LIST");
+  add_choices(verb, "--dtype", flags.dtypes, {"fp32", "bf16"}, "fp32, bf16 or both (fp32)");
+  add_threads(verb, flags.threads);
+  add_number(verb, "-r,--repeats", flags.repeats, {.least = 1, .most = 100000},
+             "runs, of which the median counts (5)");
+  add_choice(verb, "-o,--output", flags.output, {"text", "csv", "json"},
+             "text, csv or json (text)");
+  verb.add_flag("--json", flags.json, "the same as -o json");
+  verb.add_flag("--one-row", flags.one_row)->group("");
+}
+
+void add_model_bench(CLI::App& bench, Action& action) {
+  const auto flags = std::make_shared<ModelBenchFlags>();
+  CLI::App& verb = add_verb(
+      bench,
+      {.name = "model",
+       .description = "Time forward passes of one document of random tokens.",
+       .details = "Each row is measured in a process of its own, so peak memory is its own too.",
+       .examples = "longformer bench model MODEL -n 512,4096 --dtype fp32,bf16\n"
+                   "longformer bench model --config config.json -n 4096-65536*2 -o json"});
+  CLI::Option* model = verb.add_option("MODEL", flags->model,
+                                       "checkpoint folder, or org/name in the local Hub cache")
+                           ->type_name("");
+  CLI::Option* config =
+      verb.add_option("--config", flags->config, "a config.json alone, with random weights")
+          ->type_name("FILE");
+  config->excludes(model);
+  verb.add_option("--global-tokens", flags->globals,
+                  "tokens with global attention, at the start; one number or a list (0)")
+      ->type_name("LIST");
+  add_common(verb, flags->common);
+  verb.callback([flags, &action] {
+    if (flags->model.empty() && flags->config.empty()) {
+      throw UsageError("bench model: name a MODEL folder or give --config FILE");
+    }
+    action = [flags](Messages& messages) { run_model(*flags, messages); };
+  });
+}
+
+void add_attention_bench(CLI::App& bench, Action& action) {
+  const auto flags = std::make_shared<AttentionBenchFlags>();
+  CLI::App& verb = add_verb(
+      bench, {.name = "attention",
+              .description = "Time one layer of band attention: the Longformer paper's Figure 1.",
+              .details = "full is n² attention with the band as a mask.",
+              .examples = "longformer bench attention -n 1024-16384*2\n"
+                          "longformer bench attention -n 4096 --backend fused --dilation 1,4 "
+                          "--dtype fp32,bf16 -o csv"});
+  add_common(verb, flags->common);
+  add_number(verb, "--heads", flags->heads, {.least = 1, .most = 4096}, "heads (12)");
+  add_number(verb, "--head-size", flags->head_size, {.least = 1, .most = 4096},
+             "size of a head (64)");
+  verb.add_option("--window", flags->windows,
+                  "tokens that a token sees, half on each side; with --causal all before it (512)")
+      ->type_name("LIST");
+  verb.add_option("--dilation", flags->dilations, "distance of neighbouring keys (1)")
+      ->type_name("LIST");
+  verb.add_option("--global", flags->globals, "tokens with global attention (0)")
+      ->type_name("LIST");
+  verb.add_flag("--causal", flags->causal, "see no later token");
+  add_choices(verb, "--backend", flags->backends, {"loop", "chunks", "fused", "full"},
+              "loop, chunks, fused, full (all)");
+  add_choices(verb, "--pass", flags->passes, {"forward", "backward"}, "forward (forward)");
+  verb.callback([flags, &action] {
+    action = [flags](Messages& messages) { run_attention(*flags, messages); };
+  });
+}
+
+}  // namespace
+
+void add_bench(CLI::App& program, Action& action) {
+  CLI::App& verb = add_verb(
+      program, {.name = "bench",
+                .description = "Measure time, rate, peak memory and the fraction of the bound "
+                               "useful FLOPs ÷ GEMM rate.",
+                .examples = "longformer bench model MODEL -n 512,4096 --dtype fp32,bf16\n"
+                            "longformer bench attention -n 1024-16384*2"});
+  add_model_bench(verb, action);
+  add_attention_bench(verb, action);
+  verb.require_subcommand(1);
+}
+
+}  // namespace longformer::cli

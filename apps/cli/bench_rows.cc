@@ -1,0 +1,234 @@
+#include "bench_rows.h"
+
+#include <fmt/format.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "flags.h"
+
+extern char** environ;
+
+namespace longformer::cli {
+
+namespace {
+
+/// Keys and values of a row, in the order of the columns.
+std::vector<std::pair<std::string, std::string>> cells(BenchKind kind, const BenchRow& row) {
+  const BenchResult& result = row.result;
+  std::vector<std::pair<std::string, std::string>> cells;
+  cells.emplace_back("n", std::to_string(result.n));
+  cells.emplace_back("dtype", result.dtype);
+  if (kind == BenchKind::attention) {
+    cells.emplace_back("backend", result.backend);
+    cells.emplace_back("pass", result.pass);
+    cells.emplace_back("window", std::to_string(row.window));
+    cells.emplace_back("dilation", std::to_string(row.dilation));
+  }
+  if (kind == BenchKind::attention) cells.emplace_back("global", std::to_string(row.global));
+  cells.emplace_back("seconds", fmt::format("{:.6g}", result.seconds));
+  cells.emplace_back("tokens_per_second", fmt::format("{:.6g}", result.tokens_per_second));
+  cells.emplace_back("gflops", fmt::format("{:.6g}", result.gflops));
+  cells.emplace_back("gemm_gflops", fmt::format("{:.6g}", result.gemm_gflops));
+  cells.emplace_back("fraction_of_bound", fmt::format("{:.4f}", result.fraction_of_bound));
+  cells.emplace_back("peak_rss_bytes", std::to_string(result.peak_rss_bytes));
+  return cells;
+}
+
+bool is_text(const std::string& key) { return key == "dtype" || key == "backend" || key == "pass"; }
+
+std::string seconds_text(double seconds) {
+  return seconds < 1 ? fmt::format("{:.2f} ms", 1000 * seconds) : fmt::format("{:.3f} s", seconds);
+}
+
+/// Reads all that the child writes to the pipe.
+std::string read_all(int descriptor) {
+  std::string text;
+  std::array<char, 4096> buffer;
+  while (true) {
+    const ssize_t size = read(descriptor, buffer.data(), buffer.size());
+    if (size < 0 && errno == EINTR) continue;
+    if (size <= 0) return text;
+    text.append(buffer.data(), static_cast<std::size_t>(size));
+  }
+}
+
+/// Starts this program with stdout in a pipe; returns its process id and the pipe's end.
+std::pair<pid_t, int> start(const std::vector<std::string>& arguments) {
+  std::vector<std::string> words = {"longformer"};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  std::vector<char*> pointers;
+  for (std::string& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+
+  std::array<int, 2> ends = {};
+  if (pipe(ends.data()) != 0) {
+    throw std::runtime_error(fmt::format("cannot open a pipe: {}", std::strerror(errno)));
+  }
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+  posix_spawn_file_actions_addclose(&actions, ends[0]);
+  posix_spawn_file_actions_addclose(&actions, ends[1]);
+  pid_t child = 0;
+  const int status =
+      posix_spawn(&child, "/proc/self/exe", &actions, nullptr, pointers.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  close(ends[1]);
+  if (status != 0) {
+    close(ends[0]);
+    throw std::runtime_error(fmt::format("cannot start a process: {}", std::strerror(status)));
+  }
+  return {child, ends[0]};
+}
+
+BenchRow parse_row(const std::string& line) {
+  const auto json = nlohmann::json::parse(line);
+  BenchRow row;
+  row.result.n = json.at("n");
+  row.result.dtype = json.at("dtype");
+  row.result.seconds = json.at("seconds");
+  row.result.seconds_min = json.at("seconds_min");
+  row.result.seconds_max = json.at("seconds_max");
+  row.result.tokens_per_second = json.at("tokens_per_second");
+  row.result.gflops = json.at("gflops");
+  row.result.gemm_gflops = json.at("gemm_gflops");
+  row.result.fraction_of_bound = json.at("fraction_of_bound");
+  row.result.peak_rss_bytes = json.at("peak_rss_bytes");
+  row.result.backend = json.at("backend");
+  row.result.pass = json.at("pass");
+  row.window = json.at("window");
+  row.dilation = json.at("dilation");
+  row.global = json.at("global");
+  return row;
+}
+
+}  // namespace
+
+void BenchTable::print_header() {
+  if (header_printed_) return;
+  header_printed_ = true;
+  if (format_ == "csv") {
+    std::string line;
+    for (const auto& [key, value] : cells(kind_, {})) line += (line.empty() ? "" : ",") + key;
+    output_.write(line + "\n");
+  } else if (format_ == "text") {
+    std::string pattern;
+    if (kind_ == BenchKind::attention) {
+      pattern = fmt::format("{:>8} {:>8} {:>6} {:>3} {:>6}  ", "backend", "pass", "window", "dil",
+                            "global");
+    }
+    output_.write(fmt::format("{:>8} {:>5}  {}{:>10} {:>21} {:>10} {:>8} {:>8} {:>6} {:>9}\n", "n",
+                              "dtype", pattern, "time", "min … max", "tokens/s", "GFLOP/s", "GEMM",
+                              "bound", "peak"));
+  }
+}
+
+void BenchTable::print_text(const BenchRow& row) {
+  const BenchResult& result = row.result;
+  std::string pattern;
+  if (kind_ == BenchKind::attention) {
+    pattern = fmt::format("{:>8} {:>8} {:>6} {:>3} {:>6}  ", result.backend, result.pass,
+                          row.window, row.dilation, row.global);
+  }
+  const std::string spread =
+      seconds_text(result.seconds_min) + " … " + seconds_text(result.seconds_max);
+  output_.write(fmt::format(
+      "{:>8} {:>5}  {}{:>10} {:>21} {:>10.0f} {:>8.1f} {:>8.1f} {:>6.3f} {:>9}\n", result.n,
+      result.dtype, pattern, seconds_text(result.seconds), spread, result.tokens_per_second,
+      result.gflops, result.gemm_gflops, result.fraction_of_bound,
+      bytes_text(static_cast<double>(result.peak_rss_bytes))));
+}
+
+void BenchTable::print(const BenchRow& row) {
+  print_header();
+  if (format_ == "text") {
+    print_text(row);
+  } else {
+    std::string line;
+    for (const auto& [key, value] : cells(kind_, row)) {
+      if (!line.empty()) line += ',';
+      if (format_ == "csv") {
+        line += value;
+      } else {
+        const char* quote = is_text(key) ? "\"" : "";
+        line += fmt::format("\"{}\":{}{}{}", key, quote, value, quote);
+      }
+    }
+    output_.write(format_ == "csv" ? line + "\n" : "{" + line + "}\n");
+  }
+  output_.flush();
+}
+
+std::string row_line(const BenchRow& row) {
+  const BenchResult& result = row.result;
+  JsonLine json;
+  json.add("n", result.n).add("dtype", result.dtype);
+  json.add("seconds", result.seconds).add("seconds_min", result.seconds_min);
+  json.add("seconds_max", result.seconds_max).add("tokens_per_second", result.tokens_per_second);
+  json.add("gflops", result.gflops).add("gemm_gflops", result.gemm_gflops);
+  json.add("fraction_of_bound", result.fraction_of_bound);
+  json.add("peak_rss_bytes", result.peak_rss_bytes).add("backend", result.backend);
+  json.add("pass", result.pass).add("window", row.window).add("dilation", row.dilation);
+  return json.add("global", row.global).line();
+}
+
+bool measure_in_child(const std::vector<std::string>& arguments, BenchRow& row,
+                      Messages& messages) {
+  const auto [child, descriptor] = start(arguments);
+  const std::string line = read_all(descriptor);
+  close(descriptor);
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (WIFEXITED(status) && WEXITSTATUS(status) == kSuccess) {
+    row = parse_row(line);
+    return true;
+  }
+  if (WIFSIGNALED(status)) {
+    messages.error(fmt::format("the process of a row was ended by signal {} ({})", WTERMSIG(status),
+                               strsignal(WTERMSIG(status))));
+  }
+  messages.failed();
+  return false;
+}
+
+std::vector<std::int64_t> number_list(const std::string& option, const std::string& text) {
+  const auto fail = [&]() -> std::vector<std::int64_t> {
+    throw UsageError(fmt::format(
+        "{}: expected numbers such as 512,4096 or 4096-65536*2, found '{}'", option, text));
+  };
+  const auto number = [](const char*& at, const char* end, std::int64_t& value) {
+    const auto [next, status] = std::from_chars(at, end, value);
+    at = next;
+    return status == std::errc() && value >= 0 && value <= (std::int64_t{1} << 40);
+  };
+  std::vector<std::int64_t> numbers;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  while (true) {
+    std::int64_t first = 0;
+    if (!number(at, end, first)) return fail();
+    numbers.push_back(first);
+    if (at != end && *at == '-') {
+      std::int64_t last = 0;
+      std::int64_t factor = 0;
+      if (!number(++at, end, last) || at == end || *at != '*') return fail();
+      if (!number(++at, end, factor) || factor < 2 || first < 1) return fail();
+      for (std::int64_t next = first * factor; next <= last; next *= factor) {
+        numbers.push_back(next);
+      }
+    }
+    if (at == end) return numbers;
+    if (*at++ != ',') return fail();
+  }
+}
+
+}  // namespace longformer::cli

@@ -1,0 +1,296 @@
+// longformer embed: documents to vectors.
+#include <fmt/format.h>
+
+#include <limits>
+#include <memory>
+#include <optional>
+
+#include "longformer/embedding.h"
+#include "longformer/error.h"
+#include "output.h"
+#include "progress.h"
+#include "verbs.h"
+
+namespace longformer::cli {
+
+namespace {
+
+/// Text of one call of the library: enough for full batches, little enough to hold all vectors when
+/// every token has one.
+constexpr std::size_t kUnitBytes = std::size_t{1} << 18;
+constexpr std::size_t kUnitDocuments = 256;
+
+enum class Format { text, json, npy };
+
+struct EmbedFlags {
+  ModelFlags model;
+  InputOptions inputs;
+  std::string pooling;
+  std::int64_t passage_tokens = 128;
+  bool normalize = true;
+  bool normalize_given = false;
+  bool truncate = false;
+  bool split = false;
+  bool global_first_token = false;
+  std::string output;
+  std::string format;
+
+  bool passages() const { return pooling == "passages"; }
+  bool many_rows() const { return passages() || pooling == "tokens"; }
+
+  Format chosen_format() const {
+    if (format == "npy" || (format.empty() && output.ends_with(".npy"))) return Format::npy;
+    if (format == "json" || (format.empty() && model.json)) return Format::json;
+    return Format::text;
+  }
+
+  EmbedOptions options() const {
+    EmbedOptions options;
+    if (!pooling.empty() && !passages()) options.pooling = longformer::pooling(pooling);
+    if (normalize_given) options.normalize = normalize;
+    if (truncate) options.too_long = TooLong::truncate;
+    if (split) options.too_long = TooLong::split;
+    options.global_first_token = global_first_token;
+    return options;
+  }
+};
+
+void check(const EmbedFlags& flags) {
+  if (flags.passages() && (flags.truncate || flags.split)) {
+    throw UsageError(
+        "--pooling passages reads documents of any length: leave out --truncate and --split");
+  }
+  const bool npy_to_stdout = flags.chosen_format() == Format::npy && flags.output.empty();
+  if (npy_to_stdout && flags.model.json) {
+    throw UsageError("--json and --format npy both want stdout: name a file with --output");
+  }
+}
+
+/// Where vectors go, in each of the formats. Keeps the place of documents that failed.
+class VectorWriter {
+ public:
+  VectorWriter(const EmbedFlags& flags, std::int64_t hidden_size)
+      : flags_(flags),
+        format_(flags.chosen_format()),
+        columns_(static_cast<std::size_t>(hidden_size)) {
+    if (!flags.output.empty()) file_.emplace(flags.output);
+    if (format_ != Format::npy) return;
+    if (output().is_terminal()) {
+      throw UsageError("a NumPy array is no text for a terminal: name a file with --output");
+    }
+    npy_.emplace(output(), hidden_size);
+  }
+
+  void write(const Document& document, const Embedding& embedding) {
+    if (format_ == Format::text) {
+      write_text(embedding.values);
+      return;
+    }
+    if (npy_) npy_->write_rows(embedding.values);
+    if (format_ == Format::json || flags_.model.json) describe(document, embedding);
+    rows_ += embedding.rows;
+  }
+
+  void write_failed(const Document& document, const std::string& reason) {
+    const bool one_row = !flags_.many_rows();
+    if (one_row && format_ != Format::json) {
+      const std::vector<float> nothing(columns_, std::numeric_limits<float>::quiet_NaN());
+      if (npy_) npy_->write_rows(nothing);
+      if (format_ == Format::text) write_text(nothing);
+      ++rows_;
+    }
+    if (format_ == Format::json || flags_.model.json) {
+      lines().write(document.json().add("error", reason).line());
+    }
+  }
+
+  void flush() {
+    if (format_ != Format::npy) output().flush();
+  }
+
+  void finish() {
+    if (npy_) npy_->finish();
+    output().finish();
+  }
+
+ private:
+  Output& output() { return file_ ? *file_ : stdout_; }
+  /// JSON lines that describe an array go to stdout.
+  Output& lines() { return npy_ ? stdout_ : output(); }
+
+  void write_text(std::span<const float> values) {
+    for (std::size_t i = 0; i < values.size(); i += columns_) {
+      output().write(fmt::format("{}\n", fmt::join(values.subspan(i, columns_), " ")));
+    }
+  }
+
+  void describe(const Document& document, const Embedding& embedding) {
+    JsonLine json = document.json();
+    json.add("tokens", embedding.tokens).add("truncated", embedding.truncated);
+    if (npy_) json.add("first_row", rows_);
+    if (flags_.many_rows()) {
+      json.add("rows", embedding.rows);
+      json.add("spans", std::span<const CharacterSpan>(embedding.spans));
+      if (!npy_) json.add_rows("embeddings", embedding.values, embedding.rows);
+    } else if (!npy_) {
+      json.add("embedding", std::span<const float>(embedding.values));
+    }
+    lines().write(json.line());
+  }
+
+  const EmbedFlags& flags_;
+  Format format_;
+  std::size_t columns_;
+  Output stdout_;
+  std::optional<Output> file_;
+  std::optional<NpyWriter> npy_;
+  std::int64_t rows_ = 0;
+};
+
+class EmbedRun {
+ public:
+  EmbedRun(const EmbedFlags& flags, Messages& messages)
+      : flags_(flags),
+        messages_(messages),
+        options_(flags.options()),
+        inputs_(flags.inputs),
+        embedder_(Embedder::load(flags.model.folder(), flags.model.load_options())),
+        writer_(flags, embedder_.hidden_size()),
+        progress_(inputs_.total_documents(), inputs_.total_bytes()) {}
+
+  void run() {
+    std::vector<Document> unit;
+    std::size_t bytes = 0;
+    Document document;
+    while (inputs_.next(document)) {
+      bytes += document.text.size();
+      unit.push_back(std::move(document));
+      if (bytes < kUnitBytes && unit.size() < kUnitDocuments && !flags_.passages()) continue;
+      embed(unit);
+      unit.clear();
+      bytes = 0;
+    }
+    if (!unit.empty()) embed(unit);
+    writer_.finish();
+  }
+
+ private:
+  void embed(const std::vector<Document>& unit) {
+    std::vector<std::string> texts;
+    std::int64_t bytes = 0;
+    for (const Document& document : unit) {
+      if (!document.error.empty()) continue;
+      texts.push_back(document.text);
+      bytes += static_cast<std::int64_t>(document.text.size());
+    }
+    const ProgressCallback report = progress_.unit(static_cast<std::int64_t>(unit.size()), bytes);
+    std::vector<Embedding> embeddings;
+    if (texts.size() > 1) {
+      try {
+        embeddings = embedder_.embed(texts, options_, report);
+      } catch (const Error&) {
+        // One document spoils the call; taken one by one, the others keep their vectors.
+        embeddings.clear();
+      }
+    }
+    std::size_t next = 0;
+    for (const Document& document : unit) {
+      if (!document.error.empty()) {
+        fail(document, document.error);
+      } else if (!embeddings.empty()) {
+        accept(document, embeddings[next++]);
+      } else {
+        embed_one(document, report);
+      }
+    }
+    writer_.flush();
+  }
+
+  void embed_one(const Document& document, const ProgressCallback& report) {
+    try {
+      if (flags_.passages()) {
+        Embedder::PassageOptions passages;
+        passages.passage_tokens = flags_.passage_tokens;
+        accept(document, embedder_.embed_passages(document.text, passages, options_, report));
+      } else {
+        accept(document, embedder_.embed({&document.text, 1}, options_, report).at(0));
+      }
+    } catch (const Error& error) {
+      fail(document, error.what());
+    }
+  }
+
+  void accept(const Document& document, const Embedding& embedding) {
+    const std::int64_t limit = embedder_.model().info().max_tokens;
+    if (embedding.truncated > 0) {
+      messages_.note(fmt::format("{}: {} tokens, kept the first {}", document.label(),
+                                 embedding.tokens, embedding.tokens - embedding.truncated));
+    } else if (flags_.split && embedding.tokens > limit) {
+      messages_.note(fmt::format("{}: {} tokens, read in overlapping segments of {}",
+                                 document.label(), embedding.tokens, limit));
+    }
+    writer_.write(document, embedding);
+  }
+
+  void fail(const Document& document, const std::string& reason) {
+    messages_.error(document.label() + ": " + reason);
+    writer_.write_failed(document, reason);
+  }
+
+  const EmbedFlags& flags_;
+  Messages& messages_;
+  EmbedOptions options_;
+  Inputs inputs_;
+  Embedder embedder_;
+  VectorWriter writer_;
+  ProgressLine progress_;
+};
+
+void add_options(CLI::App& verb, EmbedFlags& flags) {
+  add_choice(verb, "--pooling", flags.pooling, {"cls", "mean", "max", "tokens", "passages"},
+             "cls, mean, max, tokens (a vector per token) or passages (a vector per passage); "
+             "else what the folder says, else mean");
+  add_number(verb, "--passage-tokens", flags.passage_tokens, {.least = 1, .most = 1 << 24},
+             "length of a passage (128)");
+  CLI::Option* truncate = verb.add_flag("--truncate", flags.truncate,
+                                        "of a document that is too long for the model, keep the "
+                                        "first tokens");
+  verb.add_flag("--split", flags.split,
+                "read a document that is too long for the model in overlapping segments")
+      ->excludes(truncate);
+  verb.add_flag("--global-first-token", flags.global_first_token,
+                "global attention on the first token (Longformer)");
+  verb.add_option("--output", flags.output, "write to this file instead of stdout")
+      ->type_name("FILE");
+  add_choice(verb, "--format", flags.format, {"text", "json", "npy"},
+             "text, json or npy; else by the name of --output, else text");
+}
+
+}  // namespace
+
+void add_embed(CLI::App& program, Action& action) {
+  const auto flags = std::make_shared<EmbedFlags>();
+  CLI::App& verb = add_verb(
+      program, {.name = "embed",
+                .description = "Turn documents into vectors.",
+                .details = "A document that is longer than the model is an error unless --truncate "
+                           "or --split is given.",
+                .examples = "longformer embed MODEL --text \"one sentence\"\n"
+                            "longformer embed MODEL novels/*.txt --split --output novels.npy\n"
+                            "longformer embed MODEL articles.jsonl --field text --json"});
+  add_model(verb, flags->model);
+  add_inputs(verb, flags->inputs);
+  add_options(verb, *flags);
+  CLI::Option* normalize =
+      verb.add_flag("--normalize,!--no-normalize", flags->normalize,
+                    "scale vectors to length 1, or do not; else what the folder says");
+  add_json(verb, flags->model);
+  add_compute(verb, flags->model);
+  verb.callback([flags, normalize, &action] {
+    flags->normalize_given = normalize->count() > 0;
+    check(*flags);
+    action = [flags](Messages& messages) { EmbedRun(*flags, messages).run(); };
+  });
+}
+
+}  // namespace longformer::cli

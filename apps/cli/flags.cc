@@ -1,0 +1,179 @@
+#include "flags.h"
+
+#include <fmt/format.h>
+
+#include <CLI/TypeTools.hpp>
+#include <CLI/Validators.hpp>
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <numeric>
+
+#include "help.h"
+#include "longformer/error.h"
+
+namespace longformer::cli {
+
+namespace {
+
+constexpr std::size_t kColumns = 100;
+constexpr const char* kExitCodes =
+    "Exit codes: 0 success, 1 an input failed (the results of the others are kept), 2 wrong usage.";
+
+std::size_t edit_distance(const std::string& a, const std::string& b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i + 1;
+    for (std::size_t j = 0; j < b.size(); ++j) {
+      const std::size_t replaced = diagonal + (a[i] == b[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({replaced, row[j] + 1, row[j + 1] + 1});
+    }
+  }
+  return row.back();
+}
+
+CLI::Validator one_of(const std::vector<std::string>& choices) {
+  const auto check = [choices](const std::string& text) -> std::string {
+    if (std::find(choices.begin(), choices.end(), text) != choices.end()) return "";
+    return fmt::format("expected {}, found '{}'", fmt::join(choices, ", "), text);
+  };
+  return CLI::Validator(check, "");
+}
+
+std::filesystem::path hub_cache() {
+  const auto from = [](const char* name) -> std::filesystem::path {
+    const char* value = std::getenv(name);
+    return value == nullptr ? "" : value;
+  };
+  if (const auto cache = from("HF_HUB_CACHE"); !cache.empty()) return cache;
+  if (const auto cache = from("HUGGINGFACE_HUB_CACHE"); !cache.empty()) return cache;
+  if (const auto home = from("HF_HOME"); !home.empty()) return home / "hub";
+  if (const auto cache = from("XDG_CACHE_HOME"); !cache.empty()) return cache / "huggingface/hub";
+  return from("HOME") / ".cache/huggingface/hub";
+}
+
+}  // namespace
+
+CLI::App& add_verb(CLI::App& program, const VerbText& text) {
+  const std::string details = wrapped(text.details, kColumns, "");
+  CLI::App* verb =
+      program.add_subcommand(text.name, text.description + (details.empty() ? "" : "\n" + details));
+  std::string examples;
+  std::size_t begin = 0;
+  while (begin < text.examples.size()) {
+    const std::size_t end = std::min(text.examples.find('\n', begin), text.examples.size());
+    examples += "  " + text.examples.substr(begin, end - begin) + "\n";
+    begin = end + 1;
+  }
+  verb->footer(fmt::format("\nExamples:\n{}\n{}", examples, kExitCodes));
+  return *verb;
+}
+
+std::string ModelFlags::folder() const { return model_folder(model); }
+
+void add_model(CLI::App& verb, ModelFlags& flags) {
+  verb.add_option("MODEL", flags.model,
+                  "folder of a Hugging Face checkpoint, or org/name in the local Hub cache")
+      ->required()
+      ->type_name("");
+}
+
+void add_json(CLI::App& verb, ModelFlags& flags) {
+  verb.add_flag("--json", flags.json, "print one JSON object per line");
+}
+
+void add_threads(CLI::App& verb, std::int64_t& threads) {
+  add_number(verb, "--threads", threads, {.least = 0, .most = 4096},
+             "0 takes what CPU affinity and the cgroup quota allow (0)");
+}
+
+void add_compute(CLI::App& verb, ModelFlags& flags) {
+  add_choice(verb, "--dtype", flags.dtype, {"fp32", "bf16"},
+             "weights and activations: fp32 or bf16 (fp32)");
+  add_threads(verb, flags.threads);
+}
+
+void add_inputs(CLI::App& verb, InputOptions& inputs) {
+  verb.add_option("FILES", inputs.files, "each file is a document; - is stdin, also the default")
+      ->type_name("");
+  add_repeatable(verb, "--text", inputs.texts, "a document given here; may be repeated");
+  verb.add_flag("--lines", inputs.lines, "each line of the files is a document");
+  verb.add_option("--field", inputs.field,
+                  "each line is a JSON object that holds the document in this field")
+      ->type_name("NAME");
+}
+
+CLI::Option* add_number(CLI::App& verb, const std::string& name, std::int64_t& value, Range range,
+                        const std::string& description) {
+  const auto check = [range](const std::string& text) -> std::string {
+    std::int64_t number = 0;
+    const bool is_number = CLI::detail::lexical_cast(text, number);
+    if (is_number && number >= range.least && number <= range.most) return "";
+    return fmt::format("expected a whole number from {} to {}, found '{}'", range.least, range.most,
+                       text);
+  };
+  return verb.add_option(name, value, description)
+      ->check(CLI::Validator(check, ""))
+      ->type_name("N");
+}
+
+CLI::Option* add_choice(CLI::App& verb, const std::string& name, std::string& value,
+                        const std::vector<std::string>& choices, const std::string& description) {
+  return verb.add_option(name, value, description)->check(one_of(choices))->type_name("NAME");
+}
+
+CLI::Option* add_choices(CLI::App& verb, const std::string& name, std::vector<std::string>& values,
+                         const std::vector<std::string>& choices, const std::string& description) {
+  return verb.add_option(name, values, description)
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(one_of(choices))
+      ->type_name("LIST");
+}
+
+CLI::Option* add_repeatable(CLI::App& verb, const std::string& name,
+                            std::vector<std::string>& values, const std::string& description) {
+  return verb.add_option(name, values, description)->allow_extra_args(false)->type_name("TEXT");
+}
+
+std::string model_folder(const std::string& name) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  if (fs::is_directory(name, ignored)) return name;
+  if (fs::exists(name, ignored)) {
+    throw Error(fmt::format("expected a model folder, found the file '{}'", name));
+  }
+  const std::size_t slash = name.find('/');
+  const bool hub_name = slash != std::string::npos && slash > 0 && slash + 1 < name.size() &&
+                        name.find('/', slash + 1) == std::string::npos && name[0] != '.' &&
+                        name[0] != '~';
+  if (!hub_name) throw Error(fmt::format("no model folder '{}'", name));
+  const fs::path repository =
+      hub_cache() / fmt::format("models--{}--{}", name.substr(0, slash), name.substr(slash + 1));
+  std::string commit;
+  std::ifstream(repository / "refs/main") >> commit;
+  const fs::path snapshot = repository / "snapshots" / commit;
+  if (!commit.empty() && fs::is_directory(snapshot, ignored)) return snapshot.string();
+  throw Error(fmt::format("no model folder '{}', and no such model in the Hub cache at '{}'", name,
+                          hub_cache().string()));
+}
+
+std::string nearest(const std::string& word, std::span<const std::string> candidates) {
+  std::string best;
+  // More than a third of the letters changed is another word, not a slip.
+  std::size_t best_distance = std::max<std::size_t>(word.size() / 3, 1) + 1;
+  for (const std::string& candidate : candidates) {
+    const std::size_t distance = edit_distance(word, candidate);
+    if (distance < best_distance) {
+      best = candidate;
+      best_distance = distance;
+    }
+  }
+  return best;
+}
+
+}  // namespace longformer::cli

@@ -1,0 +1,85 @@
+// What the verbs have in common: flags, the model folder, help, and mistakes in using them.
+#pragma once
+
+#include <CLI/App.hpp>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "inputs.h"
+#include "longformer/model.h"
+#include "messages.h"
+
+namespace longformer::cli {
+
+/// Wrong use of the program: one line on stderr and exit code 2.
+class UsageError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// The work that the command line asks for; set while it is parsed.
+using Action = std::function<void(Messages&)>;
+
+struct VerbText {
+  std::string name;
+  /// One sentence, and what more there is to know.
+  std::string description;
+  std::string details = {};
+  /// Command lines that work, one per line.
+  std::string examples;
+};
+
+/// A subcommand whose help ends with examples and exit codes.
+CLI::App& add_verb(CLI::App& program, const VerbText& text);
+
+struct ModelFlags {
+  std::string model;
+  std::string dtype = "fp32";
+  std::int64_t threads = 0;
+  bool json = false;
+
+  LoadOptions load_options() const {
+    return {.dtype = dtype, .threads = static_cast<int>(threads)};
+  }
+  /// The folder of the model; see model_folder.
+  std::string folder() const;
+};
+
+void add_model(CLI::App& verb, ModelFlags& flags);
+void add_json(CLI::App& verb, ModelFlags& flags);
+void add_threads(CLI::App& verb, std::int64_t& threads);
+/// --dtype and --threads.
+void add_compute(CLI::App& verb, ModelFlags& flags);
+/// FILES, --text, --lines and --field.
+void add_inputs(CLI::App& verb, InputOptions& inputs);
+
+/// The values that a number may take.
+struct Range {
+  std::int64_t least = 0;
+  std::int64_t most = std::int64_t{1} << 30;
+};
+
+CLI::Option* add_number(CLI::App& verb, const std::string& name, std::int64_t& value, Range range,
+                        const std::string& description);
+/// One of the choices.
+CLI::Option* add_choice(CLI::App& verb, const std::string& name, std::string& value,
+                        const std::vector<std::string>& choices, const std::string& description);
+/// A comma-separated list of choices.
+CLI::Option* add_choices(CLI::App& verb, const std::string& name, std::vector<std::string>& values,
+                         const std::vector<std::string>& choices, const std::string& description);
+/// An option that may be repeated and takes one value each time.
+CLI::Option* add_repeatable(CLI::App& verb, const std::string& name,
+                            std::vector<std::string>& values, const std::string& description);
+
+/// An existing folder as it is; else `org/name` in the local Hugging Face cache (HF_HUB_CACHE,
+/// HF_HOME). Throws Error when there is neither.
+std::string model_folder(const std::string& name);
+
+/// The candidate that is closest in spelling, or empty when none is close.
+std::string nearest(const std::string& word, std::span<const std::string> candidates);
+
+}  // namespace longformer::cli

@@ -1,0 +1,100 @@
+// longformer info: what is in a checkpoint folder.
+#include "longformer/info.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "output.h"
+#include "verbs.h"
+
+namespace longformer::cli {
+
+namespace {
+
+std::string windows_text(const std::vector<std::int64_t>& windows) {
+  if (windows.empty()) return "none (dense attention)";
+  const bool same = std::all_of(windows.begin(), windows.end(),
+                                [&](std::int64_t window) { return window == windows.front(); });
+  if (same) return fmt::format("{} in every layer", windows.front());
+  return fmt::format("{}", fmt::join(windows, ", "));
+}
+
+std::string pooling_text(const FolderInfo& info) {
+  if (info.pooling.empty()) return "none in the folder (mean is taken)";
+  return info.pooling + (info.normalize ? ", then scaled to length 1" : "");
+}
+
+void print_table(Output& output, const FolderInfo& info) {
+  const auto row = [&output](const char* name, const std::string& value) {
+    output.write(fmt::format("{:<20}{}\n", name, value));
+  };
+  row("model type", info.model_type);
+  row("architecture", info.architecture);
+  row("parameters", grouped(info.parameters));
+  row("weights", info.dtype);
+  row("layers", std::to_string(info.layers));
+  row("hidden size", std::to_string(info.hidden_size));
+  row("heads", std::to_string(info.heads));
+  row("intermediate size", std::to_string(info.intermediate_size));
+  row("activation", info.activation);
+  row("vocabulary", grouped(info.vocabulary_size));
+  row("token types", std::to_string(info.type_vocabulary_size));
+  row("longest document", grouped(info.max_tokens) + " tokens");
+  row("attention window", windows_text(info.windows));
+  row("receptive field", grouped(info.receptive_field) + " tokens to each side");
+  row("tokenizer", info.tokenizer.empty() ? "none" : info.tokenizer);
+  row("pooling", pooling_text(info));
+  row("pooler", info.has_pooler ? "yes" : "no");
+  row("masked-LM head", info.has_masked_lm_head ? "yes" : "no");
+  row("memory needed",
+      fmt::format("{} fp32, {} bf16 (one document of {} tokens)",
+                  bytes_text(static_cast<double>(info.memory_fp32)),
+                  bytes_text(static_cast<double>(info.memory_bf16)), grouped(info.max_tokens)));
+  if (info.unsupported.empty()) row("unsupported", "nothing");
+  for (const std::string& line : info.unsupported) row("unsupported", line);
+}
+
+JsonLine as_json(const FolderInfo& info) {
+  JsonLine json;
+  json.add("model_type", info.model_type).add("architecture", info.architecture);
+  json.add("parameters", info.parameters).add("dtype", info.dtype).add("layers", info.layers);
+  json.add("hidden_size", info.hidden_size).add("heads", info.heads);
+  json.add("intermediate_size", info.intermediate_size).add("activation", info.activation);
+  json.add("vocabulary_size", info.vocabulary_size);
+  json.add("type_vocabulary_size", info.type_vocabulary_size).add("max_tokens", info.max_tokens);
+  json.add("windows", std::span<const std::int64_t>(info.windows));
+  json.add("receptive_field", info.receptive_field).add("tokenizer", info.tokenizer);
+  json.add("pooling", info.pooling).add("normalize", info.normalize);
+  json.add("has_pooler", info.has_pooler).add("has_masked_lm_head", info.has_masked_lm_head);
+  json.add("memory_fp32", info.memory_fp32).add("memory_bf16", info.memory_bf16);
+  json.add("unsupported", std::span<const std::string>(info.unsupported));
+  return json;
+}
+
+}  // namespace
+
+void add_info(CLI::App& program, Action& action) {
+  const auto flags = std::make_shared<ModelFlags>();
+  CLI::App& verb = add_verb(program, {.name = "info",
+                                      .description = "Say what is in a checkpoint folder.",
+                                      .examples = "longformer info longformer-base-4096\n"
+                                                  "longformer info allenai/longformer-base-4096 "
+                                                  "--json"});
+  add_model(verb, *flags);
+  add_json(verb, *flags);
+  verb.callback([flags, &action] {
+    action = [flags](Messages&) {
+      const FolderInfo info = inspect(flags->folder());
+      Output output;
+      if (flags->json) {
+        output.write(as_json(info).line());
+      } else {
+        print_table(output, info);
+      }
+    };
+  });
+}
+
+}  // namespace longformer::cli

@@ -1,0 +1,67 @@
+// The documents that a verb works on: files, stdin, lines of them, or texts of the command line.
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "output.h"
+
+namespace longformer::cli {
+
+struct Document {
+  /// The file as it was named, "-" for stdin, "--text" for a text of the command line.
+  std::string file;
+  /// Counts from 1 where a file holds many documents, or among the texts; else 0.
+  std::int64_t line = 0;
+  std::string text;
+  /// Why there is no text; empty when there is one.
+  std::string error;
+
+  /// "file" or "file:line"; what messages about the document begin with.
+  std::string label() const;
+  /// {"file": …, "line": …}, with null for line 0; what JSON lines about the document begin with.
+  JsonLine json() const;
+};
+
+struct InputOptions {
+  std::vector<std::string> files;
+  std::vector<std::string> texts;
+  /// Each line is a document.
+  bool lines = false;
+  /// Each line is a JSON object with the document in this field; empty for plain text.
+  std::string field;
+};
+
+/// Hands out documents one by one, so that a file of a million lines is never held whole.
+class Inputs {
+ public:
+  /// Without files and texts the document is stdin. Throws UsageError when that is a terminal.
+  explicit Inputs(const InputOptions& options);
+
+  /// Whether there was one more. A file that cannot be read is a document with an error.
+  bool next(Document& document);
+
+  /// 0 when unknown.
+  std::int64_t total_documents() const { return total_documents_; }
+  std::int64_t total_bytes() const { return total_bytes_; }
+
+ private:
+  struct CloseFile {
+    void operator()(std::FILE* file) const;
+  };
+
+  bool next_line(Document& document);
+
+  InputOptions options_;
+  std::size_t next_text_ = 0;
+  std::size_t next_file_ = 0;
+  std::unique_ptr<std::FILE, CloseFile> open_;
+  std::int64_t line_ = 0;
+  std::int64_t total_documents_ = 0;
+  std::int64_t total_bytes_ = 0;
+};
+
+}  // namespace longformer::cli

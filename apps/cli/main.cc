@@ -1,0 +1,146 @@
+// The program `longformer`: longformer VERB MODEL [INPUT…] [--options].
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "help.h"
+#include "output.h"
+#include "verbs.h"
+
+namespace longformer::cli {
+namespace {
+
+constexpr const char* kDescription =
+    "Run Longformer, BERT and RoBERTa checkpoints on documents of any length.\n"
+    "MODEL is a Hugging Face checkpoint folder. Results go to stdout, messages to stderr.";
+
+constexpr const char* kFooter =
+    "\nExample:\n"
+    "  longformer convert bert-folder longformer-folder --window 256\n"
+    "  longformer search longformer-folder novel.txt --query \"Who is the murderer?\"\n\n"
+    "'longformer VERB --help' explains a verb.";
+
+std::vector<std::string> names_of_verbs(const CLI::App& program) {
+  std::vector<std::string> names;
+  for (const CLI::App* verb : program.get_subcommands({})) names.push_back(verb->get_name());
+  return names;
+}
+
+/// --max_length is --max-length: both spellings are in use for the same options elsewhere.
+std::vector<std::string> normalized(int count, char** values) {
+  std::vector<std::string> arguments(values + 1, values + count);
+  for (std::string& argument : arguments) {
+    if (argument == "--") break;
+    if (!argument.starts_with("--")) continue;
+    const auto end = argument.begin() +
+                     static_cast<std::ptrdiff_t>(std::min(argument.find('='), argument.size()));
+    std::replace(argument.begin(), end, '_', '-');
+  }
+  return arguments;
+}
+
+void check_verb(const CLI::App& program, const std::vector<std::string>& arguments) {
+  const std::vector<std::string> names = names_of_verbs(program);
+  std::string list;
+  for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
+  if (arguments.empty()) {
+    throw UsageError(fmt::format("no verb given: expected one of {}", list));
+  }
+  const std::string& word = arguments.front();
+  if (word.starts_with('-') || std::find(names.begin(), names.end(), word) != names.end()) return;
+  const std::string close = nearest(word, names);
+  throw UsageError(close.empty() ? fmt::format("no verb '{}': expected one of {}", word, list)
+                                 : fmt::format("no verb '{}': did you mean '{}'?", word, close));
+}
+
+/// The subcommand that the command line chose, innermost first.
+const CLI::App* chosen(const CLI::App* app) {
+  const auto parsed = app->get_subcommands();
+  return parsed.empty() ? app : chosen(parsed.back());
+}
+
+std::string command_of(const CLI::App* app) {
+  return app->get_parent() == nullptr ? "longformer"
+                                      : command_of(app->get_parent()) + " " + app->get_name();
+}
+
+/// What is wrong with the command line, with the option that may have been meant.
+std::string explain(const CLI::ParseError& error, const CLI::App& program,
+                    const std::vector<std::string>& arguments) {
+  const CLI::App* verb = chosen(&program);
+  std::string message = error.what();
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
+    std::vector<std::string> options;
+    for (const CLI::Option* option : verb->get_options()) {
+      for (const std::string& name : option->get_lnames()) options.push_back("--" + name);
+    }
+    std::vector<std::string> unknown = program.remaining(true);
+    if (unknown.empty()) unknown = {arguments.back()};
+    std::string word = unknown.front();
+    word.resize(std::min(word.find('='), word.size()));
+    message = fmt::format("{} '{}'", word.starts_with('-') ? "unknown option" : "unexpected", word);
+    const std::string close = word.starts_with('-') ? nearest(word, options) : "";
+    if (!close.empty()) message += fmt::format(": did you mean '{}'?", close);
+  }
+  return fmt::format("{}; see '{} --help'", message, command_of(verb));
+}
+
+int run(int count, char** values) {
+  CLI::App program(kDescription, "longformer");
+  program.formatter(std::make_shared<HelpFormatter>());
+  program.footer(kFooter);
+  program.set_version_flag("--version", "longformer " LONGFORMER_VERSION, "print the version");
+  program.set_help_flag("-h,--help", "print this help");
+  Action action;
+  add_info(program, action);
+  add_tokenize(program, action);
+  add_embed(program, action);
+  add_search(program, action);
+  add_fill_mask(program, action);
+  add_convert(program, action);
+  add_bench(program, action);
+
+  const std::vector<std::string> arguments = normalized(count, values);
+  check_verb(program, arguments);
+  try {
+    program.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() != 0) throw UsageError(explain(error, program, arguments));
+    program.exit(error);
+    Output().finish();
+    return kSuccess;
+  }
+  Messages messages;
+  if (action) action(messages);
+  Output().finish();
+  return messages.exit_code();
+}
+
+}  // namespace
+}  // namespace longformer::cli
+
+int main(int count, char** values) {
+  using namespace longformer::cli;
+  // A reader that goes away ends the program through BrokenPipe, after files are in their place.
+  std::signal(SIGPIPE, SIG_IGN);
+  try {
+    return run(count, values);
+  } catch (const BrokenPipe&) {
+    // Nothing more can be written; leaving normally would try again.
+    std::_Exit(kSuccess);
+  } catch (const UsageError& error) {
+    print_error(error.what());
+    return kUsage;
+  } catch (const std::bad_alloc&) {
+    print_error("out of memory");
+  } catch (const std::exception& error) {
+    print_error(error.what());
+  }
+  return kFailure;
+}

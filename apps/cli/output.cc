@@ -1,0 +1,252 @@
+#include "output.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+namespace longformer::cli {
+
+namespace {
+
+/// Header bytes of an array file, as numpy writes them for small shapes; a multiple of 64.
+constexpr std::size_t kNpyHeaderSize = 128;
+
+std::string json_string(std::string_view text) {
+  return nlohmann::json(std::string(text))
+      .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+/// JSON has no NaN and no infinity: they become null.
+template <typename Number>
+void append_number(std::string& text, Number number) {
+  if constexpr (std::is_floating_point_v<Number>) {
+    if (!std::isfinite(number)) {
+      text += "null";
+      return;
+    }
+  }
+  fmt::format_to(std::back_inserter(text), "{}", number);
+}
+
+template <typename Element, typename Append>
+void append_array(std::string& text, std::span<const Element> values, Append append) {
+  text += '[';
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (i > 0) text += ',';
+    append(values[i]);
+  }
+  text += ']';
+}
+
+}  // namespace
+
+Output::Output() : stream_(stdout) {}
+
+Output::Output(const std::string& file) : stream_(nullptr), file_(file) {
+  struct stat status = {};
+  // Devices and pipes are written in place: a rename would replace them.
+  const bool special = stat(file.c_str(), &status) == 0 && !S_ISREG(status.st_mode);
+  temporary_ = special ? file : file + ".part";
+  stream_ = std::fopen(temporary_.c_str(), "wb");
+  if (stream_ == nullptr) {
+    throw WriteError(fmt::format("cannot write '{}': {}", file, std::strerror(errno)));
+  }
+}
+
+Output::~Output() {
+  if (stream_ == nullptr || stream_ == stdout) return;
+  std::fclose(stream_);
+  if (temporary_ != file_) unlink(temporary_.c_str());
+}
+
+void Output::fail_write() const {
+  if (errno == EPIPE) throw BrokenPipe();
+  throw WriteError(fmt::format("cannot write {}: {}",
+                               file_.empty() ? "to standard output" : "'" + file_ + "'",
+                               std::strerror(errno)));
+}
+
+void Output::write(std::string_view text) {
+  if (std::fwrite(text.data(), 1, text.size(), stream_) != text.size()) fail_write();
+}
+
+void Output::flush() {
+  if (std::fflush(stream_) != 0) fail_write();
+}
+
+void Output::rewind() {
+  if (std::fseek(stream_, 0, SEEK_SET) != 0) fail_write();
+}
+
+void Output::finish() {
+  flush();
+  if (stream_ == stdout) {
+    // Some file systems report a full disk only on close; the descriptor itself stays open.
+    const int copy = dup(STDOUT_FILENO);
+    if (copy >= 0 && close(copy) != 0) fail_write();
+    return;
+  }
+  std::FILE* stream = stream_;
+  stream_ = nullptr;
+  if (std::fclose(stream) != 0) {
+    const int reason = errno;
+    if (temporary_ != file_) unlink(temporary_.c_str());
+    errno = reason;
+    fail_write();
+  }
+  if (temporary_ != file_ && std::rename(temporary_.c_str(), file_.c_str()) != 0) fail_write();
+}
+
+bool Output::is_terminal() const { return isatty(fileno(stream_)) == 1; }
+
+std::string JsonLine::object() const { return fmt::format("{{{}}}", text_); }
+
+std::string JsonLine::line() const { return fmt::format("{{{}}}\n", text_); }
+
+void JsonLine::key(std::string_view name) {
+  if (!text_.empty()) text_ += ',';
+  text_ += '"';
+  text_ += name;
+  text_ += "\":";
+}
+
+JsonLine& JsonLine::add(std::string_view name, std::string_view value) {
+  key(name);
+  text_ += json_string(value);
+  return *this;
+}
+
+JsonLine& JsonLine::add(std::string_view name, std::int64_t value) {
+  key(name);
+  append_number(text_, value);
+  return *this;
+}
+
+JsonLine& JsonLine::add(std::string_view name, double value) {
+  key(name);
+  append_number(text_, value);
+  return *this;
+}
+
+JsonLine& JsonLine::add(std::string_view name, float value) {
+  key(name);
+  append_number(text_, value);
+  return *this;
+}
+
+JsonLine& JsonLine::add(std::string_view name, bool value) {
+  key(name);
+  text_ += value ? "true" : "false";
+  return *this;
+}
+
+JsonLine& JsonLine::add(std::string_view name, std::span<const float> values) {
+  key(name);
+  append_array(text_, values, [this](float value) { append_number(text_, value); });
+  return *this;
+}
+
+JsonLine& JsonLine::add(std::string_view name, std::span<const std::int32_t> values) {
+  key(name);
+  append_array(text_, values, [this](std::int32_t value) { append_number(text_, value); });
+  return *this;
+}
+
+JsonLine& JsonLine::add(std::string_view name, std::span<const std::int64_t> values) {
+  key(name);
+  append_array(text_, values, [this](std::int64_t value) { append_number(text_, value); });
+  return *this;
+}
+
+JsonLine& JsonLine::add(std::string_view name, std::span<const std::string> values) {
+  key(name);
+  append_array(text_, values, [this](const std::string& value) { text_ += json_string(value); });
+  return *this;
+}
+
+JsonLine& JsonLine::add(std::string_view name, std::span<const CharacterSpan> values) {
+  key(name);
+  append_array(text_, values, [this](const CharacterSpan& value) {
+    fmt::format_to(std::back_inserter(text_), "[{},{}]", value.begin, value.end);
+  });
+  return *this;
+}
+
+JsonLine& JsonLine::add_rows(std::string_view name, std::span<const float> values,
+                             std::int64_t rows) {
+  key(name);
+  text_ += '[';
+  const std::size_t columns = rows > 0 ? values.size() / static_cast<std::size_t>(rows) : 0;
+  for (std::size_t row = 0; row < static_cast<std::size_t>(rows); ++row) {
+    if (row > 0) text_ += ',';
+    append_array(text_, values.subspan(row * columns, columns),
+                 [this](float value) { append_number(text_, value); });
+  }
+  text_ += ']';
+  return *this;
+}
+
+JsonLine& JsonLine::add_null(std::string_view name) {
+  key(name);
+  text_ += "null";
+  return *this;
+}
+
+JsonLine& JsonLine::add_objects(std::string_view name, std::span<const JsonLine> values) {
+  key(name);
+  append_array(text_, values, [this](const JsonLine& value) { text_ += value.object(); });
+  return *this;
+}
+
+NpyWriter::NpyWriter(Output& output, std::int64_t columns) : output_(output), columns_(columns) {
+  if (output_.can_rewind()) output_.write(header());
+}
+
+std::string NpyWriter::header() const {
+  std::string text("\x93NUMPY\x01\x00", 8);
+  const std::size_t length = kNpyHeaderSize - text.size() - 2;
+  text += static_cast<char>(length % 256);
+  text += static_cast<char>(length / 256);
+  text += fmt::format("{{'descr': '<f4', 'fortran_order': False, 'shape': ({}, {}), }}", rows_,
+                      columns_);
+  text.resize(kNpyHeaderSize - 1, ' ');
+  return text + '\n';
+}
+
+void NpyWriter::write_rows(std::span<const float> values) {
+  rows_ += static_cast<std::int64_t>(values.size()) / columns_;
+  if (output_.can_rewind()) {
+    output_.write({reinterpret_cast<const char*>(values.data()), values.size_bytes()});
+  } else {
+    kept_.insert(kept_.end(), values.begin(), values.end());
+  }
+}
+
+void NpyWriter::finish() {
+  if (output_.can_rewind()) output_.rewind();
+  output_.write(header());
+  if (!output_.can_rewind()) {
+    output_.write({reinterpret_cast<const char*>(kept_.data()), kept_.size() * sizeof(float)});
+  }
+}
+
+std::string bytes_text(double bytes) {
+  if (bytes >= 1e9) return fmt::format("{:.2f} GB", bytes / 1e9);
+  if (bytes >= 1e6) return fmt::format("{:.1f} MB", bytes / 1e6);
+  return fmt::format("{:.1f} kB", bytes / 1e3);
+}
+
+std::string grouped(std::int64_t number) {
+  std::string digits = std::to_string(number);
+  const std::size_t first = number < 0 ? 1 : 0;
+  for (std::size_t end = digits.size(); end > first + 3; end -= 3) digits.insert(end - 3, ",");
+  return digits;
+}
+
+}  // namespace longformer::cli

@@ -1,0 +1,110 @@
+// Results: stdout or a file, as text, JSON lines or a NumPy array. Every write is checked.
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <exception>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "longformer/tokenizer.h"
+
+namespace longformer::cli {
+
+/// The reader of our output has gone; not an error of ours.
+class BrokenPipe : public std::exception {};
+
+/// Results cannot be written; unlike Error it concerns no single document and ends the run.
+class WriteError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// Where results go. A file is written under a temporary name and renamed by finish(), so that a
+/// failure leaves no half result. Throws WriteError when writing fails, BrokenPipe when nobody
+/// reads.
+class Output {
+ public:
+  Output();
+  explicit Output(const std::string& file);
+  ~Output();
+  Output(const Output&) = delete;
+  Output& operator=(const Output&) = delete;
+
+  void write(std::string_view text);
+  /// Hands over what was written so far, for readers that wait for it.
+  void flush();
+  /// Goes back to byte 0 of a file; for headers that need what follows.
+  void rewind();
+  /// Flushes, closes and puts the file in its place.
+  void finish();
+  bool is_terminal() const;
+  /// Whether rewind() works: an ordinary file.
+  bool can_rewind() const { return temporary_ != file_; }
+
+ private:
+  [[noreturn]] void fail_write() const;
+
+  std::FILE* stream_;
+  std::string file_;
+  std::string temporary_;
+};
+
+/// One JSON object on one line, keys in the order in which they are added.
+class JsonLine {
+ public:
+  JsonLine& add(std::string_view key, std::string_view value);
+  JsonLine& add(std::string_view key, const char* value) {
+    return add(key, std::string_view(value));
+  }
+  JsonLine& add(std::string_view key, std::int64_t value);
+  JsonLine& add(std::string_view key, double value);
+  /// With as few digits as give the same float again.
+  JsonLine& add(std::string_view key, float value);
+  JsonLine& add(std::string_view key, bool value);
+  JsonLine& add(std::string_view key, std::span<const float> values);
+  JsonLine& add(std::string_view key, std::span<const std::int32_t> values);
+  JsonLine& add(std::string_view key, std::span<const std::int64_t> values);
+  JsonLine& add(std::string_view key, std::span<const std::string> values);
+  JsonLine& add(std::string_view key, std::span<const CharacterSpan> values);
+  /// [rows, row_size] as an array of arrays.
+  JsonLine& add_rows(std::string_view key, std::span<const float> values, std::int64_t rows);
+  JsonLine& add_null(std::string_view key);
+  JsonLine& add_objects(std::string_view key, std::span<const JsonLine> values);
+
+  /// The object without a line break.
+  std::string object() const;
+  std::string line() const;
+
+ private:
+  void key(std::string_view name);
+  std::string text_;
+};
+
+/// A float32 matrix in NumPy's format. To a file rows stream; elsewhere they are kept until their
+/// number is known.
+class NpyWriter {
+ public:
+  NpyWriter(Output& output, std::int64_t columns);
+  void write_rows(std::span<const float> values);
+  void finish();
+
+ private:
+  std::string header() const;
+
+  Output& output_;
+  std::int64_t columns_;
+  std::int64_t rows_ = 0;
+  std::vector<float> kept_;
+};
+
+/// "12.3 MB", in powers of 1000.
+std::string bytes_text(double bytes);
+/// 12345678 as "12,345,678".
+std::string grouped(std::int64_t number);
+
+}  // namespace longformer::cli

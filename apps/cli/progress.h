@@ -1,0 +1,42 @@
+// A line on stderr that says how far long work is.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+#include "longformer/progress.h"
+
+namespace longformer::cli {
+
+/// Documents, tokens per second and time left; only on a terminal and only for work of more than
+/// two seconds. Time left follows from the bytes read, so nothing is tokenized twice to know it.
+class ProgressLine {
+ public:
+  /// Zero where a total is unknown, as on stdin.
+  ProgressLine(std::int64_t total_documents, std::int64_t total_bytes);
+  ~ProgressLine();
+  ProgressLine(const ProgressLine&) = delete;
+  ProgressLine& operator=(const ProgressLine&) = delete;
+
+  /// The next unit of work: so many documents of so many bytes. Closes the unit before.
+  ProgressCallback unit(std::int64_t documents, std::int64_t bytes);
+
+ private:
+  void show(const Progress& progress);
+
+  using Clock = std::chrono::steady_clock;
+  std::int64_t total_documents_;
+  std::int64_t total_bytes_;
+  std::int64_t finished_documents_ = 0;
+  std::int64_t finished_bytes_ = 0;
+  std::int64_t finished_tokens_ = 0;
+  std::int64_t unit_documents_ = 0;
+  std::int64_t unit_bytes_ = 0;
+  std::int64_t unit_tokens_ = 0;
+  Clock::time_point start_ = Clock::now();
+  Clock::time_point shown_ = start_;
+  bool enabled_;
+  bool visible_ = false;
+};
+
+}  // namespace longformer::cli

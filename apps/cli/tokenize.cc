@@ -1,0 +1,220 @@
+// longformer tokenize: text to ids and back, and how long documents are in tokens.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <memory>
+#include <numeric>
+
+#include "longformer/error.h"
+#include "longformer/tokenizer.h"
+#include "output.h"
+#include "progress.h"
+#include "verbs.h"
+
+namespace longformer::cli {
+
+namespace {
+
+struct TokenizeFlags {
+  ModelFlags model;
+  InputOptions inputs;
+  std::string pair;
+  bool has_pair = false;
+  std::int64_t max_length = 0;
+  bool no_special_tokens = false;
+  bool decode = false;
+  bool stats = false;
+
+  EncodeOptions encode_options() const {
+    EncodeOptions options;
+    options.add_special_tokens = !no_special_tokens;
+    if (max_length > 0) options.max_length = max_length;
+    return options;
+  }
+};
+
+std::string encoding_line(const TokenizeFlags& flags, const Tokenizer& tokenizer,
+                          const Document& document, const Encoding& encoding) {
+  if (!flags.model.json) return fmt::format("{}\n", fmt::join(encoding.ids, " "));
+  std::vector<std::string> tokens;
+  tokens.reserve(encoding.ids.size());
+  for (const std::int32_t id : encoding.ids) tokens.push_back(tokenizer.token(id));
+  JsonLine json = document.json();
+  json.add("ids", std::span<const std::int32_t>(encoding.ids));
+  json.add("tokens", std::span<const std::string>(tokens));
+  json.add("offsets", std::span<const CharacterSpan>(encoding.offsets));
+  const std::vector<std::int32_t> sequences(encoding.sequence_ids.begin(),
+                                            encoding.sequence_ids.end());
+  json.add("type_ids", std::span<const std::int32_t>(encoding.type_ids));
+  json.add("sequence_ids", std::span<const std::int32_t>(sequences));
+  json.add("truncated", encoding.truncated);
+  return json.line();
+}
+
+/// Numbers separated by anything that is no number: "1 2", "[1, 2]".
+std::vector<std::int32_t> parse_ids(const Document& document) {
+  std::vector<std::int32_t> ids;
+  const char* at = document.text.data();
+  const char* const end = at + document.text.size();
+  while (at != end) {
+    if (std::string_view(" \t\r\n,[]").find(*at) != std::string_view::npos) {
+      ++at;
+      continue;
+    }
+    std::int32_t id = 0;
+    const auto [next, status] = std::from_chars(at, end, id);
+    if (status != std::errc()) {
+      const std::string word(at,
+                             std::find_if(at, end, [](char c) { return c == ' ' || c == ','; }));
+      throw Error(fmt::format("expected token ids, found '{}'", word.substr(0, 40)));
+    }
+    ids.push_back(id);
+    at = next;
+  }
+  return ids;
+}
+
+std::string decoded_line(const TokenizeFlags& flags, const Tokenizer& tokenizer,
+                         const Document& document) {
+  const std::vector<std::int32_t> ids = parse_ids(document);
+  const std::string text = tokenizer.decode(ids, flags.no_special_tokens);
+  if (!flags.model.json) return text + "\n";
+  return document.json().add("text", text).line();
+}
+
+/// Value below which `share` of the sorted numbers lie, interpolated between neighbours.
+double percentile(const std::vector<std::int64_t>& sorted, double share) {
+  const double position = share * static_cast<double>(sorted.size() - 1);
+  const auto below = static_cast<std::size_t>(position);
+  const std::size_t above = std::min(below + 1, sorted.size() - 1);
+  const double weight = position - static_cast<double>(below);
+  return (1 - weight) * static_cast<double>(sorted[below]) +
+         weight * static_cast<double>(sorted[above]);
+}
+
+double share_over(const std::vector<std::int64_t>& sorted, std::int64_t limit) {
+  const auto over = sorted.end() - std::upper_bound(sorted.begin(), sorted.end(), limit);
+  return static_cast<double>(over) / static_cast<double>(sorted.size());
+}
+
+/// The rows of the Longformer paper's Table 6, for any files.
+void print_stats(const TokenizeFlags& flags, std::vector<std::int64_t> lengths) {
+  if (lengths.empty()) throw Error("no document could be read, so there are no lengths to show");
+  std::sort(lengths.begin(), lengths.end());
+  const std::int64_t total = std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
+  const double mean = static_cast<double>(total) / static_cast<double>(lengths.size());
+  const double median = percentile(lengths, 0.5);
+  const double p95 = percentile(lengths, 0.95);
+  const auto documents = static_cast<std::int64_t>(lengths.size());
+  Output output;
+  if (flags.model.json) {
+    JsonLine json;
+    json.add("documents", documents).add("tokens", total).add("mean", mean);
+    json.add("median", median).add("p95", p95).add("max", lengths.back());
+    json.add("share_over_512", share_over(lengths, 512));
+    json.add("share_over_4096", share_over(lengths, 4096));
+    output.write(json.line());
+    return;
+  }
+  output.write(fmt::format("documents        {:>12}\n", grouped(documents)));
+  output.write(fmt::format("tokens           {:>12}\n", grouped(total)));
+  output.write(fmt::format("mean             {:>12.1f}\n", mean));
+  output.write(fmt::format("median           {:>12.1f}\n", median));
+  output.write(fmt::format("95th percentile  {:>12.1f}\n", p95));
+  output.write(fmt::format("maximum          {:>12}\n", grouped(lengths.back())));
+  output.write(fmt::format("over 512         {:>11.1f}%\n", 100 * share_over(lengths, 512)));
+  output.write(fmt::format("over 4,096       {:>11.1f}%\n", 100 * share_over(lengths, 4096)));
+}
+
+class TokenizeRun {
+ public:
+  TokenizeRun(const TokenizeFlags& flags, Messages& messages)
+      : flags_(flags), messages_(messages), tokenizer_(Tokenizer::load(flags.model.folder())) {}
+
+  void run() {
+    Inputs inputs(flags_.inputs);
+    ProgressLine progress(inputs.total_documents(), inputs.total_bytes());
+    Document document;
+    while (inputs.next(document)) {
+      const auto bytes = static_cast<std::int64_t>(document.text.size());
+      const ProgressCallback report = progress.unit(1, bytes);
+      try {
+        if (!document.error.empty()) throw Error(document.error);
+        const std::int64_t tokens = one(document);
+        if (report) report({1, 1, tokens, tokens});
+      } catch (const Error& error) {
+        fail(document, error.what());
+      }
+    }
+    if (flags_.stats) print_stats(flags_, std::move(lengths_));
+  }
+
+ private:
+  std::int64_t one(const Document& document) {
+    if (flags_.decode) {
+      output_.write(decoded_line(flags_, tokenizer_, document));
+      return 0;
+    }
+    const EncodeOptions options = flags_.encode_options();
+    const Encoding encoding = flags_.has_pair
+                                  ? tokenizer_.encode_pair(document.text, flags_.pair, options)
+                                  : tokenizer_.encode(document.text, options);
+    const auto tokens = static_cast<std::int64_t>(encoding.ids.size());
+    if (flags_.stats) {
+      lengths_.push_back(tokens);
+    } else {
+      output_.write(encoding_line(flags_, tokenizer_, document, encoding));
+    }
+    return tokens;
+  }
+
+  void fail(const Document& document, const std::string& reason) {
+    messages_.error(document.label() + ": " + reason);
+    if (flags_.model.json && !flags_.stats) {
+      output_.write(document.json().add("error", reason).line());
+    }
+  }
+
+  const TokenizeFlags& flags_;
+  Messages& messages_;
+  Tokenizer tokenizer_;
+  Output output_;
+  std::vector<std::int64_t> lengths_;
+};
+
+}  // namespace
+
+void add_tokenize(CLI::App& program, Action& action) {
+  const auto flags = std::make_shared<TokenizeFlags>();
+  CLI::App& verb =
+      add_verb(program, {.name = "tokenize",
+                         .description = "Turn text into token ids, ids into text, or count tokens.",
+                         .examples = "longformer tokenize MODEL --text \"Hello world\" --json\n"
+                                     "longformer tokenize MODEL --stats novels/*.txt\n"
+                                     "echo \"101 7592 102\" | longformer tokenize MODEL --decode"});
+  add_model(verb, flags->model);
+  add_inputs(verb, flags->inputs);
+  CLI::Option* pair = verb.add_option("--pair", flags->pair,
+                                      "second text of a pair, for every "
+                                      "document")
+                          ->type_name("TEXT");
+  add_number(verb, "--max-length", flags->max_length, {.least = 1},
+             "cut to this many tokens, special tokens included; nothing is cut without it");
+  verb.add_flag("--no-special-tokens", flags->no_special_tokens, "leave special tokens out");
+  CLI::Option* decode =
+      verb.add_flag("--decode", flags->decode, "the documents are ids; print text");
+  CLI::Option* stats = verb.add_flag(
+      "--stats", flags->stats,
+      "print how long the documents are: mean, median, 95th percentile, maximum, shares over 512 "
+      "and 4,096 tokens");
+  decode->excludes(pair)->excludes(stats);
+  add_json(verb, flags->model);
+  verb.callback([flags, pair, &action] {
+    flags->has_pair = pair->count() > 0;
+    action = [flags](Messages& messages) { TokenizeRun(*flags, messages).run(); };
+  });
+}
+
+}  // namespace longformer::cli

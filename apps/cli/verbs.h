@@ -1,0 +1,16 @@
+// The verbs of the program: each adds its subcommand, and sets the action when it is chosen.
+#pragma once
+
+#include "flags.h"
+
+namespace longformer::cli {
+
+void add_info(CLI::App& program, Action& action);
+void add_tokenize(CLI::App& program, Action& action);
+void add_embed(CLI::App& program, Action& action);
+void add_search(CLI::App& program, Action& action);
+void add_fill_mask(CLI::App& program, Action& action);
+void add_convert(CLI::App& program, Action& action);
+void add_bench(CLI::App& program, Action& action);
+
+}  // namespace longformer::cli
