@@ -226,7 +226,9 @@ TEST(Segments, CoverTheDocumentAndOverlap) {
         EXPECT_GE(owned[i].begin, segments[i].begin);
         EXPECT_LE(owned[i].end, segments[i].end);
         next = owned[i].end;
-        if (i > 0) EXPECT_GE(segments[i - 1].end - segments[i].begin, overlap);
+        if (i > 0) {
+          EXPECT_GE(segments[i - 1].end - segments[i].begin, overlap);
+        }
       }
       EXPECT_EQ(next, tokens);
       EXPECT_EQ(segments.front().begin, 0);
