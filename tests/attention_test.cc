@@ -265,13 +265,18 @@ TEST(Backends, MaskedRowsMayHoldNan) {
 /// A NaN that is visible must come out, not vanish in a maximum.
 TEST(Backends, VisibleNanComesOut) {
   const AttentionSpec spec = self_attention(100, 1, 16, symmetric(4));
-  Inputs in = random_inputs(spec, 3);
-  in.key.data<float>()[50 * 16] = std::nanf("");
-  for (const AttentionBackend backend : kBackends) {
-    const Result result = run(backend, spec, in);
-    for (Index row = 0; row < 100; ++row) {
-      const bool sees_it = std::abs(row - 50) <= 4;
-      EXPECT_EQ(std::isnan(result.out[row * 16]), sees_it) << name_of(backend) << " row " << row;
+  Inputs wide = random_inputs(spec, 3);
+  wide.key.data<float>()[50 * 16] = std::nanf("");
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    const Inputs in = {wide.query.to(dtype), wide.key.to(dtype), wide.value.to(dtype)};
+    for (const AttentionBackend backend : kBackends) {
+      const Result result = run(backend, spec, in);
+      std::vector<Index> rows;
+      for (Index row = 0; row < 100; ++row) {
+        if (std::isnan(result.out[row * 16])) rows.push_back(row);
+      }
+      EXPECT_EQ(rows, (std::vector<Index>{46, 47, 48, 49, 50, 51, 52, 53, 54}))
+          << name_of(backend) << " " << name_of(dtype);
     }
   }
 }
