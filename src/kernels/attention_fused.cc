@@ -1,6 +1,7 @@
 #include "kernels/attention_fused.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -22,6 +23,7 @@ namespace {
 constexpr Index kQueriesPerTask = 512;
 constexpr Index kChunkBytes = Index{512} << 10;
 constexpr Index kPieceBytes = 16;
+constexpr Index kLineBytes = 64;
 
 Index round_up(Index value, Index unit) { return (value + unit - 1) / unit * unit; }
 Index divide_up(Index value, Index unit) { return (value + unit - 1) / unit; }
@@ -52,6 +54,7 @@ struct KeySequence {
   const std::uint8_t* kept = nullptr;
 
   Index row(Index i) const { return rows != nullptr ? rows[i] : first_row + i * stride; }
+  bool keeps(Index row) const { return kept == nullptr || kept[row] != 0; }
 };
 
 /// A query, and the range of a key sequence that it sees.
@@ -106,7 +109,8 @@ Plan::Plan(const AttentionSpec& spec_in, const AttentionArguments& in_in)
   tiles_per_task = queries_per_task / kernels.lanes;
   const Index bytes_per_key = 8 * dims / kernels.pack;
   chunk_rows = std::max<Index>(kChunkBytes / bytes_per_key, 256);
-  chunk_rows = round_up(std::min(chunk_rows, longest_key_sequence(queries_per_task)), kernels.rows);
+  chunk_rows =
+      round_up(std::min(chunk_rows, longest_key_sequence(queries_per_task)), kernels.key_rows);
 
   if (!spec.global_keys.empty()) {
     in_windows = spec.key_mask;
@@ -182,16 +186,19 @@ class Worker {
 
  private:
   void collect_lanes(const Task& task);
-  void start_tile(Index tile);
   void attend_globals(const Task& task);
   void attend_windows(const Task& task);
-  void attend(const KeySequence& keys);
-  Index pack(const KeySequence& keys, Index begin, Index end);
+  void attend(const KeySequence& keys, bool are_last);
+  void start_tile(Index tile);
+  void begin_chunk(Index begin);
+  void pack_until(const KeySequence& keys, Index end);
   void pack_key(const std::byte* row, Index at);
   void pack_value(const std::byte* row, Index at);
-  void pack_value_pair(const std::uint16_t* even, const std::uint16_t* odd, Index at);
+  void pack_value_pair(const std::byte* even_row, const std::byte* odd_row, Index at);
   void clear_rows_from(Index at);
-  bool set_ranges(Index tile, Index begin, Index end);
+  Index last_key_of(Index tile) const;
+  bool set_ranges(Index tile, Index end);
+  void prefetch_next(const KeySequence& keys, Index tile);
   void finish_tile(Index tile);
   void write_row(Index lane_in_tile, const Lane& lane);
   void write_zeros(Index row);
@@ -206,9 +213,14 @@ class Worker {
   Index tile_count() const {
     return divide_up(static_cast<Index>(lanes_.size()), plan_.kernels.lanes);
   }
-  float* stage_of(Index lane, Index piece) {
-    const Index lanes = plan_.kernels.lanes;
-    return work_.stage + (piece * 4 + lane % 4) * lanes + lane / 4 * 4;
+  std::byte* out_row(Index row) const {
+    const Index heads = static_cast<Index>(plan_.spec.heads.size());
+    return static_cast<std::byte*>(plan_.in.out.raw()) +
+           (row * heads + head_) * plan_.spec.head_size * plan_.element_bytes;
+  }
+  /// First four units of a lane in the stage; the next four are 4 · lanes further.
+  float* stage_of(Index lane) const {
+    return work_.stage + lane % 4 * plan_.kernels.lanes + lane / 4 * 4;
   }
 
   const Plan& plan_;
@@ -219,17 +231,24 @@ class Worker {
   std::vector<Lane> lanes_;
   /// How many keys of the chunk before a place in the sequence were kept.
   std::vector<Index> rank_;
+  /// The chunk starts at place chunk_begin_ of the sequence; packed_ keys before packed_until_ are
+  /// in it. The values of the last even one wait for their partner.
+  Index chunk_begin_ = 0;
+  Index packed_until_ = 0;
+  Index packed_ = 0;
+  const std::byte* even_value_ = nullptr;
+  Index started_ = 0;
   Index head_ = 0;
 };
 
 Worker::Worker(const Plan& plan) : plan_(plan) {
   const Index lanes = plan.kernels.lanes;
-  const Index rows = plan.chunk_rows + 2 * plan.kernels.rows;
+  const Index rows = plan.chunk_rows + 2 * plan.kernels.key_rows;
   const Index query_floats = round_up(plan.units, 4) * lanes;
   const Index tile_floats = query_floats + plan.dims * lanes + 5 * lanes;
   const Index key_floats = round_up(rows * plan.units, 16);
   const Index value_floats = round_up(rows / plan.kernels.pack * plan.dims, 16);
-  const Index probability_floats = round_up(plan.kernels.key_tile, plan.kernels.rows) * lanes;
+  const Index probability_floats = (plan.kernels.key_tile + plan.kernels.key_rows) * lanes;
   // Lanes are a multiple of four; tiles stay aligned to whole vectors because every part is one of
   // `lanes` floats.
   const Index floats = key_floats + value_floats + query_floats + probability_floats +
@@ -257,11 +276,11 @@ Worker::Worker(const Plan& plan) : plan_(plan) {
 
 void Worker::run(const Task& task) {
   head_ = task.head;
+  started_ = 0;
   collect_lanes(task);
-  for (Index tile = 0; tile < tile_count(); ++tile) start_tile(tile);
+  if (lanes_.empty()) return;
   if (!task.sees_everything) attend_globals(task);
   attend_windows(task);
-  for (Index tile = 0; tile < tile_count(); ++tile) finish_tile(tile);
 }
 
 /// Queries that see nothing are answered at once, global ones are left to their own task.
@@ -307,17 +326,19 @@ void Worker::start_tile(Index tile) {
     // Lanes without a query repeat the last one, so that they cost no masks.
     const Lane& query = lanes_[std::min(tile * lanes + lane, last)];
     const std::byte* from = converted(row_of(plan_.in.query, query.row));
-    Index piece = 0;
-    for (; (piece + 1) * kPieceBytes <= row_bytes; ++piece) {
-      std::memcpy(stage_of(lane, piece), from + piece * kPieceBytes, kPieceBytes);
+    float* to = stage_of(lane);
+    Index done = 0;
+    for (; done + kPieceBytes <= row_bytes; done += kPieceBytes, to += 4 * lanes) {
+      std::memcpy(to, from + done, kPieceBytes);
     }
-    if (const Index rest = row_bytes - piece * kPieceBytes; rest > 0) {
-      std::memset(stage_of(lane, piece), 0, kPieceBytes);
-      std::memcpy(stage_of(lane, piece), from + piece * kPieceBytes, rest);
+    if (done < row_bytes) {
+      std::memset(to, 0, kPieceBytes);
+      std::memcpy(to, from + done, row_bytes - done);
     }
   }
   work_.tile = tiles_[tile];
   plan_.kernels.start(work_);
+  started_ = tile + 1;
 }
 
 void Worker::attend_globals(const Task& task) {
@@ -334,7 +355,7 @@ void Worker::attend_globals(const Task& task) {
     lane.begin = 0;
     lane.end = end - globals.begin();
   }
-  attend(keys);
+  attend(keys, false);
 }
 
 void Worker::attend_windows(const Task& task) {
@@ -356,11 +377,12 @@ void Worker::attend_windows(const Task& task) {
     lane.begin = std::clamp<Index>(place - pattern.reach_left, 0, keys.count);
     lane.end = std::clamp<Index>(place + reach_right + 1, lane.begin, keys.count);
   }
-  attend(keys);
+  attend(keys, true);
 }
 
-/// Adds the keys that the lanes see, chunk by chunk.
-void Worker::attend(const KeySequence& keys) {
+/// Adds the keys that the lanes see, chunk by chunk; after the last keys the tiles are finished.
+/// Keys are packed just before the first tile that sees them, while they arrive in the cache.
+void Worker::attend(const KeySequence& keys, bool are_last) {
   Index begin = keys.count;
   Index end = 0;
   for (const Lane& lane : lanes_) {
@@ -368,42 +390,51 @@ void Worker::attend(const KeySequence& keys) {
     begin = std::min(begin, lane.begin);
     end = std::max(end, lane.end);
   }
-  for (; begin < end; begin += plan_.chunk_rows) {
+  if (begin >= end) begin = end = 0;
+  do {
     const Index chunk_end = std::min(begin + plan_.chunk_rows, end);
-    if (pack(keys, begin, chunk_end) == 0) continue;
+    begin_chunk(begin);
     for (Index tile = 0; tile < tile_count(); ++tile) {
+      if (tile >= started_) start_tile(tile);
+      pack_until(keys, std::min(chunk_end, last_key_of(tile)));
+      prefetch_next(keys, tile);
       work_.tile = tiles_[tile];
-      if (set_ranges(tile, begin, chunk_end)) plan_.kernels.attend(work_);
+      if (set_ranges(tile, chunk_end)) plan_.kernels.attend(work_);
+      if (are_last && chunk_end == end) finish_tile(tile);
     }
-  }
+    begin = chunk_end;
+  } while (begin < end);
 }
 
-/// Copies the keys and values at begin … end − 1 of the sequence; gives how many were kept.
-Index Worker::pack(const KeySequence& keys, Index begin, Index end) {
-  Index packed = 0;
-  const std::byte* waiting = nullptr;
-  for (Index i = begin; i < end; ++i) {
-    rank_[i - begin] = packed;
-    const Index row = keys.row(i);
-    if (keys.kept != nullptr && keys.kept[row] == 0) continue;
-    pack_key(row_of(plan_.in.key, row), packed);
-    const std::byte* value = row_of(plan_.in.value, row);
-    if (plan_.kernels.pack == 1) {
-      pack_value(value, packed);
-    } else if (packed % 2 == 0) {
-      waiting = value;
-    } else {
-      pack_value_pair(reinterpret_cast<const std::uint16_t*>(waiting),
-                      reinterpret_cast<const std::uint16_t*>(value), packed - 1);
+void Worker::begin_chunk(Index begin) {
+  chunk_begin_ = packed_until_ = begin;
+  packed_ = 0;
+  rank_[0] = 0;
+}
+
+/// Copies the keys and values of the chunk before place `end` of the sequence.
+void Worker::pack_until(const KeySequence& keys, Index end) {
+  if (packed_until_ >= end) return;
+  for (; packed_until_ < end; ++packed_until_) {
+    const Index row = keys.row(packed_until_);
+    if (keys.keeps(row)) {
+      pack_key(row_of(plan_.in.key, row), packed_);
+      const std::byte* value = row_of(plan_.in.value, row);
+      if (plan_.kernels.pack == 1) {
+        pack_value(value, packed_);
+      } else if (packed_ % 2 == 0) {
+        even_value_ = value;
+      } else {
+        pack_value_pair(even_value_, value, packed_ - 1);
+      }
+      ++packed_;
     }
-    ++packed;
+    rank_[packed_until_ + 1 - chunk_begin_] = packed_;
   }
-  rank_[end - begin] = packed;
-  clear_rows_from(packed);
-  if (plan_.kernels.pack == 2 && packed % 2 == 1) {
-    pack_value_pair(reinterpret_cast<const std::uint16_t*>(waiting), nullptr, packed - 1);
+  clear_rows_from(packed_);
+  if (plan_.kernels.pack == 2 && packed_ % 2 == 1) {
+    pack_value_pair(even_value_, nullptr, packed_ - 1);
   }
-  return packed;
 }
 
 void Worker::pack_key(const std::byte* row, Index at) {
@@ -419,31 +450,40 @@ void Worker::pack_key(const std::byte* row, Index at) {
 
 void Worker::pack_value(const std::byte* row, Index at) {
   const std::byte* from = converted(row);
-  const Index size = plan_.spec.head_size;
-  const Index rows = plan_.kernels.rows;
-  for (Index dim = 0; dim < plan_.dims; dim += 4) {
-    float* to = work_.chunk.values + dim / rows * work_.chunk.panel_stride + at * rows + dim % rows;
-    if (dim + 4 <= size) {
-      std::memcpy(to, from + dim * sizeof(float), kPieceBytes);
-    } else {
-      std::memset(to, 0, kPieceBytes);
-      if (dim < size) std::memcpy(to, from + dim * sizeof(float), (size - dim) * sizeof(float));
+  const Index bytes = plan_.spec.head_size * static_cast<Index>(sizeof(float));
+  const Index panel_bytes = plan_.kernels.rows * static_cast<Index>(sizeof(float));
+  float* to = work_.chunk.values + at * plan_.kernels.rows;
+  Index done = 0;
+  for (; done + panel_bytes <= bytes; done += panel_bytes, to += work_.chunk.panel_stride) {
+    for (Index i = 0; i < panel_bytes; i += kPieceBytes) {
+      std::memcpy(reinterpret_cast<std::byte*>(to) + i, from + done + i, kPieceBytes);
     }
   }
+  if (done == bytes) return;
+  std::memset(to, 0, panel_bytes);
+  std::memcpy(to, from + done, bytes - done);
 }
 
-void Worker::pack_value_pair(const std::uint16_t* even, const std::uint16_t* odd, Index at) {
+void Worker::pack_value_pair(const std::byte* even_row, const std::byte* odd_row, Index at) {
+  constexpr Index kPanel = 8;
+  const auto* even = reinterpret_cast<const std::uint16_t*>(even_row);
+  const auto* odd = reinterpret_cast<const std::uint16_t*>(odd_row);
   const Index size = plan_.spec.head_size;
-  const Index rows = plan_.kernels.rows;
-  for (Index panel = 0; panel * rows < size; ++panel) {
-    float* unit = work_.chunk.values + panel * work_.chunk.panel_stride + at / 2 * rows;
-    auto* to = reinterpret_cast<std::uint16_t*>(unit);
-    const Index count = std::min(rows, size - panel * rows);
-    for (Index i = 0; i < count; ++i) {
-      to[2 * i] = even[panel * rows + i];
-      to[2 * i + 1] = odd != nullptr ? odd[panel * rows + i] : 0;
+  float* unit = work_.chunk.values + at / 2 * kPanel;
+  for (Index dim = 0; dim < size; dim += kPanel, unit += work_.chunk.panel_stride) {
+    std::array<std::uint16_t, 2 * kPanel> pairs = {};
+    if (odd != nullptr && dim + kPanel <= size) {
+      for (Index i = 0; i < kPanel; ++i) {
+        pairs[2 * i] = even[dim + i];
+        pairs[2 * i + 1] = odd[dim + i];
+      }
+    } else {
+      for (Index i = 0; i < std::min(kPanel, size - dim); ++i) {
+        pairs[2 * i] = even[dim + i];
+        pairs[2 * i + 1] = odd != nullptr ? odd[dim + i] : 0;
+      }
     }
-    std::memset(unit + count, 0, (rows - count) * sizeof(float));
+    std::memcpy(unit, pairs.data(), sizeof(pairs));
   }
 }
 
@@ -451,23 +491,37 @@ void Worker::pack_value_pair(const std::uint16_t* even, const std::uint16_t* odd
 void Worker::clear_rows_from(Index at) {
   const Index rows = plan_.kernels.rows;
   const Index pack = plan_.kernels.pack;
-  std::fill_n(work_.chunk.keys + at * plan_.units, rows * plan_.units, 0.0f);
+  const Index key_rows = plan_.kernels.key_rows;
+  std::fill_n(work_.chunk.keys + at * plan_.units, key_rows * plan_.units, 0.0f);
   for (Index panel = 0; panel * rows < plan_.dims; ++panel) {
     float* values = work_.chunk.values + panel * work_.chunk.panel_stride;
-    std::fill_n(values + at / pack * rows, (rows / pack + 1) * rows, 0.0f);
+    std::fill_n(values + at / pack * rows, (key_rows / pack + 1) * rows, 0.0f);
   }
 }
 
-/// Which packed keys the lanes of a tile see of the chunk begin … end − 1; false when none.
-bool Worker::set_ranges(Index tile, Index begin, Index end) {
+/// Place after the last key that a lane of the tile sees.
+Index Worker::last_key_of(Index tile) const {
+  const Index first = tile * plan_.kernels.lanes;
+  const Index end = std::min(first + plan_.kernels.lanes, static_cast<Index>(lanes_.size()));
+  Index last = 0;
+  for (Index i = first; i < end; ++i) last = std::max(last, lanes_[i].end);
+  return last;
+}
+
+/// Which packed keys the lanes of a tile see of the chunk that ends at `end`; false when none.
+bool Worker::set_ranges(Index tile, Index end) {
   const Index lanes = plan_.kernels.lanes;
   const Index last = static_cast<Index>(lanes_.size()) - 1;
   work_.begin = work_.inner_end = plan_.chunk_rows;
   work_.end = work_.inner_begin = 0;
   for (Index i = 0; i < lanes; ++i) {
     const Lane& lane = lanes_[std::min(tile * lanes + i, last)];
-    const Index from = rank_[std::clamp(lane.begin, begin, end) - begin];
-    const Index to = rank_[std::clamp(lane.end, begin, end) - begin];
+    Index from = 0;
+    Index to = 0;
+    if (lane.begin < std::min(lane.end, end) && lane.end > chunk_begin_) {
+      from = rank_[std::max(lane.begin, chunk_begin_) - chunk_begin_];
+      to = rank_[std::min(lane.end, end) - chunk_begin_];
+    }
     work_.tile.first[i] = static_cast<float>(from);
     work_.tile.last[i] = static_cast<float>(to);
     work_.inner_begin = std::max(work_.inner_begin, from);
@@ -480,6 +534,30 @@ bool Worker::set_ranges(Index tile, Index begin, Index end) {
   return work_.begin < work_.end;
 }
 
+/// Fetches what the next tile will pack, and where this one will write, while this one computes:
+/// otherwise a tenth of the time is spent waiting for memory.
+void Worker::prefetch_next(const KeySequence& keys, Index tile) {
+  const Index lanes = plan_.kernels.lanes;
+  const Index bytes = plan_.spec.head_size * plan_.element_bytes;
+  const auto prefetch = [bytes](const std::byte* row) {
+    for (Index at = 0; at < bytes; at += kLineBytes) __builtin_prefetch(row + at);
+  };
+  for (Index i = packed_until_; i < std::min(packed_until_ + lanes, keys.count); ++i) {
+    const Index row = keys.row(i);
+    if (!keys.keeps(row)) continue;
+    prefetch(row_of(plan_.in.key, row));
+    prefetch(row_of(plan_.in.value, row));
+  }
+  const auto count = static_cast<Index>(lanes_.size());
+  for (Index i = tile * lanes; i < std::min((tile + 1) * lanes, count); ++i) {
+    const std::byte* out = out_row(lanes_[i].row);
+    for (Index at = 0; at < bytes; at += kLineBytes) __builtin_prefetch(out + at, 1);
+  }
+  for (Index i = (tile + 1) * lanes; i < std::min((tile + 2) * lanes, count); ++i) {
+    prefetch(row_of(plan_.in.query, lanes_[i].row));
+  }
+}
+
 void Worker::finish_tile(Index tile) {
   const Index lanes = plan_.kernels.lanes;
   const Index count = std::min(lanes, static_cast<Index>(lanes_.size()) - tile * lanes);
@@ -488,13 +566,13 @@ void Worker::finish_tile(Index tile) {
   plan_.kernels.finish(work_);
   for (Index i = 0; i < count; ++i) {
     const Lane& lane = lanes_[tile * lanes + i];
-    if (state.limit[i] < 0) {
+    if (state.limit[i] == kUnsetLimit) {
       write_zeros(lane.row);
       continue;
     }
     write_row(i, lane);
     if (plan_.in.logsumexp == nullptr) continue;
-    const double exponent = std::log2(state.sum[i]) - double{state.shift[i]} * work_.scale;
+    const double exponent = std::log2(state.sum[i]) - double{state.shift[i]};
     plan_.in.logsumexp->data<float>()[head_ * plan_.spec.query_count() + lane.row] =
         static_cast<float>(exponent * std::numbers::ln2);
   }
@@ -502,28 +580,22 @@ void Worker::finish_tile(Index tile) {
 
 void Worker::write_row(Index lane_in_tile, const Lane& lane) {
   const Index size = plan_.spec.head_size;
-  const Index heads = static_cast<Index>(plan_.spec.heads.size());
-  std::byte* out = static_cast<std::byte*>(plan_.in.out.raw()) +
-                   (lane.row * heads + head_) * size * plan_.element_bytes;
   const Index row_bytes = size * (plan_.kernels.pack == 1 ? 4 : 2);
+  std::byte* out = out_row(lane.row);
   std::byte* to = plan_.widen ? reinterpret_cast<std::byte*>(widened_.data()) : out;
-  Index piece = 0;
-  for (; (piece + 1) * kPieceBytes <= row_bytes; ++piece) {
-    std::memcpy(to + piece * kPieceBytes, stage_of(lane_in_tile, piece), kPieceBytes);
+  const float* from = stage_of(lane_in_tile);
+  Index done = 0;
+  for (; done + kPieceBytes <= row_bytes; done += kPieceBytes, from += 4 * plan_.kernels.lanes) {
+    std::memcpy(to + done, from, kPieceBytes);
   }
-  if (const Index rest = row_bytes - piece * kPieceBytes; rest > 0) {
-    std::memcpy(to + piece * kPieceBytes, stage_of(lane_in_tile, piece), rest);
-  }
+  std::memcpy(to + done, from, row_bytes - done);
   if (!plan_.widen) return;
   auto* narrow = reinterpret_cast<BFloat16*>(out);
   for (Index i = 0; i < size; ++i) narrow[i] = BFloat16(widened_[i]);
 }
 
 void Worker::write_zeros(Index row) {
-  const Index bytes = plan_.spec.head_size * plan_.element_bytes;
-  const Index heads = static_cast<Index>(plan_.spec.heads.size());
-  std::memset(static_cast<std::byte*>(plan_.in.out.raw()) + (row * heads + head_) * bytes, 0,
-              bytes);
+  std::memset(out_row(row), 0, plan_.spec.head_size * plan_.element_bytes);
   if (plan_.in.logsumexp != nullptr) {
     plan_.in.logsumexp->data<float>()[head_ * plan_.spec.query_count() + row] =
         -std::numeric_limits<float>::infinity();

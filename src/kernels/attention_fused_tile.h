@@ -13,15 +13,15 @@ namespace longformer::kernels {
 struct QueryTile {
   float* queries = nullptr;  ///< [units rounded up to 4][lanes]
   float* output = nullptr;   ///< [dims][lanes], the weighted sum of values so far
-  float* shift = nullptr;    ///< minus the score that is taken as the maximum
-  float* limit = nullptr;    ///< how far a score may exceed it; negative before the first key
-  float* sum = nullptr;      ///< softmax denominator relative to the shift
+  float* shift = nullptr;    ///< minus the exponent of two that is taken as the maximum
+  float* limit = nullptr;    ///< a score above it becomes the maximum
+  float* sum = nullptr;      ///< softmax denominator, times 2^shift
   float* first = nullptr;    ///< the query sees the keys first … last − 1 of the chunk
   float* last = nullptr;
 };
 
 /// Keys and values of up to a few thousand positions, copied into the layout that the loops read.
-/// At least `rows` rows of zeros follow the last one.
+/// At least `key_rows` rows of zeros follow the last one.
 struct KeyChunk {
   float* keys = nullptr;    ///< [key][units]
   float* values = nullptr;  ///< [dims / rows][key / pack][rows], pack keys in each unit
@@ -35,7 +35,7 @@ struct TileWork {
   float* probabilities = nullptr;
   Index units = 0;
   Index dims = 0;
-  float scale = 0;  ///< from a score to the exponent of two
+  float scale = 0;  ///< from a product of query and key to the exponent of two
   /// Keys begin … end − 1 are seen by some lane, inner_begin … inner_end − 1 by all.
   Index begin = 0;
   Index end = 0;
@@ -45,7 +45,8 @@ struct TileWork {
 
 struct TileKernels {
   Index lanes = 0;
-  Index rows = 0;      ///< keys, and output dimensions, that are computed at a time
+  Index rows = 0;      ///< output dimensions that are computed at a time
+  Index key_rows = 0;  ///< keys that are scored at a time
   Index pack = 0;      ///< numbers in a unit
   Index key_tile = 0;  ///< keys whose probabilities are kept at a time
 

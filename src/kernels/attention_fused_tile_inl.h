@@ -6,19 +6,29 @@
 // them in memory, which costs a factor of two.
 
 template <class S>
-inline constexpr int kBlock = S::kRows* S::kColumns;
+inline constexpr Index kLanesOf = S::kColumns* Index{S::kLanes};
 
 template <class S>
-using BlockSequence = std::make_index_sequence<kBlock<S>>;
+using KeyBlock = std::make_index_sequence<S::kKeyRows * S::kColumns>;
 
-/// 2^(y·scale) for y·scale ≤ 127; what is below −126 becomes 2^−126.
 template <class S>
-HWY_INLINE typename S::V Exp2(typename S::V y, typename S::V scale, typename S::V lowest) {
+using ValueBlock = std::make_index_sequence<S::kRows * S::kColumns>;
+
+/// Factor from a score to an exponent of two. Where queries cannot hold it without being rounded
+/// again, it is applied to the scores.
+template <class S>
+HWY_INLINE typename S::V ScoreUnit(const TileWork& work) {
+  return S::Set(S::kPack == 1 ? 1.0f : work.scale);
+}
+
+/// 2^x for x ≤ 127; what is below −126 becomes 2^−126.
+template <class S>
+HWY_INLINE typename S::V Exp2(typename S::V x) {
   // Adding 1.5·2^23 rounds to an integer and leaves it in the low bits.
   const auto magic = S::Set(12582912.0f);
-  y = S::Max(y, lowest);
-  const auto shifted = S::MulAdd(y, scale, magic);
-  const auto rest = S::MulAdd(y, scale, S::Sub(magic, shifted));
+  x = S::Max(x, S::Set(-126.0f));
+  const auto shifted = S::Add(x, magic);
+  const auto rest = S::Sub(x, S::Sub(shifted, magic));
   // Minimax polynomials of 2^x on [−½, ½]: relative error 7.5e-8, and 7.5e-5 where the result is
   // rounded to bf16.
   typename S::V power;
@@ -55,7 +65,7 @@ HWY_INLINE void Transpose4(const float* from, float* to, Index stride) {
 
 template <class S>
 void TransposeUnits(const float* from, float* to, Index units) {
-  constexpr Index kLanes = S::kLanes * S::kColumns;
+  constexpr Index kLanes = kLanesOf<S>;
   for (Index unit = 0; unit < units; unit += 4) {
     const Index base = unit * kLanes;
     if constexpr (S::kLanes >= 4) {
@@ -74,8 +84,14 @@ void TransposeUnits(const float* from, float* to, Index units) {
 
 template <class S>
 void Start(const TileWork& work) {
-  constexpr Index kLanes = S::kLanes * S::kColumns;
+  constexpr Index kLanes = kLanesOf<S>;
   TransposeUnits<S>(work.stage, work.tile.queries, work.units);
+  if constexpr (S::kPack == 1) {
+    const auto scale = S::Set(work.scale);
+    for (Index i = 0; i < work.units * kLanes; i += S::kLanes) {
+      S::Store(S::Mul(S::Load(work.tile.queries + i), scale), work.tile.queries + i);
+    }
+  }
   const auto zero = S::Set(0.0f);
   for (Index i = 0; i < work.dims * kLanes; i += S::kLanes) S::Store(zero, work.tile.output + i);
   for (Index lane = 0; lane < kLanes; lane += S::kLanes) {
@@ -85,16 +101,16 @@ void Start(const TileWork& work) {
   }
 }
 
-/// Scores of kRows keys from `row` on, and their probabilities into `to`. When one exceeds the
+/// Scores of kKeyRows keys from `row` on, and their probabilities into `to`. When one exceeds the
 /// limit of its lane it writes nothing but the maxima per lane into `top` and returns false.
 template <class S, bool kEdge, std::size_t... I>
 HWY_INLINE bool ScoreBlock(const TileWork& work, Index row, float* to, float* top,
                            std::index_sequence<I...>) {
   constexpr int kColumns = S::kColumns;
-  constexpr Index kLanes = S::kLanes * kColumns;
+  constexpr Index kLanes = kLanesOf<S>;
   using V = typename S::V;
   const QueryTile& tile = work.tile;
-  V score[] = {S::Load(tile.shift + I % kColumns * S::kLanes)...};
+  V score[] = {(static_cast<void>(I), S::Set(0.0f))...};
   const Index units = work.units;
   const float* key = work.chunk.keys + row * units;
   const float* query = tile.queries;
@@ -123,9 +139,14 @@ HWY_INLINE bool ScoreBlock(const TileWork& work, Index row, float* to, float* to
      ...);
     return false;
   }
-  const V scale = S::Set(work.scale);
-  const V lowest = S::Set(-126.0f / work.scale);
-  ((score[I] = Exp2<S>(score[I], scale, lowest)), ...);
+  if constexpr (S::kPack == 1) {
+    ((score[I] = Exp2<S>(S::Add(score[I], S::Load(tile.shift + I % kColumns * S::kLanes)))), ...);
+  } else {
+    const V unit_of_score = ScoreUnit<S>(work);
+    ((score[I] = Exp2<S>(
+          S::MulAdd(score[I], unit_of_score, S::Load(tile.shift + I % kColumns * S::kLanes)))),
+     ...);
+  }
   V sum[kColumns];
   ((I < kColumns ? void(sum[I % kColumns] = S::Load(tile.sum + I % kColumns * S::kLanes)) : void()),
    ...);
@@ -134,7 +155,7 @@ HWY_INLINE bool ScoreBlock(const TileWork& work, Index row, float* to, float* to
     (S::Store(score[I], to + I * S::kLanes), ...);
   } else {
     ((I / kColumns % 2 == 0
-          ? void(score[I] = S::PackPair(score[I], score[(I + kColumns) % kBlock<S>]))
+          ? void(score[I] = S::PackPair(score[I], score[(I + kColumns) % sizeof...(I)]))
           : void()),
      ...);
     ((I / kColumns % 2 == 0 ? void(sum[I % kColumns] = S::AddPair(sum[I % kColumns], score[I]))
@@ -152,22 +173,23 @@ HWY_INLINE bool ScoreBlock(const TileWork& work, Index row, float* to, float* to
 /// Takes the scores `top` as the new maxima in the lanes where they exceed the limit.
 template <class S>
 HWY_NOINLINE void RaiseMaxima(const TileWork& work, const float* top) {
-  constexpr Index kLanes = S::kLanes * S::kColumns;
+  constexpr Index kLanes = kLanesOf<S>;
   const QueryTile& tile = work.tile;
-  const auto scale = S::Set(work.scale);
-  const auto lowest = S::Set(-126.0f / work.scale);
+  const auto unit_of_score = ScoreUnit<S>(work);
+  // 2^30 leaves room for sums of many terms, so that maxima are raised once or twice in all.
+  const auto margin = S::Div(S::Set(30.0f), unit_of_score);
   const auto zero = S::Set(0.0f);
   for (Index lane = 0; lane < kLanes; lane += S::kLanes) {
     const auto limit = S::Load(tile.limit + lane);
-    const auto rise = S::Load(top + lane);
-    // What a lane has summed up before its first key is noise of masked keys.
-    auto factor = Exp2<S>(S::Min(S::Sub(zero, rise), zero), scale, lowest);
-    factor = S::SelectAbove(zero, limit, zero, factor);
-    factor = S::SelectAbove(rise, limit, factor, S::Set(1.0f));
     const auto shift = S::Load(tile.shift + lane);
-    S::Store(S::SelectAbove(rise, limit, S::Sub(shift, rise), shift), tile.shift + lane);
-    // 2^30 leaves room for sums of many terms, so that maxima are raised once or twice in all.
-    S::Store(S::SelectAbove(rise, limit, S::Set(30.0f / work.scale), limit), tile.limit + lane);
+    const auto highest = S::Load(top + lane);
+    const auto new_shift = S::Sub(zero, S::Mul(highest, unit_of_score));
+    // What a lane has summed up before its first key is noise of masked keys.
+    auto factor = Exp2<S>(S::Min(S::Sub(new_shift, shift), zero));
+    factor = S::SelectAbove(limit, S::Set(kUnsetLimit), factor, zero);
+    factor = S::SelectAbove(highest, limit, factor, S::Set(1.0f));
+    S::Store(S::SelectAbove(highest, limit, new_shift, shift), tile.shift + lane);
+    S::Store(S::SelectAbove(highest, limit, S::Add(highest, margin), limit), tile.limit + lane);
     S::Store(S::Mul(S::Load(tile.sum + lane), factor), tile.sum + lane);
     for (Index dim = 0; dim < work.dims; ++dim) {
       float* output = tile.output + dim * kLanes + lane;
@@ -181,7 +203,7 @@ template <class S, std::size_t... I>
 HWY_INLINE void AddValues(const float* values, const float* probabilities, Index steps,
                           float* output, std::index_sequence<I...>) {
   constexpr int kColumns = S::kColumns;
-  constexpr Index kLanes = S::kLanes * kColumns;
+  constexpr Index kLanes = kLanesOf<S>;
   typename S::V sum[] = {S::Load(output + I * S::kLanes)...};
   for (Index step = 0; step < steps; ++step, values += S::kRows, probabilities += kLanes) {
     ((sum[I] = S::Product(S::Broadcast(values + I / kColumns),
@@ -193,28 +215,28 @@ HWY_INLINE void AddValues(const float* values, const float* probabilities, Index
 
 template <class S>
 void AddAllValues(const TileWork& work, Index begin, Index end, const float* probabilities) {
-  constexpr Index kLanes = S::kLanes * S::kColumns;
+  constexpr Index kLanes = kLanesOf<S>;
   const Index steps = (end - begin) / S::kPack;
   const float* values = work.chunk.values + begin / S::kPack * S::kRows;
   for (Index dim = 0; dim < work.dims; dim += S::kRows, values += work.chunk.panel_stride) {
-    AddValues<S>(values, probabilities, steps, work.tile.output + dim * kLanes, BlockSequence<S>());
+    AddValues<S>(values, probabilities, steps, work.tile.output + dim * kLanes, ValueBlock<S>());
   }
 }
 
 template <class S>
 HWY_INLINE bool Score(const TileWork& work, Index row, float* to, float* top) {
-  const bool inside = work.inner_begin <= row && row + S::kRows <= work.inner_end;
-  return inside ? ScoreBlock<S, false>(work, row, to, top, BlockSequence<S>())
-                : ScoreBlock<S, true>(work, row, to, top, BlockSequence<S>());
+  const bool inside = work.inner_begin <= row && row + S::kKeyRows <= work.inner_end;
+  return inside ? ScoreBlock<S, false>(work, row, to, top, KeyBlock<S>())
+                : ScoreBlock<S, true>(work, row, to, top, KeyBlock<S>());
 }
 
 template <class S>
 void AttendTile(const TileWork& work, Index begin, Index end) {
-  constexpr Index kUnitsPerBlock = S::kRows / S::kPack * S::kLanes * S::kColumns;
-  alignas(64) float top[S::kLanes * S::kColumns];
+  constexpr Index kUnitsPerBlock = S::kKeyRows / S::kPack * kLanesOf<S>;
+  alignas(64) float top[kLanesOf<S>];
   float* to = work.probabilities;
   Index row = begin;
-  for (; row < end; row += S::kRows, to += kUnitsPerBlock) {
+  for (; row < end; row += S::kKeyRows, to += kUnitsPerBlock) {
     if (HWY_LIKELY(Score<S>(work, row, to, top))) continue;
     if (begin < row) AddAllValues<S>(work, begin, row, work.probabilities);
     RaiseMaxima<S>(work, top);
@@ -230,8 +252,8 @@ template <class S>
 void AttendKeys(const TileWork& work, Index begin, Index end) {
   const Index tiles = (end - begin + S::kKeyTile - 1) / S::kKeyTile;
   if (tiles <= 0) return;
-  const Index rows = (end - begin + S::kRows - 1) / S::kRows;
-  const Index step = (rows + tiles - 1) / tiles * S::kRows;
+  const Index blocks = (end - begin + S::kKeyRows - 1) / S::kKeyRows;
+  const Index step = (blocks + tiles - 1) / tiles * S::kKeyRows;
   for (; begin < end; begin += step) {
     AttendTile<S>(work, begin, begin + step < end ? begin + step : end);
   }
@@ -241,7 +263,7 @@ template <class S>
 void Attend(const TileWork& work) {
   const Index begin = work.begin / S::kPack * S::kPack;
   // Keys that all lanes see come first: they set all maxima at once.
-  Index middle = begin + (work.inner_begin - begin + S::kRows - 1) / S::kRows * S::kRows;
+  Index middle = begin + (work.inner_begin - begin + S::kKeyRows - 1) / S::kKeyRows * S::kKeyRows;
   if (middle < begin || middle >= work.end) middle = begin;
   AttendKeys<S>(work, middle, work.end);
   AttendKeys<S>(work, begin, middle);
@@ -249,7 +271,7 @@ void Attend(const TileWork& work) {
 
 template <class S>
 void Finish(const TileWork& work) {
-  constexpr Index kLanes = S::kLanes * S::kColumns;
+  constexpr Index kLanes = kLanesOf<S>;
   // The queries are not needed any more; the packed output takes their place.
   for (Index lane = 0; lane < kLanes; lane += S::kLanes) {
     const auto factor = S::Div(S::Set(1.0f), S::Load(work.tile.sum + lane));
@@ -267,8 +289,9 @@ void Finish(const TileWork& work) {
 
 template <class S>
 TileKernels KernelsOf() {
-  return {.lanes = S::kLanes * S::kColumns,
+  return {.lanes = kLanesOf<S>,
           .rows = S::kRows,
+          .key_rows = S::kKeyRows,
           .pack = S::kPack,
           .key_tile = S::kKeyTile,
           .start = Start<S>,
