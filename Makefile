@@ -60,8 +60,7 @@ oracle: packages ## Python environment with transformers and torch, 6 GB (ORACLE
 	@PYTHON=$(PYTHON) tools/venv.sh $(ORACLE) requirements/oracle.txt
 
 parity: oracle everything ## Compare with transformers and tokenizers, with tables
-	PYTHONPATH=$(abspath $(BUILD))/python LONGFORMER_BINARY=$(abspath $(BUILD))/longformer \
-	  tools/parity.sh $(ORACLE)/bin/python
+	tools/parity.sh $(ORACLE)/bin/python
 
 quickstart: build ## Convert a real BERT to 4,096 tokens and search whole novels with it
 	examples/quickstart.sh
