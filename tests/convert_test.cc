@@ -54,6 +54,12 @@ bool same_bytes(const Tensor& a, const Tensor& b) {
          std::memcmp(a.raw(), b.raw(), a.bytes()) == 0;
 }
 
+struct BadFolder {
+  std::string name;
+  std::function<void()> spoil;
+  std::vector<std::string> message;
+};
+
 /// Copies of the fixtures, in a folder that goes away with the test.
 class ConvertTest : public ::testing::Test {
  protected:
@@ -97,6 +103,19 @@ class ConvertTest : public ::testing::Test {
   }
   void save(const NamedTensors& tensors) const {
     formats::write_safetensors((source() / "model.safetensors").string(), tensors);
+  }
+
+  /// Each spoils a fresh source; the conversion says so and leaves nothing behind.
+  void expect_errors(const std::vector<BadFolder>& cases) const {
+    for (const BadFolder& bad : cases) {
+      SCOPED_TRACE(bad.name);
+      use("tiny_bert");
+      bad.spoil();
+      expect_error(error(), bad.message);
+      for (const auto& entry : fs::directory_iterator(folder_)) {
+        EXPECT_EQ(entry.path(), source());
+      }
+    }
   }
 
   std::set<std::string> entries(const fs::path& folder) const {
@@ -338,32 +357,7 @@ TEST_F(ConvertTest, ReportsBadOptions) {
   expect_error(error(options(std::int64_t{1} << 40)), {"max positions", "found 1099511627776"});
 }
 
-struct BadFolder {
-  std::string name;
-  std::function<void()> spoil;
-  std::vector<std::string> message;
-};
-
-TEST_F(ConvertTest, ReportsEachBadFolderAndLeavesNothingBehind) {
-  const auto config = [&](const std::string& key, const Json& value) {
-    return [this, key, value] { edit("config.json", [&](Json& json) { json[key] = value; }); };
-  };
-  const auto without = [&](const std::string& dropped) {
-    return [this, dropped] {
-      NamedTensors rest = tensors();
-      std::erase_if(rest, [&](const auto& entry) { return entry.first == dropped; });
-      save(rest);
-    };
-  };
-  const auto with = [&](const std::string& name, const Shape& shape, DType dtype) {
-    return [this, name, shape, dtype] {
-      NamedTensors all = tensors();
-      std::erase_if(all, [&](const auto& entry) { return entry.first == name; });
-      all.emplace_back(name, Tensor::zeros(shape, dtype));
-      save(all);
-    };
-  };
-  const std::string key_bias = "encoder.layer.1.attention.self.key.bias";
+TEST_F(ConvertTest, ReportsEachBadFile) {
   const std::vector<BadFolder> cases = {
       {"no folder", [&] { fs::remove_all(source()); }, {"source", "a model folder", "none"}},
       {"a file",
@@ -384,6 +378,23 @@ TEST_F(ConvertTest, ReportsEachBadFolderAndLeavesNothingBehind) {
       {"no model_type",
        [&] { edit("config.json", [](Json& json) { json.erase("model_type"); }); },
        {"config.json", "expected the key \"model_type\"", "found none"}},
+      {"tokenizer is cut", [&] { write("tokenizer.json", "{"); }, {"tokenizer.json"}},
+      {"tokenizer config is a list",
+       [&] { write("tokenizer_config.json", "[1]"); },
+       {"tokenizer_config.json"}},
+      {"modules are cut", [&] { write("modules.json", "[{"); }, {"modules.json", "syntax error"}},
+      {"modules lead outside",
+       [&] { write("modules.json", R"([{"path": "../source"}])"); },
+       {"modules.json", "path", "\"../source\""}},
+  };
+  expect_errors(cases);
+}
+
+TEST_F(ConvertTest, ReportsEachBadConfiguration) {
+  const auto config = [&](const std::string& key, const Json& value) {
+    return [this, key, value] { edit("config.json", [&](Json& json) { json[key] = value; }); };
+  };
+  expect_errors({
       {"other model_type", config("model_type", "led"), {"model_type", "found \"led\""}},
       {"SentencePiece", config("model_type", "camembert"), {"\"camembert\"", "SentencePiece"}},
       {"is a Longformer", config("model_type", "longformer"), {"needs no conversion"}},
@@ -402,6 +413,27 @@ TEST_F(ConvertTest, ReportsEachBadFolderAndLeavesNothingBehind) {
        config("num_hidden_layers", 3),
        {"expected a tensor encoder.layer.2.attention.self.query.weight", "found none"}},
       {"fewer layers", config("num_hidden_layers", 1), {"found a tensor \"encoder.layer.1."}},
+  });
+}
+
+TEST_F(ConvertTest, ReportsEachBadTensor) {
+  const auto without = [&](const std::string& name) {
+    return [this, name] {
+      NamedTensors rest = tensors();
+      std::erase_if(rest, [&](const auto& entry) { return entry.first == name; });
+      save(rest);
+    };
+  };
+  const auto with = [&](const std::string& name, const Shape& shape, DType dtype) {
+    return [this, name, shape, dtype] {
+      NamedTensors all = tensors();
+      std::erase_if(all, [&](const auto& entry) { return entry.first == name; });
+      all.emplace_back(name, Tensor::zeros(shape, dtype));
+      save(all);
+    };
+  };
+  const std::string key_bias = "encoder.layer.1.attention.self.key.bias";
+  expect_errors({
       {"missing tensor", without(key_bias), {key_bias, "of shape [16]", "found none"}},
       {"wrong shape", with(key_bias, {4, 4}, DType::f32), {key_bias, "found [4, 4]"}},
       {"wrong dtype", with(key_bias, {16}, DType::i32), {key_bias, "found int32"}},
@@ -411,24 +443,7 @@ TEST_F(ConvertTest, ReportsEachBadFolderAndLeavesNothingBehind) {
       {"under two prefixes",
        with("bert.pooler.dense.bias", {16}, DType::f32),
        {"pooler.dense.bias", "with and without a prefix"}},
-      {"tokenizer is cut", [&] { write("tokenizer.json", "{"); }, {"tokenizer.json"}},
-      {"tokenizer config is a list",
-       [&] { write("tokenizer_config.json", "[1]"); },
-       {"tokenizer_config.json"}},
-      {"modules are cut", [&] { write("modules.json", "[{"); }, {"modules.json", "syntax error"}},
-      {"modules lead outside",
-       [&] { write("modules.json", R"([{"path": "../source"}])"); },
-       {"modules.json", "path", "\"../source\""}},
-  };
-  for (const BadFolder& bad : cases) {
-    SCOPED_TRACE(bad.name);
-    use("tiny_bert");
-    bad.spoil();
-    expect_error(error(), bad.message);
-    for (const auto& entry : fs::directory_iterator(folder_)) {
-      EXPECT_EQ(entry.path(), source());
-    }
-  }
+  });
 }
 
 EncoderConfig parsed(const std::string& text) {

@@ -185,9 +185,9 @@ std::string header_of(const std::vector<std::pair<std::string, Tensor>>& tensors
   auto& members = static_cast<Json::object_t::Container&>(header.get_ref<Json::object_t&>());
   std::uint64_t offset = 0;
   for (const auto& [name, tensor] : tensors) {
-    const auto dtype = std::find_if(kDTypes.begin(), kDTypes.end(), [&](const DTypeName& entry) {
-      return entry.dtype == tensor.dtype();
-    });
+    const auto dtype = std::find_if(
+        kDTypes.begin(), kDTypes.end(),
+        [wanted = tensor.dtype()](const DTypeName& entry) { return entry.dtype == wanted; });
     const std::uint64_t end = offset + tensor.bytes();
     members.emplace_back(
         name,
