@@ -12,7 +12,8 @@ namespace {
 ops::PackedLinear decoder(const EncoderConfig& config, const Checkpoint& weights, DType dtype) {
   const MaskedLmNames names = masked_lm_names(config.model_type);
   const std::string untied = names.decoder + ".weight";
-  const bool tied = config.tie_word_embeddings || !weights.has(untied);
+  // transformers keeps a decoder that the file has, even where the configuration ties it.
+  const bool tied = config.tie_word_embeddings && !weights.has(untied);
   const std::array matrix = {weights.get(tied ? "embeddings.word_embeddings.weight" : untied,
                                          {config.vocab_size, config.hidden_size})};
   const std::string& bias_name = weights.has(names.bias[0]) ? names.bias[0] : names.bias[1];

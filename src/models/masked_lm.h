@@ -14,7 +14,8 @@ class MaskedLmHead {
   /// Whether the checkpoint has the tensors of the head.
   static bool present(const EncoderConfig& config, const Checkpoint& weights);
 
-  /// The decoder is the word embedding table unless the configuration unties them.
+  /// The decoder is the one of the file, else, when the configuration ties them, the word embedding
+  /// table.
   MaskedLmHead(const EncoderConfig& config, const Checkpoint& weights, DType dtype);
 
   /// hidden [rows, D] to logits [rows, V] fp32.
