@@ -132,11 +132,10 @@ void add_listed_tokens(TokenizerSpec& spec, const FolderOptions& options) {
               Vocabulary::id_limit, content, id.dump());
       AddedToken token;
       token.content = content;
-      token.special = std::any_of(roles.begin(), roles.end(), [&](const char* role) {
+      for (const auto* role : roles) {
         const auto named = named_token(options, role);
-        return named && named->content == token.content;
-      });
-      token.normalized = !token.special;
+        if (named && named->content == content) token = *named;
+      }
       by_id[id.get<std::int64_t>()] = token;
     }
   }

@@ -1,5 +1,6 @@
 #include "text/vocabulary.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 
@@ -43,7 +44,6 @@ void Vocabulary::finish(const std::string& file) {
   require(!entries_.empty(), "{}: expected a vocabulary, found no token", file);
   slots_.assign(std::bit_ceil(entries_.size() * 2), -1);
   const auto mask = slots_.size() - 1;
-  std::int32_t largest = 0;
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     auto slot = entries_[i].hash & mask;
     while (slots_[slot] >= 0 &&
@@ -52,7 +52,10 @@ void Vocabulary::finish(const std::string& file) {
     }
     if (slots_[slot] < 0) ++count_;
     slots_[slot] = static_cast<std::int32_t>(i);
-    largest = std::max(largest, entries_[i].id);
+  }
+  std::int32_t largest = 0;
+  for (const auto slot : slots_) {
+    if (slot >= 0) largest = std::max(largest, entries_[static_cast<std::size_t>(slot)].id);
   }
   by_id_.assign(static_cast<std::size_t>(largest) + 1, -1);
   for (const auto slot : slots_) {

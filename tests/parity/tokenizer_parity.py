@@ -8,8 +8,11 @@ line per comparison and exits with 1 when anything differs.
 """
 
 import argparse
+import contextlib
+import io
 import json
 import lzma
+import multiprocessing
 import os
 import pathlib
 import random
@@ -19,13 +22,14 @@ import sys
 import tarfile
 import tempfile
 import time
+import unicodedata
 
 import numpy as np
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 from tokenizers.implementations import BertWordPieceTokenizer, ByteLevelBPETokenizer
 
 STRATEGIES = ["longest_first", "only_first", "only_second"]
-os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
+os.environ["TOKENIZERS_PARALLELISM"] = "false"  # one process per core instead
 
 
 # ---------------------------------------------------------------- the two sides
@@ -73,6 +77,14 @@ def as_arrays(encoding, truncated):
     return (np.array(encoding.ids, np.int32), offsets[:, 0], offsets[:, 1], np.array(encoding.type_ids, np.int32),
             np.array(encoding.special_tokens_mask, np.int32), np.array(sequences, np.int32),
             np.array([truncated], np.int32))
+
+
+def package_batches(tokenizer, records, size=256):
+    """A few hundred texts at a time bound the memory of the package."""
+    for start in range(0, len(records), size):
+        texts = [r.text.decode("utf-8", "replace") for r in records[start : start + size]]
+        for encoding in tokenizer.encode_batch(texts):
+            yield as_arrays(encoding, 0)
 
 
 FIELDS = ["ids", "begins", "ends", "type ids", "special marks", "sequence ids", "truncated"]
@@ -132,8 +144,7 @@ class Report:
         if plain:
             tokenizer.no_truncation()
             tokenizer.no_padding()
-            batch = tokenizer.encode_batch([r.text.decode("utf-8", "replace") for r in records])
-            expected = (as_arrays(e, 0) for e in batch)
+            expected = package_batches(tokenizer, records)
         else:
             expected = (r.package(tokenizer) for r in records)
         bad = tokens = 0
@@ -214,15 +225,25 @@ def huge_texts():
             b"ab" * 60_000 + b" end", b" " * 1000 + b"x", ("\u0301" * 50_000).encode()]
 
 
-def code_point_texts():
-    """Every code point: alone between letters, and in contexts that show its classes."""
+def lines_of(texts, per_record=64):
+    return ["\n".join(texts[i : i + per_record]).encode() for i in range(0, len(texts), per_record)]
+
+
+def every_code_point():
+    """Each code point between two letters."""
+    return lines_of([f"a{chr(c)}b" for c in range(0x110000) if not 0xD800 <= c < 0xE000])
+
+
+def characters_in_context():
+    """The assigned characters where their classes show; one in 97 of the Chinese and Korean ones."""
     texts = []
     for code in range(0x110000):
-        if 0xD800 <= code < 0xE000:
-            continue
         c = chr(code)
+        bulk = 0x3400 <= code < 0x9F00 or 0xAC00 <= code < 0xD700 or 0x17000 <= code < 0x18D00 or 0x20000 <= code < 0x32000
+        if unicodedata.category(c) in ("Cn", "Co", "Cs") or (bulk and code % 97):
+            continue
         texts.append(f"a{c}b 1{c}2 !{c}? {c} {c}{c} A{c}\u0323\u0301")
-    return ["\n".join(texts[i : i + 64]).encode() for i in range(0, len(texts), 64)]
+    return lines_of(texts)
 
 
 def pair_records(texts, seed, count=600):
@@ -280,64 +301,114 @@ def write_config(folder, **values):
     return folder
 
 
-def byte_level_cases(data, scratch):
-    """(name, package tokenizer, our folder, all data?)"""
+class Case:
+    """A tokenizer on both sides. `large` ones see all of the data, `sweep` ones every code point."""
+
+    def __init__(self, name, package, folder, large=False, sweep=False):
+        self.name, self.package, self.folder, self.large, self.sweep = name, package, folder, large, sweep
+
+
+def roberta_files(data, scratch):
     files = data / "roberta_bpe"
-    gpt2 = data / "gpt2_bpe"
-    plain = roberta(files, False, True, [])
-    yield "roberta files", plain, link(scratch / "r0", vocab_json=files / "vocab.json",
-                                       merges_txt=files / "merges.txt"), True
-    tokenizer = ByteLevelBPETokenizer(str(gpt2 / "encoder.json"), str(gpt2 / "vocab.bpe"), add_prefix_space=False,
+    folder = link(scratch / "files", vocab_json=files / "vocab.json", merges_txt=files / "merges.txt")
+    return Case("roberta files", roberta(files, False, True, []), folder, large=True, sweep=True)
+
+
+def gpt2_files(data, scratch):
+    files = data / "gpt2_bpe"
+    tokenizer = ByteLevelBPETokenizer(str(files / "encoder.json"), str(files / "vocab.bpe"), add_prefix_space=False,
                                       trim_offsets=False)._tokenizer
     tokenizer.post_processor = processors.TemplateProcessing(single="$A", pair="$A $B:1", special_tokens=[])
     tokenizer.add_special_tokens(["<|endoftext|>"])
-    yield "gpt2 files", tokenizer, link(scratch / "g0", vocab_json=gpt2 / "encoder.json",
-                                        merges_txt=gpt2 / "vocab.bpe"), True
-    tokenizer = roberta(files, True, True, added_tokens(False))
-    yield "roberta prefix, added", tokenizer, save(tokenizer, scratch / "r1"), False
-    tokenizer = roberta(files, True, True, added_tokens(True))
+    folder = link(scratch / "files", vocab_json=files / "encoder.json", merges_txt=files / "vocab.bpe")
+    return Case("gpt2 files", tokenizer, folder, large=True)
+
+
+def roberta_prefix(data, scratch):
+    tokenizer = roberta(data / "roberta_bpe", True, True, added_tokens(False))
+    return Case("roberta prefix, added", tokenizer, save(tokenizer, scratch / "saved"))
+
+
+def roberta_normalized(data, scratch):
+    tokenizer = roberta(data / "roberta_bpe", True, True, added_tokens(True))
     tokenizer.normalizer = normalizers.Sequence([normalizers.NFD(), normalizers.StripAccents(), normalizers.Lowercase()])
-    yield "roberta normalized", tokenizer, save(tokenizer, scratch / "r2"), False
-    tokenizer = roberta(files, False, False, added_tokens(True))
+    return Case("roberta normalized", tokenizer, save(tokenizer, scratch / "saved"))
+
+
+def bert_normalizer_bytes(data, scratch):
+    """Shows every character that BertNormalizer writes, which WordPiece hides behind [UNK]."""
+    tokenizer = roberta(data / "roberta_bpe", False, True, [])
+    tokenizer.normalizer = normalizers.BertNormalizer()
+    return Case("bytes of BertNormalizer", tokenizer, save(tokenizer, scratch / "saved"), sweep=True)
+
+
+def roberta_sequence(data, scratch):
+    tokenizer = roberta(data / "roberta_bpe", False, False, added_tokens(True))
     tokenizer.normalizer = normalizers.NFC()
     tokenizer.post_processor = processors.Sequence([
         processors.ByteLevel(trim_offsets=True, add_prefix_space=False),
         processors.TemplateProcessing(single="<s> $A </s>", pair="<s> $A </s> $B:1 </s>:1",
                                       special_tokens=[("<s>", 0), ("</s>", 2)])])
-    yield "roberta NFC, sequence", tokenizer, save(tokenizer, scratch / "r3"), False
+    return Case("roberta NFC, sequence", tokenizer, save(tokenizer, scratch / "saved"))
 
 
-def bert_cases(data, scratch):
-    vocabularies = {case: data / "bert_vocab" / f"bert-base-{case}-vocab.txt" for case in ("uncased", "cased")}
+def bert_vocabulary(data, case):
+    return data / "bert_vocab" / f"bert-base-{case}-vocab.txt"
 
-    def build(case, **options):
-        return BertWordPieceTokenizer(str(vocabularies[case]), **options)._tokenizer
 
-    tokenizer = build("uncased")
-    yield "bert uncased files", tokenizer, link(scratch / "b0", vocab_txt=vocabularies["uncased"]), True
-    tokenizer = build("cased", lowercase=False)
-    folder = link(scratch / "b1", vocab_txt=vocabularies["cased"])
-    yield "bert cased files", tokenizer, write_config(folder, do_lower_case=False), True
-    tokenizer = build("cased", lowercase=False, strip_accents=True)
-    yield "bert cased, stripped", tokenizer, save(tokenizer, scratch / "b2"), False
-    tokenizer = build("uncased", strip_accents=False, handle_chinese_chars=False, clean_text=False)
-    yield "bert lowercase only", tokenizer, save(tokenizer, scratch / "b3"), False
-    tokenizer = build("uncased")
+def bert(data, case, **options):
+    return BertWordPieceTokenizer(str(bert_vocabulary(data, case)), **options)._tokenizer
+
+
+def bert_uncased_files(data, scratch):
+    folder = link(scratch / "files", vocab_txt=bert_vocabulary(data, "uncased"))
+    return Case("bert uncased files", bert(data, "uncased"), folder, large=True, sweep=True)
+
+
+def bert_cased_files(data, scratch):
+    folder = link(scratch / "files", vocab_txt=bert_vocabulary(data, "cased"))
+    write_config(folder, do_lower_case=False)
+    return Case("bert cased files", bert(data, "cased", lowercase=False), folder, large=True, sweep=True)
+
+
+def bert_cased_stripped(data, scratch):
+    tokenizer = bert(data, "cased", lowercase=False, strip_accents=True)
+    return Case("bert cased, stripped", tokenizer, save(tokenizer, scratch / "saved"))
+
+
+def bert_lowercase_only(data, scratch):
+    tokenizer = bert(data, "uncased", strip_accents=False, handle_chinese_chars=False, clean_text=False)
+    return Case("bert lowercase only", tokenizer, save(tokenizer, scratch / "saved"))
+
+
+def bert_added(data, scratch):
+    tokenizer = bert(data, "uncased")
     tokenizer.add_tokens(added_tokens(True) + [AddedToken("[E1]", lstrip=True, normalized=False)])
     tokenizer.post_processor = processors.TemplateProcessing(
         single="[CLS]:0 $A:0 [SEP]:0", pair="[CLS]:0 $B:1 [SEP]:1 $A:0 [SEP]:0 [SEP]:1",
         special_tokens=[("[CLS]", 101), ("[SEP]", 102)])
-    yield "bert added, template", tokenizer, save(tokenizer, scratch / "b4"), False
-    tokenizer = Tokenizer(models.WordPiece.from_file(str(vocabularies["uncased"]), unk_token="[UNK]",
+    return Case("bert added, template", tokenizer, save(tokenizer, scratch / "saved"))
+
+
+def word_piece_sequence(data, scratch):
+    tokenizer = Tokenizer(models.WordPiece.from_file(str(bert_vocabulary(data, "uncased")), unk_token="[UNK]",
                                                      max_input_chars_per_word=30))
     tokenizer.normalizer = normalizers.Sequence([normalizers.NFD(), normalizers.Lowercase(), normalizers.StripAccents()])
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.BertPreTokenizer()])
     tokenizer.decoder = decoders.WordPiece(cleanup=False)
-    yield "wordpiece sequence", tokenizer, save(tokenizer, scratch / "b5"), False
-    tokenizer = Tokenizer(models.WordPiece.from_file(str(vocabularies["cased"]), unk_token="[UNK]"))
+    return Case("wordpiece sequence", tokenizer, save(tokenizer, scratch / "saved"))
+
+
+def word_piece_composed(data, scratch):
+    tokenizer = Tokenizer(models.WordPiece.from_file(str(bert_vocabulary(data, "cased")), unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.NFC()
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    yield "wordpiece NFC", tokenizer, save(tokenizer, scratch / "b6"), False
+    return Case("wordpiece NFC", tokenizer, save(tokenizer, scratch / "saved"))
+
+
+CASES = [roberta_files, bert_uncased_files, bert_normalizer_bytes, bert_cased_files, gpt2_files, roberta_prefix,
+         roberta_normalized, roberta_sequence, bert_cased_stripped, bert_lowercase_only, bert_added, word_piece_sequence,
+         word_piece_composed]
 
 
 def corpora(data):
@@ -350,6 +421,41 @@ def corpora(data):
     return {"enwik8_head": pieces(enwik8, 8000), "wikitext2_valtest": pieces(wikitext, 8000), "novel": [text]}
 
 
+def check(case, program, data, scratch):
+    report = Report()
+    ours = Ours(program, case.folder, scratch)
+
+    def compare(what, texts):
+        report.compare(case.name, what, case.package, ours, [Record(t) for t in texts])
+
+    for corpus, parts in corpora(data).items():
+        compare(corpus, parts if case.large else parts[:40])
+    ugly = ugly_texts(1)
+    compare("ugly text", ugly)
+    compare("huge text", huge_texts() if case.large else huge_texts()[2:])
+    compare("characters in context", characters_in_context())
+    if case.sweep:
+        compare("every code point", every_code_point())
+    report.compare(case.name, "pairs and truncation", case.package, ours, pair_records(ugly, 2))
+    report.compare_decoding(case.name, case.package, ours, random_ids(case.package, 3))
+    return report.differences
+
+
+def run_case(job):
+    """Text and differences of one case, in its own process."""
+    source, program, data = job
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output), tempfile.TemporaryDirectory() as name:
+        scratch = pathlib.Path(name)
+        if callable(source):
+            case = source(data, scratch)
+        else:
+            package = Tokenizer.from_file(str(source / "tokenizer.json"))
+            case = Case(str(source)[-28:], package, source, large=True)
+        differences = check(case, program, data, scratch)
+    return output.getvalue(), differences
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     default = os.environ.get("LONGFORMER_DATA", pathlib.Path(__file__).parents[2].parent / "shared" / "data")
@@ -357,26 +463,15 @@ def main():
     parser.add_argument("--data", type=pathlib.Path, default=pathlib.Path(default))
     parser.add_argument("--model", type=pathlib.Path, action="append", default=[], help="folder with a tokenizer.json")
     arguments = parser.parse_args()
-    report = Report()
-    texts = corpora(arguments.data)
-    ugly, huge, sweep = ugly_texts(1), huge_texts(), code_point_texts()
-    with tempfile.TemporaryDirectory() as name:
-        scratch = pathlib.Path(name)
-        cases = [*byte_level_cases(arguments.data, scratch), *bert_cases(arguments.data, scratch)]
-        for folder in arguments.model:
-            cases.append((folder.name, Tokenizer.from_file(str(folder / "tokenizer.json")), folder, True))
-        for case, tokenizer, folder, everything in cases:
-            ours = Ours(arguments.dump, folder, scratch)
-            for corpus, parts in texts.items():
-                chosen = parts if everything else parts[:40]
-                report.compare(case, corpus, tokenizer, ours, [Record(t) for t in chosen])
-            report.compare(case, "ugly text", tokenizer, ours, [Record(t) for t in ugly])
-            report.compare(case, "huge text", tokenizer, ours, [Record(t) for t in (huge if everything else huge[3:])])
-            report.compare(case, "all code points", tokenizer, ours, [Record(t) for t in sweep])
-            report.compare(case, "pairs and truncation", tokenizer, ours, pair_records(ugly, 2))
-            report.compare_decoding(case, tokenizer, ours, random_ids(tokenizer, 3))
-    print(f"{report.differences} differences")
-    return 1 if report.differences else 0
+    jobs = [(source, arguments.dump, arguments.data) for source in [*CASES, *arguments.model]]
+    differences = 0
+    start = time.time()
+    with multiprocessing.get_context("fork").Pool(len(os.sched_getaffinity(0)), maxtasksperchild=1) as pool:
+        for text, count in pool.imap(run_case, jobs, chunksize=1):
+            print(text, end="", flush=True)
+            differences += count
+    print(f"{differences} differences in {time.time() - start:.0f} s")
+    return 1 if differences else 0
 
 
 if __name__ == "__main__":
