@@ -43,26 +43,38 @@ struct Task {
   bool sees_everything;
 };
 
-/// Keys in the order in which windows count them.
+/// The keys of a task, each at a place: first the global ones, then those of its windows in the
+/// order in which windows count them.
 struct KeySequence {
+  std::span<const Index> globals;
   Index count = 0;
+  /// Of the windows.
   Index first_row = 0;
   Index stride = 1;
-  /// Replaces first_row and stride.
-  const Index* rows = nullptr;
-  /// Per key row, 0 = left out; may be null.
+  /// Per key row, 0 = left out of the windows; may be null.
   const std::uint8_t* kept = nullptr;
 
-  Index row(Index i) const { return rows != nullptr ? rows[i] : first_row + i * stride; }
-  bool keeps(Index row) const { return kept == nullptr || kept[row] != 0; }
+  Index global_count() const { return static_cast<Index>(globals.size()); }
+  Index row(Index place) const {
+    return place < global_count() ? globals[place] : first_row + (place - global_count()) * stride;
+  }
+  bool keeps(Index place) const {
+    return kept == nullptr || place < global_count() || kept[row(place)] != 0;
+  }
 };
 
-/// A query, and the range of a key sequence that it sees.
+/// A range of places.
+struct Range {
+  Index begin = 0;
+  Index end = 0;
+};
+
+/// A query and what it sees.
 struct Lane {
   Index row;
   Index position;
-  Index begin;
-  Index end;
+  Range globals;
+  Range window;
 };
 
 /// What all tasks of a call share.
@@ -76,7 +88,8 @@ struct Plan {
   Index units;
   Index dims;
   Index chunk_rows;
-  Index tiles_per_task;
+  /// Tiles whose state is kept while a task goes through chunks of keys.
+  Index kept_tiles;
   /// Keys of the windows: neither masked nor global. Empty when all are.
   std::vector<std::uint8_t> in_windows;
   std::vector<Task> tasks;
@@ -90,7 +103,7 @@ struct Plan {
 
  private:
   void add_tasks(const AttentionDocument& document, Index head, Index queries_per_task);
-  Index longest_key_sequence(Index queries_per_task) const;
+  void plan_memory(Index queries_per_task);
 };
 
 Plan::Plan(const AttentionSpec& spec_in, const AttentionArguments& in_in)
@@ -106,11 +119,7 @@ Plan::Plan(const AttentionSpec& spec_in, const AttentionArguments& in_in)
   const Index share = divide_up(spec.query_count() * heads, Index{8} * std::max(in.threads, 1));
   const Index queries_per_task =
       round_up(std::clamp<Index>(share, kernels.lanes, kQueriesPerTask), kernels.lanes);
-  tiles_per_task = queries_per_task / kernels.lanes;
-  const Index bytes_per_key = 8 * dims / kernels.pack;
-  chunk_rows = std::max<Index>(kChunkBytes / bytes_per_key, 256);
-  chunk_rows =
-      round_up(std::min(chunk_rows, longest_key_sequence(queries_per_task)), kernels.key_rows);
+  plan_memory(queries_per_task);
 
   if (!spec.global_keys.empty()) {
     in_windows = spec.key_mask;
@@ -161,20 +170,30 @@ void Plan::add_tasks(const AttentionDocument& document, Index head, Index querie
   }
 }
 
-/// Keys that one task can need at a time.
-Index Plan::longest_key_sequence(Index queries_per_task) const {
+/// Tasks whose keys fit in one chunk go through it tile by tile; others, chunk by chunk.
+void Plan::plan_memory(Index queries_per_task) {
   Index longest_document = 0;
   for (const AttentionDocument& document : spec.documents) {
     longest_document = std::max(longest_document, document.key_count);
   }
-  if (spec.global_queries == GlobalQueries::see_everything) return longest_document;
-  Index longest = static_cast<Index>(spec.global_keys.size());
+  const auto globals = static_cast<Index>(spec.global_keys.size());
+  Index longest = 0;
   for (const HeadPattern& head : spec.heads) {
     const Index reach =
         std::min(head.reach_left, longest_document) + std::min(head.reach_right, longest_document);
-    longest = std::max(longest, std::min(reach + queries_per_task, longest_document));
+    longest = std::max(longest, std::min(reach + queries_per_task, longest_document) + globals);
   }
-  return longest;
+  const bool dense_rows = spec.global_queries == GlobalQueries::see_everything && globals > 0;
+  const Index bytes_per_key = 8 * dims / kernels.pack;
+  const Index most = std::max<Index>(kChunkBytes / bytes_per_key, 256);
+  const Index needed = dense_rows ? std::max(longest, longest_document) : longest;
+  chunk_rows = round_up(std::clamp<Index>(needed, 1, most), kernels.key_rows);
+  kept_tiles = 1;
+  if (longest > chunk_rows) kept_tiles = queries_per_task / kernels.lanes;
+  if (dense_rows && longest_document > chunk_rows) {
+    const Index dense_tiles = divide_up(std::min(globals, queries_per_task), kernels.lanes);
+    kept_tiles = std::max(kept_tiles, dense_tiles);
+  }
 }
 
 /// Working memory of one thread, and the steps of a task.
@@ -186,18 +205,17 @@ class Worker {
 
  private:
   void collect_lanes(const Task& task);
-  void attend_globals(const Task& task);
-  void attend_windows(const Task& task);
-  void attend(const KeySequence& keys, bool are_last);
+  KeySequence keys_of(const Task& task);
+  void attend(const KeySequence& keys);
   void start_tile(Index tile);
-  void begin_chunk(Index begin);
   void pack_until(const KeySequence& keys, Index end);
+  void prefetch_packed(Index count);
   void pack_key(const std::byte* row, Index at);
   void pack_value(const std::byte* row, Index at);
   void pack_value_pair(const std::byte* even_row, const std::byte* odd_row, Index at);
   void clear_rows_from(Index at);
   Index last_key_of(Index tile) const;
-  bool set_ranges(Index tile, Index end);
+  void attend_ranges(Index tile, Range Lane::*range, Index end);
   void prefetch_next(const KeySequence& keys, Index tile);
   void finish_tile(Index tile);
   void write_row(Index lane_in_tile, const Lane& lane);
@@ -237,7 +255,6 @@ class Worker {
   Index packed_until_ = 0;
   Index packed_ = 0;
   const std::byte* even_value_ = nullptr;
-  Index started_ = 0;
   Index head_ = 0;
 };
 
@@ -248,20 +265,22 @@ Worker::Worker(const Plan& plan) : plan_(plan) {
   const Index tile_floats = query_floats + plan.dims * lanes + 5 * lanes;
   const Index key_floats = round_up(rows * plan.units, 16);
   const Index value_floats = round_up(rows / plan.kernels.pack * plan.dims, 16);
-  const Index probability_floats = (plan.kernels.key_tile + plan.kernels.key_rows) * lanes;
+  const Index probability_floats =
+      std::max((plan.kernels.key_tile + plan.kernels.key_rows) * lanes, query_floats);
   // Lanes are a multiple of four; tiles stay aligned to whole vectors because every part is one of
   // `lanes` floats.
-  const Index floats = key_floats + value_floats + query_floats + probability_floats +
-                       plan.tiles_per_task * tile_floats;
+  const Index floats =
+      key_floats + value_floats + probability_floats + plan.kept_tiles * tile_floats;
   memory_ = allocate_aligned(static_cast<std::size_t>(floats) * sizeof(float));
   float* next = static_cast<float*>(memory_.get());
   const auto take = [&next](Index count) { return std::exchange(next, next + count); };
 
   work_.chunk = {take(key_floats), take(value_floats),
                  rows / plan.kernels.pack * plan.kernels.rows};
-  work_.stage = take(query_floats);
   work_.probabilities = take(probability_floats);
-  for (Index i = 0; i < plan.tiles_per_task; ++i) {
+  // Never needed at the same time, and then the stage is in the first-level cache.
+  work_.stage = work_.probabilities;
+  for (Index i = 0; i < plan.kept_tiles; ++i) {
     tiles_.push_back({take(query_floats), take(plan.dims * lanes), take(lanes), take(lanes),
                       take(lanes), take(lanes), take(lanes)});
   }
@@ -276,11 +295,8 @@ Worker::Worker(const Plan& plan) : plan_(plan) {
 
 void Worker::run(const Task& task) {
   head_ = task.head;
-  started_ = 0;
   collect_lanes(task);
-  if (lanes_.empty()) return;
-  if (!task.sees_everything) attend_globals(task);
-  attend_windows(task);
+  if (!lanes_.empty()) attend(keys_of(task));
 }
 
 /// Queries that see nothing are answered at once, global ones are left to their own task.
@@ -294,7 +310,7 @@ void Worker::collect_lanes(const Task& task) {
       const Index position = key_row - document.key_begin;
       const Index query = position - document.query_offset;
       if (query < 0 || query >= document.query_count) continue;
-      lanes_.push_back({document.query_begin + query, position, 0, 0});
+      lanes_.push_back({document.query_begin + query, position, {}, {}});
     }
     return;
   }
@@ -306,7 +322,7 @@ void Worker::collect_lanes(const Task& task) {
     if (self && plan_.masked(row)) {
       write_zeros(row);
     } else if (!plan_.sees_everything(document, position)) {
-      lanes_.push_back({row, position, 0, 0});
+      lanes_.push_back({row, position, {}, {}});
     }
   }
 }
@@ -336,88 +352,79 @@ void Worker::start_tile(Index tile) {
       std::memcpy(to, from + done, row_bytes - done);
     }
   }
-  work_.tile = tiles_[tile];
   plan_.kernels.start(work_);
-  started_ = tile + 1;
 }
 
-void Worker::attend_globals(const Task& task) {
-  const AttentionDocument& document = *task.document;
-  const auto globals = plan_.globals_of(document);
-  if (globals.empty()) return;
-  KeySequence keys;
-  keys.count = static_cast<Index>(globals.size());
-  keys.rows = globals.data();
-  for (Lane& lane : lanes_) {
-    const Index end_row = document.key_begin + lane.position + 1;
-    const auto end = plan_.spec.causal ? std::lower_bound(globals.begin(), globals.end(), end_row)
-                                       : globals.end();
-    lane.begin = 0;
-    lane.end = end - globals.begin();
-  }
-  attend(keys, false);
-}
-
-void Worker::attend_windows(const Task& task) {
+/// The keys of the task; sets the ranges of the lanes.
+KeySequence Worker::keys_of(const Task& task) {
   const AttentionDocument& document = *task.document;
   HeadPattern pattern = {kUnlimitedReach, kUnlimitedReach, 1};
   const std::vector<std::uint8_t>* kept = &plan_.spec.key_mask;
+  KeySequence keys;
   if (!task.sees_everything) {
     pattern = plan_.spec.heads[task.head];
+    keys.globals = plan_.globals_of(document);
     if (!plan_.in_windows.empty()) kept = &plan_.in_windows;
   }
-  KeySequence keys;
-  keys.count = divide_up(std::max<Index>(document.key_count - task.residue, 0), pattern.dilation);
-  keys.first_row = document.key_begin + task.residue;
-  keys.stride = pattern.dilation;
   keys.kept = kept->empty() ? nullptr : kept->data();
   const Index reach_right = plan_.spec.causal ? 0 : pattern.reach_right;
+  const Index in_class =
+      divide_up(std::max<Index>(document.key_count - task.residue, 0), pattern.dilation);
+  Range window = {in_class, 0};
   for (Lane& lane : lanes_) {
-    const Index place = floor_divide(lane.position, pattern.dilation);
-    lane.begin = std::clamp<Index>(place - pattern.reach_left, 0, keys.count);
-    lane.end = std::clamp<Index>(place + reach_right + 1, lane.begin, keys.count);
+    const Index own = floor_divide(lane.position, pattern.dilation);
+    lane.window.begin = std::clamp<Index>(own - pattern.reach_left, 0, in_class);
+    lane.window.end = std::clamp<Index>(own + reach_right + 1, lane.window.begin, in_class);
+    if (lane.window.begin == lane.window.end) continue;
+    window.begin = std::min(window.begin, lane.window.begin);
+    window.end = std::max(window.end, lane.window.end);
   }
-  attend(keys, true);
+  if (window.begin >= window.end) window = {};
+  keys.first_row = document.key_begin + task.residue + window.begin * pattern.dilation;
+  keys.stride = pattern.dilation;
+  keys.count = keys.global_count() + window.end - window.begin;
+  const Index first_place = keys.global_count() - window.begin;
+  for (Lane& lane : lanes_) {
+    lane.window.begin += first_place;
+    lane.window.end += first_place;
+    const Index end_row = document.key_begin + lane.position + 1;
+    lane.globals.end = plan_.spec.causal
+                           ? std::lower_bound(keys.globals.begin(), keys.globals.end(), end_row) -
+                                 keys.globals.begin()
+                           : keys.global_count();
+  }
+  return keys;
 }
 
-/// Adds the keys that the lanes see, chunk by chunk; after the last keys the tiles are finished.
-/// Keys are packed just before the first tile that sees them, while they arrive in the cache.
-void Worker::attend(const KeySequence& keys, bool are_last) {
-  Index begin = keys.count;
-  Index end = 0;
-  for (const Lane& lane : lanes_) {
-    if (lane.begin >= lane.end) continue;
-    begin = std::min(begin, lane.begin);
-    end = std::max(end, lane.end);
-  }
-  if (begin >= end) begin = end = 0;
+/// Adds the keys that the lanes see, chunk by chunk. Keys are packed just before the first tile
+/// that sees them, when they have been fetched during the tile before.
+void Worker::attend(const KeySequence& keys) {
+  Index begin = 0;
   do {
-    const Index chunk_end = std::min(begin + plan_.chunk_rows, end);
-    begin_chunk(begin);
+    const Index end = std::min(begin + plan_.chunk_rows, keys.count);
+    chunk_begin_ = packed_until_ = begin;
+    packed_ = 0;
+    rank_[0] = 0;
     for (Index tile = 0; tile < tile_count(); ++tile) {
-      if (tile >= started_) start_tile(tile);
-      pack_until(keys, std::min(chunk_end, last_key_of(tile)));
+      work_.tile = tiles_[keys.count > plan_.chunk_rows ? tile : 0];
+      if (begin == 0) start_tile(tile);
+      pack_until(keys, std::min(end, std::max(keys.global_count(), last_key_of(tile))));
       prefetch_next(keys, tile);
-      work_.tile = tiles_[tile];
-      if (set_ranges(tile, chunk_end)) plan_.kernels.attend(work_);
-      if (are_last && chunk_end == end) finish_tile(tile);
+      attend_ranges(tile, &Lane::globals, end);
+      attend_ranges(tile, &Lane::window, end);
+      if (end == keys.count) finish_tile(tile);
     }
-    begin = chunk_end;
-  } while (begin < end);
-}
-
-void Worker::begin_chunk(Index begin) {
-  chunk_begin_ = packed_until_ = begin;
-  packed_ = 0;
-  rank_[0] = 0;
+    begin = end;
+  } while (begin < keys.count);
 }
 
 /// Copies the keys and values of the chunk before place `end` of the sequence.
 void Worker::pack_until(const KeySequence& keys, Index end) {
   if (packed_until_ >= end) return;
+  prefetch_packed(end - packed_until_);
   for (; packed_until_ < end; ++packed_until_) {
-    const Index row = keys.row(packed_until_);
-    if (keys.keeps(row)) {
+    if (keys.keeps(packed_until_)) {
+      const Index row = keys.row(packed_until_);
       pack_key(row_of(plan_.in.key, row), packed_);
       const std::byte* value = row_of(plan_.in.value, row);
       if (plan_.kernels.pack == 1) {
@@ -434,6 +441,21 @@ void Worker::pack_until(const KeySequence& keys, Index end) {
   clear_rows_from(packed_);
   if (plan_.kernels.pack == 2 && packed_ % 2 == 1) {
     pack_value_pair(even_value_, nullptr, packed_ - 1);
+  }
+}
+
+/// Fetches where the next keys will be packed, for the same reason as the rows of the output.
+void Worker::prefetch_packed(Index count) {
+  const auto prefetch = [](const float* from, Index floats) {
+    for (Index i = 0; i < floats; i += kLineBytes / 4) __builtin_prefetch(from + i, 1);
+  };
+  count = std::min(count, plan_.kernels.lanes);
+  const Index rows = plan_.kernels.rows;
+  const Index pack = plan_.kernels.pack;
+  prefetch(work_.chunk.keys + packed_ * plan_.units, count * plan_.units);
+  for (Index panel = 0; panel * rows < plan_.dims; ++panel) {
+    prefetch(work_.chunk.values + panel * work_.chunk.panel_stride + packed_ / pack * rows,
+             count / pack * rows);
   }
 }
 
@@ -504,23 +526,23 @@ Index Worker::last_key_of(Index tile) const {
   const Index first = tile * plan_.kernels.lanes;
   const Index end = std::min(first + plan_.kernels.lanes, static_cast<Index>(lanes_.size()));
   Index last = 0;
-  for (Index i = first; i < end; ++i) last = std::max(last, lanes_[i].end);
+  for (Index i = first; i < end; ++i) last = std::max(last, lanes_[i].window.end);
   return last;
 }
 
-/// Which packed keys the lanes of a tile see of the chunk that ends at `end`; false when none.
-bool Worker::set_ranges(Index tile, Index end) {
+/// Adds what the lanes see of the chunk that ends at `end`.
+void Worker::attend_ranges(Index tile, Range Lane::*range, Index end) {
   const Index lanes = plan_.kernels.lanes;
   const Index last = static_cast<Index>(lanes_.size()) - 1;
   work_.begin = work_.inner_end = plan_.chunk_rows;
   work_.end = work_.inner_begin = 0;
   for (Index i = 0; i < lanes; ++i) {
-    const Lane& lane = lanes_[std::min(tile * lanes + i, last)];
+    const Range& seen = lanes_[std::min(tile * lanes + i, last)].*range;
     Index from = 0;
     Index to = 0;
-    if (lane.begin < std::min(lane.end, end) && lane.end > chunk_begin_) {
-      from = rank_[std::max(lane.begin, chunk_begin_) - chunk_begin_];
-      to = rank_[std::min(lane.end, end) - chunk_begin_];
+    if (seen.begin < std::min(seen.end, end) && seen.end > chunk_begin_) {
+      from = rank_[std::max(seen.begin, chunk_begin_) - chunk_begin_];
+      to = rank_[std::min(seen.end, end) - chunk_begin_];
     }
     work_.tile.first[i] = static_cast<float>(from);
     work_.tile.last[i] = static_cast<float>(to);
@@ -531,11 +553,10 @@ bool Worker::set_ranges(Index tile, Index end) {
       work_.end = std::max(work_.end, to);
     }
   }
-  return work_.begin < work_.end;
+  if (work_.begin < work_.end) plan_.kernels.attend(work_);
 }
 
-/// Fetches what the next tile will pack, and where this one will write, while this one computes:
-/// otherwise a tenth of the time is spent waiting for memory.
+/// Fetches what the next tile will pack while this one computes.
 void Worker::prefetch_next(const KeySequence& keys, Index tile) {
   const Index lanes = plan_.kernels.lanes;
   const Index bytes = plan_.spec.head_size * plan_.element_bytes;
@@ -543,16 +564,12 @@ void Worker::prefetch_next(const KeySequence& keys, Index tile) {
     for (Index at = 0; at < bytes; at += kLineBytes) __builtin_prefetch(row + at);
   };
   for (Index i = packed_until_; i < std::min(packed_until_ + lanes, keys.count); ++i) {
+    if (!keys.keeps(i)) continue;
     const Index row = keys.row(i);
-    if (!keys.keeps(row)) continue;
     prefetch(row_of(plan_.in.key, row));
     prefetch(row_of(plan_.in.value, row));
   }
   const auto count = static_cast<Index>(lanes_.size());
-  for (Index i = tile * lanes; i < std::min((tile + 1) * lanes, count); ++i) {
-    const std::byte* out = out_row(lanes_[i].row);
-    for (Index at = 0; at < bytes; at += kLineBytes) __builtin_prefetch(out + at, 1);
-  }
   for (Index i = (tile + 1) * lanes; i < std::min((tile + 2) * lanes, count); ++i) {
     prefetch(row_of(plan_.in.query, lanes_[i].row));
   }
@@ -561,8 +578,13 @@ void Worker::prefetch_next(const KeySequence& keys, Index tile) {
 void Worker::finish_tile(Index tile) {
   const Index lanes = plan_.kernels.lanes;
   const Index count = std::min(lanes, static_cast<Index>(lanes_.size()) - tile * lanes);
-  const QueryTile& state = tiles_[tile];
-  work_.tile = state;
+  const QueryTile& state = work_.tile;
+  // Stores that miss the cache wait for each other; fetched together they do not.
+  const Index bytes = plan_.spec.head_size * plan_.element_bytes;
+  for (Index i = 0; i < count; ++i) {
+    const std::byte* out = out_row(lanes_[tile * lanes + i].row);
+    for (Index at = 0; at < bytes; at += kLineBytes) __builtin_prefetch(out + at, 1);
+  }
   plan_.kernels.finish(work_);
   for (Index i = 0; i < count; ++i) {
     const Lane& lane = lanes_[tile * lanes + i];
