@@ -187,7 +187,7 @@ void Plan::plan_memory(Index queries_per_task) {
   const Index bytes_per_key = 8 * dims / kernels.pack;
   const Index most = std::max<Index>(kChunkBytes / bytes_per_key, 256);
   const Index needed = dense_rows ? std::max(longest, longest_document) : longest;
-  chunk_rows = round_up(std::clamp<Index>(needed, 1, most), kernels.key_rows);
+  chunk_rows = round_up(std::clamp<Index>(needed, 1, most), kernels.rows);
   kept_tiles = 1;
   if (longest > chunk_rows) kept_tiles = queries_per_task / kernels.lanes;
   if (dense_rows && longest_document > chunk_rows) {
@@ -260,13 +260,13 @@ class Worker {
 
 Worker::Worker(const Plan& plan) : plan_(plan) {
   const Index lanes = plan.kernels.lanes;
-  const Index rows = plan.chunk_rows + 2 * plan.kernels.key_rows;
+  const Index rows = plan.chunk_rows + 2 * plan.kernels.rows;
   const Index query_floats = round_up(plan.units, 4) * lanes;
   const Index tile_floats = query_floats + plan.dims * lanes + 5 * lanes;
   const Index key_floats = round_up(rows * plan.units, 16);
   const Index value_floats = round_up(rows / plan.kernels.pack * plan.dims, 16);
   const Index probability_floats =
-      std::max((plan.kernels.key_tile + plan.kernels.key_rows) * lanes, query_floats);
+      std::max((plan.kernels.key_tile + plan.kernels.rows) * lanes, query_floats);
   // Lanes are a multiple of four; tiles stay aligned to whole vectors because every part is one of
   // `lanes` floats.
   const Index floats =
@@ -513,11 +513,10 @@ void Worker::pack_value_pair(const std::byte* even_row, const std::byte* odd_row
 void Worker::clear_rows_from(Index at) {
   const Index rows = plan_.kernels.rows;
   const Index pack = plan_.kernels.pack;
-  const Index key_rows = plan_.kernels.key_rows;
-  std::fill_n(work_.chunk.keys + at * plan_.units, key_rows * plan_.units, 0.0f);
+  std::fill_n(work_.chunk.keys + at * plan_.units, rows * plan_.units, 0.0f);
   for (Index panel = 0; panel * rows < plan_.dims; ++panel) {
     float* values = work_.chunk.values + panel * work_.chunk.panel_stride;
-    std::fill_n(values + at / pack * rows, (key_rows / pack + 1) * rows, 0.0f);
+    std::fill_n(values + at / pack * rows, (rows / pack + 1) * rows, 0.0f);
   }
 }
 
@@ -534,10 +533,13 @@ Index Worker::last_key_of(Index tile) const {
 void Worker::attend_ranges(Index tile, Range Lane::*range, Index end) {
   const Index lanes = plan_.kernels.lanes;
   const Index last = static_cast<Index>(lanes_.size()) - 1;
-  work_.begin = work_.inner_end = plan_.chunk_rows;
-  work_.end = work_.inner_begin = 0;
+  const Index column = plan_.kernels.column_lanes;
+  bool any = false;
   for (Index i = 0; i < lanes; ++i) {
-    const Range& seen = lanes_[std::min(tile * lanes + i, last)].*range;
+    // Lanes without a query do like the last one, so that they cost no masks, unless their whole
+    // column is without: then it is left out.
+    const bool left_out = tile * lanes + i / column * column > last;
+    const Range seen = left_out ? Range() : lanes_[std::min(tile * lanes + i, last)].*range;
     Index from = 0;
     Index to = 0;
     if (seen.begin < std::min(seen.end, end) && seen.end > chunk_begin_) {
@@ -546,14 +548,9 @@ void Worker::attend_ranges(Index tile, Range Lane::*range, Index end) {
     }
     work_.tile.first[i] = static_cast<float>(from);
     work_.tile.last[i] = static_cast<float>(to);
-    work_.inner_begin = std::max(work_.inner_begin, from);
-    work_.inner_end = std::min(work_.inner_end, to);
-    if (from < to) {
-      work_.begin = std::min(work_.begin, from);
-      work_.end = std::max(work_.end, to);
-    }
+    any = any || from < to;
   }
-  if (work_.begin < work_.end) plan_.kernels.attend(work_);
+  if (any) plan_.kernels.attend(work_);
 }
 
 /// Fetches what the next tile will pack while this one computes.

@@ -23,8 +23,8 @@ struct Bf16 {
   using V = __m512;
   static constexpr int kLanes = 16;
   static constexpr int kRows = 8;
-  static constexpr int kKeyRows = 8;
   static constexpr int kColumns = 2;
+  static constexpr int kTileLanes = kColumns * kLanes;
   static constexpr int kPack = 2;
   static constexpr int kKeyTile = 128;
 

@@ -23,13 +23,12 @@ struct Fp32 {
   static constexpr int kLanes = HWY_LANES(float);
 #if HWY_TARGET <= HWY_AVX3 || HWY_ARCH_ARM
   static constexpr int kRows = 8;
-  static constexpr int kKeyRows = 8;
 #else
   // Eight accumulators, so that sixteen registers do.
   static constexpr int kRows = 4;
-  static constexpr int kKeyRows = 4;
 #endif
   static constexpr int kColumns = kLanes < 4 ? 4 : 2;
+  static constexpr int kTileLanes = kColumns * kLanes;
   static constexpr int kPack = 1;
   static constexpr int kKeyTile = 128;
 

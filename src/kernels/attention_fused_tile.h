@@ -21,7 +21,7 @@ struct QueryTile {
 };
 
 /// Keys and values of up to a few thousand positions, copied into the layout that the loops read.
-/// At least `key_rows` rows of zeros follow the last one.
+/// At least `rows` rows of zeros follow the last one.
 struct KeyChunk {
   float* keys = nullptr;    ///< [key][units]
   float* values = nullptr;  ///< [dims / rows][key / pack][rows], pack keys in each unit
@@ -36,23 +36,18 @@ struct TileWork {
   Index units = 0;
   Index dims = 0;
   float scale = 0;  ///< from a product of query and key to the exponent of two
-  /// Keys begin … end − 1 are seen by some lane, inner_begin … inner_end − 1 by all.
-  Index begin = 0;
-  Index end = 0;
-  Index inner_begin = 0;
-  Index inner_end = 0;
 };
 
 struct TileKernels {
   Index lanes = 0;
-  Index rows = 0;      ///< output dimensions that are computed at a time
-  Index key_rows = 0;  ///< keys that are scored at a time
-  Index pack = 0;      ///< numbers in a unit
-  Index key_tile = 0;  ///< keys whose probabilities are kept at a time
+  Index column_lanes = 0;  ///< of one vector
+  Index rows = 0;          ///< keys, and output dimensions, that are computed at a time
+  Index pack = 0;          ///< numbers in a unit
+  Index key_tile = 0;      ///< keys whose probabilities are kept at a time
 
   /// Transposes the stage into tile.queries and clears the state of the softmax.
   void (*start)(const TileWork&) = nullptr;
-  /// Adds the keys begin … end − 1 to the softmax.
+  /// Adds the keys that the lanes see of the chunk to their softmax.
   void (*attend)(const TileWork&) = nullptr;
   /// Divides the output by the sum and transposes it into the stage.
   void (*finish)(const TileWork&) = nullptr;

@@ -9,10 +9,13 @@ template <class S>
 inline constexpr Index kLanesOf = S::kColumns* Index{S::kLanes};
 
 template <class S>
-using KeyBlock = std::make_index_sequence<S::kKeyRows * S::kColumns>;
+using Block = std::make_index_sequence<S::kRows * S::kColumns>;
 
+/// The same operations on one column of vectors of a tile.
 template <class S>
-using ValueBlock = std::make_index_sequence<S::kRows * S::kColumns>;
+struct OneColumn : S {
+  static constexpr int kColumns = 1;
+};
 
 /// Factor from a score to an exponent of two. Where queries cannot hold it without being rounded
 /// again, it is applied to the scores.
@@ -101,20 +104,19 @@ void Start(const TileWork& work) {
   }
 }
 
-/// Scores of kKeyRows keys from `row` on, and their probabilities into `to`. When one exceeds the
+/// Scores of kRows keys from `row` on, and their probabilities into `to`. When one exceeds the
 /// limit of its lane it writes nothing but the maxima per lane into `top` and returns false.
 template <class S, bool kEdge, std::size_t... I>
 HWY_INLINE bool ScoreBlock(const TileWork& work, Index row, float* to, float* top,
                            std::index_sequence<I...>) {
   constexpr int kColumns = S::kColumns;
-  constexpr Index kLanes = kLanesOf<S>;
   using V = typename S::V;
   const QueryTile& tile = work.tile;
   V score[] = {(static_cast<void>(I), S::Set(0.0f))...};
   const Index units = work.units;
   const float* key = work.chunk.keys + row * units;
   const float* query = tile.queries;
-  for (Index unit = 0; unit < units; ++unit, ++key, query += kLanes) {
+  for (Index unit = 0; unit < units; ++unit, ++key, query += S::kTileLanes) {
     ((score[I] = S::Product(S::Broadcast(key + I / kColumns * units),
                             S::Load(query + I % kColumns * S::kLanes), score[I])),
      ...);
@@ -192,7 +194,7 @@ HWY_NOINLINE void RaiseMaxima(const TileWork& work, const float* top) {
     S::Store(S::SelectAbove(highest, limit, S::Add(highest, margin), limit), tile.limit + lane);
     S::Store(S::Mul(S::Load(tile.sum + lane), factor), tile.sum + lane);
     for (Index dim = 0; dim < work.dims; ++dim) {
-      float* output = tile.output + dim * kLanes + lane;
+      float* output = tile.output + dim * S::kTileLanes + lane;
       S::Store(S::Mul(S::Load(output), factor), output);
     }
   }
@@ -204,69 +206,143 @@ HWY_INLINE void AddValues(const float* values, const float* probabilities, Index
                           float* output, std::index_sequence<I...>) {
   constexpr int kColumns = S::kColumns;
   constexpr Index kLanes = kLanesOf<S>;
-  typename S::V sum[] = {S::Load(output + I * S::kLanes)...};
+  constexpr Index kStride = S::kTileLanes;
+  typename S::V sum[] = {S::Load(output + I / kColumns * kStride + I % kColumns * S::kLanes)...};
   for (Index step = 0; step < steps; ++step, values += S::kRows, probabilities += kLanes) {
     ((sum[I] = S::Product(S::Broadcast(values + I / kColumns),
                           S::Load(probabilities + I % kColumns * S::kLanes), sum[I])),
      ...);
   }
-  (S::Store(sum[I], output + I * S::kLanes), ...);
+  (S::Store(sum[I], output + I / kColumns * kStride + I % kColumns * S::kLanes), ...);
 }
 
 template <class S>
 void AddAllValues(const TileWork& work, Index begin, Index end, const float* probabilities) {
-  constexpr Index kLanes = kLanesOf<S>;
   const Index steps = (end - begin) / S::kPack;
   const float* values = work.chunk.values + begin / S::kPack * S::kRows;
-  for (Index dim = 0; dim < work.dims; dim += S::kRows, values += work.chunk.panel_stride) {
-    AddValues<S>(values, probabilities, steps, work.tile.output + dim * kLanes, ValueBlock<S>());
+  float* output = work.tile.output;
+  for (Index dim = 0; dim < work.dims; dim += S::kRows, output += S::kRows * S::kTileLanes) {
+    AddValues<S>(values, probabilities, steps, output, Block<S>());
+    values += work.chunk.panel_stride;
   }
 }
 
-template <class S>
-HWY_INLINE bool Score(const TileWork& work, Index row, float* to, float* top) {
-  const bool inside = work.inner_begin <= row && row + S::kKeyRows <= work.inner_end;
-  return inside ? ScoreBlock<S, false>(work, row, to, top, KeyBlock<S>())
-                : ScoreBlock<S, true>(work, row, to, top, KeyBlock<S>());
+/// Keys begin … end − 1 are seen by some lane, inner_begin … inner_end − 1 by all.
+struct Seen {
+  Index begin;
+  Index end;
+  Index inner_begin;
+  Index inner_end;
+};
+
+inline Seen SeenBy(const QueryTile& tile, Index first_lane, Index end_lane) {
+  Seen seen = {1 << 24, 0, 0, 1 << 24};
+  for (Index lane = first_lane; lane < end_lane; ++lane) {
+    const Index first = static_cast<Index>(tile.first[lane]);
+    const Index last = static_cast<Index>(tile.last[lane]);
+    seen.inner_begin = first > seen.inner_begin ? first : seen.inner_begin;
+    seen.inner_end = last < seen.inner_end ? last : seen.inner_end;
+    if (first >= last) continue;
+    seen.begin = first < seen.begin ? first : seen.begin;
+    seen.end = last > seen.end ? last : seen.end;
+  }
+  return seen;
 }
 
 template <class S>
-void AttendTile(const TileWork& work, Index begin, Index end) {
-  constexpr Index kUnitsPerBlock = S::kKeyRows / S::kPack * kLanesOf<S>;
+HWY_INLINE bool Score(const TileWork& work, const Seen& seen, Index row, float* to, float* top) {
+  const bool inside = seen.inner_begin <= row && row + S::kRows <= seen.inner_end;
+  return inside ? ScoreBlock<S, false>(work, row, to, top, Block<S>())
+                : ScoreBlock<S, true>(work, row, to, top, Block<S>());
+}
+
+/// Adds the keys begin … end − 1 to the softmax.
+template <class S>
+void AttendTile(const TileWork& work, const Seen& seen, Index begin, Index end) {
+  constexpr Index kUnitsPerBlock = S::kRows / S::kPack * kLanesOf<S>;
   alignas(64) float top[kLanesOf<S>];
   float* to = work.probabilities;
   Index row = begin;
-  for (; row < end; row += S::kKeyRows, to += kUnitsPerBlock) {
-    if (HWY_LIKELY(Score<S>(work, row, to, top))) continue;
+  for (; row < end; row += S::kRows, to += kUnitsPerBlock) {
+    if (HWY_LIKELY(Score<S>(work, seen, row, to, top))) continue;
     if (begin < row) AddAllValues<S>(work, begin, row, work.probabilities);
     RaiseMaxima<S>(work, top);
     begin = row;
     to = work.probabilities;
-    Score<S>(work, row, to, top);
+    Score<S>(work, seen, row, to, top);
   }
   AddAllValues<S>(work, begin, row, work.probabilities);
 }
 
-/// Tiles of equal size, so that the last one is not a small rest.
+/// In tiles of equal size, so that the last one is not a small rest.
 template <class S>
-void AttendKeys(const TileWork& work, Index begin, Index end) {
+void AttendRange(const TileWork& work, const Seen& seen, Index begin, Index end) {
   const Index tiles = (end - begin + S::kKeyTile - 1) / S::kKeyTile;
   if (tiles <= 0) return;
-  const Index blocks = (end - begin + S::kKeyRows - 1) / S::kKeyRows;
-  const Index step = (blocks + tiles - 1) / tiles * S::kKeyRows;
+  const Index blocks = (end - begin + S::kRows - 1) / S::kRows;
+  const Index step = (blocks + tiles - 1) / tiles * S::kRows;
   for (; begin < end; begin += step) {
-    AttendTile<S>(work, begin, begin + step < end ? begin + step : end);
+    AttendTile<S>(work, seen, begin, begin + step < end ? begin + step : end);
   }
+}
+
+/// Adds all that is seen. Keys that all lanes see come first: they set all maxima at once.
+template <class S>
+void AttendSeen(const TileWork& work, const Seen& seen) {
+  if (seen.begin >= seen.end) return;
+  const Index begin = seen.begin / S::kPack * S::kPack;
+  Index middle = begin + (seen.inner_begin - begin + S::kRows - 1) / S::kRows * S::kRows;
+  if (middle < begin || middle >= seen.end) middle = begin;
+  AttendRange<S>(work, seen, middle, seen.end);
+  AttendRange<S>(work, seen, begin, middle);
+}
+
+/// What only one column of lanes sees.
+template <class S>
+void AttendColumn(TileWork work, int column, Seen seen) {
+  const Index lane = Index{column} * S::kLanes;
+  work.tile.queries += lane;
+  work.tile.output += lane;
+  work.tile.shift += lane;
+  work.tile.limit += lane;
+  work.tile.sum += lane;
+  work.tile.first += lane;
+  work.tile.last += lane;
+  AttendSeen<OneColumn<S>>(work, seen);
 }
 
 template <class S>
 void Attend(const TileWork& work) {
-  const Index begin = work.begin / S::kPack * S::kPack;
-  // Keys that all lanes see come first: they set all maxima at once.
-  Index middle = begin + (work.inner_begin - begin + S::kKeyRows - 1) / S::kKeyRows * S::kKeyRows;
-  if (middle < begin || middle >= work.end) middle = begin;
-  AttendKeys<S>(work, middle, work.end);
-  AttendKeys<S>(work, begin, middle);
+  const Seen all = SeenBy(work.tile, 0, S::kTileLanes);
+  if constexpr (S::kColumns != 2) {
+    AttendSeen<S>(work, all);
+  } else {
+    const Seen columns[] = {SeenBy(work.tile, 0, S::kLanes),
+                            SeenBy(work.tile, S::kLanes, S::kTileLanes)};
+    const int early = columns[0].begin <= columns[1].begin ? 0 : 1;
+    const int late = columns[0].end >= columns[1].end ? 0 : 1;
+    // Both columns together see the keys from main.begin to main.end − 1, in whole blocks.
+    const Index begin = all.begin / S::kPack * S::kPack;
+    const Index last_start = columns[1 - early].begin;
+    const Index first_end = columns[1 - late].end;
+    if (last_start >= first_end) {
+      AttendColumn<S>(work, 0, columns[0]);
+      AttendColumn<S>(work, 1, columns[1]);
+      return;
+    }
+    Seen main = all;
+    main.begin = begin + (last_start - begin) / S::kRows * S::kRows;
+    main.end = main.begin + (first_end - main.begin + S::kRows - 1) / S::kRows * S::kRows;
+    if (main.end > all.end) main.end = all.end;
+    AttendSeen<S>(work, main);
+    Seen edge = columns[early];
+    edge.begin = begin;
+    edge.end = main.begin;
+    AttendColumn<S>(work, early, edge);
+    edge = columns[late];
+    edge.begin = main.end;
+    AttendColumn<S>(work, late, edge);
+  }
 }
 
 template <class S>
@@ -290,8 +366,8 @@ void Finish(const TileWork& work) {
 template <class S>
 TileKernels KernelsOf() {
   return {.lanes = kLanesOf<S>,
+          .column_lanes = S::kLanes,
           .rows = S::kRows,
-          .key_rows = S::kKeyRows,
           .pack = S::kPack,
           .key_tile = S::kKeyTile,
           .start = Start<S>,
