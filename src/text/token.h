@@ -33,7 +33,11 @@ class PieceCache {
   /// The bytes of a piece padded with zeros; the last byte is its size, so no key is all zero.
   struct Key {
     std::array<std::uint64_t, 4> words;
-    bool operator==(const Key&) const = default;
+    // Written out: the generated comparison calls memcmp, a third of all time.
+    bool operator==(const Key& other) const {
+      return ((words[0] ^ other.words[0]) | (words[1] ^ other.words[1]) |
+              (words[2] ^ other.words[2]) | (words[3] ^ other.words[3])) == 0;
+    }
   };
   struct alignas(64) Entry {
     Key key{};

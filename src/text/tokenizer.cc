@@ -29,23 +29,26 @@ struct EndSpaces {
 };
 
 bool counts_as_space(char32_t c) {
+  if (c > ' ' && c < 0x80) return false;
   return c == text::character_of_byte(' ') ||
          (text::character_flags(c) & text::CharacterFlags::whitespace) != 0;
 }
 
 EndSpaces end_spaces(std::string_view token) {
   constexpr std::size_t most = 0xffff;
-  std::size_t leading = 0, trailing = 0, total = 0;
-  for (std::size_t i = 0; i < token.size();) {
+  EndSpaces spaces;
+  for (std::size_t i = 0; i < token.size() && spaces.leading < most; ++spaces.leading) {
     const auto character = text::decode_character(token, i);
-    const bool space = counts_as_space(character.value);
-    if (space && leading == total) ++leading;
-    trailing = space ? trailing + 1 : 0;
-    ++total;
+    if (!counts_as_space(character.value)) break;
     i += character.size;
   }
-  return {static_cast<std::uint16_t>(std::min(leading, most)),
-          static_cast<std::uint16_t>(std::min(trailing, most))};
+  for (std::size_t end = token.size(); end > 0 && spaces.trailing < most; ++spaces.trailing) {
+    auto begin = end - 1;
+    while (begin > 0 && (static_cast<unsigned char>(token[begin]) & 0xc0) == 0x80) --begin;
+    if (!counts_as_space(text::decode_character(token, begin).value)) break;
+    end = begin;
+  }
+  return spaces;
 }
 
 // Text that is known to be valid UTF-8; a repaired copy when it was not.

@@ -258,7 +258,7 @@ CharacterIndex::CharacterIndex(std::string_view text) : ascii_(is_ascii(text)) {
     }
     starts_[word] = bits;
     counts_[word] = count;
-    count += static_cast<std::uint32_t>(__builtin_popcountll(bits));
+    count += bit_count(bits);
   }
 }
 

@@ -85,11 +85,18 @@ class CharacterIndex {
   std::uint32_t starts_before(std::size_t position) const {
     if (ascii_) return static_cast<std::uint32_t>(position);
     const auto below = (std::uint64_t{1} << (position % 64)) - 1;
-    return counts_[position / 64] +
-           static_cast<std::uint32_t>(__builtin_popcountll(starts_[position / 64] & below));
+    return counts_[position / 64] + bit_count(starts_[position / 64] & below);
   }
 
  private:
+  // std::popcount calls a library function on the baseline instruction set.
+  static std::uint32_t bit_count(std::uint64_t bits) {
+    bits -= (bits >> 1) & 0x5555555555555555u;
+    bits = (bits & 0x3333333333333333u) + ((bits >> 2) & 0x3333333333333333u);
+    bits = (bits + (bits >> 4)) & 0x0f0f0f0f0f0f0f0fu;
+    return static_cast<std::uint32_t>((bits * 0x0101010101010101u) >> 56);
+  }
+
   bool ascii_;
   std::vector<std::uint64_t> starts_;  // one bit per byte: a character starts here
   std::vector<std::uint32_t> counts_;  // characters before each word of starts_

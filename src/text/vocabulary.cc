@@ -80,13 +80,4 @@ std::optional<std::int32_t> Vocabulary::find(std::string_view token) const {
   return std::nullopt;
 }
 
-bool Vocabulary::has(std::int32_t id) const {
-  return id >= 0 && id < id_end() && by_id_[static_cast<std::size_t>(id)] >= 0;
-}
-
-std::string_view Vocabulary::token(std::int32_t id) const {
-  if (!has(id)) return {};
-  return text_of(entries_[static_cast<std::size_t>(by_id_[static_cast<std::size_t>(id)])]);
-}
-
 }  // namespace longformer::text

@@ -27,8 +27,10 @@ class Vocabulary {
 
   std::optional<std::int32_t> find(std::string_view token) const;
   /// The token of an id; empty text for ids that no token has.
-  std::string_view token(std::int32_t id) const;
-  bool has(std::int32_t id) const;
+  std::string_view token(std::int32_t id) const {
+    return has(id) ? text_of(entries_[static_cast<std::size_t>(entry_of(id))]) : std::string_view();
+  }
+  bool has(std::int32_t id) const { return id >= 0 && id < id_end() && entry_of(id) >= 0; }
   /// Number of tokens; ids may have gaps.
   std::int64_t count() const { return count_; }
   /// One more than the largest id.
@@ -41,6 +43,7 @@ class Vocabulary {
     std::int32_t id;
     std::uint32_t hash;
   };
+  std::int32_t entry_of(std::int32_t id) const { return by_id_[static_cast<std::size_t>(id)]; }
   std::string_view text_of(const Entry& entry) const {
     return {characters_.data() + entry.begin, entry.size};
   }
