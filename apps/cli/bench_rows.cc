@@ -37,7 +37,7 @@ std::vector<std::pair<std::string, std::string>> cells(BenchKind kind, const Ben
   cells.emplace_back("tokens_per_second", fmt::format("{:.6g}", result.tokens_per_second));
   cells.emplace_back("gflops", fmt::format("{:.6g}", result.gflops));
   cells.emplace_back("gemm_gflops", fmt::format("{:.6g}", result.gemm_gflops));
-  cells.emplace_back("fraction_of_bound", fmt::format("{:.4f}", result.fraction_of_bound));
+  cells.emplace_back("fraction_of_bound", fmt::format("{:.6g}", result.fraction_of_bound));
   cells.emplace_back("peak_rss_bytes", std::to_string(result.peak_rss_bytes));
   return cells;
 }

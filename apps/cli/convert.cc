@@ -3,8 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <memory>
 
+#include "longformer/error.h"
 #include "longformer/info.h"
 #include "output.h"
 #include "verbs.h"
@@ -24,7 +26,15 @@ std::string even(const std::string& text) {
 }
 
 void run(const ConvertFlags& flags) {
+  namespace fs = std::filesystem;
   const std::string source = flags.source.folder();
+  const bool occupied = fs::exists(flags.target) && !fs::is_empty(flags.target);
+  if (occupied && !flags.options.overwrite) {
+    throw Error(
+        fmt::format("'{}': expected an empty folder or a new name, found files: use "
+                    "--overwrite to replace a previous result",
+                    flags.target));
+  }
   convert(source, flags.target, flags.options);
   const FolderInfo before = inspect(source);
   const FolderInfo after = inspect(flags.target);

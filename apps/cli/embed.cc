@@ -27,8 +27,8 @@ struct EmbedFlags {
   InputOptions inputs;
   std::string pooling;
   std::int64_t passage_tokens = 128;
-  bool normalize = true;
-  bool normalize_given = false;
+  bool normalize = false;
+  bool no_normalize = false;
   bool truncate = false;
   bool split = false;
   bool global_first_token = false;
@@ -47,7 +47,7 @@ struct EmbedFlags {
   EmbedOptions options() const {
     EmbedOptions options;
     if (!pooling.empty() && !passages()) options.pooling = longformer::pooling(pooling);
-    if (normalize_given) options.normalize = normalize;
+    if (normalize || no_normalize) options.normalize = normalize;
     if (truncate) options.too_long = TooLong::truncate;
     if (split) options.too_long = TooLong::split;
     options.global_first_token = global_first_token;
@@ -258,6 +258,10 @@ void add_options(CLI::App& verb, EmbedFlags& flags) {
   verb.add_flag("--split", flags.split,
                 "read a document that is too long for the model in overlapping segments")
       ->excludes(truncate);
+  CLI::Option* normalize = verb.add_flag("--normalize", flags.normalize,
+                                         "scale vectors to length 1; else what the folder says");
+  verb.add_flag("--no-normalize", flags.no_normalize, "leave vectors as they are")
+      ->excludes(normalize);
   verb.add_flag("--global-first-token", flags.global_first_token,
                 "global attention on the first token (Longformer)");
   verb.add_option("--output", flags.output, "write to this file instead of stdout")
@@ -281,13 +285,9 @@ void add_embed(CLI::App& program, Action& action) {
   add_model(verb, flags->model);
   add_inputs(verb, flags->inputs);
   add_options(verb, *flags);
-  CLI::Option* normalize =
-      verb.add_flag("--normalize,!--no-normalize", flags->normalize,
-                    "scale vectors to length 1, or do not; else what the folder says");
   add_json(verb, flags->model);
   add_compute(verb, flags->model);
-  verb.callback([flags, normalize, &action] {
-    flags->normalize_given = normalize->count() > 0;
+  verb.callback([flags, &action] {
     check(*flags);
     action = [flags](Messages& messages) { EmbedRun(*flags, messages).run(); };
   });

@@ -164,8 +164,8 @@ std::string model_folder(const std::string& name) {
 
 std::string nearest(const std::string& word, std::span<const std::string> candidates) {
   std::string best;
-  // More than a third of the letters changed is another word, not a slip.
-  std::size_t best_distance = std::max<std::size_t>(word.size() / 3, 1) + 1;
+  // Two letters in the wrong order are two edits; more than a third of the word is another word.
+  std::size_t best_distance = std::max<std::size_t>(word.size() / 3, 2) + 1;
   for (const std::string& candidate : candidates) {
     const std::size_t distance = edit_distance(word, candidate);
     if (distance < best_distance) {

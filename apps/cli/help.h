@@ -17,7 +17,7 @@ class HelpFormatter : public CLI::Formatter {
   std::string make_option_desc(const CLI::Option* option) const override;
 };
 
-/// Words in lines of at most `width` bytes; `indent` stands before every line. Line breaks of the
+/// Words in lines of at most `width` columns; `indent` stands before every line. Line breaks of the
 /// text count as spaces.
 std::string wrapped(const std::string& text, std::size_t width, const std::string& indent);
 

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <new>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -71,8 +72,7 @@ std::string command_of(const CLI::App* app) {
 }
 
 /// What is wrong with the command line, with the option that may have been meant.
-std::string explain(const CLI::ParseError& error, const CLI::App& program,
-                    const std::vector<std::string>& arguments) {
+std::string explain(const CLI::ParseError& error, const CLI::App& program) {
   const CLI::App* verb = chosen(&program);
   std::string message = error.what();
   if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
@@ -81,8 +81,9 @@ std::string explain(const CLI::ParseError& error, const CLI::App& program,
       for (const std::string& name : option->get_lnames()) options.push_back("--" + name);
     }
     std::vector<std::string> unknown = program.remaining(true);
-    if (unknown.empty()) unknown = {arguments.back()};
-    std::string word = unknown.front();
+    const auto option = std::find_if(unknown.begin(), unknown.end(),
+                                     [](const std::string& text) { return text.starts_with('-'); });
+    std::string word = option != unknown.end() ? *option : unknown.at(0);
     word.resize(std::min(word.find('='), word.size()));
     message = fmt::format("{} '{}'", word.starts_with('-') ? "unknown option" : "unexpected", word);
     const std::string close = word.starts_with('-') ? nearest(word, options) : "";
@@ -111,9 +112,12 @@ int run(int count, char** values) {
   try {
     program.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() != 0) throw UsageError(explain(error, program, arguments));
-    program.exit(error);
-    Output().finish();
+    if (error.get_exit_code() != 0) throw UsageError(explain(error, program));
+    std::ostringstream text;
+    program.exit(error, text, text);
+    Output output;
+    output.write(text.str());
+    output.finish();
     return kSuccess;
   }
   Messages messages;

