@@ -97,6 +97,22 @@ MUTATIONS = (
 )
 
 
+def copy_tree(to, committed):
+    """The files of the last commit, or the files as they are."""
+    git = ["git", "-C", str(ROOT)]
+    to.mkdir(parents=True)
+    if committed:
+        archive = subprocess.run([*git, "archive", "HEAD"], check=True, capture_output=True).stdout
+        subprocess.run(["tar", "-x", "-C", to], input=archive, check=True)
+        return
+    listing = [*git, "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    names = subprocess.run(listing, check=True, capture_output=True, text=True).stdout
+    for name in names.split("\0"):
+        if name and (ROOT / name).is_file():
+            (to / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, to / name)
+
+
 class Tree:
     """A copy of the project with a build folder of its own."""
 
@@ -108,22 +124,7 @@ class Tree:
             "PYTHONPATH": str(self.build_folder / "python"),
             "PYTHONDONTWRITEBYTECODE": "1",
         }
-        listing = [
-            "git",
-            "-C",
-            str(ROOT),
-            "ls-files",
-            "-z",
-            "--cached",
-            "--others",
-            "--exclude-standard",
-        ]
-        for name in subprocess.run(
-            listing, check=True, capture_output=True, text=True
-        ).stdout.split("\0"):
-            if name and (ROOT / name).is_file():
-                (self.root / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(ROOT / name, self.root / name)
+        copy_tree(self.root, options.committed)
         self.tests = [t for t in UNIT_TESTS if (self.root / "tests" / f"{t}.cc").exists()]
         configure = ["cmake", "-S", self.root, "-B", self.build_folder, "-G", "Ninja"]
         configure += ["-DLONGFORMER_TESTS=ON", "-DLONGFORMER_PYTHON=ON", "-DLONGFORMER_CLI=OFF"]
@@ -143,18 +144,8 @@ class Tree:
 
     def build(self):
         targets = [*self.tests, "longformer_python"]
-        self.run(
-            [
-                "cmake",
-                "--build",
-                self.build_folder,
-                "-j",
-                str(self.options.jobs),
-                "--target",
-                *targets,
-            ],
-            True,
-        )
+        command = ["cmake", "--build", self.build_folder, "-j", str(self.options.jobs)]
+        self.run([*command, "--target", *targets], must_pass=True)
 
     def failing(self):
         """Names of the unit test programs that fail, and the finished comparison."""
@@ -188,6 +179,7 @@ def main():
     )
     parser.add_argument("--only", default="", help="mutations whose name contains this")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--committed", action="store_true", help="mutate the last commit")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         tree = Tree(pathlib.Path(folder), options)

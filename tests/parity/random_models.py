@@ -71,7 +71,7 @@ MASKS = ("absent", "ones", "random", "sparse", "stretch", "right", "left", "sing
 # Dense attention keeps n² scores per head in the oracle, and the scalar reference loops over rows.
 MOST_TOKENS_WITH_ALL_GLOBAL = 1536
 MOST_TOKENS_DENSE = 2047
-MOST_TOKENS_SCALAR = 1600
+MOST_TOKENS_SCALAR = 800
 
 
 @dataclass
