@@ -410,8 +410,9 @@ void Worker::attend(const KeySequence& keys) {
       if (begin == 0) start_tile(tile);
       pack_until(keys, std::min(end, std::max(keys.global_count(), last_key_of(tile))));
       prefetch_next(keys, tile);
-      attend_ranges(tile, &Lane::globals, end);
+      // Global keys last: the window has set the maxima by then.
       attend_ranges(tile, &Lane::window, end);
+      attend_ranges(tile, &Lane::globals, end);
       if (end == keys.count) finish_tile(tile);
     }
     begin = end;

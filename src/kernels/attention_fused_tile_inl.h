@@ -218,7 +218,7 @@ HWY_INLINE void AddValues(const float* values, const float* probabilities, Index
 
 template <class S>
 void AddAllValues(const TileWork& work, Index begin, Index end, const float* probabilities) {
-  const Index steps = (end - begin) / S::kPack;
+  const Index steps = (end - begin + S::kPack - 1) / S::kPack;
   const float* values = work.chunk.values + begin / S::kPack * S::kRows;
   float* output = work.tile.output;
   for (Index dim = 0; dim < work.dims; dim += S::kRows, output += S::kRows * S::kTileLanes) {
@@ -271,7 +271,7 @@ void AttendTile(const TileWork& work, const Seen& seen, Index begin, Index end) 
     to = work.probabilities;
     Score<S>(work, seen, row, to, top);
   }
-  AddAllValues<S>(work, begin, row, work.probabilities);
+  AddAllValues<S>(work, begin, end, work.probabilities);
 }
 
 /// In tiles of equal size, so that the last one is not a small rest.
