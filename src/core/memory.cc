@@ -21,7 +21,7 @@ std::size_t round_up(std::size_t value, std::size_t unit) {
 }  // namespace
 
 std::shared_ptr<void> allocate_aligned(std::size_t bytes) {
-  const bool large = bytes >= 4 * kHugePage;
+  const bool large = bytes >= kHugePage;
   const std::size_t alignment = large ? kHugePage : kAlignment;
   const std::size_t capacity = round_up(bytes + kAlignment, alignment);
   void* memory = std::aligned_alloc(alignment, capacity);
