@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Times our tokenizers against the `tokenizers` package, one thread each, alternating, over enwik8.
 
-    python3 bench/tokenizers.py --dump build/tests/tokenizer_dump [--data DIR] [--rounds 5] [--document 10000]
+    python3 bench/tokenizers.py --dump build/tests/tokenizer_dump [--data DIR] [--rounds 5]
 
-The data is the folder of LONGFORMER_DATA or ../shared/data. Both sides return ids, offsets, type ids and masks for the
-same documents; reading files and loading the tokenizer are not part of the time. Prints the medians as JSON lines.
+The data is the folder of LONGFORMER_DATA or ../shared/data. Both sides return ids, offsets, type
+ids and masks for the same documents; reading files and loading the tokenizer are not part of the
+time. Prints the medians as JSON lines.
 """
 
 import argparse
@@ -44,9 +45,15 @@ def package_json(name, data, target):
 
     if name == "roberta":
         files = data / "roberta_bpe"
-        made = ByteLevelBPETokenizer(str(files / "vocab.json"), str(files / "merges.txt"), trim_offsets=True)
-        made.add_special_tokens(["<s>", "<pad>", "</s>", "<unk>", AddedToken("<mask>", lstrip=True)])
-        made._tokenizer.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0), True, False)
+        made = ByteLevelBPETokenizer(
+            str(files / "vocab.json"), str(files / "merges.txt"), trim_offsets=True
+        )
+        made.add_special_tokens(
+            ["<s>", "<pad>", "</s>", "<unk>", AddedToken("<mask>", lstrip=True)]
+        )
+        made._tokenizer.post_processor = processors.RobertaProcessing(
+            ("</s>", 2), ("<s>", 0), True, False
+        )
     else:
         file = data / "bert_vocab" / f"bert-base-{name.removeprefix('bert-')}-vocab.txt"
         made = BertWordPieceTokenizer(str(file), lowercase=name == "bert-uncased")
@@ -68,19 +75,29 @@ def documents(data, size):
 
 
 def passes(command, environment=None):
-    output = subprocess.run(command, check=True, capture_output=True, text=True, env={**os.environ, **(environment or {})})
+    output = subprocess.run(
+        command,
+        check=True,
+        capture_output=True,
+        text=True,
+        env={**os.environ, **(environment or {})},
+    )
     lines = [line.split() for line in output.stdout.splitlines()]
     return [float(line[0]) for line in lines], int(lines[-1][1])
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    default = os.environ.get("LONGFORMER_DATA", pathlib.Path(__file__).parents[1].parent / "shared" / "data")
+    default = os.environ.get(
+        "LONGFORMER_DATA", pathlib.Path(__file__).parents[1].parent / "shared" / "data"
+    )
     parser.add_argument("--dump", required=True, help="the program tokenizer_dump")
     parser.add_argument("--data", type=pathlib.Path, default=pathlib.Path(default))
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--document", type=int, default=10_000, help="bytes of a document")
-    parser.add_argument("--passes", type=int, default=2, help="passes of a round; the best one counts")
+    parser.add_argument(
+        "--passes", type=int, default=2, help="passes of a round; the best one counts"
+    )
     arguments = parser.parse_args()
     parts = documents(arguments.data, arguments.document)
     size = sum(map(len, parts))
@@ -96,14 +113,28 @@ def main():
                 seconds, our_tokens = passes([arguments.dump, folder, records, "--time", count])
                 ours.append(min(seconds))
                 seconds, their_tokens = passes(
-                    [sys.executable, "-c", PACKAGE, folder / "tokenizer.json", records, count], ONE_THREAD)
+                    [sys.executable, "-c", PACKAGE, folder / "tokenizer.json", records, count],
+                    ONE_THREAD,
+                )
                 theirs.append(min(seconds))
                 assert our_tokens == their_tokens
             our_rate, their_rate = (size / statistics.median(s) / 1e6 for s in (ours, theirs))
             load = statistics.median(passes([arguments.dump, folder, "--load", "5"])[0])
-            print(json.dumps({"tokenizer": tokenizer, "bytes": size, "documents": len(parts), "tokens": our_tokens,
-                              "our_mb_per_second": round(our_rate, 1), "package_mb_per_second": round(their_rate, 2),
-                              "times_faster": round(our_rate / their_rate, 1), "load_ms": round(load * 1e3, 1)}), flush=True)
+            print(
+                json.dumps(
+                    {
+                        "tokenizer": tokenizer,
+                        "bytes": size,
+                        "documents": len(parts),
+                        "tokens": our_tokens,
+                        "our_mb_per_second": round(our_rate, 1),
+                        "package_mb_per_second": round(their_rate, 2),
+                        "times_faster": round(our_rate / their_rate, 1),
+                        "load_ms": round(load * 1e3, 1),
+                    }
+                ),
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

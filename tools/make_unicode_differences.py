@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Writes src/text/unicode_differences.h: where the characters of the `tokenizers` package differ from utf8proc.
+"""Writes src/text/unicode_differences.h: where `tokenizers` and utf8proc disagree.
 
-Asks both about every code point: utf8proc through ctypes, `tokenizers` through its own normalizers and
-pre-tokenizers. Run it again when either of the two changes its Unicode version.
+Asks both about every code point: utf8proc through ctypes, `tokenizers` through its own normalizers
+and pre-tokenizers. Run it again when either of the two changes its Unicode version.
 
     python3 tools/make_unicode_differences.py > src/text/unicode_differences.h
 """
@@ -13,14 +13,34 @@ import ctypes.util
 from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers
 
 # The bits of CharacterFlags in src/text/unicode.h.
-LETTER, NUMBER, WHITESPACE, DROPPED, PUNCTUATION, NONSPACING, MARK, WORD, INDECOMPOSABLE = (1 << i for i in range(9))
+LETTER, NUMBER, WHITESPACE, DROPPED, PUNCTUATION, NONSPACING, MARK, WORD, INDECOMPOSABLE = (
+    1 << i for i in range(9)
+)
 
-CATEGORIES = "CN LU LL LT LM LO MN MC ME ND NL NO PC PD PS PE PI PF PO SM SC SK SO ZS ZL ZP CC CF CS CO".split()
+CATEGORIES = (
+    "CN LU LL LT LM LO MN MC ME ND NL NO PC PD PS PE PI PF PO SM SC SK SO ZS ZL ZP CC CF CS CO"
+).split()
 CODE_POINTS = [c for c in range(0x110000) if not 0xD800 <= c < 0xE000]
 # One mark of each canonical combining class that the classes of other marks are compared with.
-CLASS_MARKS = [(0x334, 1), (0x93C, 7), (0x3099, 8), (0x94D, 9), (0x5B0, 10), (0x64B, 27), (0x321, 202),
-               (0x316, 220), (0x59A, 222), (0x302E, 224), (0x1D16D, 226), (0x5AE, 228), (0x301, 230), (0x315, 232),
-               (0x35C, 233), (0x35D, 234), (0x345, 240)]
+CLASS_MARKS = [
+    (0x334, 1),
+    (0x93C, 7),
+    (0x3099, 8),
+    (0x94D, 9),
+    (0x5B0, 10),
+    (0x64B, 27),
+    (0x321, 202),
+    (0x316, 220),
+    (0x59A, 222),
+    (0x302E, 224),
+    (0x1D16D, 226),
+    (0x5AE, 228),
+    (0x301, 230),
+    (0x315, 232),
+    (0x35C, 233),
+    (0x35D, 234),
+    (0x345, 240),
+]
 
 library = ctypes.CDLL(ctypes.util.find_library("utf8proc"))
 library.utf8proc_get_property.restype = ctypes.POINTER(ctypes.c_int16 * 2)
@@ -36,7 +56,9 @@ def utf8proc_class(code_point):
 
 def utf8proc_decomposition(code_point):
     buffer, boundary = (ctypes.c_int32 * 64)(), ctypes.c_int(0)
-    count = library.utf8proc_decompose_char(code_point, buffer, ctypes.c_ssize_t(64), 1 << 4, ctypes.byref(boundary))
+    count = library.utf8proc_decompose_char(
+        code_point, buffer, ctypes.c_ssize_t(64), 1 << 4, ctypes.byref(boundary)
+    )
     return "".join(map(chr, buffer[:count]))
 
 
@@ -58,7 +80,12 @@ def utf8proc_flags(c):
         flags |= NONSPACING
     if category[0] == "M":
         flags |= MARK
-    circled = 0x24B6 <= c <= 0x24E9 or 0x1F130 <= c <= 0x1F149 or 0x1F150 <= c <= 0x1F169 or 0x1F170 <= c <= 0x1F189
+    circled = (
+        0x24B6 <= c <= 0x24E9
+        or 0x1F130 <= c <= 0x1F149
+        or 0x1F150 <= c <= 0x1F169
+        or 0x1F170 <= c <= 0x1F189
+    )
     if category[0] in "LM" or category in ("ND", "NL", "PC") or c in (0x200C, 0x200D) or circled:
         flags |= WORD
     return flags
@@ -69,7 +96,9 @@ class Package:
 
     def __init__(self):
         def bert(**on):
-            options = dict(clean_text=False, handle_chinese_chars=False, strip_accents=False, lowercase=False)
+            options = dict(
+                clean_text=False, handle_chinese_chars=False, strip_accents=False, lowercase=False
+            )
             return normalizers.BertNormalizer(**{**options, **on}).normalize_str
 
         self.byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False).pre_tokenize_str
@@ -117,7 +146,10 @@ class Package:
             mark = chr(mark_code)
             after = mark + character if 0 < mark_class < combining_class else character + mark
             before = character + mark if 0 < combining_class < mark_class else mark + character
-            if self.nfd("a" + character + mark) != "a" + after or self.nfd("a" + mark + character) != "a" + before:
+            if (
+                self.nfd("a" + character + mark) != "a" + after
+                or self.nfd("a" + mark + character) != "a" + before
+            ):
                 return False
         return True
 
@@ -165,13 +197,27 @@ def main():
     print("// Where `tokenizers` and utf8proc disagree about a character.")
     print("// Written by tools/make_unicode_differences.py; do not edit.\n#pragma once\n")
     print("#include <cstdint>\n\nnamespace longformer::text {\n")
-    print("struct CodePointRange {\n  std::uint32_t first;\n  std::uint32_t last;\n  std::uint16_t value;\n};\n")
+    print(
+        "struct CodePointRange {\n  std::uint32_t first;\n  std::uint32_t last;\n"
+        "  std::uint16_t value;\n};\n"
+    )
     print("struct CodePointPair {\n  std::uint32_t from;\n  std::uint32_t to;\n};\n")
-    as_rows = [[(hex(a), hex(b), hex(v)) for a, b, v in ranges(values)] for values in (flags, classes)]
+    as_rows = [
+        [(hex(a), hex(b), hex(v)) for a, b, v in ranges(values)] for values in (flags, classes)
+    ]
     table("CodePointRange", "different_flags", "CharacterFlags, in increasing order.", as_rows[0])
-    table("CodePointRange", "different_classes", "Canonical combining classes, in increasing order.", as_rows[1])
-    table("CodePointPair", "different_lowercase", "Lower-case letters, in increasing order.",
-          [(hex(a), hex(b)) for a, b in lower])
+    table(
+        "CodePointRange",
+        "different_classes",
+        "Canonical combining classes, in increasing order.",
+        as_rows[1],
+    )
+    table(
+        "CodePointPair",
+        "different_lowercase",
+        "Lower-case letters, in increasing order.",
+        [(hex(a), hex(b)) for a, b in lower],
+    )
     print("}  // namespace longformer::text")
 
 

@@ -99,7 +99,9 @@ void BytePairEncoder::start_symbols(std::string_view piece, Workspace& work) con
 
 // Merges the best pair, leftmost first, until none is left; the arrays close up after each merge.
 void BytePairEncoder::merge_short(Workspace& work) const {
-  auto& [ids, ends, ranks, previous, next, heap] = work;
+  auto& ids = work.ids;
+  auto& ends = work.ends;
+  auto& ranks = work.ranks;
   auto count = ids.size();
   if (count < 2) return;
   // Rank above result: the smallest value is the pair to merge next.
@@ -135,7 +137,11 @@ void BytePairEncoder::merge_short(Workspace& work) const {
 
 // The same order of merges with a heap over a linked list; stale heap entries are skipped.
 void BytePairEncoder::merge_long(Workspace& work) const {
-  auto& [ids, ends, ranks, previous, next, heap] = work;
+  auto& ids = work.ids;
+  auto& ends = work.ends;
+  auto& previous = work.previous;
+  auto& next = work.next;
+  auto& heap = work.heap;
   const auto count = static_cast<std::int32_t>(ids.size());
   previous.resize(ids.size());
   next.resize(ids.size());

@@ -56,8 +56,8 @@ std::vector<Change> chinese_with_spaces(const Characters& characters) {
   std::vector<Change> changes;
   for (const auto& c : characters) {
     const bool chinese = is_chinese_character(c.value);
-    if (chinese) changes.push_back({' ', 1});
-    changes.push_back({c.value, 0});
+    if (chinese) changes.push_back({' ', 0});
+    changes.push_back({c.value, chinese});
     if (chinese) changes.push_back({' ', 1});
   }
   return changes;

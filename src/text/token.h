@@ -93,9 +93,9 @@ class PieceCache {
   }
 
  private:
-  // Grows with the text: 64 KiB for a sentence, at most 16 MiB.
+  // Grows with the text: 64 KiB for a sentence, at most 4 MiB.
   static constexpr std::size_t smallest = 1 << 10;
-  static constexpr std::size_t largest = 1 << 18;
+  static constexpr std::size_t largest = 1 << 16;
   std::vector<Entry> entries_;
   std::size_t stored_ = 0;
 };

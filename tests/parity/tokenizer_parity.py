@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
-"""Compares our tokenizers with the `tokenizers` package: ids, offsets, type ids, special marks, decoded text.
+"""Compares our tokenizers with the `tokenizers` package: ids, offsets, masks, decoded text.
 
-    python3 tests/parity/tokenizer_parity.py --dump build/tests/tokenizer_dump [--data DIR] [--model FOLDER ...]
+    python3 tests/parity/tokenizer_parity.py --dump build/tests/tokenizer_dump [--model FOLDER ...]
 
-The data is the folder of LONGFORMER_DATA or ../shared/data; --model adds folders with a tokenizer.json. Prints one
-line per comparison and exits with 1 when anything differs.
+The data is the folder of LONGFORMER_DATA or ../shared/data; --model adds folders with a
+tokenizer.json. Prints one line per comparison and exits with 1 when anything differs.
 """
 
 import argparse
 import contextlib
 import io
+import itertools
 import json
 import lzma
 import multiprocessing
@@ -25,7 +26,15 @@ import time
 import unicodedata
 
 import numpy as np
-from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+from tokenizers import (
+    AddedToken,
+    Tokenizer,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    processors,
+)
 from tokenizers.implementations import BertWordPieceTokenizer, ByteLevelBPETokenizer
 
 STRATEGIES = ["longest_first", "only_first", "only_second"]
@@ -44,8 +53,13 @@ class Record:
         self.max_length, self.strategy, self.special = max_length, strategy, special
 
     def packed(self):
-        header = (len(self.text), -1 if self.pair is None else len(self.pair),
-                  -1 if self.max_length is None else self.max_length, self.strategy, int(self.special))
+        header = (
+            len(self.text),
+            -1 if self.pair is None else len(self.pair),
+            -1 if self.max_length is None else self.max_length,
+            self.strategy,
+            int(self.special),
+        )
         return struct.pack("<5i", *header) + self.text + (self.pair or b"")
 
     def package(self, tokenizer):
@@ -72,11 +86,18 @@ class Record:
 
 
 def as_arrays(encoding, truncated):
-    offsets = np.array(encoding.offsets, dtype=np.int32).reshape(-1, 2)
+    flat = itertools.chain.from_iterable(encoding.offsets)
+    offsets = np.fromiter(flat, np.int32, 2 * len(encoding)).reshape(-1, 2)
     sequences = [-1 if s is None else s for s in encoding.sequence_ids]
-    return (np.array(encoding.ids, np.int32), offsets[:, 0], offsets[:, 1], np.array(encoding.type_ids, np.int32),
-            np.array(encoding.special_tokens_mask, np.int32), np.array(sequences, np.int32),
-            np.array([truncated], np.int32))
+    return (
+        np.array(encoding.ids, np.int32),
+        offsets[:, 0],
+        offsets[:, 1],
+        np.array(encoding.type_ids, np.int32),
+        np.array(encoding.special_tokens_mask, np.int32),
+        np.array(sequences, np.int32),
+        np.array([truncated], np.int32),
+    )
 
 
 def package_batches(tokenizer, records, size=256):
@@ -118,7 +139,11 @@ class Ours:
 
     def decode(self, lists):
         source, target = self.scratch / "ids", self.scratch / "texts"
-        source.write_bytes(b"".join(struct.pack("<i", len(ids)) + np.array(ids, np.int32).tobytes() for ids in lists))
+        source.write_bytes(
+            b"".join(
+                struct.pack("<i", len(ids)) + np.array(ids, np.int32).tobytes() for ids in lists
+            )
+        )
         self.run("--decode", source, target)
         data, position, results = target.read_bytes(), 0, []
         while position < len(data):
@@ -134,13 +159,18 @@ class Report:
 
     def line(self, name, what, count, tokens, bad, start):
         self.differences += bad
-        print(f"{name:28} {what:26} {count:9} texts {tokens:10} tokens {bad:6} differences {time.time() - start:6.1f} s",
-              flush=True)
+        print(
+            f"{name:28} {what:22} {count:7} texts {tokens:9} tokens {bad:5} differences"
+            f" {time.time() - start:6.1f} s",
+            flush=True,
+        )
 
     def compare(self, name, what, tokenizer, ours, records):
         """Encodes and compares; long lists of plain records go through the package as one batch."""
         start = time.time()
-        plain = len(records) > 64 and all(r.pair is None and r.max_length is None and r.special for r in records)
+        plain = len(records) > 64 and all(
+            r.pair is None and r.max_length is None and r.special for r in records
+        )
         if plain:
             tokenizer.no_truncation()
             tokenizer.no_padding()
@@ -154,14 +184,23 @@ class Report:
             if wrong:
                 bad += 1
                 if bad <= 3:
-                    shown = (record.text[:80], record.pair and record.pair[:40], record.max_length, record.special)
+                    shown = (
+                        record.text[:80],
+                        record.pair and record.pair[:40],
+                        record.max_length,
+                        record.special,
+                    )
                     print(f"    {name}, {what}: {wrong}\n      {shown}")
         self.line(name, what, len(records), tokens, bad, start)
 
     @staticmethod
     def first_difference(want, got):
         if want is None or got is None:
-            return None if want is got else f"package {'fails' if want is None else 'works'}, we do not agree"
+            return (
+                None
+                if want is got
+                else f"package {'fails' if want is None else 'works'}, we do not agree"
+            )
         for field, a, b in zip(FIELDS, want, got):
             if len(a) != len(b):
                 return f"{field}: package has {len(a)} {a[:12]}, we have {len(b)} {b[:12]}"
@@ -173,7 +212,11 @@ class Report:
     def compare_decoding(self, name, tokenizer, ours, lists):
         start = time.time()
         got = ours.decode(lists)
-        want = [tokenizer.decode(ids, skip_special_tokens=skip) for ids in lists for skip in (True, False)]
+        want = [
+            tokenizer.decode(ids, skip_special_tokens=skip)
+            for ids in lists
+            for skip in (True, False)
+        ]
         bad = sum(a != b for a, b in zip(want, got)) + abs(len(want) - len(got))
         for a, b in zip(want, got):
             if a != b:
@@ -199,30 +242,61 @@ def pieces(data, size):
 def ugly_texts(seed):
     """Texts that break tokenizers; lists of bytes."""
     rng = random.Random(seed)
-    atoms = ["a", "Z", "don't", "DON'T", "'ll", "' s", " ", "  ", "\t", "\n", "\r\n", "\u00a0", "\u2003", "\u3000", "\x00",
-             "\x07", "\x1f", "\x7f", "\u0085", "\u00ad", "\u200b", "\u200d", "\ufeff", "\ufffd", "\U0001f468\u200d\U0001f469"
-             "\u200d\U0001f467", "\U0001f44d\U0001f3fd", "\U0001f1e9\U0001f1ea", "e\u0301", "\u00e9", "a\u0323\u0302",
-             "a\u0302\u0323", "\u1ea5", "\u0130", "\u0131", "\u00df", "\u1e9e", "\ufb01", "\u01c5", "\u03a3\u03c2", "\u4e2d",
-             "\u65e5\u672c\u8a9e", "\uf900", "\U00020000", "\U0002b820", "\ud55c\uad6d\uc5b4", "\u1112\u1161\u11ab",
-             "\u0e44\u0e17\u0e22", "\u0928\u092e\u0938\u094d\u0924\u0947", "\u0645\u0631\u062d\u0628\u0627", "\u05e9\u05b8",
-             "\U0001d15e", "\U0001d165", "\u0344", "\u1b44", "\ua953", "\ua9c0", "\u302e", "\u302f", "\U000116b6",
-             "\u0f73\u0f71", "\u037e", "\u2260", "\u226e", "\u2163", "\u00bd", "\u0663", "12", "3.14", "x1y2", "#tag",
-             "##ing", "[MASK]", "[SEP]", "[CLS", "<s>", "</s>", " <mask> ", "<mask>", "<|endoftext|>", "_", "-", "--", "...",
-             "\u2026", "\u201cq\u201d", "\u20ac", "$", "^", "`", "~", "word", "Unbelievable", "pneumono", "x" * 40, "y" * 120,
-             "\u00e4" * 20, "\U00010400", "\ue000", "\U000e0001", "\u0378", "\u1c89", "\ua7cb"]
+    # fmt: off
+    atoms = [
+        "a", "Z", "don't", "DON'T", "'ll", "' s", " ", "  ", "\t", "\n", "\r\n", "\u00a0",
+        "\u2003", "\u3000", "\x00", "\x07", "\x1f", "\x7f", "\u0085", "\u00ad", "\u200b",
+        "\u200d", "\ufeff", "\ufffd", "\U0001f468\u200d\U0001f469" "\u200d\U0001f467",
+        "\U0001f44d\U0001f3fd", "\U0001f1e9\U0001f1ea", "e\u0301", "\u00e9", "a\u0323\u0302",
+        "a\u0302\u0323", "\u1ea5", "\u0130", "\u0131", "\u00df", "\u1e9e", "\ufb01", "\u01c5",
+        "\u03a3\u03c2", "\u4e2d", "\u65e5\u672c\u8a9e", "\uf900", "\U00020000", "\U0002b820",
+        "\ud55c\uad6d\uc5b4", "\u1112\u1161\u11ab", "\u0e44\u0e17\u0e22",
+        "\u0928\u092e\u0938\u094d\u0924\u0947", "\u0645\u0631\u062d\u0628\u0627", "\u05e9\u05b8",
+        "\U0001d15e", "\U0001d165", "\u0344", "\u1b44", "\ua953", "\ua9c0", "\u302e", "\u302f",
+        "\U000116b6", "\u0f73\u0f71", "\u037e", "\u2260", "\u226e", "\u2163", "\u00bd", "\u0663",
+        "12", "3.14", "x1y2", "#tag", "##ing", "[MASK]", "[SEP]", "[CLS", "<s>", "</s>",
+        " <mask> ", "<mask>", "<|endoftext|>", "_", "-", "--", "...", "\u2026", "\u201cq\u201d",
+        "\u20ac", "$", "^", "`", "~", "word", "Unbelievable", "pneumono", "x" * 40, "y" * 120,
+        "\u00e4" * 20, "\U00010400", "\ue000", "\U000e0001", "\u0378", "\u1c89", "\ua7cb",
+    ]
+    # fmt: on
     texts = ["", " ", "\n", "a", "\u0301", "\u0301a", " \u0301", "\u4e2d\u0301\u302e", "\x00"]
     for _ in range(1500):
         texts.append("".join(rng.choice(atoms) for _ in range(rng.randint(1, 24))))
-    invalid = [b"\xff", b"\xc3(", b"a\xe2\x82", b"\xf0\x9f\x98", b"\xed\xa0\x80", b"\xc0\xaf", b"\xf4\x90\x80\x80",
-               b"\x80\x80x", b"ab\xf0\x80\x80\x80cd", b"\xe2\x28\xa1", bytes(range(256))]
+    invalid = [
+        b"\xff",
+        b"\xc3(",
+        b"a\xe2\x82",
+        b"\xf0\x9f\x98",
+        b"\xed\xa0\x80",
+        b"\xc0\xaf",
+        b"\xf4\x90\x80\x80",
+        b"\x80\x80x",
+        b"ab\xf0\x80\x80\x80cd",
+        b"\xe2\x28\xa1",
+        bytes(range(256)),
+    ]
     for _ in range(300):
-        invalid.append(bytes(rng.choice(b"ab \xc3\xa9\xe4\xb8\xad\xf0\x9f\x98\x80\xff\xed\xa0") for _ in range(30)))
+        invalid.append(
+            bytes(
+                rng.choice(b"ab \xc3\xa9\xe4\xb8\xad\xf0\x9f\x98\x80\xff\xed\xa0")
+                for _ in range(30)
+            )
+        )
     return [t.encode() for t in texts] + invalid
 
 
 def huge_texts():
-    return [b"a" * 1_000_000, b" " * 1_000_000, b"\n" * 100_000, "é".encode() * 100_000, "日".encode() * 100_000,
-            b"ab" * 60_000 + b" end", b" " * 1000 + b"x", ("\u0301" * 50_000).encode()]
+    return [
+        b"a" * 1_000_000,
+        b" " * 1_000_000,
+        b"\n" * 100_000,
+        "é".encode() * 100_000,
+        "日".encode() * 100_000,
+        b"ab" * 60_000 + b" end",
+        b" " * 1000 + b"x",
+        ("\u0301" * 50_000).encode(),
+    ]
 
 
 def lines_of(texts, per_record=64):
@@ -235,11 +309,16 @@ def every_code_point():
 
 
 def characters_in_context():
-    """The assigned characters where their classes show; one in 97 of the Chinese and Korean ones."""
+    """The assigned characters where their classes show; 1 in 97 of the Chinese and Korean."""
     texts = []
     for code in range(0x110000):
         c = chr(code)
-        bulk = 0x3400 <= code < 0x9F00 or 0xAC00 <= code < 0xD700 or 0x17000 <= code < 0x18D00 or 0x20000 <= code < 0x32000
+        bulk = (
+            0x3400 <= code < 0x9F00
+            or 0xAC00 <= code < 0xD700
+            or 0x17000 <= code < 0x18D00
+            or 0x20000 <= code < 0x32000
+        )
         if unicodedata.category(c) in ("Cn", "Co", "Cs") or (bulk and code % 97):
             continue
         texts.append(f"a{c}b 1{c}2 !{c}? {c} {c}{c} A{c}\u0323\u0301")
@@ -261,7 +340,10 @@ def random_ids(tokenizer, seed):
     rng = random.Random(seed)
     known = sorted(tokenizer.get_vocab().values())
     lists = [[rng.choice(known) for _ in range(rng.randint(0, 40))] for _ in range(500)]
-    return lists + [tokenizer.encode(t).ids for t in ("Hello, world! It's fine.", "don't ' stop .", "日本語 text")]
+    return lists + [
+        tokenizer.encode(t).ids
+        for t in ("Hello, world! It's fine.", "don't ' stop .", "日本語 text")
+    ]
 
 
 # ---------------------------------------------------------------- tokenizers
@@ -271,15 +353,20 @@ def roberta(folder, prefix, trim, masks):
     files = (str(folder / "vocab.json"), str(folder / "merges.txt"))
     tokenizer = ByteLevelBPETokenizer(*files, add_prefix_space=prefix, trim_offsets=trim)._tokenizer
     tokenizer.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0), trim, prefix)
-    tokenizer.add_special_tokens(["<s>", "<pad>", "</s>", "<unk>", AddedToken("<mask>", lstrip=True, special=True)])
+    tokenizer.add_special_tokens(
+        ["<s>", "<pad>", "</s>", "<unk>", AddedToken("<mask>", lstrip=True, special=True)]
+    )
     tokenizer.add_tokens(masks)
     return tokenizer
 
 
 def added_tokens(normalized):
-    return [AddedToken("Unbelievable", single_word=True, normalized=normalized),
-            AddedToken("zz top", lstrip=True, rstrip=True, normalized=normalized),
-            AddedToken("ZZ", rstrip=True, normalized=normalized), AddedToken(" x", normalized=normalized)]
+    return [
+        AddedToken("Unbelievable", single_word=True, normalized=normalized),
+        AddedToken("zz top", lstrip=True, rstrip=True, normalized=normalized),
+        AddedToken("ZZ", rstrip=True, normalized=normalized),
+        AddedToken(" x", normalized=normalized),
+    ]
 
 
 def save(tokenizer, folder):
@@ -302,25 +389,41 @@ def write_config(folder, **values):
 
 
 class Case:
-    """A tokenizer on both sides. `large` ones see all of the data, `sweep` ones every code point."""
+    """A tokenizer on both sides; `large`: over all data, `sweep`: over every code point."""
 
     def __init__(self, name, package, folder, large=False, sweep=False):
-        self.name, self.package, self.folder, self.large, self.sweep = name, package, folder, large, sweep
+        self.name, self.package, self.folder, self.large, self.sweep = (
+            name,
+            package,
+            folder,
+            large,
+            sweep,
+        )
 
 
 def roberta_files(data, scratch):
     files = data / "roberta_bpe"
-    folder = link(scratch / "files", vocab_json=files / "vocab.json", merges_txt=files / "merges.txt")
+    folder = link(
+        scratch / "files", vocab_json=files / "vocab.json", merges_txt=files / "merges.txt"
+    )
     return Case("roberta files", roberta(files, False, True, []), folder, large=True, sweep=True)
 
 
 def gpt2_files(data, scratch):
     files = data / "gpt2_bpe"
-    tokenizer = ByteLevelBPETokenizer(str(files / "encoder.json"), str(files / "vocab.bpe"), add_prefix_space=False,
-                                      trim_offsets=False)._tokenizer
-    tokenizer.post_processor = processors.TemplateProcessing(single="$A", pair="$A $B:1", special_tokens=[])
+    tokenizer = ByteLevelBPETokenizer(
+        str(files / "encoder.json"),
+        str(files / "vocab.bpe"),
+        add_prefix_space=False,
+        trim_offsets=False,
+    )._tokenizer
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="$A", pair="$A $B:1", special_tokens=[]
+    )
     tokenizer.add_special_tokens(["<|endoftext|>"])
-    folder = link(scratch / "files", vocab_json=files / "encoder.json", merges_txt=files / "vocab.bpe")
+    folder = link(
+        scratch / "files", vocab_json=files / "encoder.json", merges_txt=files / "vocab.bpe"
+    )
     return Case("gpt2 files", tokenizer, folder, large=True)
 
 
@@ -331,7 +434,9 @@ def roberta_prefix(data, scratch):
 
 def roberta_normalized(data, scratch):
     tokenizer = roberta(data / "roberta_bpe", True, True, added_tokens(True))
-    tokenizer.normalizer = normalizers.Sequence([normalizers.NFD(), normalizers.StripAccents(), normalizers.Lowercase()])
+    tokenizer.normalizer = normalizers.Sequence(
+        [normalizers.NFD(), normalizers.StripAccents(), normalizers.Lowercase()]
+    )
     return Case("roberta normalized", tokenizer, save(tokenizer, scratch / "saved"))
 
 
@@ -339,16 +444,24 @@ def bert_normalizer_bytes(data, scratch):
     """Shows every character that BertNormalizer writes, which WordPiece hides behind [UNK]."""
     tokenizer = roberta(data / "roberta_bpe", False, True, [])
     tokenizer.normalizer = normalizers.BertNormalizer()
-    return Case("bytes of BertNormalizer", tokenizer, save(tokenizer, scratch / "saved"), sweep=True)
+    return Case(
+        "bytes of BertNormalizer", tokenizer, save(tokenizer, scratch / "saved"), sweep=True
+    )
 
 
 def roberta_sequence(data, scratch):
     tokenizer = roberta(data / "roberta_bpe", False, False, added_tokens(True))
     tokenizer.normalizer = normalizers.NFC()
-    tokenizer.post_processor = processors.Sequence([
-        processors.ByteLevel(trim_offsets=True, add_prefix_space=False),
-        processors.TemplateProcessing(single="<s> $A </s>", pair="<s> $A </s> $B:1 </s>:1",
-                                      special_tokens=[("<s>", 0), ("</s>", 2)])])
+    tokenizer.post_processor = processors.Sequence(
+        [
+            processors.ByteLevel(trim_offsets=True, add_prefix_space=False),
+            processors.TemplateProcessing(
+                single="<s> $A </s>",
+                pair="<s> $A </s> $B:1 </s>:1",
+                special_tokens=[("<s>", 0), ("</s>", 2)],
+            ),
+        ]
+    )
     return Case("roberta NFC, sequence", tokenizer, save(tokenizer, scratch / "saved"))
 
 
@@ -368,7 +481,9 @@ def bert_uncased_files(data, scratch):
 def bert_cased_files(data, scratch):
     folder = link(scratch / "files", vocab_txt=bert_vocabulary(data, "cased"))
     write_config(folder, do_lower_case=False)
-    return Case("bert cased files", bert(data, "cased", lowercase=False), folder, large=True, sweep=True)
+    return Case(
+        "bert cased files", bert(data, "cased", lowercase=False), folder, large=True, sweep=True
+    )
 
 
 def bert_cased_stripped(data, scratch):
@@ -377,7 +492,9 @@ def bert_cased_stripped(data, scratch):
 
 
 def bert_lowercase_only(data, scratch):
-    tokenizer = bert(data, "uncased", strip_accents=False, handle_chinese_chars=False, clean_text=False)
+    tokenizer = bert(
+        data, "uncased", strip_accents=False, handle_chinese_chars=False, clean_text=False
+    )
     return Case("bert lowercase only", tokenizer, save(tokenizer, scratch / "saved"))
 
 
@@ -385,40 +502,69 @@ def bert_added(data, scratch):
     tokenizer = bert(data, "uncased")
     tokenizer.add_tokens(added_tokens(True) + [AddedToken("[E1]", lstrip=True, normalized=False)])
     tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS]:0 $A:0 [SEP]:0", pair="[CLS]:0 $B:1 [SEP]:1 $A:0 [SEP]:0 [SEP]:1",
-        special_tokens=[("[CLS]", 101), ("[SEP]", 102)])
+        single="[CLS]:0 $A:0 [SEP]:0",
+        pair="[CLS]:0 $B:1 [SEP]:1 $A:0 [SEP]:0 [SEP]:1",
+        special_tokens=[("[CLS]", 101), ("[SEP]", 102)],
+    )
     return Case("bert added, template", tokenizer, save(tokenizer, scratch / "saved"))
 
 
 def word_piece_sequence(data, scratch):
-    tokenizer = Tokenizer(models.WordPiece.from_file(str(bert_vocabulary(data, "uncased")), unk_token="[UNK]",
-                                                     max_input_chars_per_word=30))
-    tokenizer.normalizer = normalizers.Sequence([normalizers.NFD(), normalizers.Lowercase(), normalizers.StripAccents()])
+    tokenizer = Tokenizer(
+        models.WordPiece.from_file(
+            str(bert_vocabulary(data, "uncased")), unk_token="[UNK]", max_input_chars_per_word=30
+        )
+    )
+    tokenizer.normalizer = normalizers.Sequence(
+        [normalizers.NFD(), normalizers.Lowercase(), normalizers.StripAccents()]
+    )
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.BertPreTokenizer()])
     tokenizer.decoder = decoders.WordPiece(cleanup=False)
     return Case("wordpiece sequence", tokenizer, save(tokenizer, scratch / "saved"))
 
 
 def word_piece_composed(data, scratch):
-    tokenizer = Tokenizer(models.WordPiece.from_file(str(bert_vocabulary(data, "cased")), unk_token="[UNK]"))
+    tokenizer = Tokenizer(
+        models.WordPiece.from_file(str(bert_vocabulary(data, "cased")), unk_token="[UNK]")
+    )
     tokenizer.normalizer = normalizers.NFC()
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     return Case("wordpiece NFC", tokenizer, save(tokenizer, scratch / "saved"))
 
 
-CASES = [roberta_files, bert_uncased_files, bert_normalizer_bytes, bert_cased_files, gpt2_files, roberta_prefix,
-         roberta_normalized, roberta_sequence, bert_cased_stripped, bert_lowercase_only, bert_added, word_piece_sequence,
-         word_piece_composed]
+CASES = [
+    roberta_files,
+    bert_uncased_files,
+    bert_normalizer_bytes,
+    bert_cased_files,
+    gpt2_files,
+    roberta_prefix,
+    roberta_normalized,
+    roberta_sequence,
+    bert_cased_stripped,
+    bert_lowercase_only,
+    bert_added,
+    word_piece_sequence,
+    word_piece_composed,
+]
 
 
 def corpora(data):
     """{name: pieces of bytes}"""
     enwik8 = lzma.decompress((data / "enwik8_head" / "enwik8.head4154064.xz").read_bytes())
-    wikitext = b"".join((data / "wikitext2_valtest" / f"{part}.txt").read_bytes() for part in ("valid", "test"))
+    wikitext = b"".join(
+        (data / "wikitext2_valtest" / f"{part}.txt").read_bytes() for part in ("valid", "test")
+    )
     with tarfile.open(data / "litbank" / "original.tar.xz") as archive:
-        novel = next(m for m in archive if m.isfile() and m.name.endswith(".txt") and m.size > 400_000)
+        novel = next(
+            m for m in archive if m.isfile() and m.name.endswith(".txt") and m.size > 400_000
+        )
         text = archive.extractfile(novel).read()
-    return {"enwik8_head": pieces(enwik8, 8000), "wikitext2_valtest": pieces(wikitext, 8000), "novel": [text]}
+    return {
+        "enwik8_head": pieces(enwik8, 8000),
+        "wikitext2_valtest": pieces(wikitext, 8000),
+        "novel": [text],
+    }
 
 
 def check(case, program, data, scratch):
@@ -458,15 +604,27 @@ def run_case(job):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    default = os.environ.get("LONGFORMER_DATA", pathlib.Path(__file__).parents[2].parent / "shared" / "data")
+    default = os.environ.get(
+        "LONGFORMER_DATA", pathlib.Path(__file__).parents[2].parent / "shared" / "data"
+    )
     parser.add_argument("--dump", required=True, help="the program tokenizer_dump")
     parser.add_argument("--data", type=pathlib.Path, default=pathlib.Path(default))
-    parser.add_argument("--model", type=pathlib.Path, action="append", default=[], help="folder with a tokenizer.json")
+    parser.add_argument(
+        "--model",
+        type=pathlib.Path,
+        action="append",
+        default=[],
+        help="folder with a tokenizer.json",
+    )
+    parser.add_argument("--only", default="", help="part of the names of the cases to run")
     arguments = parser.parse_args()
-    jobs = [(source, arguments.dump, arguments.data) for source in [*CASES, *arguments.model]]
+    cases = [case for case in CASES if arguments.only in case.__name__]
+    jobs = [(source, arguments.dump, arguments.data) for source in [*cases, *arguments.model]]
     differences = 0
     start = time.time()
-    with multiprocessing.get_context("fork").Pool(len(os.sched_getaffinity(0)), maxtasksperchild=1) as pool:
+    with multiprocessing.get_context("fork").Pool(
+        len(os.sched_getaffinity(0)), maxtasksperchild=1
+    ) as pool:
         for text, count in pool.imap(run_case, jobs, chunksize=1):
             print(text, end="", flush=True)
             differences += count
