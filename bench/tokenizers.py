@@ -35,11 +35,14 @@ for _ in range(int(sys.argv[3])):
     seconds = time.perf_counter() - start
     print(seconds, sum(map(len, encodings)), flush=True)
 """
+HERE = pathlib.Path(__file__).resolve().parent
 ONE_THREAD = {"RAYON_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
 
 
 def package_json(name, data, target):
     """Saves the tokenizer in the form that both sides read."""
+    # The folder of this file would hide the package of the same name.
+    sys.path[:] = [path for path in sys.path if pathlib.Path(path).resolve() != HERE]
     from tokenizers import AddedToken, processors
     from tokenizers.implementations import BertWordPieceTokenizer, ByteLevelBPETokenizer
 
