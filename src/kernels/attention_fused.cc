@@ -14,6 +14,7 @@
 #include "core/memory.h"
 #include "core/threads.h"
 #include "kernels/attention_fused_tile.h"
+#include "kernels/attention_row.h"
 
 namespace longformer::kernels {
 namespace {
@@ -24,6 +25,10 @@ constexpr Index kQueriesPerTask = 512;
 constexpr Index kChunkBytes = Index{512} << 10;
 constexpr Index kPieceBytes = 16;
 constexpr Index kLineBytes = 64;
+
+/// Up to this many queries that see everything are cheaper one by one than as lanes of a tile: with
+/// one global token of 4,096 the layer costs 1 % more instead of 6 %.
+constexpr std::size_t kFewQueries = 8;
 
 Index round_up(Index value, Index unit) { return (value + unit - 1) / unit * unit; }
 Index divide_up(Index value, Index unit) { return (value + unit - 1) / unit; }
@@ -207,6 +212,7 @@ class Worker {
   void collect_lanes(const Task& task);
   KeySequence keys_of(const Task& task);
   void attend(const KeySequence& keys);
+  void attend_row(const AttentionDocument& document, const Lane& lane);
   void start_tile(Index tile);
   void pack_until(const KeySequence& keys, Index end);
   void prefetch_packed(Index count);
@@ -246,6 +252,7 @@ class Worker {
   TileWork work_;
   std::vector<QueryTile> tiles_;
   std::vector<float> widened_;
+  std::vector<float> row_;
   std::vector<Lane> lanes_;
   /// How many keys of the chunk before a place in the sequence were kept.
   std::vector<Index> rank_;
@@ -296,7 +303,36 @@ Worker::Worker(const Plan& plan) : plan_(plan) {
 void Worker::run(const Task& task) {
   head_ = task.head;
   collect_lanes(task);
-  if (!lanes_.empty()) attend(keys_of(task));
+  if (task.sees_everything && lanes_.size() <= kFewQueries) {
+    for (const Lane& lane : lanes_) attend_row(*task.document, lane);
+  } else if (!lanes_.empty()) {
+    attend(keys_of(task));
+  }
+}
+
+/// A query that sees its whole document.
+void Worker::attend_row(const AttentionDocument& document, const Lane& lane) {
+  const auto& mask = plan_.spec.key_mask;
+  row_.resize(static_cast<std::size_t>(plan_.spec.head_size));
+  const float logsumexp =
+      kernels::attend_row({.query = row_of(plan_.in.query, lane.row),
+                           .keys = row_of(plan_.in.key, document.key_begin),
+                           .values = row_of(plan_.in.value, document.key_begin),
+                           .dtype = plan_.in.query.dtype(),
+                           .head_size = plan_.spec.head_size,
+                           .count = plan_.spec.causal ? lane.position + 1 : document.key_count,
+                           .visible = mask.empty() ? nullptr : mask.data() + document.key_begin},
+                          row_.data());
+  std::byte* out = out_row(lane.row);
+  if (plan_.in.query.dtype() == DType::bf16) {
+    std::transform(row_.begin(), row_.end(), reinterpret_cast<BFloat16*>(out),
+                   [](float value) { return BFloat16(value); });
+  } else {
+    std::memcpy(out, row_.data(), row_.size() * sizeof(float));
+  }
+  if (plan_.in.logsumexp != nullptr) {
+    plan_.in.logsumexp->data<float>()[head_ * plan_.spec.query_count() + lane.row] = logsumexp;
+  }
 }
 
 /// Queries that see nothing are answered at once, global ones are left to their own task.

@@ -9,34 +9,12 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "kernels/simd_float_inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace longformer::kernels {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-
-using Float = hn::ScalableTag<float>;
-using Word = hn::RebindToUnsigned<Float>;
-using Half = hn::Rebind<std::uint16_t, Float>;
-
-HWY_INLINE hn::Vec<Float> load(Float d, const float* from) { return hn::LoadU(d, from); }
-
-HWY_INLINE hn::Vec<Float> load(Float d, const BFloat16* from) {
-  const auto halves = hn::LoadU(Half(), reinterpret_cast<const std::uint16_t*>(from));
-  return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(Word(), halves)));
-}
-
-HWY_INLINE void store(hn::Vec<Float> value, Float d, float* to) { hn::StoreU(value, d, to); }
-
-// Highway 1.0.3 demotes to bf16 by truncation; models need rounding to nearest even.
-HWY_INLINE void store(hn::Vec<Float> value, Float, BFloat16* to) {
-  const Word du;
-  const auto word = hn::BitCast(du, value);
-  const auto odd = hn::And(hn::ShiftRight<16>(word), hn::Set(du, 1));
-  const auto rounded = hn::ShiftRight<16>(hn::Add(hn::Add(word, hn::Set(du, 0x7fff)), odd));
-  const hn::RebindToSigned<Word> di;
-  hn::StoreU(hn::DemoteTo(Half(), hn::BitCast(di, rounded)), Half(),
-             reinterpret_cast<std::uint16_t*>(to));
-}
 
 template <typename T>
 void normalise_row(const LayerNormRows& r, float* x, const T* residual, T* out) {
@@ -48,7 +26,7 @@ void normalise_row(const LayerNormRows& r, float* x, const T* residual, T* out) 
   float sum = 0;
   for (Index c = 0; c < whole; c += lanes) {
     auto value = hn::LoadU(d, x + c);
-    if (residual != nullptr) value = hn::Add(value, load(d, residual + c));
+    if (residual != nullptr) value = hn::Add(value, LoadFloats(residual + c));
     hn::StoreU(value, d, x + c);
     sums = hn::Add(sums, value);
   }
@@ -71,7 +49,7 @@ void normalise_row(const LayerNormRows& r, float* x, const T* residual, T* out) 
   const auto scales = hn::Set(d, scale);
   for (Index c = 0; c < whole; c += lanes) {
     const auto normal = hn::Mul(hn::Sub(hn::LoadU(d, x + c), means), scales);
-    store(hn::MulAdd(normal, hn::LoadU(d, r.gamma + c), hn::LoadU(d, r.beta + c)), d, out + c);
+    StoreFloats(hn::MulAdd(normal, hn::LoadU(d, r.gamma + c), hn::LoadU(d, r.beta + c)), out + c);
   }
   for (Index c = whole; c < columns; ++c) {
     out[c] = T((x[c] - mean) * scale * r.gamma[c] + r.beta[c]);
