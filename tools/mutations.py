@@ -27,7 +27,7 @@ UNIT_TESTS = (
     "convert_test",
     "api_test",
 )
-PARITY = ["tests/parity/model_parity.py", "--count", "36", "--no-bf16"]
+PARITY = ["tests/parity/model_parity.py", "--count", "24", "--no-bf16"]
 
 
 @dataclasses.dataclass
