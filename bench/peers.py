@@ -155,7 +155,7 @@ def measure_ours(n, dtype, options):
         command += [
             "-r",
             str(options.repeats),
-            "--global",
+            "--global-tokens",
             "1",
             "--threads",
             str(options.threads),

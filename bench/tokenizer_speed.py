@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Times our tokenizers against the `tokenizers` package, one thread each, alternating, over enwik8.
 
-    python3 bench/tokenizers.py --dump build/tests/tokenizer_dump [--data DIR] [--rounds 5]
+    python3 bench/tokenizer_speed.py --dump build/tests/tokenizer_dump [--data DIR] [--rounds 5]
 
 The data is the folder of LONGFORMER_DATA or ../shared/data. Both sides return ids, offsets, type
 ids and masks for the same documents; reading files and loading the tokenizer are not part of the
