@@ -48,8 +48,8 @@ MUTATIONS = (
     Mutation(
         "window one wider on the right, in the kernel",
         "src/kernels/attention_fused.cc",
-        "place + reach_right + 1, lane.begin",
-        "place + reach_right + 2, lane.begin",
+        "own + reach_right + 1, lane.window.begin",
+        "own + reach_right + 2, lane.window.begin",
     ),
     Mutation(
         "globals counted twice",
