@@ -388,5 +388,37 @@ TEST(LongformerLayer, EqualProjectionsAndACoveringWindowMakeGlobalsInvisible) {
   }
 }
 
+TEST(Fused, ADocumentHasTheSameBitsAloneAndInABatch) {
+  const Index heads = 2, d = 16;
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    AttentionSpec batch = ragged({700, 33, 1500}, heads, d, symmetric(40));
+    batch.global_keys = {0, 350, 701, 1000};
+    const Inputs in = random_inputs(batch, 17, dtype);
+    const Result together = run(AttentionBackend::fused, batch, in);
+    for (const AttentionDocument& document : batch.documents) {
+      AttentionSpec alone = self_attention(document.query_count, heads, d, symmetric(40));
+      for (const Index row : batch.global_keys) {
+        const Index place = row - document.key_begin;
+        if (place >= 0 && place < document.key_count) alone.global_keys.push_back(place);
+      }
+      const auto rows_of = [&](const Tensor& tensor) {
+        std::vector<float> rows;
+        for (Index head = 0; head < heads; ++head) {
+          const auto all = tensor.reshaped({heads * batch.key_count(), d});
+          const auto part =
+              all.slice_rows(head * batch.key_count() + document.key_begin, document.key_count);
+          const std::vector<float> values = part.to_floats();
+          rows.insert(rows.end(), values.begin(), values.end());
+        }
+        return Tensor::from(rows, {heads, document.key_count, d}).to(dtype);
+      };
+      const Result single = run(AttentionBackend::fused, alone,
+                                {rows_of(in.query), rows_of(in.key), rows_of(in.value)});
+      const auto first = together.out.begin() + document.query_begin * heads * d;
+      EXPECT_EQ(single.out, std::vector<float>(first, first + document.query_count * heads * d));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace longformer::kernels

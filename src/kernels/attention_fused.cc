@@ -107,6 +107,7 @@ struct Plan {
   bool masked(Index key_row) const { return !spec.key_mask.empty() && spec.key_mask[key_row] == 0; }
 
  private:
+  Index queries_per_task(Index queries) const;
   void add_tasks(const AttentionDocument& document, Index head, Index queries_per_task);
   void plan_memory(Index queries_per_task);
 };
@@ -121,10 +122,11 @@ Plan::Plan(const AttentionSpec& spec_in, const AttentionArguments& in_in)
   dims = round_up(spec.head_size, kernels.rows);
 
   const Index heads = static_cast<Index>(spec.heads.size());
-  const Index share = divide_up(spec.query_count() * heads, Index{8} * std::max(in.threads, 1));
-  const Index queries_per_task =
-      round_up(std::clamp<Index>(share, kernels.lanes, kQueriesPerTask), kernels.lanes);
-  plan_memory(queries_per_task);
+  Index most_queries = 0;
+  for (const AttentionDocument& document : spec.documents) {
+    most_queries = std::max(most_queries, document.query_count);
+  }
+  plan_memory(queries_per_task(most_queries));
 
   if (!spec.global_keys.empty()) {
     in_windows = spec.key_mask;
@@ -132,9 +134,17 @@ Plan::Plan(const AttentionSpec& spec_in, const AttentionArguments& in_in)
     for (const Index row : spec.global_keys) in_windows[row] = 0;
   }
   for (const AttentionDocument& document : spec.documents) {
-    for (Index head = 0; head < heads; ++head) add_tasks(document, head, queries_per_task);
+    const Index queries = queries_per_task(document.query_count);
+    for (Index head = 0; head < heads; ++head) add_tasks(document, head, queries);
   }
   workers = static_cast<int>(std::min<Index>(std::max(in.threads, 1), tasks.size()));
+}
+
+/// Depends on the document alone: then its result has the same bits whatever else is in the batch.
+Index Plan::queries_per_task(Index queries) const {
+  const auto heads = static_cast<Index>(spec.heads.size());
+  const Index share = divide_up(queries * heads, Index{8} * std::max(in.threads, 1));
+  return round_up(std::clamp<Index>(share, kernels.lanes, kQueriesPerTask), kernels.lanes);
 }
 
 std::span<const Index> Plan::globals_of(const AttentionDocument& document) const {
