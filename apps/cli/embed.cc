@@ -92,12 +92,12 @@ class VectorWriter {
   }
 
   void write_failed(const Document& document, const std::string& reason) {
-    const bool one_row = !flags_.many_rows();
-    if (one_row && format_ != Format::json) {
-      const std::vector<float> nothing(columns_, std::numeric_limits<float>::quiet_NaN());
-      if (npy_) npy_->write_rows(nothing);
-      if (format_ == Format::text) write_text(nothing);
-      ++rows_;
+    if (!flags_.many_rows()) {
+      if (format_ == Format::text) output().write("\n");
+      if (npy_) {
+        npy_->write_rows(std::vector<float>(columns_, std::numeric_limits<float>::quiet_NaN()));
+        ++rows_;
+      }
     }
     if (format_ == Format::json || flags_.model.json) {
       lines().write(document.json().add("error", reason).line());
@@ -232,7 +232,10 @@ class EmbedRun {
     writer_.write(document, embedding);
   }
 
-  void fail(const Document& document, const std::string& reason) {
+  void fail(const Document& document, std::string reason) {
+    // The library counts the documents of a call; here every call that fails has one.
+    constexpr std::string_view kOnlyDocument = "document 0: ";
+    if (reason.starts_with(kOnlyDocument)) reason.erase(0, kOnlyDocument.size());
     messages_.error(document.label() + ": " + reason);
     writer_.write_failed(document, reason);
   }
