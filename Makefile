@@ -8,10 +8,6 @@ PREFIX ?= /usr/local
 CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/longformer
 ORACLE ?= $(CACHE)/oracle
 TEST_VENV ?= $(CACHE)/test
-# Data sets for the tests that need real text; they skip where there are none.
-ifneq ($(wildcard ../shared/data),)
-export LONGFORMER_DATA ?= $(abspath ../shared/data)
-endif
 
 SOURCES := $(shell git ls-files --cached --others --exclude-standard '*.h' '*.cc' 2>/dev/null)
 
