@@ -204,7 +204,7 @@ void write_json(const fs::path& path, const Json& value) {
 Json read_object(const fs::path& path) {
   if (!fs::exists(path)) return Json::object();
   Json value = formats::read_json(path.string());
-  formats::ConfigReader(value, path.string());
+  [[maybe_unused]] const formats::ConfigReader object(value, path.string());
   return value;
 }
 
