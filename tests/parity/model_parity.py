@@ -1,6 +1,6 @@
 """Compares longformer_cpp with `transformers` on random models and inputs, in one live run.
 
-    python3 tests/parity/model_parity.py [--count 72] [--seed 1] [--only INDEX] [--oracles-only]
+    python3 tests/parity/model_parity.py [--count 72] [--seed 2] [--only INDEX] [--oracles-only]
 
 Each case draws a configuration and documents, saves the folder with `transformers` and runs both on
 it. `transformers` also runs in double precision: random weights make some softmaxes so sharp that
@@ -295,7 +295,7 @@ def main():
         default=72,
         help="cases against transformers; a third as many go beyond it",
     )
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=2)
     parser.add_argument("--only", type=int, help="run the case of this index alone")
     parser.add_argument("--verbose", action="store_true", help="print each case as it runs")
     parser.add_argument("--no-bf16", dest="bf16", action="store_false")
