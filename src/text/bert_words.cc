@@ -70,18 +70,16 @@ BertWordEncoder::NormalForm BertWordEncoder::normal_form(char32_t character) con
   }
   const bool between_spaces =
       words == 1 && spaces == 2 && kind_of(normalized[1].value) == Kind::word;
-  if (bytes.size() > form.bytes.size()) {
-    form.effect = Effect::several;
-  } else if (normalized.empty()) {
+  const bool fits = bytes.size() <= form.bytes.size();
+  form.effect = Effect::several;
+  if (normalized.empty()) {
     form.effect = Effect::dropped;
-  } else if (isolated + words == 0) {
+  } else if (fits && isolated + words == 0) {
     form.effect = Effect::space;
-  } else if (isolated == 0 && spaces == 0) {
+  } else if (fits && isolated == 0 && spaces == 0) {
     form.effect = Effect::word;
-  } else if (isolated == 0 ? between_spaces : isolated == 1 && words == 0) {
+  } else if (fits && (isolated == 0 ? between_spaces : isolated == 1 && words == 0)) {
     form.effect = Effect::isolated;
-  } else {
-    form.effect = Effect::several;
   }
   form.size = static_cast<std::uint8_t>(std::min(bytes.size(), form.bytes.size()));
   std::copy_n(bytes.begin(), form.size, form.bytes.begin());

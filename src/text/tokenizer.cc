@@ -387,7 +387,11 @@ struct Tokenizer::Implementation {
       const bool continues = pieces && tokens[i].starts_with(spec.decoder.prefix);
       std::string token(tokens[i]);
       if (i > 0) {
-        token = continues ? token.substr(spec.decoder.prefix.size()) : " " + token;
+        if (continues) {
+          token.erase(0, spec.decoder.prefix.size());
+        } else {
+          token.insert(0, 1, ' ');
+        }
       }
       joined += pieces && spec.decoder.cleanup ? cleaned_up(std::move(token)) : token;
     }
