@@ -238,6 +238,27 @@ TEST(Backends, LargeScores) {
   }
 }
 
+/// Thousands of alike terms: a single running sum would round all of them the same way, and be off
+/// by 1e-4 (seen as a hidden state that missed transformers by 5e-4).
+TEST(Fused, ManyAlikeKeysDoNotAddUpTheirRounding) {
+  const Index keys = 16384;
+  AttentionSpec spec = self_attention(0, 1, 16, symmetric(kUnlimitedReach));
+  for (const Index queries : {3, 70}) {
+    spec.documents = {
+        {.query_begin = 0, .query_count = queries, .key_begin = 0, .key_count = keys}};
+    Inputs in = random_inputs(spec, 12);
+    std::fill_n(in.query.data<float>(), in.query.size(), 0.31f);
+    // The first key sets the maximum, so that the others weigh a number that is not a power of two.
+    std::fill_n(in.key.data<float>(), in.key.size(), 0.3f);
+    std::fill_n(in.key.data<float>(), 16, 1.7f);
+    std::fill_n(in.value.data<float>(), in.value.size(), 1.1f);
+    const auto truth = reference_attention<double>(spec, in.query, in.key, in.value);
+    const Result result = run(AttentionBackend::fused, spec, in);
+    EXPECT_LE(max_difference(result.out, truth.out), 5e-6) << queries << " queries";
+    EXPECT_LE(max_difference(result.logsumexp, truth.logsumexp), 5e-6) << queries << " queries";
+  }
+}
+
 /// What masked rows hold is undefined and must not be touched, not even multiplied by zero.
 TEST(Backends, MaskedRowsMayHoldNan) {
   AttentionSpec spec = self_attention(150, 2, 16, symmetric(12));

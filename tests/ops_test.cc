@@ -244,6 +244,62 @@ TEST_P(Ops, LongformerAttentionEqualsTheReference) {
   }
 }
 
+/// See Fused.ManyAlikeKeysDoNotAddUpTheirRounding: documents of nearly the same token everywhere.
+TEST(GlobalAttention, ManyAlikeRowsDoNotAddUpTheirRounding) {
+  const Index n = 16384, width = 16, d = 8;
+  Tensor x = random({n, width}, 3, 0.0f);
+  // One of the first two rows sets the maximum, so that the others weigh an odd number.
+  for (Index i = 0; i < x.size(); ++i) {
+    x.data<float>()[i] = i < width ? 1.0f : i < 2 * width ? 0.4f : 0.7f;
+  }
+  std::vector<Tensor> weights, biases;
+  for (std::size_t i = 0; i < 3; ++i) {
+    weights.push_back(random({width, width}, 50 + i, 0.3f));
+    biases.push_back(random({width}, 60 + i, 0.5f));
+  }
+  MemoryPool memory;
+  const Context context{.memory = memory, .dtype = DType::f32, .threads = 2};
+  const Tensor query = Tensor::from(plain_linear(x, weights[0], biases[0]), {n, width});
+  const Tensor key = Tensor::from(plain_linear(x, weights[1], biases[1]), {n, width});
+  const Tensor value = Tensor::from(plain_linear(x, weights[2], biases[2]), {n, width});
+  // Below and above the number of global tokens from which keys and values are projected.
+  for (const Index globals : {2, 12}) {
+    AttentionSpec spec = kernels::self_attention(n, 2, d, {1, 1, 1});
+    for (Index i = 0; i < globals; ++i) spec.global_keys.push_back(i * 7);
+    Tensor attended = memory.tensor({n, width}, DType::f32);
+    global_attention(context, spec,
+                     {.query_weight = weights[0],
+                      .query_bias = biases[0],
+                      .key_weight = weights[1],
+                      .key_bias = biases[1],
+                      .value_weight = weights[2],
+                      .value_bias = biases[2]},
+                     x, attended);
+    for (const Index row : spec.global_keys) {
+      for (Index head = 0; head < 2; ++head) {
+        std::vector<double> mean(d, 0.0);
+        double denominator = 0;
+        for (Index j = 0; j < n; ++j) {
+          double score = 0;
+          for (Index c = head * d; c < head * d + d; ++c)
+            score += double{query.data<float>()[row * width + c]} *
+                     key.data<float>()[j * width + c] / std::sqrt(static_cast<double>(d));
+          const double weight = std::exp(score);
+          denominator += weight;
+          for (Index c = 0; c < d; ++c)
+            mean[static_cast<std::size_t>(c)] +=
+                weight * value.data<float>()[j * width + head * d + c];
+        }
+        for (Index c = 0; c < d; ++c) {
+          EXPECT_NEAR(attended.data<float>()[row * width + head * d + c],
+                      mean[static_cast<std::size_t>(c)] / denominator, 1e-5)
+              << globals << " globals";
+        }
+      }
+    }
+  }
+}
+
 TEST_P(Ops, EmbeddingsAreSummedAndNormalised) {
   const Index width = 20, n = 45;
   EmbeddingTables tables{.words = random({30, width}, 60),

@@ -105,10 +105,18 @@ void Start(const TileWork& work) {
   }
 }
 
-/// Scores of kRows keys from `row` on, and their probabilities into `to`. When one exceeds the
-/// limit of its lane it writes nothing but the maxima per lane into `top` and returns false.
+/// What a tile of keys hands on, per lane. Sums begin at zero in each tile: one running sum over
+/// thousands of alike terms would round each of them the same way.
+template <class S>
+struct LaneState {
+  alignas(64) float top[kLanesOf<S>];
+  alignas(64) float sum[kLanesOf<S>];
+};
+
+/// Scores of kRows keys from `row` on, and their probabilities into `to` and added to the sum. When
+/// one exceeds the limit of its lane it writes nothing but the maxima into `top` and returns false.
 template <class S, bool kEdge, std::size_t... I>
-HWY_INLINE bool ScoreBlock(const TileWork& work, Index row, float* to, float* top,
+HWY_INLINE bool ScoreBlock(const TileWork& work, Index row, float* to, LaneState<S>& lanes,
                            std::index_sequence<I...>) {
   constexpr int kColumns = S::kColumns;
   using V = typename S::V;
@@ -138,7 +146,8 @@ HWY_INLINE bool ScoreBlock(const TileWork& work, Index row, float* to, float* to
                  : void()),
    ...);
   if (HWY_UNLIKELY(above)) {
-    ((I < kColumns ? S::Store(highest[I % kColumns], top + I % kColumns * S::kLanes) : void()),
+    ((I < kColumns ? S::Store(highest[I % kColumns], lanes.top + I % kColumns * S::kLanes)
+                   : void()),
      ...);
     return false;
   }
@@ -151,7 +160,8 @@ HWY_INLINE bool ScoreBlock(const TileWork& work, Index row, float* to, float* to
      ...);
   }
   V sum[kColumns];
-  ((I < kColumns ? void(sum[I % kColumns] = S::Load(tile.sum + I % kColumns * S::kLanes)) : void()),
+  ((I < kColumns ? void(sum[I % kColumns] = S::Load(lanes.sum + I % kColumns * S::kLanes))
+                 : void()),
    ...);
   if constexpr (S::kPack == 1) {
     ((sum[I % kColumns] = S::Add(sum[I % kColumns], score[I])), ...);
@@ -169,7 +179,8 @@ HWY_INLINE bool ScoreBlock(const TileWork& work, Index row, float* to, float* to
           : void()),
      ...);
   }
-  ((I < kColumns ? S::Store(sum[I % kColumns], tile.sum + I % kColumns * S::kLanes) : void()), ...);
+  ((I < kColumns ? S::Store(sum[I % kColumns], lanes.sum + I % kColumns * S::kLanes) : void()),
+   ...);
   return true;
 }
 
@@ -208,23 +219,31 @@ HWY_INLINE void AddValues(const float* values, const float* probabilities, Index
   constexpr int kColumns = S::kColumns;
   constexpr Index kLanes = kLanesOf<S>;
   constexpr Index kStride = S::kTileLanes;
-  typename S::V sum[] = {S::Load(output + I / kColumns * kStride + I % kColumns * S::kLanes)...};
+  typename S::V sum[] = {(static_cast<void>(I), S::Set(0.0f))...};
   for (Index step = 0; step < steps; ++step, values += S::kRows, probabilities += kLanes) {
     ((sum[I] = S::Product(S::Broadcast(values + I / kColumns),
                           S::Load(probabilities + I % kColumns * S::kLanes), sum[I])),
      ...);
   }
+  ((sum[I] = S::Add(sum[I], S::Load(output + I / kColumns * kStride + I % kColumns * S::kLanes))),
+   ...);
   (S::Store(sum[I], output + I / kColumns * kStride + I % kColumns * S::kLanes), ...);
 }
 
+/// Moves what the keys begin … end − 1 have scored to the output and its denominator.
 template <class S>
-void AddAllValues(const TileWork& work, Index begin, Index end, const float* probabilities) {
+void AddAllValues(const TileWork& work, Index begin, Index end, LaneState<S>& lanes) {
   const Index steps = (end - begin + S::kPack - 1) / S::kPack;
   const float* values = work.chunk.values + begin / S::kPack * S::kRows;
   float* output = work.tile.output;
   for (Index dim = 0; dim < work.dims; dim += S::kRows, output += S::kRows * S::kTileLanes) {
-    AddValues<S>(values, probabilities, steps, output, Block<S>());
+    AddValues<S>(values, work.probabilities, steps, output, Block<S>());
     values += work.chunk.panel_stride;
+  }
+  for (Index lane = 0; lane < kLanesOf<S>; lane += S::kLanes) {
+    const auto sum = S::Add(S::Load(work.tile.sum + lane), S::Load(lanes.sum + lane));
+    S::Store(sum, work.tile.sum + lane);
+    S::Store(S::Set(0.0f), lanes.sum + lane);
   }
 }
 
@@ -251,28 +270,30 @@ inline Seen SeenBy(const QueryTile& tile, Index first_lane, Index end_lane) {
 }
 
 template <class S>
-HWY_INLINE bool Score(const TileWork& work, const Seen& seen, Index row, float* to, float* top) {
+HWY_INLINE bool Score(const TileWork& work, const Seen& seen, Index row, float* to,
+                      LaneState<S>& lanes) {
   const bool inside = seen.inner_begin <= row && row + S::kRows <= seen.inner_end;
-  return inside ? ScoreBlock<S, false>(work, row, to, top, Block<S>())
-                : ScoreBlock<S, true>(work, row, to, top, Block<S>());
+  return inside ? ScoreBlock<S, false>(work, row, to, lanes, Block<S>())
+                : ScoreBlock<S, true>(work, row, to, lanes, Block<S>());
 }
 
 /// Adds the keys begin … end − 1 to the softmax.
 template <class S>
 void AttendTile(const TileWork& work, const Seen& seen, Index begin, Index end) {
   constexpr Index kUnitsPerBlock = S::kRows / S::kPack * kLanesOf<S>;
-  alignas(64) float top[kLanesOf<S>];
+  LaneState<S> lanes;
+  for (float& sum : lanes.sum) sum = 0;
   float* to = work.probabilities;
   Index row = begin;
   for (; row < end; row += S::kRows, to += kUnitsPerBlock) {
-    if (HWY_LIKELY(Score<S>(work, seen, row, to, top))) continue;
-    if (begin < row) AddAllValues<S>(work, begin, row, work.probabilities);
-    RaiseMaxima<S>(work, top);
+    if (HWY_LIKELY(Score<S>(work, seen, row, to, lanes))) continue;
+    if (begin < row) AddAllValues<S>(work, begin, row, lanes);
+    RaiseMaxima<S>(work, lanes.top);
     begin = row;
     to = work.probabilities;
-    Score<S>(work, seen, row, to, top);
+    Score<S>(work, seen, row, to, lanes);
   }
-  AddAllValues<S>(work, begin, end, work.probabilities);
+  AddAllValues<S>(work, begin, end, lanes);
 }
 
 /// In tiles of equal size, so that the last one is not a small rest.

@@ -44,26 +44,28 @@ struct Step {
   Index count = 0;
 };
 
-/// out = out·rescale + Σ weight·value.
+/// out = out·rescale + Σ weight·value, summed on its own first: see LaneState in
+/// attention_fused_tile_inl.h.
 template <typename T>
 void AddValues(const RowAttention& row, const Step& step, float rescale, float* out) {
   const T* values = static_cast<const T*>(row.values);
   const Index lanes = static_cast<Index>(hn::Lanes(Float()));
   Index c = 0;
   for (; c + lanes <= row.head_size; c += lanes) {
-    auto sum = hn::Mul(hn::LoadU(Float(), out + c), hn::Set(Float(), rescale));
+    auto sum = hn::Zero(Float());
     for (Index j = 0; j < step.count; ++j) {
       const auto weight = hn::Set(Float(), step.weights[j]);
       sum = hn::MulAdd(weight, LoadFloats(values + step.keys[j] * row.head_size + c), sum);
     }
-    hn::StoreU(sum, Float(), out + c);
+    const auto before = hn::LoadU(Float(), out + c);
+    hn::StoreU(hn::MulAdd(before, hn::Set(Float(), rescale), sum), Float(), out + c);
   }
   for (; c < row.head_size; ++c) {
-    float sum = out[c] * rescale;
+    float sum = 0;
     for (Index j = 0; j < step.count; ++j) {
       sum += step.weights[j] * static_cast<float>(values[step.keys[j] * row.head_size + c]);
     }
-    out[c] = sum;
+    out[c] = out[c] * rescale + sum;
   }
 }
 

@@ -108,12 +108,12 @@ void online_softmax(std::span<float> scores, Index keys, PartialSum& partial) {
     if (rescale != 1.0f) {
       for (std::size_t c = 0; c < width; ++c) partial.sum[row * width + c] *= rescale;
     }
-    float denominator = partial.denominator[row] * rescale;
+    float denominator = 0;
     for (float& score : line) {
       score = std::exp(score - highest);
       denominator += score;
     }
-    partial.denominator[row] = denominator;
+    partial.denominator[row] = partial.denominator[row] * rescale + denominator;
     partial.maximum[row] = highest;
   }
 }
