@@ -62,6 +62,32 @@ void check_document(const DocumentInput& document, const models::EncoderConfig& 
           name_of(config.model_type));
 }
 
+/// Global rows of a document that begins at row `first`: those of its mask and the defaults.
+void append_globals(models::Batch& batch, const DocumentInput& document, std::size_t first,
+                    std::span<const Index> defaults) {
+  const auto append = [&](std::size_t t) {
+    if (batch.mask[first + t] != 0) batch.global_rows.push_back(static_cast<Index>(first + t));
+  };
+  for (std::size_t t = 0; t < document.global_attention_mask.size(); ++t) {
+    if (document.global_attention_mask[t] == 1) append(t);
+  }
+  for (const Index position : defaults) append(static_cast<std::size_t>(position));
+}
+
+/// The logits of one document: `rows` rows of those of the batch, from row `first` on.
+void store_logits(const Tensor& logits, Index first, Index rows, models::HeadKind head,
+                  DocumentOutput& output) {
+  std::vector<float> values = logits.slice_rows(first, rows).to_floats();
+  if (head != models::HeadKind::question_answering) {
+    output.logits = std::move(values);
+    return;
+  }
+  for (std::size_t i = 0; i < values.size(); i += 2) {
+    output.start_logits.push_back(values[i]);
+    output.end_logits.push_back(values[i + 1]);
+  }
+}
+
 }  // namespace
 
 Model::Implementation::Implementation(models::EncoderConfig model_config,
@@ -70,7 +96,8 @@ Model::Implementation::Implementation(models::EncoderConfig model_config,
       weights(std::move(checkpoint)),
       dtype(compute_dtype(options.dtype)),
       threads(options.threads > 0 ? options.threads : available_threads()),
-      encoder(config, weights, dtype) {
+      encoder(config, weights, dtype),
+      head(models::head_kind(config, weights)) {
   require(options.threads >= 0, "threads: expected 0 or more, found {}", options.threads);
   info = {.model_type = std::string(name_of(config.model_type)),
           .hidden_size = config.hidden_size,
@@ -78,16 +105,24 @@ Model::Implementation::Implementation(models::EncoderConfig model_config,
           .max_tokens = config.max_tokens(),
           .pad_token_id = config.pad_token_id,
           .has_pooler = encoder.has_pooler(),
-          .has_masked_lm_head = models::MaskedLmHead::present(config, weights)};
+          .has_masked_lm_head = models::MaskedLmHead::present(config, weights),
+          .head = std::string(name_of(head)),
+          .labels = has_labels(head) ? config.labels : std::vector<std::string>(),
+          .problem_type = has_labels(head) ? config.problem_type : std::string()};
+  if (head != models::HeadKind::none && head != models::HeadKind::masked_lm) {
+    task_head.emplace(config, head, weights, dtype);
+  }
 }
 
-models::Batch Model::Implementation::batch(std::span<const DocumentInput> documents) const {
+models::Batch Model::Implementation::batch(std::span<const DocumentInput> documents,
+                                           models::HeadKind globals_of) const {
   models::Batch batch;
   batch.starts.push_back(0);
   bool any_masked = false;
   for (std::size_t i = 0; i < documents.size(); ++i) {
     const DocumentInput& document = documents[i];
-    check_document(document, config, document_name(i, documents.size()));
+    const std::string name = document_name(i, documents.size());
+    check_document(document, config, name);
     const std::size_t n = document.ids.size();
     const std::size_t first = batch.ids.size();
     append(batch.ids, document.ids, n);
@@ -103,11 +138,11 @@ models::Batch Model::Implementation::batch(std::span<const DocumentInput> docume
       batch.mask[first + t] = 0;
       any_masked = true;
     }
-    for (std::size_t t = 0; t < document.global_attention_mask.size(); ++t) {
-      if (document.global_attention_mask[t] == 1 && batch.mask[first + t] != 0) {
-        batch.global_rows.push_back(static_cast<Index>(first + t));
-      }
+    std::vector<Index> defaults;
+    if (document.global_attention_mask.empty()) {
+      defaults = models::default_globals(config, globals_of, document.ids, name);
     }
+    append_globals(batch, document, first, defaults);
     batch.starts.push_back(static_cast<Index>(batch.ids.size()));
   }
   if (!any_masked) batch.mask.clear();
@@ -134,13 +169,16 @@ std::vector<DocumentOutput> Model::forward(std::span<const DocumentInput> docume
                                            const ForwardOptions& options) const {
   if (documents.empty()) return {};
   const Implementation& model = *implementation_;
-  const models::Batch batch = model.batch(documents);
+  const models::Batch batch =
+      model.batch(documents, options.head ? model.head : models::HeadKind::none);
   const std::lock_guard<std::mutex> lock(model.mutex);
   const ops::Context context = model.context();
   std::vector<Tensor> states;
   const Tensor last =
       model.encoder.forward(context, batch, options.hidden_states ? &states : nullptr);
   const Tensor pooled = model.info.has_pooler ? model.encoder.pool(context, last, batch) : Tensor();
+  const bool head = options.head && model.task_head;
+  const Tensor logits = head ? model.task_head->forward(context, last, pooled, batch) : Tensor();
   std::vector<DocumentOutput> outputs(documents.size());
   for (std::size_t i = 0; i < documents.size(); ++i) {
     const Index begin = batch.starts[i];
@@ -148,6 +186,11 @@ std::vector<DocumentOutput> Model::forward(std::span<const DocumentInput> docume
     outputs[i].last_hidden_state = last.slice_rows(begin, count).to_floats();
     if (!pooled.empty()) {
       outputs[i].pooler_output = pooled.slice_rows(static_cast<Index>(i), 1).to_floats();
+    }
+    if (head) {
+      const bool per_token = model.task_head->per_token();
+      store_logits(logits, per_token ? begin : static_cast<Index>(i), per_token ? count : 1,
+                   model.head, outputs[i]);
     }
     for (const Tensor& state : states) {
       outputs[i].hidden_states.push_back(state.slice_rows(begin, count).to_floats());
