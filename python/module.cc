@@ -115,6 +115,10 @@ class PythonModel {
     return results;
   }
 
+  std::vector<std::int32_t> default_global_attention_mask(const Integers& ids) const {
+    return model_.default_global_attention_mask(span_of(ids));
+  }
+
   /// Per token or per document, as the head has them.
   MaybeFloats logits_of(std::vector<float> values, std::size_t rows) const {
     if (info().head != "token-classification") return vector_of(std::move(values));
@@ -176,6 +180,7 @@ void bind_model(nb::module_& module) {
           "folder"_a, "dtype"_a, "threads"_a)
       .def("forward", &PythonModel::forward, "documents"_a, "hidden_states"_a)
       .def("masked_lm_logits", &PythonModel::masked_lm_logits, "document"_a)
+      .def("default_global_attention_mask", &PythonModel::default_global_attention_mask, "ids"_a)
       .def_prop_ro("model_type", [](const PythonModel& self) { return self.info().model_type; })
       .def_prop_ro("hidden_size", [](const PythonModel& self) { return self.info().hidden_size; })
       .def_prop_ro("vocabulary_size",

@@ -39,6 +39,8 @@ struct ForwardOptions {
   /// behind the separators between question and choice for multiple choice; else none. Without, the
   /// encoder runs alone. Masked-LM logits are never part of it: see masked_lm_logits.
   bool head = true;
+  /// Return the last hidden state; without, only what the head says of it.
+  bool last_hidden_state = true;
   /// Also return the embedding output and the output of every layer.
   bool hidden_states = false;
 };
@@ -67,6 +69,8 @@ struct ModelInfo {
   std::int64_t pad_token_id = 0;
   bool has_pooler = false;
   bool has_masked_lm_head = false;
+  /// Tokens may have global attention: a Longformer.
+  bool has_global_attention = false;
   /// "masked-lm", "sequence-classification", "token-classification", "question-answering",
   /// "multiple-choice", or empty for an encoder alone.
   std::string head;
@@ -94,6 +98,11 @@ class Model {
   /// nor the separator that the head's default needs.
   std::vector<DocumentOutput> forward(std::span<const DocumentInput> documents,
                                       const ForwardOptions& options = {}) const;
+
+  /// The global attention mask, [n], that forward gives a document of these tokens when it has
+  /// none; empty when it gives no token global attention. Throws Error when the separator is
+  /// missing.
+  std::vector<std::int32_t> default_global_attention_mask(std::span<const std::int32_t> ids) const;
 
   /// Masked-LM logits, [positions, V], of the given token positions of one document (all when
   /// empty); no global tokens unless the document has a mask. Throws Error when the folder has no

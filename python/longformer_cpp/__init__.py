@@ -259,6 +259,14 @@ class Model:
         """As in config.json; empty when it does not say."""
         return self._native.problem_type
 
+    def _with_globals(self, document: Document) -> Document:
+        """The document with the head's default global mask, which counts separators in the padding too."""
+        ids, attention, types, positions, global_attention = document
+        if attention is None or global_attention is not None or not self.head or ids.size == 0:
+            return document
+        mask = self._native.default_global_attention_mask(ids)
+        return ids, attention, types, positions, np.array(mask, np.int32) if mask else None
+
     def __call__(
         self,
         input_ids: Any,
@@ -292,7 +300,7 @@ class Model:
         length = None
         if not ragged:
             length = len(ids[0])
-            documents = [_without_padding(document) for document in documents]
+            documents = [_without_padding(self._with_globals(document)) for document in documents]
         return ModelOutput(self._native, documents, length, output_hidden_states, choices)
 
 

@@ -106,6 +106,7 @@ Model::Implementation::Implementation(models::EncoderConfig model_config,
           .pad_token_id = config.pad_token_id,
           .has_pooler = encoder.has_pooler(),
           .has_masked_lm_head = models::MaskedLmHead::present(config, weights),
+          .has_global_attention = !config.windows.empty(),
           .head = std::string(name_of(head)),
           .labels = has_labels(head) ? config.labels : std::vector<std::string>(),
           .problem_type = has_labels(head) ? config.problem_type : std::string()};
@@ -183,7 +184,9 @@ std::vector<DocumentOutput> Model::forward(std::span<const DocumentInput> docume
   for (std::size_t i = 0; i < documents.size(); ++i) {
     const Index begin = batch.starts[i];
     const Index count = batch.starts[i + 1] - begin;
-    outputs[i].last_hidden_state = last.slice_rows(begin, count).to_floats();
+    if (options.last_hidden_state) {
+      outputs[i].last_hidden_state = last.slice_rows(begin, count).to_floats();
+    }
     if (!pooled.empty()) {
       outputs[i].pooler_output = pooled.slice_rows(static_cast<Index>(i), 1).to_floats();
     }
@@ -197,6 +200,16 @@ std::vector<DocumentOutput> Model::forward(std::span<const DocumentInput> docume
     }
   }
   return outputs;
+}
+
+std::vector<std::int32_t> Model::default_global_attention_mask(
+    std::span<const std::int32_t> ids) const {
+  const auto positions =
+      models::default_globals(implementation_->config, implementation_->head, ids, "document");
+  if (positions.empty()) return {};
+  std::vector<std::int32_t> mask(ids.size(), 0);
+  for (const Index position : positions) mask[static_cast<std::size_t>(position)] = 1;
+  return mask;
 }
 
 std::vector<float> Model::masked_lm_logits(const DocumentInput& document,
