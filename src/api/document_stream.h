@@ -9,23 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "api/segment_reader.h"
 #include "longformer/model.h"
-#include "longformer/tokenizer.h"
 
 namespace longformer {
-
-/// A part of a document as the model reads it.
-struct Segment {
-  Encoding tokens;
-  /// 1 for global tokens; empty for the default of the model's head.
-  std::vector<std::int32_t> global_mask;
-};
-
-/// A document as segments, or why there are none.
-struct SegmentedDocument {
-  std::vector<Segment> segments;
-  std::string error;
-};
 
 struct StreamOptions {
   /// Segments of one forward pass together hold at most this many tokens (at least one segment).

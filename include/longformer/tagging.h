@@ -1,0 +1,102 @@
+// Entities in documents of any length (spec.md A.6): the token-classification pipeline.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "longformer/embedding.h"
+#include "longformer/global_attention.h"
+#include "longformer/model.h"
+#include "longformer/tokenizer.h"
+
+namespace longformer {
+
+/// How tokens become entities, as in `transformers`. A word is a token with the tokens that
+/// continue it; a group is a run of tokens or words of one label, where a label "B-…" begins a new
+/// one.
+enum class Aggregation {
+  none,     ///< every token by itself, with its whole label
+  simple,   ///< groups of tokens
+  first,    ///< groups of words; a word has the scores of its first token
+  average,  ///< groups of words; a word has the mean scores of its tokens
+  max,      ///< groups of words; a word has the scores of its surest token
+};
+
+/// Parses none, simple, first, average or max. Throws Error for anything else.
+Aggregation aggregation(const std::string& name);
+
+struct TagOptions {
+  Aggregation aggregation = Aggregation::simple;
+  /// Entities of these labels are left out.
+  std::vector<std::string> ignored_labels = {"O"};
+  /// TooLong::split reads a document that is longer than the model in segments of the model's
+  /// length that overlap by at least `stride` tokens; a token takes its label from the segment in
+  /// which it has most context.
+  TooLong too_long = TooLong::refuse;
+  std::int64_t stride = 128;
+  /// Absent: none.
+  std::optional<GlobalAttention> global_attention;
+  /// Documents of one forward pass together hold at most this many tokens (at least one segment).
+  std::int64_t batch_tokens = 8192;
+};
+
+struct Entity {
+  /// Without "B-" or "I-", except with Aggregation::none.
+  std::string label;
+  /// Probability of the label; of a group the mean over its tokens or words.
+  float score = 0;
+  /// Characters of the document, and what stands there.
+  CharacterSpan span;
+  std::string text;
+  /// First and last token + 1, counted from 0 without special tokens.
+  std::int64_t first_token = 0, end_token = 0;
+};
+
+/// What became of one document: the reason when it cannot be tagged, else its entities in order.
+struct TagOutcome {
+  std::string error;
+  std::vector<Entity> entities;
+  /// Tokens of the document with special ones, before truncation.
+  std::int64_t tokens = 0;
+  /// Tokens that TooLong::truncate cut off.
+  std::int64_t truncated = 0;
+  /// Segments that the document was read in.
+  std::int64_t segments = 0;
+};
+
+/// A token-classification model with its tokenizer.
+class Tagger {
+ public:
+  /// Throws Error for a folder that cannot be loaded or has no token-classification head.
+  static Tagger load(const std::string& folder, const LoadOptions& options = {});
+
+  const Model& model() const { return model_; }
+  const Tokenizer& tokenizer() const { return tokenizer_; }
+
+  /// The next text, or nothing at the end. Called on a thread of its own, so that reading and
+  /// tokenizing overlap with computing.
+  using Source = std::function<std::optional<std::string>()>;
+  /// Called for every text in order, on the calling thread.
+  using Sink = std::function<void(const TagOutcome&)>;
+
+  /// Tags texts as they come. Throws Error for options that do not fit the model, and what source
+  /// and sink throw; a text that cannot be tagged is an outcome.
+  void tag(const Source& source, const Sink& sink, const TagOptions& options = {}) const;
+
+  /// The entities of each text. Throws Error for a text that cannot be tagged.
+  std::vector<std::vector<Entity>> tag(std::span<const std::string> texts,
+                                       const TagOptions& options = {}) const;
+
+ private:
+  Tagger(Model model, Tokenizer tokenizer)
+      : model_(std::move(model)), tokenizer_(std::move(tokenizer)) {}
+  Model model_;
+  Tokenizer tokenizer_;
+};
+
+}  // namespace longformer

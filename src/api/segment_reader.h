@@ -1,0 +1,74 @@
+// A text becomes what a model reads: tokens, in one segment or in several that overlap.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "longformer/embedding.h"
+#include "longformer/global_attention.h"
+#include "longformer/model.h"
+#include "longformer/tokenizer.h"
+#include "tasks/segments.h"
+#include "tasks/text_template.h"
+
+namespace longformer {
+
+/// The model of a folder and its tokenizer. Throws Error for a folder that cannot be loaded, whose
+/// model has another head (ModelInfo::head), or whose tokenizer has more tokens than the model.
+std::pair<Model, Tokenizer> load_for_task(const std::string& folder, const LoadOptions& options,
+                                          const std::string& head);
+
+/// A part of a document as the model reads it.
+struct Segment {
+  Encoding tokens;
+  /// 1 for global tokens; empty for the default of the model's head.
+  std::vector<std::int32_t> global_mask;
+};
+
+/// A document as segments, or why there are none.
+struct SegmentedDocument {
+  std::string text;
+  /// Of the text alone; what lies behind the last range was truncated.
+  Encoding tokens;
+  /// The tokens of the text in each segment; in the segment they stand behind `prefix` others.
+  std::vector<tasks::TokenRange> ranges;
+  std::vector<Segment> segments;
+  Index prefix = 0;
+  /// Tokens of the document with special ones, before truncation.
+  std::int64_t total_tokens = 0;
+  /// Tokens that TooLong::truncate cut off.
+  std::int64_t truncated = 0;
+  std::string error;
+};
+
+struct SegmentOptions {
+  TooLong too_long = TooLong::refuse;
+  /// Least overlap of the segments of TooLong::split, in tokens.
+  std::int64_t stride = 128;
+  std::optional<GlobalAttention> global_attention;
+};
+
+class SegmentReader {
+ public:
+  /// Throws Error for options that do not fit the model.
+  SegmentReader(const Model& model, const Tokenizer& tokenizer, SegmentOptions options);
+
+  /// A text alone.
+  SegmentedDocument read(std::string text) const;
+  /// A text behind a question, which every segment repeats.
+  SegmentedDocument read(std::string_view question, std::string text) const;
+
+ private:
+  SegmentedDocument read(const tasks::TextTemplate& around, std::string text) const;
+  void cut(const tasks::TextTemplate& around, SegmentedDocument& document) const;
+
+  const Model& model_;
+  const Tokenizer& tokenizer_;
+  SegmentOptions options_;
+  tasks::TextTemplate around_;
+};
+
+}  // namespace longformer

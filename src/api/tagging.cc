@@ -1,0 +1,120 @@
+#include "longformer/tagging.h"
+
+#include <algorithm>
+
+#include "api/document_stream.h"
+#include "core/error.h"
+#include "tasks/entities.h"
+
+namespace longformer {
+namespace {
+
+/// The logits of all tokens of the text, [tokens, C], each from the segment that owns it.
+std::vector<float> merged_logits(const SegmentedDocument& document,
+                                 std::span<const DocumentOutput> outputs, std::size_t classes) {
+  const Index tokens = document.ranges.back().end;
+  const auto owned = tasks::owned_tokens(document.ranges, tokens);
+  std::vector<float> logits;
+  logits.reserve(static_cast<std::size_t>(tokens) * classes);
+  for (std::size_t s = 0; s < owned.size(); ++s) {
+    const Index shift = document.prefix - document.ranges[s].begin;
+    const auto row = [&](Index token) {
+      return outputs[s].logits.begin() + (token + shift) * static_cast<Index>(classes);
+    };
+    logits.insert(logits.end(), row(owned[s].begin), row(owned[s].end));
+  }
+  return logits;
+}
+
+std::vector<Entity> entities_of(const SegmentedDocument& document,
+                                std::span<const std::uint8_t> continues_word,
+                                std::span<const float> logits, std::span<const std::string> labels,
+                                const TagOptions& options) {
+  const std::vector<std::size_t> starts = character_starts(document.text);
+  const auto byte = [&](std::int64_t character) {
+    return starts[static_cast<std::size_t>(character)];
+  };
+  std::vector<Entity> entities;
+  for (const auto& found :
+       tasks::group_entities({.logits = logits, .labels = labels, .continues_word = continues_word},
+                             options.aggregation)) {
+    const auto& ignored = options.ignored_labels;
+    if (std::find(ignored.begin(), ignored.end(), found.label) != ignored.end()) continue;
+    const auto& offsets = document.tokens.offsets;
+    Entity entity;
+    entity.label = found.label;
+    entity.score = found.score;
+    entity.span = {offsets[static_cast<std::size_t>(found.tokens.begin)].begin,
+                   offsets[static_cast<std::size_t>(found.tokens.end - 1)].end};
+    entity.text = document.text.substr(byte(entity.span.begin),
+                                       byte(entity.span.end) - byte(entity.span.begin));
+    entity.first_token = found.tokens.begin;
+    entity.end_token = found.tokens.end;
+    entities.push_back(std::move(entity));
+  }
+  return entities;
+}
+
+}  // namespace
+
+Aggregation aggregation(const std::string& name) {
+  if (name == "none") return Aggregation::none;
+  if (name == "simple") return Aggregation::simple;
+  if (name == "first") return Aggregation::first;
+  if (name == "average") return Aggregation::average;
+  if (name == "max") return Aggregation::max;
+  fail("aggregation: expected none, simple, first, average or max, found \"{}\"", name);
+}
+
+Tagger Tagger::load(const std::string& folder, const LoadOptions& options) {
+  auto [model, tokenizer] = load_for_task(folder, options, "token-classification");
+  return {std::move(model), std::move(tokenizer)};
+}
+
+void Tagger::tag(const Source& source, const Sink& sink, const TagOptions& options) const {
+  const SegmentReader reader(model_, tokenizer_,
+                             {.too_long = options.too_long,
+                              .stride = options.stride,
+                              .global_attention = options.global_attention});
+  const auto next = [&]() -> std::optional<SegmentedDocument> {
+    std::optional<std::string> text = source();
+    if (!text) return std::nullopt;
+    return reader.read(std::move(*text));
+  };
+  const auto& labels = model_.info().labels;
+  const auto done = [&](const SegmentedDocument& document,
+                        std::span<const DocumentOutput> outputs) {
+    TagOutcome outcome;
+    outcome.error = document.error;
+    outcome.tokens = document.total_tokens;
+    outcome.truncated = document.truncated;
+    outcome.segments = static_cast<std::int64_t>(document.segments.size());
+    if (document.error.empty() && document.ranges.back().end > 0) {
+      const auto logits = merged_logits(document, outputs, labels.size());
+      auto continues = tasks::continues_word(tokenizer_, document.tokens, document.text);
+      continues.resize(logits.size() / labels.size());
+      outcome.entities = entities_of(document, continues, logits, labels, options);
+    }
+    sink(outcome);
+  };
+  stream_documents(model_, {.batch_tokens = options.batch_tokens}, next, done);
+}
+
+std::vector<std::vector<Entity>> Tagger::tag(std::span<const std::string> texts,
+                                             const TagOptions& options) const {
+  std::size_t next = 0;
+  std::vector<std::vector<Entity>> results;
+  tag(
+      [&]() -> std::optional<std::string> {
+        if (next == texts.size()) return std::nullopt;
+        return texts[next++];
+      },
+      [&](const TagOutcome& outcome) {
+        require(outcome.error.empty(), "document {}: {}", results.size(), outcome.error);
+        results.push_back(outcome.entities);
+      },
+      options);
+  return results;
+}
+
+}  // namespace longformer
