@@ -1,0 +1,102 @@
+#include "longformer/question_answering.h"
+
+#include "api/document_stream.h"
+#include "core/error.h"
+#include "tasks/answers.h"
+
+namespace longformer {
+namespace {
+
+std::vector<tasks::SegmentLogits> logits_of(const SegmentedDocument& document,
+                                            std::span<const DocumentOutput> outputs) {
+  std::vector<tasks::SegmentLogits> segments;
+  for (std::size_t s = 0; s < outputs.size(); ++s) {
+    const auto prefix = static_cast<std::size_t>(document.prefix);
+    const auto size = static_cast<std::size_t>(document.ranges[s].size());
+    const DocumentOutput& output = outputs[s];
+    segments.push_back({.range = document.ranges[s],
+                        .start = std::span(output.start_logits).subspan(prefix, size),
+                        .end = std::span(output.end_logits).subspan(prefix, size),
+                        .no_answer_start = output.start_logits[0],
+                        .no_answer_end = output.end_logits[0]});
+  }
+  return segments;
+}
+
+void find_answers(const SegmentedDocument& document, std::span<const DocumentOutput> outputs,
+                  const AnswerOptions& options, AnswerOutcome& outcome) {
+  const auto& offsets = document.tokens.offsets;
+  auto inside_word = tasks::begins_inside_word(document.text, offsets);
+  inside_word.resize(static_cast<std::size_t>(document.ranges.back().end));
+  const tasks::Answers found =
+      tasks::best_answers(logits_of(document, outputs), inside_word,
+                          {.top_k = options.top_k, .max_tokens = options.max_answer_tokens});
+  const std::vector<std::size_t> starts = character_starts(document.text);
+  for (const tasks::AnswerSpan& span : found.spans) {
+    const CharacterSpan characters = {offsets[static_cast<std::size_t>(span.tokens.begin)].begin,
+                                      offsets[static_cast<std::size_t>(span.tokens.end - 1)].end};
+    const std::size_t begin = starts[static_cast<std::size_t>(characters.begin)];
+    const std::size_t end = starts[static_cast<std::size_t>(characters.end)];
+    outcome.answers.push_back(
+        {span.score, span.logit, characters, document.text.substr(begin, end - begin)});
+  }
+  outcome.no_answer_score = found.none.score;
+  outcome.no_answer_logit = found.none.logit;
+}
+
+}  // namespace
+
+QuestionAnswerer QuestionAnswerer::load(const std::string& folder, const LoadOptions& options) {
+  auto [model, tokenizer] = load_for_task(folder, options, "question-answering");
+  return {std::move(model), std::move(tokenizer)};
+}
+
+void QuestionAnswerer::answer(const Source& source, const Sink& sink,
+                              const AnswerOptions& options) const {
+  require(options.top_k >= 1, "top k: expected at least 1, found {}", options.top_k);
+  require(options.max_answer_tokens >= 1,
+          "answer: expected a longest answer of at least 1 token, found {}",
+          options.max_answer_tokens);
+  require(options.too_long != TooLong::split || options.stride >= options.max_answer_tokens,
+          "stride: expected at least the {} tokens of the longest answer, found {}",
+          options.max_answer_tokens, options.stride);
+  const SegmentReader reader(model_, tokenizer_,
+                             {.too_long = options.too_long,
+                              .stride = options.stride,
+                              .global_attention = options.global_attention});
+  const auto next = [&]() -> std::optional<SegmentedDocument> {
+    std::optional<Question> question = source();
+    if (!question) return std::nullopt;
+    return reader.read(question->question, std::move(question->text));
+  };
+  const auto done = [&](const SegmentedDocument& document,
+                        std::span<const DocumentOutput> outputs) {
+    AnswerOutcome outcome;
+    outcome.error = document.error;
+    outcome.tokens = document.total_tokens;
+    outcome.truncated = document.truncated;
+    outcome.segments = static_cast<std::int64_t>(document.segments.size());
+    if (document.error.empty()) find_answers(document, outputs, options, outcome);
+    sink(outcome);
+  };
+  stream_documents(model_, {.batch_tokens = options.batch_tokens}, next, done);
+}
+
+std::vector<AnswerOutcome> QuestionAnswerer::answer(std::span<const Question> questions,
+                                                    const AnswerOptions& options) const {
+  std::size_t next = 0;
+  std::vector<AnswerOutcome> results;
+  answer(
+      [&]() -> std::optional<Question> {
+        if (next == questions.size()) return std::nullopt;
+        return questions[next++];
+      },
+      [&](const AnswerOutcome& outcome) {
+        require(outcome.error.empty(), "question {}: {}", results.size(), outcome.error);
+        results.push_back(outcome);
+      },
+      options);
+  return results;
+}
+
+}  // namespace longformer
