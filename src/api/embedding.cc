@@ -30,15 +30,27 @@ struct Target {
 struct Piece {
   std::vector<std::int32_t> ids;
   std::vector<std::int32_t> types;
+  std::vector<std::int32_t> global_mask;
   std::vector<Target> targets;
   std::size_t document = 0;
   bool ends_document = false;
 };
 
+/// A text to cut into pieces, and what all of them share.
+struct PieceSource {
+  const Model& model;
+  const tasks::TextTemplate& around;
+  const std::optional<GlobalAttention>& global_attention;
+};
+
 /// The tokens of a segment with the special tokens around them.
-Piece piece_of(const tasks::TextTemplate& around, const Encoding& text, TokenRange segment) {
-  Encoding tokens = around.around(text, segment);
+Piece piece_of(const PieceSource& source, std::string_view text, const Encoding& encoding,
+               TokenRange segment) {
+  Encoding tokens = source.around.around(encoding, segment);
   Piece piece;
+  if (source.global_attention) {
+    piece.global_mask = source.global_attention->mask(source.model, tokens, text);
+  }
   piece.ids = std::move(tokens.ids);
   piece.types = std::move(tokens.type_ids);
   return piece;
@@ -95,7 +107,6 @@ void run_pieces(const Model& model, std::span<const Piece> pieces, const EmbedOp
   const ops::Context context = implementation.context();
   for (std::size_t first = 0; first < pieces.size();) {
     std::vector<DocumentInput> inputs;
-    std::vector<std::int32_t> global_mask;
     std::vector<ops::RowRange> ranges;
     std::vector<const Target*> targets;
     Index rows = 0;
@@ -112,14 +123,11 @@ void run_pieces(const Model& model, std::span<const Piece> pieces, const EmbedOp
                         .attention_mask = {},
                         .token_type_ids = piece.types,
                         .position_ids = {},
-                        .global_attention_mask = {}});
+                        .global_attention_mask = piece.global_mask});
       rows += n;
       ++last;
     }
-    models::Batch batch = implementation.batch(inputs);
-    if (options.global_first_token) {
-      batch.global_rows.assign(batch.starts.begin(), batch.starts.end() - 1);
-    }
+    const models::Batch batch = implementation.batch(inputs);
     const Tensor hidden = implementation.encoder.forward(context, batch);
     const Tensor folded = vectors.pooling == Pooling::max ? ops::max_rows(context, hidden, ranges)
                                                           : ops::sum_rows(context, hidden, ranges);
@@ -174,10 +182,9 @@ std::vector<Embedding> Embedder::embed(std::span<const std::string> texts,
                                        const ProgressCallback& progress) const {
   require(options.batch_tokens > 0, "batch tokens: expected more than 0, found {}",
           options.batch_tokens);
-  require(!options.global_first_token || !model_.implementation().config.windows.empty(),
-          "global first token: expected a Longformer model, found {}", model_.info().model_type);
   const Pooling mode = options.pooling.value_or(pooling_);
   const tasks::TextTemplate around(tokenizer_);
+  const PieceSource source = {model_, around, options.global_attention};
   const Index capacity = model_.info().max_tokens - around.size();
   require(capacity > 0, "model: expected room for more than {} tokens, found {}", around.size(),
           model_.info().max_tokens);
@@ -208,7 +215,7 @@ std::vector<Embedding> Embedder::embed(std::span<const std::string> texts,
     const Index first_vector = vectors;
     vectors += result.rows;
     for (std::size_t s = 0; s < segments.size(); ++s) {
-      Piece piece = piece_of(around, text, segments[s]);
+      Piece piece = piece_of(source, texts[i], text, segments[s]);
       const bool first = s == 0;
       const bool last = s + 1 == segments.size();
       const Index shift = around.prefix() - segments[s].begin;
@@ -266,7 +273,10 @@ Embedding Embedder::embed_passages(std::string_view text, const PassageOptions& 
           capacity / 2, passages.passage_tokens);
   const auto segments = tasks::plan_segments(tokens, capacity, overlap);
   std::vector<Piece> pieces;
-  for (const TokenRange& segment : segments) pieces.push_back(piece_of(around, encoding, segment));
+  const PieceSource source = {model_, around, options.global_attention};
+  for (const TokenRange& segment : segments) {
+    pieces.push_back(piece_of(source, text, encoding, segment));
+  }
   Embedding result;
   result.tokens = tokens + around.size();
   result.rows = static_cast<Index>(cuts.size());
