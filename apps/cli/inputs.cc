@@ -50,22 +50,31 @@ void read_whole(Document& document) {
   if (std::ferror(stream.get())) document.error = cannot_read();
 }
 
-/// Replaces a line of JSON by the text in its field.
-void take_field(Document& document, const std::string& field) {
+/// The string in a field of a JSON object; without one the reason goes into `error`.
+std::string string_field(const nlohmann::json& object, const std::string& field,
+                         std::string& error) {
+  const auto value = object.find(field);
+  if (value != object.end() && value->is_string()) return value->get<std::string>();
+  error = fmt::format("expected a string in the field '{}', found {}", field,
+                      value == object.end() ? "no such field" : value->type_name());
+  return {};
+}
+
+/// Replaces a line of JSON by what is in its fields.
+void take_fields(Document& document, const InputOptions& options) {
   const auto object = nlohmann::json::parse(document.text, nullptr, false);
   document.text.clear();
   if (!object.is_object()) {
-    document.error = fmt::format("expected a JSON object with the field '{}', found none", field);
+    document.error =
+        fmt::format("expected a JSON object with the field '{}', found none", options.field);
     return;
   }
   if (const auto id = object.find("id"); id != object.end()) document.id = id->dump();
-  const auto value = object.find(field);
-  if (value == object.end() || !value->is_string()) {
-    document.error = fmt::format("expected a string in the field '{}', found {}", field,
-                                 value == object.end() ? "no such field" : value->type_name());
-    return;
+  if (!options.question_field.empty()) {
+    document.question = string_field(object, options.question_field, document.error);
+    if (!document.error.empty()) return;
   }
-  document.text = value->get<std::string>();
+  document.text = string_field(object, options.field, document.error);
 }
 
 }  // namespace
@@ -160,7 +169,7 @@ bool Inputs::next_line(Document& document) {
   document.text.assign(line, static_cast<std::size_t>(size));
   if (document.text.ends_with('\n')) document.text.pop_back();
   if (document.text.ends_with('\r')) document.text.pop_back();
-  if (!options_.field.empty()) take_field(document, options_.field);
+  if (!options_.field.empty()) take_fields(document, options_);
   return true;
 }
 

@@ -17,6 +17,8 @@ struct Document {
   /// Counts from 1 where a file holds many documents, or among the texts; else 0.
   std::int64_t line = 0;
   std::string text;
+  /// What is asked about the text; empty unless InputOptions::question_field is given.
+  std::string question;
   /// The member "id" of a line of JSON as it stands there; empty when there is none.
   std::string id;
   /// Why there is no text; empty when there is one.
@@ -36,6 +38,8 @@ struct InputOptions {
   bool lines = false;
   /// Each line is a JSON object with the document in this field; empty for plain text.
   std::string field;
+  /// The field of the object that holds a question; empty for none.
+  std::string question_field = {};
 };
 
 /// Hands out documents one by one, so that a file of a million lines is never held whole.

@@ -242,6 +242,14 @@ void NpyWriter::finish() {
   }
 }
 
+std::string on_one_line(std::string_view text) {
+  std::string line(text);
+  for (char& character : line) {
+    if (static_cast<unsigned char>(character) < ' ' || character == '\x7f') character = ' ';
+  }
+  return line;
+}
+
 std::string bytes_text(double bytes) {
   if (bytes >= 1e9) return fmt::format("{:.2f} GB", bytes / 1e9);
   if (bytes >= 1e6) return fmt::format("{:.1f} MB", bytes / 1e6);

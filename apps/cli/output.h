@@ -104,6 +104,8 @@ class NpyWriter {
   std::vector<float> kept_;
 };
 
+/// The text with every control character, such as a line break or a tab, as a space.
+std::string on_one_line(std::string_view text);
 /// "12.3 MB", in powers of 1000.
 std::string bytes_text(double bytes);
 /// 12345678 as "12,345,678".

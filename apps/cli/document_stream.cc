@@ -1,0 +1,90 @@
+#include "document_stream.h"
+
+#include <fmt/format.h>
+
+#include <stdexcept>
+#include <utility>
+
+namespace longformer::cli {
+
+void add_long_documents(CLI::App& verb, LongDocumentFlags& flags, std::int64_t batch_tokens) {
+  flags.batch_tokens = batch_tokens;
+  CLI::Option* truncate = verb.add_flag("--truncate", flags.truncate,
+                                        "of a document that is too long for the model, keep the "
+                                        "first tokens");
+  verb.add_option_function<std::int64_t>(
+          "--stride", [&flags](std::int64_t tokens) { flags.stride = tokens; },
+          "read a document that is too long for the model in segments that overlap by N tokens")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 30))
+      ->type_name("N")
+      ->excludes(truncate);
+  add_global_attention(verb, flags.global_attention);
+  add_number(verb, "--batch-tokens", flags.batch_tokens, {.least = 1},
+             fmt::format("tokens of one forward pass ({})", flags.batch_tokens));
+}
+
+DocumentStream::DocumentStream(const InputOptions& inputs, bool json, Messages& messages)
+    : json_(json),
+      messages_(messages),
+      inputs_(inputs),
+      progress_(inputs_.total_documents(), inputs_.total_bytes()) {}
+
+std::optional<Document> DocumentStream::next() {
+  Document document;
+  while (inputs_.next(document)) {
+    std::string text = std::exchange(document.text, {});
+    {
+      const std::lock_guard lock(mutex_);
+      waiting_.push_back({document, static_cast<std::int64_t>(text.size())});
+    }
+    document.text = std::move(text);
+    if (document.error.empty()) return document;
+  }
+  return std::nullopt;
+}
+
+std::optional<DocumentStream::Waiting> DocumentStream::pop() {
+  const std::lock_guard lock(mutex_);
+  if (waiting_.empty()) return std::nullopt;
+  auto next = std::move(waiting_.front());
+  waiting_.pop_front();
+  return next;
+}
+
+Document DocumentStream::take() {
+  while (auto next = pop()) {
+    if (next->document.error.empty()) {
+      bytes_ = next->bytes;
+      return std::move(next->document);
+    }
+    fail(next->document, next->document.error);
+  }
+  throw std::logic_error("an outcome without a document");
+}
+
+void DocumentStream::finish() {
+  while (const auto unread = pop()) fail(unread->document, unread->document.error);
+}
+
+void DocumentStream::fail(const Document& document, const std::string& reason) {
+  messages_.error(document.label() + ": " + reason);
+  if (json_) output_.write(document.json().add("error", reason).line());
+}
+
+void DocumentStream::done(std::int64_t tokens) {
+  if (const ProgressCallback report = progress_.unit(1, bytes_)) report({1, 1, tokens, tokens});
+  output_.flush();
+}
+
+void DocumentStream::note_length(const Document& document, std::int64_t tokens,
+                                 std::int64_t truncated, std::int64_t segments) {
+  if (truncated > 0) {
+    messages_.note(fmt::format("{}: {} tokens, kept the first {}", document.label(), tokens,
+                               tokens - truncated));
+  } else if (segments > 1) {
+    messages_.note(
+        fmt::format("{}: {} tokens, read in {} segments", document.label(), tokens, segments));
+  }
+}
+
+}  // namespace longformer::cli

@@ -1,0 +1,121 @@
+// longformer ner: the entities in documents.
+#include <fmt/format.h>
+
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "document_stream.h"
+#include "longformer/tagging.h"
+#include "verbs.h"
+
+namespace longformer::cli {
+
+namespace {
+
+struct NerFlags {
+  ModelFlags model;
+  InputOptions inputs;
+  std::string aggregation = "simple";
+  std::vector<std::string> ignored_labels = {"O"};
+  LongDocumentFlags long_documents;
+
+  TagOptions options() const {
+    TagOptions options = long_documents.applied_to(TagOptions());
+    options.aggregation = longformer::aggregation(aggregation);
+    options.ignored_labels = ignored_labels;
+    return options;
+  }
+};
+
+class NerRun {
+ public:
+  NerRun(const NerFlags& flags, Messages& messages)
+      : flags_(flags),
+        documents_(flags.inputs, flags.model.json, messages),
+        tagger_(Tagger::load(flags.model.folder(), flags.model.load_options())) {}
+
+  void run() {
+    const auto next = [this]() -> std::optional<std::string> {
+      auto document = documents_.next();
+      if (!document) return std::nullopt;
+      return std::move(document->text);
+    };
+    tagger_.tag(
+        next, [this](const TagOutcome& outcome) { take(outcome); }, flags_.options());
+    documents_.finish();
+  }
+
+ private:
+  void take(const TagOutcome& outcome) {
+    const Document document = documents_.take();
+    if (!outcome.error.empty()) {
+      documents_.fail(document, outcome.error);
+    } else {
+      documents_.note_length(document, outcome.tokens, outcome.truncated, outcome.segments);
+      flags_.model.json ? write_json(document, outcome) : write_text(document, outcome);
+    }
+    documents_.done(outcome.tokens);
+  }
+
+  void write_text(const Document& document, const TagOutcome& outcome) {
+    for (const Entity& entity : outcome.entities) {
+      documents_.output().write(fmt::format("{}\t{}\t{}\t{}\t{:.4f}\t{}\n", document.label(),
+                                            entity.span.begin, entity.span.end, entity.label,
+                                            entity.score, on_one_line(entity.text)));
+    }
+  }
+
+  void write_json(const Document& document, const TagOutcome& outcome) {
+    JsonLine json = document.json();
+    json.add("tokens", outcome.tokens).add("truncated", outcome.truncated);
+    json.add("segments", outcome.segments);
+    std::vector<JsonLine> rows;
+    for (const Entity& entity : outcome.entities) {
+      JsonLine& row = rows.emplace_back();
+      row.add("label", entity.label).add("score", entity.score);
+      row.add("begin", entity.span.begin).add("end", entity.span.end).add("text", entity.text);
+      if (flags_.aggregation == "none") row.add("token", entity.first_token);
+    }
+    documents_.output().write(json.add_objects("entities", rows).line());
+  }
+
+  const NerFlags& flags_;
+  DocumentStream documents_;
+  Tagger tagger_;
+};
+
+}  // namespace
+
+void add_ner(CLI::App& program, Action& action) {
+  const auto flags = std::make_shared<NerFlags>();
+  CLI::App& verb = add_verb(
+      program,
+      {.name = "ner",
+       .description = "Find the entities in documents.",
+       .details = "The model needs a token-classification head. Prints file, first and last "
+                  "character + 1, label, score and text of each entity, tab-separated. Of a "
+                  "document read in segments a token takes the label from the segment in which it "
+                  "has most context.",
+       .examples = "longformer ner MODEL --text \"Ada Lovelace lived in London.\"\n"
+                   "longformer ner MODEL novel.txt --stride 512 --aggregation first\n"
+                   "longformer ner MODEL articles.jsonl --field text --json"});
+  add_model(verb, flags->model);
+  add_inputs(verb, flags->inputs);
+  add_choice(verb, "--aggregation", flags->aggregation,
+             {"none", "simple", "first", "average", "max"},
+             "none (every token), simple (runs of one label), or whole words with the label of "
+             "their first token, their average or their maximum (simple)");
+  verb.add_option("--ignore-labels", flags->ignored_labels, "labels to leave out (O)")
+      ->delimiter(',')
+      ->type_name("LIST");
+  add_long_documents(verb, flags->long_documents, TagOptions().batch_tokens);
+  add_json(verb, flags->model);
+  add_compute(verb, flags->model);
+  verb.callback([flags, &action] {
+    static_cast<void>(flags->options());
+    action = [flags](Messages& messages) { NerRun(*flags, messages).run(); };
+  });
+}
+
+}  // namespace longformer::cli

@@ -1,0 +1,192 @@
+// longformer qa: answers from documents.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "document_stream.h"
+#include "longformer/question_answering.h"
+#include "verbs.h"
+
+namespace longformer::cli {
+
+namespace {
+
+struct QaFlags {
+  ModelFlags model;
+  InputOptions inputs;
+  std::vector<std::string> questions;
+  std::int64_t top_k = 1;
+  std::int64_t max_answer_tokens = AnswerOptions().max_answer_tokens;
+  bool no_answer = false;
+  LongDocumentFlags long_documents;
+
+  AnswerOptions options() const {
+    AnswerOptions options = long_documents.applied_to(AnswerOptions());
+    options.top_k = top_k;
+    options.max_answer_tokens = max_answer_tokens;
+    return options;
+  }
+};
+
+class QaRun {
+ public:
+  QaRun(const QaFlags& flags, Messages& messages)
+      : flags_(flags),
+        documents_(flags.inputs, flags.model.json, messages),
+        answerer_(QuestionAnswerer::load(flags.model.folder(), flags.model.load_options())) {}
+
+  void run() {
+    answerer_.answer([this] { return next_question(); },
+                     [this](const AnswerOutcome& outcome) { take(outcome); }, flags_.options());
+    documents_.finish();
+  }
+
+ private:
+  /// Every question about one document, then those about the next. Called on the thread of the
+  /// tokenizer.
+  std::optional<Question> next_question() {
+    if (next_ == asked_.size()) {
+      auto document = documents_.next();
+      if (!document) return std::nullopt;
+      asked_ = flags_.questions;
+      if (!document->question.empty()) asked_ = {document->question};
+      text_ = std::move(document->text);
+      next_ = 0;
+      const std::lock_guard lock(mutex_);
+      for (std::size_t i = 0; i < asked_.size(); ++i) {
+        waiting_.push_back({asked_[i], i == 0, i + 1 == asked_.size()});
+      }
+    }
+    return Question{asked_[next_++], text_};
+  }
+
+  void take(const AnswerOutcome& outcome) {
+    Asked asked;
+    {
+      const std::lock_guard lock(mutex_);
+      asked = std::move(waiting_.front());
+      waiting_.pop_front();
+    }
+    if (asked.first) document_ = documents_.take();
+    if (!outcome.error.empty()) {
+      documents_.fail(document_, outcome.error);
+    } else {
+      documents_.note_length(document_, outcome.tokens, outcome.truncated, outcome.segments);
+      const std::vector<Answer> answers = ranked(outcome);
+      flags_.model.json ? write_json(asked.question, outcome, answers)
+                        : write_text(asked.question, answers);
+    }
+    tokens_ += outcome.tokens;
+    if (asked.last) documents_.done(std::exchange(tokens_, 0));
+  }
+
+  /// The answers, and with --no-answer among them the empty one.
+  std::vector<Answer> ranked(const AnswerOutcome& outcome) const {
+    std::vector<Answer> answers = outcome.answers;
+    if (!flags_.no_answer) return answers;
+    const auto place = std::find_if(answers.begin(), answers.end(), [&](const Answer& answer) {
+      return answer.score < outcome.no_answer_score;
+    });
+    answers.insert(place, {.score = outcome.no_answer_score,
+                           .logit = outcome.no_answer_logit,
+                           .span = {},
+                           .text = {}});
+    if (answers.size() > static_cast<std::size_t>(flags_.top_k)) answers.pop_back();
+    return answers;
+  }
+
+  void write_text(const std::string& question, std::span<const Answer> answers) {
+    for (const Answer& answer : answers) {
+      documents_.output().write(fmt::format("{}\t{}\t{:.4f}\t{}\t{}\t{}\n", document_.label(),
+                                            on_one_line(question), answer.score, answer.span.begin,
+                                            answer.span.end, on_one_line(answer.text)));
+    }
+  }
+
+  void write_json(const std::string& question, const AnswerOutcome& outcome,
+                  std::span<const Answer> answers) {
+    JsonLine json = document_.json();
+    json.add("question", question).add("tokens", outcome.tokens);
+    json.add("truncated", outcome.truncated).add("segments", outcome.segments);
+    std::vector<JsonLine> rows;
+    for (const Answer& answer : answers) {
+      JsonLine& row = rows.emplace_back();
+      row.add("score", answer.score).add("logit", answer.logit);
+      row.add("begin", answer.span.begin).add("end", answer.span.end).add("text", answer.text);
+    }
+    json.add_objects("answers", rows).add("no_answer_score", outcome.no_answer_score);
+    documents_.output().write(json.add("no_answer_logit", outcome.no_answer_logit).line());
+  }
+
+  struct Asked {
+    std::string question;
+    /// Whether it is the first and the last one about its document.
+    bool first = false, last = false;
+  };
+
+  const QaFlags& flags_;
+  DocumentStream documents_;
+  QuestionAnswerer answerer_;
+  std::vector<std::string> asked_;
+  std::size_t next_ = 0;
+  std::string text_;
+  std::mutex mutex_;
+  std::deque<Asked> waiting_;
+  Document document_;
+  std::int64_t tokens_ = 0;
+};
+
+void check(const QaFlags& flags) {
+  static_cast<void>(flags.options());
+  if (flags.questions.empty() && flags.inputs.question_field.empty()) {
+    throw UsageError("no question: give --question, or --question-field with --field");
+  }
+  if (!flags.inputs.question_field.empty() && flags.inputs.field.empty()) {
+    throw UsageError("--question-field: expected --field too, which names the field of the text");
+  }
+}
+
+}  // namespace
+
+void add_qa(CLI::App& program, Action& action) {
+  const auto flags = std::make_shared<QaFlags>();
+  CLI::App& verb = add_verb(
+      program,
+      {.name = "qa",
+       .description = "Answer questions with spans of documents.",
+       .details = "The model needs a question-answering head. Every question is asked about every "
+                  "document. Prints file, question, score, first and last character + 1, and text "
+                  "of each answer, tab-separated.",
+       .examples =
+           "longformer qa MODEL paper.txt --question \"Who was studied?\"\n"
+           "longformer qa MODEL novel.txt --question \"Who is Alice?\" --stride 512 --top-k 3\n"
+           "longformer qa MODEL squad.jsonl --field context --question-field question --json"});
+  add_model(verb, flags->model);
+  add_inputs(verb, flags->inputs);
+  CLI::Option* question =
+      add_repeatable(verb, "-q,--question", flags->questions, "a question; may be repeated");
+  verb.add_option("--question-field", flags->inputs.question_field,
+                  "with --field, the field of the JSON object that holds its question")
+      ->type_name("NAME")
+      ->excludes(question);
+  add_number(verb, "--top-k", flags->top_k, {.least = 1, .most = 1 << 16},
+             "answers to a question, best first; they do not overlap (1)");
+  add_number(verb, "--max-answer-tokens", flags->max_answer_tokens, {.least = 1, .most = 1 << 16},
+             fmt::format("length of an answer ({})", flags->max_answer_tokens));
+  verb.add_flag("--no-answer", flags->no_answer,
+                "rank \"no answer\", an empty text, among the answers (models trained on SQuAD 2)");
+  add_long_documents(verb, flags->long_documents, AnswerOptions().batch_tokens);
+  add_json(verb, flags->model);
+  add_compute(verb, flags->model);
+  verb.callback([flags, &action] {
+    check(*flags);
+    action = [flags](Messages& messages) { QaRun(*flags, messages).run(); };
+  });
+}
+
+}  // namespace longformer::cli
