@@ -2,9 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <deque>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <utility>
 
@@ -13,6 +11,7 @@
 #include "output.h"
 #include "progress.h"
 #include "verbs.h"
+#include "waiting.h"
 
 namespace longformer::cli {
 
@@ -46,27 +45,6 @@ struct ClassifyFlags {
   }
 };
 
-/// Documents that have been read and not yet been answered, in order.
-class Waiting {
- public:
-  void push(Document document, std::size_t bytes) {
-    const std::lock_guard lock(mutex_);
-    documents_.emplace_back(std::move(document), bytes);
-  }
-  /// The next document and the size of its text; absent when none waits.
-  std::optional<std::pair<Document, std::size_t>> pop() {
-    const std::lock_guard lock(mutex_);
-    if (documents_.empty()) return std::nullopt;
-    auto document = std::move(documents_.front());
-    documents_.pop_front();
-    return document;
-  }
-
- private:
-  std::mutex mutex_;
-  std::deque<std::pair<Document, std::size_t>> documents_;
-};
-
 class ClassifyRun {
  public:
   ClassifyRun(const ClassifyFlags& flags, Messages& messages)
@@ -80,7 +58,7 @@ class ClassifyRun {
     classifier_.classify([this] { return next_text(); },
                          [this](const ClassifyOutcome& outcome) { take(outcome); },
                          flags_.options());
-    while (const auto unread = waiting_.pop()) fail(unread->first, unread->first.error);
+    while (const auto unread = waiting_.pop()) fail(unread->item, unread->item.error);
   }
 
  private:
@@ -104,7 +82,7 @@ class ClassifyRun {
         fail(document, document.error);
         continue;
       }
-      const ProgressCallback report = progress_.unit(1, static_cast<std::int64_t>(bytes));
+      const ProgressCallback report = progress_.unit(1, bytes);
       if (outcome.error.empty()) {
         accept(document, outcome.classification);
       } else {
@@ -154,7 +132,7 @@ class ClassifyRun {
   Messages& messages_;
   Inputs inputs_;
   Classifier classifier_;
-  Waiting waiting_;
+  Waiting<Document> waiting_;
   Output output_;
   ProgressLine progress_;
 };

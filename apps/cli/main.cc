@@ -105,6 +105,7 @@ int run(int count, char** values) {
   add_search(program, action);
   add_fill_mask(program, action);
   add_classify(program, action);
+  add_choose(program, action);
   add_convert(program, action);
   add_bench(program, action);
 

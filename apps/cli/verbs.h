@@ -11,6 +11,7 @@ void add_embed(CLI::App& program, Action& action);
 void add_search(CLI::App& program, Action& action);
 void add_fill_mask(CLI::App& program, Action& action);
 void add_classify(CLI::App& program, Action& action);
+void add_choose(CLI::App& program, Action& action);
 void add_convert(CLI::App& program, Action& action);
 void add_bench(CLI::App& program, Action& action);
 

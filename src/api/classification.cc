@@ -1,14 +1,12 @@
 #include "longformer/classification.h"
 
 #include <algorithm>
-#include <cmath>
-#include <deque>
-#include <mutex>
-#include <numeric>
 #include <utility>
 
 #include "api/document_stream.h"
+#include "api/task_folder.h"
 #include "core/error.h"
+#include "tasks/scores.h"
 #include "tasks/segments.h"
 #include "tasks/text_template.h"
 
@@ -22,19 +20,9 @@ ScoreFunction default_function(const ModelInfo& info) {
 }
 
 std::vector<float> scores_of(std::span<const float> logits, ScoreFunction function) {
-  std::vector<float> scores(logits.begin(), logits.end());
-  if (function == ScoreFunction::none) return scores;
-  // A logistic function is a softmax beside a logit of 0.
-  const bool softmax = function == ScoreFunction::softmax;
-  const double largest = softmax ? *std::max_element(logits.begin(), logits.end()) : 0.0;
-  double sum = 0;
-  for (const float logit : logits) sum += std::exp(static_cast<double>(logit) - largest);
-  for (float& score : scores) {
-    const auto logit = static_cast<double>(score);
-    score =
-        static_cast<float>(softmax ? std::exp(logit - largest) / sum : 1 / (1 + std::exp(-logit)));
-  }
-  return scores;
+  if (function == ScoreFunction::softmax) return tasks::softmax(logits);
+  if (function == ScoreFunction::sigmoid) return tasks::sigmoid(logits);
+  return {logits.begin(), logits.end()};
 }
 
 std::vector<float> merged(std::span<const DocumentOutput> segments, SegmentMerge merge) {
@@ -51,7 +39,7 @@ std::vector<float> merged(std::span<const DocumentOutput> segments, SegmentMerge
   return logits;
 }
 
-/// Turns texts into segments, and remembers what the result will say of each.
+/// Turns texts into segments.
 class TextReader {
  public:
   TextReader(const Model& model, const Tokenizer& tokenizer, const ClassifyOptions& options)
@@ -67,54 +55,39 @@ class TextReader {
         "stride: expected 0 to {} tokens, found {}", capacity_ - 1, options.stride);
   }
 
-  SegmentedDocument read(std::string_view text) {
-    Classification result;
+  SegmentedDocument read(std::string_view text) const {
     SegmentedDocument document;
     try {
-      document.segments = segments(text, result);
+      cut(text, document);
     } catch (const Error& error) {
+      document.segments.clear();
       document.error = error.what();
     }
-    result.segments = static_cast<std::int64_t>(document.segments.size());
-    const std::lock_guard lock(mutex_);
-    results_.push_back(std::move(result));
     return document;
   }
 
-  /// What is known beforehand of the next document in order.
-  Classification next_result() {
-    const std::lock_guard lock(mutex_);
-    Classification result = std::move(results_.front());
-    results_.pop_front();
-    return result;
-  }
-
  private:
-  std::vector<Segment> segments(std::string_view text, Classification& result) const {
+  void cut(std::string_view text, SegmentedDocument& document) const {
     const Encoding encoding =
         tokenizer_.encode(text, {.add_special_tokens = false, .max_length = {}});
     auto tokens = static_cast<Index>(encoding.ids.size());
-    result.tokens = tokens + around_.size();
-    if (tokens > capacity_) {
-      require(options_.too_long != TooLong::refuse,
-              "expected at most {} tokens, found {} (--truncate keeps the first ones, --stride N "
-              "reads all in segments that overlap by N tokens)",
-              model_.info().max_tokens, result.tokens);
-      if (options_.too_long == TooLong::truncate) {
-        result.truncated = tokens - capacity_;
-        tokens = capacity_;
-      }
+    document.tokens = tokens + around_.size();
+    require(tokens <= capacity_ || options_.too_long != TooLong::refuse,
+            "expected at most {} tokens, found {} (--truncate keeps the first ones, --stride N "
+            "reads all in segments that overlap by N tokens)",
+            model_.info().max_tokens, document.tokens);
+    if (options_.too_long == TooLong::truncate) {
+      document.truncated = std::max<Index>(0, tokens - capacity_);
+      tokens -= document.truncated;
     }
-    std::vector<Segment> segments;
     const Index overlap = options_.too_long == TooLong::split ? options_.stride : 0;
     for (const auto& range : tasks::plan_segments(tokens, capacity_, overlap)) {
-      Segment& segment = segments.emplace_back();
+      Segment& segment = document.segments.emplace_back();
       segment.tokens = around_.around(encoding, range);
       if (options_.global_attention) {
         segment.global_mask = options_.global_attention->mask(model_, segment.tokens, text);
       }
     }
-    return segments;
   }
 
   const Model& model_;
@@ -122,21 +95,14 @@ class TextReader {
   const ClassifyOptions& options_;
   tasks::TextTemplate around_;
   Index capacity_;
-  std::mutex mutex_;
-  std::deque<Classification> results_;
 };
 
 }  // namespace
 
 Classifier Classifier::load(const std::string& folder, const LoadOptions& options) {
   Model model = Model::load(folder, options);
-  require(model.info().head == "sequence-classification",
-          "{}: expected a sequence-classification head (…ForSequenceClassification), found {}",
-          folder, model.info().head.empty() ? "none" : model.info().head);
-  Tokenizer tokenizer = Tokenizer::load(folder);
-  require(tokenizer.vocabulary_size() <= model.info().vocabulary_size,
-          "{}: expected a tokenizer of at most {} tokens (vocab_size of config.json), found {}",
-          folder, model.info().vocabulary_size, tokenizer.vocabulary_size());
+  require_head(model, folder, "sequence-classification", "ForSequenceClassification");
+  Tokenizer tokenizer = matching_tokenizer(model, folder);
   return {std::move(model), std::move(tokenizer)};
 }
 
@@ -146,7 +112,7 @@ void Classifier::classify(const Source& source, const Sink& sink,
   require(!options.global_attention || info.has_global_attention,
           "global attention: expected a Longformer model, found {}", info.model_type);
   const ScoreFunction function = options.function.value_or(default_function(info));
-  TextReader reader(model_, tokenizer_, options);
+  const TextReader reader(model_, tokenizer_, options);
   const auto next = [&]() -> std::optional<SegmentedDocument> {
     const std::optional<std::string> text = source();
     if (!text) return std::nullopt;
@@ -154,9 +120,13 @@ void Classifier::classify(const Source& source, const Sink& sink,
   };
   const auto done = [&](const SegmentedDocument& document,
                         std::span<const DocumentOutput> outputs) {
-    ClassifyOutcome outcome{document.error, reader.next_result()};
+    ClassifyOutcome outcome;
+    outcome.error = document.error;
+    Classification& result = outcome.classification;
+    result.tokens = document.tokens;
+    result.truncated = document.truncated;
+    result.segments = static_cast<std::int64_t>(document.segments.size());
     if (document.error.empty()) {
-      Classification& result = outcome.classification;
       result.logits = merged(outputs, options.merge);
       const std::vector<float> scores = scores_of(result.logits, function);
       for (std::size_t c = 0; c < scores.size(); ++c) {

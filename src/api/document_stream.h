@@ -25,6 +25,9 @@ struct Segment {
 struct SegmentedDocument {
   std::vector<Segment> segments;
   std::string error;
+  /// Tokens of the document with special ones, before truncation, and how many of them it cut off.
+  std::int64_t tokens = 0;
+  std::int64_t truncated = 0;
 };
 
 struct StreamOptions {
