@@ -33,37 +33,26 @@ std::optional<Document> DocumentStream::next() {
   Document document;
   while (inputs_.next(document)) {
     std::string text = std::exchange(document.text, {});
-    {
-      const std::lock_guard lock(mutex_);
-      waiting_.push_back({document, static_cast<std::int64_t>(text.size())});
-    }
+    waiting_.push(document, text.size());
     document.text = std::move(text);
     if (document.error.empty()) return document;
   }
   return std::nullopt;
 }
 
-std::optional<DocumentStream::Waiting> DocumentStream::pop() {
-  const std::lock_guard lock(mutex_);
-  if (waiting_.empty()) return std::nullopt;
-  auto next = std::move(waiting_.front());
-  waiting_.pop_front();
-  return next;
-}
-
 Document DocumentStream::take() {
-  while (auto next = pop()) {
-    if (next->document.error.empty()) {
+  while (auto next = waiting_.pop()) {
+    if (next->item.error.empty()) {
       bytes_ = next->bytes;
-      return std::move(next->document);
+      return std::move(next->item);
     }
-    fail(next->document, next->document.error);
+    fail(next->item, next->item.error);
   }
   throw std::logic_error("an outcome without a document");
 }
 
 void DocumentStream::finish() {
-  while (const auto unread = pop()) fail(unread->document, unread->document.error);
+  while (const auto unread = waiting_.pop()) fail(unread->item, unread->item.error);
 }
 
 void DocumentStream::fail(const Document& document, const std::string& reason) {

@@ -3,8 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
-#include <mutex>
 #include <optional>
 #include <string>
 
@@ -14,6 +12,7 @@
 #include "messages.h"
 #include "output.h"
 #include "progress.h"
+#include "waiting.h"
 
 namespace longformer::cli {
 
@@ -69,17 +68,10 @@ class DocumentStream {
   Output& output() { return output_; }
 
  private:
-  struct Waiting {
-    Document document;
-    std::int64_t bytes = 0;
-  };
-  std::optional<Waiting> pop();
-
   bool json_;
   Messages& messages_;
   Inputs inputs_;
-  std::mutex mutex_;
-  std::deque<Waiting> waiting_;
+  Waiting<Document> waiting_;
   std::int64_t bytes_ = 0;
   Output output_;
   ProgressLine progress_;

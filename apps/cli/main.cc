@@ -107,6 +107,7 @@ int run(int count, char** values) {
   add_classify(program, action);
   add_ner(program, action);
   add_qa(program, action);
+  add_choose(program, action);
   add_convert(program, action);
   add_bench(program, action);
 

@@ -2,10 +2,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <deque>
 #include <memory>
-#include <mutex>
 #include <optional>
+#include <stdexcept>
 #include <utility>
 
 #include "document_stream.h"
@@ -57,21 +56,17 @@ class QaRun {
       if (!document->question.empty()) asked_ = {document->question};
       text_ = std::move(document->text);
       next_ = 0;
-      const std::lock_guard lock(mutex_);
       for (std::size_t i = 0; i < asked_.size(); ++i) {
-        waiting_.push_back({asked_[i], i == 0, i + 1 == asked_.size()});
+        waiting_.push({asked_[i], i == 0, i + 1 == asked_.size()}, 0);
       }
     }
     return Question{asked_[next_++], text_};
   }
 
   void take(const AnswerOutcome& outcome) {
-    Asked asked;
-    {
-      const std::lock_guard lock(mutex_);
-      asked = std::move(waiting_.front());
-      waiting_.pop_front();
-    }
+    const auto next = waiting_.pop();
+    if (!next) throw std::logic_error("an outcome without a question");
+    const Asked& asked = next->item;
     if (asked.first) document_ = documents_.take();
     if (!outcome.error.empty()) {
       documents_.fail(document_, outcome.error);
@@ -135,8 +130,7 @@ class QaRun {
   std::vector<std::string> asked_;
   std::size_t next_ = 0;
   std::string text_;
-  std::mutex mutex_;
-  std::deque<Asked> waiting_;
+  Waiting<Asked> waiting_;
   Document document_;
   std::int64_t tokens_ = 0;
 };

@@ -13,6 +13,7 @@ void add_fill_mask(CLI::App& program, Action& action);
 void add_classify(CLI::App& program, Action& action);
 void add_ner(CLI::App& program, Action& action);
 void add_qa(CLI::App& program, Action& action);
+void add_choose(CLI::App& program, Action& action);
 void add_convert(CLI::App& program, Action& action);
 void add_bench(CLI::App& program, Action& action);
 

@@ -1,12 +1,12 @@
 #include "longformer/classification.h"
 
 #include <algorithm>
-#include <cmath>
-#include <numeric>
 #include <utility>
 
 #include "api/document_stream.h"
+#include "api/task_folder.h"
 #include "core/error.h"
+#include "tasks/scores.h"
 
 namespace longformer {
 namespace {
@@ -18,19 +18,9 @@ ScoreFunction default_function(const ModelInfo& info) {
 }
 
 std::vector<float> scores_of(std::span<const float> logits, ScoreFunction function) {
-  std::vector<float> scores(logits.begin(), logits.end());
-  if (function == ScoreFunction::none) return scores;
-  // A logistic function is a softmax beside a logit of 0.
-  const bool softmax = function == ScoreFunction::softmax;
-  const double largest = softmax ? *std::max_element(logits.begin(), logits.end()) : 0.0;
-  double sum = 0;
-  for (const float logit : logits) sum += std::exp(static_cast<double>(logit) - largest);
-  for (float& score : scores) {
-    const auto logit = static_cast<double>(score);
-    score =
-        static_cast<float>(softmax ? std::exp(logit - largest) / sum : 1 / (1 + std::exp(-logit)));
-  }
-  return scores;
+  if (function == ScoreFunction::softmax) return tasks::softmax(logits);
+  if (function == ScoreFunction::sigmoid) return tasks::sigmoid(logits);
+  return {logits.begin(), logits.end()};
 }
 
 std::vector<float> merged(std::span<const DocumentOutput> segments, SegmentMerge merge) {
@@ -50,7 +40,9 @@ std::vector<float> merged(std::span<const DocumentOutput> segments, SegmentMerge
 }  // namespace
 
 Classifier Classifier::load(const std::string& folder, const LoadOptions& options) {
-  auto [model, tokenizer] = load_for_task(folder, options, "sequence-classification");
+  Model model = Model::load(folder, options);
+  require_head(model, folder, "sequence-classification", "ForSequenceClassification");
+  Tokenizer tokenizer = matching_tokenizer(model, folder);
   return {std::move(model), std::move(tokenizer)};
 }
 
@@ -71,7 +63,7 @@ void Classifier::classify(const Source& source, const Sink& sink,
                         std::span<const DocumentOutput> outputs) {
     ClassifyOutcome outcome{document.error, {}};
     Classification& result = outcome.classification;
-    result.tokens = document.total_tokens;
+    result.tokens = document.tokens;
     result.truncated = document.truncated;
     result.segments = static_cast<std::int64_t>(document.segments.size());
     if (document.error.empty()) {

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "api/model_implementation.h"
+#include "api/task_folder.h"
 #include "core/error.h"
 #include "ops/embedding.h"
 #include "tasks/passages.h"
@@ -169,10 +170,7 @@ Pooling pooling(const std::string& name) {
 Embedder Embedder::load(const std::string& folder, const LoadOptions& options) {
   const tasks::SentenceModules modules = tasks::read_sentence_modules(folder);
   Model model = Model::load(folder, options);
-  Tokenizer tokenizer = Tokenizer::load(folder);
-  require(tokenizer.vocabulary_size() <= model.info().vocabulary_size,
-          "{}: expected a tokenizer of at most {} tokens (vocab_size of config.json), found {}",
-          folder, model.info().vocabulary_size, tokenizer.vocabulary_size());
+  Tokenizer tokenizer = matching_tokenizer(model, folder);
   return Embedder(std::move(model), std::move(tokenizer),
                   longformer::pooling(modules.pooling.value_or("mean")), modules.normalize);
 }

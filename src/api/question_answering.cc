@@ -1,6 +1,7 @@
 #include "longformer/question_answering.h"
 
 #include "api/document_stream.h"
+#include "api/task_folder.h"
 #include "core/error.h"
 #include "tasks/answers.h"
 
@@ -25,7 +26,7 @@ std::vector<tasks::SegmentLogits> logits_of(const SegmentedDocument& document,
 
 void find_answers(const SegmentedDocument& document, std::span<const DocumentOutput> outputs,
                   const AnswerOptions& options, AnswerOutcome& outcome) {
-  const auto& offsets = document.tokens.offsets;
+  const auto& offsets = document.encoding.offsets;
   auto inside_word = tasks::begins_inside_word(document.text, offsets);
   inside_word.resize(static_cast<std::size_t>(document.ranges.back().end));
   const tasks::Answers found =
@@ -47,7 +48,9 @@ void find_answers(const SegmentedDocument& document, std::span<const DocumentOut
 }  // namespace
 
 QuestionAnswerer QuestionAnswerer::load(const std::string& folder, const LoadOptions& options) {
-  auto [model, tokenizer] = load_for_task(folder, options, "question-answering");
+  Model model = Model::load(folder, options);
+  require_head(model, folder, "question-answering", "ForQuestionAnswering");
+  Tokenizer tokenizer = matching_tokenizer(model, folder);
   return {std::move(model), std::move(tokenizer)};
 }
 
@@ -73,7 +76,7 @@ void QuestionAnswerer::answer(const Source& source, const Sink& sink,
                         std::span<const DocumentOutput> outputs) {
     AnswerOutcome outcome;
     outcome.error = document.error;
-    outcome.tokens = document.total_tokens;
+    outcome.tokens = document.tokens;
     outcome.truncated = document.truncated;
     outcome.segments = static_cast<std::int64_t>(document.segments.size());
     if (document.error.empty()) find_answers(document, outputs, options, outcome);

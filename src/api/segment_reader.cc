@@ -4,18 +4,6 @@
 
 namespace longformer {
 
-std::pair<Model, Tokenizer> load_for_task(const std::string& folder, const LoadOptions& options,
-                                          const std::string& head) {
-  Model model = Model::load(folder, options);
-  require(model.info().head == head, "{}: expected a {} head, found {}", folder, head,
-          model.info().head.empty() ? "none" : model.info().head);
-  Tokenizer tokenizer = Tokenizer::load(folder);
-  require(tokenizer.vocabulary_size() <= model.info().vocabulary_size,
-          "{}: expected a tokenizer of at most {} tokens (vocab_size of config.json), found {}",
-          folder, model.info().vocabulary_size, tokenizer.vocabulary_size());
-  return {std::move(model), std::move(tokenizer)};
-}
-
 SegmentReader::SegmentReader(const Model& model, const Tokenizer& tokenizer, SegmentOptions options)
     : model_(model), tokenizer_(tokenizer), options_(std::move(options)), around_(tokenizer) {
   const ModelInfo& info = model.info();
@@ -56,16 +44,16 @@ void SegmentReader::cut(const tasks::TextTemplate& around, SegmentedDocument& do
   require(capacity > (split ? options_.stride : 0),
           "question: expected at most {} tokens with the special ones, found {}",
           most - 1 - (split ? options_.stride : 0), around.size());
-  document.tokens =
+  document.encoding =
       tokenizer_.encode(document.text, {.add_special_tokens = false, .max_length = {}});
   document.prefix = around.prefix();
-  auto tokens = static_cast<Index>(document.tokens.ids.size());
-  document.total_tokens = tokens + around.size();
+  auto tokens = static_cast<Index>(document.encoding.ids.size());
+  document.tokens = tokens + around.size();
   if (tokens > capacity) {
     require(options_.too_long != TooLong::refuse,
             "expected at most {} tokens, found {} (--truncate keeps the first ones, --stride N "
             "reads all in segments that overlap by N tokens)",
-            most, document.total_tokens);
+            most, document.tokens);
     if (options_.too_long == TooLong::truncate) {
       document.truncated = tokens - capacity;
       tokens = capacity;
@@ -74,7 +62,7 @@ void SegmentReader::cut(const tasks::TextTemplate& around, SegmentedDocument& do
   document.ranges = tasks::plan_segments(tokens, capacity, split ? options_.stride : 0);
   for (const tasks::TokenRange& range : document.ranges) {
     Segment& segment = document.segments.emplace_back();
-    segment.tokens = around.around(document.tokens, range);
+    segment.tokens = around.around(document.encoding, range);
     if (options_.global_attention) {
       segment.global_mask = options_.global_attention->mask(model_, segment.tokens, document.text);
     }

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "longformer/embedding.h"
@@ -16,11 +15,6 @@
 
 namespace longformer {
 
-/// The model of a folder and its tokenizer. Throws Error for a folder that cannot be loaded, whose
-/// model has another head (ModelInfo::head), or whose tokenizer has more tokens than the model.
-std::pair<Model, Tokenizer> load_for_task(const std::string& folder, const LoadOptions& options,
-                                          const std::string& head);
-
 /// A part of a document as the model reads it.
 struct Segment {
   Encoding tokens;
@@ -28,18 +22,19 @@ struct Segment {
   std::vector<std::int32_t> global_mask;
 };
 
-/// A document as segments, or why there are none.
+/// A document as segments, or why there are none. Of a document that no SegmentReader cut, text,
+/// encoding and ranges stay empty.
 struct SegmentedDocument {
   std::string text;
   /// Of the text alone; what lies behind the last range was truncated.
-  Encoding tokens;
+  Encoding encoding;
   /// The tokens of the text in each segment; in the segment they stand behind `prefix` others.
   std::vector<tasks::TokenRange> ranges;
   std::vector<Segment> segments;
   Index prefix = 0;
   /// Tokens of the document with special ones, before truncation.
-  std::int64_t total_tokens = 0;
-  /// Tokens that TooLong::truncate cut off.
+  std::int64_t tokens = 0;
+  /// Tokens that truncation cut off.
   std::int64_t truncated = 0;
   std::string error;
 };

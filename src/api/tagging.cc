@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "api/document_stream.h"
+#include "api/task_folder.h"
 #include "core/error.h"
 #include "tasks/entities.h"
 
@@ -40,7 +41,7 @@ std::vector<Entity> entities_of(const SegmentedDocument& document,
                              options.aggregation)) {
     const auto& ignored = options.ignored_labels;
     if (std::find(ignored.begin(), ignored.end(), found.label) != ignored.end()) continue;
-    const auto& offsets = document.tokens.offsets;
+    const auto& offsets = document.encoding.offsets;
     Entity entity;
     entity.label = found.label;
     entity.score = found.score;
@@ -67,7 +68,9 @@ Aggregation aggregation(const std::string& name) {
 }
 
 Tagger Tagger::load(const std::string& folder, const LoadOptions& options) {
-  auto [model, tokenizer] = load_for_task(folder, options, "token-classification");
+  Model model = Model::load(folder, options);
+  require_head(model, folder, "token-classification", "ForTokenClassification");
+  Tokenizer tokenizer = matching_tokenizer(model, folder);
   return {std::move(model), std::move(tokenizer)};
 }
 
@@ -86,12 +89,12 @@ void Tagger::tag(const Source& source, const Sink& sink, const TagOptions& optio
                         std::span<const DocumentOutput> outputs) {
     TagOutcome outcome;
     outcome.error = document.error;
-    outcome.tokens = document.total_tokens;
+    outcome.tokens = document.tokens;
     outcome.truncated = document.truncated;
     outcome.segments = static_cast<std::int64_t>(document.segments.size());
     if (document.error.empty() && document.ranges.back().end > 0) {
       const auto logits = merged_logits(document, outputs, labels.size());
-      auto continues = tasks::continues_word(tokenizer_, document.tokens, document.text);
+      auto continues = tasks::continues_word(tokenizer_, document.encoding, document.text);
       continues.resize(logits.size() / labels.size());
       outcome.entities = entities_of(document, continues, logits, labels, options);
     }

@@ -1,8 +1,9 @@
 #include "tasks/entities.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
+
+#include "tasks/scores.h"
 
 namespace longformer::tasks {
 namespace {
@@ -16,13 +17,10 @@ struct Labelled {
 
 std::vector<float> probabilities(const TaggedTokens& tokens) {
   const std::size_t classes = tokens.labels.size();
-  std::vector<float> result(tokens.logits.begin(), tokens.logits.end());
-  for (std::size_t at = 0; at < result.size(); at += classes) {
-    const std::span<float> row(result.data() + at, classes);
-    const float highest = *std::max_element(row.begin(), row.end());
-    float sum = 0;
-    for (float& value : row) sum += value = std::exp(value - highest);
-    for (float& value : row) value /= sum;
+  std::vector<float> result;
+  for (std::size_t at = 0; at < tokens.logits.size(); at += classes) {
+    const std::vector<float> row = softmax(tokens.logits.subspan(at, classes));
+    result.insert(result.end(), row.begin(), row.end());
   }
   return result;
 }

@@ -1,0 +1,266 @@
+// longformer choose: the best of several answers to a question.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "longformer/choice.h"
+#include "longformer/error.h"
+#include "output.h"
+#include "progress.h"
+#include "verbs.h"
+#include "waiting.h"
+
+namespace longformer::cli {
+
+namespace {
+
+struct ChooseFlags {
+  ModelFlags model;
+  InputOptions inputs;
+  std::string context_file;
+  std::string question;
+  std::vector<std::string> choices;
+  bool truncate = false;
+  std::string global_attention;
+
+  ChooseOptions options() const {
+    ChooseOptions options;
+    options.truncate = truncate;
+    options.global_attention = cli::global_attention(global_attention);
+    return options;
+  }
+};
+
+/// A question, and where it comes from.
+struct Asked {
+  Document document;
+  ChoiceQuestion question;
+};
+
+std::string text_of(const nlohmann::json& object, const std::string& field) {
+  const auto value = object.find(field);
+  if (value == object.end() || value->is_null()) return "";
+  if (!value->is_string()) {
+    throw Error(
+        fmt::format("expected a string in the field '{}', found {}", field, value->type_name()));
+  }
+  return value->get<std::string>();
+}
+
+/// {"context", "question", "choices"}, or SWAG's {"sent1", "sent2", "ending0", …}.
+ChoiceQuestion question_of(const nlohmann::json& object) {
+  ChoiceQuestion question;
+  if (object.contains("ending0")) {
+    question.context = text_of(object, "sent1");
+    question.question = text_of(object, "sent2");
+    for (std::size_t i = 0; object.contains(fmt::format("ending{}", i)); ++i) {
+      question.choices.push_back(text_of(object, fmt::format("ending{}", i)));
+    }
+    return question;
+  }
+  question.context = text_of(object, "context");
+  question.question = text_of(object, "question");
+  const auto choices = object.find("choices");
+  if (choices == object.end() || !choices->is_array()) {
+    throw Error(fmt::format("expected a list of texts in the field 'choices', found {}",
+                            choices == object.end() ? "no such field" : choices->type_name()));
+  }
+  for (const auto& choice : *choices) {
+    if (!choice.is_string()) {
+      throw Error(fmt::format("expected a list of texts in the field 'choices', found {} in it",
+                              choice.type_name()));
+    }
+    question.choices.push_back(choice.get<std::string>());
+  }
+  return question;
+}
+
+/// Reads the question of a line of JSON; a fault becomes the document's error.
+Asked parsed(Document document) {
+  Asked asked{std::move(document), {}};
+  if (!asked.document.error.empty()) return asked;
+  const auto object = nlohmann::json::parse(asked.document.text, nullptr, false);
+  asked.document.text.clear();
+  if (!object.is_object()) {
+    asked.document.error = "expected a JSON object with context, question and choices, found none";
+    return asked;
+  }
+  if (const auto id = object.find("id"); id != object.end()) asked.document.id = id->dump();
+  try {
+    asked.question = question_of(object);
+  } catch (const Error& error) {
+    asked.document.error = error.what();
+  }
+  return asked;
+}
+
+class ChooseRun {
+ public:
+  ChooseRun(const ChooseFlags& flags, Messages& messages)
+      : flags_(flags),
+        messages_(messages),
+        chooser_(Chooser::load(flags.model.folder(), flags.model.load_options())) {
+    if (flags.choices.empty()) inputs_.emplace(flags.inputs);
+  }
+
+  void run() {
+    const ChooseOptions options = flags_.options();
+    if (!inputs_) {
+      answer_one(options);
+      return;
+    }
+    ProgressLine progress(inputs_->total_documents(), inputs_->total_bytes());
+    progress_ = &progress;
+    chooser_.choose([this] { return next_question(); },
+                    [this](const ChoiceOutcome& outcome) { take(outcome); }, options);
+    while (const auto unread = waiting_.pop()) {
+      fail(unread->item.document, unread->item.document.error);
+    }
+  }
+
+ private:
+  /// The question of the command line.
+  void answer_one(const ChooseOptions& options) {
+    Asked asked;
+    asked.document.file = "--choice";
+    asked.question = {"", flags_.question, flags_.choices};
+    if (!flags_.context_file.empty()) {
+      Document context;
+      Inputs({.files = {flags_.context_file}, .texts = {}, .lines = false, .field = {}})
+          .next(context);
+      if (!context.error.empty()) throw Error(flags_.context_file + ": " + context.error);
+      asked.document.file = flags_.context_file;
+      asked.question.context = context.text;
+    }
+    answer(asked, options);
+  }
+
+  void answer(const Asked& asked, const ChooseOptions& options) {
+    bool given = false;
+    chooser_.choose(
+        [&]() -> std::optional<ChoiceQuestion> {
+          if (std::exchange(given, true)) return std::nullopt;
+          return asked.question;
+        },
+        [&](const ChoiceOutcome& outcome) { report(asked, outcome); }, options);
+  }
+
+  /// The next question that can be read; called on the thread of the tokenizer.
+  std::optional<ChoiceQuestion> next_question() {
+    Document document;
+    while (inputs_->next(document)) {
+      if (document.error.empty() && document.text.empty()) continue;
+      const std::size_t bytes = document.text.size();
+      Asked asked = parsed(std::move(document));
+      const bool readable = asked.document.error.empty();
+      ChoiceQuestion question = asked.question;
+      asked.question.context.clear();
+      waiting_.push(std::move(asked), bytes);
+      if (readable) return question;
+    }
+    return std::nullopt;
+  }
+
+  void take(const ChoiceOutcome& outcome) {
+    while (const auto next = waiting_.pop()) {
+      const auto& [asked, bytes] = *next;
+      const ProgressCallback progress = progress_->unit(1, bytes);
+      if (!asked.document.error.empty()) {
+        fail(asked.document, asked.document.error);
+        continue;
+      }
+      report(asked, outcome);
+      const std::int64_t tokens = outcome.answer.tokens;
+      if (progress) progress({1, 1, tokens, tokens});
+      return;
+    }
+  }
+
+  void report(const Asked& asked, const ChoiceOutcome& outcome) {
+    if (!outcome.error.empty()) return fail(asked.document, outcome.error);
+    const ChoiceAnswer& answer = outcome.answer;
+    const std::string& text = asked.question.choices[static_cast<std::size_t>(answer.best)];
+    if (answer.truncated > 0) {
+      messages_.note(fmt::format("{}: {} tokens, kept {}", asked.document.label(), answer.tokens,
+                                 answer.tokens - answer.truncated));
+    }
+    if (flags_.model.json) {
+      JsonLine json = asked.document.json();
+      json.add("tokens", answer.tokens).add("truncated", answer.truncated);
+      json.add("best", answer.best).add("choice", text);
+      json.add("probabilities", std::span<const float>(answer.probabilities));
+      json.add("logits", std::span<const float>(answer.logits));
+      output_.write(json.line());
+    } else {
+      const float probability = answer.probabilities[static_cast<std::size_t>(answer.best)];
+      output_.write(fmt::format("{}\t{}\t{:.4f}\n", asked.document.label(), text, probability));
+    }
+    output_.flush();
+  }
+
+  void fail(const Document& document, const std::string& reason) {
+    messages_.error(document.label() + ": " + reason);
+    if (flags_.model.json) output_.write(document.json().add("error", reason).line());
+  }
+
+  const ChooseFlags& flags_;
+  Messages& messages_;
+  Chooser chooser_;
+  std::optional<Inputs> inputs_;
+  ProgressLine* progress_ = nullptr;
+  Waiting<Asked> waiting_;
+  Output output_;
+};
+
+void check(const ChooseFlags& flags) {
+  const bool here = !flags.choices.empty();
+  if (here && !flags.inputs.files.empty()) {
+    throw UsageError("--choice asks one question: leave out the files of questions");
+  }
+  if (here && flags.question.empty() && flags.context_file.empty()) {
+    throw UsageError("--choice needs --question, --context-file, or both");
+  }
+  if (!here && (!flags.question.empty() || !flags.context_file.empty())) {
+    throw UsageError("--question and --context-file need --choice, once for each answer");
+  }
+  static_cast<void>(flags.options());
+}
+
+}  // namespace
+
+void add_choose(CLI::App& program, Action& action) {
+  const auto flags = std::make_shared<ChooseFlags>();
+  CLI::App& verb = add_verb(
+      program,
+      {.name = "choose",
+       .description = "Choose the best of several answers to a question.",
+       .details =
+           "The model needs a multiple-choice head. Each line of FILES is a JSON object with "
+           "the text in context, the question in question and the answers in choices.",
+       .examples = "longformer choose MODEL questions.jsonl --json\n"
+                   "longformer choose MODEL --context-file novel.txt --question \"Who did it?\" "
+                   "--choice \"The butler.\" --choice \"His wife.\" --truncate"});
+  add_model(verb, flags->model);
+  verb.add_option("FILES", flags->inputs.files, "questions, one on a line; - is stdin, the default")
+      ->type_name("");
+  flags->inputs.lines = true;
+  verb.add_option("--context-file", flags->context_file, "the text that the question is about")
+      ->type_name("FILE");
+  verb.add_option("--question", flags->question, "the question")->type_name("TEXT");
+  add_repeatable(verb, "--choice", flags->choices, "an answer; repeated for each");
+  verb.add_flag("--truncate", flags->truncate,
+                "of a context that is too long for the model, keep the first tokens");
+  add_global_attention(verb, flags->global_attention);
+  add_json(verb, flags->model);
+  add_compute(verb, flags->model);
+  verb.callback([flags, &action] {
+    check(*flags);
+    action = [flags](Messages& messages) { ChooseRun(*flags, messages).run(); };
+  });
+}
+
+}  // namespace longformer::cli

@@ -1,0 +1,40 @@
+// Inputs that one thread has read and another has not yet answered.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+namespace longformer::cli {
+
+/// First in, first out; each with the number of bytes that it was read from.
+template <typename Item>
+class Waiting {
+ public:
+  struct Entry {
+    Item item;
+    std::int64_t bytes = 0;
+  };
+
+  void push(Item item, std::size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    entries_.push_back({std::move(item), static_cast<std::int64_t>(bytes)});
+  }
+
+  /// The next one; absent when none waits.
+  std::optional<Entry> pop() {
+    const std::lock_guard lock(mutex_);
+    if (entries_.empty()) return std::nullopt;
+    Entry entry = std::move(entries_.front());
+    entries_.pop_front();
+    return entry;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::deque<Entry> entries_;
+};
+
+}  // namespace longformer::cli

@@ -1,0 +1,126 @@
+#include "longformer/choice.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "api/document_stream.h"
+#include "api/task_folder.h"
+#include "core/error.h"
+#include "tasks/scores.h"
+
+namespace longformer {
+namespace {
+
+/// The default of the head, told by where the texts end: a text that contains separators of its own
+/// must not move it. Empty, so that the head decides, when the second text has no tokens.
+std::vector<std::int32_t> from_second_text(const Encoding& tokens) {
+  const auto& ids = tokens.sequence_ids;
+  const auto second = std::find(ids.begin(), ids.end(), 1);
+  if (second == ids.end()) return {};
+  std::vector<std::int32_t> mask(ids.size(), 0);
+  std::fill(mask.begin() + (second - ids.begin()), mask.end(), 1);
+  return mask;
+}
+
+/// One pair for every choice, as segments of the question.
+class QuestionReader {
+ public:
+  QuestionReader(const Model& model, const Tokenizer& tokenizer, const ChooseOptions& options)
+      : model_(model), tokenizer_(tokenizer), options_(options) {}
+
+  SegmentedDocument read(const ChoiceQuestion& question) const {
+    SegmentedDocument document;
+    try {
+      require(!question.choices.empty(), "expected at least one choice, found none");
+      require(!question.context.empty() || !question.question.empty(),
+              "expected a context or a question, found neither");
+      for (const std::string& choice : question.choices) add_pair(question, choice, document);
+    } catch (const Error& error) {
+      document.segments.clear();
+      document.error = error.what();
+    }
+    return document;
+  }
+
+ private:
+  void add_pair(const ChoiceQuestion& question, const std::string& choice,
+                SegmentedDocument& document) const {
+    const bool alone = question.context.empty() || question.question.empty();
+    const std::string& first = question.context.empty() ? question.question : question.context;
+    const std::string second = alone ? choice : question.question + " " + choice;
+    const std::int64_t limit = model_.info().max_tokens;
+    EncodeOptions options;
+    options.strategy = TruncationStrategy::only_first;
+    if (options_.truncate) options.max_length = limit;
+    Segment& segment = document.segments.emplace_back();
+    segment.tokens = tokenizer_.encode_pair(first, second, options);
+    const auto tokens = static_cast<std::int64_t>(segment.tokens.ids.size());
+    require(tokens <= limit,
+            "expected at most {} tokens, found {} (--truncate keeps the first ones of the {})",
+            limit, tokens, question.context.empty() ? "question" : "context");
+    document.tokens = std::max(document.tokens, tokens + segment.tokens.truncated);
+    document.truncated = std::max(document.truncated, segment.tokens.truncated);
+    if (options_.global_attention) {
+      segment.global_mask = options_.global_attention->mask(model_, segment.tokens, second);
+    } else if (model_.info().has_global_attention) {
+      segment.global_mask = from_second_text(segment.tokens);
+    }
+  }
+
+  const Model& model_;
+  const Tokenizer& tokenizer_;
+  const ChooseOptions& options_;
+};
+
+}  // namespace
+
+Chooser Chooser::load(const std::string& folder, const LoadOptions& options) {
+  Model model = Model::load(folder, options);
+  require_head(model, folder, "multiple-choice", "ForMultipleChoice");
+  Tokenizer tokenizer = matching_tokenizer(model, folder);
+  return {std::move(model), std::move(tokenizer)};
+}
+
+void Chooser::choose(const Source& source, const Sink& sink, const ChooseOptions& options) const {
+  require(!options.global_attention || model_.info().has_global_attention,
+          "global attention: expected a Longformer model, found {}", model_.info().model_type);
+  const QuestionReader reader(model_, tokenizer_, options);
+  const auto next = [&]() -> std::optional<SegmentedDocument> {
+    const std::optional<ChoiceQuestion> question = source();
+    if (!question) return std::nullopt;
+    return reader.read(*question);
+  };
+  const auto done = [&](const SegmentedDocument& document,
+                        std::span<const DocumentOutput> outputs) {
+    ChoiceOutcome outcome;
+    outcome.error = document.error;
+    ChoiceAnswer& answer = outcome.answer;
+    answer.tokens = document.tokens;
+    answer.truncated = document.truncated;
+    for (const DocumentOutput& output : outputs) answer.logits.push_back(output.logits.at(0));
+    answer.probabilities = tasks::softmax(answer.logits);
+    answer.best =
+        std::max_element(answer.logits.begin(), answer.logits.end()) - answer.logits.begin();
+    sink(outcome);
+  };
+  stream_documents(model_, {.batch_tokens = options.batch_tokens}, next, done);
+}
+
+std::vector<ChoiceAnswer> Chooser::choose(std::span<const ChoiceQuestion> questions,
+                                          const ChooseOptions& options) const {
+  std::size_t next = 0;
+  std::vector<ChoiceAnswer> answers;
+  choose(
+      [&]() -> std::optional<ChoiceQuestion> {
+        if (next == questions.size()) return std::nullopt;
+        return questions[next++];
+      },
+      [&](const ChoiceOutcome& outcome) {
+        require(outcome.error.empty(), "question {}: {}", answers.size(), outcome.error);
+        answers.push_back(outcome.answer);
+      },
+      options);
+  return answers;
+}
+
+}  // namespace longformer
