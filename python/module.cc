@@ -36,8 +36,11 @@ using FloatArray = nb::ndarray<nb::numpy, float, nb::c_contig>;
 /// ids, attention_mask, token_type_ids, position_ids, global_attention_mask.
 using Document = std::tuple<Integers, std::optional<Integers>, std::optional<Integers>,
                             std::optional<Integers>, std::optional<Integers>>;
-/// last_hidden_state, pooler_output, hidden_states.
-using Result = std::tuple<FloatArray, std::optional<FloatArray>, std::vector<FloatArray>>;
+/// Of one layer: [heads, n, columns], and [heads, n, x] of the x global tokens.
+using LayerAttention = std::tuple<FloatArray, FloatArray>;
+/// last_hidden_state, pooler_output, hidden_states, attentions.
+using Result = std::tuple<FloatArray, std::optional<FloatArray>, std::vector<FloatArray>,
+                          std::vector<LayerAttention>>;
 
 std::span<const std::int32_t> span_of(const Integers& values) {
   return {values.data(), values.shape(0)};
@@ -72,6 +75,25 @@ std::string_view utf8(const nb::str& text) {
   return {bytes, static_cast<std::size_t>(size)};
 }
 
+/// The heads of one layer for one document, behind each other as they come.
+struct CollectedLayer {
+  std::size_t heads = 0, tokens = 0, columns = 0, globals = 0;
+  std::vector<float> local, global;
+
+  void add(const HeadAttention& head) {
+    ++heads;
+    tokens = static_cast<std::size_t>(head.tokens);
+    columns = static_cast<std::size_t>(head.columns);
+    globals = head.global_positions.size();
+    local.insert(local.end(), head.local.begin(), head.local.end());
+    global.insert(global.end(), head.global.begin(), head.global.end());
+  }
+  LayerAttention arrays() {
+    return {array_of(std::move(local), {heads, tokens, columns}),
+            array_of(std::move(global), {heads, tokens, globals})};
+  }
+};
+
 /// A Model takes one call at a time; Python threads take turns here, without the GIL.
 class PythonModel {
  public:
@@ -80,14 +102,24 @@ class PythonModel {
 
   const ModelInfo& info() const { return model_.info(); }
 
-  std::vector<Result> forward(const std::vector<Document>& documents, bool hidden_states) {
+  std::vector<Result> forward(const std::vector<Document>& documents, bool hidden_states,
+                              bool attentions) {
     std::vector<DocumentInput> inputs;
     for (const Document& document : documents) inputs.push_back(input_of(document));
     std::vector<DocumentOutput> outputs;
+    std::vector<std::vector<CollectedLayer>> collected(documents.size());
+    ForwardOptions options{.hidden_states = hidden_states};
+    if (attentions) {
+      for (auto& layers : collected) layers.resize(static_cast<std::size_t>(info().layers));
+      options.attention.callback = [&collected](const HeadAttention& head) {
+        auto& layers = collected[static_cast<std::size_t>(head.document)];
+        layers[static_cast<std::size_t>(head.layer)].add(head);
+      };
+    }
     {
       nb::gil_scoped_release release;
       std::lock_guard lock(mutex_);
-      outputs = model_.forward(inputs, {.hidden_states = hidden_states});
+      outputs = model_.forward(inputs, options);
     }
     std::vector<Result> results;
     const auto width = static_cast<std::size_t>(info().hidden_size);
@@ -101,8 +133,10 @@ class PythonModel {
       for (auto& state : output.hidden_states) {
         states.push_back(array_of(std::move(state), {rows, width}));
       }
+      std::vector<LayerAttention> layers;
+      for (CollectedLayer& layer : collected[i]) layers.push_back(layer.arrays());
       results.emplace_back(array_of(std::move(output.last_hidden_state), {rows, width}),
-                           std::move(pooled), std::move(states));
+                           std::move(pooled), std::move(states), std::move(layers));
     }
     return results;
   }
@@ -160,9 +194,10 @@ void bind_model(nb::module_& module) {
             new (self) PythonModel(folder, {.dtype = std::move(dtype), .threads = threads});
           },
           "folder"_a, "dtype"_a, "threads"_a)
-      .def("forward", &PythonModel::forward, "documents"_a, "hidden_states"_a)
+      .def("forward", &PythonModel::forward, "documents"_a, "hidden_states"_a, "attentions"_a)
       .def("masked_lm_logits", &PythonModel::masked_lm_logits, "document"_a)
       .def_prop_ro("model_type", [](const PythonModel& self) { return self.info().model_type; })
+      .def_prop_ro("windows", [](const PythonModel& self) { return self.info().windows; })
       .def_prop_ro("hidden_size", [](const PythonModel& self) { return self.info().hidden_size; })
       .def_prop_ro("vocabulary_size",
                    [](const PythonModel& self) { return self.info().vocabulary_size; })

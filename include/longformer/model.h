@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "longformer/attention_weights.h"
+
 namespace longformer {
 
 struct LoadOptions {
@@ -32,6 +34,8 @@ struct DocumentInput {
 struct ForwardOptions {
   /// Also return the embedding output and the output of every layer.
   bool hidden_states = false;
+  /// Shows attention probabilities while the pass runs; nothing without a callback.
+  AttentionSelection attention = {};
 };
 
 /// Row-major [n, H] per matrix. Rows whose attention mask is 0 are unspecified.
@@ -46,8 +50,12 @@ struct DocumentOutput {
 /// What is known of a loaded model.
 struct ModelInfo {
   std::string model_type;
+  std::int64_t layers = 0;
+  std::int64_t heads = 0;
   std::int64_t hidden_size = 0;
   std::int64_t vocabulary_size = 0;
+  /// Total window per layer; empty for dense attention.
+  std::vector<std::int64_t> windows;
   /// Longest document in tokens, special tokens included.
   std::int64_t max_tokens = 0;
   std::int64_t pad_token_id = 0;
@@ -71,6 +79,10 @@ class Model {
   /// length, and a document longer than max_tokens.
   std::vector<DocumentOutput> forward(std::span<const DocumentInput> documents,
                                       const ForwardOptions& options = {}) const;
+
+  /// Shows attention probabilities of one document, and runs no further than that takes. Throws
+  /// Error for layers or heads that the model does not have, and as forward does.
+  void attention(const DocumentInput& document, const AttentionSelection& selection) const;
 
   /// Masked-LM logits, [positions, V], of the given token positions of one document (all when
   /// empty). Throws Error when the folder has no masked-LM head.

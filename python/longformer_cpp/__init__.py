@@ -164,12 +164,33 @@ def _batched(rows: list[FloatArray], length: int | None) -> Batched:
     return batch
 
 
+def _attention(
+    layers: Sequence[tuple[FloatArray, FloatArray]], length: int | None, window: int | None
+) -> tuple[Batched, Batched]:
+    """attentions and global_attentions of one layer of all documents, in the form of the input. In a
+    batch the global columns are as many as the document with most of them has; the others' are 0."""
+    if length is None:
+        return [local for local, _ in layers], [of_global for _, of_global in layers]
+    batch, heads = len(layers), layers[0][0].shape[0]
+    most = max(of_global.shape[2] for _, of_global in layers)
+    local = np.zeros((batch, heads, length, length if window is None else most + window + 1), np.float32)
+    of_global = np.zeros((batch, heads, length, most), np.float32)
+    for i, (own, own_global) in enumerate(layers):
+        n, x = own_global.shape[1:]
+        of_global[i, :, :n, :x] = own_global
+        local[i, :, :n, :x] = own[:, :, :x]
+        rest = own[:, :, x:]
+        begin = 0 if window is None else most
+        local[i, :, :n, begin : begin + rest.shape[2]] = rest
+    return local, of_global
+
+
 class ModelOutput:
     """What a call of a model gives, named and laid out as in `transformers`.
 
     Matrices are float32 [batch, n, hidden size] for padded input and a list of [n_i, hidden size]
-    for a list of documents. Rows where the attention mask is 0 are unspecified. What the model does
-    not have is None.
+    for a list of documents. Rows where the attention mask is 0 are unspecified; of attention
+    probabilities they are 0. What the model does not have is None.
     """
 
     last_hidden_state: Batched
@@ -177,15 +198,39 @@ class ModelOutput:
     pooler_output: FloatArray | None
     #: The embeddings, then the output of every layer; None unless asked for.
     hidden_states: tuple[Batched, ...] | None
+    #: One per layer, [batch, heads, n, x + window + 1] for a Longformer with x global tokens (rows of
+    #: global tokens are 0), [batch, heads, n, n] for dense attention; None unless asked for.
+    attentions: tuple[Batched, ...] | None
+    #: One per layer, [batch, heads, n, x]: how much global token x attends to token n. None unless
+    #: asked for, and where no document has a global token.
+    global_attentions: tuple[Batched, ...] | None
 
-    def __init__(self, model: _native.Model, documents: list[Document], length: int | None, hidden_states: bool):
+    def __init__(
+        self,
+        model: _native.Model,
+        documents: list[Document],
+        length: int | None,
+        hidden_states: bool = False,
+        attentions: bool = False,
+    ):
         self._model, self._documents, self._length = model, documents, length
-        results = model.forward(documents, hidden_states)
-        self.last_hidden_state = _batched([state for state, _, _ in results], length)
-        pooled = [pooler for _, pooler, _ in results if pooler is not None]
+        results = model.forward(documents, hidden_states, attentions)
+        self.last_hidden_state = _batched([result[0] for result in results], length)
+        pooled = [result[1] for result in results if result[1] is not None]
         self.pooler_output = np.stack(pooled) if pooled else None
-        layers = zip(*(states for _, _, states in results))
-        self.hidden_states = tuple(_batched(list(rows), length) for rows in layers) if hidden_states else None
+        states = zip(*(result[2] for result in results))
+        self.hidden_states = tuple(_batched(list(rows), length) for rows in states) if hidden_states else None
+        self.attentions = self.global_attentions = None
+        if attentions:
+            self._set_attentions([result[3] for result in results])
+
+    def _set_attentions(self, documents: list[list[tuple[FloatArray, FloatArray]]]) -> None:
+        layers = list(zip(*documents))
+        windows: list[int | None] = list(self._model.windows) or [None] * len(layers)
+        pairs = [_attention(layer, self._length, window) for layer, window in zip(layers, windows)]
+        self.attentions = tuple(local for local, _ in pairs)
+        if any(of_global.shape[2] for layer in layers for _, of_global in layer):
+            self.global_attentions = tuple(of_global for _, of_global in pairs)
 
     @cached_property
     def logits(self) -> Batched | None:
@@ -215,8 +260,6 @@ class Model:
         """Runs documents: integers [batch, n] (padded) or a list of 1-D arrays of any lengths
         (ragged), with masks of the same form. Padding at the end of a document costs nothing when
         the attention mask says so."""
-        if output_attentions:
-            raise Error("output_attentions: attention probabilities are not available from this library")
         ids, ragged = _ids(input_ids)
         masks = {
             "attention_mask": attention_mask,
@@ -230,7 +273,7 @@ class Model:
         if not ragged:
             length = len(ids[0])
             documents = [_without_padding(document) for document in documents]
-        return ModelOutput(self._native, documents, length, output_hidden_states)
+        return ModelOutput(self._native, documents, length, output_hidden_states, output_attentions)
 
 
 def load(folder: str | os.PathLike[str], dtype: str = "fp32", threads: int = 0) -> Model:
