@@ -283,6 +283,7 @@ struct HeatMap::Panels {
   std::vector<std::optional<std::int64_t>> layers, heads;
   /// One for each map.
   std::vector<Panel> panels;
+  bool by_distance = false;
 
   bool single() const { return layers.size() * heads.size() == 1; }
   void add(const AttentionMap& map);
@@ -294,8 +295,10 @@ struct HeatMap::Panels {
 void HeatMap::Panels::add(const AttentionMap& map) {
   Panel& panel = panels.emplace_back();
   const int side = single() ? kLargePanel : kSmallPanel;
-  if (single() || map.dense) panel.pairs = pairs_of(map, Axis(tokens, side), reduction);
-  if (map.dense) return;
+  // A window that covers the document shows less by distance than pair by pair.
+  if (panels.size() == 1) by_distance = !map.dense && tokens > 2 * map.reach();
+  if (single() || !by_distance) panel.pairs = pairs_of(map, Axis(tokens, side), reduction);
+  if (!by_distance) return;
   add_by_distance(
       panel, map,
       single() ? Room{kLargePanel, kWindowPanel, 128} : Room{kSmallPanel, kSmallPanel, 24},
@@ -357,8 +360,7 @@ std::string HeatMap::Panels::draw_single() const {
 
 std::string HeatMap::Panels::draw_grid() const {
   const Panel& first = panels.front();
-  const bool dense = !first.window;
-  const int height = dense ? first.pairs->rows().length() : first.window->rows().length();
+  const int height = by_distance ? first.window->rows().length() : first.pairs->rows().length();
   // Layers may have windows of their own.
   int side = height;
   for (const Panel& panel : panels) {
@@ -373,10 +375,10 @@ std::string HeatMap::Panels::draw_grid() const {
   const std::string title = fmt::format("{} tokens, {} global", grouped(tokens),
                                         grouped(static_cast<std::int64_t>(globals.size())));
   const std::string what =
-      dense
-          ? "down: query token, right: key token"
-          : "down: query token, right: global keys, then key - query from left to right end of the "
-            "window";
+      by_distance
+          ? "down: query token, right: global keys, then key - query from left to right end "
+            "of the window"
+          : "down: query token, right: key token";
   const int text = std::max(text_width(what, kText), text_width(title, kText));
   Canvas canvas(
       {std::max(right + kMargin + legend_width(), kMargin + text) + kMargin, bottom + kMargin},

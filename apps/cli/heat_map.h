@@ -13,9 +13,10 @@ namespace longformer::cli {
 enum class Reduction { max, mean };
 
 /// Collects maps of one document and draws them. One map gets two panels: all pairs of tokens, and,
-/// where there is a window, the window of every token by distance, with the global tokens beside
-/// it. Several maps get one small panel each, layers below each other and heads side by side. Only
-/// cells of the pictures are kept, never all pairs.
+/// where the document is longer than the window, the window of every token by distance, with the
+/// global tokens beside it. Several maps get one small panel each, by distance if that is possible;
+/// layers are below each other, heads side by side. Only cells of the pictures are kept, never all
+/// pairs.
 class HeatMap {
  public:
   HeatMap(const AttentionDocument& document, Reduction reduction);
