@@ -36,11 +36,12 @@ using FloatArray = nb::ndarray<nb::numpy, float, nb::c_contig>;
 /// ids, attention_mask, token_type_ids, position_ids, global_attention_mask.
 using Document = std::tuple<Integers, std::optional<Integers>, std::optional<Integers>,
                             std::optional<Integers>, std::optional<Integers>>;
+using MaybeFloats = std::optional<FloatArray>;
 /// Of one layer: [heads, n, columns], and [heads, n, x] of the x global tokens.
 using LayerAttention = std::tuple<FloatArray, FloatArray>;
-/// last_hidden_state, pooler_output, hidden_states, attentions.
-using Result = std::tuple<FloatArray, std::optional<FloatArray>, std::vector<FloatArray>,
-                          std::vector<LayerAttention>>;
+/// last_hidden_state, pooler_output, hidden_states, logits, start_logits, end_logits, attentions.
+using Result = std::tuple<FloatArray, MaybeFloats, std::vector<FloatArray>, MaybeFloats,
+                          MaybeFloats, MaybeFloats, std::vector<LayerAttention>>;
 
 std::span<const std::int32_t> span_of(const Integers& values) {
   return {values.data(), values.shape(0)};
@@ -64,6 +65,12 @@ FloatArray array_of(std::vector<float> values, std::initializer_list<std::size_t
   });
   owned.release();
   return FloatArray(data, shape, owner);
+}
+
+/// None for values that are not there.
+MaybeFloats vector_of(std::vector<float> values) {
+  const std::size_t size = values.size();
+  return size == 0 ? MaybeFloats() : array_of(std::move(values), {size});
 }
 
 /// The bytes of a str, which live as long as it does. Raises UnicodeEncodeError for lone
@@ -126,9 +133,6 @@ class PythonModel {
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       DocumentOutput& output = outputs[i];
       const std::size_t rows = inputs[i].ids.size();
-      std::optional<FloatArray> pooled;
-      if (!output.pooler_output.empty())
-        pooled = array_of(std::move(output.pooler_output), {width});
       std::vector<FloatArray> states;
       for (auto& state : output.hidden_states) {
         states.push_back(array_of(std::move(state), {rows, width}));
@@ -136,9 +140,22 @@ class PythonModel {
       std::vector<LayerAttention> layers;
       for (CollectedLayer& layer : collected[i]) layers.push_back(layer.arrays());
       results.emplace_back(array_of(std::move(output.last_hidden_state), {rows, width}),
-                           std::move(pooled), std::move(states), std::move(layers));
+                           vector_of(std::move(output.pooler_output)), std::move(states),
+                           logits_of(std::move(output.logits), rows),
+                           vector_of(std::move(output.start_logits)),
+                           vector_of(std::move(output.end_logits)), std::move(layers));
     }
     return results;
+  }
+
+  std::vector<std::int32_t> default_global_attention_mask(const Integers& ids) const {
+    return model_.default_global_attention_mask(span_of(ids));
+  }
+
+  /// Per token or per document, as the head has them.
+  MaybeFloats logits_of(std::vector<float> values, std::size_t rows) const {
+    if (info().head != "token-classification") return vector_of(std::move(values));
+    return array_of(std::move(values), {rows, info().labels.size()});
   }
 
   FloatArray masked_lm_logits(const Document& document) {
@@ -196,12 +213,16 @@ void bind_model(nb::module_& module) {
           "folder"_a, "dtype"_a, "threads"_a)
       .def("forward", &PythonModel::forward, "documents"_a, "hidden_states"_a, "attentions"_a)
       .def("masked_lm_logits", &PythonModel::masked_lm_logits, "document"_a)
+      .def("default_global_attention_mask", &PythonModel::default_global_attention_mask, "ids"_a)
       .def_prop_ro("model_type", [](const PythonModel& self) { return self.info().model_type; })
       .def_prop_ro("windows", [](const PythonModel& self) { return self.info().windows; })
       .def_prop_ro("hidden_size", [](const PythonModel& self) { return self.info().hidden_size; })
       .def_prop_ro("vocabulary_size",
                    [](const PythonModel& self) { return self.info().vocabulary_size; })
       .def_prop_ro("max_tokens", [](const PythonModel& self) { return self.info().max_tokens; })
+      .def_prop_ro("head", [](const PythonModel& self) { return self.info().head; })
+      .def_prop_ro("labels", [](const PythonModel& self) { return self.info().labels; })
+      .def_prop_ro("problem_type", [](const PythonModel& self) { return self.info().problem_type; })
       .def_prop_ro("has_masked_lm_head",
                    [](const PythonModel& self) { return self.info().has_masked_lm_head; });
 }

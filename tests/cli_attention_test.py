@@ -108,7 +108,7 @@ class TestArrays:
             assert np.abs(layer.sum(-1) - 1).max() <= 1e-5
 
     def test_with_a_global_token(self, longformer):
-        found = arrays(longformer, "--layer", "1", "--head", "all", "--global-first-token")
+        found = arrays(longformer, "--layer", "1", "--head", "all", "--global-attention", "cls")
         local, of_global = found["attentions.1"], found["global_attentions.1"]
         n = local.shape[1]
         assert local.shape[2] == 1 + WINDOW + 1 and of_global.shape == (HEADS, n, 1)
@@ -122,7 +122,7 @@ class TestArrays:
         assert np.abs(found.sum(-1) - 1).max() <= 1e-5
 
     def test_means(self, longformer):
-        flags = ["--global-first-token"]
+        flags = ["--global-attention", "cls"]
         every = arrays(longformer, "--layer", "all", "--head", "all", *flags)
         for kind in ("attentions", "global_attentions"):
             stacked = np.stack([every[f"{kind}.{layer}"] for layer in range(LAYERS)])
@@ -175,7 +175,7 @@ def with_tokenizer(tmp_path, model):
 
 class TestTriplets:
     def test_everything_adds_up_to_the_arrays(self, longformer):
-        flags = ["--layer", "1", "--head", "0", "--global-first-token"]
+        flags = ["--layer", "1", "--head", "0", "--global-attention", "cls"]
         found = arrays(longformer, *flags)
         expected = dense_rows(found["attentions.1"][0], found["global_attentions.1"][0], [0], WINDOW)
         row = run("attention", longformer, *FLAGS, *flags, "--json", "--threshold", "0").works().json[0]
@@ -243,7 +243,7 @@ class TestPicture:
     def test_sizes(self, longformer, tmp_path):
         text = tmp_path / "long.txt"
         text.write_text("a b c d e " * 18)
-        one = run("attention", longformer, text, "--format", "png", "--global-first-token").works().raw
+        one = run("attention", longformer, text, "--format", "png", "--global-attention", "cls").works().raw
         grid = run("attention", longformer, text, "--format", "png", "--layer", "all", "--head",
                    "all").works().raw
         sizes = [struct.unpack(">II", raw[16:24]) for raw in (one, grid)]
@@ -274,7 +274,7 @@ def colour(p):
 
 class TestPage:
     def test_holds_the_strongest_of_every_map(self, longformer):
-        flags = ["--global-first-token"]
+        flags = ["--global-attention", "cls"]
         html = run("attention", longformer, *FLAGS, "--format", "html", "--top-k", "4", *flags).works().out
         data, maps = page_data(html)
         assert data["layers"] == ["0", "1"] and data["heads"] == ["mean", "0", "1"]
@@ -340,7 +340,7 @@ class TestMemory:
     def test_far_below_all_pairs(self, form, model, tmp_path):
         text = tmp_path / "long.txt"
         text.write_text("a b c d e " * 818 + "a b c d")
-        flags = ["--layer", "all", "--head", "all", "--global-first-token", "--format", form]
+        flags = ["--layer", "all", "--head", "all", "--global-attention", "cls", "--format", form]
         all_pairs = self.TOKENS**2 * 4
         used = self.peak("attention", model, text, *flags) - self.peak("info", model)
         assert used < all_pairs / 2
@@ -361,7 +361,7 @@ class TestRefused:
         run("attention", BERT, *FLAGS, f"--{what}", "2").fails(1, f"--{what}", "0 to 1", "2")
 
     def test_global_tokens_need_a_longformer(self):
-        run("attention", BERT, *FLAGS, "--global-first-token").fails(1, "global", "bert")
+        run("attention", BERT, *FLAGS, "--global-attention", "cls").fails(1, "global", "bert")
 
     def test_too_long(self):
         text = "a " * 60

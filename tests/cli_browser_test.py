@@ -19,7 +19,7 @@ def page(longformer, tmp_path_factory):
     """A browser at the page, the page's data, and its maps as arrays."""
     folder = tmp_path_factory.mktemp("browser")
     file = folder / "page.html"
-    run("attention", longformer, "--text", TEXT, "--global-first-token", "-o", file).works()
+    run("attention", longformer, "--text", TEXT, "--global-attention", "cls", "-o", file).works()
     data, maps = page_data(file.read_text())
     n = len(data["tokens"])
     with webdriver.browser(folder) as browser:

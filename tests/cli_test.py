@@ -23,7 +23,7 @@ FIXTURES = ROOT / "tests" / "fixtures"
 BERT = FIXTURES / "tiny_bert"
 ROBERTA = FIXTURES / "tiny_roberta"
 HIDDEN = 16
-VERBS = ["info", "tokenize", "embed", "search", "fill-mask", "attention", "convert", "bench"]
+VERBS = ["info", "tokenize", "embed", "search", "fill-mask", "classify", "attention", "convert", "bench"]
 
 
 class Result:

@@ -43,7 +43,7 @@ struct AttentionFlags {
   std::optional<double> threshold;
   std::int64_t top_k = 0;
   std::string cells = "max";
-  bool global_first_token = false;
+  std::string global_attention;
   bool truncate = false;
   std::string output, format;
 
@@ -110,6 +110,7 @@ class AttentionRun {
         inputs_(flags.inputs),
         tokenizer_(Tokenizer::load(folder_)),
         model_(Model::load(folder_, flags.model.load_options())) {
+    global_attention_ = global_attention(flags_.global_attention);
     layers_ = chosen(flags_.choice(flags_.layer), model_.info().layers, "layer");
     heads_ = chosen(flags_.choice(flags_.head), model_.info().heads, "head");
   }
@@ -182,6 +183,16 @@ class AttentionRun {
     return encoding;
   }
 
+  /// 1 for global tokens. Without a rule those of the model's head; a document alone is no question
+  /// and no choice, so there heads that ask for these get none.
+  std::vector<std::int32_t> global_tokens(const Encoding& encoding, const std::string& text) const {
+    if (global_attention_) return global_attention_->mask(model_, encoding, text);
+    const std::string& head = model_.info().head;
+    const bool of_pairs = head == "question-answering" || head == "multiple-choice";
+    if (of_pairs) return std::vector<std::int32_t>(encoding.ids.size(), 0);
+    return model_.default_global_attention_mask(encoding.ids);
+  }
+
   std::int64_t show(const Document& document, AttentionReport& report) {
     const Encoding encoding = encode(document);
     AttentionDocument shown{.source = document,
@@ -191,11 +202,9 @@ class AttentionRun {
                             .layers = layers_,
                             .heads = heads_};
     for (const std::int32_t id : encoding.ids) shown.tokens.push_back(tokenizer_.token(id));
-    std::vector<std::int32_t> global_mask;
-    if (flags_.global_first_token) {
-      shown.global_positions = {0};
-      global_mask.assign(encoding.ids.size(), 0);
-      global_mask[0] = 1;
+    const std::vector<std::int32_t> global_mask = global_tokens(encoding, document.text);
+    for (std::size_t i = 0; i < global_mask.size(); ++i) {
+      if (global_mask[i] == 1) shown.global_positions.push_back(static_cast<std::int64_t>(i));
     }
     DocumentInput input;
     input.ids = encoding.ids;
@@ -215,6 +224,7 @@ class AttentionRun {
   Inputs inputs_;
   Tokenizer tokenizer_;
   Model model_;
+  std::optional<GlobalAttention> global_attention_;
   std::vector<std::optional<std::int64_t>> layers_, heads_;
 };
 
@@ -270,14 +280,14 @@ void add_attention(CLI::App& program, Action& action) {
   add_threshold(verb, flags->threshold);
   add_choice(verb, "--cells", flags->cells, {"max", "mean"},
              "what a pixel of several pairs shows: max or mean (max)");
-  verb.add_flag("--global-first-token", flags->global_first_token,
-                "global attention on the first token (Longformer)");
+  add_global_attention(verb, flags->global_attention);
   verb.add_flag("--truncate", flags->truncate,
                 "of a document that is too long for the model, keep the first tokens");
   add_json(verb, flags->model);
   add_compute(verb, flags->model);
   verb.callback([flags, &action] {
     flags->check();
+    static_cast<void>(global_attention(flags->global_attention));
     action = [flags](Messages& messages) { AttentionRun(*flags, messages).run(); };
   });
 }

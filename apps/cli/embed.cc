@@ -31,7 +31,7 @@ struct EmbedFlags {
   bool no_normalize = false;
   bool truncate = false;
   bool split = false;
-  bool global_first_token = false;
+  std::string global_attention;
   std::string output;
   std::string format;
 
@@ -50,7 +50,7 @@ struct EmbedFlags {
     if (normalize || no_normalize) options.normalize = normalize;
     if (truncate) options.too_long = TooLong::truncate;
     if (split) options.too_long = TooLong::split;
-    options.global_first_token = global_first_token;
+    options.global_attention = cli::global_attention(global_attention);
     return options;
   }
 };
@@ -265,8 +265,11 @@ void add_options(CLI::App& verb, EmbedFlags& flags) {
                                          "scale vectors to length 1; else what the folder says");
   verb.add_flag("--no-normalize", flags.no_normalize, "leave vectors as they are")
       ->excludes(normalize);
-  verb.add_flag("--global-first-token", flags.global_first_token,
-                "global attention on the first token (Longformer)");
+  CLI::Option* rule = add_global_attention(verb, flags.global_attention);
+  verb.add_flag_callback(
+          "--global-first-token", [&flags] { flags.global_attention = "cls"; },
+          "the same as --global-attention cls")
+      ->excludes(rule);
   verb.add_option("--output", flags.output, "write to this file instead of stdout")
       ->type_name("FILE");
   add_choice(verb, "--format", flags.format, {"text", "json", "npy"},
@@ -292,6 +295,7 @@ void add_embed(CLI::App& program, Action& action) {
   add_compute(verb, flags->model);
   verb.callback([flags, &action] {
     check(*flags);
+    static_cast<void>(flags->options());
     action = [flags](Messages& messages) { EmbedRun(*flags, messages).run(); };
   });
 }

@@ -26,6 +26,7 @@ struct FillMaskFlags {
   InputOptions inputs;
   std::int64_t top_k = 5;
   bool truncate = false;
+  std::string global_attention;
 };
 
 struct Candidate {
@@ -80,6 +81,7 @@ class FillMaskRun {
       throw Error(
           fmt::format("'{}': expected a masked-LM head (…ForMaskedLM), found none", folder_));
     }
+    global_attention_ = global_attention(flags.global_attention);
     mask_id_ = *tokenizer_.special_tokens().mask;
     mask_ = tokenizer_.token(mask_id_);
   }
@@ -136,6 +138,9 @@ class FillMaskRun {
     DocumentInput input;
     input.ids = encoding.ids;
     input.token_type_ids = encoding.type_ids;
+    std::vector<std::int32_t> globals;
+    if (global_attention_) globals = global_attention_->mask(model_, encoding, text);
+    input.global_attention_mask = globals;
     const std::vector<float> logits = model_.masked_lm_logits(input, positions);
     const std::size_t width = logits.size() / positions.size();
     std::vector<std::vector<Candidate>> candidates;
@@ -218,6 +223,7 @@ class FillMaskRun {
   Output output_;
   std::int32_t mask_id_ = 0;
   std::string mask_;
+  std::optional<GlobalAttention> global_attention_;
 };
 
 }  // namespace
@@ -236,9 +242,11 @@ void add_fill_mask(CLI::App& program, Action& action) {
   add_number(verb, "--top-k", flags->top_k, {.least = 1, .most = 1 << 20}, "tokens per mask (5)");
   verb.add_flag("--truncate", flags->truncate,
                 "of a document that is too long for the model, keep the first tokens");
+  add_global_attention(verb, flags->global_attention);
   add_json(verb, flags->model);
   add_compute(verb, flags->model);
   verb.callback([flags, &action] {
+    static_cast<void>(global_attention(flags->global_attention));
     action = [flags](Messages& messages) { FillMaskRun(*flags, messages).run(); };
   });
 }

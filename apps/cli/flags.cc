@@ -97,6 +97,25 @@ void add_compute(CLI::App& verb, ModelFlags& flags) {
   add_threads(verb, flags.threads);
 }
 
+CLI::Option* add_global_attention(CLI::App& verb, std::string& rule) {
+  return verb
+      .add_option(
+          "--global-attention", rule,
+          "tokens with global attention, terms separated by commas: none, default, all, cls, "
+          "question, sentences (the first token of each), every:64, 17, 0-15")
+      ->type_name("RULE");
+}
+
+std::optional<GlobalAttention> global_attention(const std::string& rule) {
+  if (rule.empty()) return std::nullopt;
+  try {
+    return GlobalAttention::parse(rule);
+  } catch (const Error& error) {
+    const std::string_view message = error.what();
+    throw UsageError(fmt::format("--global-attention{}", message.substr(message.find(':'))));
+  }
+}
+
 void add_inputs(CLI::App& verb, InputOptions& inputs) {
   verb.add_option("FILES", inputs.files, "each file is a document; - is stdin, also the default")
       ->type_name("");

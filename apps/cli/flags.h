@@ -4,12 +4,14 @@
 #include <CLI/App.hpp>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "inputs.h"
+#include "longformer/global_attention.h"
 #include "longformer/model.h"
 #include "messages.h"
 
@@ -54,6 +56,10 @@ void add_json(CLI::App& verb, ModelFlags& flags);
 void add_threads(CLI::App& verb, std::int64_t& threads);
 /// --dtype and --threads.
 void add_compute(CLI::App& verb, ModelFlags& flags);
+/// --global-attention.
+CLI::Option* add_global_attention(CLI::App& verb, std::string& rule);
+/// The rule of a command line; absent when it is empty. Throws UsageError.
+std::optional<GlobalAttention> global_attention(const std::string& rule);
 /// FILES, --text, --lines and --field.
 void add_inputs(CLI::App& verb, InputOptions& inputs);
 

@@ -26,6 +26,15 @@ std::string pooling_text(const FolderInfo& info) {
   return info.pooling + (info.normalize ? ", then scaled to length 1" : "");
 }
 
+std::string labels_text(const FolderInfo& info) {
+  constexpr std::size_t kMostNamed = 10;
+  const std::size_t named = std::min(info.labels.size(), kMostNamed);
+  const auto names = std::span(info.labels).first(named);
+  std::string text = fmt::format("{}: {}", info.labels.size(), fmt::join(names, ", "));
+  if (named < info.labels.size()) text += ", …";
+  return info.problem_type.empty() ? text : fmt::format("{} ({})", text, info.problem_type);
+}
+
 void print_table(Output& output, const FolderInfo& info) {
   const auto row = [&output](const char* name, const std::string& value) {
     output.write(fmt::format("{:<20}{}\n", name, value));
@@ -48,6 +57,8 @@ void print_table(Output& output, const FolderInfo& info) {
   row("pooling", pooling_text(info));
   row("pooler", info.has_pooler ? "yes" : "no");
   row("masked-LM head", info.has_masked_lm_head ? "yes" : "no");
+  row("head", info.head.empty() ? "none" : info.head);
+  if (!info.labels.empty()) row("labels", labels_text(info));
   row("memory needed",
       fmt::format("{} fp32, {} bf16 (one document of {} tokens)",
                   bytes_text(static_cast<double>(info.memory_fp32)),
@@ -68,6 +79,9 @@ JsonLine as_json(const FolderInfo& info) {
   json.add("receptive_field", info.receptive_field).add("tokenizer", info.tokenizer);
   json.add("pooling", info.pooling).add("normalize", info.normalize);
   json.add("has_pooler", info.has_pooler).add("has_masked_lm_head", info.has_masked_lm_head);
+  json.add("head", info.head).add("num_labels", static_cast<std::int64_t>(info.labels.size()));
+  json.add("labels", std::span<const std::string>(info.labels));
+  json.add("problem_type", info.problem_type);
   json.add("memory_fp32", info.memory_fp32).add("memory_bf16", info.memory_bf16);
   json.add("unsupported", std::span<const std::string>(info.unsupported));
   return json;

@@ -58,6 +58,7 @@ void take_field(Document& document, const std::string& field) {
     document.error = fmt::format("expected a JSON object with the field '{}', found none", field);
     return;
   }
+  if (const auto id = object.find("id"); id != object.end()) document.id = id->dump();
   const auto value = object.find(field);
   if (value == object.end() || !value->is_string()) {
     document.error = fmt::format("expected a string in the field '{}', found {}", field,
@@ -82,6 +83,7 @@ JsonLine Document::json() const {
   } else {
     json.add_null("line");
   }
+  if (!id.empty()) json.add_json("id", id);
   return json;
 }
 

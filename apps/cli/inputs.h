@@ -17,12 +17,15 @@ struct Document {
   /// Counts from 1 where a file holds many documents, or among the texts; else 0.
   std::int64_t line = 0;
   std::string text;
+  /// The member "id" of a line of JSON as it stands there; empty when there is none.
+  std::string id;
   /// Why there is no text; empty when there is one.
   std::string error;
 
   /// "file" or "file:line"; what messages about the document begin with.
   std::string label() const;
-  /// {"file": …, "line": …}, with null for line 0; what JSON lines about the document begin with.
+  /// {"file": …, "line": …}, with null for line 0, and "id" where there is one; what JSON lines
+  /// about the document begin with.
   JsonLine json() const;
 };
 

@@ -104,6 +104,7 @@ int run(int count, char** values) {
   add_embed(program, action);
   add_search(program, action);
   add_fill_mask(program, action);
+  add_classify(program, action);
   add_attention(program, action);
   add_convert(program, action);
   add_bench(program, action);

@@ -199,6 +199,12 @@ JsonLine& JsonLine::add_null(std::string_view name) {
   return *this;
 }
 
+JsonLine& JsonLine::add_json(std::string_view name, std::string_view json) {
+  key(name);
+  text_ += json;
+  return *this;
+}
+
 JsonLine& JsonLine::add_objects(std::string_view name, std::span<const JsonLine> values) {
   key(name);
   append_array(text_, values, [this](const JsonLine& value) { text_ += value.object(); });

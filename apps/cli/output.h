@@ -74,6 +74,8 @@ class JsonLine {
   /// [rows, row_size] as an array of arrays.
   JsonLine& add_rows(std::string_view key, std::span<const float> values, std::int64_t rows);
   JsonLine& add_null(std::string_view key);
+  /// A value that is JSON already.
+  JsonLine& add_json(std::string_view key, std::string_view json);
   JsonLine& add_objects(std::string_view key, std::span<const JsonLine> values);
 
   /// The object without a line break.

@@ -10,6 +10,7 @@ void add_tokenize(CLI::App& program, Action& action);
 void add_embed(CLI::App& program, Action& action);
 void add_search(CLI::App& program, Action& action);
 void add_fill_mask(CLI::App& program, Action& action);
+void add_classify(CLI::App& program, Action& action);
 void add_attention(CLI::App& program, Action& action);
 void add_convert(CLI::App& program, Action& action);
 void add_bench(CLI::App& program, Action& action);

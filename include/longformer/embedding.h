@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "longformer/global_attention.h"
 #include "longformer/model.h"
 #include "longformer/progress.h"
 #include "longformer/tokenizer.h"
@@ -38,8 +39,8 @@ struct EmbedOptions {
   /// Scale vectors to length 1. Absent: whether the folder has a 2_Normalize module.
   std::optional<bool> normalize;
   TooLong too_long = TooLong::refuse;
-  /// Global attention on the first token (Longformer only).
-  bool global_first_token = false;
+  /// Absent: no token has global attention.
+  std::optional<GlobalAttention> global_attention;
   /// Documents of one forward pass together hold at most this many tokens (at least one document).
   std::int64_t batch_tokens = 16384;
 };

@@ -29,6 +29,10 @@ struct FolderInfo {
   std::string tokenizer;
   bool has_pooler = false;
   bool has_masked_lm_head = false;
+  /// As in ModelInfo: the head that is run, the names of its classes, and their kind of problem.
+  std::string head;
+  std::vector<std::string> labels;
+  std::string problem_type;
   /// "mean", "cls", "max" of 1_Pooling/config.json, or empty.
   std::string pooling;
   bool normalize = false;

@@ -1,7 +1,9 @@
-// Running an encoder: a Hugging Face checkpoint folder in, hidden states out.
+// Running an encoder and its head: a Hugging Face checkpoint folder in, hidden states and logits
+// out.
 //
-// Models: Longformer, BERT, RoBERTa (spec.md A), with or without their masked-LM head.
-// Dimensions: n tokens of a document, H hidden size, V vocabulary.
+// Models: Longformer, BERT, RoBERTa (spec.md A), alone or with a head for a masked LM, sequence
+// classification, token classification, question answering or multiple choice (spec.md A.6).
+// Dimensions: n tokens of a document, H hidden size, V vocabulary, C classes.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +24,8 @@ struct LoadOptions {
 };
 
 /// One document. Empty masks mean: attend to everything, token types 0, positions by the rule of
-/// the model, no global tokens. A mask that is given has n elements.
+/// the model, and global tokens where the head wants them (ForwardOptions::head). A mask that is
+/// given has n elements.
 struct DocumentInput {
   std::span<const std::int32_t> ids;
   std::span<const std::int32_t> attention_mask;
@@ -32,6 +35,14 @@ struct DocumentInput {
 };
 
 struct ForwardOptions {
+  /// Run the head of the folder, and where a document has no global attention mask give it the one
+  /// that `transformers` gives a Longformer of this head: the first token for sequence
+  /// classification; the question, up to the first separator, for question answering; what stands
+  /// behind the separators between question and choice for multiple choice; else none. Without, the
+  /// encoder runs alone. Masked-LM logits are never part of it: see masked_lm_logits.
+  bool head = true;
+  /// Return the last hidden state; without, only what the head says of it.
+  bool last_hidden_state = true;
   /// Also return the embedding output and the output of every layer.
   bool hidden_states = false;
   /// Shows attention probabilities while the pass runs; nothing without a callback.
@@ -43,6 +54,11 @@ struct DocumentOutput {
   std::vector<float> last_hidden_state;
   /// tanh pooler over the first token, [H]; empty when the folder has no pooler.
   std::vector<float> pooler_output;
+  /// Sequence classification: [C]. Token classification: [n, C]. Multiple choice: [1], where every
+  /// choice of a question is a document of its own. Else empty.
+  std::vector<float> logits;
+  /// Question answering: [n] each, that the answer starts and ends at a token; else empty.
+  std::vector<float> start_logits, end_logits;
   /// Embeddings first, then one per layer; empty unless asked for.
   std::vector<std::vector<float>> hidden_states;
 };
@@ -61,6 +77,16 @@ struct ModelInfo {
   std::int64_t pad_token_id = 0;
   bool has_pooler = false;
   bool has_masked_lm_head = false;
+  /// Tokens may have global attention: a Longformer.
+  bool has_global_attention = false;
+  /// "masked-lm", "sequence-classification", "token-classification", "question-answering",
+  /// "multiple-choice", or empty for an encoder alone.
+  std::string head;
+  /// Of a head that classifies, the names of its C classes: id2label of config.json, else LABEL_0,
+  /// …
+  std::vector<std::string> labels;
+  /// "regression", "single_label_classification", "multi_label_classification", or empty.
+  std::string problem_type;
 };
 
 /// Thread-compatible: one call at a time per Model; every call uses the threads of LoadOptions.
@@ -76,16 +102,24 @@ class Model {
 
   /// Documents of different lengths cost the sum of their lengths; each result is that of the
   /// document alone. Throws Error for an empty document, ids out of range, a mask of the wrong
-  /// length, and a document longer than max_tokens.
+  /// length, a document longer than max_tokens, and one that has neither a global attention mask
+  /// nor the separator that the head's default needs.
   std::vector<DocumentOutput> forward(std::span<const DocumentInput> documents,
                                       const ForwardOptions& options = {}) const;
 
-  /// Shows attention probabilities of one document, and runs no further than that takes. Throws
+  /// Shows attention probabilities of one document, and runs no further than that takes. Global
+  /// tokens are those of its mask, or without one those that forward gives the head. Throws
   /// Error for layers or heads that the model does not have, and as forward does.
   void attention(const DocumentInput& document, const AttentionSelection& selection) const;
 
+  /// The global attention mask, [n], that forward gives a document of these tokens when it has
+  /// none; empty when it gives no token global attention. Throws Error when the separator is
+  /// missing.
+  std::vector<std::int32_t> default_global_attention_mask(std::span<const std::int32_t> ids) const;
+
   /// Masked-LM logits, [positions, V], of the given token positions of one document (all when
-  /// empty). Throws Error when the folder has no masked-LM head.
+  /// empty); no global tokens unless the document has a mask. Throws Error when the folder has no
+  /// masked-LM head.
   std::vector<float> masked_lm_logits(const DocumentInput& document,
                                       std::span<const std::int64_t> positions = {}) const;
 

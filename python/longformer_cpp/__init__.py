@@ -1,5 +1,5 @@
-"""Longformer, BERT and RoBERTa encoders for long documents: a Hugging Face checkpoint folder in,
-exact numbers out.
+"""Longformer, BERT and RoBERTa encoders and their heads for long documents: a Hugging Face checkpoint
+folder in, exact numbers out.
 
     model = longformer_cpp.load("folder")
     tokenizer = longformer_cpp.Tokenizer("folder")
@@ -135,6 +135,25 @@ def _ids(input_ids: Any) -> tuple[list[IntegerArray], bool]:
     return documents, ragged
 
 
+def _flat_choices(value: Any, name: str) -> tuple[Any, list[int]]:
+    """The choices of all questions as a batch of documents, and how many choices each question has."""
+    if isinstance(value, (list, tuple)):
+        questions = [list(question) if isinstance(question, (list, tuple, np.ndarray)) else [] for question in value]
+        if not questions or not all(questions) or any(np.ndim(q[0]) != 1 for q in questions):
+            raise Error(f"{name}: expected for each question a list of choices [n] (multiple-choice head)")
+        return [choice for question in questions for choice in question], [len(question) for question in questions]
+    array = _array(value, name)
+    if array.ndim != 3 or array.size == 0:
+        raise Error(f"{name}: expected [batch, choices, n] (multiple-choice head), found {_shape(array)}")
+    return array.reshape(-1, array.shape[2]), [array.shape[1]] * array.shape[0]
+
+
+def _by_question(logits: list[FloatArray], choices: list[int], ragged: bool) -> FloatArray | list[FloatArray]:
+    """One logit per choice to [batch, choices], or a list of [choices_i]."""
+    rows = np.split(np.concatenate(logits), np.cumsum(choices)[:-1])
+    return rows if ragged else np.stack(rows)
+
+
 def _without_padding(document: Document) -> Document:
     """The document up to its last visible token; what follows is unspecified and costs nothing."""
     mask = document[1]
@@ -158,7 +177,7 @@ def _batched(rows: list[FloatArray], length: int | None) -> Batched:
         return rows
     if len(rows) == 1 and len(rows[0]) == length:
         return rows[0][np.newaxis]
-    batch = np.zeros((len(rows), length, rows[0].shape[1]), np.float32)
+    batch = np.zeros((len(rows), length, *rows[0].shape[1:]), np.float32)
     for target, row in zip(batch, rows):
         target[: len(row)] = row
     return batch
@@ -189,8 +208,9 @@ class ModelOutput:
     """What a call of a model gives, named and laid out as in `transformers`.
 
     Matrices are float32 [batch, n, hidden size] for padded input and a list of [n_i, hidden size]
-    for a list of documents. Rows where the attention mask is 0 are unspecified; of attention
-    probabilities they are 0. What the model does not have is None.
+    for a list of documents; with a multiple-choice head every choice is a document. Rows where the
+    attention mask is 0 are unspecified; of attention probabilities they are 0. What the model does
+    not have is None.
     """
 
     last_hidden_state: Batched
@@ -204,6 +224,9 @@ class ModelOutput:
     #: One per layer, [batch, heads, n, x]: how much global token x attends to token n. None unless
     #: asked for, and where no document has a global token.
     global_attentions: tuple[Batched, ...] | None
+    #: Question answering: that the answer starts, ends at a token: [batch, n] or a list of [n_i].
+    start_logits: Batched | None
+    end_logits: Batched | None
 
     def __init__(
         self,
@@ -212,17 +235,29 @@ class ModelOutput:
         length: int | None,
         hidden_states: bool = False,
         attentions: bool = False,
+        choices: list[int] | None = None,
     ):
         self._model, self._documents, self._length = model, documents, length
         results = model.forward(documents, hidden_states, attentions)
-        self.last_hidden_state = _batched([result[0] for result in results], length)
-        pooled = [result[1] for result in results if result[1] is not None]
-        self.pooler_output = np.stack(pooled) if pooled else None
-        states = zip(*(result[2] for result in results))
-        self.hidden_states = tuple(_batched(list(rows), length) for rows in states) if hidden_states else None
+        columns = [list(values) for values in zip(*results)]
+        states, pooled, layers, logits, starts, ends, attended = columns
+        self.last_hidden_state = _batched(states, length)
+        self.pooler_output = None if pooled[0] is None else np.stack(pooled)
+        by_layer = [_batched(list(rows), length) for rows in zip(*layers)]
+        self.hidden_states = tuple(by_layer) if hidden_states else None
+        self.start_logits = None if starts[0] is None else _batched(starts, length)
+        self.end_logits = None if ends[0] is None else _batched(ends, length)
+        if logits[0] is None:
+            self._head_logits = None
+        elif choices is not None:
+            self._head_logits = _by_question(logits, choices, length is None)
+        elif logits[0].ndim == 1:
+            self._head_logits = np.stack(logits)
+        else:
+            self._head_logits = _batched(logits, length)
         self.attentions = self.global_attentions = None
         if attentions:
-            self._set_attentions([result[3] for result in results])
+            self._set_attentions(attended)
 
     def _set_attentions(self, documents: list[list[tuple[FloatArray, FloatArray]]]) -> None:
         layers = list(zip(*documents))
@@ -234,10 +269,12 @@ class ModelOutput:
 
     @cached_property
     def logits(self) -> Batched | None:
-        """Masked-LM logits with the vocabulary as last dimension. Computed when first asked for, by
-        another pass over the documents: a vocabulary of numbers per token is a lot."""
-        if not self._model.has_masked_lm_head:
-            return None
+        """What the head says: [batch, classes] of sequence classification; [batch, n, classes] (or a
+        list) of token classification; [batch, choices] (or a list) of multiple choice; [batch, n,
+        vocabulary] (or a list) of a masked LM. The last is computed when first asked for, by another
+        pass over the documents: a vocabulary of numbers per token is a lot."""
+        if self._head_logits is not None or not self._model.has_masked_lm_head:
+            return self._head_logits
         return _batched([self._model.masked_lm_logits(d) for d in self._documents], self._length)
 
 
@@ -246,6 +283,30 @@ class Model:
 
     def __init__(self, native: _native.Model):
         self._native = native
+
+    @property
+    def head(self) -> str:
+        """masked-lm, sequence-classification, token-classification, question-answering,
+        multiple-choice, or empty for an encoder alone."""
+        return self._native.head
+
+    @property
+    def labels(self) -> list[str]:
+        """Names of the classes, of a head that classifies."""
+        return self._native.labels
+
+    @property
+    def problem_type(self) -> str:
+        """As in config.json; empty when it does not say."""
+        return self._native.problem_type
+
+    def _with_globals(self, document: Document) -> Document:
+        """The document with the head's default global mask, which counts separators in the padding too."""
+        ids, attention, types, positions, global_attention = document
+        if attention is None or global_attention is not None or not self.head or ids.size == 0:
+            return document
+        mask = self._native.default_global_attention_mask(ids)
+        return ids, attention, types, positions, np.array(mask, np.int32) if mask else None
 
     def __call__(
         self,
@@ -259,21 +320,27 @@ class Model:
     ) -> ModelOutput:
         """Runs documents: integers [batch, n] (padded) or a list of 1-D arrays of any lengths
         (ragged), with masks of the same form. Padding at the end of a document costs nothing when
-        the attention mask says so."""
-        ids, ragged = _ids(input_ids)
+        the attention mask says so. A multiple-choice head takes [batch, choices, n], or for each
+        question a list of choices. Without a global_attention_mask, global attention is where
+        `transformers` puts it for the head."""
         masks = {
             "attention_mask": attention_mask,
             "token_type_ids": token_type_ids,
             "position_ids": position_ids,
             "global_attention_mask": global_attention_mask,
         }
+        choices = None
+        if self.head == "multiple-choice":
+            input_ids, choices = _flat_choices(input_ids, "input_ids")
+            masks = {k: None if v is None else _flat_choices(v, k)[0] for k, v in masks.items()}
+        ids, ragged = _ids(input_ids)
         rows = [_rows(value, name, ids, ragged) for name, value in masks.items()]
         documents: list[Document] = list(zip(ids, *rows))
         length = None
         if not ragged:
             length = len(ids[0])
-            documents = [_without_padding(document) for document in documents]
-        return ModelOutput(self._native, documents, length, output_hidden_states, output_attentions)
+            documents = [_without_padding(self._with_globals(document)) for document in documents]
+        return ModelOutput(self._native, documents, length, output_hidden_states, output_attentions, choices)
 
 
 def load(folder: str | os.PathLike[str], dtype: str = "fp32", threads: int = 0) -> Model:

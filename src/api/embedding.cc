@@ -10,6 +10,7 @@
 #include "tasks/passages.h"
 #include "tasks/segments.h"
 #include "tasks/sentence_modules.h"
+#include "tasks/text_template.h"
 
 namespace longformer {
 namespace {
@@ -29,42 +30,31 @@ struct Target {
 struct Piece {
   std::vector<std::int32_t> ids;
   std::vector<std::int32_t> types;
+  std::vector<std::int32_t> global_mask;
   std::vector<Target> targets;
   std::size_t document = 0;
   bool ends_document = false;
 };
 
-/// What the tokenizer puts around a text.
-struct Template {
-  Encoding whole;
-  std::size_t prefix = 0, suffix = 0;
-
-  explicit Template(const Tokenizer& tokenizer) : whole(tokenizer.encode("a")) {
-    const auto& special = whole.special_tokens_mask;
-    while (prefix < special.size() && special[prefix] != 0) ++prefix;
-    while (suffix + prefix < special.size() && special[special.size() - 1 - suffix] != 0) ++suffix;
-  }
-  Index size() const { return static_cast<Index>(prefix + suffix); }
-
-  /// The tokens of a segment with the special tokens around them.
-  Piece piece(const Encoding& text, TokenRange segment) const {
-    Piece piece;
-    const auto copy = [](const auto& from, std::size_t begin, std::size_t end, auto& to) {
-      to.insert(to.end(), from.begin() + static_cast<std::ptrdiff_t>(begin),
-                from.begin() + static_cast<std::ptrdiff_t>(end));
-    };
-    const auto begin = static_cast<std::size_t>(segment.begin);
-    const auto end = static_cast<std::size_t>(segment.end);
-    const std::size_t tail = whole.ids.size() - suffix;
-    copy(whole.ids, 0, prefix, piece.ids);
-    copy(whole.type_ids, 0, prefix, piece.types);
-    copy(text.ids, begin, end, piece.ids);
-    copy(text.type_ids, begin, end, piece.types);
-    copy(whole.ids, tail, whole.ids.size(), piece.ids);
-    copy(whole.type_ids, tail, whole.ids.size(), piece.types);
-    return piece;
-  }
+/// A text to cut into pieces, and what all of them share.
+struct PieceSource {
+  const Model& model;
+  const tasks::TextTemplate& around;
+  const std::optional<GlobalAttention>& global_attention;
 };
+
+/// The tokens of a segment with the special tokens around them.
+Piece piece_of(const PieceSource& source, std::string_view text, const Encoding& encoding,
+               TokenRange segment) {
+  Encoding tokens = source.around.around(encoding, segment);
+  Piece piece;
+  if (source.global_attention) {
+    piece.global_mask = source.global_attention->mask(source.model, tokens, text);
+  }
+  piece.ids = std::move(tokens.ids);
+  piece.types = std::move(tokens.type_ids);
+  return piece;
+}
 
 /// Vectors in the making: sums with their counts, or maxima.
 struct Accumulator {
@@ -117,7 +107,6 @@ void run_pieces(const Model& model, std::span<const Piece> pieces, const EmbedOp
   const ops::Context context = implementation.context();
   for (std::size_t first = 0; first < pieces.size();) {
     std::vector<DocumentInput> inputs;
-    std::vector<std::int32_t> global_mask;
     std::vector<ops::RowRange> ranges;
     std::vector<const Target*> targets;
     Index rows = 0;
@@ -134,14 +123,11 @@ void run_pieces(const Model& model, std::span<const Piece> pieces, const EmbedOp
                         .attention_mask = {},
                         .token_type_ids = piece.types,
                         .position_ids = {},
-                        .global_attention_mask = {}});
+                        .global_attention_mask = piece.global_mask});
       rows += n;
       ++last;
     }
-    models::Batch batch = implementation.batch(inputs);
-    if (options.global_first_token) {
-      batch.global_rows.assign(batch.starts.begin(), batch.starts.end() - 1);
-    }
+    const models::Batch batch = implementation.batch(inputs);
     const Tensor hidden = implementation.encoder.forward(context, batch);
     const Tensor folded = vectors.pooling == Pooling::max ? ops::max_rows(context, hidden, ranges)
                                                           : ops::sum_rows(context, hidden, ranges);
@@ -196,10 +182,9 @@ std::vector<Embedding> Embedder::embed(std::span<const std::string> texts,
                                        const ProgressCallback& progress) const {
   require(options.batch_tokens > 0, "batch tokens: expected more than 0, found {}",
           options.batch_tokens);
-  require(!options.global_first_token || !model_.implementation().config.windows.empty(),
-          "global first token: expected a Longformer model, found {}", model_.info().model_type);
   const Pooling mode = options.pooling.value_or(pooling_);
-  const Template around(tokenizer_);
+  const tasks::TextTemplate around(tokenizer_);
+  const PieceSource source = {model_, around, options.global_attention};
   const Index capacity = model_.info().max_tokens - around.size();
   require(capacity > 0, "model: expected room for more than {} tokens, found {}", around.size(),
           model_.info().max_tokens);
@@ -230,25 +215,25 @@ std::vector<Embedding> Embedder::embed(std::span<const std::string> texts,
     const Index first_vector = vectors;
     vectors += result.rows;
     for (std::size_t s = 0; s < segments.size(); ++s) {
-      Piece piece = around.piece(text, segments[s]);
+      Piece piece = piece_of(source, texts[i], text, segments[s]);
       const bool first = s == 0;
       const bool last = s + 1 == segments.size();
-      const Index shift = static_cast<Index>(around.prefix) - segments[s].begin;
+      const Index shift = around.prefix() - segments[s].begin;
       const ops::RowRange rows = {
           first ? 0 : owned[s].begin + shift,
           last ? static_cast<Index>(piece.ids.size()) : owned[s].end + shift};
-      const Index vector = per_token && !first
-                               ? first_vector + static_cast<Index>(around.prefix) + owned[s].begin
-                               : first_vector;
+      const Index vector =
+          per_token && !first ? first_vector + around.prefix() + owned[s].begin : first_vector;
       add_targets(piece, mode, rows, vector, first);
       piece.document = i;
       piece.ends_document = last;
       pieces.push_back(std::move(piece));
     }
     if (per_token) {
-      result.spans.assign(around.prefix, {});
+      result.spans.assign(static_cast<std::size_t>(around.prefix()), {});
       result.spans.insert(result.spans.end(), text.offsets.begin(), text.offsets.begin() + tokens);
-      result.spans.insert(result.spans.end(), around.suffix, {});
+      result.spans.insert(result.spans.end(),
+                          static_cast<std::size_t>(around.size() - around.prefix()), {});
     } else {
       const auto characters = static_cast<std::int64_t>(character_starts(texts[i]).size()) - 1;
       result.spans = {{0, result.truncated > 0
@@ -271,7 +256,7 @@ std::vector<Embedding> Embedder::embed(std::span<const std::string> texts,
 Embedding Embedder::embed_passages(std::string_view text, const PassageOptions& passages,
                                    const EmbedOptions& options,
                                    const ProgressCallback& progress) const {
-  const Template around(tokenizer_);
+  const tasks::TextTemplate around(tokenizer_);
   const Index capacity = model_.info().max_tokens - around.size();
   const Encoding encoding =
       tokenizer_.encode(text, {.add_special_tokens = false, .max_length = {}});
@@ -288,13 +273,16 @@ Embedding Embedder::embed_passages(std::string_view text, const PassageOptions& 
           capacity / 2, passages.passage_tokens);
   const auto segments = tasks::plan_segments(tokens, capacity, overlap);
   std::vector<Piece> pieces;
-  for (const TokenRange& segment : segments) pieces.push_back(around.piece(encoding, segment));
+  const PieceSource source = {model_, around, options.global_attention};
+  for (const TokenRange& segment : segments) {
+    pieces.push_back(piece_of(source, text, encoding, segment));
+  }
   Embedding result;
   result.tokens = tokens + around.size();
   result.rows = static_cast<Index>(cuts.size());
   for (std::size_t i = 0; i < cuts.size(); ++i) {
     const std::size_t s = tasks::best_segment(segments, cuts[i], tokens);
-    const Index shift = static_cast<Index>(around.prefix) - segments[s].begin;
+    const Index shift = around.prefix() - segments[s].begin;
     pieces[s].targets.push_back(
         {static_cast<Index>(i), {cuts[i].begin + shift, cuts[i].end + shift}});
     result.spans.push_back({encoding.offsets[static_cast<std::size_t>(cuts[i].begin)].begin,

@@ -14,6 +14,7 @@
 #include "longformer/tokenizer.h"
 #include "models/checkpoint.h"
 #include "models/config.h"
+#include "models/heads.h"
 #include "models/masked_lm.h"
 #include "models/tensor_names.h"
 #include "tasks/sentence_modules.h"
@@ -46,13 +47,16 @@ class Weights {
       has_pooler_ = true;
       for (const auto& tensor : models::pooler_tensors(config_)) use(tensor);
     }
-    if (models::MaskedLmHead::present(config_, checkpoint_)) use_head();
+    head_ = models::head_kind(config_, checkpoint_);
+    for (const auto& tensor : models::head_tensors(config_, head_)) use(tensor);
+    if (models::MaskedLmHead::present(config_, checkpoint_)) use_masked_lm();
     // Position numbers, which old files carry.
     unused_.erase("embeddings.position_ids");
   }
 
   bool has_pooler() const { return has_pooler_; }
-  bool has_head() const { return has_head_; }
+  bool has_masked_lm() const { return has_masked_lm_; }
+  models::HeadKind head() const { return head_; }
   Index parameters() const { return parameters_; }
   const std::set<std::string>& dtypes() const { return dtypes_; }
   const std::vector<std::string>& faults() const { return faults_; }
@@ -70,8 +74,8 @@ class Weights {
     }
   }
 
-  void use_head() {
-    has_head_ = true;
+  void use_masked_lm() {
+    has_masked_lm_ = true;
     const auto names = models::masked_lm_names(config_.model_type);
     const Index width = config_.hidden_size;
     const Index vocabulary = config_.vocab_size;
@@ -94,7 +98,8 @@ class Weights {
   std::vector<std::string> faults_;
   Index parameters_ = 0;
   bool has_pooler_ = false;
-  bool has_head_ = false;
+  bool has_masked_lm_ = false;
+  models::HeadKind head_ = models::HeadKind::none;
 };
 
 std::optional<Weights> read_weights(const EncoderConfig& config, const std::string& folder,
@@ -166,7 +171,12 @@ void describe_weights(const EncoderConfig& config, const std::optional<Weights>&
   info.parameters = weights->parameters();
   info.dtype = fmt::format("{}", fmt::join(weights->dtypes(), ", "));
   info.has_pooler = weights->has_pooler();
-  info.has_masked_lm_head = weights->has_head();
+  info.has_masked_lm_head = weights->has_masked_lm();
+  info.head = name_of(weights->head());
+  if (models::has_labels(weights->head())) {
+    info.labels = config.labels;
+    info.problem_type = config.problem_type;
+  }
   const auto& faults = weights->faults();
   for (std::size_t i = 0; i < std::min(faults.size(), kMaxListed); ++i) {
     info.unsupported.push_back(faults[i]);
@@ -236,8 +246,8 @@ void list_unsupported(const std::string& folder, FolderInfo& info) {
     info.unsupported.push_back(fmt::format("files that are not read: {}", listed(files)));
   }
   const std::string& name = info.architecture;
-  const bool known = name.empty() || name.ends_with("Model") || name.ends_with("ForMaskedLM") ||
-                     name.ends_with("ForPreTraining");
+  const bool known = !info.head.empty() || name.empty() || name.ends_with("Model") ||
+                     name.ends_with("ForMaskedLM") || name.ends_with("ForPreTraining");
   if (!known) {
     info.unsupported.push_back(fmt::format(
         "architecture {}: only its encoder is used, not its head", formats::quote(name)));

@@ -108,6 +108,32 @@ std::optional<models::AttentionObserver> attention_observer(const Model::Impleme
   return observer;
 }
 
+/// Global rows of a document that begins at row `first`: those of its mask and the defaults.
+void append_globals(models::Batch& batch, const DocumentInput& document, std::size_t first,
+                    std::span<const Index> defaults) {
+  const auto append = [&](std::size_t t) {
+    if (batch.mask[first + t] != 0) batch.global_rows.push_back(static_cast<Index>(first + t));
+  };
+  for (std::size_t t = 0; t < document.global_attention_mask.size(); ++t) {
+    if (document.global_attention_mask[t] == 1) append(t);
+  }
+  for (const Index position : defaults) append(static_cast<std::size_t>(position));
+}
+
+/// The logits of one document: `rows` rows of those of the batch, from row `first` on.
+void store_logits(const Tensor& logits, Index first, Index rows, models::HeadKind head,
+                  DocumentOutput& output) {
+  std::vector<float> values = logits.slice_rows(first, rows).to_floats();
+  if (head != models::HeadKind::question_answering) {
+    output.logits = std::move(values);
+    return;
+  }
+  for (std::size_t i = 0; i < values.size(); i += 2) {
+    output.start_logits.push_back(values[i]);
+    output.end_logits.push_back(values[i + 1]);
+  }
+}
+
 }  // namespace
 
 Model::Implementation::Implementation(models::EncoderConfig model_config,
@@ -116,7 +142,8 @@ Model::Implementation::Implementation(models::EncoderConfig model_config,
       weights(std::move(checkpoint)),
       dtype(compute_dtype(options.dtype)),
       threads(options.threads > 0 ? options.threads : available_threads()),
-      encoder(config, weights, dtype) {
+      encoder(config, weights, dtype),
+      head(models::head_kind(config, weights)) {
   require(options.threads >= 0, "threads: expected 0 or more, found {}", options.threads);
   info = {.model_type = std::string(name_of(config.model_type)),
           .layers = config.layers,
@@ -127,16 +154,25 @@ Model::Implementation::Implementation(models::EncoderConfig model_config,
           .max_tokens = config.max_tokens(),
           .pad_token_id = config.pad_token_id,
           .has_pooler = encoder.has_pooler(),
-          .has_masked_lm_head = models::MaskedLmHead::present(config, weights)};
+          .has_masked_lm_head = models::MaskedLmHead::present(config, weights),
+          .has_global_attention = !config.windows.empty(),
+          .head = std::string(name_of(head)),
+          .labels = has_labels(head) ? config.labels : std::vector<std::string>(),
+          .problem_type = has_labels(head) ? config.problem_type : std::string()};
+  if (head != models::HeadKind::none && head != models::HeadKind::masked_lm) {
+    task_head.emplace(config, head, weights, dtype);
+  }
 }
 
-models::Batch Model::Implementation::batch(std::span<const DocumentInput> documents) const {
+models::Batch Model::Implementation::batch(std::span<const DocumentInput> documents,
+                                           models::HeadKind globals_of) const {
   models::Batch batch;
   batch.starts.push_back(0);
   bool any_masked = false;
   for (std::size_t i = 0; i < documents.size(); ++i) {
     const DocumentInput& document = documents[i];
-    check_document(document, config, document_name(i, documents.size()));
+    const std::string name = document_name(i, documents.size());
+    check_document(document, config, name);
     const std::size_t n = document.ids.size();
     const std::size_t first = batch.ids.size();
     append(batch.ids, document.ids, n);
@@ -152,11 +188,11 @@ models::Batch Model::Implementation::batch(std::span<const DocumentInput> docume
       batch.mask[first + t] = 0;
       any_masked = true;
     }
-    for (std::size_t t = 0; t < document.global_attention_mask.size(); ++t) {
-      if (document.global_attention_mask[t] == 1 && batch.mask[first + t] != 0) {
-        batch.global_rows.push_back(static_cast<Index>(first + t));
-      }
+    std::vector<Index> defaults;
+    if (document.global_attention_mask.empty()) {
+      defaults = models::default_globals(config, globals_of, document.ids, name);
     }
+    append_globals(batch, document, first, defaults);
     batch.starts.push_back(static_cast<Index>(batch.ids.size()));
   }
   if (!any_masked) batch.mask.clear();
@@ -183,7 +219,8 @@ std::vector<DocumentOutput> Model::forward(std::span<const DocumentInput> docume
                                            const ForwardOptions& options) const {
   if (documents.empty()) return {};
   const Implementation& model = *implementation_;
-  const models::Batch batch = model.batch(documents);
+  const models::Batch batch =
+      model.batch(documents, options.head ? model.head : models::HeadKind::none);
   const std::lock_guard<std::mutex> lock(model.mutex);
   const ops::Context context = model.context();
   std::vector<Tensor> states;
@@ -191,13 +228,22 @@ std::vector<DocumentOutput> Model::forward(std::span<const DocumentInput> docume
   const Tensor last = model.encoder.forward(
       context, batch, options.hidden_states ? &states : nullptr, observer ? &*observer : nullptr);
   const Tensor pooled = model.info.has_pooler ? model.encoder.pool(context, last, batch) : Tensor();
+  const bool head = options.head && model.task_head;
+  const Tensor logits = head ? model.task_head->forward(context, last, pooled, batch) : Tensor();
   std::vector<DocumentOutput> outputs(documents.size());
   for (std::size_t i = 0; i < documents.size(); ++i) {
     const Index begin = batch.starts[i];
     const Index count = batch.starts[i + 1] - begin;
-    outputs[i].last_hidden_state = last.slice_rows(begin, count).to_floats();
+    if (options.last_hidden_state) {
+      outputs[i].last_hidden_state = last.slice_rows(begin, count).to_floats();
+    }
     if (!pooled.empty()) {
       outputs[i].pooler_output = pooled.slice_rows(static_cast<Index>(i), 1).to_floats();
+    }
+    if (head) {
+      const bool per_token = model.task_head->per_token();
+      store_logits(logits, per_token ? begin : static_cast<Index>(i), per_token ? count : 1,
+                   model.head, outputs[i]);
     }
     for (const Tensor& state : states) {
       outputs[i].hidden_states.push_back(state.slice_rows(begin, count).to_floats());
@@ -208,12 +254,22 @@ std::vector<DocumentOutput> Model::forward(std::span<const DocumentInput> docume
 
 void Model::attention(const DocumentInput& document, const AttentionSelection& selection) const {
   const Implementation& model = *implementation_;
-  const models::Batch batch = model.batch({&document, 1});
+  const models::Batch batch = model.batch({&document, 1}, model.head);
   auto observer = attention_observer(model, batch, selection);
   if (!observer) return;
   observer->alone = true;
   const std::lock_guard<std::mutex> lock(model.mutex);
   model.encoder.forward(model.context(), batch, nullptr, &*observer);
+}
+
+std::vector<std::int32_t> Model::default_global_attention_mask(
+    std::span<const std::int32_t> ids) const {
+  const auto positions =
+      models::default_globals(implementation_->config, implementation_->head, ids, "document");
+  if (positions.empty()) return {};
+  std::vector<std::int32_t> mask(ids.size(), 0);
+  for (const Index position : positions) mask[static_cast<std::size_t>(position)] = 1;
+  return mask;
 }
 
 std::vector<float> Model::masked_lm_logits(const DocumentInput& document,

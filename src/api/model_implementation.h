@@ -11,6 +11,7 @@
 #include "models/checkpoint.h"
 #include "models/config.h"
 #include "models/encoder.h"
+#include "models/heads.h"
 #include "models/masked_lm.h"
 #include "ops/context.h"
 
@@ -20,8 +21,10 @@ struct Model::Implementation {
   Implementation(models::EncoderConfig model_config, models::Checkpoint checkpoint,
                  const LoadOptions& options);
 
-  /// Checks the documents against the model and lays them behind each other. Throws Error.
-  models::Batch batch(std::span<const DocumentInput> documents) const;
+  /// Checks the documents against the model and lays them behind each other. Documents without a
+  /// global attention mask get the default of the head `globals_of`. Throws Error.
+  models::Batch batch(std::span<const DocumentInput> documents,
+                      models::HeadKind globals_of = models::HeadKind::none) const;
 
   /// Valid while `mutex` is held: the pool serves one forward pass at a time.
   ops::Context context() const { return {.memory = memory, .dtype = dtype, .threads = threads}; }
@@ -31,6 +34,9 @@ struct Model::Implementation {
   DType dtype;
   int threads;
   models::Encoder encoder;
+  models::HeadKind head;
+  /// Of every kind but the masked LM.
+  std::optional<models::TaskHead> task_head;
   ModelInfo info;
   mutable std::mutex mutex;
   mutable MemoryPool memory;

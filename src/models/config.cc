@@ -1,6 +1,8 @@
 #include "models/config.h"
 
 #include <array>
+#include <charconv>
+#include <optional>
 #include <utility>
 
 #include "core/error.h"
@@ -20,6 +22,7 @@ constexpr Index kMaxIntermediate = Index{1} << 20;
 constexpr Index kMaxPositions = Index{1} << 26;
 constexpr Index kMaxTypes = Index{1} << 16;
 constexpr Index kMaxWindow = Index{1} << 30;
+constexpr Index kMaxLabels = Index{1} << 20;
 
 struct ActivationName {
   std::string_view name;
@@ -129,6 +132,49 @@ std::string architecture_of(const ConfigReader& config) {
   return value[0].get<std::string>();
 }
 
+/// The class that a key of id2label stands for; absent unless it is one of `count` classes.
+std::optional<std::size_t> class_of(const std::string& key, std::size_t count) {
+  std::size_t number = 0;
+  const char* end = key.data() + key.size();
+  const auto [stop, error] = std::from_chars(key.data(), end, number);
+  if (error != std::errc() || stop != end || number >= count) return std::nullopt;
+  return number;
+}
+
+/// As in `transformers`: id2label counts, num_labels only without it. A class without a name keeps
+/// the one that `transformers` invents.
+std::vector<std::string> labels_of(const ConfigReader& config) {
+  const bool named = config.has("id2label");
+  auto count = static_cast<std::size_t>(config.integer("num_labels", 2, 0, kMaxLabels));
+  if (named) {
+    const auto& names = config.at("id2label");
+    require(names.is_object() && names.size() <= static_cast<std::size_t>(kMaxLabels),
+            "{}: id2label: expected an object of class names, found {}", config.name(),
+            shown(names));
+    count = names.size();
+  }
+  std::vector<std::string> labels;
+  for (std::size_t i = 0; i < count; ++i) labels.push_back(fmt::format("LABEL_{}", i));
+  if (!named) return labels;
+  for (const auto& [key, name] : config.at("id2label").items()) {
+    const auto label = class_of(key, count);
+    if (label) labels[*label] = name.is_string() ? name.get<std::string>() : name.dump();
+  }
+  return labels;
+}
+
+std::string problem_type_of(const ConfigReader& config) {
+  const std::string type = config.string("problem_type", "");
+  for (const char* known :
+       {"", "regression", "single_label_classification", "multi_label_classification"}) {
+    if (type == known) return type;
+  }
+  fail(
+      "{}: problem_type: expected regression, single_label_classification or "
+      "multi_label_classification, found {}",
+      config.name(), quote(type));
+}
+
 /// Settings that change what the model computes and that no encoder here has.
 void check_supported(const ConfigReader& config) {
   const std::string positions = config.string("position_embedding_type", "absolute");
@@ -184,6 +230,12 @@ EncoderConfig parse_config(const formats::ConfigReader& config) {
   result.initializer_range = number_within(config, "initializer_range", 0.02, 100.0);
   result.tie_word_embeddings = config.boolean("tie_word_embeddings", true);
   result.architecture = architecture_of(config);
+  if (result.model_type == ModelType::longformer) {
+    // The class default stays even where it is no token of a small vocabulary.
+    result.sep_token_id = config.integer("sep_token_id", 2, 0, kMaxVocabulary);
+  }
+  result.labels = labels_of(config);
+  result.problem_type = problem_type_of(config);
   check_consistent(config, result);
   return result;
 }

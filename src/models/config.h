@@ -41,6 +41,12 @@ struct EncoderConfig {
   bool tie_word_embeddings = true;
   /// architectures[0], such as "LongformerForMaskedLM"; empty when config.json has none.
   std::string architecture;
+  /// The token that ends a question (Longformer); absent keys are 2, as in `transformers`.
+  Index sep_token_id = 2;
+  /// Names of the classes in order: id2label, else LABEL_0 to LABEL_{num_labels − 1}.
+  std::vector<std::string> labels;
+  /// "regression", "single_label_classification", "multi_label_classification", or empty.
+  std::string problem_type;
 
   Index head_size() const { return hidden_size / heads; }
   /// Position row of the first token. BERT counts from row 0; RoBERTa and Longformer keep the rows

@@ -90,4 +90,13 @@ std::vector<TokenRange> cut_passages(std::string_view text, std::span<const Char
   return passages;
 }
 
+std::vector<Index> sentence_starts(std::string_view text, std::span<const CharacterSpan> offsets) {
+  const StopJudge judge(text, offsets);
+  std::vector<Index> starts;
+  for (Index token = 0; token < static_cast<Index>(offsets.size()); ++token) {
+    if (token == 0 || judge.before(token) >= Stop::sentence) starts.push_back(token);
+  }
+  return starts;
+}
+
 }  // namespace longformer::tasks

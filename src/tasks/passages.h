@@ -23,4 +23,7 @@ struct PassageRules {
 std::vector<TokenRange> cut_passages(std::string_view text, std::span<const CharacterSpan> offsets,
                                      const PassageRules& rules);
 
+/// The tokens with which a sentence begins, the first token among them, in order.
+std::vector<Index> sentence_starts(std::string_view text, std::span<const CharacterSpan> offsets);
+
 }  // namespace longformer::tasks

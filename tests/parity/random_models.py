@@ -151,9 +151,9 @@ class Decks:
         return left.pop()
 
 
-def draw_case(index, decks, beyond_transformers=False):
+def draw_case(index, decks, beyond_transformers=False, families=FAMILIES):
     """A case; `beyond_transformers` gives a Longformer whose windows `transformers` refuses."""
-    family = "LongformerModel" if beyond_transformers else decks.deal("family", FAMILIES)
+    family = "LongformerModel" if beyond_transformers else decks.deal("family", families)
     head_size = decks.deal("head size", tuple(HEAD_SIZES))
     heads = decks.deal(f"heads of {head_size}", HEAD_SIZES[head_size])
     hidden = head_size * heads

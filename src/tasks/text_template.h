@@ -1,0 +1,36 @@
+// What the tokenizer puts around a text, kept apart so that every segment of a long text gets it.
+#pragma once
+
+#include <string_view>
+
+#include "longformer/tokenizer.h"
+#include "tasks/segments.h"
+
+namespace longformer::tasks {
+
+class TextTemplate {
+ public:
+  /// Of a text alone.
+  explicit TextTemplate(const Tokenizer& tokenizer);
+  /// Of a text behind a question that every segment repeats; offsets of the question's tokens are
+  /// characters of the question.
+  TextTemplate(const Tokenizer& tokenizer, std::string_view question);
+
+  /// Tokens before and behind the text.
+  Index prefix() const { return prefix_; }
+  Index size() const { return prefix_ + suffix_; }
+
+  /// A segment of the tokens of a text that was encoded without special tokens, as the model reads
+  /// it: with everything that stands around it.
+  Encoding around(const Encoding& text, TokenRange segment) const;
+
+ private:
+  TextTemplate(Encoding whole, std::int8_t sequence);
+
+  /// The template around some short text.
+  Encoding whole_;
+  std::int8_t sequence_;
+  Index prefix_ = 0, suffix_ = 0;
+};
+
+}  // namespace longformer::tasks
