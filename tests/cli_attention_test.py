@@ -316,16 +316,17 @@ class TestPage:
         assert data["layers"] == ["1"] and data["heads"] == ["mean"] and list(maps) == [("1", "mean")]
 
 
+@pytest.fixture(scope="module")
+def long_model(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("long") / "model"
+    run("convert", BERT, folder, "--max-positions", TestMemory.TOKENS, "--window", 8).works()
+    return folder
+
+
 class TestMemory:
     """A document of 4,096 tokens, all layers and heads: never a number for every pair of tokens."""
 
     TOKENS = 4096
-
-    @pytest.fixture(scope="class")
-    def model(self, tmp_path_factory):
-        folder = tmp_path_factory.mktemp("long") / "model"
-        run("convert", BERT, folder, "--max-positions", self.TOKENS, "--window", 8).works()
-        return folder
 
     def peak(self, *arguments):
         """Bytes of memory that the program took at most."""
@@ -337,12 +338,12 @@ class TestMemory:
         return usage.ru_maxrss * 1024
 
     @pytest.mark.parametrize("form", ["text", "json", "npz", "png", "html"])
-    def test_far_below_all_pairs(self, form, model, tmp_path):
+    def test_far_below_all_pairs(self, form, long_model, tmp_path):
         text = tmp_path / "long.txt"
         text.write_text("a b c d e " * 818 + "a b c d")
         flags = ["--layer", "all", "--head", "all", "--global-attention", "cls", "--format", form]
         all_pairs = self.TOKENS**2 * 4
-        used = self.peak("attention", model, text, *flags) - self.peak("info", model)
+        used = self.peak("attention", long_model, text, *flags) - self.peak("info", long_model)
         assert used < all_pairs / 2
 
 

@@ -141,9 +141,20 @@ def test_a_view_is_in_the_address(page):
     page.run("layer.value = '1'; layer.dispatchEvent(new Event('change'))")
     address = page.run("return location.hash")
     assert "layer=1" in address and "token=12" in address
-    page.run("location.reload()")
+    page.run("window.scrollTo(0, 1e6); location.reload()")
     check_colours(page, 12, layer="1")
     assert page.run("return layer.value") == "1"
+    top = page.run("return spans[12].getBoundingClientRect().top")
+    assert 0 < top < page.run("return window.innerHeight")
+
+
+def test_the_strip_is_the_document(page):
+    page.point_at("[data-token='40']")
+    assert page.run("return Number(element('overview').dataset.marks)") == len(expected_tokens(page, 40))
+    page.run("window.scrollTo(0, 1e6)")
+    before = page.run("return window.scrollY")
+    page.click("#overview")
+    assert page.run("return window.scrollY") < before
 
 
 def test_works_without_a_network(page):
