@@ -11,7 +11,7 @@ from cli_test import longformer, run  # noqa: F401  (longformer is a fixture)
 pytestmark = pytest.mark.skipif(
     not webdriver.available(), reason="no chromium with chromedriver: tools/packages.sh browser")
 
-TEXT = "a b <b>c</b> & d e\n\nb a é c" + " a b c d e" * 14
+TEXT = "a b <b>c</b> & d e\n\nb a é c" + "\n\na b c d e" * 14
 
 
 @pytest.fixture(scope="module")
