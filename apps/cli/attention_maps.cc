@@ -115,10 +115,11 @@ void attention_maps(const Model& model, const DocumentInput& input, Choice layer
     means.clear();
   };
   selection.callback = [&](HeadAttention seen) {
-    AttentionMap map{.layer = seen.layer,
-                     .head = seen.head,
-                     .values = std::move(seen),
-                     .dense = info.windows.empty()};
+    AttentionMap map;
+    map.layer = seen.layer;
+    map.head = seen.head;
+    map.values = std::move(seen);
+    map.dense = info.windows.empty();
     const bool ends_layer = *map.head == last_head;
     if (!layer.is_mean() && !head.is_mean()) {
       show(map);
