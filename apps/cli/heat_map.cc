@@ -395,7 +395,8 @@ std::string HeatMap::Panels::draw_grid() const {
     draw_text(canvas, {kMargin, y + height / 2 - kGlyphHeight}, name, kText, kInk);
     for (int c = 0; c < columns; ++c) {
       const Point at = {left + c * (side + kGap), y};
-      const Panel& panel = panels[static_cast<std::size_t>(r * columns + c)];
+      const Panel& panel =
+          panels[static_cast<std::size_t>(r) * heads.size() + static_cast<std::size_t>(c)];
       if (panel.window) {
         panel.draw_by_distance(canvas, at);
       } else {
