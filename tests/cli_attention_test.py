@@ -65,18 +65,36 @@ def pixels(png):
             data += body
         at += 12 + length
     lines = np.frombuffer(zlib.decompress(data), np.uint8).reshape(size[0], 1 + 3 * size[1])
-    image = np.zeros((size[0] + 1, size[1] + 1, 3), int)
+    image = np.zeros((size[0] + 1, size[1], 3), np.uint8)
     for y, line in enumerate(lines):
-        row = line[1:].reshape(-1, 3).astype(int)
-        left, up, corner = image[y + 1], image[y], image[y]
-        for x in range(size[1]):
-            a, b, c = left[x], up[x + 1], corner[x]
-            estimate = a + b - c
-            distances = np.abs([estimate - a, estimate - b, estimate - c])
-            paeth = np.choose(distances.argmin(0), [a, b, c])
-            added = [0, a, b, (a + b) // 2, paeth][line[0]]
-            image[y + 1, x + 1] = (row[x] + added) % 256
-    return image[1:, 1:]
+        row, up = line[1:].reshape(-1, 3), image[y]
+        image[y + 1] = unfiltered(line[0], row, up)
+    return image[1:].astype(int)
+
+
+def unfiltered(kind, row, up):
+    """A line of pixels of which differences were stored."""
+    if kind == 0:
+        return row
+    if kind == 1:
+        return np.cumsum(row, axis=0, dtype=np.uint8)
+    if kind == 2:
+        return row + up
+    result = []
+    for stored, above in zip(row.T.tolist(), up.T.tolist()):
+        left, corner, channel = 0, 0, []
+        for value, b in zip(stored, above):
+            guess = (left + b) // 2 if kind == 3 else paeth(left, b, corner)
+            left, corner = (value + guess) % 256, b
+            channel.append(left)
+        result.append(channel)
+    return np.array(result, np.uint8).T
+
+
+def paeth(a, b, c):
+    """The one of three neighbours that is nearest to a + b - c."""
+    estimate = a + b - c
+    return min((abs(estimate - a), 0, a), (abs(estimate - b), 1, b), (abs(estimate - c), 2, c))[2]
 
 
 def page_data(html):
