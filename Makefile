@@ -12,14 +12,18 @@ TEST_VENV ?= $(CACHE)/test
 SOURCES := $(shell git ls-files --cached --others --exclude-standard '*.h' '*.cc' 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help packages lint-packages build everything test debug asan oracle test-venv parity \
-        quickstart lint install python bench clean
+.PHONY: help packages browser-packages lint-packages build everything test debug asan oracle \
+        test-venv parity quickstart lint install python bench clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 
 packages: ## Install the missing Debian packages for building and testing
 	@tools/packages.sh build
+
+# Without a browser the tests of pages are skipped.
+browser-packages: packages
+	-@tools/packages.sh browser
 
 lint-packages: packages
 	@tools/packages.sh build lint
@@ -36,7 +40,7 @@ everything: test-venv
 	  -DPython_EXECUTABLE=$(TEST_VENV)/bin/python -DLONGFORMER_TEST_PYTHON=$(TEST_VENV)/bin/python
 	cmake --build $(BUILD) -j $(JOBS)
 
-test: everything ## Build everything and run all tests
+test: everything browser-packages ## Build everything and run all tests
 	@rm -f $(BUILD)/junit*.xml
 	ctest --preset release --output-junit junit.xml
 	@python3 tools/check_skips.py tools/allowed_skips.txt $(BUILD)/junit*.xml

@@ -37,9 +37,11 @@ using FloatArray = nb::ndarray<nb::numpy, float, nb::c_contig>;
 using Document = std::tuple<Integers, std::optional<Integers>, std::optional<Integers>,
                             std::optional<Integers>, std::optional<Integers>>;
 using MaybeFloats = std::optional<FloatArray>;
-/// last_hidden_state, pooler_output, hidden_states, logits, start_logits, end_logits.
+/// Of one layer: [heads, n, columns], and [heads, n, x] of the x global tokens.
+using LayerAttention = std::tuple<FloatArray, FloatArray>;
+/// last_hidden_state, pooler_output, hidden_states, logits, start_logits, end_logits, attentions.
 using Result = std::tuple<FloatArray, MaybeFloats, std::vector<FloatArray>, MaybeFloats,
-                          MaybeFloats, MaybeFloats>;
+                          MaybeFloats, MaybeFloats, std::vector<LayerAttention>>;
 
 std::span<const std::int32_t> span_of(const Integers& values) {
   return {values.data(), values.shape(0)};
@@ -80,6 +82,25 @@ std::string_view utf8(const nb::str& text) {
   return {bytes, static_cast<std::size_t>(size)};
 }
 
+/// The heads of one layer for one document, behind each other as they come.
+struct CollectedLayer {
+  std::size_t heads = 0, tokens = 0, columns = 0, globals = 0;
+  std::vector<float> local, global;
+
+  void add(const HeadAttention& head) {
+    ++heads;
+    tokens = static_cast<std::size_t>(head.tokens);
+    columns = static_cast<std::size_t>(head.columns);
+    globals = head.global_positions.size();
+    local.insert(local.end(), head.local.begin(), head.local.end());
+    global.insert(global.end(), head.global.begin(), head.global.end());
+  }
+  LayerAttention arrays() {
+    return {array_of(std::move(local), {heads, tokens, columns}),
+            array_of(std::move(global), {heads, tokens, globals})};
+  }
+};
+
 /// A Model takes one call at a time; Python threads take turns here, without the GIL.
 class PythonModel {
  public:
@@ -88,14 +109,24 @@ class PythonModel {
 
   const ModelInfo& info() const { return model_.info(); }
 
-  std::vector<Result> forward(const std::vector<Document>& documents, bool hidden_states) {
+  std::vector<Result> forward(const std::vector<Document>& documents, bool hidden_states,
+                              bool attentions) {
     std::vector<DocumentInput> inputs;
     for (const Document& document : documents) inputs.push_back(input_of(document));
     std::vector<DocumentOutput> outputs;
+    std::vector<std::vector<CollectedLayer>> collected(documents.size());
+    ForwardOptions options{.hidden_states = hidden_states};
+    if (attentions) {
+      for (auto& layers : collected) layers.resize(static_cast<std::size_t>(info().layers));
+      options.attention.callback = [&collected](const HeadAttention& head) {
+        auto& layers = collected[static_cast<std::size_t>(head.document)];
+        layers[static_cast<std::size_t>(head.layer)].add(head);
+      };
+    }
     {
       nb::gil_scoped_release release;
       std::lock_guard lock(mutex_);
-      outputs = model_.forward(inputs, {.hidden_states = hidden_states});
+      outputs = model_.forward(inputs, options);
     }
     std::vector<Result> results;
     const auto width = static_cast<std::size_t>(info().hidden_size);
@@ -106,11 +137,13 @@ class PythonModel {
       for (auto& state : output.hidden_states) {
         states.push_back(array_of(std::move(state), {rows, width}));
       }
+      std::vector<LayerAttention> layers;
+      for (CollectedLayer& layer : collected[i]) layers.push_back(layer.arrays());
       results.emplace_back(array_of(std::move(output.last_hidden_state), {rows, width}),
                            vector_of(std::move(output.pooler_output)), std::move(states),
                            logits_of(std::move(output.logits), rows),
                            vector_of(std::move(output.start_logits)),
-                           vector_of(std::move(output.end_logits)));
+                           vector_of(std::move(output.end_logits)), std::move(layers));
     }
     return results;
   }
@@ -178,10 +211,11 @@ void bind_model(nb::module_& module) {
             new (self) PythonModel(folder, {.dtype = std::move(dtype), .threads = threads});
           },
           "folder"_a, "dtype"_a, "threads"_a)
-      .def("forward", &PythonModel::forward, "documents"_a, "hidden_states"_a)
+      .def("forward", &PythonModel::forward, "documents"_a, "hidden_states"_a, "attentions"_a)
       .def("masked_lm_logits", &PythonModel::masked_lm_logits, "document"_a)
       .def("default_global_attention_mask", &PythonModel::default_global_attention_mask, "ids"_a)
       .def_prop_ro("model_type", [](const PythonModel& self) { return self.info().model_type; })
+      .def_prop_ro("windows", [](const PythonModel& self) { return self.info().windows; })
       .def_prop_ro("hidden_size", [](const PythonModel& self) { return self.info().hidden_size; })
       .def_prop_ro("vocabulary_size",
                    [](const PythonModel& self) { return self.info().vocabulary_size; })

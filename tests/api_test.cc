@@ -128,6 +128,39 @@ std::string message(Work work) {
   return "no error";
 }
 
+TEST(AttentionOfAModel, ShowsTheChosenHeadsInOrderAndOnlyThose) {
+  const Model model = Model::load(fixture("tiny_longformer"));
+  const Golden golden = goldens("tiny_longformer")[0];
+  std::vector<HeadAttention> all;
+  ForwardOptions options;
+  options.attention.callback = [&](HeadAttention head) { all.push_back(std::move(head)); };
+  const DocumentInput input = golden.input();
+  const auto output = model.forward({&input, 1}, options);
+  EXPECT_TRUE(difference(output[0].last_hidden_state, golden.last_hidden_state, golden.mask) <=
+              1e-4);
+  const ModelInfo& info = model.info();
+  ASSERT_EQ(all.size(), static_cast<std::size_t>(info.layers * info.heads));
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    EXPECT_EQ(all[i].layer * info.heads + all[i].head, static_cast<std::int64_t>(i));
+  }
+  std::size_t seen = 0;
+  model.attention(input, {.layers = {1}, .heads = {1, 0, 1}, .callback = [&](HeadAttention head) {
+                            const HeadAttention& same = all[info.heads + seen];
+                            EXPECT_EQ(head.head, static_cast<std::int64_t>(seen++));
+                            EXPECT_EQ(head.layer, 1);
+                            EXPECT_EQ(head.local, same.local);
+                            EXPECT_EQ(head.global, same.global);
+                          }});
+  EXPECT_EQ(seen, 2u);
+  const auto ignore = [](const HeadAttention&) {};
+  EXPECT_THROW(model.attention(input, {.layers = {info.layers}, .callback = ignore}), Error);
+  EXPECT_THROW(model.attention(input, {.heads = {-1}, .callback = ignore}), Error);
+  // A callback that throws ends the pass and leaves the model usable.
+  const auto stop = [](const HeadAttention&) { throw Error("enough"); };
+  EXPECT_THROW(model.attention(input, {.callback = stop}), Error);
+  EXPECT_EQ(model.forward({&input, 1})[0].last_hidden_state, output[0].last_hidden_state);
+}
+
 TEST(BadInput, SaysWhatWasExpectedAndFound) {
   const Model model = Model::load(fixture("tiny_longformer"));
   const auto run = [&](DocumentInput input) {

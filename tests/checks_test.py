@@ -142,14 +142,19 @@ class Rules(TreeCase):
 
 
 class Skips(TreeCase):
-    def result(self, allowed, has_data=False):
+    def result(self, allowed, has_data=False, programs=()):
+        for program in programs:
+            self.write(f"bin/{program}", "#!/bin/sh\n")
+            (self.root / "bin" / program).chmod(0o755)
         self.write("allowed.txt", allowed)
         self.write(
             "report.xml",
             '<testsuite><testcase name="A.runs" status="run"/>'
             '<testcase name="A.skips" status="notrun"><skipped message="x"/></testcase></testsuite>',
         )
-        env = {"LONGFORMER_DATA": "/data"} if has_data else {}
+        env = {"PATH": str(self.root / "bin")}
+        if has_data:
+            env["LONGFORMER_DATA"] = "/data"
         return run("check_skips.py", self.root / "allowed.txt", self.root / "report.xml", env=env)
 
     def test_skip_that_is_not_listed(self):
@@ -164,6 +169,11 @@ class Skips(TreeCase):
     def test_data_skip_only_without_data(self):
         self.assertEqual(self.result("data: A.*\n").returncode, 0)
         self.assertEqual(self.result("data: A.*\n", has_data=True).returncode, 1)
+
+    def test_browser_skip_only_without_browser(self):
+        self.assertEqual(self.result("browser: A.*\n", programs=["chromium"]).returncode, 0)
+        both = ["chromium", "chromedriver"]
+        self.assertEqual(self.result("browser: A.*\n", programs=both).returncode, 1)
 
     def test_empty_report(self):
         self.write("allowed.txt", "")

@@ -23,7 +23,10 @@ FIXTURES = ROOT / "tests" / "fixtures"
 BERT = FIXTURES / "tiny_bert"
 ROBERTA = FIXTURES / "tiny_roberta"
 HIDDEN = 16
-VERBS = ["info", "tokenize", "embed", "search", "fill-mask", "classify", "choose", "convert", "bench"]
+VERBS = [
+    "info", "tokenize", "embed", "search", "fill-mask", "classify", "ner", "qa", "choose", "attention",
+    "convert", "bench",
+]  # fmt: skip
 
 
 class Result:
@@ -138,7 +141,7 @@ class TestUsage:
 
 
 class TestModelFolder:
-    @pytest.mark.parametrize("verb", ["info", "tokenize", "embed", "search", "fill-mask"])
+    @pytest.mark.parametrize("verb", ["info", "tokenize", "embed", "search", "fill-mask", "attention"])
     def test_missing(self, verb, files):
         more = ["--query", "q"] if verb == "search" else []
         inputs = [] if verb == "info" else [files[0]]

@@ -3,24 +3,35 @@
 
 Usage: check_skips.py ALLOWED JUNIT_XML... Reads the JUnit files of ctest and pytest. A line of
 ALLOWED is a shell pattern of test names, `data: PATTERN` for a test that may be skipped only where
-the data sets (LONGFORMER_DATA) are absent, or a comment. Silent when all is well.
+the data sets (LONGFORMER_DATA) are absent, `browser: PATTERN` for one that may be only where there
+is no chromium with its chromedriver, or a comment. Silent when all is well.
 """
 
 import fnmatch
 import os
 import pathlib
+import shutil
 import sys
 import xml.etree.ElementTree as ElementTree
 
 
-def allowed_patterns(path, has_data):
+def absences():
+    """What this machine lacks, by the words that stand before patterns."""
+    return {
+        "data": not os.environ.get("LONGFORMER_DATA"),
+        "browser": not (shutil.which("chromium") and shutil.which("chromedriver")),
+    }
+
+
+def allowed_patterns(path, absent):
     """The patterns that hold on this machine."""
     patterns = []
     for line in pathlib.Path(path).read_text(encoding="utf-8").splitlines():
         line = line.split("#")[0].strip()
-        if line.startswith("data:"):
-            if not has_data:
-                patterns.append(line.removeprefix("data:").strip())
+        what, colon, pattern = line.partition(": ")
+        if colon and what in absent:
+            if absent[what]:
+                patterns.append(pattern.strip())
         elif line:
             patterns.append(line)
     return patterns
@@ -38,7 +49,7 @@ def outcomes(path):
 
 def main():
     allowed, *reports = sys.argv[1:]
-    patterns = allowed_patterns(allowed, bool(os.environ.get("LONGFORMER_DATA")))
+    patterns = allowed_patterns(allowed, absences())
     failed = False
     for report in reports:
         tests = list(outcomes(report))

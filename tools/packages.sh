@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Installs the Debian packages of the named groups (build, lint) that are missing. Asks the package
+# Installs the Debian packages of the named groups (build, browser, lint) that are missing. Asks the package
 # manager only when something is missing, so a machine that has everything needs no root.
 set -euo pipefail
 
 declare -A groups=(
   [build]="g++ cmake ninja-build ccache pkg-config libdnnl-dev libhwy-dev nlohmann-json3-dev
-           libcli11-dev libfmt-dev libutf8proc-dev libgtest-dev libgmock-dev librapidcheck-dev
-           python3 python3-dev python3-venv python3-pip"
+           libcli11-dev libfmt-dev libutf8proc-dev libpng-dev zlib1g-dev libgtest-dev libgmock-dev
+           librapidcheck-dev python3 python3-dev python3-venv python3-pip"
+  [browser]="chromium chromium-driver fonts-dejavu-core"
   [lint]="clang clang-format clang-tidy libomp-dev"
 )
 

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cmath>
 #include <cstring>
@@ -210,20 +211,22 @@ JsonLine& JsonLine::add_objects(std::string_view name, std::span<const JsonLine>
   return *this;
 }
 
-NpyWriter::NpyWriter(Output& output, std::int64_t columns) : output_(output), columns_(columns) {
-  if (output_.can_rewind()) output_.write(header());
-}
-
-std::string NpyWriter::header() const {
+std::string npy_header(std::span<const std::int64_t> shape) {
   std::string text("\x93NUMPY\x01\x00", 8);
   const std::size_t length = kNpyHeaderSize - text.size() - 2;
   text += static_cast<char>(length % 256);
   text += static_cast<char>(length / 256);
-  text += fmt::format("{{'descr': '<f4', 'fortran_order': False, 'shape': ({}, {}), }}", rows_,
-                      columns_);
+  text += fmt::format("{{'descr': '<f4', 'fortran_order': False, 'shape': ({}{}), }}",
+                      fmt::join(shape, ", "), shape.size() == 1 ? "," : "");
   text.resize(kNpyHeaderSize - 1, ' ');
   return text + '\n';
 }
+
+NpyWriter::NpyWriter(Output& output, std::int64_t columns) : output_(output), columns_(columns) {
+  if (output_.can_rewind()) output_.write(header());
+}
+
+std::string NpyWriter::header() const { return npy_header(std::array{rows_, columns_}); }
 
 void NpyWriter::write_rows(std::span<const float> values) {
   rows_ += static_cast<std::int64_t>(values.size()) / columns_;

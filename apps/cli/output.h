@@ -87,6 +87,9 @@ class JsonLine {
   std::string text_;
 };
 
+/// What stands before the values of a float32 array in NumPy's format.
+std::string npy_header(std::span<const std::int64_t> shape);
+
 /// A float32 matrix in NumPy's format. To a file rows stream; elsewhere they are kept until their
 /// number is known.
 class NpyWriter {

@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "longformer/attention_weights.h"
+
 namespace longformer {
 
 struct LoadOptions {
@@ -43,6 +45,8 @@ struct ForwardOptions {
   bool last_hidden_state = true;
   /// Also return the embedding output and the output of every layer.
   bool hidden_states = false;
+  /// Shows attention probabilities while the pass runs; nothing without a callback.
+  AttentionSelection attention = {};
 };
 
 /// Row-major [n, H] per matrix. Rows whose attention mask is 0 are unspecified.
@@ -62,8 +66,12 @@ struct DocumentOutput {
 /// What is known of a loaded model.
 struct ModelInfo {
   std::string model_type;
+  std::int64_t layers = 0;
+  std::int64_t heads = 0;
   std::int64_t hidden_size = 0;
   std::int64_t vocabulary_size = 0;
+  /// Total window per layer; empty for dense attention.
+  std::vector<std::int64_t> windows;
   /// Longest document in tokens, special tokens included.
   std::int64_t max_tokens = 0;
   std::int64_t pad_token_id = 0;
@@ -98,6 +106,11 @@ class Model {
   /// nor the separator that the head's default needs.
   std::vector<DocumentOutput> forward(std::span<const DocumentInput> documents,
                                       const ForwardOptions& options = {}) const;
+
+  /// Shows attention probabilities of one document, and runs no further than that takes. Global
+  /// tokens are those of its mask, or without one those that forward gives the head. Throws
+  /// Error for layers or heads that the model does not have, and as forward does.
+  void attention(const DocumentInput& document, const AttentionSelection& selection) const;
 
   /// The global attention mask, [n], that forward gives a document of these tokens when it has
   /// none; empty when it gives no token global attention. Throws Error when the separator is

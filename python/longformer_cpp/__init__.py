@@ -183,12 +183,34 @@ def _batched(rows: list[FloatArray], length: int | None) -> Batched:
     return batch
 
 
+def _attention(
+    layers: Sequence[tuple[FloatArray, FloatArray]], length: int | None, window: int | None
+) -> tuple[Batched, Batched]:
+    """attentions and global_attentions of one layer of all documents, in the form of the input. In a
+    batch the global columns are as many as the document with most of them has; the others' are 0."""
+    if length is None:
+        return [local for local, _ in layers], [of_global for _, of_global in layers]
+    batch, heads = len(layers), layers[0][0].shape[0]
+    most = max(of_global.shape[2] for _, of_global in layers)
+    local = np.zeros((batch, heads, length, length if window is None else most + window + 1), np.float32)
+    of_global = np.zeros((batch, heads, length, most), np.float32)
+    for i, (own, own_global) in enumerate(layers):
+        n, x = own_global.shape[1:]
+        of_global[i, :, :n, :x] = own_global
+        local[i, :, :n, :x] = own[:, :, :x]
+        rest = own[:, :, x:]
+        begin = 0 if window is None else most
+        local[i, :, :n, begin : begin + rest.shape[2]] = rest
+    return local, of_global
+
+
 class ModelOutput:
     """What a call of a model gives, named and laid out as in `transformers`.
 
     Matrices are float32 [batch, n, hidden size] for padded input and a list of [n_i, hidden size]
     for a list of documents; with a multiple-choice head every choice is a document. Rows where the
-    attention mask is 0 are unspecified. What the model does not have is None.
+    attention mask is 0 are unspecified; of attention probabilities they are 0. What the model does
+    not have is None.
     """
 
     last_hidden_state: Batched
@@ -196,6 +218,12 @@ class ModelOutput:
     pooler_output: FloatArray | None
     #: The embeddings, then the output of every layer; None unless asked for.
     hidden_states: tuple[Batched, ...] | None
+    #: One per layer, [batch, heads, n, x + window + 1] for a Longformer with x global tokens (rows of
+    #: global tokens are 0), [batch, heads, n, n] for dense attention; None unless asked for.
+    attentions: tuple[Batched, ...] | None
+    #: One per layer, [batch, heads, n, x]: how much global token x attends to token n. None unless
+    #: asked for, and where no document has a global token.
+    global_attentions: tuple[Batched, ...] | None
     #: Question answering: that the answer starts, ends at a token: [batch, n] or a list of [n_i].
     start_logits: Batched | None
     end_logits: Batched | None
@@ -205,12 +233,14 @@ class ModelOutput:
         model: _native.Model,
         documents: list[Document],
         length: int | None,
-        hidden_states: bool,
+        hidden_states: bool = False,
+        attentions: bool = False,
         choices: list[int] | None = None,
     ):
         self._model, self._documents, self._length = model, documents, length
-        results = model.forward(documents, hidden_states)
-        states, pooled, layers, logits, starts, ends = (list(values) for values in zip(*results))
+        results = model.forward(documents, hidden_states, attentions)
+        columns = [list(values) for values in zip(*results)]
+        states, pooled, layers, logits, starts, ends, attended = columns
         self.last_hidden_state = _batched(states, length)
         self.pooler_output = None if pooled[0] is None else np.stack(pooled)
         by_layer = [_batched(list(rows), length) for rows in zip(*layers)]
@@ -225,6 +255,17 @@ class ModelOutput:
             self._head_logits = np.stack(logits)
         else:
             self._head_logits = _batched(logits, length)
+        self.attentions = self.global_attentions = None
+        if attentions:
+            self._set_attentions(attended)
+
+    def _set_attentions(self, documents: list[list[tuple[FloatArray, FloatArray]]]) -> None:
+        layers = list(zip(*documents))
+        windows: list[int | None] = list(self._model.windows) or [None] * len(layers)
+        pairs = [_attention(layer, self._length, window) for layer, window in zip(layers, windows)]
+        self.attentions = tuple(local for local, _ in pairs)
+        if any(of_global.shape[2] for layer in layers for _, of_global in layer):
+            self.global_attentions = tuple(of_global for _, of_global in pairs)
 
     @cached_property
     def logits(self) -> Batched | None:
@@ -282,8 +323,6 @@ class Model:
         the attention mask says so. A multiple-choice head takes [batch, choices, n], or for each
         question a list of choices. Without a global_attention_mask, global attention is where
         `transformers` puts it for the head."""
-        if output_attentions:
-            raise Error("output_attentions: attention probabilities are not available from this library")
         masks = {
             "attention_mask": attention_mask,
             "token_type_ids": token_type_ids,
@@ -301,7 +340,7 @@ class Model:
         if not ragged:
             length = len(ids[0])
             documents = [_without_padding(self._with_globals(document)) for document in documents]
-        return ModelOutput(self._native, documents, length, output_hidden_states, choices)
+        return ModelOutput(self._native, documents, length, output_hidden_states, output_attentions, choices)
 
 
 def load(folder: str | os.PathLike[str], dtype: str = "fp32", threads: int = 0) -> Model:

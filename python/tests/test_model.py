@@ -214,7 +214,6 @@ WRONG = {
         r"global_attention_mask\[0\]: expected \[6\] as input_ids, found \[5\]",
     ),
     "too few masks": (dict(input_ids=list(IDS), token_type_ids=[IDS[0]]), "expected 2 arrays"),
-    "attentions": (dict(input_ids=IDS, output_attentions=True), "attention probabilities are not available"),
 }
 
 
@@ -226,6 +225,65 @@ def test_wrong_input(what, folder):
         model(**arguments)
     assert "\n" not in str(raised.value)
     assert str(raised.value)
+
+
+def spread(attentions, global_attentions, is_global):
+    """How much probability every token gives away: over its row, or over its column when global."""
+    sums = attentions.sum(-1)
+    for head, of_global in enumerate(global_attentions):
+        sums[head, is_global] += of_global.sum(0)
+    return sums
+
+
+def test_attentions_of_windows_and_global_tokens(folder, cases):
+    model = longformer_cpp.load(folder("tiny_longformer"))
+    lists = ragged(cases("tiny_longformer"))
+    output = model(**lists, output_attentions=True)
+    batch = model(**padded(cases("tiny_longformer")), output_attentions=True)
+    assert len(output.attentions) == len(output.global_attentions) == len(batch.attentions)
+    pairs = zip(lists["global_attention_mask"], lists["attention_mask"])
+    are_global = [(wanted == 1) & (seen == 1) for wanted, seen in pairs]
+    most = max(row.sum() for row in are_global)
+    for layer, (local, of_global) in enumerate(zip(output.attentions, output.global_attentions)):
+        window = local[0].shape[2] - of_global[0].shape[2]
+        assert batch.global_attentions[layer].shape[3] == most
+        assert batch.attentions[layer].shape[3] == most + window
+        for i, ids in enumerate(lists["input_ids"]):
+            n, x = len(ids), are_global[i].sum()
+            assert local[i].shape[1:] == (n, x + window) and of_global[i].shape[1:] == (n, x)
+            assert local[i].dtype == of_global[i].dtype == np.float32
+            own = spread(local[i], of_global[i], are_global[i])
+            seen = lists["attention_mask"][i] == 1
+            assert np.abs(own[:, seen] - 1).max() <= TOLERANCE and not own[:, ~seen].any()
+            found = batch.attentions[layer][i, :, :n]
+            joined = np.concatenate([found[..., :x], found[..., most:]], axis=2)
+            assert np.abs(joined - local[i]).max() <= TOLERANCE
+            assert not batch.attentions[layer][i, :, n:].any()
+            found = batch.global_attentions[layer][i, :, :n, :x]
+            assert np.abs(found - of_global[i]).max(initial=0) <= TOLERANCE
+
+
+def test_attentions_without_global_tokens(folder):
+    output = longformer_cpp.load(folder("tiny_longformer"))(IDS, output_attentions=True)
+    assert output.global_attentions is None
+    assert all(np.abs(layer.sum(-1) - 1).max() <= TOLERANCE for layer in output.attentions)
+
+
+def test_attentions_of_dense_layers(folder, cases):
+    inputs = padded(cases("tiny_bert"))
+    output = longformer_cpp.load(folder("tiny_bert"))(**inputs, output_attentions=True)
+    assert output.global_attentions is None
+    batch, n = inputs["input_ids"].shape
+    for layer in output.attentions:
+        assert layer.shape[0] == batch and layer.shape[2:] == (n, n)
+        sums = layer.sum(-1) - inputs["attention_mask"][:, None]
+        assert np.abs(sums).max() <= TOLERANCE
+        assert not (layer * (inputs["attention_mask"][:, None, None] == 0)).any()
+
+
+def test_no_attentions_unless_asked_for(folder):
+    output = longformer_cpp.load(folder("tiny_longformer"))(IDS)
+    assert output.attentions is None and output.global_attentions is None
 
 
 def test_folders_that_cannot_be_loaded(tmp_path, folder):

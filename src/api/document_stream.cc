@@ -174,9 +174,9 @@ class Consumer {
   }
 
   void forward(std::span<const DocumentInput> inputs, std::span<const std::size_t> owners) {
-    constexpr ForwardOptions kOptions = {.last_hidden_state = false};
+    const ForwardOptions options = {.last_hidden_state = false};
     try {
-      std::vector<DocumentOutput> outputs = model_.forward(inputs, kOptions);
+      std::vector<DocumentOutput> outputs = model_.forward(inputs, options);
       for (std::size_t i = 0; i < outputs.size(); ++i) {
         flights_[owners[i]].outputs.push_back(std::move(outputs[i]));
       }

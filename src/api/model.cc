@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
+#include <utility>
 
 #include "api/model_implementation.h"
 #include "core/error.h"
@@ -62,6 +64,50 @@ void check_document(const DocumentInput& document, const models::EncoderConfig& 
           name_of(config.model_type));
 }
 
+/// All of `count` where none are chosen; else the chosen ones in ascending order.
+std::vector<Index> chosen(std::span<const std::int64_t> indices, Index count, const char* what) {
+  std::vector<Index> result(indices.begin(), indices.end());
+  if (result.empty()) {
+    result.resize(static_cast<std::size_t>(count));
+    std::iota(result.begin(), result.end(), 0);
+  }
+  for (const Index index : result) {
+    require(index >= 0 && index < count, "attention: expected {}s from 0 to {}, found {}", what,
+            count - 1, index);
+  }
+  std::sort(result.begin(), result.end());
+  result.erase(std::unique(result.begin(), result.end()), result.end());
+  return result;
+}
+
+/// Turns what an encoder shows into the public form. `batch` must outlive the observer.
+std::optional<models::AttentionObserver> attention_observer(const Model::Implementation& model,
+                                                            const models::Batch& batch,
+                                                            const AttentionSelection& selection) {
+  if (!selection.callback) return std::nullopt;
+  models::AttentionObserver observer;
+  observer.layers = chosen(selection.layers, model.config.layers, "layer");
+  observer.heads = chosen(selection.heads, model.config.heads, "head");
+  observer.observe = [&batch, callback = selection.callback](Index layer,
+                                                             const ops::HeadProbabilities& seen) {
+    HeadAttention head;
+    head.document = seen.which.document;
+    head.layer = layer;
+    head.head = seen.which.head;
+    head.tokens = seen.local.rows();
+    const Index begin = batch.starts[static_cast<std::size_t>(head.document)];
+    const Index end = batch.starts[static_cast<std::size_t>(head.document) + 1];
+    for (const Index row : batch.global_rows) {
+      if (row >= begin && row < end) head.global_positions.push_back(row - begin);
+    }
+    head.columns = seen.local.columns();
+    head.local = seen.local.to_floats();
+    if (!seen.global.empty()) head.global = seen.global.to_floats();
+    callback(std::move(head));
+  };
+  return observer;
+}
+
 /// Global rows of a document that begins at row `first`: those of its mask and the defaults.
 void append_globals(models::Batch& batch, const DocumentInput& document, std::size_t first,
                     std::span<const Index> defaults) {
@@ -100,8 +146,11 @@ Model::Implementation::Implementation(models::EncoderConfig model_config,
       head(models::head_kind(config, weights)) {
   require(options.threads >= 0, "threads: expected 0 or more, found {}", options.threads);
   info = {.model_type = std::string(name_of(config.model_type)),
+          .layers = config.layers,
+          .heads = config.heads,
           .hidden_size = config.hidden_size,
           .vocabulary_size = config.vocab_size,
+          .windows = config.windows,
           .max_tokens = config.max_tokens(),
           .pad_token_id = config.pad_token_id,
           .has_pooler = encoder.has_pooler(),
@@ -175,8 +224,9 @@ std::vector<DocumentOutput> Model::forward(std::span<const DocumentInput> docume
   const std::lock_guard<std::mutex> lock(model.mutex);
   const ops::Context context = model.context();
   std::vector<Tensor> states;
-  const Tensor last =
-      model.encoder.forward(context, batch, options.hidden_states ? &states : nullptr);
+  const auto observer = attention_observer(model, batch, options.attention);
+  const Tensor last = model.encoder.forward(
+      context, batch, options.hidden_states ? &states : nullptr, observer ? &*observer : nullptr);
   const Tensor pooled = model.info.has_pooler ? model.encoder.pool(context, last, batch) : Tensor();
   const bool head = options.head && model.task_head;
   const Tensor logits = head ? model.task_head->forward(context, last, pooled, batch) : Tensor();
@@ -200,6 +250,16 @@ std::vector<DocumentOutput> Model::forward(std::span<const DocumentInput> docume
     }
   }
   return outputs;
+}
+
+void Model::attention(const DocumentInput& document, const AttentionSelection& selection) const {
+  const Implementation& model = *implementation_;
+  const models::Batch batch = model.batch({&document, 1}, model.head);
+  auto observer = attention_observer(model, batch, selection);
+  if (!observer) return;
+  observer->alone = true;
+  const std::lock_guard<std::mutex> lock(model.mutex);
+  model.encoder.forward(model.context(), batch, nullptr, &*observer);
 }
 
 std::vector<std::int32_t> Model::default_global_attention_mask(

@@ -87,6 +87,19 @@ QueryRange queries_at(Index offset, Index dilation, const DocumentRows& rows) {
   return range;
 }
 
+void mark_visible(const DocumentRows& rows, const HeadPattern& pattern, Index query,
+                  std::span<std::uint8_t> visible) {
+  std::fill(visible.begin(), visible.end(), std::uint8_t{0});
+  const Index position = rows.query_offset + query;
+  const OffsetRange offsets = offsets_at(pattern, rows, query);
+  for (Index s = offsets.first; s <= offsets.last; ++s) {
+    const Index key = position + s * pattern.dilation;
+    visible[key] = rows.keys[key] != KeyKind::masked;
+  }
+  const Index keys = rows.keys_before(query);
+  for (const Index key : rows.globals) visible[key] = key < keys;
+}
+
 HeadRows::HeadRows(const AttentionSpec& spec, const AttentionArguments& in,
                    const AttentionDocument& document, Index head)
     : head_size(spec.head_size), scale(1 / std::sqrt(static_cast<float>(head_size))) {

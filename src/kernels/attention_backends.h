@@ -68,6 +68,10 @@ struct QueryRange {
 };
 QueryRange queries_at(Index offset, Index dilation, const DocumentRows& rows);
 
+/// Marks the keys that a query with a window sees; one byte per key of the document.
+void mark_visible(const DocumentRows& rows, const HeadPattern& pattern, Index query,
+                  std::span<std::uint8_t> visible);
+
 /// One head of one document: rows of head_size floats, except that those of out are out_stride
 /// apart.
 struct HeadRows {

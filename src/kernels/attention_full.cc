@@ -15,20 +15,6 @@ namespace {
 /// Queries of one task.
 constexpr Index kQueryBlock = 64;
 
-/// Marks the keys that a query with a window sees.
-void mark_visible(const DocumentRows& rows, const HeadPattern& pattern, Index query,
-                  std::span<std::uint8_t> visible) {
-  std::fill(visible.begin(), visible.end(), std::uint8_t{0});
-  const Index position = rows.query_offset + query;
-  const OffsetRange offsets = offsets_at(pattern, rows, query);
-  for (Index s = offsets.first; s <= offsets.last; ++s) {
-    const Index key = position + s * pattern.dilation;
-    visible[key] = rows.keys[key] != KeyKind::masked;
-  }
-  const Index keys = rows.keys_before(query);
-  for (const Index key : rows.globals) visible[key] = key < keys;
-}
-
 struct FullHead {
   const DocumentRows& rows;
   const HeadRows& head;

@@ -177,6 +177,41 @@ std::vector<Real> reference_attention_row(const AttentionSpec& spec, const Tenso
 }
 
 template <typename Real>
+std::vector<Real> reference_attention_probabilities(const AttentionSpec& spec, const Tensor& query,
+                                                    const Tensor& key, DocumentHead which) {
+  const auto& document = spec.documents[static_cast<std::size_t>(which.document)];
+  const HeadPattern& pattern = spec.heads[static_cast<std::size_t>(which.head)];
+  const ProbabilityLayout layout = probability_layout(spec, which);
+  const Index d = spec.head_size;
+  const std::vector<Real> q = values_of<Real>(query.slice_rows(which.head, 1));
+  const std::vector<Real> k = values_of<Real>(key.slice_rows(which.head, 1));
+  const Real scale = 1 / std::sqrt(static_cast<Real>(d));
+  std::vector<Real> out(static_cast<std::size_t>(layout.rows * layout.columns));
+  for (Index i = 0; i < layout.rows; ++i) {
+    Real denominator = 0;
+    const Index row = document.query_begin + i;
+    Index globals_before = 0;
+    for (Index j = 0; j < document.key_count; ++j) {
+      const Index key_row = document.key_begin + j;
+      const bool global =
+          std::binary_search(spec.global_keys.begin(), spec.global_keys.end(), key_row);
+      const Index distance = j - (document.query_offset + i);
+      const Index offset = layout.globals + pattern.reach_left + distance / pattern.dilation;
+      const Index column = layout.dense ? j : (global ? globals_before : offset);
+      globals_before += global ? 1 : 0;
+      if (!sees(spec, document, which.head, row, key_row)) continue;
+      const Real weight = std::exp(scale * dot(&q[row * d], &k[key_row * d], d));
+      out[i * layout.columns + column] = weight;
+      denominator += weight;
+    }
+    for (Index c = 0; denominator > 0 && c < layout.columns; ++c) {
+      out[i * layout.columns + c] /= denominator;
+    }
+  }
+  return out;
+}
+
+template <typename Real>
 std::vector<Real> reference_longformer_attention(const ReferenceLongformerAttention& in) {
   const Index n = in.hidden.dimension(0);
   const Index width = in.hidden.dimension(1);
@@ -214,6 +249,8 @@ template std::vector<float> reference_attention_row(const AttentionSpec&, const 
                                                     const Tensor&, const Tensor&, Index, Index);
 template std::vector<double> reference_attention_row(const AttentionSpec&, const Tensor&,
                                                      const Tensor&, const Tensor&, Index, Index);
+template std::vector<double> reference_attention_probabilities(const AttentionSpec&, const Tensor&,
+                                                               const Tensor&, DocumentHead);
 template std::vector<float> reference_longformer_attention(const ReferenceLongformerAttention&);
 template std::vector<double> reference_longformer_attention(const ReferenceLongformerAttention&);
 

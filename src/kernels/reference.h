@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/attention.h"
+#include "kernels/attention_probabilities.h"
 
 namespace longformer::kernels {
 
@@ -31,6 +31,12 @@ template <typename Real>
 std::vector<Real> reference_attention_row(const AttentionSpec& spec, const Tensor& query,
                                           const Tensor& key, const Tensor& value, Index head,
                                           Index query_row);
+
+/// The probabilities of one head of one document as attention_probabilities lays them out,
+/// [rows, columns].
+template <typename Real>
+std::vector<Real> reference_attention_probabilities(const AttentionSpec& spec, const Tensor& query,
+                                                    const Tensor& key, DocumentHead which);
 
 /// A Linear layer as the checkpoint stores it: weight [out, in], bias [out].
 struct ReferenceLinear {

@@ -9,10 +9,15 @@ class DenseAttention final : public SelfAttention {
   DenseAttention(const EncoderConfig& config, Index layer, const Checkpoint& weights, DType dtype)
       : config_(config), query_key_value_(packed_query_key_value(config, layer, weights, dtype)) {}
 
-  Tensor forward(const ops::Context& context, const Tensor& x, const Batch& batch) const override {
+  Tensor forward(const ops::Context& context, const Tensor& x, const Batch& batch,
+                 const HeadObserver* observer) const override {
     const auto spec = attention_spec(config_, batch, kernels::kUnlimitedReach);
     const auto projected =
         ops::project_heads(context, x, query_key_value_, config_.heads, config_.head_size());
+    if (observer != nullptr) {
+      ops::attention_probabilities(context, spec, {.query = projected[0], .key = projected[1]},
+                                   observer->heads, observer->observe);
+    }
     return ops::attention(context, spec, projected[0], projected[1], projected[2]);
   }
 

@@ -1,5 +1,6 @@
 #include "models/encoder.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -62,9 +63,9 @@ EncoderLayer::EncoderLayer(const EncoderConfig& config, Index layer, const Check
                           {config.hidden_size, config.intermediate_size}, dtype)),
       output_norm_(layer_norm(config, weights, layer_name(layer) + "output.LayerNorm")) {}
 
-Tensor EncoderLayer::forward(const ops::Context& context, const Tensor& x,
-                             const Batch& batch) const {
-  const Tensor attended = attention_->forward(context, x, batch);
+Tensor EncoderLayer::forward(const ops::Context& context, const Tensor& x, const Batch& batch,
+                             const HeadObserver* observer) const {
+  const Tensor attended = attention_->forward(context, x, batch, observer);
   const Tensor hidden =
       ops::linear_add_norm(context, attended, attention_output_, x, attention_norm_);
   return ops::feed_forward_add_norm(context, hidden, up_, down_, output_norm_);
@@ -88,13 +89,24 @@ Encoder::Encoder(const EncoderConfig& config, const Checkpoint& weights, DType d
 }
 
 Tensor Encoder::forward(const ops::Context& context, const Batch& batch,
-                        std::vector<Tensor>* hidden_states) const {
+                        std::vector<Tensor>* hidden_states,
+                        const AttentionObserver* observer) const {
   Tensor x = ops::embed(context, embeddings_,
                         {.words = batch.ids, .positions = batch.positions, .types = batch.types});
   if (hidden_states != nullptr) hidden_states->push_back(x);
-  for (const EncoderLayer& layer : layers_) {
-    x = layer.forward(context, x, batch);
+  for (Index i = 0; i < static_cast<Index>(layers_.size()); ++i) {
+    HeadObserver heads;
+    const bool observed = observer != nullptr &&
+                          std::binary_search(observer->layers.begin(), observer->layers.end(), i);
+    if (observed) {
+      heads = {observer->heads, [observer, i](const ops::HeadProbabilities& probabilities) {
+                 observer->observe(i, probabilities);
+               }};
+    }
+    const EncoderLayer& layer = layers_[static_cast<std::size_t>(i)];
+    x = layer.forward(context, x, batch, observed ? &heads : nullptr);
     if (hidden_states != nullptr) hidden_states->push_back(x);
+    if (observed && observer->alone && i == observer->layers.back()) break;
   }
   return x;
 }

@@ -2,6 +2,7 @@
 // A.5).
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -16,12 +17,23 @@
 
 namespace longformer::models {
 
+/// Which attention probabilities of a forward pass to look at.
+struct AttentionObserver {
+  /// Ascending.
+  std::vector<Index> layers, heads;
+  std::function<void(Index layer, const ops::HeadProbabilities&)> observe;
+  /// Nothing else of the pass is needed: it ends after the last of the layers, and what it returns
+  /// is unspecified.
+  bool alone = false;
+};
+
 /// a = LayerNorm(dense(attention(x)) + x); LayerNorm(down(activation(up(a))) + a).
 class EncoderLayer {
  public:
   EncoderLayer(const EncoderConfig& config, Index layer, const Checkpoint& weights, DType dtype);
 
-  Tensor forward(const ops::Context& context, const Tensor& x, const Batch& batch) const;
+  Tensor forward(const ops::Context& context, const Tensor& x, const Batch& batch,
+                 const HeadObserver* observer) const;
 
  private:
   std::unique_ptr<SelfAttention> attention_;
@@ -37,9 +49,10 @@ class Encoder {
   Encoder(const EncoderConfig& config, const Checkpoint& weights, DType dtype);
 
   /// Last hidden state, [n, D]. Appends the embeddings and the output of every layer to
-  /// `hidden_states` unless it is null.
+  /// `hidden_states` unless it is null, and shows its attention to the observer unless that is.
   Tensor forward(const ops::Context& context, const Batch& batch,
-                 std::vector<Tensor>* hidden_states = nullptr) const;
+                 std::vector<Tensor>* hidden_states = nullptr,
+                 const AttentionObserver* observer = nullptr) const;
 
   bool has_pooler() const { return pooler_.has_value(); }
   /// tanh(W x + b) of the first token of every document, [documents, D] fp32.

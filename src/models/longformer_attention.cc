@@ -22,12 +22,19 @@ class LongformerAttention final : public SelfAttention {
     projection("value", global_.value_weight, global_.value_bias);
   }
 
-  Tensor forward(const ops::Context& context, const Tensor& x, const Batch& batch) const override {
+  Tensor forward(const ops::Context& context, const Tensor& x, const Batch& batch,
+                 const HeadObserver* observer) const override {
     ops::AttentionSpec spec = attention_spec(config_, batch, reach_);
     spec.global_keys = batch.global_rows;
     Tensor attended = [&] {
       const auto projected =
           ops::project_heads(context, x, query_key_value_, config_.heads, config_.head_size());
+      if (observer != nullptr) {
+        ops::attention_probabilities(
+            context, spec,
+            {.query = projected[0], .key = projected[1], .x = &x, .projections = &global_},
+            observer->heads, observer->observe);
+      }
       return ops::attention(context, spec, projected[0], projected[1], projected[2]);
     }();
     ops::global_attention(context, spec, global_, x, attended);

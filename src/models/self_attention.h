@@ -1,25 +1,33 @@
 // The one part in which the encoders differ: who attends to whom.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "models/batch.h"
 #include "models/checkpoint.h"
 #include "models/config.h"
-#include "ops/attention.h"
+#include "ops/attention_probabilities.h"
 #include "ops/context.h"
 #include "ops/linear.h"
 
 namespace longformer::models {
 
+/// Looks at the probabilities of some heads of a layer while it runs.
+struct HeadObserver {
+  std::span<const Index> heads;
+  std::function<void(const ops::HeadProbabilities&)> observe;
+};
+
 /// Self-attention of one layer, up to and without its output projection.
 class SelfAttention {
  public:
   virtual ~SelfAttention() = default;
-  /// x [n, D] to [n, D].
-  virtual Tensor forward(const ops::Context& context, const Tensor& x,
-                         const Batch& batch) const = 0;
+  /// x [n, D] to [n, D]. The observer may be null.
+  virtual Tensor forward(const ops::Context& context, const Tensor& x, const Batch& batch,
+                         const HeadObserver* observer) const = 0;
 };
 
 /// Window and global tokens with projections of their own (Longformer paper §3.1, spec.md A.4).

@@ -8,6 +8,7 @@
 
 #include "core/threads.h"
 #include "kernels/gemm.h"
+#include "ops/global_rows.h"
 
 namespace longformer::ops {
 namespace {
@@ -18,37 +19,6 @@ constexpr float kMasked = -std::numeric_limits<float>::infinity();
 /// Rows of x that one step of the online softmax takes.
 constexpr Index kStep = 256;
 
-/// One document with its global rows (absolute row numbers).
-struct GlobalRows {
-  kernels::AttentionDocument document;
-  std::vector<Index> rows;
-  Index count() const { return static_cast<Index>(rows.size()); }
-};
-
-std::vector<GlobalRows> documents_with_globals(const AttentionSpec& spec) {
-  std::vector<GlobalRows> found;
-  for (const auto& document : spec.documents) {
-    const auto first =
-        std::lower_bound(spec.global_keys.begin(), spec.global_keys.end(), document.key_begin);
-    const auto last =
-        std::lower_bound(first, spec.global_keys.end(), document.key_begin + document.key_count);
-    if (first != last) found.push_back({document, {first, last}});
-  }
-  return found;
-}
-
-/// Copies a row of x, fp32 or bf16, to floats.
-void copy_row(const Tensor& x, Index row, float* to) {
-  const Index width = x.columns();
-  if (x.dtype() == DType::f32) {
-    std::copy_n(x.data<float>() + row * width, width, to);
-  } else {
-    const auto* from = x.data<BFloat16>() + row * width;
-    std::transform(from, from + width, to,
-                   [](BFloat16 value) { return static_cast<float>(value); });
-  }
-}
-
 void write_row(std::span<const float> values, Tensor& out, Index row) {
   const Index width = out.columns();
   if (out.dtype() == DType::f32) {
@@ -57,29 +27,6 @@ void write_row(std::span<const float> values, Tensor& out, Index row) {
     std::transform(values.begin(), values.end(), out.data<BFloat16>() + row * width,
                    [](float value) { return BFloat16(value); });
   }
-}
-
-/// q̂ = W x + b of the global rows, [g, D].
-std::vector<float> project_queries(const GlobalRows& globals, const GlobalProjections& p,
-                                   const Tensor& x) {
-  const Index g = globals.count();
-  const Index width = x.columns();
-  std::vector<float> rows(static_cast<std::size_t>(g * width));
-  std::vector<float> queries(rows.size());
-  for (Index i = 0; i < g; ++i) {
-    copy_row(x, globals.rows[static_cast<std::size_t>(i)], rows.data() + i * width);
-    std::copy_n(p.query_bias.data<float>(), width, queries.data() + i * width);
-  }
-  gemm({.m = g,
-        .n = width,
-        .k = width,
-        .transpose_b = true,
-        .lda = width,
-        .ldb = width,
-        .ldc = width,
-        .beta = 1},
-       rows.data(), p.query_weight.data<float>(), queries.data());
-  return queries;
 }
 
 /// Running softmax over some rows of x for every (head, global token): maximum, denominator and
@@ -232,66 +179,17 @@ void attend_without_projecting(const Context& context, const AttentionSpec& spec
   }
 }
 
-/// Keys or values of all tokens of a document, [H, n, d] fp32.
-Tensor project_document(const Context& context, const Tensor& x, const GlobalRows& globals,
-                        const Tensor& weight, const Tensor& bias, Index head_size) {
-  const Index n = globals.document.key_count;
-  const Index width = x.columns();
-  const Index heads = width / head_size;
-  Tensor projected = context.memory.tensor({heads, n, head_size}, DType::f32);
-  parallel_for(context.threads, (n + kStep - 1) / kStep, [&](Index step) {
-    const Index first = step * kStep;
-    const Index rows = std::min(kStep, n - first);
-    std::vector<float> block(static_cast<std::size_t>(rows * width));
-    for (Index i = 0; i < rows; ++i) {
-      copy_row(x, globals.document.key_begin + first + i, block.data() + i * width);
-    }
-    for (Index head = 0; head < heads; ++head) {
-      float* to = projected.data<float>() + (head * n + first) * head_size;
-      for (Index i = 0; i < rows; ++i) {
-        std::copy_n(bias.data<float>() + head * head_size, head_size, to + i * head_size);
-      }
-      gemm({.m = rows,
-            .n = head_size,
-            .k = width,
-            .transpose_b = true,
-            .lda = width,
-            .ldb = width,
-            .ldc = head_size,
-            .beta = 1},
-           block.data(), weight.data<float>() + head * head_size * width, to);
-    }
-  });
-  return projected;
-}
-
 /// Dense attention of the global rows over projected keys and values, for many global tokens.
 void attend_with_projections(const Context& context, const AttentionSpec& spec,
                              const GlobalProjections& p, const GlobalRows& globals, const Tensor& x,
                              Tensor& attended) {
   const Index g = globals.count();
   const Index d = spec.head_size;
-  const Index heads = static_cast<Index>(spec.heads.size());
-  const Index n = globals.document.key_count;
   const Index width = x.columns();
-  const std::vector<float> rows = project_queries(globals, p, x);
-  Tensor query = context.memory.tensor({heads, g, d}, DType::f32);
-  for (Index head = 0; head < heads; ++head) {
-    for (Index i = 0; i < g; ++i) {
-      std::copy_n(rows.data() + i * width + head * d, d, query.data<float>() + (head * g + i) * d);
-    }
-  }
+  const Tensor query = project_global_queries(context, x, globals, p, d);
   const Tensor key = project_document(context, x, globals, p.key_weight, p.key_bias, d);
   const Tensor value = project_document(context, x, globals, p.value_weight, p.value_bias, d);
-  AttentionSpec dense;
-  dense.head_size = d;
-  dense.heads.assign(static_cast<std::size_t>(heads),
-                     {kernels::kUnlimitedReach, kernels::kUnlimitedReach, 1});
-  dense.documents = {{.query_begin = 0, .query_count = g, .key_begin = 0, .key_count = n}};
-  if (!spec.key_mask.empty()) {
-    const auto first = spec.key_mask.begin() + globals.document.key_begin;
-    dense.key_mask.assign(first, first + n);
-  }
+  const AttentionSpec dense = global_rows_spec(spec, globals);
   Tensor result = context.memory.tensor({g, width}, DType::f32);
   kernels::attention(
       kernels::AttentionBackend::fused, dense,

@@ -1,0 +1,295 @@
+// longformer attention: what the heads of a model attend to, as numbers, a picture or a page.
+#include <fmt/format.h>
+
+#include <CLI/TypeTools.hpp>
+#include <array>
+#include <filesystem>
+#include <memory>
+#include <optional>
+
+#include "attention_reports.h"
+#include "longformer/error.h"
+#include "longformer/model.h"
+#include "longformer/tokenizer.h"
+#include "output.h"
+#include "progress.h"
+#include "verbs.h"
+
+namespace longformer::cli {
+
+namespace {
+
+constexpr std::int64_t kTopK = 5;
+constexpr std::int64_t kPageTopK = 8;
+constexpr double kPageThreshold = 0.001;
+
+struct FormatName {
+  std::string_view suffix, name;
+  AttentionFormat format;
+};
+constexpr std::array kFormats =
+    std::to_array<FormatName>({{".tsv", "text", AttentionFormat::text},
+                               {".txt", "text", AttentionFormat::text},
+                               {".jsonl", "json", AttentionFormat::json},
+                               {".json", "json", AttentionFormat::json},
+                               {".npz", "npz", AttentionFormat::npz},
+                               {".png", "png", AttentionFormat::png},
+                               {".html", "html", AttentionFormat::html}});
+
+struct AttentionFlags {
+  ModelFlags model;
+  InputOptions inputs;
+  std::string layer, head;
+  std::optional<double> threshold;
+  std::int64_t top_k = 0;
+  std::string cells = "max";
+  std::string global_attention;
+  bool truncate = false;
+  std::string output, format;
+
+  AttentionFormat chosen_format() const {
+    for (const FormatName& known : kFormats) {
+      if (!format.empty() && format == known.name) return known.format;
+    }
+    if (model.json) return AttentionFormat::json;
+    const std::string suffix = std::filesystem::path(output).extension().string();
+    for (const FormatName& known : kFormats) {
+      if (format.empty() && suffix == known.suffix) return known.format;
+    }
+    return AttentionFormat::text;
+  }
+
+  /// A page is there to choose from; elsewhere one map is what fits.
+  Choice choice(const std::string& text) const {
+    if (text.empty() && chosen_format() == AttentionFormat::html) return {Choice::Kind::all, 0};
+    if (text.empty() || text == "mean") return {Choice::Kind::mean, 0};
+    if (text == "all") return {Choice::Kind::all, 0};
+    Choice number{Choice::Kind::one, 0};
+    CLI::detail::lexical_cast(text, number.number);
+    return number;
+  }
+
+  ReportOptions report_options() const {
+    ReportOptions options;
+    options.format = chosen_format();
+    const bool page = options.format == AttentionFormat::html;
+    options.limits.threshold = threshold.value_or(page ? kPageThreshold : 0);
+    options.limits.top_k = top_k;
+    if (top_k == 0 && page) options.limits.top_k = kPageTopK;
+    if (top_k == 0 && !page && !threshold) options.limits.top_k = kTopK;
+    options.reduction = cells == "mean" ? Reduction::mean : Reduction::max;
+    const std::filesystem::path folder(model.model);
+    options.model = (folder.has_filename() ? folder : folder.parent_path()).filename().string();
+    return options;
+  }
+
+  void check() const {
+    const AttentionFormat form = chosen_format();
+    if (model.json && form != AttentionFormat::json) {
+      throw UsageError("--json and --format ask for different forms");
+    }
+    const bool sparse = form == AttentionFormat::text || form == AttentionFormat::json;
+    const bool limited = top_k > 0 || threshold.has_value();
+    if (limited && !sparse && form != AttentionFormat::html) {
+      throw UsageError("--top-k and --threshold are for text, JSON and pages");
+    }
+    if (form == AttentionFormat::html && top_k > PageLimits::kMostKeys) {
+      throw UsageError(fmt::format("--top-k: expected at most {} for a page, found {}",
+                                   PageLimits::kMostKeys, top_k));
+    }
+  }
+};
+
+class AttentionRun {
+ public:
+  AttentionRun(const AttentionFlags& flags, Messages& messages)
+      : flags_(flags),
+        messages_(messages),
+        report_options_(flags.report_options()),
+        folder_(flags.model.folder()),
+        inputs_(flags.inputs),
+        tokenizer_(Tokenizer::load(folder_)),
+        model_(Model::load(folder_, flags.model.load_options())) {
+    global_attention_ = global_attention(flags_.global_attention);
+    layers_ = chosen(flags_.choice(flags_.layer), model_.info().layers, "layer");
+    heads_ = chosen(flags_.choice(flags_.head), model_.info().heads, "head");
+  }
+
+  void run() {
+    if (flags_.output.empty()) {
+      Output output;
+      if (!many_documents() && output.is_terminal()) {
+        throw UsageError("this form is not for a terminal: name a file with --output");
+      }
+      write(output);
+    } else {
+      Output output(flags_.output);
+      // Without its one document a picture is no picture: the file is left as it was.
+      if (write(output)) output.finish();
+    }
+  }
+
+ private:
+  bool many_documents() const {
+    return report_options_.format == AttentionFormat::text ||
+           report_options_.format == AttentionFormat::json;
+  }
+
+  /// Whether there is a result.
+  bool write(Output& output) {
+    const auto report = attention_report(report_options_, output);
+    ProgressLine progress(inputs_.total_documents(), inputs_.total_bytes());
+    bool any = many_documents();
+    bool first = true;
+    Document document;
+    while (inputs_.next(document)) {
+      const ProgressCallback shown =
+          progress.unit(1, static_cast<std::int64_t>(document.text.size()));
+      try {
+        if (!document.error.empty()) throw Error(document.error);
+        if (!std::exchange(first, false) && !many_documents()) {
+          throw Error("expected one document for a picture, a page or arrays, found another");
+        }
+        const std::int64_t tokens = show(document, *report);
+        any = true;
+        if (shown) shown({1, 1, tokens, tokens});
+      } catch (const Error& error) {
+        messages_.error(document.label() + ": " + error.what());
+        if (report_options_.format == AttentionFormat::json) {
+          output.write(document.json().add("error", error.what()).line());
+        }
+        if (!many_documents()) break;
+      }
+    }
+    return any;
+  }
+
+  Encoding encode(const Document& document) {
+    const std::int64_t limit = model_.info().max_tokens;
+    EncodeOptions options;
+    if (flags_.truncate) options.max_length = limit;
+    Encoding encoding = tokenizer_.encode(document.text, options);
+    const auto tokens = static_cast<std::int64_t>(encoding.ids.size());
+    if (tokens > limit) {
+      throw Error(
+          fmt::format("{} tokens, the model takes {}: use --truncate, or convert the model "
+                      "to more positions",
+                      tokens, limit));
+    }
+    if (encoding.truncated > 0) {
+      messages_.note(fmt::format("{}: {} tokens, kept the first {}", document.label(),
+                                 tokens + encoding.truncated, tokens));
+    }
+    return encoding;
+  }
+
+  /// 1 for global tokens. Without a rule those of the model's head; a document alone is no question
+  /// and no choice, so there heads that ask for these get none.
+  std::vector<std::int32_t> global_tokens(const Encoding& encoding, const std::string& text) const {
+    if (global_attention_) return global_attention_->mask(model_, encoding, text);
+    const std::string& head = model_.info().head;
+    const bool of_pairs = head == "question-answering" || head == "multiple-choice";
+    if (of_pairs) return std::vector<std::int32_t>(encoding.ids.size(), 0);
+    return model_.default_global_attention_mask(encoding.ids);
+  }
+
+  std::int64_t show(const Document& document, AttentionReport& report) {
+    const Encoding encoding = encode(document);
+    AttentionDocument shown{.source = document,
+                            .encoding = encoding,
+                            .tokens = {},
+                            .global_positions = {},
+                            .layers = layers_,
+                            .heads = heads_};
+    for (const std::int32_t id : encoding.ids) shown.tokens.push_back(tokenizer_.token(id));
+    const std::vector<std::int32_t> global_mask = global_tokens(encoding, document.text);
+    for (std::size_t i = 0; i < global_mask.size(); ++i) {
+      if (global_mask[i] == 1) shown.global_positions.push_back(static_cast<std::int64_t>(i));
+    }
+    DocumentInput input;
+    input.ids = encoding.ids;
+    input.token_type_ids = encoding.type_ids;
+    input.global_attention_mask = global_mask;
+    report.begin(shown);
+    attention_maps(model_, input, flags_.choice(flags_.layer), flags_.choice(flags_.head),
+                   [&report](const AttentionMap& map) { report.add(map); });
+    report.end();
+    return static_cast<std::int64_t>(encoding.ids.size());
+  }
+
+  const AttentionFlags& flags_;
+  Messages& messages_;
+  ReportOptions report_options_;
+  std::string folder_;
+  Inputs inputs_;
+  Tokenizer tokenizer_;
+  Model model_;
+  std::optional<GlobalAttention> global_attention_;
+  std::vector<std::optional<std::int64_t>> layers_, heads_;
+};
+
+/// A number from 0, all or mean.
+void add_index(CLI::App& verb, const std::string& name, std::string& value,
+               const std::string& description) {
+  const auto check = [](const std::string& text) -> std::string {
+    std::int64_t number = 0;
+    if (text == "all" || text == "mean") return "";
+    if (CLI::detail::lexical_cast(text, number) && number >= 0) return "";
+    return fmt::format("expected a number from 0, all or mean, found '{}'", text);
+  };
+  verb.add_option(name, value, description)->check(CLI::Validator(check, ""))->type_name("N");
+}
+
+void add_threshold(CLI::App& verb, std::optional<double>& threshold) {
+  const auto check = [](const std::string& text) -> std::string {
+    double number = -1;
+    if (CLI::detail::lexical_cast(text, number) && number >= 0 && number <= 1) return "";
+    return fmt::format("expected a probability from 0 to 1, found '{}'", text);
+  };
+  verb.add_option("--threshold", threshold, "leave out smaller probabilities (0; 0.001 in a page)")
+      ->check(CLI::Validator(check, ""))
+      ->type_name("P");
+}
+
+}  // namespace
+
+void add_attention(CLI::App& program, Action& action) {
+  const auto flags = std::make_shared<AttentionFlags>();
+  CLI::App& verb = add_verb(
+      program,
+      {.name = "attention",
+       .description = "Show what each token attends to: numbers, a picture, or a page to explore.",
+       .details = "Text and JSON list the strongest pairs of tokens. A picture (.png), a page "
+                  "(.html) and arrays as transformers lays them out (.npz) take one document.",
+       .examples =
+           "longformer attention MODEL report.txt --layer 3 --head 5\n"
+           "longformer attention MODEL report.txt --layer 3 --head all -o heads.png\n"
+           "longformer attention MODEL report.txt -o report.html\n"
+           "longformer attention MODEL report.txt --layer all --head all -o attentions.npz"});
+  add_model(verb, flags->model);
+  add_inputs(verb, flags->inputs);
+  add_index(verb, "--layer", flags->layer, "from 0; all; or mean (mean; all in a page)");
+  add_index(verb, "--head", flags->head, "from 0; all; or mean (mean; all in a page)");
+  verb.add_option("-o,--output", flags->output,
+                  "write to a file; the form follows from .tsv, .jsonl, .npz, .png or .html")
+      ->type_name("FILE");
+  add_choice(verb, "--format", flags->format, {"text", "json", "npz", "png", "html"},
+             "text, json, npz, png or html, whatever the file is called");
+  add_number(verb, "--top-k", flags->top_k, {.least = 1, .most = 1 << 20},
+             "pairs per token (5 unless there is a threshold; 8 in a page)");
+  add_threshold(verb, flags->threshold);
+  add_choice(verb, "--cells", flags->cells, {"max", "mean"},
+             "what a pixel of several pairs shows: max or mean (max)");
+  add_global_attention(verb, flags->global_attention);
+  verb.add_flag("--truncate", flags->truncate,
+                "of a document that is too long for the model, keep the first tokens");
+  add_json(verb, flags->model);
+  add_compute(verb, flags->model);
+  verb.callback([flags, &action] {
+    flags->check();
+    static_cast<void>(global_attention(flags->global_attention));
+    action = [flags](Messages& messages) { AttentionRun(*flags, messages).run(); };
+  });
+}
+
+}  // namespace longformer::cli

@@ -1,0 +1,35 @@
+// The forms in which the verb `attention` gives its result.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "attention_maps.h"
+#include "attention_page.h"
+#include "heat_map.h"
+#include "output.h"
+
+namespace longformer::cli {
+
+enum class AttentionFormat { text, json, npz, png, html };
+
+struct ReportOptions {
+  AttentionFormat format = AttentionFormat::text;
+  AttentionLimits limits;
+  Reduction reduction = Reduction::max;
+  /// What the model is called on a page.
+  std::string model;
+};
+
+/// Takes the maps of one document after the other: begin, add for every map, end.
+class AttentionReport {
+ public:
+  virtual ~AttentionReport() = default;
+  virtual void begin(const AttentionDocument& document) = 0;
+  virtual void add(const AttentionMap& map) = 0;
+  virtual void end() = 0;
+};
+
+std::unique_ptr<AttentionReport> attention_report(const ReportOptions& options, Output& output);
+
+}  // namespace longformer::cli

@@ -1,0 +1,34 @@
+// Attention as a picture: who attends to whom, and at which distance.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "attention_maps.h"
+
+namespace longformer::cli {
+
+/// What one pixel of many pairs of tokens shows.
+enum class Reduction { max, mean };
+
+/// Collects maps of one document and draws them. One map gets two panels: all pairs of tokens, and,
+/// where the document is longer than the window, the window of every token by distance, with the
+/// global tokens beside it. Several maps get one small panel each, by distance if that is possible;
+/// layers are below each other, heads side by side. Only cells of the pictures are kept, never all
+/// pairs.
+class HeatMap {
+ public:
+  HeatMap(const AttentionDocument& document, Reduction reduction);
+  ~HeatMap();
+
+  void add(const AttentionMap& map);
+  /// The bytes of a PNG file.
+  std::string png() const;
+
+ private:
+  struct Panels;
+  std::unique_ptr<Panels> panels_;
+};
+
+}  // namespace longformer::cli

@@ -1,0 +1,125 @@
+#include "ops/global_rows.h"
+
+#include <algorithm>
+
+#include "core/threads.h"
+#include "kernels/gemm.h"
+
+namespace longformer::ops {
+namespace {
+
+using kernels::gemm;
+
+/// Rows of x that one product takes.
+constexpr Index kStep = 256;
+
+}  // namespace
+
+std::vector<GlobalRows> documents_with_globals(const AttentionSpec& spec) {
+  std::vector<GlobalRows> found;
+  for (const auto& document : spec.documents) {
+    const auto first =
+        std::lower_bound(spec.global_keys.begin(), spec.global_keys.end(), document.key_begin);
+    const auto last =
+        std::lower_bound(first, spec.global_keys.end(), document.key_begin + document.key_count);
+    if (first != last) found.push_back({document, {first, last}});
+  }
+  return found;
+}
+
+AttentionSpec global_rows_spec(const AttentionSpec& spec, const GlobalRows& globals) {
+  const Index n = globals.document.key_count;
+  AttentionSpec dense;
+  dense.head_size = spec.head_size;
+  dense.heads.assign(spec.heads.size(), {kernels::kUnlimitedReach, kernels::kUnlimitedReach, 1});
+  dense.documents = {
+      {.query_begin = 0, .query_count = globals.count(), .key_begin = 0, .key_count = n}};
+  if (!spec.key_mask.empty()) {
+    const auto first = spec.key_mask.begin() + globals.document.key_begin;
+    dense.key_mask.assign(first, first + n);
+  }
+  return dense;
+}
+
+void copy_row(const Tensor& x, Index row, float* to) {
+  const Index width = x.columns();
+  if (x.dtype() == DType::f32) {
+    std::copy_n(x.data<float>() + row * width, width, to);
+  } else {
+    const auto* from = x.data<BFloat16>() + row * width;
+    std::transform(from, from + width, to,
+                   [](BFloat16 value) { return static_cast<float>(value); });
+  }
+}
+
+std::vector<float> project_queries(const GlobalRows& globals, const GlobalProjections& p,
+                                   const Tensor& x) {
+  const Index g = globals.count();
+  const Index width = x.columns();
+  std::vector<float> rows(static_cast<std::size_t>(g * width));
+  std::vector<float> queries(rows.size());
+  for (Index i = 0; i < g; ++i) {
+    copy_row(x, globals.rows[static_cast<std::size_t>(i)], rows.data() + i * width);
+    std::copy_n(p.query_bias.data<float>(), width, queries.data() + i * width);
+  }
+  gemm({.m = g,
+        .n = width,
+        .k = width,
+        .transpose_b = true,
+        .lda = width,
+        .ldb = width,
+        .ldc = width,
+        .beta = 1},
+       rows.data(), p.query_weight.data<float>(), queries.data());
+  return queries;
+}
+
+Tensor project_global_queries(const Context& context, const Tensor& x, const GlobalRows& globals,
+                              const GlobalProjections& p, Index head_size) {
+  const Index g = globals.count();
+  const Index width = x.columns();
+  const Index heads = width / head_size;
+  const std::vector<float> rows = project_queries(globals, p, x);
+  Tensor query = context.memory.tensor({heads, g, head_size}, DType::f32);
+  for (Index head = 0; head < heads; ++head) {
+    for (Index i = 0; i < g; ++i) {
+      std::copy_n(rows.data() + i * width + head * head_size, head_size,
+                  query.data<float>() + (head * g + i) * head_size);
+    }
+  }
+  return query;
+}
+
+Tensor project_document(const Context& context, const Tensor& x, const GlobalRows& globals,
+                        const Tensor& weight, const Tensor& bias, Index head_size) {
+  const Index n = globals.document.key_count;
+  const Index width = x.columns();
+  const Index heads = width / head_size;
+  Tensor projected = context.memory.tensor({heads, n, head_size}, DType::f32);
+  parallel_for(context.threads, (n + kStep - 1) / kStep, [&](Index step) {
+    const Index first = step * kStep;
+    const Index rows = std::min(kStep, n - first);
+    std::vector<float> block(static_cast<std::size_t>(rows * width));
+    for (Index i = 0; i < rows; ++i) {
+      copy_row(x, globals.document.key_begin + first + i, block.data() + i * width);
+    }
+    for (Index head = 0; head < heads; ++head) {
+      float* to = projected.data<float>() + (head * n + first) * head_size;
+      for (Index i = 0; i < rows; ++i) {
+        std::copy_n(bias.data<float>() + head * head_size, head_size, to + i * head_size);
+      }
+      gemm({.m = rows,
+            .n = head_size,
+            .k = width,
+            .transpose_b = true,
+            .lda = width,
+            .ldb = width,
+            .ldc = head_size,
+            .beta = 1},
+           block.data(), weight.data<float>() + head * head_size * width, to);
+    }
+  });
+  return projected;
+}
+
+}  // namespace longformer::ops

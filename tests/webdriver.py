@@ -1,0 +1,119 @@
+"""A browser without a window, steered by the WebDriver protocol: just what the tests of pages need.
+
+https://www.w3.org/TR/webdriver2/ over HTTP to Debian's chromedriver; no package of Python.
+"""
+
+import base64
+import contextlib
+import json
+import os
+import shutil
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+
+ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
+START_SECONDS = 60
+
+
+def available():
+    return shutil.which("chromium") is not None and shutil.which("chromedriver") is not None
+
+
+class Browser:
+    """One tab of a headless chromium."""
+
+    def __init__(self, port, profile, size, dark):
+        self._root = f"http://127.0.0.1:{port}"
+        arguments = ["--headless=new", f"--window-size={size[0]},{size[1]}", f"--user-data-dir={profile}",
+                     "--disable-gpu", "--hide-scrollbars", "--disable-dev-shm-usage"]
+        if os.geteuid() == 0:
+            arguments.append("--no-sandbox")
+        if dark:
+            arguments.append("--blink-settings=preferredColorScheme=0")
+        options = {"args": arguments, "binary": shutil.which("chromium")}
+        wanted = {"goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}}
+        session = self._call("POST", "/session", {"capabilities": {"alwaysMatch": wanted}})
+        self._session = f"/session/{session['sessionId']}"
+
+    def _call(self, method, path, body=None):
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(
+            self._root + path, data, {"Content-Type": "application/json"}, method=method)
+        try:
+            with urllib.request.urlopen(request, timeout=120) as reply:
+                return json.load(reply)["value"]
+        except urllib.error.HTTPError as error:
+            raise AssertionError(json.load(error)["value"]["message"]) from error
+
+    def _post(self, path, body):
+        return self._call("POST", self._session + path, body)
+
+    def open(self, path):
+        self._post("/url", {"url": path.resolve().as_uri()})
+
+    def run(self, script, *arguments):
+        """The value of a function body of JavaScript."""
+        return self._post("/execute/sync", {"script": script, "args": list(arguments)})
+
+    def find(self, selector):
+        return self._post("/element", {"using": "css selector", "value": selector})[ELEMENT]
+
+    def point_at(self, selector):
+        """Moves the pointer over an element, as a hand would."""
+        self.run("document.querySelector(arguments[0]).scrollIntoView({block: 'center'})", selector)
+        move = {"type": "pointerMove", "duration": 0, "x": 0, "y": 0,
+                "origin": {ELEMENT: self.find(selector)}}
+        self._post("/actions", {"actions": [{"type": "pointer", "id": "mouse", "actions": [move]}]})
+
+    def click(self, selector):
+        self._post(f"/element/{self.find(selector)}/click", {})
+
+    def keys(self, selector, text):
+        self._post(f"/element/{self.find(selector)}/value", {"text": text})
+
+    def screenshot(self, path):
+        data = self._call("GET", self._session + "/screenshot")
+        path.write_bytes(base64.b64decode(data))
+
+    def errors(self):
+        """What the page complained about on its console."""
+        entries = self._post("/se/log", {"type": "browser"})
+        return [entry["message"] for entry in entries if entry["level"] in ("SEVERE", "WARNING")]
+
+    def close(self):
+        self._call("DELETE", self._session)
+
+
+@contextlib.contextmanager
+def browser(folder, size=(1280, 900), dark=False):
+    """A browser whose files are in a folder; both end with the block."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    environment = {**os.environ, "HOME": str(folder), "XDG_CONFIG_HOME": str(folder), "TZ": "UTC"}
+    driver = subprocess.Popen(
+        [shutil.which("chromedriver"), f"--port={port}"], stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL, env=environment)
+    try:
+        wait_for(port, driver)
+        page = Browser(port, folder / "profile", size, dark)
+        try:
+            yield page
+        finally:
+            page.close()
+    finally:
+        driver.terminate()
+        driver.wait(timeout=30)
+
+
+def wait_for(port, driver):
+    for _ in range(START_SECONDS * 10):
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        assert driver.poll() is None, "chromedriver ended"
+        time.sleep(0.1)
+    raise AssertionError("chromedriver does not listen")
