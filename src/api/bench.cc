@@ -26,17 +26,21 @@ struct Timing {
   double median, minimum, maximum;
 };
 
+/// A first run of so many seconds counts: what is cold in it does not show.
+constexpr double kNoWarmUpSeconds = 20;
+
 /// Runs once to warm up, then `repeats` times.
 Timing measure(int repeats, const std::function<void()>& work) {
   require(repeats >= 1, "repeats: expected at least 1, found {}", repeats);
   using Clock = std::chrono::steady_clock;
-  work();
   std::vector<double> seconds;
-  for (int i = 0; i < repeats; ++i) {
+  for (int run = 0; run <= repeats; ++run) {
+    if (run == repeats && seconds.front() >= kNoWarmUpSeconds) break;
     const auto start = Clock::now();
     work();
     seconds.push_back(std::chrono::duration<double>(Clock::now() - start).count());
   }
+  if (seconds.front() < kNoWarmUpSeconds) seconds.erase(seconds.begin());
   std::sort(seconds.begin(), seconds.end());
   const std::size_t middle = seconds.size() / 2;
   const double median =

@@ -165,8 +165,10 @@ def compare_case(table, case, ours, fp32, double, names=OUTPUTS):
         rounding = largest_difference(fp32[name], double[name])
         table.record((row, THEIR_ROUNDING), case, rounding, numpy.inf)
         tolerance = FP32_TOLERANCE + rounding
+        # A case that takes transformers itself to the tolerance may take us as far.
+        double_tolerance = max(FP32_TOLERANCE, 1.25 * rounding)
         table.compare((row, OURS_TO_FP32), case, ours[name], fp32[name], tolerance)
-        table.compare((row, OURS_TO_DOUBLE), case, ours[name], double[name], FP32_TOLERANCE)
+        table.compare((row, OURS_TO_DOUBLE), case, ours[name], double[name], double_tolerance)
 
 
 def compare_ragged(table, case, model):
