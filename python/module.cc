@@ -21,6 +21,7 @@
 #include "longformer/attention.h"
 #include "longformer/convert.h"
 #include "longformer/error.h"
+#include "longformer/hub.h"
 #include "longformer/model.h"
 #include "longformer/tokenizer.h"
 
@@ -76,7 +77,7 @@ std::string_view utf8(const nb::str& text) {
 class PythonModel {
  public:
   PythonModel(const std::string& folder, const LoadOptions& options)
-      : model_(Model::load(folder, options)) {}
+      : model_(Model::load(find_model(folder), options)) {}
 
   const ModelInfo& info() const { return model_.info(); }
 
@@ -196,7 +197,9 @@ void bind_tokenizer(nb::module_& module) {
                    })
       .def_ro("truncated", &Encoding::truncated);
   nb::class_<Tokenizer>(module, "Tokenizer")
-      .def_static("load", &Tokenizer::load, "folder"_a, nb::call_guard<nb::gil_scoped_release>())
+      .def_static(
+          "load", [](const std::string& folder) { return Tokenizer::load(find_model(folder)); },
+          "folder"_a, nb::call_guard<nb::gil_scoped_release>())
       .def("encode", &encode, "text"_a, "pair"_a.none(), "add_special_tokens"_a,
            "max_length"_a.none())
       .def(
@@ -219,7 +222,7 @@ NB_MODULE(_native, module) {
       [](const std::string& source, const std::string& target, std::int64_t max_positions,
          std::int64_t window, bool overwrite) {
         nb::gil_scoped_release release;
-        convert(source, target,
+        convert(find_model(source), target,
                 {.max_positions = max_positions, .window = window, .overwrite = overwrite});
       },
       "source"_a, "target"_a, "max_positions"_a, "window"_a, "overwrite"_a);

@@ -51,12 +51,12 @@ class Result:
         return self
 
 
-def run(*arguments, stdin=b"", environment=None):
+def run(*arguments, stdin=b"", environment=None, folder=None):
     if isinstance(stdin, str):
         stdin = stdin.encode()
     done = subprocess.run(
         [BINARY, *map(str, arguments)], input=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        env={**os.environ, **(environment or {})}, timeout=120, check=False)
+        env={**os.environ, **(environment or {})}, cwd=folder, timeout=120, check=False)
     return Result(done)
 
 
@@ -156,7 +156,55 @@ class TestModelFolder:
         assert run("info", "org/name", "--json", environment=home).works().json[0]["hidden_size"] == 16
         cache = {"HF_HUB_CACHE": str(tmp_path / "hub")}
         assert run("info", "org/name", environment=cache).works().out
-        run("info", "org/other", environment=home).fails(1, "org/other", str(tmp_path / "hub"))
+        run("info", "org/other", environment=home).fails(
+            1, "org/other", str(tmp_path / "hub"), "hf download org/other")
+
+    @pytest.fixture
+    def cache(self, tmp_path):
+        """A cache of two commits: main, and a branch with a slash in its name."""
+        repository = tmp_path / "huggingface" / "hub" / "models--org--name"
+        for commit, window, branch in [("a" * 40, 8, "main"), ("b" * 40, 16, "refs/pr/1")]:
+            snapshot = repository / "snapshots" / commit
+            run("convert", BERT, tmp_path / commit, "--window", window).works()
+            snapshot.parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / commit).rename(snapshot)
+            reference = repository / "refs" / branch
+            reference.parent.mkdir(parents=True, exist_ok=True)
+            reference.write_text(commit)
+        return {"XDG_CACHE_HOME": str(tmp_path), "HF_HOME": "", "HF_HUB_CACHE": "",
+                "HUGGINGFACE_HUB_CACHE": ""}
+
+    @pytest.mark.parametrize("revision,window", [("", 8), ("@main", 8), ("@refs/pr/1", 16),
+                                                 ("@" + "b" * 40, 16)])
+    def test_revisions(self, cache, revision, window):
+        found = run("info", "org/name" + revision, "--json", environment=cache).works().json[0]
+        assert set(found["windows"]) == {window}
+
+    def test_unknown_revision(self, cache):
+        run("info", "org/name@v2", environment=cache).fails(1, "hf download org/name --revision v2")
+
+    @pytest.mark.parametrize("name", ["org/name@../../x", "org/name@/etc", "org/name@", "org/..",
+                                      "a/b/c", "~/x", "org/na me", "-org/name"])
+    def test_names_that_lead_elsewhere(self, cache, name):
+        run("info", "--", name, environment=cache).fails(1, "no model folder")
+
+    def test_names_of_all_variables(self, cache, tmp_path):
+        hub = tmp_path / "huggingface" / "hub"
+        for variable, value in [("HF_HUB_CACHE", hub), ("HUGGINGFACE_HUB_CACHE", hub),
+                                ("HF_HOME", hub.parent)]:
+            environment = {**cache, "XDG_CACHE_HOME": "", variable: str(value)}
+            run("info", "org/name", environment=environment).works()
+        home = {**cache, "XDG_CACHE_HOME": "", "HOME": str(tmp_path)}
+        run("info", "org/name", environment=home).fails(1, str(tmp_path / ".cache"))
+        (tmp_path / ".cache").mkdir()
+        hub.parent.rename(tmp_path / ".cache" / "huggingface")
+        run("info", "org/name", environment=home).works()
+        run("info", "org/name", environment={**home, "HF_HOME": "~/.cache/huggingface"}).works()
+
+    def test_a_folder_that_exists_wins(self, cache, tmp_path):
+        shutil.copytree(BERT, tmp_path / "org" / "name")
+        found = run("info", "org/name", "--json", environment=cache, folder=tmp_path).works()
+        assert found.json[0]["model_type"] == "bert"
 
 
 class TestInfo:

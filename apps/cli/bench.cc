@@ -7,6 +7,7 @@
 
 #include "bench_rows.h"
 #include "longformer/error.h"
+#include "longformer/hub.h"
 #include "verbs.h"
 
 namespace longformer::cli {
@@ -61,7 +62,7 @@ void append(std::vector<std::string>& to, const std::vector<std::string>& more) 
 void measure_model(const ModelBenchFlags& flags) {
   const LoadOptions load = {.dtype = flags.common.dtypes.at(0),
                             .threads = static_cast<int>(flags.common.threads)};
-  const Model model = flags.config.empty() ? Model::load(model_folder(flags.model), load)
+  const Model model = flags.config.empty() ? Model::load(find_model(flags.model), load)
                                            : Model::random(flags.config, load);
   ModelBenchOptions options;
   options.n = number_list("-n", flags.common.lengths).at(0);

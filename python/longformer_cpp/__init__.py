@@ -234,7 +234,7 @@ class Model:
 
 
 def load(folder: str | os.PathLike[str], dtype: str = "fp32", threads: int = 0) -> Model:
-    """Loads a Hugging Face checkpoint folder. dtype is fp32 or bf16; threads 0 takes what CPU
+    """Loads a Hugging Face checkpoint folder, or org/name[@revision] of the local Hub cache. dtype is fp32 or bf16; threads 0 takes what CPU
     affinity, the cgroup quota and OMP_NUM_THREADS allow."""
     return Model(_native.Model(os.fspath(folder), dtype, threads))
 

@@ -24,6 +24,10 @@ std::size_t element_size(DType dtype) {
   return 0;
 }
 
+bool is_floating(DType dtype) {
+  return dtype == DType::f64 || dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16;
+}
+
 std::string_view name_of(DType dtype) {
   switch (dtype) {
     case DType::f64:
