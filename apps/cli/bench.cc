@@ -201,9 +201,10 @@ void add_model_bench(CLI::App& bench, Action& action) {
        .details = "Each row is measured in a process of its own, so peak memory is its own too.",
        .examples = "longformer bench model MODEL -n 512,4096 --dtype fp32,bf16\n"
                    "longformer bench model --config config.json -n 4096-65536*2 -o json"});
-  CLI::Option* model = verb.add_option("MODEL", flags->model,
-                                       "checkpoint folder, or org/name in the local Hub cache")
-                           ->type_name("");
+  CLI::Option* model =
+      verb.add_option("MODEL", flags->model,
+                      "checkpoint folder, or org/name[@revision] in the local Hub cache")
+          ->type_name("");
   CLI::Option* config =
       verb.add_option("--config", flags->config, "a config.json alone, with random weights")
           ->type_name("FILE");

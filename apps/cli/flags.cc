@@ -61,8 +61,9 @@ CLI::App& add_verb(CLI::App& program, const VerbText& text) {
 std::string ModelFlags::folder() const { return find_model(model); }
 
 void add_model(CLI::App& verb, ModelFlags& flags) {
-  verb.add_option("MODEL", flags.model,
-                  "folder of a Hugging Face checkpoint, or org/name in the local Hub cache")
+  verb.add_option(
+          "MODEL", flags.model,
+          "folder of a Hugging Face checkpoint, or org/name[@revision] in the local Hub cache")
       ->required()
       ->type_name("");
 }

@@ -294,13 +294,22 @@ class Tokenizer:
 def convert(
     source: str | os.PathLike[str],
     target: str | os.PathLike[str],
-    max_positions: int = 4096,
-    window: int = 512,
+    max_positions: int | None = None,
+    window: int | None = None,
     overwrite: bool = False,
+    to: str = "safetensors",
+    dtype: str | None = None,
 ) -> None:
-    """Makes a Longformer folder of a BERT or RoBERTa folder, with room for max_positions tokens and
-    the total window per layer. It loads in `transformers` unchanged."""
-    _native.convert(os.fspath(source), os.fspath(target), max_positions, window, overwrite)
+    """Makes a Longformer folder of a BERT, RoBERTa or Longformer folder, with room for max_positions
+    tokens and the total window per layer; None takes those of a Longformer, else 4096 and 512. `to` is
+    safetensors or bin, dtype fp32, fp16, bf16 or None to keep it. It loads in `transformers` unchanged."""
+    options = _native.ConvertOptions()
+    options.max_positions = max_positions
+    options.window = window
+    options.overwrite = overwrite
+    options.format = to
+    options.dtype = dtype or ""
+    _native.convert(os.fspath(source), os.fspath(target), options)
 
 
 def band_attention(

@@ -45,4 +45,7 @@ struct BFloat16 {
 /// IEEE half precision to float, exact.
 float half_to_float(std::uint16_t half);
 
+/// Float to IEEE half precision, to nearest even; beyond its range infinity, NaN stays NaN.
+std::uint16_t float_to_half(float value);
+
 }  // namespace longformer

@@ -70,6 +70,12 @@ std::vector<std::string> Checkpoint::names() const {
   return names;
 }
 
+const Shape& Checkpoint::shape(const std::string& name) const {
+  const auto found = tensors_.find(name);
+  require(found != tensors_.end(), "{}: expected a tensor {}, found none", name_, name);
+  return found->second.shape();
+}
+
 bool Checkpoint::is_buffer(const std::string& name) const {
   const auto found = tensors_.find(name);
   return found != tensors_.end() && !is_floating(found->second.dtype());

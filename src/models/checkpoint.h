@@ -25,6 +25,8 @@ class Checkpoint {
   /// Names of all tensors of the file, sorted.
   std::vector<std::string> names() const;
 
+  /// Throws Error when there is no tensor of this name.
+  const Shape& shape(const std::string& name) const;
   /// Whether a tensor holds no weights: a buffer of integers or truth values, such as position
   /// numbers in old files.
   bool is_buffer(const std::string& name) const;
