@@ -12,8 +12,8 @@ TEST_VENV ?= $(CACHE)/test
 SOURCES := $(shell git ls-files --cached --others --exclude-standard '*.h' '*.cc' 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help packages browser-packages lint-packages build everything test debug asan oracle \
-        test-venv parity quickstart lint install python bench clean
+.PHONY: help packages browser-packages lint-packages build everything test debug asan tsan fuzz \
+        oracle test-venv parity quickstart lint install python bench clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -55,6 +55,16 @@ asan: packages ## Build with address and undefined-behaviour sanitizers, and its
 	cmake --build $(BUILD)/asan -j $(JOBS)
 	ctest --preset asan --output-junit junit.xml
 	@python3 tools/check_skips.py tools/allowed_skips.txt $(BUILD)/asan/junit.xml
+
+tsan: lint-packages ## Build with the thread sanitizer, and its C++ tests
+	cmake --preset tsan
+	cmake --build $(BUILD)/tsan -j $(JOBS)
+	ctest --preset tsan
+
+fuzz: lint-packages ## Fuzz every parser for SECONDS=60 each (TARGETS="pickle zip": only these)
+	cmake --preset fuzz
+	cmake --build --preset fuzz -j $(JOBS)
+	tests/fuzz/run.sh $(BUILD)/fuzz $(or $(SECONDS),60) $(TARGETS)
 
 oracle: packages ## Python environment with transformers and torch, 6 GB (ORACLE=folder)
 	@PYTHON=$(PYTHON) tools/venv.sh $(ORACLE) requirements/oracle.txt

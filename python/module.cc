@@ -21,6 +21,7 @@
 #include "longformer/attention.h"
 #include "longformer/convert.h"
 #include "longformer/error.h"
+#include "longformer/hub.h"
 #include "longformer/model.h"
 #include "longformer/tokenizer.h"
 
@@ -105,7 +106,7 @@ struct CollectedLayer {
 class PythonModel {
  public:
   PythonModel(const std::string& folder, const LoadOptions& options)
-      : model_(Model::load(folder, options)) {}
+      : model_(Model::load(find_model(folder), options)) {}
 
   const ModelInfo& info() const { return model_.info(); }
 
@@ -252,7 +253,9 @@ void bind_tokenizer(nb::module_& module) {
                    })
       .def_ro("truncated", &Encoding::truncated);
   nb::class_<Tokenizer>(module, "Tokenizer")
-      .def_static("load", &Tokenizer::load, "folder"_a, nb::call_guard<nb::gil_scoped_release>())
+      .def_static(
+          "load", [](const std::string& folder) { return Tokenizer::load(find_model(folder)); },
+          "folder"_a, nb::call_guard<nb::gil_scoped_release>())
       .def("encode", &encode, "text"_a, "pair"_a.none(), "add_special_tokens"_a,
            "max_length"_a.none())
       .def(
@@ -270,15 +273,20 @@ NB_MODULE(_native, module) {
   nb::exception<Error>(module, "Error", PyExc_RuntimeError);
   bind_model(module);
   bind_tokenizer(module);
+  nb::class_<ConvertOptions>(module, "ConvertOptions")
+      .def(nb::init<>())
+      .def_rw("max_positions", &ConvertOptions::max_positions)
+      .def_rw("window", &ConvertOptions::window)
+      .def_rw("format", &ConvertOptions::format)
+      .def_rw("dtype", &ConvertOptions::dtype)
+      .def_rw("overwrite", &ConvertOptions::overwrite);
   module.def(
       "convert",
-      [](const std::string& source, const std::string& target, std::int64_t max_positions,
-         std::int64_t window, bool overwrite) {
+      [](const std::string& source, const std::string& target, const ConvertOptions& options) {
         nb::gil_scoped_release release;
-        convert(source, target,
-                {.max_positions = max_positions, .window = window, .overwrite = overwrite});
+        convert(find_model(source), target, options);
       },
-      "source"_a, "target"_a, "max_positions"_a, "window"_a, "overwrite"_a);
+      "source"_a, "target"_a, "options"_a);
   module.def("band_attention", &attend, "q"_a, "k"_a, "v"_a, "window"_a, "dilation"_a, "causal"_a,
              "global_positions"_a, "backend"_a);
 }

@@ -12,6 +12,7 @@ import re
 import shutil
 import signal
 import subprocess
+import threading
 import time
 
 import numpy as np
@@ -54,12 +55,12 @@ class Result:
         return self
 
 
-def run(*arguments, stdin=b"", environment=None):
+def run(*arguments, stdin=b"", environment=None, folder=None):
     if isinstance(stdin, str):
         stdin = stdin.encode()
     done = subprocess.run(
         [BINARY, *map(str, arguments)], input=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        env={**os.environ, **(environment or {})}, timeout=120, check=False)
+        env={**os.environ, **(environment or {})}, cwd=folder, timeout=120, check=False)
     return Result(done)
 
 
@@ -159,7 +160,55 @@ class TestModelFolder:
         assert run("info", "org/name", "--json", environment=home).works().json[0]["hidden_size"] == 16
         cache = {"HF_HUB_CACHE": str(tmp_path / "hub")}
         assert run("info", "org/name", environment=cache).works().out
-        run("info", "org/other", environment=home).fails(1, "org/other", str(tmp_path / "hub"))
+        run("info", "org/other", environment=home).fails(
+            1, "org/other", str(tmp_path / "hub"), "hf download org/other")
+
+    @pytest.fixture
+    def cache(self, tmp_path):
+        """A cache of two commits: main, and a branch with a slash in its name."""
+        repository = tmp_path / "huggingface" / "hub" / "models--org--name"
+        for commit, window, branch in [("a" * 40, 8, "main"), ("b" * 40, 16, "refs/pr/1")]:
+            snapshot = repository / "snapshots" / commit
+            run("convert", BERT, tmp_path / commit, "--window", window).works()
+            snapshot.parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / commit).rename(snapshot)
+            reference = repository / "refs" / branch
+            reference.parent.mkdir(parents=True, exist_ok=True)
+            reference.write_text(commit)
+        return {"XDG_CACHE_HOME": str(tmp_path), "HF_HOME": "", "HF_HUB_CACHE": "",
+                "HUGGINGFACE_HUB_CACHE": ""}
+
+    @pytest.mark.parametrize("revision,window", [("", 8), ("@main", 8), ("@refs/pr/1", 16),
+                                                 ("@" + "b" * 40, 16)])
+    def test_revisions(self, cache, revision, window):
+        found = run("info", "org/name" + revision, "--json", environment=cache).works().json[0]
+        assert set(found["windows"]) == {window}
+
+    def test_unknown_revision(self, cache):
+        run("info", "org/name@v2", environment=cache).fails(1, "hf download org/name --revision v2")
+
+    @pytest.mark.parametrize("name", ["org/name@../../x", "org/name@/etc", "org/name@", "org/..",
+                                      "a/b/c", "~/x", "org/na me", "-org/name"])
+    def test_names_that_lead_elsewhere(self, cache, name):
+        run("info", "--", name, environment=cache).fails(1, "no model folder")
+
+    def test_names_of_all_variables(self, cache, tmp_path):
+        hub = tmp_path / "huggingface" / "hub"
+        for variable, value in [("HF_HUB_CACHE", hub), ("HUGGINGFACE_HUB_CACHE", hub),
+                                ("HF_HOME", hub.parent)]:
+            environment = {**cache, "XDG_CACHE_HOME": "", variable: str(value)}
+            run("info", "org/name", environment=environment).works()
+        home = {**cache, "XDG_CACHE_HOME": "", "HOME": str(tmp_path)}
+        run("info", "org/name", environment=home).fails(1, str(tmp_path / ".cache"))
+        (tmp_path / ".cache").mkdir()
+        hub.parent.rename(tmp_path / ".cache" / "huggingface")
+        run("info", "org/name", environment=home).works()
+        run("info", "org/name", environment={**home, "HF_HOME": "~/.cache/huggingface"}).works()
+
+    def test_a_folder_that_exists_wins(self, cache, tmp_path):
+        shutil.copytree(BERT, tmp_path / "org" / "name")
+        found = run("info", "org/name", "--json", environment=cache, folder=tmp_path).works()
+        assert found.json[0]["model_type"] == "bert"
 
 
 class TestInfo:
@@ -454,7 +503,7 @@ class TestFillMask:
 class TestConvert:
     def test_says_what_was_done(self, tmp_path):
         out = run("convert", BERT, tmp_path / "x", "--max-positions", 64, "--window", 4).works().out
-        assert "bert, 24 tokens" in out and "longformer, 64 tokens, window 4" in out
+        assert "bert, 24 tokens" in out and "LongformerModel, 64 tokens, window 4" in out
         assert f"longformer embed {tmp_path / 'x'}" in out
 
     def test_json(self, tmp_path):
@@ -466,6 +515,46 @@ class TestConvert:
         run("convert", BERT, tmp_path / "x").works()
         run("convert", BERT, tmp_path / "x").fails(1, "--overwrite")
         run("convert", BERT, tmp_path / "x", "--overwrite").works()
+
+    def test_a_longformer_keeps_what_it_is_not_told_to_change(self, longformer, tmp_path):
+        row = run("convert", longformer, tmp_path / "x", "--json").works().json[0]
+        assert row["max_tokens"] == 200 and row["windows"] == [8, 8]
+        row = run("convert", longformer, tmp_path / "y", "--window", 4, "--json").works().json[0]
+        assert row["max_tokens"] == 200 and row["windows"] == [4, 4]
+
+    @pytest.mark.parametrize("dtype", ["fp32", "fp16", "bf16"])
+    def test_formats_and_dtypes(self, longformer, tmp_path, dtype):
+        vectors = []
+        for form, file in [("bin", "pytorch_model.bin"), ("safetensors", "model.safetensors")]:
+            run("convert", longformer, tmp_path / form, "--to", form, "--dtype", dtype).works()
+            info = run("info", tmp_path / form, "--json").works().json[0]
+            assert info["dtype"] == dtype and info["weights_file"] == file
+            vectors.append(run("embed", tmp_path / form, "--text", "a b c").works().out)
+        assert vectors[0] == vectors[1]
+
+    def test_overwriting_never_shows_half_a_folder(self, tmp_path):
+        """Whoever looks while it is replaced finds a whole model."""
+        target = tmp_path / "x"
+        run("convert", BERT, target, "--max-positions", 30).works()
+        (target / "notes.txt").write_text("mine")
+        stop, looks, faults = threading.Event(), [], []
+
+        def look():
+            while not stop.is_set():
+                info = run("info", target, "--json")
+                looks.append(info.out)
+                if info.code or info.json[0]["unsupported"]:
+                    faults.append(info.out + info.err)
+
+        watcher = threading.Thread(target=look)
+        watcher.start()
+        for _ in range(12):
+            run("convert", BERT, target, "--max-positions", 30, "--overwrite").works()
+        stop.set()
+        watcher.join()
+        assert not faults and len(looks) > 3
+        assert (target / "notes.txt").read_text() == "mine"
+        assert sorted(tmp_path.iterdir()) == [target]
 
     @pytest.mark.parametrize("flags,word", [(["--window", 7], "7"), (["--window", 0], "0"),
                                             (["--max-positions", 0], "0"),

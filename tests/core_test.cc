@@ -15,6 +15,35 @@
 namespace longformer {
 namespace {
 
+TEST(Half, RoundsToTheNearestAndBack) {
+  for (std::uint32_t bits = 0; bits < 0x10000u; ++bits) {
+    const auto half = static_cast<std::uint16_t>(bits);
+    const float value = half_to_float(half);
+    if (std::isnan(value)) {
+      EXPECT_TRUE(std::isnan(half_to_float(float_to_half(value)))) << bits;
+      continue;
+    }
+    ASSERT_EQ(float_to_half(value), half) << bits;
+    if ((half & 0x7fffu) >= 0x7bffu) continue;
+    // Half way to the next number it goes to the even one, beside that to the nearer one.
+    const float next = half_to_float(static_cast<std::uint16_t>(half + 1));
+    const float middle = 0.5f * (value + next);
+    ASSERT_EQ(float_to_half(middle), (half & 1u) == 0 ? half : half + 1) << bits;
+    ASSERT_EQ(float_to_half(std::nextafter(middle, value)), half) << bits;
+    ASSERT_EQ(float_to_half(std::nextafter(middle, next)), half + 1) << bits;
+  }
+  EXPECT_EQ(float_to_half(65519.0f), 0x7bff);
+  EXPECT_EQ(float_to_half(65520.0f), 0x7c00);
+  EXPECT_EQ(float_to_half(-1e30f), 0xfc00);
+  EXPECT_EQ(float_to_half(1e-30f), 0);
+}
+
+TEST(Half, TensorsThatDoNotFitAreAnError) {
+  const Tensor good = Tensor::from(std::vector<float>{1, -2, INFINITY}, {3}).to(DType::f16);
+  EXPECT_EQ(good.to_floats(), (std::vector<float>{1, -2, INFINITY}));
+  EXPECT_THROW(Tensor::from(std::vector<float>{70000}, {1}).to(DType::f16), Error);
+}
+
 TEST(BFloat16, RoundsToNearestEven) {
   const auto rounded = [](float x) { return static_cast<float>(BFloat16(x)); };
   EXPECT_EQ(rounded(1.0f), 1.0f);

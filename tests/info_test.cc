@@ -108,6 +108,18 @@ TEST(Info, TiedHeadHasNoDecoderOfItsOwn) {
   EXPECT_EQ(info.parameters, (300 + 22 + 1) * 16 + 32 + 2 * (4 * 272 + 808 + 64) + 304 + 300);
 }
 
+TEST_F(InfoTest, NotesTheFormatAndTheBuffersOfATorchFile) {
+  EXPECT_EQ(inspect(folder_.string()).weights_file, "model.safetensors");
+  EXPECT_EQ(inspect(folder_.string()).weights_format, "safetensors");
+  fs::remove(folder_ / "model.safetensors");
+  fs::copy(kFixtures / "torch" / "tiny_bert_stream.bin", folder_ / "pytorch_model.bin");
+  const FolderInfo info = inspect(folder_.string());
+  EXPECT_EQ(info.weights_file, "pytorch_model.bin");
+  EXPECT_EQ(info.weights_format, "PyTorch stream");
+  EXPECT_EQ(info.ignored_buffers, std::vector<std::string>{"embeddings.position_ids"});
+  EXPECT_EQ(info.unsupported, std::vector<std::string>{});
+}
+
 TEST_F(InfoTest, PredictsMoreMemoryForMoreTokens) {
   fs::remove(folder_ / "model.safetensors");
   set("hidden_size", 768);

@@ -7,6 +7,7 @@
 
 #include "bench_rows.h"
 #include "longformer/error.h"
+#include "longformer/hub.h"
 #include "verbs.h"
 
 namespace longformer::cli {
@@ -61,7 +62,7 @@ void append(std::vector<std::string>& to, const std::vector<std::string>& more) 
 void measure_model(const ModelBenchFlags& flags) {
   const LoadOptions load = {.dtype = flags.common.dtypes.at(0),
                             .threads = static_cast<int>(flags.common.threads)};
-  const Model model = flags.config.empty() ? Model::load(model_folder(flags.model), load)
+  const Model model = flags.config.empty() ? Model::load(find_model(flags.model), load)
                                            : Model::random(flags.config, load);
   ModelBenchOptions options;
   options.n = number_list("-n", flags.common.lengths).at(0);
@@ -200,9 +201,10 @@ void add_model_bench(CLI::App& bench, Action& action) {
        .details = "Each row is measured in a process of its own, so peak memory is its own too.",
        .examples = "longformer bench model MODEL -n 512,4096 --dtype fp32,bf16\n"
                    "longformer bench model --config config.json -n 4096-65536*2 -o json"});
-  CLI::Option* model = verb.add_option("MODEL", flags->model,
-                                       "checkpoint folder, or org/name in the local Hub cache")
-                           ->type_name("");
+  CLI::Option* model =
+      verb.add_option("MODEL", flags->model,
+                      "checkpoint folder, or org/name[@revision] in the local Hub cache")
+          ->type_name("");
   CLI::Option* config =
       verb.add_option("--config", flags->config, "a config.json alone, with random weights")
           ->type_name("FILE");

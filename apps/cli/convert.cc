@@ -3,7 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <memory>
 
 #include "longformer/error.h"
@@ -18,11 +20,21 @@ namespace {
 struct ConvertFlags {
   ModelFlags source;
   std::string target;
+  std::int64_t max_positions = 0;
+  std::int64_t window = 0;
   ConvertOptions options;
 };
 
 std::string even(const std::string& text) {
   return (text.back() - '0') % 2 == 0 ? "" : "expected an even number, found " + text;
+}
+
+/// "512", or "64, 128" where the layers differ.
+std::string windows_of(const FolderInfo& info) {
+  const auto& windows = info.windows;
+  const bool same =
+      std::adjacent_find(windows.begin(), windows.end(), std::not_equal_to<>()) == windows.end();
+  return same ? std::to_string(windows.front()) : fmt::format("{}", fmt::join(windows, ", "));
 }
 
 void run(const ConvertFlags& flags) {
@@ -35,8 +47,10 @@ void run(const ConvertFlags& flags) {
                     "--overwrite to replace a previous result",
                     flags.target));
   }
-  convert(source, flags.target, flags.options);
-  const FolderInfo before = inspect(source);
+  ConvertOptions options = flags.options;
+  if (flags.max_positions > 0) options.max_positions = flags.max_positions;
+  if (flags.window > 0) options.window = flags.window;
+  const ConvertedFrom before = convert(source, flags.target, options);
   const FolderInfo after = inspect(flags.target);
   Output output;
   if (flags.source.json) {
@@ -50,17 +64,15 @@ void run(const ConvertFlags& flags) {
     return;
   }
   output.write(fmt::format(
-      "{} ({}, {} tokens) is now {} ({}, {} tokens, window {}, receptive field "
-      "{} tokens to each side).\n",
-      source, before.model_type, grouped(before.max_tokens), flags.target, after.model_type,
-      grouped(after.max_tokens), flags.options.window, grouped(after.receptive_field)));
-  output.write(
-      "Positions were copied to the new length, query, key and value into the global "
-      "projections; the tokenizer and pooling files carry the new length.\n");
+      "{} ({}, {} tokens) is now {} ({}, {} tokens, window {}, receptive field {} tokens to each "
+      "side, {} in {}).\n",
+      source, before.model_type, grouped(before.max_tokens), flags.target, after.architecture,
+      grouped(after.max_tokens), windows_of(after), grouped(after.receptive_field), after.dtype,
+      after.weights_file));
   output.write(
       fmt::format("Use it:\n  longformer embed {0} FILE\n  longformer search {0} FILES… "
-                  "--query \"…\"\n  transformers: LongformerModel.from_pretrained(\"{0}\")\n",
-                  flags.target));
+                  "--query \"…\"\n  transformers: {1}.from_pretrained(\"{0}\")\n",
+                  flags.target, after.architecture));
 }
 
 }  // namespace
@@ -68,21 +80,32 @@ void run(const ConvertFlags& flags) {
 void add_convert(CLI::App& program, Action& action) {
   const auto flags = std::make_shared<ConvertFlags>();
   CLI::App& verb = add_verb(
-      program, {.name = "convert",
-                .description = "Make a Longformer of a BERT or RoBERTa folder, without training.",
-                .details = "The result loads in transformers unchanged.",
-                .examples = "longformer convert all-MiniLM-L6-v2 minilm-4096 --max-positions 4096 "
-                            "--window 256"});
+      program,
+      {.name = "convert",
+       .description =
+           "Make a Longformer of a BERT, RoBERTa or Longformer folder, without training.",
+       .details = "The result loads in transformers unchanged. A Longformer keeps its length and "
+                  "windows unless told otherwise; folders of the original implementation are read "
+                  "too.",
+       .examples = "longformer convert all-MiniLM-L6-v2 minilm-4096 --max-positions 4096 "
+                   "--window 256\n"
+                   "longformer convert minilm-4096 minilm-8192 --max-positions 8192 --dtype bf16 "
+                   "--to bin"});
   verb.add_option("SOURCE", flags->source.model,
-                  "folder of a BERT or RoBERTa checkpoint, or org/name in the local Hub cache")
+                  "folder of a checkpoint, or org/name[@revision] in the local Hub cache")
       ->required()
       ->type_name("");
   verb.add_option("TARGET", flags->target, "folder to write")->required()->type_name("");
-  add_number(verb, "--max-positions", flags->options.max_positions, {.least = 1, .most = 1 << 24},
-             "longest document in tokens, special tokens included (4096)");
-  add_number(verb, "--window", flags->options.window, {.least = 2, .most = 1 << 24},
-             "tokens that a token sees, half on each side; even (512)")
+  add_number(verb, "--max-positions", flags->max_positions, {.least = 1, .most = 1 << 24},
+             "longest document in tokens, special tokens included (4096, or that of a Longformer)");
+  add_number(verb, "--window", flags->window, {.least = 2, .most = 1 << 24},
+             "tokens that a token sees, half on each side; even (512, or those of a "
+             "Longformer)")
       ->check(CLI::Validator(even, ""));
+  add_choice(verb, "--to", flags->options.format, {"safetensors", "bin"},
+             "write model.safetensors or pytorch_model.bin (safetensors)");
+  add_choice(verb, "--dtype", flags->options.dtype, {"fp32", "fp16", "bf16"},
+             "dtype of the weights (as they are)");
   verb.add_flag("--overwrite", flags->options.overwrite, "replace a previous result in TARGET");
   add_json(verb, flags->source);
   verb.callback([flags, &action] { action = [flags](Messages&) { run(*flags); }; });

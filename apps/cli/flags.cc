@@ -5,13 +5,10 @@
 #include <CLI/TypeTools.hpp>
 #include <CLI/Validators.hpp>
 #include <algorithm>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <numeric>
 
 #include "help.h"
-#include "longformer/error.h"
+#include "longformer/hub.h"
 
 namespace longformer::cli {
 
@@ -44,18 +41,6 @@ CLI::Validator one_of(const std::vector<std::string>& choices) {
   return CLI::Validator(check, "");
 }
 
-std::filesystem::path hub_cache() {
-  const auto from = [](const char* name) -> std::filesystem::path {
-    const char* value = std::getenv(name);
-    return value == nullptr ? "" : value;
-  };
-  if (const auto cache = from("HF_HUB_CACHE"); !cache.empty()) return cache;
-  if (const auto cache = from("HUGGINGFACE_HUB_CACHE"); !cache.empty()) return cache;
-  if (const auto home = from("HF_HOME"); !home.empty()) return home / "hub";
-  if (const auto cache = from("XDG_CACHE_HOME"); !cache.empty()) return cache / "huggingface/hub";
-  return from("HOME") / ".cache/huggingface/hub";
-}
-
 }  // namespace
 
 CLI::App& add_verb(CLI::App& program, const VerbText& text) {
@@ -73,11 +58,12 @@ CLI::App& add_verb(CLI::App& program, const VerbText& text) {
   return *verb;
 }
 
-std::string ModelFlags::folder() const { return model_folder(model); }
+std::string ModelFlags::folder() const { return find_model(model); }
 
 void add_model(CLI::App& verb, ModelFlags& flags) {
-  verb.add_option("MODEL", flags.model,
-                  "folder of a Hugging Face checkpoint, or org/name in the local Hub cache")
+  verb.add_option(
+          "MODEL", flags.model,
+          "folder of a Hugging Face checkpoint, or org/name[@revision] in the local Hub cache")
       ->required()
       ->type_name("");
 }
@@ -157,28 +143,6 @@ CLI::Option* add_choices(CLI::App& verb, const std::string& name, std::vector<st
 CLI::Option* add_repeatable(CLI::App& verb, const std::string& name,
                             std::vector<std::string>& values, const std::string& description) {
   return verb.add_option(name, values, description)->allow_extra_args(false)->type_name("TEXT");
-}
-
-std::string model_folder(const std::string& name) {
-  namespace fs = std::filesystem;
-  std::error_code ignored;
-  if (fs::is_directory(name, ignored)) return name;
-  if (fs::exists(name, ignored)) {
-    throw Error(fmt::format("expected a model folder, found the file '{}'", name));
-  }
-  const std::size_t slash = name.find('/');
-  const bool hub_name = slash != std::string::npos && slash > 0 && slash + 1 < name.size() &&
-                        name.find('/', slash + 1) == std::string::npos && name[0] != '.' &&
-                        name[0] != '~';
-  if (!hub_name) throw Error(fmt::format("no model folder '{}'", name));
-  const fs::path repository =
-      hub_cache() / fmt::format("models--{}--{}", name.substr(0, slash), name.substr(slash + 1));
-  std::string commit;
-  std::ifstream(repository / "refs/main") >> commit;
-  const fs::path snapshot = repository / "snapshots" / commit;
-  if (!commit.empty() && fs::is_directory(snapshot, ignored)) return snapshot.string();
-  throw Error(fmt::format("no model folder '{}', and no such model in the Hub cache at '{}'", name,
-                          hub_cache().string()));
 }
 
 std::string nearest(const std::string& word, std::span<const std::string> candidates) {

@@ -47,7 +47,7 @@ struct ModelFlags {
   LoadOptions load_options() const {
     return {.dtype = dtype, .threads = static_cast<int>(threads)};
   }
-  /// The folder of the model; see model_folder.
+  /// The folder of the model; see longformer::find_model.
   std::string folder() const;
 };
 
@@ -80,10 +80,6 @@ CLI::Option* add_choices(CLI::App& verb, const std::string& name, std::vector<st
 /// An option that may be repeated and takes one value each time.
 CLI::Option* add_repeatable(CLI::App& verb, const std::string& name,
                             std::vector<std::string>& values, const std::string& description);
-
-/// An existing folder as it is; else `org/name` in the local Hugging Face cache (HF_HUB_CACHE,
-/// HF_HOME). Throws Error when there is neither.
-std::string model_folder(const std::string& name);
 
 /// The candidate that is closest in spelling, or empty when none is close.
 std::string nearest(const std::string& word, std::span<const std::string> candidates);

@@ -35,6 +35,11 @@ std::string labels_text(const FolderInfo& info) {
   return info.problem_type.empty() ? text : fmt::format("{} ({})", text, info.problem_type);
 }
 
+std::string weights_text(const FolderInfo& info) {
+  if (info.weights_file.empty()) return "none";
+  return fmt::format("{}, {} ({})", info.dtype, info.weights_file, info.weights_format);
+}
+
 void print_table(Output& output, const FolderInfo& info) {
   const auto row = [&output](const char* name, const std::string& value) {
     output.write(fmt::format("{:<20}{}\n", name, value));
@@ -42,7 +47,7 @@ void print_table(Output& output, const FolderInfo& info) {
   row("model type", info.model_type);
   row("architecture", info.architecture);
   row("parameters", grouped(info.parameters));
-  row("weights", info.dtype);
+  row("weights", weights_text(info));
   row("layers", std::to_string(info.layers));
   row("hidden size", std::to_string(info.hidden_size));
   row("heads", std::to_string(info.heads));
@@ -63,6 +68,9 @@ void print_table(Output& output, const FolderInfo& info) {
       fmt::format("{} fp32, {} bf16 (one document of {} tokens)",
                   bytes_text(static_cast<double>(info.memory_fp32)),
                   bytes_text(static_cast<double>(info.memory_bf16)), grouped(info.max_tokens)));
+  if (!info.ignored_buffers.empty()) {
+    row("ignored buffers", fmt::format("{}", fmt::join(info.ignored_buffers, ", ")));
+  }
   if (info.unsupported.empty()) row("unsupported", "nothing");
   for (const std::string& line : info.unsupported) row("unsupported", line);
 }
@@ -75,6 +83,8 @@ JsonLine as_json(const FolderInfo& info) {
   json.add("intermediate_size", info.intermediate_size).add("activation", info.activation);
   json.add("vocabulary_size", info.vocabulary_size);
   json.add("type_vocabulary_size", info.type_vocabulary_size).add("max_tokens", info.max_tokens);
+  json.add("weights_file", info.weights_file).add("weights_format", info.weights_format);
+  json.add("ignored_buffers", info.ignored_buffers);
   json.add("windows", std::span<const std::int64_t>(info.windows));
   json.add("receptive_field", info.receptive_field).add("tokenizer", info.tokenizer);
   json.add("pooling", info.pooling).add("normalize", info.normalize);

@@ -1,25 +1,42 @@
-// Turning a BERT or RoBERTa folder into a Longformer folder (spec.md C.1).
+// Turning a BERT or RoBERTa folder into a Longformer folder, and a Longformer folder into another
+// (spec.md C.1).
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace longformer {
 
 struct ConvertOptions {
-  /// Longest document of the result in tokens, special tokens included.
-  std::int64_t max_positions = 4096;
-  /// Total window of every layer, half on each side; even.
-  std::int64_t window = 512;
-  /// Replace files of a previous conversion in the target folder.
+  /// Longest document of the result in tokens, special tokens included. Absent: that of the source
+  /// if it is a Longformer, else 4096.
+  std::optional<std::int64_t> max_positions = {};
+  /// Total window of every layer, half on each side; even. Absent: those of the source if it is a
+  /// Longformer, else 512.
+  std::optional<std::int64_t> window = {};
+  /// "safetensors" or "bin": which file holds the weights.
+  std::string format = "safetensors";
+  /// "fp32", "fp16" or "bf16"; empty keeps that of every tensor.
+  std::string dtype = {};
+  /// Replace a previous conversion in the target folder.
   bool overwrite = false;
 };
 
-/// Position rows are copied cyclically, query/key/value are copied into the global projections, the
-/// tokenizer and sentence-transformers files are carried over with their lengths and truncation
-/// rewritten. The result loads in `transformers` unchanged. Writes into a temporary folder beside
-/// the target and renames, so a failure leaves nothing half done. Throws Error.
-void convert(const std::string& source_folder, const std::string& target_folder,
-             const ConvertOptions& options = {});
+/// What the source of a conversion was.
+struct ConvertedFrom {
+  /// "bert", "roberta", "longformer", or "original longformer".
+  std::string model_type;
+  std::int64_t max_tokens = 0;
+};
+
+/// Position rows are copied cyclically or cut; query/key/value are copied into the global
+/// projections where the source has none; heads are kept; the tokenizer and sentence-transformers
+/// files are carried over with their lengths and truncation rewritten. The result loads in
+/// `transformers` unchanged. The source may also be of the original implementation of Longformer.
+/// Writes into a temporary folder beside the target, which takes its place in one step: a failure
+/// leaves everything as it was. Throws Error.
+ConvertedFrom convert(const std::string& source_folder, const std::string& target_folder,
+                      const ConvertOptions& options = {});
 
 }  // namespace longformer

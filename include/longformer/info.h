@@ -26,6 +26,12 @@ struct FolderInfo {
   std::int64_t receptive_field = 0;
   /// dtype of the weights in the file.
   std::string dtype;
+  /// The file that the weights are read from, such as "pytorch_model.bin", or the index of several.
+  std::string weights_file;
+  /// "safetensors", "PyTorch zip" or "PyTorch stream"; empty without weights.
+  std::string weights_format;
+  /// Tensors that hold no weights, such as position numbers in old files.
+  std::vector<std::string> ignored_buffers;
   std::string tokenizer;
   bool has_pooler = false;
   bool has_masked_lm_head = false;

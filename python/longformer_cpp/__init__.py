@@ -344,7 +344,7 @@ class Model:
 
 
 def load(folder: str | os.PathLike[str], dtype: str = "fp32", threads: int = 0) -> Model:
-    """Loads a Hugging Face checkpoint folder. dtype is fp32 or bf16; threads 0 takes what CPU
+    """Loads a Hugging Face checkpoint folder, or org/name[@revision] of the local Hub cache. dtype is fp32 or bf16; threads 0 takes what CPU
     affinity, the cgroup quota and OMP_NUM_THREADS allow."""
     return Model(_native.Model(os.fspath(folder), dtype, threads))
 
@@ -404,13 +404,22 @@ class Tokenizer:
 def convert(
     source: str | os.PathLike[str],
     target: str | os.PathLike[str],
-    max_positions: int = 4096,
-    window: int = 512,
+    max_positions: int | None = None,
+    window: int | None = None,
     overwrite: bool = False,
+    to: str = "safetensors",
+    dtype: str | None = None,
 ) -> None:
-    """Makes a Longformer folder of a BERT or RoBERTa folder, with room for max_positions tokens and
-    the total window per layer. It loads in `transformers` unchanged."""
-    _native.convert(os.fspath(source), os.fspath(target), max_positions, window, overwrite)
+    """Makes a Longformer folder of a BERT, RoBERTa or Longformer folder, with room for max_positions
+    tokens and the total window per layer; None takes those of a Longformer, else 4096 and 512. `to` is
+    safetensors or bin, dtype fp32, fp16, bf16 or None to keep it. It loads in `transformers` unchanged."""
+    options = _native.ConvertOptions()
+    options.max_positions = max_positions
+    options.window = window
+    options.overwrite = overwrite
+    options.format = to
+    options.dtype = dtype or ""
+    _native.convert(os.fspath(source), os.fspath(target), options)
 
 
 def band_attention(

@@ -4,9 +4,9 @@
 
 namespace longformer {
 
-void convert(const std::string& source_folder, const std::string& target_folder,
-             const ConvertOptions& options) {
-  models::convert_folder(source_folder, target_folder, options);
+ConvertedFrom convert(const std::string& source_folder, const std::string& target_folder,
+                      const ConvertOptions& options) {
+  return models::convert_folder(source_folder, target_folder, options);
 }
 
 }  // namespace longformer

@@ -50,8 +50,11 @@ class Weights {
     head_ = models::head_kind(config_, checkpoint_);
     for (const auto& tensor : models::head_tensors(config_, head_)) use(tensor);
     if (models::MaskedLmHead::present(config_, checkpoint_)) use_masked_lm();
-    // Position numbers, which old files carry.
-    unused_.erase("embeddings.position_ids");
+    for (const std::string& name : std::vector<std::string>(unused_.begin(), unused_.end())) {
+      if (!checkpoint_.is_buffer(name)) continue;
+      buffers_.push_back(name);
+      unused_.erase(name);
+    }
   }
 
   bool has_pooler() const { return has_pooler_; }
@@ -60,6 +63,9 @@ class Weights {
   Index parameters() const { return parameters_; }
   const std::set<std::string>& dtypes() const { return dtypes_; }
   const std::vector<std::string>& faults() const { return faults_; }
+  const std::vector<std::string>& buffers() const { return buffers_; }
+  std::string file() const { return fs::path(checkpoint_.path()).filename().string(); }
+  const std::string& format() const { return checkpoint_.format(); }
   std::vector<std::string> unused() const { return {unused_.begin(), unused_.end()}; }
 
  private:
@@ -96,6 +102,7 @@ class Weights {
   std::set<std::string> unused_;
   std::set<std::string> dtypes_;
   std::vector<std::string> faults_;
+  std::vector<std::string> buffers_;
   Index parameters_ = 0;
   bool has_pooler_ = false;
   bool has_masked_lm_ = false;
@@ -170,6 +177,9 @@ void describe_weights(const EncoderConfig& config, const std::optional<Weights>&
   }
   info.parameters = weights->parameters();
   info.dtype = fmt::format("{}", fmt::join(weights->dtypes(), ", "));
+  info.weights_file = weights->file();
+  info.weights_format = weights->format();
+  info.ignored_buffers = weights->buffers();
   info.has_pooler = weights->has_pooler();
   info.has_masked_lm_head = weights->has_masked_lm();
   info.head = name_of(weights->head());
@@ -238,8 +248,11 @@ void describe_sentence_modules(const std::string& folder, FolderInfo& info) {
 /// Other forms of the same weights, and heads that no verb runs.
 void list_unsupported(const std::string& folder, FolderInfo& info) {
   std::vector<std::string> files;
-  for (const char* name : {"pytorch_model.bin", "tf_model.h5", "flax_model.msgpack",
-                           "rust_model.ot", "onnx", "openvino"}) {
+  for (const char* name : formats::kWeightFiles) {
+    if (name != info.weights_file && fs::exists(fs::path(folder) / name)) files.emplace_back(name);
+  }
+  for (const char* name :
+       {"tf_model.h5", "flax_model.msgpack", "rust_model.ot", "onnx", "openvino"}) {
     if (fs::exists(fs::path(folder) / name)) files.emplace_back(name);
   }
   if (!files.empty()) {

@@ -24,6 +24,10 @@ std::size_t element_size(DType dtype) {
   return 0;
 }
 
+bool is_floating(DType dtype) {
+  return dtype == DType::f64 || dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16;
+}
+
 std::string_view name_of(DType dtype) {
   switch (dtype) {
     case DType::f64:
@@ -65,6 +69,25 @@ float half_to_float(std::uint16_t half) {
     return std::bit_cast<float>(sign | ((exponent + 112u) << 23) | (mantissa << 13));
   const float magnitude = static_cast<float>(mantissa) * 0x1p-24f;
   return sign != 0 ? -magnitude : magnitude;
+}
+
+std::uint16_t float_to_half(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  const auto sign = static_cast<std::uint16_t>((bits >> 16) & 0x8000u);
+  std::uint32_t magnitude = bits & 0x7fffffffu;
+  const auto with_sign = [sign](std::uint32_t half) {
+    return static_cast<std::uint16_t>(sign | half);
+  };
+  if (magnitude > 0x7f800000u) return with_sign(0x7e00u);   // NaN
+  if (magnitude >= 0x47800000u) return with_sign(0x7c00u);  // 2^16 and more
+  if (magnitude < 0x38800000u) {
+    // Below 2^-14 the sum with 0.5 leaves the bits of a subnormal half, rounded, in the mantissa.
+    const float sum = std::bit_cast<float>(magnitude) + 0.5f;
+    return with_sign(std::bit_cast<std::uint32_t>(sum) - 0x3f000000u);
+  }
+  // The exponent of half precision is 112 less; half a unit, or a bit less, rounds to even.
+  magnitude += (magnitude >> 13) & 1u;
+  return with_sign((magnitude + 0xfffu - (112u << 23)) >> 13);
 }
 
 }  // namespace longformer

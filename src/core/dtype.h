@@ -16,6 +16,9 @@ enum class DType : std::uint8_t { f64, f32, f16, bf16, i64, i32, i16, i8, u8, bo
 /// Bytes of one element.
 std::size_t element_size(DType dtype);
 
+/// fp64, fp32, fp16 or bf16.
+bool is_floating(DType dtype);
+
 /// "fp32", "bf16", …: the names that options and messages use.
 std::string_view name_of(DType dtype);
 
@@ -41,5 +44,8 @@ struct BFloat16 {
 
 /// IEEE half precision to float, exact.
 float half_to_float(std::uint16_t half);
+
+/// Float to IEEE half precision, to nearest even; beyond its range infinity, NaN stays NaN.
+std::uint16_t float_to_half(float value);
 
 }  // namespace longformer

@@ -1,5 +1,6 @@
 #include "core/tensor.h"
 
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <numeric>
@@ -90,11 +91,21 @@ Tensor Tensor::to(DType dtype) const {
   Tensor wide(shape_, DType::f32);
   copy_to({wide.data<float>(), static_cast<std::size_t>(size())});
   if (dtype == DType::f32) return wide;
-  require(dtype == DType::bf16, "tensor: cannot convert {} to {}", name_of(dtype_), name_of(dtype));
-  Tensor narrow(shape_, DType::bf16);
+  require(dtype == DType::bf16 || dtype == DType::f16, "tensor: cannot convert {} to {}",
+          name_of(dtype_), name_of(dtype));
+  Tensor narrow(shape_, dtype);
   const float* source = wide.data<float>();
-  auto* target = narrow.data<BFloat16>();
-  for (Index i = 0; i < size(); ++i) target[i] = BFloat16(source[i]);
+  if (dtype == DType::bf16) {
+    auto* target = narrow.data<BFloat16>();
+    for (Index i = 0; i < size(); ++i) target[i] = BFloat16(source[i]);
+    return narrow;
+  }
+  auto* target = narrow.data<std::uint16_t>();
+  for (Index i = 0; i < size(); ++i) {
+    target[i] = float_to_half(source[i]);
+    const bool fits = (target[i] & 0x7fffu) != 0x7c00u || std::isinf(source[i]);
+    require(fits, "expected numbers below 65520, the range of fp16, found {}", source[i]);
+  }
   return narrow;
 }
 

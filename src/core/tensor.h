@@ -38,6 +38,10 @@ class Tensor {
   static Tensor from(std::span<const float> values, Shape shape);
 
   bool empty() const { return data_ == nullptr; }
+  /// Whether both are the same elements in the same storage.
+  bool is_same_as(const Tensor& other) const {
+    return data_ == other.data_ && shape_ == other.shape_ && dtype_ == other.dtype_;
+  }
   const Shape& shape() const { return shape_; }
   Index dimension(std::size_t axis) const { return shape_[axis]; }
   /// Size of the first dimension, and the number of elements of one row of it.

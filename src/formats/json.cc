@@ -6,13 +6,13 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <string_view>
 #include <unordered_set>
 #include <utility>
 
 #include "core/error.h"
+#include "formats/new_file.h"
 
 namespace longformer::formats {
 namespace {
@@ -186,15 +186,9 @@ std::string read_file(const std::string& path) {
 }
 
 void write_file(const std::string& path, std::string_view contents) {
-  const std::string temporary = fmt::format("{}.tmp{}", path, ::getpid());
-  std::FILE* file = std::fopen(temporary.c_str(), "wb");
-  require(file != nullptr, "{}: could not create the file: {}", path, std::strerror(errno));
-  const bool written = std::fwrite(contents.data(), 1, contents.size(), file) == contents.size();
-  const bool closed = std::fclose(file) == 0;
-  if (written && closed && std::rename(temporary.c_str(), path.c_str()) == 0) return;
-  const std::string reason = std::strerror(errno);
-  std::remove(temporary.c_str());
-  fail("{}: could not write {} bytes: {}", path, contents.size(), reason);
+  NewFile file(path);
+  file.write(contents.data(), contents.size());
+  file.commit();
 }
 
 nlohmann::ordered_json parse_json(std::string_view text, const std::string& name) {

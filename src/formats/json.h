@@ -50,6 +50,7 @@ class ConfigReader {
   std::string string(const std::string& key, const std::string& otherwise) const;
   /// The value of a key that must be present. Throws Error when it is absent.
   const nlohmann::ordered_json& at(const std::string& key) const;
+  const nlohmann::ordered_json& object() const { return object_; }
   const std::string& name() const { return name_; }
 
  private:

@@ -1,23 +1,15 @@
 #include "formats/safetensors.h"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <memory>
-#include <set>
 #include <string_view>
 
 #include "core/error.h"
-#include "core/memory.h"
 #include "formats/json.h"
+#include "formats/new_file.h"
 
 namespace longformer::formats {
 namespace {
@@ -29,7 +21,6 @@ static_assert(std::endian::native == std::endian::little, "the file format is li
 constexpr std::uint64_t kMaxHeader = 100'000'000;
 constexpr std::size_t kLengthBytes = 8;
 constexpr std::size_t kDataAlignment = 64;
-constexpr std::size_t kMaxRank = 16;
 
 struct DTypeName {
   DType dtype;
@@ -140,20 +131,6 @@ void check_overlaps(const std::string& path, std::vector<std::pair<Range, std::s
   }
 }
 
-/// The tensor at this address: a view that keeps the file open, or a copy when its elements are
-/// not aligned (some writers do not pad the header).
-Tensor tensor_at(const std::shared_ptr<MappedFile>& file, std::size_t offset, Shape shape,
-                 DType dtype) {
-  auto* data = const_cast<std::byte*>(file->data() + offset);
-  if (reinterpret_cast<std::uintptr_t>(data) % element_size(dtype) == 0) {
-    return Tensor(file, data, std::move(shape), dtype);
-  }
-  const auto bytes = static_cast<std::size_t>(element_count(shape)) * element_size(dtype);
-  std::shared_ptr<void> copy = allocate_aligned(bytes);
-  std::memcpy(copy.get(), data, bytes);
-  return Tensor(copy, copy.get(), std::move(shape), dtype);
-}
-
 std::map<std::string, std::string> metadata_of(const std::string& path, const Json& value) {
   require(value.is_object(), "{}: __metadata__: expected an object of strings, found {}", path,
           shown(value));
@@ -202,50 +179,19 @@ std::string header_of(const std::vector<std::pair<std::string, Tensor>>& tensors
 
 }  // namespace
 
-std::shared_ptr<MappedFile> MappedFile::open(const std::string& path) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  require(descriptor >= 0, "{}: expected a readable file, found: {}", path, std::strerror(errno));
-  struct stat status {};
-  const bool regular = ::fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode);
-  const auto size = static_cast<std::size_t>(regular ? status.st_size : 0);
-  void* memory = nullptr;
-  if (size > 0) memory = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor, 0);
-  const int reason = errno;
-  ::close(descriptor);
-  require(regular, "{}: expected a regular file, found a folder or device", path);
-  require(memory != MAP_FAILED, "{}: could not map {} bytes: {}", path, size,
-          std::strerror(reason));
-  return std::shared_ptr<MappedFile>(new MappedFile(static_cast<std::byte*>(memory), size));
-}
-
-MappedFile::~MappedFile() {
-  if (data_ != nullptr) ::munmap(data_, size_);
-}
-
-void MappedFile::release(const void* begin, std::size_t bytes) const {
-  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
-  const auto from = reinterpret_cast<std::uintptr_t>(begin);
-  const std::uintptr_t first = (from + page - 1) / page * page;
-  const std::uintptr_t last = (from + bytes) / page * page;
-  const auto start = reinterpret_cast<std::uintptr_t>(data_);
-  if (first >= last || first < start || last > start + size_) return;
-  ::madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
-}
-
-SafetensorsFile SafetensorsFile::open(const std::string& path) {
-  const std::shared_ptr<MappedFile> mapping = MappedFile::open(path);
-  const std::string_view text = header_text(path, *mapping);
+SafetensorsHeader read_safetensors_header(const std::shared_ptr<MappedFile>& file,
+                                          const std::string& path) {
+  const std::string_view text = header_text(path, *file);
   const std::size_t data_begin = kLengthBytes + text.size();
-  const std::uint64_t data_bytes = mapping->size() - data_begin;
-  const Json header = parse_json(text, path + ": header");
-  require(header.is_object(), "{}: header: expected a JSON object, found {}", path, shown(header));
+  const std::uint64_t data_bytes = file->size() - data_begin;
+  const Json json = parse_json(text, path + ": header");
+  require(json.is_object(), "{}: header: expected a JSON object, found {}", path, shown(json));
 
-  SafetensorsFile file;
-  file.file_ = mapping;
+  SafetensorsHeader header;
   std::vector<std::pair<Range, std::string>> ranges;
-  for (const auto& [name, value] : header.items()) {
+  for (const auto& [name, value] : json.items()) {
     if (name == "__metadata__") {
-      file.metadata_ = metadata_of(path, value);
+      header.metadata = metadata_of(path, value);
       continue;
     }
     const Entry entry(path, name, value);
@@ -253,41 +199,19 @@ SafetensorsFile SafetensorsFile::open(const std::string& path) {
     Shape shape = entry.shape();
     const Range range = entry.range(data_bytes, shape, dtype);
     ranges.emplace_back(range, name);
-    const auto offset = data_begin + static_cast<std::size_t>(range.begin);
-    file.tensors_.emplace(name, tensor_at(mapping, offset, std::move(shape), dtype));
+    const std::byte* data = file->data() + data_begin + static_cast<std::size_t>(range.begin);
+    header.tensors.emplace(name, StoredTensor(file, data, std::move(shape), dtype));
   }
   check_overlaps(path, std::move(ranges));
+  return header;
+}
+
+SafetensorsFile SafetensorsFile::open(const std::string& path) {
+  SafetensorsHeader header = read_safetensors_header(MappedFile::open(path), path);
+  SafetensorsFile file;
+  file.metadata_ = std::move(header.metadata);
+  for (const auto& [name, stored] : header.tensors) file.tensors_.emplace(name, stored.load());
   return file;
-}
-
-std::string weights_file(const std::string& folder) {
-  const std::string path = folder + "/model.safetensors";
-  struct stat status {};
-  if (::stat(path.c_str(), &status) == 0) return path;
-  for (const char* other : {"model.safetensors.index.json", "pytorch_model.bin", "tf_model.h5"}) {
-    require(::stat((folder + "/" + other).c_str(), &status) != 0,
-            "{}: expected model.safetensors, found {}: save the model again with "
-            "save_pretrained(max_shard_size=\"50GB\")",
-            folder, other);
-  }
-  fail("{}: expected model.safetensors, found none", folder);
-}
-
-std::uint64_t SafetensorsFile::fingerprint() const {
-  constexpr std::size_t kSample = 64;
-  std::uint64_t hash = 0xcbf29ce484222325ull;  // FNV-1a
-  const auto mix = [&hash](std::string_view bytes) {
-    for (const char byte : bytes) {
-      hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3ull;
-    }
-  };
-  for (const auto& [name, tensor] : tensors_) {
-    mix(name);
-    mix(name_of(tensor.dtype()));
-    mix(to_string(tensor.shape()));
-    mix({static_cast<const char*>(tensor.raw()), std::min(kSample, tensor.bytes())});
-  }
-  return hash;
 }
 
 void write_safetensors(const std::string& path,
@@ -299,19 +223,11 @@ void write_safetensors(const std::string& path,
   });
   const std::string header = header_of(sorted);
   const std::uint64_t length = header.size();
-  const std::string temporary = fmt::format("{}.tmp{}", path, ::getpid());
-  std::FILE* file = std::fopen(temporary.c_str(), "wb");
-  require(file != nullptr, "{}: could not create the file: {}", path, std::strerror(errno));
-  bool good = std::fwrite(&length, sizeof length, 1, file) == 1 &&
-              std::fwrite(header.data(), 1, header.size(), file) == header.size();
-  for (const auto& [name, tensor] : sorted) {
-    good = good && std::fwrite(tensor.raw(), 1, tensor.bytes(), file) == tensor.bytes();
-  }
-  good = std::fclose(file) == 0 && good;
-  if (good && std::rename(temporary.c_str(), path.c_str()) == 0) return;
-  const std::string reason = std::strerror(errno);
-  std::remove(temporary.c_str());
-  fail("{}: could not write the file: {}", path, reason);
+  NewFile file(path);
+  file.write(&length, sizeof length);
+  file.write(header.data(), header.size());
+  for (const auto& [name, tensor] : sorted) file.write(tensor.raw(), tensor.bytes());
+  file.commit();
 }
 
 }  // namespace longformer::formats

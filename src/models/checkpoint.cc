@@ -43,9 +43,9 @@ Tensor random_weights(const std::string& name, const Shape& shape, std::uint64_t
 
 Checkpoint Checkpoint::open(const std::string& folder) {
   Checkpoint checkpoint;
-  checkpoint.name_ = formats::weights_file(folder);
-  checkpoint.file_ = formats::SafetensorsFile::open(checkpoint.name_);
-  for (const auto& [name, tensor] : checkpoint.file_->tensors()) {
+  checkpoint.files_ = formats::WeightFiles::open(folder);
+  checkpoint.name_ = checkpoint.files_->path();
+  for (const auto& [name, tensor] : checkpoint.files_->tensors()) {
     const bool added = checkpoint.tensors_.emplace(plain_name(name), tensor).second;
     require(added, "{}: expected one tensor {}, found it with and without a prefix",
             checkpoint.name_, formats::quote(plain_name(name)));
@@ -70,19 +70,28 @@ std::vector<std::string> Checkpoint::names() const {
   return names;
 }
 
+const Shape& Checkpoint::shape(const std::string& name) const {
+  const auto found = tensors_.find(name);
+  require(found != tensors_.end(), "{}: expected a tensor {}, found none", name_, name);
+  return found->second.shape();
+}
+
+bool Checkpoint::is_buffer(const std::string& name) const {
+  const auto found = tensors_.find(name);
+  return found != tensors_.end() && !is_floating(found->second.dtype());
+}
+
 Tensor Checkpoint::get(const std::string& name, const Shape& shape) const {
   if (seed_) return random_weights(name, shape, *seed_);
   const auto found = tensors_.find(name);
   require(found != tensors_.end(), "{}: expected a tensor {} of shape {}, found none", name_, name,
           to_string(shape));
-  const Tensor& tensor = found->second;
+  const formats::StoredTensor& tensor = found->second;
   require(tensor.shape() == shape, "{}: tensor {}: expected shape {}, found {}", name_, name,
           to_string(shape), to_string(tensor.shape()));
-  const DType dtype = tensor.dtype();
-  require(dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16 || dtype == DType::f64,
-          "{}: tensor {}: expected fp32, fp16, bf16 or fp64, found {}", name_, name,
-          name_of(dtype));
-  return tensor;
+  require(is_floating(tensor.dtype()), "{}: tensor {}: expected fp32, fp16, bf16 or fp64, found {}",
+          name_, name, name_of(tensor.dtype()));
+  return tensor.load();
 }
 
 Tensor Checkpoint::get_fp32(const std::string& name, const Shape& shape) const {
@@ -90,9 +99,9 @@ Tensor Checkpoint::get_fp32(const std::string& name, const Shape& shape) const {
 }
 
 void Checkpoint::release(const Tensor& tensor) const {
-  if (file_) file_->release(tensor);
+  if (files_) files_->release(tensor);
 }
 
-std::uint64_t Checkpoint::fingerprint() const { return file_ ? file_->fingerprint() : *seed_; }
+std::uint64_t Checkpoint::fingerprint() const { return files_ ? files_->fingerprint() : *seed_; }
 
 }  // namespace longformer::models

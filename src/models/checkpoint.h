@@ -2,20 +2,20 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "core/tensor.h"
-#include "formats/safetensors.h"
+#include "formats/weights.h"
 
 namespace longformer::models {
 
 class Checkpoint {
  public:
-  /// Opens model.safetensors of a folder. One leading prefix of longformer., bert. or roberta. is
-  /// dropped from names, and LayerNorm.gamma/beta are read as weight/bias. Throws Error.
+  /// Opens the weights of a folder: safetensors or PyTorch, one file or several with an index. One
+  /// leading prefix of longformer., bert. or roberta. is dropped from names, and
+  /// LayerNorm.gamma/beta are read as weight/bias. Throws Error.
   static Checkpoint open(const std::string& folder);
 
   /// Weights made on demand: N(0, 0.02) matrices, LayerNorm gains 1, biases 0.
@@ -25,8 +25,17 @@ class Checkpoint {
   /// Names of all tensors of the file, sorted.
   std::vector<std::string> names() const;
 
-  /// The tensor in the dtype of the file; a view of the mapped file. Throws Error when it is
-  /// missing, not floating-point, or of another shape.
+  /// Throws Error when there is no tensor of this name.
+  const Shape& shape(const std::string& name) const;
+  /// Whether a tensor holds no weights: a buffer of integers or truth values, such as position
+  /// numbers in old files.
+  bool is_buffer(const std::string& name) const;
+  /// The file of the weights, and its format: see formats::WeightFiles.
+  const std::string& path() const { return name_; }
+  const std::string& format() const { return files_->format(); }
+
+  /// The tensor in the dtype of the file; a view of the mapped file where it can be. Throws Error
+  /// when it is missing, not floating-point, or of another shape.
   Tensor get(const std::string& name, const Shape& shape) const;
   /// The same as fp32.
   Tensor get_fp32(const std::string& name, const Shape& shape) const;
@@ -40,8 +49,8 @@ class Checkpoint {
  private:
   std::string name_;
   std::optional<std::uint64_t> seed_;
-  std::optional<formats::SafetensorsFile> file_;
-  std::map<std::string, Tensor> tensors_;
+  std::optional<formats::WeightFiles> files_;
+  formats::StoredTensors tensors_;
 };
 
 }  // namespace longformer::models

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "models/original_config.h"
 
 namespace longformer::models {
 namespace {
@@ -68,6 +69,12 @@ Defaults defaults_of(ModelType type) {
 }
 
 ModelType model_type_of(const ConfigReader& config) {
+  const bool is_original = is_original_config(config.object(), config.name());
+  require(
+      !is_original,
+      "{}: attention_window: expected it with model_type longformer only, found a Longformer of "
+      "another form: make a folder of it with longformer convert",
+      config.name());
   require(config.has("model_type"),
           "{}: expected the key \"model_type\" (longformer, bert or roberta), found none",
           config.name());

@@ -1,4 +1,4 @@
-// BERT and RoBERTa folders into Longformer folders (spec.md C.1).
+// Folders of BERT, RoBERTa and Longformer into Longformer folders (spec.md C.1).
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 namespace longformer::models {
 
 /// longformer::convert of the public header.
-void convert_folder(const std::string& source_folder, const std::string& target_folder,
-                    const ConvertOptions& options);
+ConvertedFrom convert_folder(const std::string& source_folder, const std::string& target_folder,
+                             const ConvertOptions& options);
 
 }  // namespace longformer::models

@@ -1,0 +1,169 @@
+#include "models/convert_files.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <system_error>
+#include <utility>
+
+#include "core/error.h"
+
+namespace longformer::models {
+namespace {
+
+namespace fs = std::filesystem;
+using formats::quote;
+using Json = nlohmann::ordered_json;
+
+/// An object of a file that may be absent: empty then.
+Json read_object(const fs::path& path) {
+  if (!fs::exists(path)) return Json::object();
+  Json value = formats::read_json(path.string());
+  [[maybe_unused]] const formats::ConfigReader object(value, path.string());
+  return value;
+}
+
+void copy_if_present(const fs::path& from, const fs::path& to) {
+  if (fs::exists(from)) formats::write_file(to.string(), formats::read_file(from.string()));
+}
+
+/// A folder of modules.json: one plain name, because the file may not lead out of its folder.
+bool is_plain_name(const std::string& name) {
+  return !name.empty() && name != "." && name != ".." &&
+         name.find_first_of("/\\") == std::string::npos;
+}
+
+/// Files that a conversion writes, weights in any form: those of a former one must not outlive it.
+bool is_own(const fs::path& name) {
+  constexpr std::array kNames = {"config.json",
+                                 "model.safetensors.index.json",
+                                 "tokenizer.json",
+                                 "pytorch_model.bin.index.json",
+                                 "tokenizer_config.json",
+                                 "special_tokens_map.json",
+                                 "vocab.txt",
+                                 "added_tokens.json",
+                                 "vocab.json",
+                                 "merges.txt",
+                                 "modules.json",
+                                 "config_sentence_transformers.json",
+                                 "sentence_bert_config.json"};
+  const std::string text = name.string();
+  return std::find(kNames.begin(), kNames.end(), text) != kNames.end() ||
+         (text.starts_with("model") && text.ends_with(".safetensors")) ||
+         (text.starts_with("pytorch_model") && text.ends_with(".bin"));
+}
+
+}  // namespace
+
+void write_json(const fs::path& path, const Json& value) {
+  formats::write_file(path.string(), value.dump(2) + "\n");
+}
+
+bool has_tokenizer(const fs::path& folder) {
+  return fs::exists(folder / "tokenizer.json") || fs::exists(folder / "vocab.txt") ||
+         fs::exists(folder / "vocab.json");
+}
+
+void copy_tokenizer(const TokenizerCopy& copy) {
+  if (!has_tokenizer(copy.source)) return;
+  for (const char* name :
+       {"vocab.txt", "vocab.json", "merges.txt", "special_tokens_map.json", "added_tokens.json"}) {
+    copy_if_present(copy.source / name, copy.target / name);
+  }
+  const fs::path tokenizer = copy.source / "tokenizer.json";
+  if (fs::exists(tokenizer)) {
+    formats::write_file((copy.target / "tokenizer.json").string(),
+                        formats::with_null_members(formats::read_file(tokenizer.string()),
+                                                   {"truncation", "padding"}, tokenizer.string()));
+  }
+  Json config = read_object(copy.source / "tokenizer_config.json");
+  for (const char* key : {"max_len", "max_length", "name_or_path", "auto_map"}) config.erase(key);
+  config["model_max_length"] = copy.max_tokens;
+  // Without it transformers would take the class that belongs to model_type, which is RoBERTa's.
+  if (!config.contains("tokenizer_class")) config["tokenizer_class"] = copy.tokenizer_class;
+  write_json(copy.target / "tokenizer_config.json", config);
+}
+
+void copy_sentence_transformers(const TokenizerCopy& copy) {
+  const fs::path modules = copy.source / "modules.json";
+  if (!fs::exists(modules)) return;
+  for (const char* name : {"modules.json", "config_sentence_transformers.json"}) {
+    copy_if_present(copy.source / name, copy.target / name);
+  }
+  Json config = read_object(copy.source / "sentence_bert_config.json");
+  config["max_seq_length"] = copy.max_tokens;
+  write_json(copy.target / "sentence_bert_config.json", config);
+  const Json list = formats::read_json(modules.string());
+  require(list.is_array(), "{}: expected a list of modules, found {}", modules.string(),
+          formats::shown(list));
+  for (const Json& module : list) {
+    const formats::ConfigReader reader(module, modules.string());
+    const std::string name = reader.string("path", "");
+    if (name.empty()) continue;
+    require(is_plain_name(name), "{}: path: expected the name of a folder beside it, found {}",
+            modules.string(), quote(name));
+    if (!fs::is_directory(copy.source / name)) continue;
+    fs::create_directories(copy.target / name);
+    for (const auto& entry : fs::directory_iterator(copy.source / name)) {
+      if (!entry.is_regular_file()) continue;
+      copy_if_present(entry.path(), copy.target / name / entry.path().filename());
+    }
+  }
+}
+
+StagingFolder::StagingFolder(fs::path target)
+    : target_(std::move(target)), path_(fmt::format("{}.tmp{}", target_.string(), ::getpid())) {
+  fs::remove_all(path_);
+  fs::create_directories(path_);
+}
+
+StagingFolder::~StagingFolder() {
+  std::error_code ignored;
+  fs::remove_all(path_, ignored);
+}
+
+void StagingFolder::carry_over() const {
+  for (auto entry = fs::recursive_directory_iterator(target_);
+       entry != fs::recursive_directory_iterator(); ++entry) {
+    const fs::path name = entry->path().lexically_relative(target_);
+    const fs::path place = path_ / name;
+    if (is_own(name) || fs::exists(fs::symlink_status(place))) continue;
+    if (entry->is_symlink()) {
+      fs::copy_symlink(entry->path(), place);
+    } else if (entry->is_directory()) {
+      fs::create_directory(place, entry->path());
+    } else {
+      std::error_code refused;
+      fs::create_hard_link(entry->path(), place, refused);
+      if (refused) fs::copy_file(entry->path(), place);
+    }
+  }
+}
+
+void StagingFolder::commit() const {
+  if (!fs::exists(target_) || fs::is_empty(target_)) {
+    fs::rename(path_, target_);
+    return;
+  }
+  carry_over();
+  if (::renameat2(AT_FDCWD, path_.c_str(), AT_FDCWD, target_.c_str(), RENAME_EXCHANGE) == 0) return;
+  // Some file systems cannot exchange two names: then there is a moment with neither.
+  require(errno == EINVAL || errno == ENOSYS, "{}: could not be replaced: {}", target_.string(),
+          std::generic_category().message(errno));
+  const fs::path old = path_.string() + ".old";
+  fs::rename(target_, old);
+  std::error_code failure;
+  fs::rename(path_, target_, failure);
+  if (failure) {
+    fs::rename(old, target_);
+    fail("{}: could not be replaced: {}", target_.string(), failure.message());
+  }
+  fs::remove_all(old);
+}
+
+}  // namespace longformer::models

@@ -1,0 +1,57 @@
+// What a converted folder has beside its weights, and how it takes its place.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "core/dtype.h"
+#include "formats/json.h"
+
+namespace longformer::models {
+
+/// Writes a JSON value as `transformers` formats it. Throws Error.
+void write_json(const std::filesystem::path& path, const nlohmann::ordered_json& value);
+
+/// Whether a folder has the files of a tokenizer.
+bool has_tokenizer(const std::filesystem::path& folder);
+
+struct TokenizerCopy {
+  std::filesystem::path source;
+  std::filesystem::path target;
+  /// Longest document, special tokens included.
+  Index max_tokens = 0;
+  /// "BertTokenizer" or "RobertaTokenizer": what `transformers` takes where the source names none.
+  std::string tokenizer_class;
+};
+
+/// Copies the files of the tokenizer, where there is one, with the new length; truncation and
+/// padding that tokenizer.json asks for are taken out. Throws Error.
+void copy_tokenizer(const TokenizerCopy& copy);
+
+/// Copies modules.json of sentence-transformers, where there is one, the folders that it names, and
+/// the files beside it with the new length. Throws Error.
+void copy_sentence_transformers(const TokenizerCopy& copy);
+
+/// A folder beside the target that is removed unless it takes the target's place.
+class StagingFolder {
+ public:
+  explicit StagingFolder(std::filesystem::path target);
+  ~StagingFolder();
+  StagingFolder(const StagingFolder&) = delete;
+  StagingFolder& operator=(const StagingFolder&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+
+  /// Takes the target's place in one step, so that whoever opens it meets the old folder or the new
+  /// one. Files of the old folder that no conversion writes stay. Throws Error
+  /// or filesystem_error, and then leaves the target as it was.
+  void commit() const;
+
+ private:
+  void carry_over() const;
+
+  std::filesystem::path target_;
+  std::filesystem::path path_;
+};
+
+}  // namespace longformer::models

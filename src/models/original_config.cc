@@ -1,0 +1,74 @@
+#include "models/original_config.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+
+namespace longformer::models {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using formats::ConfigReader;
+using formats::quote;
+using formats::shown;
+
+/// Its attention_mode, or empty for a RoBERTa with another attention.
+std::string mode_of(const ConfigReader& config) { return config.string("attention_mode", ""); }
+
+void check_attention(const ConfigReader& config) {
+  const std::string mode = mode_of(config);
+  require(mode.empty() || mode == "tvm" || mode == "sliding_chunks",
+          "{}: attention_mode: expected tvm or sliding_chunks, found {}: another function",
+          config.name(), quote(mode));
+  require(!config.boolean("autoregressive", false),
+          "{}: autoregressive: expected false, found true: decoders are not supported",
+          config.name());
+  if (!config.has("attention_dilation")) return;
+  const Json& dilation = config.at("attention_dilation");
+  const Json list = dilation.is_array() ? dilation : Json::array({dilation});
+  require(std::all_of(list.begin(), list.end(), [](const Json& value) { return value == 1; }),
+          "{}: attention_dilation: expected 1 in every layer, found {}: transformers has no other",
+          config.name(), shown(dilation));
+}
+
+/// Total windows of one-sided ones, which parse_config then checks.
+Json doubled(const Json& windows, const std::string& name) {
+  if (windows.is_array()) {
+    Json all = Json::array();
+    for (const Json& window : windows) all.push_back(doubled(window, name));
+    return all;
+  }
+  constexpr std::int64_t kMost = 1 << 29;
+  require(windows.is_number_integer() && windows >= 1 && windows <= kMost,
+          "{}: attention_window: expected numbers from 1 to {} for one side, found {}", name, kMost,
+          shown(windows));
+  return 2 * windows.get<std::int64_t>();
+}
+
+}  // namespace
+
+bool is_original_config(const Json& config, const std::string& name) {
+  const ConfigReader reader(config, name);
+  const std::string type = reader.string("model_type", "roberta");
+  return type == "roberta" && reader.has("attention_window");
+}
+
+void update_original_config(Json& config, const std::string& name) {
+  const ConfigReader reader(config, name);
+  check_attention(reader);
+  if (!mode_of(reader).empty()) {
+    config["attention_window"] = doubled(config["attention_window"], name);
+  }
+  for (const char* key : {"attention_mode", "attention_dilation", "autoregressive"}) {
+    config.erase(key);
+  }
+  config["model_type"] = "longformer";
+  // The defaults of RoBERTa, which it extends.
+  const auto set_default = [&config](const char* key, const Json& value) {
+    if (!config.contains(key)) config[key] = value;
+  };
+  set_default("vocab_size", 50265);
+  set_default("pad_token_id", 1);
+}
+
+}  // namespace longformer::models

@@ -1,0 +1,22 @@
+// config.json of the first Longformer folders, made before `transformers` had the model (spec.md
+// A.1).
+#pragma once
+
+#include <string>
+
+#include "formats/json.h"
+
+namespace longformer::models {
+
+/// Whether a configuration is one of a Longformer that `transformers` does not know as one: the
+/// original implementation, whose attention_window counts one side, or a RoBERTa whose attention
+/// was replaced. A model_type of longformer decides against it. Throws Error unless it is an
+/// object.
+bool is_original_config(const nlohmann::ordered_json& config, const std::string& name);
+
+/// Makes it the configuration of the same model in `transformers`, with total windows. Throws Error
+/// for attention that Longformer of `transformers` does not have: dilated, autoregressive, or of
+/// another mode.
+void update_original_config(nlohmann::ordered_json& config, const std::string& name);
+
+}  // namespace longformer::models

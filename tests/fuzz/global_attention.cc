@@ -1,0 +1,10 @@
+// The rules of --global-attention.
+#include "longformer/global_attention.h"
+
+#include "fuzzing.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace longformer;
+  fuzzing::expect_result_or_error([&] { GlobalAttention::parse(fuzzing::text_of(data, size)); });
+  return 0;
+}

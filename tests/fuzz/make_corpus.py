@@ -1,0 +1,82 @@
+"""Writes the first inputs of each fuzz target, made from the fixtures.
+
+    python3 make_corpus.py TARGET_FOLDER
+"""
+
+import json
+import pathlib
+import sys
+import zipfile
+
+FIXTURES = pathlib.Path(__file__).resolve().parent.parent / "fixtures"
+
+
+def small_safetensors():
+    header = {"__metadata__": {"format": "pt"}}
+    for i, (dtype, size) in enumerate([("F32", 4), ("BF16", 2), ("I64", 8), ("BOOL", 1)]):
+        header[f"t{i}"] = {"dtype": dtype, "shape": [2, 1], "data_offsets": [16 * i, 16 * i + 2 * size]}
+    text = json.dumps(header).encode()
+    return len(text).to_bytes(8, "little") + text + bytes(64)
+
+
+def texts():
+    samples = ["", " ", "Hello, world!", "it's  WE'LL\tand\r\n", "caf\u00e9 \u4f60\u597d \U0001f600\u200d\U0001f525",
+               "<s> [MASK]<mask> </s>[SEP]", "e\u0301\u0327 \u00df\u0130 \ufb01", "a" * 300, "1234.5e-6 " * 9]
+    return {str(i): text.encode() for i, text in enumerate(samples)} | {"bytes": bytes(range(256))}
+
+
+def tokenizers():
+    found = {"bert": (FIXTURES / "tiny_bert" / "tokenizer.json").read_bytes()}
+    alphabet = {chr(c): i for i, c in enumerate([*range(33, 127), 288])}
+    special = {"id": 95, "content": "<mask>", "single_word": False, "lstrip": True, "rstrip": False,
+               "normalized": False, "special": True}
+    bpe = {"version": "1.0", "truncation": None, "padding": None, "added_tokens": [special],
+           "normalizer": None,
+           "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True,
+                             "use_regex": True},
+           "post_processor": {"type": "RobertaProcessing", "sep": ["a", 64], "cls": ["b", 65],
+                              "trim_offsets": True, "add_prefix_space": False},
+           "decoder": {"type": "ByteLevel"},
+           "model": {"type": "BPE", "vocab": alphabet | {"he": 96, "hel": 97},
+                     "merges": ["h e", "he l"]}}
+    return found | {"bpe": json.dumps(bpe).encode()}
+
+
+def corpora():
+    torch = FIXTURES / "torch"
+    pickles = {}
+    for path in torch.glob("*_zip.bin"):
+        with zipfile.ZipFile(path) as archive:
+            [name] = [name for name in archive.namelist() if name.endswith("data.pkl")]
+            pickles[path.stem] = archive.read(name)
+    configs = {path.parent.name: path.read_bytes() for path in FIXTURES.glob("tiny_*/config.json")}
+    original = {"attention_mode": "tvm", "attention_window": [2, 4], "attention_dilation": [1, 1],
+                "autoregressive": False, "num_hidden_layers": 2}
+    values = {path.stem: path.read_bytes() for path in torch.glob("values_*.bin")}
+    zips = {path.stem: path.read_bytes() for path in torch.glob("values_zip.bin")}
+    return {
+        "safetensors": {"small": small_safetensors(),
+                        "values": (torch / "values.safetensors").read_bytes()},
+        "pickle": pickles,
+        "zip": zips,
+        "torch_file": values,
+        "json": configs | {"nulls": b'{"truncation":{"a":[1]},"b":"\\u0061","padding":null}'},
+        "config": configs | {"original": json.dumps(original).encode()},
+        "tokenizer_json": tokenizers(),
+        "byte_level": texts(),
+        "word_piece": texts(),
+        "global_attention": {str(i): rule for i, rule in enumerate(
+            [b"cls,every:64", b"none", b"3-8,17", b"question", b"sentences,all", b"default"])},
+    }
+
+
+def main():
+    root = pathlib.Path(sys.argv[1])
+    for target, inputs in corpora().items():
+        (root / target).mkdir(parents=True, exist_ok=True)
+        for name, contents in inputs.items():
+            (root / target / name).write_bytes(contents)
+
+
+if __name__ == "__main__":
+    main()
