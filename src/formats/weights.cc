@@ -61,7 +61,7 @@ WeightFiles WeightFiles::open(const std::string& folder) {
     return weights;
   }
   for (const auto& [name, tensors] : read_index(weights.path_)) {
-    const std::string path = folder + "/" + name;
+    const std::string path = (fs::path(folder) / name).string();
     require(present(path), "{}: expected the file {} beside it, found none", weights.path_,
             quote(name));
     weights.add(path, tensors);
