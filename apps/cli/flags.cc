@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "help.h"
+#include "longformer/error.h"
 #include "longformer/hub.h"
 
 namespace longformer::cli {
