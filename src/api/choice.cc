@@ -108,13 +108,9 @@ void Chooser::choose(const Source& source, const Sink& sink, const ChooseOptions
 
 std::vector<ChoiceAnswer> Chooser::choose(std::span<const ChoiceQuestion> questions,
                                           const ChooseOptions& options) const {
-  std::size_t next = 0;
   std::vector<ChoiceAnswer> answers;
   choose(
-      [&]() -> std::optional<ChoiceQuestion> {
-        if (next == questions.size()) return std::nullopt;
-        return questions[next++];
-      },
+      source_over(questions),
       [&](const ChoiceOutcome& outcome) {
         require(outcome.error.empty(), "question {}: {}", answers.size(), outcome.error);
         answers.push_back(outcome.answer);

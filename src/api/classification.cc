@@ -82,13 +82,9 @@ void Classifier::classify(const Source& source, const Sink& sink,
 
 std::vector<Classification> Classifier::classify(std::span<const std::string> texts,
                                                  const ClassifyOptions& options) const {
-  std::size_t next = 0;
   std::vector<Classification> results;
   classify(
-      [&]() -> std::optional<std::string> {
-        if (next == texts.size()) return std::nullopt;
-        return texts[next++];
-      },
+      source_over(texts),
       [&](const ClassifyOutcome& outcome) {
         require(outcome.error.empty(), "document {}: {}", results.size(), outcome.error);
         results.push_back(outcome.classification);

@@ -2,6 +2,7 @@
 // computes, and run in batches of a number of tokens.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -27,5 +28,14 @@ void stream_documents(
     const Model& model, const StreamOptions& options,
     const std::function<std::optional<SegmentedDocument>()>& next,
     const std::function<void(const SegmentedDocument&, std::span<const DocumentOutput>)>& done);
+
+/// What a streaming call takes as its source, over a list that outlives it.
+template <typename Input>
+auto source_over(std::span<const Input> inputs) {
+  return [inputs, next = std::size_t{0}]() mutable -> std::optional<Input> {
+    if (next == inputs.size()) return std::nullopt;
+    return inputs[next++];
+  };
+}
 
 }  // namespace longformer

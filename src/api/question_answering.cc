@@ -87,13 +87,9 @@ void QuestionAnswerer::answer(const Source& source, const Sink& sink,
 
 std::vector<AnswerOutcome> QuestionAnswerer::answer(std::span<const Question> questions,
                                                     const AnswerOptions& options) const {
-  std::size_t next = 0;
   std::vector<AnswerOutcome> results;
   answer(
-      [&]() -> std::optional<Question> {
-        if (next == questions.size()) return std::nullopt;
-        return questions[next++];
-      },
+      source_over(questions),
       [&](const AnswerOutcome& outcome) {
         require(outcome.error.empty(), "question {}: {}", results.size(), outcome.error);
         results.push_back(outcome);

@@ -105,13 +105,9 @@ void Tagger::tag(const Source& source, const Sink& sink, const TagOptions& optio
 
 std::vector<std::vector<Entity>> Tagger::tag(std::span<const std::string> texts,
                                              const TagOptions& options) const {
-  std::size_t next = 0;
   std::vector<std::vector<Entity>> results;
   tag(
-      [&]() -> std::optional<std::string> {
-        if (next == texts.size()) return std::nullopt;
-        return texts[next++];
-      },
+      source_over(texts),
       [&](const TagOutcome& outcome) {
         require(outcome.error.empty(), "document {}: {}", results.size(), outcome.error);
         results.push_back(outcome.entities);

@@ -113,8 +113,11 @@ Tensor stacked(std::span<const Tensor> parts) {
 
 void gemm(const GemmShape& s, const float* a, const float* b, float* c) {
   static_cast<void>(cpu_engine());
+  const Index lda = s.lda != 0 ? s.lda : s.transpose_a ? s.m : s.k;
+  const Index ldb = s.ldb != 0 ? s.ldb : s.transpose_b ? s.k : s.n;
+  const Index ldc = s.ldc != 0 ? s.ldc : s.n;
   const auto status = dnnl_sgemm(s.transpose_a ? 'T' : 'N', s.transpose_b ? 'T' : 'N', s.m, s.n,
-                                 s.k, s.alpha, a, s.lda, b, s.ldb, s.beta, c, s.ldc);
+                                 s.k, s.alpha, a, lda, b, ldb, s.beta, c, ldc);
   assert(status == dnnl_success);
   static_cast<void>(status);
 }

@@ -14,7 +14,7 @@ namespace longformer::kernels {
 struct GemmShape {
   Index m = 0, n = 0, k = 0;
   bool transpose_a = false, transpose_b = false;
-  /// Row strides in elements, of the matrices as they are stored.
+  /// Row strides in elements, of the matrices as they are stored; 0 where rows follow each other.
   Index lda = 0, ldb = 0, ldc = 0;
   float alpha = 1, beta = 0;
 };

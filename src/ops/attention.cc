@@ -82,14 +82,8 @@ PartialSum attend(const AttentionSpec& spec, const Tensor& x, std::span<const fl
       for (Index i = 0; i < keys; ++i) copy_row(x, first + i, copied.data() + i * width);
       block = copied.data();
     }
-    gemm({.m = rows,
-          .n = keys,
-          .k = width,
-          .transpose_b = true,
-          .lda = width,
-          .ldb = width,
-          .ldc = keys},
-         transformed.data(), block, scores.data());
+    gemm({.m = rows, .n = keys, .k = width, .transpose_b = true}, transformed.data(), block,
+         scores.data());
     if (!spec.key_mask.empty()) {
       for (Index j = 0; j < keys; ++j) {
         if (spec.key_mask[static_cast<std::size_t>(first + j)] != 0) continue;
@@ -98,8 +92,7 @@ PartialSum attend(const AttentionSpec& spec, const Tensor& x, std::span<const fl
       }
     }
     online_softmax({scores.data(), static_cast<std::size_t>(rows * keys)}, keys, partial);
-    gemm({.m = rows, .n = width, .k = keys, .lda = keys, .ldb = width, .ldc = width, .beta = 1},
-         scores.data(), block, partial.sum.data());
+    gemm({.m = rows, .n = width, .k = keys, .beta = 1}, scores.data(), block, partial.sum.data());
   }
   return partial;
 }
@@ -142,8 +135,6 @@ void attend_without_projecting(const Context& context, const AttentionSpec& spec
           .n = width,
           .k = d,
           .lda = width,
-          .ldb = width,
-          .ldc = width,
           .alpha = 1.0f / std::sqrt(static_cast<float>(d))},
          queries.data() + head * d, p.key_weight.data<float>() + head * d * width,
          transformed.data() + head * g * width);
@@ -162,14 +153,7 @@ void attend_without_projecting(const Context& context, const AttentionSpec& spec
   for (Index i = 0; i < g; ++i)
     std::copy_n(p.value_bias.data<float>(), width, result.data() + i * width);
   parallel_for(context.threads, heads, [&](Index head) {
-    gemm({.m = g,
-          .n = d,
-          .k = width,
-          .transpose_b = true,
-          .lda = width,
-          .ldb = width,
-          .ldc = width,
-          .beta = 1},
+    gemm({.m = g, .n = d, .k = width, .transpose_b = true, .ldc = width, .beta = 1},
          mean.data() + head * g * width, p.value_weight.data<float>() + head * d * width,
          result.data() + head * d);
   });

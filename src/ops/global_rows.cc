@@ -62,15 +62,8 @@ std::vector<float> project_queries(const GlobalRows& globals, const GlobalProjec
     copy_row(x, globals.rows[static_cast<std::size_t>(i)], rows.data() + i * width);
     std::copy_n(p.query_bias.data<float>(), width, queries.data() + i * width);
   }
-  gemm({.m = g,
-        .n = width,
-        .k = width,
-        .transpose_b = true,
-        .lda = width,
-        .ldb = width,
-        .ldc = width,
-        .beta = 1},
-       rows.data(), p.query_weight.data<float>(), queries.data());
+  gemm({.m = g, .n = width, .k = width, .transpose_b = true, .beta = 1}, rows.data(),
+       p.query_weight.data<float>(), queries.data());
   return queries;
 }
 
@@ -108,15 +101,8 @@ Tensor project_document(const Context& context, const Tensor& x, const GlobalRow
       for (Index i = 0; i < rows; ++i) {
         std::copy_n(bias.data<float>() + head * head_size, head_size, to + i * head_size);
       }
-      gemm({.m = rows,
-            .n = head_size,
-            .k = width,
-            .transpose_b = true,
-            .lda = width,
-            .ldb = width,
-            .ldc = head_size,
-            .beta = 1},
-           block.data(), weight.data<float>() + head * head_size * width, to);
+      gemm({.m = rows, .n = head_size, .k = width, .transpose_b = true, .beta = 1}, block.data(),
+           weight.data<float>() + head * head_size * width, to);
     }
   });
   return projected;
