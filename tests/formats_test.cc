@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "error_testing.h"
 #include "formats/json.h"
 #include "formats/safetensors.h"
 
@@ -46,28 +47,6 @@ class FormatsTest : public ::testing::Test {
 
   fs::path folder_;
 };
-
-/// The message of the Error that the call throws, checked to be one line; empty when it throws
-/// none.
-template <typename Call>
-std::string error_of(Call&& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    const std::string message = error.what();
-    EXPECT_EQ(message.find('\n'), std::string::npos) << message;
-    EXPECT_LE(message.size(), 600u) << message;
-    return message;
-  }
-  return "";
-}
-
-void expect_error(const std::string& message, const std::vector<std::string>& parts) {
-  EXPECT_NE(message, "");
-  for (const std::string& part : parts) {
-    EXPECT_NE(message.find(part), std::string::npos) << "no \"" << part << "\" in: " << message;
-  }
-}
 
 struct BadHeader {
   std::string name;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "error_testing.h"
 #include "formats/json.h"
 #include "formats/pickle.h"
 #include "formats/safetensors.h"
@@ -20,28 +21,6 @@ namespace {
 namespace fs = std::filesystem;
 
 const fs::path kFixtures = fs::path(__FILE__).parent_path() / "fixtures" / "torch";
-
-/// The message of the Error that the call throws, checked to be one line; empty when it throws
-/// none.
-template <typename Call>
-std::string error_of(Call&& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    const std::string message = error.what();
-    EXPECT_EQ(message.find('\n'), std::string::npos) << message;
-    EXPECT_LE(message.size(), 600u) << message;
-    return message;
-  }
-  return "";
-}
-
-void expect_error(const std::string& message, const std::vector<std::string>& parts) {
-  EXPECT_NE(message, "");
-  for (const std::string& part : parts) {
-    EXPECT_NE(message.find(part), std::string::npos) << "no \"" << part << "\" in: " << message;
-  }
-}
 
 std::span<const std::byte> bytes_of(std::string_view text) {
   return std::as_bytes(std::span(text));

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "attention_reports.h"
+#include "encode_whole.h"
 #include "longformer/error.h"
 #include "longformer/model.h"
 #include "longformer/tokenizer.h"
@@ -164,25 +165,6 @@ class AttentionRun {
     return any;
   }
 
-  Encoding encode(const Document& document) {
-    const std::int64_t limit = model_.info().max_tokens;
-    EncodeOptions options;
-    if (flags_.truncate) options.max_length = limit;
-    Encoding encoding = tokenizer_.encode(document.text, options);
-    const auto tokens = static_cast<std::int64_t>(encoding.ids.size());
-    if (tokens > limit) {
-      throw Error(
-          fmt::format("{} tokens, the model takes {}: use --truncate, or convert the model "
-                      "to more positions",
-                      tokens, limit));
-    }
-    if (encoding.truncated > 0) {
-      messages_.note(fmt::format("{}: {} tokens, kept the first {}", document.label(),
-                                 tokens + encoding.truncated, tokens));
-    }
-    return encoding;
-  }
-
   /// 1 for global tokens. Without a rule those of the model's head; a document alone is no question
   /// and no choice, so there heads that ask for these get none.
   std::vector<std::int32_t> global_tokens(const Encoding& encoding, const std::string& text) const {
@@ -194,7 +176,8 @@ class AttentionRun {
   }
 
   std::int64_t show(const Document& document, AttentionReport& report) {
-    const Encoding encoding = encode(document);
+    const Encoding encoding =
+        encode_whole(document, document.text, {model_, tokenizer_, flags_.truncate, messages_});
     AttentionDocument shown{.source = document,
                             .encoding = encoding,
                             .tokens = {},

@@ -7,6 +7,7 @@
 #include <memory>
 #include <numeric>
 
+#include "encode_whole.h"
 #include "longformer/error.h"
 #include "longformer/model.h"
 #include "longformer/tokenizer.h"
@@ -107,28 +108,10 @@ class FillMaskRun {
   }
 
  private:
-  Encoding encode(const Document& document, const std::string& text) {
-    const std::int64_t limit = model_.info().max_tokens;
-    EncodeOptions options;
-    if (flags_.truncate) options.max_length = limit;
-    Encoding encoding = tokenizer_.encode(text, options);
-    const auto tokens = static_cast<std::int64_t>(encoding.ids.size());
-    if (tokens > limit) {
-      throw Error(
-          fmt::format("{} tokens, the model takes {}: use --truncate, or convert the model "
-                      "to more positions",
-                      tokens, limit));
-    }
-    if (encoding.truncated > 0) {
-      messages_.note(fmt::format("{}: {} tokens, kept the first {}", document.label(),
-                                 tokens + encoding.truncated, tokens));
-    }
-    return encoding;
-  }
-
   std::int64_t fill(const Document& document) {
     const std::string text = with_mask(document.text, mask_);
-    const Encoding encoding = encode(document, text);
+    const Encoding encoding =
+        encode_whole(document, text, {model_, tokenizer_, flags_.truncate, messages_});
     std::vector<std::int64_t> positions;
     for (std::size_t i = 0; i < encoding.ids.size(); ++i) {
       if (encoding.ids[i] == mask_id_) positions.push_back(static_cast<std::int64_t>(i));

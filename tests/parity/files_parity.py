@@ -27,19 +27,12 @@ import transformers
 from safetensors.torch import save_file
 
 import longformer_cpp
+from convert_parity import redraw
 
 HEADS = ("Model", "ForMaskedLM", "ForSequenceClassification", "ForTokenClassification",
          "ForQuestionAnswering", "ForMultipleChoice")
 DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 TOLERANCE = 1e-5
-
-
-def redraw(model):
-    with torch.no_grad():
-        for name, weight in model.named_parameters():
-            is_gain = "norm" in name.lower() and name.endswith("weight")
-            weight.copy_(torch.randn_like(weight) * 0.15 + float(is_gain))
-    return model.eval()
 
 
 def make_model(draw, family, head, length):
