@@ -29,6 +29,19 @@ inline float random_normal(std::uint64_t seed, std::uint64_t index) {
   return radius * std::cos(2.0f * std::numbers::pi_v<float> * random_uniform(seed, 2 * index + 1));
 }
 
+/// Inverted dropout: element `index` is kept with probability 1 − rate and then divided by it. The
+/// mask depends on the seed and the index alone, so a backward pass computes it again.
+struct Dropout {
+  float rate = 0;
+  std::uint64_t seed = 0;
+
+  bool active() const { return rate > 0; }
+  /// 0 for a dropped element, else 1 / (1 − rate).
+  float factor(std::uint64_t index) const {
+    return random_uniform(seed, index) < rate ? 0.0f : 1.0f / (1.0f - rate);
+  }
+};
+
 /// A fp32 tensor of independent N(0, deviation²) numbers.
 Tensor random_normal_tensor(const Shape& shape, float deviation, std::uint64_t seed);
 

@@ -22,6 +22,8 @@ std::string to_string(const Shape& shape);
 /// Product of the dimensions; 1 for a scalar.
 Index element_count(const Shape& shape);
 
+struct Gradient;
+
 class Tensor {
  public:
   Tensor() = default;
@@ -64,6 +66,11 @@ class Tensor {
   void* raw() { return data_; }
   const void* raw() const { return data_; }
 
+  /// Where the gradient of this value gathers (core/tape.h); null when none is wanted. Copies of a
+  /// tensor share it; views and conversions have none.
+  const std::shared_ptr<Gradient>& gradient() const { return gradient_; }
+  void set_gradient(std::shared_ptr<Gradient> gradient) { gradient_ = std::move(gradient); }
+
   /// A view of `count` rows from `begin` on; shares the storage.
   Tensor slice_rows(Index begin, Index count) const;
   /// The same elements under another shape of equal size.
@@ -81,6 +88,7 @@ class Tensor {
   void* data_ = nullptr;
   Shape shape_;
   DType dtype_ = DType::f32;
+  std::shared_ptr<Gradient> gradient_;
 };
 
 }  // namespace longformer

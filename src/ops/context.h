@@ -1,8 +1,12 @@
-// What every op gets: where its buffers come from and how it computes.
+// What every op gets: where its buffers come from, how it computes, and whether it is trained.
 #pragma once
 
+#include <cstdint>
+#include <optional>
+
 #include "core/memory.h"
-#include "core/tensor.h"
+#include "core/random.h"
+#include "core/tape.h"
 
 namespace longformer::ops {
 
@@ -11,6 +15,16 @@ struct Context {
   /// dtype of activations.
   DType dtype = DType::f32;
   int threads = 1;
+  /// Ops record their backward passes here; null when serving.
+  Tape* tape = nullptr;
+  /// Of the dropout masks of this pass; none when nothing is dropped.
+  std::optional<std::uint64_t> dropout_seed = std::nullopt;
+
+  /// The dropout of one place in a model; every place has a number of its own.
+  Dropout dropout(double rate, std::uint64_t place) const {
+    if (!dropout_seed || rate <= 0) return {};
+    return {.rate = static_cast<float>(rate), .seed = random_bits(*dropout_seed, place)};
+  }
 };
 
 }  // namespace longformer::ops
