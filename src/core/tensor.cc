@@ -109,4 +109,10 @@ Tensor Tensor::to(DType dtype) const {
   return narrow;
 }
 
+Tensor Tensor::copied() const {
+  Tensor copy(shape_, DType::f32);
+  copy_to({copy.data<float>(), static_cast<std::size_t>(copy.size())});
+  return copy;
+}
+
 }  // namespace longformer

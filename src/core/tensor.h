@@ -82,6 +82,8 @@ class Tensor {
   void copy_to(std::span<float> out) const;
   /// The tensor converted to another floating dtype; itself when it has it already.
   Tensor to(DType dtype) const;
+  /// A copy of the elements as fp32, on the heap.
+  Tensor copied() const;
 
  private:
   std::shared_ptr<void> owner_;

@@ -9,7 +9,7 @@
 namespace longformer::models {
 namespace {
 
-ops::PackedLinear decoder(const EncoderConfig& config, const Checkpoint& weights, DType dtype) {
+ops::Linear decoder(const EncoderConfig& config, const Checkpoint& weights, DType dtype) {
   const MaskedLmNames names = masked_lm_names(config.model_type);
   const std::string untied = names.decoder + ".weight";
   // transformers keeps a decoder that the file has, even where the configuration ties it.
@@ -18,7 +18,7 @@ ops::PackedLinear decoder(const EncoderConfig& config, const Checkpoint& weights
                                          {config.vocab_size, config.hidden_size})};
   const std::string& bias_name = weights.has(names.bias[0]) ? names.bias[0] : names.bias[1];
   const std::array bias = {weights.get(bias_name, {config.vocab_size})};
-  return {matrix, bias, dtype};
+  return {matrix, bias, {.dtype = dtype, .trainable = weights.is_trainable()}};
 }
 
 /// The heads of Longformer and RoBERTa use GELU whatever the configuration says.
@@ -33,7 +33,7 @@ bool MaskedLmHead::present(const EncoderConfig& config, const Checkpoint& weight
 }
 
 MaskedLmHead::MaskedLmHead(const EncoderConfig& config, const Checkpoint& weights, DType dtype)
-    : dense_(packed_linear(weights, masked_lm_names(config.model_type).dense,
+    : dense_(linear(weights, masked_lm_names(config.model_type).dense,
                            {config.hidden_size, config.hidden_size}, dtype,
                            head_activation(config))),
       norm_(layer_norm(config, weights, masked_lm_names(config.model_type).norm)),

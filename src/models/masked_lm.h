@@ -22,9 +22,9 @@ class MaskedLmHead {
   Tensor forward(const ops::Context& context, const Tensor& hidden) const;
 
  private:
-  ops::PackedLinear dense_;
+  ops::Linear dense_;
   ops::LayerNorm norm_;
-  ops::PackedLinear decoder_;
+  ops::Linear decoder_;
 };
 
 }  // namespace longformer::models

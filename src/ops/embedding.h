@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "ops/context.h"
-#include "ops/linear.h"
+#include "ops/normalization.h"
 
 namespace longformer::ops {
 
@@ -21,8 +21,9 @@ struct EmbeddingRows {
   std::span<const std::int32_t> words, positions, types;
 };
 
-/// LayerNorm(word + position + type), [n, D].
-Tensor embed(const Context& context, const EmbeddingTables& tables, const EmbeddingRows& rows);
+/// dropout(LayerNorm(word + position + type)), [n, D].
+Tensor embed(const Context& context, const EmbeddingTables& tables, const EmbeddingRows& rows,
+             const Dropout& dropout = {});
 
 /// The given rows of x, in this order.
 Tensor select_rows(const Context& context, const Tensor& x, std::span<const Index> rows);
