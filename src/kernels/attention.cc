@@ -32,7 +32,17 @@ void check_heads(const AttentionSpec& spec) {
             head, left, right);
     require(dilation >= 1, "attention: head {}: expected a dilation of at least 1, found {}", head,
             dilation);
+    require(!spec.relative_positions || right == 0,
+            "attention: head {}: expected a reach of 0 to the right with relative positions, found "
+            "{}",
+            head, right);
   }
+  require(!spec.relative_positions || spec.global_keys.empty(),
+          "attention: expected no global keys with relative positions, found {}",
+          spec.global_keys.size());
+  require(spec.dropout.rate >= 0 && spec.dropout.rate < 1,
+          "attention: expected a dropout rate of at least 0 and below 1, found {}",
+          spec.dropout.rate);
 }
 
 void check_documents(const AttentionSpec& spec) {
@@ -178,6 +188,8 @@ AttentionBackend attention_backend(const std::string& name) {
 }
 
 std::optional<std::string> why_not(AttentionBackend backend, const AttentionSpec& spec) {
+  if (spec.dropout.active()) return "dropout of probabilities is left to the fused backend";
+  if (spec.relative_positions) return "relative positions are left to the fused backend";
   return backend == AttentionBackend::chunks ? why_not_chunks(spec) : std::nullopt;
 }
 
