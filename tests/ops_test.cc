@@ -10,6 +10,7 @@
 #include "kernels/normalization.h"
 #include "kernels/reference.h"
 #include "ops/attention.h"
+#include "ops/global_attention.h"
 #include "ops/embedding.h"
 #include "ops/linear.h"
 #include "ops/row_blocks.h"

@@ -1,5 +1,6 @@
 #include "kernels/elementwise.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "kernels/simd_dispatch.h"
@@ -190,16 +191,20 @@ void AddBias(const BiasRows& bias, void* x, DType dtype) {
   AddBiasTyped(bias, static_cast<float*>(x));
 }
 
+/// Sums run in double: many cancel, such as those of a softmax over the rows.
 template <typename T>
 void AddColumnSumsTyped(const ColumnSums& s, float* sums) {
-  const Index lanes = LaneCount();
-  const T* x = static_cast<const T*>(s.x);
-  for (Index row = 0; row < s.rows; ++row, x += s.stride) {
-    Index c = 0;
-    for (; c + lanes <= s.columns; c += lanes) {
-      StoreFloats(hn::Add(LoadFloats(sums + c), LoadFloats(x + c)), sums + c);
+  constexpr Index kColumns = 64;
+  for (Index first = 0; first < s.columns; first += kColumns) {
+    const Index count = std::min(kColumns, s.columns - first);
+    double totals[kColumns] = {};
+    const T* x = static_cast<const T*>(s.x) + first;
+    for (Index row = 0; row < s.rows; ++row, x += s.stride) {
+      for (Index c = 0; c < count; ++c) totals[c] += static_cast<double>(static_cast<float>(x[c]));
     }
-    for (; c < s.columns; ++c) sums[c] += static_cast<float>(x[c]);
+    for (Index c = 0; c < count; ++c) {
+      sums[first + c] = static_cast<float>(static_cast<double>(sums[first + c]) + totals[c]);
+    }
   }
 }
 

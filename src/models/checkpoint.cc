@@ -68,6 +68,7 @@ Checkpoint Checkpoint::open(const std::string& folder) {
   checkpoint.name_ = checkpoint.files_->path();
   for (const auto& [name, tensor] : checkpoint.files_->tensors()) {
     const bool added = checkpoint.tensors_.emplace(plain_name(name), tensor).second;
+    checkpoint.stored_names_.emplace(plain_name(name), name);
     require(added, "{}: expected one tensor {}, found it with and without a prefix",
             checkpoint.name_, formats::quote(plain_name(name)));
   }
@@ -91,6 +92,15 @@ std::vector<std::pair<std::string, Tensor>> Checkpoint::parameters() const {
   return {parameters_->tensors.begin(), parameters_->tensors.end()};
 }
 
+bool Checkpoint::tie(const std::string& alias, const std::string& name) const {
+  if (!is_trainable() || !tensors_.contains(alias) || !tensors_.contains(name)) return false;
+  if (shape(alias) != shape(name)) return false;
+  const Tensor value = parameter(name, shape(name));
+  if (!stored(alias, shape(alias)).copied().equals(value)) return false;
+  parameters_->tensors.insert_or_assign(alias, value);
+  return true;
+}
+
 std::vector<std::string> Checkpoint::drawn() const {
   return {parameters_->drawn.begin(), parameters_->drawn.end()};
 }
@@ -104,6 +114,11 @@ std::vector<std::string> Checkpoint::names() const {
   std::vector<std::string> names;
   for (const auto& [name, tensor] : tensors_) names.push_back(name);
   return names;
+}
+
+const std::string& Checkpoint::stored_name(const std::string& name) const {
+  const auto found = stored_names_.find(name);
+  return found == stored_names_.end() ? name : found->second;
 }
 
 const Shape& Checkpoint::shape(const std::string& name) const {

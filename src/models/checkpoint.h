@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -36,8 +37,11 @@ class Checkpoint {
   static Checkpoint trainable(Checkpoint weights, Fresh fresh);
 
   bool is_trainable() const { return parameters_ != nullptr; }
-  /// In the order of their names: those that models have asked for.
+  /// In the order of their names: those that models have asked for, and tensors tied to them.
   std::vector<std::pair<std::string, Tensor>> parameters() const;
+  /// Makes `alias` another name of the parameter `name` where the file has both and they are alike;
+  /// else, and when nothing is trained, false.
+  bool tie(const std::string& alias, const std::string& name) const;
   /// Names of parameters that were drawn.
   std::vector<std::string> drawn() const;
 
@@ -45,6 +49,8 @@ class Checkpoint {
   /// Names of all tensors of the file, sorted.
   std::vector<std::string> names() const;
 
+  /// The name that a tensor has in the file, with its prefix.
+  const std::string& stored_name(const std::string& name) const;
   /// Throws Error when there is no tensor of this name.
   const Shape& shape(const std::string& name) const;
   /// Whether a tensor holds no weights: a buffer of integers or truth values, such as position
@@ -77,6 +83,8 @@ class Checkpoint {
   std::shared_ptr<Parameters> parameters_;
   std::optional<formats::WeightFiles> files_;
   formats::StoredTensors tensors_;
+  /// By plain name.
+  std::map<std::string, std::string> stored_names_;
 };
 
 }  // namespace longformer::models

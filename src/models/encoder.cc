@@ -87,7 +87,9 @@ Encoder::Encoder(const EncoderConfig& config, const Checkpoint& weights, DType d
                                {config.max_position_embeddings, width}),
       .types =
           weights.get("embeddings.token_type_embeddings.weight", {config.type_vocab_size, width}),
-      .norm = layer_norm(config, weights, "embeddings.LayerNorm")};
+      .norm = layer_norm(config, weights, "embeddings.LayerNorm"),
+      .word_padding = config.pad_token_id,
+      .position_padding = config.model_type == ModelType::bert ? -1 : config.pad_token_id};
   for (Index layer = 0; layer < config.layers; ++layer) {
     layers_.emplace_back(config, layer, weights, dtype);
   }

@@ -45,10 +45,11 @@ void add_row(const Tensor& table, Index row, float* to) {
   });
 }
 
-/// Adds row i of the gradient to row rows[i] of that of a table. Threads share the columns, so the
+/// Adds row i of the gradient to row rows[i] of that of a table, but for its row of padding. Threads
+/// share the columns, so the
 /// order of every sum is the same for any number of them.
 void scatter_rows(const Context& context, const Tensor& gradient,
-                  std::span<const std::int32_t> rows, const Tensor& table) {
+                  std::span<const std::int32_t> rows, const Tensor& table, Index padding) {
   if (!wants_gradient(table)) return;
   constexpr Index kColumns = 64;
   const Index width = gradient.columns();
@@ -57,7 +58,9 @@ void scatter_rows(const Context& context, const Tensor& gradient,
     const Index first = block * kColumns;
     const Index last = std::min(first + kColumns, width);
     for (Index i = 0; i < gradient.rows(); ++i) {
-      float* to = sums.data<float>() + rows[static_cast<std::size_t>(i)] * width;
+      const Index row = rows[static_cast<std::size_t>(i)];
+      if (row == padding) continue;
+      float* to = sums.data<float>() + row * width;
       with_row(gradient, i, [&](auto value) {
         for (Index c = first; c < last; ++c) to[c] += value(c);
       });
@@ -123,9 +126,9 @@ Tensor embed(const Context& context, const EmbeddingTables& tables, const Embedd
           types = Rows(rows.types.begin(), rows.types.end())](Tensor gradient) {
            drop_elements(context, dropout, gradient);
            add_norm_backward(context, sum, tables.norm, gradient);
-           scatter_rows(context, gradient, words, tables.words);
-           scatter_rows(context, gradient, positions, tables.positions);
-           scatter_rows(context, gradient, types, tables.types);
+           scatter_rows(context, gradient, words, tables.words, tables.word_padding);
+           scatter_rows(context, gradient, positions, tables.positions, tables.position_padding);
+           scatter_rows(context, gradient, types, tables.types, -1);
          });
   return x;
 }

@@ -14,6 +14,9 @@ namespace longformer::ops {
 struct EmbeddingTables {
   Tensor words, positions, types;
   LayerNorm norm;
+  /// Rows of words and positions that stand for padding and get no gradient; −1 is none.
+  Index word_padding = -1;
+  Index position_padding = -1;
 };
 
 /// One element per row; every number is a valid row of its table.

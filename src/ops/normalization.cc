@@ -79,29 +79,30 @@ Tensor add_norm(const Context& context, Tensor& sum, const Tensor* residual, con
 
 void add_norm_backward(const Context& context, const Tensor& sum, const LayerNorm& norm,
                        Tensor& gradient) {
+  // Sums of few rows, added up in their order: the same bits whichever thread takes which.
+  constexpr Index kRows = 16;
   const Index width = sum.columns();
-  const RowPlan plan = plan_rows(sum.rows(), context.threads);
+  const Index blocks = (sum.rows() + kRows - 1) / kRows;
   const bool trained = wants_gradient(norm.weight);
-  // A sum for each block, added up in their order: the same bits whichever thread takes which.
-  Tensor partial = Tensor::zeros({plan.count(), 2 * width}, DType::f32);
-  parallel_for(context.threads, plan.count(), [&](Index b) {
-    const RowBlock& block = plan.blocks[static_cast<std::size_t>(b)];
+  Tensor partial = Tensor::zeros({trained ? blocks : 0, 2 * width}, DType::f32);
+  parallel_for(context.threads, blocks, [&](Index b) {
+    const Index first = b * kRows;
     float* sums = partial.data<float>() + b * 2 * width;
-    kernels::layer_norm_backward({.x = static_cast<const float*>(row_of(sum, block.begin)),
+    kernels::layer_norm_backward({.x = static_cast<const float*>(row_of(sum, first)),
                                   .gamma = norm.weight.data<float>(),
                                   .epsilon = norm.epsilon,
-                                  .rows = block.rows,
+                                  .rows = std::min(kRows, sum.rows() - first),
                                   .columns = width,
                                   .gamma_gradient = trained ? sums : nullptr,
                                   .beta_gradient = trained ? sums + width : nullptr},
-                                 row_of(gradient, block.begin), gradient.dtype());
+                                 row_of(gradient, first), gradient.dtype());
   });
   if (!trained) return;
-  kernels::ColumnSums blocks = {.x = partial.raw(), .rows = plan.count(), .columns = width,
-                                .stride = 2 * width};
-  kernels::add_column_sums(blocks, DType::f32, parameter_gradient(norm.weight).data<float>());
-  blocks.x = partial.data<float>() + width;
-  kernels::add_column_sums(blocks, DType::f32, parameter_gradient(norm.bias).data<float>());
+  kernels::ColumnSums rows = {.x = partial.raw(), .rows = blocks, .columns = width,
+                              .stride = 2 * width};
+  kernels::add_column_sums(rows, DType::f32, parameter_gradient(norm.weight).data<float>());
+  rows.x = partial.data<float>() + width;
+  kernels::add_column_sums(rows, DType::f32, parameter_gradient(norm.bias).data<float>());
 }
 
 Tensor layer_norm(const Context& context, const Tensor& x, const LayerNorm& norm) {
