@@ -15,6 +15,7 @@
 #include "core/threads.h"
 #include "kernels/attention_fused_tile.h"
 #include "kernels/attention_row.h"
+#include "kernels/attention_tasks.h"
 
 namespace longformer::kernels {
 namespace {
@@ -30,58 +31,6 @@ constexpr Index kLineBytes = 64;
 /// one global token of 4,096 the layer costs 1 % more instead of 6 %.
 constexpr std::size_t kFewQueries = 8;
 
-Index round_up(Index value, Index unit) { return (value + unit - 1) / unit * unit; }
-Index divide_up(Index value, Index unit) { return (value + unit - 1) / unit; }
-Index floor_divide(Index value, Index unit) {
-  return value >= 0 ? value / unit : -divide_up(-value, unit);
-}
-
-/// Some queries of one head and document: those in one residue class of the dilation, or global
-/// queries that see everything.
-struct Task {
-  const AttentionDocument* document;
-  Index head;
-  Index residue;
-  /// Queries first, first + dilation, … of the document, or numbers into the list of global ones.
-  Index first;
-  Index count;
-  bool sees_everything;
-};
-
-/// The keys of a task, each at a place: first the global ones, then those of its windows in the
-/// order in which windows count them.
-struct KeySequence {
-  std::span<const Index> globals;
-  Index count = 0;
-  /// Of the windows.
-  Index first_row = 0;
-  Index stride = 1;
-  /// Per key row, 0 = left out of the windows; may be null.
-  const std::uint8_t* kept = nullptr;
-
-  Index global_count() const { return static_cast<Index>(globals.size()); }
-  Index row(Index place) const {
-    return place < global_count() ? globals[place] : first_row + (place - global_count()) * stride;
-  }
-  bool keeps(Index place) const {
-    return kept == nullptr || place < global_count() || kept[row(place)] != 0;
-  }
-};
-
-/// A range of places.
-struct Range {
-  Index begin = 0;
-  Index end = 0;
-};
-
-/// A query and what it sees.
-struct Lane {
-  Index row;
-  Index position;
-  Range globals;
-  Range window;
-};
-
 /// What all tasks of a call share.
 struct Plan {
   const AttentionSpec& spec;
@@ -95,25 +44,19 @@ struct Plan {
   Index chunk_rows;
   /// Tiles whose state is kept while a task goes through chunks of keys.
   Index kept_tiles;
-  /// Keys of the windows: neither masked nor global. Empty when all are.
-  std::vector<std::uint8_t> in_windows;
+  AttentionTasks rows;
   std::vector<Task> tasks;
   int workers;
 
   Plan(const AttentionSpec& spec, const AttentionArguments& in);
 
-  std::span<const Index> globals_of(const AttentionDocument& document) const;
-  bool sees_everything(const AttentionDocument& document, Index position) const;
-  bool masked(Index key_row) const { return !spec.key_mask.empty() && spec.key_mask[key_row] == 0; }
-
  private:
   Index queries_per_task(Index queries) const;
-  void add_tasks(const AttentionDocument& document, Index head, Index queries_per_task);
   void plan_memory(Index queries_per_task);
 };
 
 Plan::Plan(const AttentionSpec& spec_in, const AttentionArguments& in_in)
-    : spec(spec_in), in(in_in) {
+    : spec(spec_in), in(in_in), rows(spec_in) {
   const bool bf16 = in.query.dtype() == DType::bf16;
   widen = bf16 && cpu_isa() != CpuIsa::avx512_bf16;
   kernels = bf16 && !widen ? bf16_tile_kernels() : fp32_tile_kernels();
@@ -128,14 +71,11 @@ Plan::Plan(const AttentionSpec& spec_in, const AttentionArguments& in_in)
   }
   plan_memory(queries_per_task(most_queries));
 
-  if (!spec.global_keys.empty()) {
-    in_windows = spec.key_mask;
-    in_windows.resize(static_cast<std::size_t>(spec.key_count()), 1);
-    for (const Index row : spec.global_keys) in_windows[row] = 0;
-  }
   for (const AttentionDocument& document : spec.documents) {
     const Index queries = queries_per_task(document.query_count);
-    for (Index head = 0; head < heads; ++head) add_tasks(document, head, queries);
+    for (Index head = 0; head < heads; ++head) {
+      rows.add(document, head, {0, document.query_count}, queries, kernels.lanes, tasks);
+    }
   }
   workers = static_cast<int>(std::min<Index>(std::max(in.threads, 1), tasks.size()));
 }
@@ -145,44 +85,6 @@ Index Plan::queries_per_task(Index queries) const {
   const auto heads = static_cast<Index>(spec.heads.size());
   const Index share = divide_up(queries * heads, Index{8} * std::max(in.threads, 1));
   return round_up(std::clamp<Index>(share, kernels.lanes, kQueriesPerTask), kernels.lanes);
-}
-
-std::span<const Index> Plan::globals_of(const AttentionDocument& document) const {
-  const auto& rows = spec.global_keys;
-  const auto begin = std::lower_bound(rows.begin(), rows.end(), document.key_begin);
-  return {begin, std::lower_bound(begin, rows.end(), document.key_begin + document.key_count)};
-}
-
-bool Plan::sees_everything(const AttentionDocument& document, Index position) const {
-  if (spec.global_queries != GlobalQueries::see_everything || in_windows.empty()) return false;
-  if (position < 0 || position >= document.key_count) return false;
-  const Index row = document.key_begin + position;
-  return in_windows[row] == 0 && !masked(row);
-}
-
-void Plan::add_tasks(const AttentionDocument& document, Index head, Index queries_per_task) {
-  const auto split = [&](Task task, Index stride, Index count) {
-    if (count <= 0) return;
-    const Index parts = divide_up(count, queries_per_task);
-    const Index step = round_up(divide_up(count, parts), kernels.lanes);
-    const Index first = task.first;
-    for (Index done = 0; done < count; done += step) {
-      task.first = first + done * stride;
-      task.count = std::min(step, count - done);
-      tasks.push_back(task);
-    }
-  };
-  const Index dilation = spec.heads[head].dilation;
-  for (Index first = 0; first < std::min(dilation, document.query_count); ++first) {
-    const Index position = document.query_offset + first;
-    const Index residue = position - floor_divide(position, dilation) * dilation;
-    const Index count = divide_up(document.query_count - first, dilation);
-    split({&document, head, residue, first, 0, false}, dilation, count);
-  }
-  if (spec.global_queries == GlobalQueries::see_everything) {
-    const auto count = static_cast<Index>(globals_of(document).size());
-    split({&document, head, 0, 0, 0, true}, 1, count);
-  }
 }
 
 /// Tasks whose keys fit in one chunk go through it tile by tile; others, chunk by chunk.
@@ -219,8 +121,6 @@ class Worker {
   void run(const Task& task);
 
  private:
-  void collect_lanes(const Task& task);
-  KeySequence keys_of(const Task& task);
   void attend(const KeySequence& keys);
   void attend_row(const AttentionDocument& document, const Lane& lane);
   void start_tile(Index tile);
@@ -264,6 +164,7 @@ class Worker {
   std::vector<float> widened_;
   std::vector<float> row_;
   std::vector<Lane> lanes_;
+  std::vector<Index> blind_;
   /// How many keys of the chunk before a place in the sequence were kept.
   std::vector<Index> rank_;
   /// The chunk starts at place chunk_begin_ of the sequence; packed_ keys before packed_until_ are
@@ -312,11 +213,12 @@ Worker::Worker(const Plan& plan) : plan_(plan) {
 
 void Worker::run(const Task& task) {
   head_ = task.head;
-  collect_lanes(task);
+  plan_.rows.collect(task, lanes_, blind_);
+  for (const Index row : blind_) write_zeros(row);
   if (task.sees_everything && lanes_.size() <= kFewQueries) {
     for (const Lane& lane : lanes_) attend_row(*task.document, lane);
   } else if (!lanes_.empty()) {
-    attend(keys_of(task));
+    attend(plan_.rows.keys_of(task, lanes_));
   }
 }
 
@@ -342,34 +244,6 @@ void Worker::attend_row(const AttentionDocument& document, const Lane& lane) {
   }
   if (plan_.in.logsumexp != nullptr) {
     plan_.in.logsumexp->data<float>()[head_ * plan_.spec.query_count() + lane.row] = logsumexp;
-  }
-}
-
-/// Queries that see nothing are answered at once, global ones are left to their own task.
-void Worker::collect_lanes(const Task& task) {
-  const AttentionDocument& document = *task.document;
-  const bool self = document.is_self_attention();
-  lanes_.clear();
-  if (task.sees_everything) {
-    const auto globals = plan_.globals_of(document).subspan(task.first, task.count);
-    for (const Index key_row : globals) {
-      const Index position = key_row - document.key_begin;
-      const Index query = position - document.query_offset;
-      if (query < 0 || query >= document.query_count) continue;
-      lanes_.push_back({document.query_begin + query, position, {}, {}});
-    }
-    return;
-  }
-  const Index dilation = plan_.spec.heads[task.head].dilation;
-  for (Index i = 0; i < task.count; ++i) {
-    const Index query = task.first + i * dilation;
-    const Index row = document.query_begin + query;
-    const Index position = document.query_offset + query;
-    if (self && plan_.masked(row)) {
-      write_zeros(row);
-    } else if (!plan_.sees_everything(document, position)) {
-      lanes_.push_back({row, position, {}, {}});
-    }
   }
 }
 
@@ -399,47 +273,6 @@ void Worker::start_tile(Index tile) {
     }
   }
   plan_.kernels.start(work_);
-}
-
-/// The keys of the task; sets the ranges of the lanes.
-KeySequence Worker::keys_of(const Task& task) {
-  const AttentionDocument& document = *task.document;
-  HeadPattern pattern = {kUnlimitedReach, kUnlimitedReach, 1};
-  const std::vector<std::uint8_t>* kept = &plan_.spec.key_mask;
-  KeySequence keys;
-  if (!task.sees_everything) {
-    pattern = plan_.spec.heads[task.head];
-    keys.globals = plan_.globals_of(document);
-    if (!plan_.in_windows.empty()) kept = &plan_.in_windows;
-  }
-  keys.kept = kept->empty() ? nullptr : kept->data();
-  const Index reach_right = plan_.spec.causal ? 0 : pattern.reach_right;
-  const Index in_class =
-      divide_up(std::max<Index>(document.key_count - task.residue, 0), pattern.dilation);
-  Range window = {in_class, 0};
-  for (Lane& lane : lanes_) {
-    const Index own = floor_divide(lane.position, pattern.dilation);
-    lane.window.begin = std::clamp<Index>(own - pattern.reach_left, 0, in_class);
-    lane.window.end = std::clamp<Index>(own + reach_right + 1, lane.window.begin, in_class);
-    if (lane.window.begin == lane.window.end) continue;
-    window.begin = std::min(window.begin, lane.window.begin);
-    window.end = std::max(window.end, lane.window.end);
-  }
-  if (window.begin >= window.end) window = {};
-  keys.first_row = document.key_begin + task.residue + window.begin * pattern.dilation;
-  keys.stride = pattern.dilation;
-  keys.count = keys.global_count() + window.end - window.begin;
-  const Index first_place = keys.global_count() - window.begin;
-  for (Lane& lane : lanes_) {
-    lane.window.begin += first_place;
-    lane.window.end += first_place;
-    const Index end_row = document.key_begin + lane.position + 1;
-    lane.globals.end = plan_.spec.causal
-                           ? std::lower_bound(keys.globals.begin(), keys.globals.end(), end_row) -
-                                 keys.globals.begin()
-                           : keys.global_count();
-  }
-  return keys;
 }
 
 /// Adds the keys that the lanes see, chunk by chunk. Keys are packed just before the first tile

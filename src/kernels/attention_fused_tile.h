@@ -1,9 +1,12 @@
-// The inner loops of fused attention: one tile of queries against one chunk of packed keys.
+// The inner loops of fused attention, forward and backward: one tile of queries against one chunk of
+// packed keys.
 //
 // Each vector lane holds one query, so the softmax needs no reduction across lanes. Everything is
 // laid out in units of 32 bits: one fp32 number, or two adjacent bf16 numbers that one instruction
 // multiplies and adds in pairs.
 #pragma once
+
+#include <cstdint>
 
 #include "core/dtype.h"
 
@@ -38,6 +41,56 @@ struct TileWork {
   float scale = 0;  ///< from a product of query and key to the exponent of two
 };
 
+/// c [rows, columns] += a · b in fp32, with a and b in units. Rows are a multiple of those of the
+/// kernels, columns of those of one vector.
+struct TileProduct {
+  const float* a = nullptr;
+  Index a_row = 0, a_step = 0;  ///< from one row, and from one step, to the next
+  const float* b = nullptr;
+  Index b_step = 0;
+  float* c = nullptr;
+  Index c_row = 0;
+  Index rows = 0, columns = 0, steps = 0;
+};
+
+/// The masks of a tile: DropoutRow of each lane, against the columns of keys.
+struct TileDropout {
+  const std::uint32_t* start = nullptr;  ///< [lanes]
+  const std::uint32_t* twist = nullptr;  ///< [lanes]
+  std::uint32_t threshold = 0;           ///< 0 where nothing is dropped
+  float kept_factor = 1;
+};
+
+/// One tile of queries, and the keys of a chunk, on the way back. "Rows" have one query or key each,
+/// in `dims` numbers; in bf16 what is summed over queries, or over keys, is packed in pairs of them.
+struct GradientWork {
+  const float* queries = nullptr;        ///< [units][lanes], with u where there is one
+  const float* query_rows = nullptr;     ///< [lanes / pack][dims]
+  const float* gradients = nullptr;      ///< of the output, [units][lanes]
+  const float* gradient_rows = nullptr;  ///< [lanes / pack][dims]
+  const float* exponent = nullptr;       ///< minus the logsumexp, as an exponent of two
+  const float* mean = nullptr;           ///< Σ gradient · output
+  float* query_gradient = nullptr;       ///< [dims][lanes]
+  float* first = nullptr;                ///< as in QueryTile
+  float* last = nullptr;
+  const float* keys = nullptr;       ///< [key][row_units]
+  const float* values = nullptr;     ///< [key][row_units]
+  const float* key_pairs = nullptr;  ///< [key / pack][dims]
+  float* key_gradient = nullptr;     ///< [key][dims]
+  float* value_gradient = nullptr;
+  const float* added = nullptr;            ///< to the scores, [key][lanes]; may be null
+  const std::uint32_t* columns = nullptr;  ///< of dropout masks, times DropoutRow::kColumnStep
+  TileDropout dropout;
+  float* block = nullptr;         ///< [rows][lanes], working memory
+  float* kept = nullptr;          ///< [key − begin][lanes / pack] probabilities after dropout
+  float* weights = nullptr;       ///< [key − begin][lanes / pack] gradients of the scores
+  float* weight_pairs = nullptr;  ///< [(key − begin) / pack][lanes]
+  Index units = 0;
+  Index row_units = 0;
+  Index dims = 0;
+  float scale = 0;
+};
+
 struct TileKernels {
   Index lanes = 0;
   Index column_lanes = 0;  ///< of one vector
@@ -51,6 +104,12 @@ struct TileKernels {
   void (*attend)(const TileWork&) = nullptr;
   /// Divides the output by the sum and transposes it into the stage.
   void (*finish)(const TileWork&) = nullptr;
+
+  /// Transposes a stage into [units][lanes].
+  void (*transpose)(const float* stage, float* to, Index units) = nullptr;
+  void (*add)(const TileProduct&) = nullptr;
+  /// Adds what the keys begin … end − 1 send back; begin is a multiple of `pack`.
+  void (*send_back)(const GradientWork&, Index begin, Index end) = nullptr;
 };
 
 /// Limit of a lane that has not seen a key.
