@@ -167,6 +167,230 @@ TEST(ReferenceBackward, EqualsCentralDifferences) {
   }
 }
 
+// ---- the fast gradients against the reference ----
+
+struct Gradients {
+  std::vector<float> query, key, value;
+  std::vector<float> content_bias, position_bias, relative_keys;
+};
+
+/// Buffers of results start as NaN: what is left out shows.
+Tensor unwritten(const Tensor& like) {
+  const std::vector<float> nan(static_cast<std::size_t>(like.size()), std::nanf(""));
+  return Tensor::from(nan, like.shape()).to(like.dtype());
+}
+
+struct TrainingInputs {
+  Inputs in;
+  Positions positions;
+  Tensor out_gradient;
+  /// Of the reference.
+  Tensor out, logsumexp;
+
+  TrainingInputs(const AttentionSpec& spec, unsigned seed, DType dtype)
+      : in(random_inputs(spec, seed, dtype)), positions(random_positions(spec, seed + 3, dtype)) {
+    const auto heads = static_cast<Index>(spec.heads.size());
+    const Shape shape = {spec.query_count(), heads * spec.head_size};
+    out_gradient = random_tensor(shape, seed + 6, dtype);
+    const RelativePositions given = relative();
+    const auto truth = reference_attention<double>(spec, in.query, in.key, in.value,
+                                                   spec.relative_positions ? &given : nullptr);
+    out = Tensor::from(std::vector<float>(truth.out.begin(), truth.out.end()), shape).to(dtype);
+    logsumexp = Tensor::from(std::vector<float>(truth.logsumexp.begin(), truth.logsumexp.end()),
+                             {heads, spec.query_count()});
+  }
+  RelativePositions relative() const {
+    return {positions.content_bias, positions.position_bias, positions.keys};
+  }
+};
+
+Gradients run_backward(const AttentionSpec& spec, const TrainingInputs& x, int threads) {
+  Tensor query = unwritten(x.in.query), key = unwritten(x.in.key), value = unwritten(x.in.value);
+  Tensor content = unwritten(x.positions.content_bias);
+  Tensor position = unwritten(x.positions.position_bias);
+  Tensor keys = unwritten(x.positions.keys);
+  const RelativePositions relative = x.relative();
+  const RelativeGradients gradients = {content, position, keys};
+  const bool given = spec.relative_positions;
+  attention_backward(spec, {.query = x.in.query,
+                            .key = x.in.key,
+                            .value = x.in.value,
+                            .out = x.out,
+                            .logsumexp = x.logsumexp,
+                            .out_gradient = x.out_gradient,
+                            .query_gradient = query,
+                            .key_gradient = key,
+                            .value_gradient = value,
+                            .relative = given ? &relative : nullptr,
+                            .relative_gradients = given ? &gradients : nullptr,
+                            .threads = threads});
+  Gradients result = {query.to_floats(), key.to_floats(), value.to_floats(), {}, {}, {}};
+  if (!given) return result;
+  result.content_bias = content.to_floats();
+  result.position_bias = position.to_floats();
+  result.relative_keys = keys.to_floats();
+  return result;
+}
+
+double largest(const std::vector<double>& values) {
+  double largest = 0;
+  for (const double value : values) largest = std::max(largest, std::abs(value));
+  return largest;
+}
+
+/// Differences relative to the largest gradient of the tensor: fp32 rounding of scores and sums
+/// moves all of them alike.
+void expect_backward_exact(const std::string& what, const AttentionSpec& spec, unsigned seed,
+                           DType dtype = DType::f32) {
+  const TrainingInputs x(spec, seed, dtype);
+  const RelativePositions relative = x.relative();
+  const auto truth =
+      reference_attention_backward<double>(spec, x.in.query, x.in.key, x.in.value, x.out_gradient,
+                                           spec.relative_positions ? &relative : nullptr);
+  // Largest seen: fp32 5e-6 (of a gradient that is a sum of rounding errors, as all of them
+  // cancel), bf16 1.1e-2.
+  const double tolerance = dtype == DType::f32 ? 1e-5 : 2e-2;
+  for (const int threads : {1, 2}) {
+    const Gradients found = run_backward(spec, x, threads);
+    const auto expect_close = [&](const char* name, const std::vector<float>& got,
+                                  const std::vector<double>& expected) {
+      const double difference = max_difference(got, expected) / std::max(1.0, largest(expected));
+      EXPECT_TRUE(difference <= tolerance)
+          << what << ", " << name << ", " << threads << " threads: off by " << difference;
+    };
+    expect_close("query", found.query, truth.query);
+    expect_close("key", found.key, truth.key);
+    expect_close("value", found.value, truth.value);
+    expect_close("content bias", found.content_bias, truth.content_bias);
+    expect_close("position bias", found.position_bias, truth.position_bias);
+    expect_close("relative keys", found.relative_keys, truth.relative_keys);
+  }
+}
+
+TEST(Backward, EveryPattern) {
+  unsigned seed = 3000;
+  for (const auto& [name, spec] : small_cases()) {
+    expect_backward_exact(name, spec, seed += 10);
+    expect_backward_exact(name + ", bf16", spec, seed, DType::bf16);
+    if (HasFailure()) return;
+  }
+}
+
+TEST(Backward, HeadSizes) {
+  for (const Index head_size : {1, 3, 8, 16, 17, 20, 32, 48, 64, 80}) {
+    for (const DType dtype : {DType::f32, DType::bf16}) {
+      AttentionSpec spec = with_globals(self_attention(77, 3, head_size, symmetric(9)), {0, 38},
+                                        GlobalQueries::see_everything);
+      const std::string what = fmt::format("head size {} {}", head_size, name_of(dtype));
+      expect_backward_exact(what, spec, static_cast<unsigned>(head_size), dtype);
+      spec = with_dropout(with_positions(self_attention(77, 2, head_size, previous(9, 2))));
+      expect_backward_exact(what + ", positions", spec, static_cast<unsigned>(head_size), dtype);
+    }
+  }
+}
+
+TEST(Backward, LengthsAndReaches) {
+  unsigned seed = 1;
+  for (const Index n : {1, 2, 15, 31, 32, 33, 63, 65, 129, 300}) {
+    for (const Index reach : {Index{0}, Index{1}, Index{7}, Index{64}, kUnlimitedReach}) {
+      AttentionSpec spec = self_attention(n, 2, 16, symmetric(reach));
+      const std::string what = fmt::format("n {}, reach {}", n, reach);
+      expect_backward_exact(what, spec, ++seed);
+      expect_backward_exact(what + ", causal", with_dropout(causal(spec)), ++seed);
+      spec = with_positions(with_heads(spec, {previous(reach), previous(reach, 3)}));
+      expect_backward_exact(what + ", positions", spec, ++seed);
+    }
+  }
+}
+
+TEST(Backward, RandomSpecs) {
+  std::mt19937 generator(1909);
+  for (unsigned trial = 0; trial < 80; ++trial) {
+    AttentionSpec spec = random_spec(generator);
+    if (trial % 2 == 1) spec = with_dropout(spec, 0.1f);
+    expect_backward_exact(fmt::format("random spec {}", trial), spec, trial,
+                          trial % 4 == 3 ? DType::bf16 : DType::f32);
+    if (HasFailure()) return;
+  }
+}
+
+/// Several tasks and chunks of keys, and heads that are split among threads.
+TEST(Backward, LongDocuments) {
+  unsigned seed = 200;
+  for (const HeadPattern pattern :
+       {symmetric(kUnlimitedReach), symmetric(61), previous(900), previous(500, 2)}) {
+    for (const DType dtype : {DType::f32, DType::bf16}) {
+      AttentionSpec spec = self_attention(1500, 1, 16, pattern);
+      const std::string what = fmt::format("long, reach {} {}", pattern.reach_left, name_of(dtype));
+      expect_backward_exact(what, spec, ++seed, dtype);
+      if (pattern.reach_right == 0) {
+        expect_backward_exact(what + ", positions", with_dropout(with_positions(spec), 0.2f),
+                              ++seed, dtype);
+      }
+      for (Index j = 0; j < 1500; j += 7) spec.global_keys.push_back(j);
+      mask(spec, {0, 1, 2, 640, 641, 642, 643, 1498});
+      spec.global_queries = GlobalQueries::see_everything;
+      expect_backward_exact(what + ", many globals", spec, ++seed, dtype);
+    }
+  }
+  expect_backward_exact("long ragged", ragged({700, 3, 0, 1, 900, 511, 513}, 1, 16, symmetric(90)),
+                        ++seed);
+}
+
+/// Rows whose output the layer has overwritten: no gradient, and anything in `out`.
+TEST(Backward, RowsWithoutGradientDoNotCount) {
+  const AttentionSpec spec = with_globals(self_attention(90, 2, 16, symmetric(8)), {0, 40, 41});
+  TrainingInputs x(spec, 5, DType::f32);
+  for (const Index row : spec.global_keys) {
+    std::fill_n(x.out_gradient.data<float>() + row * 32, 32, 0.0f);
+  }
+  const Gradients expected = run_backward(spec, x, 1);
+  for (const Index row : spec.global_keys) {
+    std::fill_n(x.out.data<float>() + row * 32, 32, std::nanf(""));
+  }
+  const Gradients found = run_backward(spec, x, 1);
+  EXPECT_EQ(found.query, expected.query);
+  EXPECT_EQ(found.key, expected.key);
+  EXPECT_EQ(found.value, expected.value);
+  const auto truth =
+      reference_attention_backward<double>(spec, x.in.query, x.in.key, x.in.value, x.out_gradient);
+  EXPECT_TRUE(max_difference(found.key, truth.key) <= 1e-5);
+}
+
+/// What masked rows hold is undefined and must not be touched.
+TEST(Backward, MaskedRowsMayHoldNan) {
+  const AttentionSpec spec =
+      masked(with_globals(self_attention(150, 2, 16, symmetric(12)), {0, 60}), {5, 70, 71, 149});
+  TrainingInputs x(spec, 21, DType::f32);
+  const Gradients expected = run_backward(spec, x, 2);
+  for (Index head = 0; head < 2; ++head) {
+    for (const Index row : {5, 70, 71, 149}) {
+      for (Tensor* tensor : {&x.in.query, &x.in.key, &x.in.value}) {
+        std::fill_n(tensor->data<float>() + (head * 150 + row) * 16, 16, std::nanf(""));
+      }
+    }
+  }
+  const Gradients found = run_backward(spec, x, 2);
+  EXPECT_EQ(found.query, expected.query);
+  EXPECT_EQ(found.key, expected.key);
+  EXPECT_EQ(found.value, expected.value);
+}
+
+TEST(Backward, SameBitsEveryTime) {
+  const AttentionSpec spec =
+      with_dropout(with_positions(self_attention(1300, 3, 32, previous(70))));
+  const TrainingInputs x(spec, 8, DType::f32);
+  for (const int threads : {1, 2, 5}) {
+    const Gradients first = run_backward(spec, x, threads);
+    const Gradients second = run_backward(spec, x, threads);
+    EXPECT_EQ(first.query, second.query) << threads << " threads";
+    EXPECT_EQ(first.key, second.key) << threads << " threads";
+    EXPECT_EQ(first.value, second.value) << threads << " threads";
+    EXPECT_EQ(first.relative_keys, second.relative_keys) << threads << " threads";
+    EXPECT_EQ(first.content_bias, second.content_bias) << threads << " threads";
+  }
+}
+
 /// spec.md M.4.
 TEST(Reference, DilatedCausalKeys) {
   const auto keys_of = [](HeadPattern pattern, Index query) {

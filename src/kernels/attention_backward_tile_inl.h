@@ -1,5 +1,6 @@
-// The loops behind the backward members of TileKernels; included after attention_fused_tile_inl.h
-// and like it.
+// The loops behind the backward members of TileKernels; included like attention_fused_tile_inl.h,
+// which it includes.
+#include "kernels/attention_fused_tile_inl.h"
 
 /// c += a · b for kRows rows and the columns of S.
 template <class S, std::size_t... I>
@@ -65,8 +66,8 @@ HWY_INLINE void Probabilities(const GradientWork& work, Index row, std::index_se
     ((score[I] = S::Add(score[I], S::Load(added + Index{I} * S::kLanes))), ...);
   }
   const auto scale = S::Set(work.scale);
-  ((score[I] = Exp2<S>(S::MulAdd(score[I], scale,
-                                 S::Load(work.exponent + Index{I % kColumns} * S::kLanes)))),
+  ((score[I] = Exp2<S>(
+        S::MulAdd(score[I], scale, S::Load(work.exponent + Index{I % kColumns} * S::kLanes)))),
    ...);
   if constexpr (kEdge) {
     ((score[I] = S::ZeroOutside(score[I], S::Set(static_cast<float>(row + Index{I / kColumns})),
@@ -75,6 +76,13 @@ HWY_INLINE void Probabilities(const GradientWork& work, Index row, std::index_se
      ...);
   }
   (S::Store(score[I], work.block + Index{I} * S::kLanes), ...);
+}
+
+/// x, or 0 where vector number i of the keys from `row` on is dropped.
+template <class S>
+HWY_INLINE typename S::V Drop(const GradientWork& work, Index row, std::size_t i, typename S::V x) {
+  const Index lane = static_cast<Index>(i) % S::kColumns * S::kLanes;
+  return S::Drop(x, work.dropout, work.columns[row + static_cast<Index>(i) / S::kColumns], lane);
 }
 
 /// What is kept of these probabilities, and the gradients of the scores, with which they become
@@ -89,27 +97,20 @@ HWY_INLINE void ScoreGradients(const GradientWork& work, Index row, Index at,
               change, all);
   float* kept = work.kept + at * (kTile / S::kPack);
   float* weights = work.weights + at * (kTile / S::kPack);
-  const float* block = work.block;
-  const auto probability = [block](std::size_t i) HWY_ATTR {
-    return S::Load(block + static_cast<Index>(i) * S::kLanes);
-  };
-  const auto to_row = [](float* rows, std::size_t i) HWY_ATTR {
-    return rows + static_cast<Index>(i) * S::kLanes / S::kPack;
-  };
   if constexpr (kDropout) {
-    const auto drop = [&](typename S::V x, std::size_t i) HWY_ATTR {
-      const Index lane = static_cast<Index>(i) % kColumns * S::kLanes;
-      return S::Drop(x, work.dropout, work.columns[row + static_cast<Index>(i) / kColumns], lane);
-    };
-    ((change[I] = drop(change[I], I)), ...);
-    (S::StoreNarrow(drop(probability(I), I), to_row(kept, I)), ...);
+    ((change[I] = Drop<S>(work, row, I, change[I])), ...);
+    (S::StoreNarrow(Drop<S>(work, row, I, S::Load(work.block + Index{I} * S::kLanes)),
+                    kept + Index{I} * S::kLanes / S::kPack),
+     ...);
   } else {
-    (S::StoreNarrow(probability(I), to_row(kept, I)), ...);
+    (S::StoreNarrow(S::Load(work.block + Index{I} * S::kLanes),
+                    kept + Index{I} * S::kLanes / S::kPack),
+     ...);
   }
-  ((change[I] = S::Mul(probability(I),
+  ((change[I] = S::Mul(S::Load(work.block + Index{I} * S::kLanes),
                        S::Sub(change[I], S::Load(work.mean + Index{I % kColumns} * S::kLanes)))),
    ...);
-  (S::StoreNarrow(change[I], to_row(weights, I)), ...);
+  (S::StoreNarrow(change[I], weights + Index{I} * S::kLanes / S::kPack), ...);
   if constexpr (S::kPack == 2) {
     float* pairs = work.weight_pairs + at / 2 * kTile;
     ((I / kColumns % 2 == 0

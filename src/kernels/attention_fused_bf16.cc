@@ -59,18 +59,19 @@ struct Bf16 {
         _mm512_mask_cmp_ps_mask(_mm512_cmp_ps_mask(first, row, _CMP_LE_OQ), row, last, _CMP_LT_OQ);
     return _mm512_maskz_mov_ps(inside, v);
   }
+  static HWY_INLINE __m512i SetBits(std::uint32_t value) {
+    return _mm512_set1_epi32(static_cast<int>(value));
+  }
   /// v or, where the element of DropoutRow is dropped, 0.
   static HWY_INLINE V Drop(V v, const TileDropout& dropout, std::uint32_t column, Index lane) {
-    const auto factor = [](std::uint32_t value)
-        HWY_ATTR { return _mm512_set1_epi32(static_cast<int>(value)); };
-    __m512i x = _mm512_add_epi32(_mm512_load_si512(dropout.start + lane), factor(column));
+    __m512i x = _mm512_add_epi32(_mm512_load_si512(dropout.start + lane), SetBits(column));
     x = _mm512_mullo_epi32(_mm512_xor_si512(x, _mm512_srli_epi32(x, 16)),
-                           factor(DropoutRow::kFirstFactor));
+                           SetBits(DropoutRow::kFirstFactor));
     x = _mm512_xor_si512(_mm512_xor_si512(x, _mm512_srli_epi32(x, 15)),
                          _mm512_load_si512(dropout.twist + lane));
-    x = _mm512_mullo_epi32(x, factor(DropoutRow::kSecondFactor));
+    x = _mm512_mullo_epi32(x, SetBits(DropoutRow::kSecondFactor));
     const __mmask16 kept =
-        _mm512_cmpge_epu32_mask(_mm512_srli_epi32(x, 1), factor(dropout.threshold));
+        _mm512_cmpge_epu32_mask(_mm512_srli_epi32(x, 1), SetBits(dropout.threshold));
     return _mm512_maskz_mul_ps(kept, v, Set(dropout.kept_factor));
   }
   /// As bf16, to half as many units.
@@ -102,7 +103,6 @@ struct Bf16 {
   }
 };
 
-#include "kernels/attention_fused_tile_inl.h"
 #include "kernels/attention_backward_tile_inl.h"
 
 }  // namespace longformer::kernels::avx512_bf16

@@ -66,11 +66,10 @@ struct Fp32 {
   /// v or, where the element of DropoutRow is dropped, 0.
   static HWY_INLINE V Drop(V v, const TileDropout& dropout, std::uint32_t column, Index lane) {
     const U u;
-    const auto factor = [u](std::uint32_t value) HWY_ATTR { return hn::Set(u, value); };
-    auto x = hn::Add(hn::Load(u, dropout.start + lane), factor(column));
-    x = hn::Mul(hn::Xor(x, hn::ShiftRight<16>(x)), factor(DropoutRow::kFirstFactor));
+    auto x = hn::Add(hn::Load(u, dropout.start + lane), hn::Set(u, column));
+    x = hn::Mul(hn::Xor(x, hn::ShiftRight<16>(x)), hn::Set(u, DropoutRow::kFirstFactor));
     x = hn::Xor(hn::Xor(x, hn::ShiftRight<15>(x)), hn::Load(u, dropout.twist + lane));
-    x = hn::Mul(x, factor(DropoutRow::kSecondFactor));
+    x = hn::Mul(x, hn::Set(u, DropoutRow::kSecondFactor));
     const auto bits = hn::BitCast(I(), hn::ShiftRight<1>(x));
     const auto least = hn::Set(I(), static_cast<std::int32_t>(dropout.threshold));
     const auto dropped = hn::RebindMask(D(), hn::Lt(bits, least));
@@ -84,7 +83,6 @@ struct Fp32 {
   }
 };
 
-#include "kernels/attention_fused_tile_inl.h"
 #include "kernels/attention_backward_tile_inl.h"
 
 TileKernels Fp32Kernels() { return AllKernelsOf<Fp32>(); }

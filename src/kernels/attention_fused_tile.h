@@ -1,11 +1,12 @@
-// The inner loops of fused attention, forward and backward: one tile of queries against one chunk of
-// packed keys.
+// The inner loops of fused attention, forward and backward: one tile of queries against one chunk
+// of packed keys.
 //
 // Each vector lane holds one query, so the softmax needs no reduction across lanes. Everything is
 // laid out in units of 32 bits: one fp32 number, or two adjacent bf16 numbers that one instruction
 // multiplies and adds in pairs.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "core/dtype.h"
@@ -61,8 +62,9 @@ struct TileDropout {
   float kept_factor = 1;
 };
 
-/// One tile of queries, and the keys of a chunk, on the way back. "Rows" have one query or key each,
-/// in `dims` numbers; in bf16 what is summed over queries, or over keys, is packed in pairs of them.
+/// One tile of queries, and the keys of a chunk, on the way back. "Rows" have one query or key
+/// each, in `dims` numbers; in bf16 what is summed over queries, or over keys, is packed in pairs
+/// of them.
 struct GradientWork {
   const float* queries = nullptr;        ///< [units][lanes], with u where there is one
   const float* query_rows = nullptr;     ///< [lanes / pack][dims]
@@ -111,6 +113,12 @@ struct TileKernels {
   /// Adds what the keys begin … end − 1 send back; begin is a multiple of `pack`.
   void (*send_back)(const GradientWork&, Index begin, Index end) = nullptr;
 };
+
+/// Numbers of a row on the way back: whole vectors, and whole blocks of the kernels.
+inline Index padded_dims(const TileKernels& kernels, Index head_size) {
+  const Index unit = std::max(kernels.column_lanes, kernels.rows);
+  return (head_size + unit - 1) / unit * unit;
+}
 
 /// Limit of a lane that has not seen a key.
 inline constexpr float kUnsetLimit = -1e30f;
