@@ -221,6 +221,7 @@ AttentionBackend attention_backend(const std::string& name) {
 }
 
 std::optional<std::string> why_not(AttentionBackend backend, const AttentionSpec& spec) {
+  if (backend == AttentionBackend::fused) return std::nullopt;
   if (spec.dropout.active()) return "dropout of probabilities is left to the fused backend";
   if (spec.relative_positions) return "relative positions are left to the fused backend";
   return backend == AttentionBackend::chunks ? why_not_chunks(spec) : std::nullopt;

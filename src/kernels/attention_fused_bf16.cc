@@ -28,6 +28,7 @@ struct Bf16 {
   static constexpr int kTileLanes = kColumns * kLanes;
   static constexpr int kPack = 2;
   static constexpr int kKeyTile = 128;
+  static constexpr bool kTraining = false;
 
   static HWY_INLINE V Load(const float* from) { return _mm512_load_ps(from); }
   static HWY_INLINE void Store(V v, float* to) { _mm512_store_ps(to, v); }

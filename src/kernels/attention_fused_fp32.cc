@@ -33,6 +33,7 @@ struct Fp32 {
   static constexpr int kTileLanes = kColumns * kLanes;
   static constexpr int kPack = 1;
   static constexpr int kKeyTile = 128;
+  static constexpr bool kTraining = false;
 
   static HWY_INLINE V Load(const float* from) { return hn::Load(D(), from); }
   static HWY_INLINE void Store(V v, float* to) { hn::Store(v, D(), to); }

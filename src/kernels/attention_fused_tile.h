@@ -15,12 +15,13 @@ namespace longformer::kernels {
 
 /// A tile of queries and the state of its online softmax. Arrays have one float per lane.
 struct QueryTile {
-  float* queries = nullptr;  ///< [units rounded up to 4][lanes]
-  float* output = nullptr;   ///< [dims][lanes], the weighted sum of values so far
-  float* shift = nullptr;    ///< minus the exponent of two that is taken as the maximum
-  float* limit = nullptr;    ///< a score above it becomes the maximum
-  float* sum = nullptr;      ///< softmax denominator, times 2^shift
-  float* first = nullptr;    ///< the query sees the keys first … last − 1 of the chunk
+  float* queries = nullptr;           ///< [units rounded up to 4][lanes]
+  float* position_queries = nullptr;  ///< for RelativeTerm; may be null
+  float* output = nullptr;            ///< [dims][lanes], the weighted sum of values so far
+  float* shift = nullptr;             ///< minus the exponent of two that is taken as the maximum
+  float* limit = nullptr;             ///< a score above it becomes the maximum
+  float* sum = nullptr;               ///< softmax denominator, times 2^shift
+  float* first = nullptr;             ///< the query sees the keys first … last − 1 of the chunk
   float* last = nullptr;
 };
 
@@ -32,6 +33,14 @@ struct KeyChunk {
   Index panel_stride = 0;   ///< units from one panel of `rows` dimensions to the next
 };
 
+/// The masks of a tile: DropoutRow of each lane, against the columns of keys.
+struct TileDropout {
+  const std::uint32_t* start = nullptr;  ///< [lanes]
+  const std::uint32_t* twist = nullptr;  ///< [lanes]
+  std::uint32_t threshold = 0;           ///< 0 where nothing is dropped
+  float kept_factor = 1;
+};
+
 struct TileWork {
   QueryTile tile;
   KeyChunk chunk;
@@ -40,6 +49,10 @@ struct TileWork {
   Index units = 0;
   Index dims = 0;
   float scale = 0;  ///< from a product of query and key to the exponent of two
+  // Only attend_training looks at these.
+  const float* added = nullptr;            ///< to the scores, [key][lanes]; may be null
+  const std::uint32_t* columns = nullptr;  ///< of dropout masks, times DropoutRow::kColumnStep
+  TileDropout dropout;
 };
 
 /// c [rows, columns] += a · b in fp32, with a and b in units. Rows are a multiple of those of the
@@ -52,14 +65,6 @@ struct TileProduct {
   float* c = nullptr;
   Index c_row = 0;
   Index rows = 0, columns = 0, steps = 0;
-};
-
-/// The masks of a tile: DropoutRow of each lane, against the columns of keys.
-struct TileDropout {
-  const std::uint32_t* start = nullptr;  ///< [lanes]
-  const std::uint32_t* twist = nullptr;  ///< [lanes]
-  std::uint32_t threshold = 0;           ///< 0 where nothing is dropped
-  float kept_factor = 1;
 };
 
 /// One tile of queries, and the keys of a chunk, on the way back. "Rows" have one query or key
@@ -104,6 +109,7 @@ struct TileKernels {
   void (*start)(const TileWork&) = nullptr;
   /// Adds the keys that the lanes see of the chunk to their softmax.
   void (*attend)(const TileWork&) = nullptr;
+  void (*attend_training)(const TileWork&) = nullptr;
   /// Divides the output by the sum and transposes it into the stage.
   void (*finish)(const TileWork&) = nullptr;
 
