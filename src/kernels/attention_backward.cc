@@ -157,15 +157,19 @@ BackwardPlan::BackwardPlan(const AttentionSpec& spec_in, const AttentionBackward
       parts_of(static_cast<Index>(spec.heads.size()), std::max(in.threads, 1), spec.query_count());
 }
 
-HeadSums::HeadSums(const BackwardPlan& plan, Range keys_in) : keys(keys_in) {
+void HeadSums::start(const BackwardPlan& plan, Range own_keys) {
   const Index d = plan.spec.head_size;
-  const auto zeros = [](Index count) {
-    return std::vector<float>(static_cast<std::size_t>(count));
+  const auto clear = [](std::vector<float>& numbers, Index count) {
+    numbers.assign(static_cast<std::size_t>(count), 0.0f);
   };
-  key = value = zeros((keys.end - keys.begin) * d);
-  global_key = global_value = zeros(static_cast<Index>(plan.spec.global_keys.size()) * d);
+  keys = own_keys;
+  clear(key, (keys.end - keys.begin) * d);
+  clear(value, (keys.end - keys.begin) * d);
+  clear(global_key, static_cast<Index>(plan.spec.global_keys.size()) * d);
+  clear(global_value, static_cast<Index>(plan.spec.global_keys.size()) * d);
   if (plan.distances == 0) return;
-  content_bias = position_bias = zeros(d);
+  clear(content_bias, d);
+  clear(position_bias, d);
   relative_keys =
       Tensor::zeros({plan.distances + RelativeTerm::kRowsBeyond, plan.dims}, DType::f32);
 }
@@ -187,21 +191,23 @@ void attention_backward(const AttentionSpec& spec, const AttentionBackwardArgume
   std::vector<BackwardWorker> workers;
   workers.reserve(static_cast<std::size_t>(threads));
   for (int i = 0; i < threads; ++i) workers.emplace_back(plan);
-  std::vector<HeadSums> sums(static_cast<std::size_t>(tasks));
-  const auto finish_head = [&](Index head) {
-    finish(plan, head, std::span(sums).subspan(head * plan.parts, plan.parts));
-  };
+  // Whole heads are written at once, so that each thread needs one set of sums only.
+  const bool whole = plan.parts == 1;
+  std::vector<HeadSums> sums(static_cast<std::size_t>(whole ? threads : tasks));
   parallel_for(threads, tasks, [&](Index task) {
     const Index head = task / plan.parts;
     const Index part = task % plan.parts;
+    const int thread = threads == 1 ? 0 : thread_number();
     const Range range = {queries * part / plan.parts, queries * (part + 1) / plan.parts};
-    HeadSums& own = sums[static_cast<std::size_t>(task)];
-    own = HeadSums(plan,
-                   part == 0 ? Range{0, in.key.dimension(1)} : keys_in_reach(plan, head, range));
-    workers[static_cast<std::size_t>(thread_number())].run(head, range, own);
-    if (plan.parts == 1) finish_head(head);
+    HeadSums& own = sums[static_cast<std::size_t>(whole ? thread : task)];
+    own.start(plan, part == 0 ? Range{0, in.key.dimension(1)} : keys_in_reach(plan, head, range));
+    workers[static_cast<std::size_t>(thread)].run(head, range, own);
+    if (whole) finish(plan, head, {&own, 1});
   });
-  if (plan.parts > 1) parallel_for(threads, heads, finish_head);
+  if (whole) return;
+  parallel_for(threads, heads, [&](Index head) {
+    finish(plan, head, std::span(sums).subspan(head * plan.parts, plan.parts));
+  });
 }
 
 }  // namespace longformer::kernels

@@ -42,8 +42,8 @@ struct HeadSums {
   /// [m + RelativeTerm::kRowsBeyond][dims]
   Tensor relative_keys;
 
-  HeadSums() = default;
-  HeadSums(const BackwardPlan& plan, Range keys);
+  /// Starts again with zeros.
+  void start(const BackwardPlan& plan, Range keys);
 };
 
 /// Working memory of one thread, and the steps of a range of queries.
@@ -66,10 +66,11 @@ class BackwardWorker {
   void select_lanes(const Task& task);
   bool sends_back(Index row) const;
   void pack_keys(const KeySequence& keys, Index begin, Index end);
-  void clear_rows_from(Index packed);
+  void end_rows_at(Index packed);
   void load_tile(Index tile);
-  void load_side(const Side& side, const Tensor& tensor, Index offset, const float* bias,
-                 Index lane);
+  void load_row(const Side& side, const Tensor& tensor, Index offset, const float* bias,
+                Index lane);
+  void finish_side(const Side& side);
   float load_statistics(Index row, Index lane);
   void send_back(Index tile, Range Lane::*range, Index end, HeadSums& sums);
   void send_back(Index begin, Index end) const;
@@ -110,7 +111,8 @@ class BackwardWorker {
   std::vector<Lane> lanes_;
   std::vector<Index> blind_;
   std::vector<float> row_;
-  std::vector<BFloat16> narrow_row_;
+  /// [lanes][dims], before they are interleaved.
+  std::vector<BFloat16> tile_rows_;
   /// Numbers of the lanes of a tile, and places of the packed keys and their numbers.
   std::vector<Index> lane_numbers_, places_, key_numbers_;
   /// How many keys of the chunk before a place in the sequence were kept.

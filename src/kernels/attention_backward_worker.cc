@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 #include <numbers>
+#include <type_traits>
 #include <utility>
 
 #include "core/memory.h"
@@ -18,17 +19,31 @@ constexpr Index kBlock = 64;
 /// Rows of zeros that blocks of keys may reach into.
 constexpr Index kRowsBeyond = 16;
 
-float number(const Tensor& tensor, Index at) {
-  return tensor.dtype() == DType::f32 ? tensor.data<float>()[at]
-                                      : static_cast<float>(tensor.data<BFloat16>()[at]);
+/// Calls body with a pointer to element `at`.
+template <typename Values, typename Body>
+auto with_numbers(Values& tensor, Index at, Body&& body) {
+  return tensor.dtype() == DType::f32 ? body(tensor.template data<float>() + at)
+                                      : body(tensor.template data<BFloat16>() + at);
 }
 
-void set_number(Tensor& tensor, Index at, float value) {
-  if (tensor.dtype() == DType::f32) {
-    tensor.data<float>()[at] = value;
-  } else {
-    tensor.data<BFloat16>()[at] = BFloat16(value);
-  }
+void copy(const Tensor& tensor, Index at, Index count, float* to) {
+  with_numbers(tensor, at, [=](const auto* from) {
+    for (Index i = 0; i < count; ++i) to[i] = static_cast<float>(from[i]);
+  });
+}
+
+void write(const float* from, Index count, Tensor& tensor, Index at) {
+  with_numbers(tensor, at, [=](auto* to) {
+    for (Index i = 0; i < count; ++i) to[i] = std::remove_pointer_t<decltype(to)>(from[i]);
+  });
+}
+
+template <typename T>
+float dot(const T* a, const T* b, Index count) {
+  float sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (Index i = 0; i < count; ++i) sum += static_cast<float>(a[i]) * static_cast<float>(b[i]);
+  return sum;
 }
 
 void add(std::vector<float>& to, Index at, const float* from, Index count, float factor) {
@@ -49,11 +64,11 @@ BackwardWorker::BackwardWorker(const BackwardPlan& plan) : plan_(plan) {
   // Parts are multiples of `lanes` or `dims` floats; each starts at a whole line.
   std::vector<std::pair<float**, Index>> wanted;
   for (Side* side : {&query_, &position_query_, &gradient_}) {
-    wanted.emplace_back(&side->lanes, round_up(units, 4) * lanes);
+    wanted.emplace_back(&side->lanes, round_up(dims / pack, 4) * lanes);
     wanted.emplace_back(&side->rows, lanes / pack * dims);
   }
   const Index weight_rows = relative ? rows : kBlock + kRowsBeyond;
-  wanted.insert(wanted.end(), {{&stage_, round_up(units, 4) * lanes},
+  wanted.insert(wanted.end(), {{&stage_, round_up(dims / pack, 4) * lanes},
                                {&exponents_, lanes},
                                {&means_, lanes},
                                {&work_.first, lanes},
@@ -108,7 +123,7 @@ BackwardWorker::BackwardWorker(const BackwardPlan& plan) : plan_(plan) {
   work_.scale =
       static_cast<float>(std::numbers::log2e / std::sqrt(static_cast<double>(plan.spec.head_size)));
   row_.resize(static_cast<std::size_t>(dims));
-  narrow_row_.resize(row_.size());
+  tile_rows_.resize(static_cast<std::size_t>(lanes * dims));
   lane_numbers_.resize(static_cast<std::size_t>(lanes));
   places_.resize(static_cast<std::size_t>(plan.chunk_rows));
   key_numbers_.resize(places_.size());
@@ -168,11 +183,10 @@ bool BackwardWorker::sends_back(Index row) const {
   const auto& in = plan_.in;
   const float logsumexp = in.logsumexp.data<float>()[head_ * in.logsumexp.dimension(1) + row];
   if (logsumexp == -std::numeric_limits<float>::infinity()) return false;
-  const Index from = output_offset(row);
-  for (Index c = 0; c < plan_.spec.head_size; ++c) {
-    if (number(in.out_gradient, from + c) != 0) return true;
-  }
-  return false;
+  const Index count = plan_.spec.head_size;
+  return with_numbers(in.out_gradient, output_offset(row), [count](const auto* from) {
+    return std::any_of(from, from + count, [](auto x) { return static_cast<float>(x) != 0; });
+  });
 }
 
 void BackwardWorker::pack_keys(const KeySequence& keys, Index begin, Index end) {
@@ -190,38 +204,35 @@ void BackwardWorker::pack_keys(const KeySequence& keys, Index begin, Index end) 
       key_numbers_[packed_] = keys.number(place);
       columns_[packed_] = static_cast<std::uint32_t>(row) * DropoutRow::kColumnStep;
       if (plan_.kernels.pack == 2) {
-        const BFloat16* key = in.key.data<BFloat16>() + from;
-        auto* pair = reinterpret_cast<BFloat16*>(key_pairs_) + packed_ / 2 * 2 * dims + packed_ % 2;
-        std::memcpy(reinterpret_cast<BFloat16*>(keys_) + packed_ * dims, key, 2 * d);
+        std::memcpy(reinterpret_cast<BFloat16*>(keys_) + packed_ * dims,
+                    in.key.data<BFloat16>() + from, 2 * d);
         std::memcpy(reinterpret_cast<BFloat16*>(values_) + packed_ * dims,
                     in.value.data<BFloat16>() + from, 2 * d);
-        for (Index c = 0; c < d; ++c) pair[2 * c] = key[c];
       } else {
-        for (Index c = 0; c < d; ++c) {
-          keys_[packed_ * dims + c] = number(in.key, from + c);
-          values_[packed_ * dims + c] = number(in.value, from + c);
-        }
+        copy(in.key, from, d, keys_ + packed_ * dims);
+        copy(in.value, from, d, values_ + packed_ * dims);
       }
       ++packed_;
     }
     rank_[place + 1 - begin] = packed_;
   }
-  clear_rows_from(packed_);
+  end_rows_at(packed_);
   std::fill_n(work_.key_gradient, (packed_ + kRowsBeyond) * dims, 0.0f);
   std::fill_n(work_.value_gradient, (packed_ + kRowsBeyond) * dims, 0.0f);
 }
 
 /// Blocks of keys may reach beyond the last one, where nothing may turn into NaN.
-void BackwardWorker::clear_rows_from(Index packed) {
+void BackwardWorker::end_rows_at(Index packed) {
   const Index floats = plan_.dims / plan_.kernels.pack;
   for (float* rows : {keys_, values_}) {
     std::fill_n(rows + packed * floats, kRowsBeyond * floats, 0.0f);
   }
   if (plan_.kernels.pack == 1) return;
-  std::fill_n(key_pairs_ + divide_up(packed, 2) * plan_.dims, kRowsBeyond / 2 * plan_.dims, 0.0f);
-  if (packed % 2 == 0) return;
-  auto* pair = reinterpret_cast<BFloat16*>(key_pairs_ + packed / 2 * plan_.dims);
-  for (Index c = 0; c < plan_.dims; ++c) pair[2 * c + 1] = BFloat16();
+  const auto* rows = reinterpret_cast<const BFloat16*>(keys_);
+  for (Index pair = 0; pair < (packed + kRowsBeyond) / 2; ++pair) {
+    const BFloat16* even = rows + 2 * pair * plan_.dims;
+    interleave(even, even + plan_.dims, plan_.dims, key_pairs_ + pair * plan_.dims);
+  }
 }
 
 /// Lanes without a query do like the last one, with a gradient of zero.
@@ -230,68 +241,73 @@ void BackwardWorker::load_tile(Index tile) {
   const Index lanes = plan_.kernels.lanes;
   const Index d = plan_.spec.head_size;
   const auto last = static_cast<Index>(lanes_.size()) - 1;
-  const auto transpose = [&](const Side& side) {
-    plan_.kernels.transpose(stage_, side.lanes, work_.units);
-  };
   const auto row_of = [&](Index lane) { return lanes_[std::min(tile * lanes + lane, last)].row; };
-  const float* content = relative_ ? in.relative->content_bias.data<float>() + head_ * d : nullptr;
-  for (Index lane = 0; lane < lanes; ++lane) {
-    load_side(query_, in.query, head_offset(in.query, row_of(lane)), content, lane);
-  }
-  transpose(query_);
-  if (relative_) {
-    const float* bias = in.relative->position_bias.data<float>() + head_ * d;
+  const auto load_queries = [&](const Side& side, const Tensor* bias) {
+    const float* own = bias != nullptr ? bias->data<float>() + head_ * d : nullptr;
     for (Index lane = 0; lane < lanes; ++lane) {
-      load_side(position_query_, in.query, head_offset(in.query, row_of(lane)), bias, lane);
+      load_row(side, in.query, head_offset(in.query, row_of(lane)), own, lane);
     }
-    transpose(position_query_);
-  }
+    finish_side(side);
+  };
+  load_queries(query_, relative_ ? &in.relative->content_bias : nullptr);
+  if (relative_) load_queries(position_query_, &in.relative->position_bias);
   for (Index lane = 0; lane < lanes; ++lane) {
     const Index row = row_of(lane);
     const bool present = tile * lanes + lane <= last;
-    load_side(gradient_, in.out_gradient, present ? output_offset(row) : -1, nullptr, lane);
+    load_row(gradient_, in.out_gradient, present ? output_offset(row) : -1, nullptr, lane);
     means_[lane] = present ? load_statistics(row, lane) : 0.0f;
     if (!present) exponents_[lane] = exponents_[last - tile * lanes];
     const DropoutRow mask = dropout_row(plan_.spec.dropout, head_, row);
     starts_[lane] = mask.start;
     twists_[lane] = mask.twist;
   }
-  transpose(gradient_);
+  finish_side(gradient_);
 }
 
-/// Puts d numbers of a tensor, plus the bias, into the stage and the rows; zeros for offset −1.
-void BackwardWorker::load_side(const Side& side, const Tensor& tensor, Index offset,
-                               const float* bias, Index lane) {
-  const Index lanes = plan_.kernels.lanes;
+/// Takes d numbers of a tensor, plus the bias, as a row of a tile; zeros for offset −1.
+void BackwardWorker::load_row(const Side& side, const Tensor& tensor, Index offset,
+                              const float* bias, Index lane) {
   const Index d = plan_.spec.head_size;
-  const bool exact = bias == nullptr && !plan_.widen;
-  const void* source = row_.data();
-  if (offset >= 0 && exact) {
-    source = static_cast<const std::byte*>(tensor.raw()) +
-             offset * static_cast<Index>(element_size(tensor.dtype()));
-  } else {
-    for (Index c = 0; c < d; ++c) {
-      row_[c] = offset < 0 ? 0.0f : number(tensor, offset + c) + (bias != nullptr ? bias[c] : 0.0f);
-    }
-    if (plan_.kernels.pack == 2) {
-      for (Index c = 0; c < d; ++c) narrow_row_[c] = BFloat16(row_[c]);
-      source = narrow_row_.data();
-    }
+  float* row = row_.data();
+  if (plan_.kernels.pack == 1) {
+    row = side.rows + lane * plan_.dims;
+  } else if (offset >= 0 && bias == nullptr) {
+    std::memcpy(tile_rows_.data() + lane * plan_.dims, tensor.data<BFloat16>() + offset, 2 * d);
+    return;
   }
-  if (plan_.kernels.pack == 2) {
-    const auto* from = static_cast<const BFloat16*>(source);
-    auto* rows = reinterpret_cast<BFloat16*>(side.rows) + lane / 2 * 2 * plan_.dims + lane % 2;
-    for (Index c = 0; c < d; ++c) rows[2 * c] = from[c];
+  if (offset >= 0) {
+    copy(tensor, offset, d, row);
   } else {
-    std::memcpy(side.rows + lane * plan_.dims, source, d * sizeof(float));
+    std::fill_n(row, d, 0.0f);
   }
-  // As TileWork::stage is laid out.
+  if (bias != nullptr) {
+    for (Index c = 0; c < d; ++c) row[c] += bias[c];
+  }
+  if (plan_.kernels.pack == 1) return;
+  for (Index c = 0; c < d; ++c) tile_rows_[lane * plan_.dims + c] = BFloat16(row[c]);
+}
+
+/// Brings the rows of a tile into both of their layouts.
+void BackwardWorker::finish_side(const Side& side) {
   constexpr Index kPiece = 16;
-  const Index bytes = d * (plan_.kernels.pack == 2 ? 2 : 4);
-  float* to = stage_ + lane % 4 * lanes + lane / 4 * 4;
-  for (Index done = 0; done < bytes; done += kPiece, to += 4 * lanes) {
-    if (done + kPiece > bytes) std::memset(to, 0, kPiece);
-    std::memcpy(to, static_cast<const std::byte*>(source) + done, std::min(kPiece, bytes - done));
+  const Index lanes = plan_.kernels.lanes;
+  const Index dims = plan_.dims;
+  const bool bf16 = plan_.kernels.pack == 2;
+  const Index bytes = dims * (bf16 ? 2 : 4);
+  const auto* rows = bf16 ? reinterpret_cast<const std::byte*>(tile_rows_.data())
+                          : reinterpret_cast<const std::byte*>(side.rows);
+  for (Index lane = 0; lane < lanes; ++lane) {
+    // As TileWork::stage is laid out.
+    float* to = stage_ + lane % 4 * lanes + lane / 4 * 4;
+    for (Index done = 0; done < bytes; done += kPiece, to += 4 * lanes) {
+      std::memcpy(to, rows + lane * bytes + done, kPiece);
+    }
+  }
+  plan_.kernels.transpose(stage_, side.lanes, work_.units);
+  if (!bf16) return;
+  for (Index lane = 0; lane < lanes; lane += 2) {
+    const BFloat16* even = tile_rows_.data() + lane * dims;
+    interleave(even, even + dims, dims, side.rows + lane / 2 * dims);
   }
 }
 
@@ -301,11 +317,11 @@ float BackwardWorker::load_statistics(Index row, Index lane) {
   const float logsumexp = in.logsumexp.data<float>()[head_ * in.logsumexp.dimension(1) + row];
   exponents_[lane] = static_cast<float>(-std::numbers::log2e * logsumexp);
   const Index from = output_offset(row);
-  float mean = 0;
-  for (Index c = 0; c < plan_.spec.head_size; ++c) {
-    mean += number(in.out_gradient, from + c) * number(in.out, from + c);
-  }
-  return mean;
+  const Index d = plan_.spec.head_size;
+  return with_numbers(in.out, from, [&](const auto* out) {
+    using Number = std::remove_cvref_t<decltype(*out)>;
+    return dot(out, in.out_gradient.data<Number>() + from, d);
+  });
 }
 
 /// What the lanes see, in one of their ranges, of the chunk that ends at place `end`.
@@ -376,23 +392,24 @@ void BackwardWorker::write_query_gradients(HeadSums& sums) {
   for (std::size_t i = 0; i < lanes_.size(); ++i) {
     const Index lane = static_cast<Index>(i);
     const Index at = lane / lanes * plan_.dims * lanes + lane % lanes;
-    const Index to = head_offset(plan_.in.query_gradient, lanes_[i].row);
-    for (Index c = 0; c < d; ++c) {
-      const float content = scale * query_sums_[at + c * lanes];
-      const float position = relative_ ? scale * position_sums_[at + c * lanes] : 0.0f;
-      set_number(plan_.in.query_gradient, to + c, content + position);
-      if (!relative_) continue;
-      sums.content_bias[c] += content;
-      sums.position_bias[c] += position;
+    for (Index c = 0; c < d; ++c) row_[c] = scale * query_sums_[at + c * lanes];
+    if (relative_) {
+      for (Index c = 0; c < d; ++c) {
+        const float position = scale * position_sums_[at + c * lanes];
+        sums.content_bias[c] += row_[c];
+        sums.position_bias[c] += position;
+        row_[c] += position;
+      }
     }
+    Tensor& to = plan_.in.query_gradient;
+    write(row_.data(), d, to, head_offset(to, lanes_[i].row));
   }
 }
 
 void BackwardWorker::write_zeros(Index row) {
-  const Index to = head_offset(plan_.in.query_gradient, row);
-  for (Index c = 0; c < plan_.spec.head_size; ++c) {
-    set_number(plan_.in.query_gradient, to + c, 0.0f);
-  }
+  std::fill(row_.begin(), row_.end(), 0.0f);
+  Tensor& to = plan_.in.query_gradient;
+  write(row_.data(), plan_.spec.head_size, to, head_offset(to, row));
 }
 
 }  // namespace longformer::kernels

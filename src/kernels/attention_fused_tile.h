@@ -126,6 +126,12 @@ inline Index padded_dims(const TileKernels& kernels, Index head_size) {
   return (head_size + unit - 1) / unit * unit;
 }
 
+/// Two rows of bf16 into one of units.
+inline void interleave(const BFloat16* even, const BFloat16* odd, Index count, float* to) {
+  auto* pairs = reinterpret_cast<std::uint32_t*>(to);
+  for (Index i = 0; i < count; ++i) pairs[i] = even[i].bits | std::uint32_t{odd[i].bits} << 16;
+}
+
 /// Limit of a lane that has not seen a key.
 inline constexpr float kUnsetLimit = -1e30f;
 

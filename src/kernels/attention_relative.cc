@@ -7,6 +7,16 @@
 #include "core/memory.h"
 
 namespace longformer::kernels {
+namespace {
+
+bool are_consecutive(std::span<const Index> numbers) {
+  for (std::size_t i = 1; i < numbers.size(); ++i) {
+    if (numbers[i] != numbers[i - 1] + 1) return false;
+  }
+  return true;
+}
+
+}  // namespace
 
 RelativeTerm::RelativeTerm(const TileKernels& kernels, Index head_size, Index distances,
                            Index most_distances)
@@ -35,15 +45,18 @@ void RelativeTerm::start_head(const Tensor& keys, Index head) {
     const Index from = (head * distances_ + row) * head_size_;
     if (kernels_.pack == 2) {
       const BFloat16* key = keys.data<BFloat16>() + from;
-      auto* plain = reinterpret_cast<BFloat16*>(rows_) + row * dims_;
-      auto* paired = reinterpret_cast<BFloat16*>(pairs_) + row / 2 * 2 * dims_ + row % 2;
-      for (Index c = 0; c < head_size_; ++c) plain[c] = paired[2 * c] = key[c];
+      std::copy_n(key, head_size_, reinterpret_cast<BFloat16*>(rows_) + row * dims_);
     } else if (bf16) {
       const BFloat16* key = keys.data<BFloat16>() + from;
       for (Index c = 0; c < head_size_; ++c) rows_[row * dims_ + c] = static_cast<float>(key[c]);
     } else {
       std::copy_n(keys.data<float>() + from, head_size_, rows_ + row * dims_);
     }
+  }
+  if (kernels_.pack == 1) return;
+  const auto* rows = reinterpret_cast<const BFloat16*>(rows_);
+  for (Index row = 0; row < distances_; row += 2) {
+    interleave(rows + row * dims_, rows + (row + 1) * dims_, dims_, pairs_ + row / 2 * dims_);
   }
 }
 
@@ -69,9 +82,16 @@ void RelativeTerm::scores(const RelativeTile& tile, Range keys, float factor, fl
                 .rows = count,
                 .columns = lanes,
                 .steps = units_});
+  const bool consecutive = are_consecutive(tile.query_numbers);
   for (Index key = keys.begin; key < keys.end; ++key) {
     float* to = added + key * lanes;
     const Index number = tile.key_numbers[key];
+    const Index first = tile.query_numbers.front() - number;
+    if (consecutive && distances.begin <= first && first + lanes <= distances.end) {
+      const float* from = skewed_ + (first - distances.begin) * lanes;
+      for (Index lane = 0; lane < lanes; ++lane) to[lane] = factor * from[lane * (lanes + 1)];
+      continue;
+    }
     for (Index lane = 0; lane < lanes; ++lane) {
       const Index distance = tile.query_numbers[lane] - number;
       const bool inside = distances.begin <= distance && distance < distances.end;
@@ -86,17 +106,21 @@ template <typename Number>
 void RelativeTerm::skew_back(const RelativeTile& tile, Range keys, Range distances,
                              const float* weights) {
   const Index lanes = kernels_.lanes;
-  const Index pack = kernels_.pack;
   const auto* from = reinterpret_cast<const Number*>(weights);
   auto* rows = reinterpret_cast<Number*>(skewed_);
-  auto* pairs = reinterpret_cast<Number*>(skewed_pairs_);
+  const bool consecutive = are_consecutive(tile.query_numbers);
   for (Index key = keys.begin; key < keys.end; ++key, from += lanes) {
     const Index number = tile.key_numbers[key] + distances.begin;
+    const Index first = tile.query_numbers.front() - number;
+    if (consecutive && 0 <= first && first + lanes <= distances.end - distances.begin) {
+      Number* to = rows + first * lanes;
+      for (Index lane = 0; lane < lanes; ++lane) to[lane * (lanes + 1)] = from[lane];
+      continue;
+    }
     for (Index lane = 0; lane < lanes; ++lane) {
       const Index row = tile.query_numbers[lane] - number;
       if (row < 0 || row >= distances.end - distances.begin) continue;
       rows[row * lanes + lane] = from[lane];
-      pairs[(row / pack * lanes + lane) * pack + row % pack] = from[lane];
     }
   }
 }
@@ -110,8 +134,12 @@ void RelativeTerm::send_back(const RelativeTile& tile, Range keys, const float* 
   const Index count = round_up(distances.end - distances.begin, kernels_.rows);
   std::fill_n(skewed_, count * lanes / pack, 0.0f);
   if (pack == 2) {
-    std::fill_n(skewed_pairs_, count * lanes / pack, 0.0f);
     skew_back<BFloat16>(tile, keys, distances, weights);
+    const auto* rows = reinterpret_cast<const BFloat16*>(skewed_);
+    for (Index row = 0; row < count; row += 2) {
+      interleave(rows + row * lanes, rows + (row + 1) * lanes, lanes,
+                 skewed_pairs_ + row / 2 * lanes);
+    }
   } else {
     skew_back<float>(tile, keys, distances, weights);
   }
