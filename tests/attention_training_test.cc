@@ -3,77 +3,17 @@
 #include <gtest/gtest.h>
 
 #include <functional>
-#include <optional>
 #include <string>
 
-#include "attention_testing.h"
-#include "core/error.h"
-#include "kernels/reference.h"
+#include "attention_training_testing.h"
 
 namespace longformer::kernels {
 namespace {
-
-/// What a case of relative positions adds to the inputs.
-struct Positions {
-  Tensor content_bias, position_bias, keys;
-};
-
-Positions random_positions(const AttentionSpec& spec, unsigned seed, DType dtype = DType::f32) {
-  Index steps = 1;
-  for (std::size_t head = 0; head < spec.heads.size(); ++head) {
-    for (const AttentionDocument& document : spec.documents) {
-      const Index last = document.query_offset + document.query_count - 1;
-      steps = std::max(steps,
-                       1 + std::min(spec.heads[head].reach_left, last / spec.heads[head].dilation));
-    }
-  }
-  const auto heads = static_cast<Index>(spec.heads.size());
-  return {random_tensor({heads, spec.head_size}, seed),
-          random_tensor({heads, spec.head_size}, seed + 1),
-          random_tensor({heads, steps, spec.head_size}, seed + 2, dtype)};
-}
 
 struct Case {
   std::string name;
   AttentionSpec spec;
 };
-
-AttentionSpec with_dropout(AttentionSpec spec, float rate = 0.3f) {
-  spec.dropout = {.rate = rate, .seed = 11};
-  return spec;
-}
-
-AttentionSpec with_positions(AttentionSpec spec) {
-  spec.relative_positions = true;
-  return spec;
-}
-
-AttentionSpec causal(AttentionSpec spec) {
-  spec.causal = true;
-  return spec;
-}
-
-AttentionSpec with_globals(AttentionSpec spec, std::vector<Index> globals,
-                           GlobalQueries queries = GlobalQueries::windowed) {
-  spec.global_keys = std::move(globals);
-  spec.global_queries = queries;
-  return spec;
-}
-
-AttentionSpec masked(AttentionSpec spec, const std::vector<Index>& rows) {
-  mask(spec, rows);
-  return spec;
-}
-
-AttentionSpec with_heads(AttentionSpec spec, std::vector<HeadPattern> heads) {
-  spec.heads = std::move(heads);
-  return spec;
-}
-
-AttentionSpec with_documents(AttentionSpec spec, std::vector<AttentionDocument> documents) {
-  spec.documents = std::move(documents);
-  return spec;
-}
 
 /// One row for each pattern that a layer can ask for.
 std::vector<Case> small_cases() {
@@ -169,49 +109,13 @@ TEST(ReferenceBackward, EqualsCentralDifferences) {
 
 // ---- the fast kernels against the reference ----
 
-struct Gradients {
-  std::vector<float> query, key, value;
-  std::vector<float> content_bias, position_bias, relative_keys;
-};
-
-/// Buffers of results start as NaN: what is left out shows.
-Tensor unwritten(const Tensor& like) {
-  const std::vector<float> nan(static_cast<std::size_t>(like.size()), std::nanf(""));
-  return Tensor::from(nan, like.shape()).to(like.dtype());
-}
-
-struct TrainingInputs {
-  Inputs in;
-  Positions positions;
-  Tensor out_gradient;
-  /// Of the reference.
-  Tensor out, logsumexp;
-
-  TrainingInputs(const AttentionSpec& spec, unsigned seed, DType dtype)
-      : in(random_inputs(spec, seed, dtype)), positions(random_positions(spec, seed + 3, dtype)) {
-    const auto heads = static_cast<Index>(spec.heads.size());
-    const Shape shape = {spec.query_count(), heads * spec.head_size};
-    out_gradient = random_tensor(shape, seed + 6, dtype);
-    const RelativePositions given = relative();
-    const auto truth = reference_attention<double>(spec, in.query, in.key, in.value,
-                                                   spec.relative_positions ? &given : nullptr);
-    out = Tensor::from(std::vector<float>(truth.out.begin(), truth.out.end()), shape).to(dtype);
-    logsumexp = Tensor::from(std::vector<float>(truth.logsumexp.begin(), truth.logsumexp.end()),
-                             {heads, spec.query_count()});
-  }
-  RelativePositions relative() const {
-    return {positions.content_bias, positions.position_bias, positions.keys};
-  }
-};
-
 /// Forward in training: dropout and relative positions, which only the fused backend runs.
 void expect_forward_exact(const std::string& what, const AttentionSpec& spec, unsigned seed,
                           DType dtype = DType::f32) {
   const TrainingInputs x(spec, seed, dtype);
   const RelativePositions relative = x.relative();
-  const auto truth = reference_attention<double>(spec, x.in.query, x.in.key, x.in.value,
-                                                 spec.relative_positions ? &relative : nullptr);
-  // In bf16 q + u and q + v are rounded once more: with a head size of 1 that moves a score by 0.03.
+  // In bf16 q + u and q + v are rounded once more: with a head size of 1 that moves a score by
+  // 0.03.
   const bool fp32 = dtype == DType::f32;
   for (const int threads : {1, 2}) {
     Tensor out = unwritten(x.out), logsumexp = unwritten(x.logsumexp);
@@ -223,39 +127,11 @@ void expect_forward_exact(const std::string& what, const AttentionSpec& spec, un
                .logsumexp = &logsumexp,
                .threads = threads,
                .relative = spec.relative_positions ? &relative : nullptr});
-    const double difference = max_difference(out.to_floats(), truth.out);
+    const double difference = max_difference(out.to_floats(), x.truth.out);
     EXPECT_TRUE(difference <= (fp32 ? 5e-6 : 5e-2)) << what << ", out off by " << difference;
-    const double sums = max_difference(logsumexp.to_floats(), truth.logsumexp);
+    const double sums = max_difference(logsumexp.to_floats(), x.truth.logsumexp);
     EXPECT_TRUE(sums <= (fp32 ? 5e-6 : 5e-2)) << what << ", logsumexp off by " << sums;
   }
-}
-
-Gradients run_backward(const AttentionSpec& spec, const TrainingInputs& x, int threads) {
-  Tensor query = unwritten(x.in.query), key = unwritten(x.in.key), value = unwritten(x.in.value);
-  Tensor content = unwritten(x.positions.content_bias);
-  Tensor position = unwritten(x.positions.position_bias);
-  Tensor keys = unwritten(x.positions.keys);
-  const RelativePositions relative = x.relative();
-  const RelativeGradients gradients = {content, position, keys};
-  const bool given = spec.relative_positions;
-  attention_backward(spec, {.query = x.in.query,
-                            .key = x.in.key,
-                            .value = x.in.value,
-                            .out = x.out,
-                            .logsumexp = x.logsumexp,
-                            .out_gradient = x.out_gradient,
-                            .query_gradient = query,
-                            .key_gradient = key,
-                            .value_gradient = value,
-                            .relative = given ? &relative : nullptr,
-                            .relative_gradients = given ? &gradients : nullptr,
-                            .threads = threads});
-  Gradients result = {query.to_floats(), key.to_floats(), value.to_floats(), {}, {}, {}};
-  if (!given) return result;
-  result.content_bias = content.to_floats();
-  result.position_bias = position.to_floats();
-  result.relative_keys = keys.to_floats();
-  return result;
 }
 
 double largest(const std::vector<double>& values) {
@@ -325,7 +201,7 @@ TEST(Forward, HeadSizesLengthsAndReaches) {
 
 TEST(Forward, RandomSpecsWithDropout) {
   std::mt19937 generator(1904);
-  for (unsigned trial = 0; trial < 80; ++trial) {
+  for (unsigned trial = 0; trial < 50; ++trial) {
     const AttentionSpec spec = with_dropout(random_spec(generator), 0.1f);
     expect_forward_exact(fmt::format("random spec {}", trial), spec, trial,
                          trial % 4 == 3 ? DType::bf16 : DType::f32);
@@ -385,7 +261,7 @@ TEST(Backward, LengthsAndReaches) {
 
 TEST(Backward, RandomSpecs) {
   std::mt19937 generator(1909);
-  for (unsigned trial = 0; trial < 80; ++trial) {
+  for (unsigned trial = 0; trial < 50; ++trial) {
     AttentionSpec spec = random_spec(generator);
     if (trial % 2 == 1) spec = with_dropout(spec, 0.1f);
     expect_backward_exact(fmt::format("random spec {}", trial), spec, trial,
@@ -409,8 +285,9 @@ TEST(Backward, LongDocuments) {
       }
       for (Index j = 0; j < 1500; j += 7) spec.global_keys.push_back(j);
       mask(spec, {0, 1, 2, 640, 641, 642, 643, 1498});
-      spec.global_queries = GlobalQueries::see_everything;
       expect_backward_exact(what + ", many globals", spec, ++seed, dtype);
+      spec.global_queries = GlobalQueries::see_everything;
+      expect_backward_exact(what + ", many globals see everything", spec, ++seed, dtype);
     }
   }
   expect_backward_exact("long ragged", ragged({700, 3, 0, 1, 900, 511, 513}, 1, 16, symmetric(90)),
