@@ -3,77 +3,17 @@
 #include <gtest/gtest.h>
 
 #include <functional>
-#include <optional>
 #include <string>
 
-#include "attention_testing.h"
-#include "core/error.h"
-#include "kernels/reference.h"
+#include "attention_training_testing.h"
 
 namespace longformer::kernels {
 namespace {
-
-/// What a case of relative positions adds to the inputs.
-struct Positions {
-  Tensor content_bias, position_bias, keys;
-};
-
-Positions random_positions(const AttentionSpec& spec, unsigned seed, DType dtype = DType::f32) {
-  Index steps = 1;
-  for (std::size_t head = 0; head < spec.heads.size(); ++head) {
-    for (const AttentionDocument& document : spec.documents) {
-      const Index last = document.query_offset + document.query_count - 1;
-      steps = std::max(steps,
-                       1 + std::min(spec.heads[head].reach_left, last / spec.heads[head].dilation));
-    }
-  }
-  const auto heads = static_cast<Index>(spec.heads.size());
-  return {random_tensor({heads, spec.head_size}, seed),
-          random_tensor({heads, spec.head_size}, seed + 1),
-          random_tensor({heads, steps, spec.head_size}, seed + 2, dtype)};
-}
 
 struct Case {
   std::string name;
   AttentionSpec spec;
 };
-
-AttentionSpec with_dropout(AttentionSpec spec, float rate = 0.3f) {
-  spec.dropout = {.rate = rate, .seed = 11};
-  return spec;
-}
-
-AttentionSpec with_positions(AttentionSpec spec) {
-  spec.relative_positions = true;
-  return spec;
-}
-
-AttentionSpec causal(AttentionSpec spec) {
-  spec.causal = true;
-  return spec;
-}
-
-AttentionSpec with_globals(AttentionSpec spec, std::vector<Index> globals,
-                           GlobalQueries queries = GlobalQueries::windowed) {
-  spec.global_keys = std::move(globals);
-  spec.global_queries = queries;
-  return spec;
-}
-
-AttentionSpec masked(AttentionSpec spec, const std::vector<Index>& rows) {
-  mask(spec, rows);
-  return spec;
-}
-
-AttentionSpec with_heads(AttentionSpec spec, std::vector<HeadPattern> heads) {
-  spec.heads = std::move(heads);
-  return spec;
-}
-
-AttentionSpec with_documents(AttentionSpec spec, std::vector<AttentionDocument> documents) {
-  spec.documents = std::move(documents);
-  return spec;
-}
 
 /// One row for each pattern that a layer can ask for.
 std::vector<Case> small_cases() {
@@ -164,6 +104,247 @@ TEST(ReferenceBackward, EqualsCentralDifferences) {
     expect_slopes("content bias", u, found.content_bias);
     expect_slopes("position bias", p, found.position_bias);
     expect_slopes("relative keys", r, found.relative_keys);
+  }
+}
+
+// ---- the fast kernels against the reference ----
+
+/// Forward in training: dropout and relative positions, which only the fused backend runs.
+void expect_forward_exact(const std::string& what, const AttentionSpec& spec, unsigned seed,
+                          DType dtype = DType::f32) {
+  const TrainingInputs x(spec, seed, dtype);
+  const RelativePositions relative = x.relative();
+  // In bf16 q + u and q + v are rounded once more: with a head size of 1 that moves a score by
+  // 0.03.
+  const bool fp32 = dtype == DType::f32;
+  for (const int threads : {1, 2}) {
+    Tensor out = unwritten(x.out), logsumexp = unwritten(x.logsumexp);
+    attention(AttentionBackend::fused, spec,
+              {.query = x.in.query,
+               .key = x.in.key,
+               .value = x.in.value,
+               .out = out,
+               .logsumexp = &logsumexp,
+               .threads = threads,
+               .relative = spec.relative_positions ? &relative : nullptr});
+    const double difference = max_difference(out.to_floats(), x.truth.out);
+    EXPECT_TRUE(difference <= (fp32 ? 5e-6 : 5e-2)) << what << ", out off by " << difference;
+    const double sums = max_difference(logsumexp.to_floats(), x.truth.logsumexp);
+    EXPECT_TRUE(sums <= (fp32 ? 5e-6 : 5e-2)) << what << ", logsumexp off by " << sums;
+  }
+}
+
+double largest(const std::vector<double>& values) {
+  double largest = 0;
+  for (const double value : values) largest = std::max(largest, std::abs(value));
+  return largest;
+}
+
+/// Differences relative to the largest gradient of the tensor: fp32 rounding of scores and sums
+/// moves all of them alike.
+void expect_backward_exact(const std::string& what, const AttentionSpec& spec, unsigned seed,
+                           DType dtype = DType::f32) {
+  const TrainingInputs x(spec, seed, dtype);
+  const RelativePositions relative = x.relative();
+  const auto truth =
+      reference_attention_backward<double>(spec, x.in.query, x.in.key, x.in.value, x.out_gradient,
+                                           spec.relative_positions ? &relative : nullptr);
+  // Largest seen: fp32 5e-6 (of a gradient that is a sum of rounding errors, as all of them
+  // cancel), bf16 1.1e-2.
+  const double tolerance = dtype == DType::f32 ? 1e-5 : 2e-2;
+  for (const int threads : {1, 2}) {
+    const Gradients found = run_backward(spec, x, threads);
+    const auto expect_close = [&](const char* name, const std::vector<float>& got,
+                                  const std::vector<double>& expected) {
+      const double difference = max_difference(got, expected) / std::max(1.0, largest(expected));
+      EXPECT_TRUE(difference <= tolerance)
+          << what << ", " << name << ", " << threads << " threads: off by " << difference;
+    };
+    expect_close("query", found.query, truth.query);
+    expect_close("key", found.key, truth.key);
+    expect_close("value", found.value, truth.value);
+    expect_close("content bias", found.content_bias, truth.content_bias);
+    expect_close("position bias", found.position_bias, truth.position_bias);
+    expect_close("relative keys", found.relative_keys, truth.relative_keys);
+  }
+}
+
+TEST(Forward, EveryPattern) {
+  unsigned seed = 2000;
+  for (const auto& [name, spec] : small_cases()) {
+    expect_forward_exact(name, spec, seed += 10);
+    expect_forward_exact(name + ", bf16", spec, seed, DType::bf16);
+    expect_forward_exact(name + ", dropout", with_dropout(spec, 0.5f), seed);
+  }
+}
+
+TEST(Forward, HeadSizesLengthsAndReaches) {
+  unsigned seed = 2500;
+  for (const Index head_size : {1, 20, 64, 80}) {
+    for (const Index n : {1, 32, 77, 200}) {
+      for (const Index reach : {Index{0}, Index{7}, Index{64}, kUnlimitedReach}) {
+        for (const DType dtype : {DType::f32, DType::bf16}) {
+          AttentionSpec spec = with_dropout(self_attention(n, 2, head_size, symmetric(reach)));
+          const std::string what =
+              fmt::format("d {}, n {}, reach {} {}", head_size, n, reach, name_of(dtype));
+          expect_forward_exact(what, spec, ++seed, dtype);
+          spec = with_positions(with_heads(spec, {previous(reach), previous(reach, 3)}));
+          expect_forward_exact(what + ", positions and dropout", spec, ++seed, dtype);
+          spec.dropout = {};
+          expect_forward_exact(what + ", positions", spec, ++seed, dtype);
+        }
+        if (HasFailure()) return;
+      }
+    }
+  }
+}
+
+TEST(Forward, RandomSpecsWithDropout) {
+  std::mt19937 generator(1904);
+  for (unsigned trial = 0; trial < 50; ++trial) {
+    const AttentionSpec spec = with_dropout(random_spec(generator), 0.1f);
+    expect_forward_exact(fmt::format("random spec {}", trial), spec, trial,
+                         trial % 4 == 3 ? DType::bf16 : DType::f32);
+    if (HasFailure()) return;
+  }
+}
+
+/// Several tasks and chunks of keys.
+TEST(Forward, LongDocuments) {
+  unsigned seed = 2700;
+  for (const HeadPattern pattern : {previous(kUnlimitedReach), previous(900), previous(500, 2)}) {
+    for (const DType dtype : {DType::f32, DType::bf16}) {
+      AttentionSpec spec = with_positions(self_attention(1500, 1, 128, pattern));
+      mask(spec, {0, 1, 2, 640, 641, 642, 643, 1498});
+      const std::string what = fmt::format("long, reach {} {}", pattern.reach_left, name_of(dtype));
+      expect_forward_exact(what, spec, ++seed, dtype);
+      expect_forward_exact(what + ", dropout", with_dropout(spec), ++seed, dtype);
+    }
+  }
+}
+
+TEST(Backward, EveryPattern) {
+  unsigned seed = 3000;
+  for (const auto& [name, spec] : small_cases()) {
+    expect_backward_exact(name, spec, seed += 10);
+    expect_backward_exact(name + ", bf16", spec, seed, DType::bf16);
+    if (HasFailure()) return;
+  }
+}
+
+TEST(Backward, HeadSizes) {
+  for (const Index head_size : {1, 3, 8, 16, 17, 20, 32, 48, 64, 80}) {
+    for (const DType dtype : {DType::f32, DType::bf16}) {
+      AttentionSpec spec = with_globals(self_attention(77, 3, head_size, symmetric(9)), {0, 38},
+                                        GlobalQueries::see_everything);
+      const std::string what = fmt::format("head size {} {}", head_size, name_of(dtype));
+      expect_backward_exact(what, spec, static_cast<unsigned>(head_size), dtype);
+      spec = with_dropout(with_positions(self_attention(77, 2, head_size, previous(9, 2))));
+      expect_backward_exact(what + ", positions", spec, static_cast<unsigned>(head_size), dtype);
+    }
+  }
+}
+
+TEST(Backward, LengthsAndReaches) {
+  unsigned seed = 1;
+  for (const Index n : {1, 2, 15, 31, 32, 33, 63, 65, 129, 300}) {
+    for (const Index reach : {Index{0}, Index{1}, Index{7}, Index{64}, kUnlimitedReach}) {
+      AttentionSpec spec = self_attention(n, 2, 16, symmetric(reach));
+      const std::string what = fmt::format("n {}, reach {}", n, reach);
+      expect_backward_exact(what, spec, ++seed);
+      expect_backward_exact(what + ", causal", with_dropout(causal(spec)), ++seed);
+      spec = with_positions(with_heads(spec, {previous(reach), previous(reach, 3)}));
+      expect_backward_exact(what + ", positions", spec, ++seed);
+    }
+  }
+}
+
+TEST(Backward, RandomSpecs) {
+  std::mt19937 generator(1909);
+  for (unsigned trial = 0; trial < 50; ++trial) {
+    AttentionSpec spec = random_spec(generator);
+    if (trial % 2 == 1) spec = with_dropout(spec, 0.1f);
+    expect_backward_exact(fmt::format("random spec {}", trial), spec, trial,
+                          trial % 4 == 3 ? DType::bf16 : DType::f32);
+    if (HasFailure()) return;
+  }
+}
+
+/// Several tasks and chunks of keys, and heads that are split among threads.
+TEST(Backward, LongDocuments) {
+  unsigned seed = 200;
+  for (const HeadPattern pattern :
+       {symmetric(kUnlimitedReach), symmetric(61), previous(900), previous(500, 2)}) {
+    for (const DType dtype : {DType::f32, DType::bf16}) {
+      AttentionSpec spec = self_attention(1500, 1, 16, pattern);
+      const std::string what = fmt::format("long, reach {} {}", pattern.reach_left, name_of(dtype));
+      expect_backward_exact(what, spec, ++seed, dtype);
+      if (pattern.reach_right == 0) {
+        expect_backward_exact(what + ", positions", with_dropout(with_positions(spec), 0.2f),
+                              ++seed, dtype);
+      }
+      for (Index j = 0; j < 1500; j += 7) spec.global_keys.push_back(j);
+      mask(spec, {0, 1, 2, 640, 641, 642, 643, 1498});
+      expect_backward_exact(what + ", many globals", spec, ++seed, dtype);
+      spec.global_queries = GlobalQueries::see_everything;
+      expect_backward_exact(what + ", many globals see everything", spec, ++seed, dtype);
+    }
+  }
+  expect_backward_exact("long ragged", ragged({700, 3, 0, 1, 900, 511, 513}, 1, 16, symmetric(90)),
+                        ++seed);
+}
+
+/// Rows whose output the layer has overwritten: no gradient, and anything in `out`.
+TEST(Backward, RowsWithoutGradientDoNotCount) {
+  const AttentionSpec spec = with_globals(self_attention(90, 2, 16, symmetric(8)), {0, 40, 41});
+  TrainingInputs x(spec, 5, DType::f32);
+  for (const Index row : spec.global_keys) {
+    std::fill_n(x.out_gradient.data<float>() + row * 32, 32, 0.0f);
+  }
+  const Gradients expected = run_backward(spec, x, 1);
+  for (const Index row : spec.global_keys) {
+    std::fill_n(x.out.data<float>() + row * 32, 32, std::nanf(""));
+  }
+  const Gradients found = run_backward(spec, x, 1);
+  EXPECT_EQ(found.query, expected.query);
+  EXPECT_EQ(found.key, expected.key);
+  EXPECT_EQ(found.value, expected.value);
+  const auto truth =
+      reference_attention_backward<double>(spec, x.in.query, x.in.key, x.in.value, x.out_gradient);
+  EXPECT_TRUE(max_difference(found.key, truth.key) <= 1e-5);
+}
+
+/// What masked rows hold is undefined and must not be touched.
+TEST(Backward, MaskedRowsMayHoldNan) {
+  const AttentionSpec spec =
+      masked(with_globals(self_attention(150, 2, 16, symmetric(12)), {0, 60}), {5, 70, 71, 149});
+  TrainingInputs x(spec, 21, DType::f32);
+  const Gradients expected = run_backward(spec, x, 2);
+  for (Index head = 0; head < 2; ++head) {
+    for (const Index row : {5, 70, 71, 149}) {
+      for (Tensor* tensor : {&x.in.query, &x.in.key, &x.in.value}) {
+        std::fill_n(tensor->data<float>() + (head * 150 + row) * 16, 16, std::nanf(""));
+      }
+    }
+  }
+  const Gradients found = run_backward(spec, x, 2);
+  EXPECT_EQ(found.query, expected.query);
+  EXPECT_EQ(found.key, expected.key);
+  EXPECT_EQ(found.value, expected.value);
+}
+
+TEST(Backward, SameBitsEveryTime) {
+  const AttentionSpec spec =
+      with_dropout(with_positions(self_attention(1300, 3, 32, previous(70))));
+  const TrainingInputs x(spec, 8, DType::f32);
+  for (const int threads : {1, 2, 5}) {
+    const Gradients first = run_backward(spec, x, threads);
+    const Gradients second = run_backward(spec, x, threads);
+    EXPECT_EQ(first.query, second.query) << threads << " threads";
+    EXPECT_EQ(first.key, second.key) << threads << " threads";
+    EXPECT_EQ(first.value, second.value) << threads << " threads";
+    EXPECT_EQ(first.relative_keys, second.relative_keys) << threads << " threads";
+    EXPECT_EQ(first.content_bias, second.content_bias) << threads << " threads";
   }
 }
 
