@@ -111,8 +111,8 @@ struct TrainingProgress {
   std::int64_t step = 0;
   std::int64_t steps = 0;
   /// Absent where the length of an epoch is unknown.
-  std::optional<double> epoch;
-  std::string phase;
+  std::optional<double> epoch = {};
+  std::string phase = {};
   /// Mean over the steps since the last report.
   double loss = 0;
   double learning_rate = 0;
@@ -125,18 +125,18 @@ struct TrainingProgress {
   /// Whether a log line was written for this step.
   bool logged = false;
   /// Metrics of an evaluation after this step.
-  std::vector<std::pair<std::string, double>> metrics;
+  std::vector<std::pair<std::string, double>> metrics = {};
 };
 
 /// All may be empty. They are called from the training thread.
 struct TrainingCallbacks {
-  std::function<void(const TrainingPlan&)> plan;
+  std::function<void(const TrainingPlan&)> plan = {};
   /// After every step.
-  std::function<void(const TrainingProgress&)> progress;
+  std::function<void(const TrainingProgress&)> progress = {};
   /// One line about something that the user should know.
-  std::function<void(const std::string&)> note;
+  std::function<void(const std::string&)> note = {};
   /// Asked after every step: true writes a checkpoint and ends the training.
-  std::function<bool()> stop;
+  std::function<bool()> stop = {};
 };
 
 struct TrainingResult {
@@ -146,10 +146,10 @@ struct TrainingResult {
   bool stopped_early = false;
   /// Mean of the last report.
   double loss = 0;
-  std::optional<double> best_metric;
+  std::optional<double> best_metric = {};
   /// The checkpoint that was written last, and the best one; empty where there is none.
-  std::string last_checkpoint;
-  std::string best_checkpoint;
+  std::string last_checkpoint = {};
+  std::string best_checkpoint = {};
 };
 
 }  // namespace longformer
