@@ -75,7 +75,7 @@ struct TrainingOptions {
   bool group_by_length = false;
   double label_smoothing_factor = 0;
   /// 0 takes what CPU affinity and the cgroup quota allow.
-  int threads = 0;
+  std::int64_t threads = 0;
 
   bool operator==(const TrainingOptions&) const = default;
 };

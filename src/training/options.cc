@@ -1,8 +1,10 @@
 // Checks of TrainingOptions and their form as JSON.
+#include <algorithm>
 #include <cmath>
 #include <concepts>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "core/error.h"
@@ -81,8 +83,9 @@ class Reader {
     if constexpr (std::same_as<Value, std::string>) return json.is_string();
     if constexpr (std::same_as<Value, double>) return json.is_number();
     if constexpr (std::same_as<Value, std::uint64_t>) return json.is_number_unsigned();
-    if constexpr (std::same_as<Value, std::int64_t> || std::same_as<Value, int>) {
-      return json.is_number_integer() && std::in_range<Value>(json.get<std::int64_t>());
+    if constexpr (std::same_as<Value, std::int64_t>) {
+      return json.is_number_integer() &&
+             (!json.is_number_unsigned() || std::in_range<Value>(json.get<std::uint64_t>()));
     }
     return json.is_boolean();
   }
@@ -129,7 +132,7 @@ void check(const TrainingOptions& options) {
   least("per_device_train_batch_size", options.per_device_train_batch_size, 1);
   least("per_device_eval_batch_size", options.per_device_eval_batch_size, 1);
   least("gradient_accumulation_steps", options.gradient_accumulation_steps, 1);
-  least("max_steps", options.max_steps, 0);
+  least("max_steps", options.max_steps, -1);
   least("warmup_steps", options.warmup_steps, 0);
   least("logging_steps", options.logging_steps, 1);
   least("eval_steps", options.eval_steps, 1);

@@ -44,7 +44,7 @@ std::int64_t divided_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b
 Phase single_phase(const TrainingOptions& options, std::int64_t micro_batches_per_epoch) {
   const std::int64_t accumulation = options.gradient_accumulation_steps;
   std::int64_t steps = options.max_steps;
-  if (steps == 0) {
+  if (steps <= 0) {
     require(micro_batches_per_epoch > 0, "max_steps: expected a number, as the data have no end");
     const auto per_epoch = static_cast<double>(divided_up(micro_batches_per_epoch, accumulation));
     steps = static_cast<std::int64_t>(std::ceil(options.num_train_epochs * per_epoch));
@@ -62,7 +62,8 @@ Trainer::Trainer(TrainerSetup setup, ParameterSet& parameters, Objective& object
       parameters_(parameters),
       objective_(objective),
       comm_(comm),
-      threads_(setup_.options.threads > 0 ? setup_.options.threads : available_threads()),
+      threads_(setup_.options.threads > 0 ? static_cast<int>(setup_.options.threads)
+                                          : available_threads()),
       checkpoints_(setup_.options.output_dir) {
   check(setup_.options);
   require(parameters_.trained_elements() > 0, "training: expected trained parameters, found none");
