@@ -138,6 +138,8 @@ int main(int count, char** values) {
   using namespace longformer::cli;
   // A reader that goes away ends the program through BrokenPipe, after files are in their place.
   std::signal(SIGPIPE, SIG_IGN);
+  // Files that may not grow are an error of writing, told as such.
+  std::signal(SIGXFSZ, SIG_IGN);
   try {
     return run(count, values);
   } catch (const BrokenPipe&) {
