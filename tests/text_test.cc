@@ -322,7 +322,7 @@ TEST(RealVocabularies, PublishedIds) {
   EXPECT_EQ(roberta.encode(" Hello world").ids, (Ids{0, 20920, 232, 2}));
   EXPECT_EQ(roberta.special_tokens().mask, 50264);
   EXPECT_EQ(roberta.encode_pair("Hello", "world").ids, (Ids{0, 31414, 2, 2, 8331, 2}));
-  const TemporaryFolder uncased({});
+  const TemporaryFolder uncased;
   fs::copy_file(folder / "bert_vocab" / "bert-base-uncased-vocab.txt",
                 uncased.path() / "vocab.txt");
   const auto bert = Tokenizer::load(uncased.name());

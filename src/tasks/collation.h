@@ -61,7 +61,7 @@ struct CollationOptions {
   /// Label every token of a word, rather than its first one alone.
   bool label_all_pieces = false;
   /// The positions with global attention of a row; none when null.
-  std::function<std::vector<Index>(const Encoding&)> global_positions;
+  std::function<std::vector<Index>(const Encoding&)> global_positions = {};
 };
 
 /// What became of documents that are longer than a row, so that nothing is lost unnoticed.
