@@ -54,6 +54,8 @@ struct ChoiceOutcome {
 /// A multiple-choice model with its tokenizer.
 class Chooser {
  public:
+  /// Throws Error for a model without a multiple-choice head.
+  Chooser(Model model, Tokenizer tokenizer);
   /// Throws Error for a folder that cannot be loaded or has no multiple-choice head.
   static Chooser load(const std::string& folder, const LoadOptions& options = {});
 
@@ -74,8 +76,6 @@ class Chooser {
                                    const ChooseOptions& options = {}) const;
 
  private:
-  Chooser(Model model, Tokenizer tokenizer)
-      : model_(std::move(model)), tokenizer_(std::move(tokenizer)) {}
   Model model_;
   Tokenizer tokenizer_;
 };

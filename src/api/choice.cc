@@ -72,6 +72,11 @@ class QuestionReader {
 
 }  // namespace
 
+Chooser::Chooser(Model model, Tokenizer tokenizer)
+    : model_(std::move(model)), tokenizer_(std::move(tokenizer)) {
+  require_head(model_, "model", "multiple-choice", "ForMultipleChoice");
+}
+
 Chooser Chooser::load(const std::string& folder, const LoadOptions& options) {
   Model model = Model::load(folder, options);
   require_head(model, folder, "multiple-choice", "ForMultipleChoice");

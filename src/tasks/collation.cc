@@ -188,19 +188,28 @@ std::vector<Example> Collator::collate(const ChoiceExample& example) {
 
 WordTokens encode_words(const Tokenizer& tokenizer, std::span<const std::string> words) {
   WordTokens result;
+  Encoding& tokens = result.tokens;
   const auto append = [](auto& all, const auto& more) {
     all.insert(all.end(), more.begin(), more.end());
   };
-  const bool space = tokenizer.kind() != "WordPiece";
+  const bool byte_level = tokenizer.kind() != "WordPiece";
+  std::int64_t begin = 0;  // of the word, in characters of the text
   for (std::size_t w = 0; w < words.size(); ++w) {
-    const std::string text = space && !words[w].starts_with(' ') ? " " + words[w] : words[w];
-    const Encoding word = tokenizer.encode(text, {.add_special_tokens = false, .max_length = {}});
-    append(result.tokens.ids, word.ids);
-    append(result.tokens.offsets, word.offsets);
-    append(result.tokens.type_ids, word.type_ids);
-    append(result.tokens.special_tokens_mask, word.special_tokens_mask);
-    append(result.tokens.sequence_ids, word.sequence_ids);
-    result.words.resize(result.tokens.ids.size(), static_cast<Index>(w));
+    const bool space = byte_level && !words[w].starts_with(' ');
+    const Encoding word = tokenizer.encode(space ? " " + words[w] : words[w],
+                                           {.add_special_tokens = false, .max_length = {}});
+    append(tokens.ids, word.ids);
+    append(tokens.type_ids, word.type_ids);
+    append(tokens.special_tokens_mask, word.special_tokens_mask);
+    append(tokens.sequence_ids, word.sequence_ids);
+    const std::int64_t shift = begin - (space ? 1 : 0);
+    for (const CharacterSpan& span : word.offsets) {
+      tokens.offsets.push_back(
+          {std::max(begin, span.begin + shift), std::max(begin, span.end + shift)});
+    }
+    result.words.resize(tokens.ids.size(), static_cast<Index>(w));
+    result.text += (w == 0 ? "" : " ") + words[w];
+    begin += static_cast<std::int64_t>(character_starts(words[w]).size());
   }
   return result;
 }

@@ -106,7 +106,9 @@ class Collator {
 
 /// Words as tokens, without special ones.
 struct WordTokens {
-  /// Offsets are characters of the token's own word.
+  /// The words with a space between.
+  std::string text;
+  /// Offsets are characters of `text`.
   Encoding tokens;
   /// The word of each token.
   std::vector<Index> words;
