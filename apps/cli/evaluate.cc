@@ -1,6 +1,7 @@
 // longformer evaluate: how well a model does on a data set with labels.
 #include <fmt/format.h>
 
+#include <CLI/TypeTools.hpp>
 #include <algorithm>
 #include <memory>
 #include <optional>
@@ -159,6 +160,14 @@ void add_data(CLI::App& verb, EvaluateFlags& flags) {
                 "leave out examples that are broken or too long, and count them");
 }
 
+std::string share(const std::string& text) {
+  double value = 0;
+  const bool is_number = CLI::detail::lexical_cast(text, value);
+  return is_number && value > 0 && value <= 1
+             ? ""
+             : fmt::format("expected a number above 0 and up to 1, found '{}'", text);
+}
+
 void add_scoring(CLI::App& verb, EvaluateFlags& flags) {
   EvaluateOptions& options = flags.options;
   add_choice(verb, "--task", flags.task, {"classify", "ner", "qa", "choose", "mlm"},
@@ -176,7 +185,7 @@ void add_scoring(CLI::App& verb, EvaluateFlags& flags) {
       ->type_name("X");
   verb.add_option("--mlm-probability", options.masking.probability,
                   "masked LM: share of the tokens to guess (0.15)")
-      ->check(CLI::Range(1e-6, 1.0).description(""))
+      ->check(share)
       ->type_name("P");
   add_number(verb, "--seed", flags.seed, {}, "masked LM: chooses the tokens (1)");
   add_number(verb, "--mask-every", options.masking.every, {.least = 1},
