@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "error_testing.h"
+#include "tasks/training_batch.h"
 #include "temporary_folder.h"
 
 namespace longformer::tasks {
@@ -214,6 +215,51 @@ TEST_P(Collation, OptionsThatLeaveNoRoom) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Tokenizers, Collation, testing::Values("bert_uncased", "prefix_space"));
+
+TEST(TrainingBatch, LaysExamplesBehindEachOther) {
+  models::EncoderConfig config;
+  config.model_type = models::ModelType::longformer;
+  config.vocab_size = 50;
+  config.type_vocab_size = 1;
+  config.pad_token_id = 1;
+  config.max_position_embeddings = 12;
+  const auto row = [](Ids ids, Positions globals) {
+    const Ids types(ids.size(), 0);
+    return TokenRow{std::move(ids), types, std::move(globals)};
+  };
+  std::vector<Example> examples(2);
+  examples[0].rows = {row({0, 10, 2}, {0, 1})};
+  examples[0].starts = {1, 2};
+  examples[0].ends = {2};
+  examples[0].has_answer = true;
+  examples[1].rows = {row({0, 11, 12, 2}, {0})};
+  examples[1].starts = {0};
+  examples[1].ends = {0};
+  const TrainingBatch batch = training_batch(config, examples);
+  EXPECT_EQ(batch.tokens.ids, (Ids{0, 10, 2, 0, 11, 12, 2}));
+  EXPECT_EQ(batch.tokens.positions, (Ids{2, 3, 4, 2, 3, 4, 5}));
+  EXPECT_EQ(batch.tokens.starts, (Positions{0, 3, 7}));
+  EXPECT_EQ(batch.tokens.global_rows, (Positions{0, 1, 3}));
+  EXPECT_EQ(batch.starts, (Positions{1, 2, 3}));
+  EXPECT_EQ(batch.start_offsets, (Positions{0, 2, 3}));
+  EXPECT_EQ(batch.ends, (Positions{2, 3}));
+  EXPECT_EQ(batch.end_offsets, (Positions{0, 1, 2}));
+  EXPECT_EQ(batch.has_answer, (std::vector<std::uint8_t>{1, 0}));
+  EXPECT_TRUE(batch.labels.empty() && batch.values.empty() && batch.token_labels.empty());
+
+  Example choice;
+  choice.rows = {row({0, 2}, {1}), row({0, 5, 2}, {})};
+  choice.label = 1;
+  const TrainingBatch choices = training_batch(config, std::vector<Example>{choice, choice});
+  EXPECT_EQ(choices.examples, (Positions{0, 2, 4}));
+  EXPECT_EQ(choices.labels, (Ids{1, 1}));
+  EXPECT_EQ(choices.tokens.global_rows, (Positions{1, 6}));
+
+  choice.rows[0].ids[0] = 50;
+  expect_error(error_of([&] { training_batch(config, {&choice, 1}); }), {"below 50"});
+  choice.rows[0] = row(Ids(11, 0), {});
+  expect_error(error_of([&] { training_batch(config, {&choice, 1}); }), {"at most 10", "found 11"});
+}
 
 TEST(PublishedData, RowsHoldTheAnswersOfQuestions) {
   const std::filesystem::path data = data_folder();

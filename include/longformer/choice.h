@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "longformer/global_attention.h"
@@ -22,6 +23,11 @@ struct ChoiceQuestion {
   std::string question;
   std::vector<std::string> choices;
 };
+
+/// The question of a JSON object: {"context", "question", "choices"}, SWAG's {"sent1", "sent2",
+/// "ending0", …}, or WikiHop's {"query", "supports", "candidates"}, whose supports become one
+/// context, a line each. Throws Error.
+ChoiceQuestion parse_choice_question(std::string_view json);
 
 struct ChooseOptions {
   /// Of a pair that is too long for the model keep the first tokens of its first text; without, it

@@ -6,6 +6,8 @@
 #include "api/document_stream.h"
 #include "api/task_folder.h"
 #include "core/error.h"
+#include "formats/json.h"
+#include "tasks/choice_data.h"
 #include "tasks/collation.h"
 #include "tasks/scores.h"
 
@@ -71,6 +73,13 @@ class QuestionReader {
 };
 
 }  // namespace
+
+ChoiceQuestion parse_choice_question(std::string_view json) {
+  const tasks::Json object = formats::parse_json(json, "question");
+  require(object.is_object(), "expected a JSON object with context, question and choices, found {}",
+          formats::shown(object));
+  return tasks::choice_question(object);
+}
 
 Chooser::Chooser(Model model, Tokenizer tokenizer)
     : model_(std::move(model)), tokenizer_(std::move(tokenizer)) {

@@ -23,9 +23,7 @@ struct ChoiceData {
   DataReport report;
 };
 
-/// The question of an object: {"context", "question", "choices"}, SWAG's {"sent1", "sent2",
-/// "ending0", …}, or WikiHop's {"query", "supports", "candidates"}, whose supports become one
-/// context, a line each. Throws Error.
+/// See longformer::parse_choice_question. Throws Error.
 ChoiceQuestion choice_question(const Json& object);
 
 /// Reads JSON lines or a JSON list of such objects with the right choice: its index in "label", or

@@ -162,10 +162,11 @@ QuestionData read_questions(const std::string& path, const DataOptions& given) {
           options.format);
   QuestionData data;
   data.path = path;
-  const Json whole = options.format == "json" ? formats::read_json(path) : Json();
+  Json whole = options.format == "json" ? formats::read_json(path) : Json();
   if (is_squad(whole)) {
     read_squad(whole["data"], path, options, data);
   } else {
+    whole = Json();
     std::optional<Context> context;
     read_objects(path, options, data.report, [&](const Json& object, const Record& record) {
       const std::string& text = string_member(object, "context");
