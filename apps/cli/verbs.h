@@ -14,6 +14,7 @@ void add_classify(CLI::App& program, Action& action);
 void add_ner(CLI::App& program, Action& action);
 void add_qa(CLI::App& program, Action& action);
 void add_choose(CLI::App& program, Action& action);
+void add_evaluate(CLI::App& program, Action& action);
 void add_attention(CLI::App& program, Action& action);
 void add_convert(CLI::App& program, Action& action);
 void add_bench(CLI::App& program, Action& action);

@@ -171,6 +171,10 @@ Tensor Checkpoint::get_fp32(const std::string& name, const Shape& shape) const {
   return get(name, shape).to(DType::f32);
 }
 
+Tensor Checkpoint::stored_fp32(const std::string& name) const {
+  return stored(name, shape(name)).to(DType::f32);
+}
+
 void Checkpoint::release(const Tensor& tensor) const {
   if (files_ && !wants_gradient(tensor)) files_->release(tensor);
 }

@@ -66,6 +66,9 @@ class Checkpoint {
   /// The same as fp32.
   Tensor get_fp32(const std::string& name, const Shape& shape) const;
 
+  /// The tensor as the file has it, in fp32, whatever was trained.
+  Tensor stored_fp32(const std::string& name) const;
+
   /// Gives the mapped pages of a tensor that was copied elsewhere back to the system.
   void release(const Tensor& tensor) const;
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "ops/recompute.h"
 
 namespace longformer::models {
 namespace {
@@ -115,7 +116,14 @@ Tensor Encoder::forward(const ops::Context& context, const Batch& batch,
                }};
     }
     const EncoderLayer& layer = layers_[static_cast<std::size_t>(i)];
-    x = layer.forward(context, x, batch, observed ? &heads : nullptr);
+    if (context.checkpointing) {
+      const auto part = [&layer, &batch](const ops::Context& inner, std::span<const Tensor> in) {
+        return std::vector<Tensor>{layer.forward(inner, in[0], batch, nullptr)};
+      };
+      x = ops::recompute(context, {x}, part)[0];
+    } else {
+      x = layer.forward(context, x, batch, observed ? &heads : nullptr);
+    }
     if (hidden_states != nullptr) hidden_states->push_back(x);
     if (observed && observer->alone && i == observer->layers.back()) break;
   }
