@@ -71,7 +71,7 @@ def test_killed_ten_times_at_random_moments(tmp_path, options):
     """The bits and the log of a training that nothing has disturbed."""
     seed = random.randrange(1 << 30)
     moments = random.Random(seed)
-    arguments = ["--max-steps", 250, "--save-steps", 2, "--save-total-limit", 2, "--eval-strategy",
+    arguments = ["--max-steps", 160, "--save-steps", 2, "--save-total-limit", 2, "--eval-strategy",
                  "epoch", "--learning-rate", 0.01, "--warmup-ratio", 0.1, "--gradient-accumulation-steps", 2,
                  "--load-best-model-at-end", *options]  # fmt: skip
     whole = tmp_path / "whole"
@@ -79,9 +79,10 @@ def test_killed_ten_times_at_random_moments(tmp_path, options):
     killed = tmp_path / "killed"
     resumed_from = []
     for _ in range(10):
-        with subprocess.Popen(command(killed, *arguments, "--pause", 6, "--resume-from-checkpoint", "last"),
-                              stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as process:  # fmt: skip
-            time.sleep(moments.uniform(0.03, 0.25))
+        with subprocess.Popen(command(killed, *arguments, "--pause", 8, "--resume-from-checkpoint", "last"),
+                              stderr=subprocess.PIPE, stdout=subprocess.DEVNULL) as process:  # fmt: skip
+            process.stderr.readline()
+            time.sleep(moments.uniform(0, 0.2))
             process.kill()
         assert process.returncode == -signal.SIGKILL, f"seed {seed}: it ended before it was killed"
         for folder in killed.glob("checkpoint-*"):
@@ -89,8 +90,8 @@ def test_killed_ten_times_at_random_moments(tmp_path, options):
             if ".tmp" not in folder.name:
                 json.loads((folder / "trainer_state.json").read_text())
                 assert (folder / "optimizer.safetensors").stat().st_size > 100, f"seed {seed}"
-        resumed_from.append(max([step for step in steps_of_whole(killed)], default=0))
-    assert len(set(resumed_from)) >= 5, f"seed {seed}: {resumed_from}"
+        resumed_from.append(max(steps_of_whole(killed), default=0))
+    assert len(set(resumed_from)) >= 4, f"seed {seed}: {resumed_from}"
     done = train(killed, *arguments, "--resume-from-checkpoint", "last")
     assert done.returncode == 0, done.stderr
     assert model(killed) == model(whole), f"seed {seed}"
