@@ -107,18 +107,18 @@ def steps_of_whole(output):
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
 def test_a_signal_writes_a_checkpoint_and_ends(tmp_path, name):
     number = getattr(signal, name)
-    arguments = ["--max-steps", 60, "--pause", 5, "--save-steps", 1000]
+    arguments = ["--max-steps", 600, "--save-steps", 1000]
     whole = tmp_path / "whole"
     assert train(whole, *arguments).returncode == 0
     output = tmp_path / "stopped"
-    with subprocess.Popen(command(output, *arguments), stderr=subprocess.PIPE, stdout=subprocess.PIPE,
-                          text=True) as process:  # fmt: skip
+    with subprocess.Popen(command(output, *arguments, "--pause", 10), stderr=subprocess.PIPE,
+                          stdout=subprocess.PIPE, text=True) as process:  # fmt: skip
         wait_for_step(process, 10)
         process.send_signal(number)
         result, errors = process.communicate(timeout=60)
     assert process.returncode == 128 + number, errors
     (step,) = checkpoints(output)
-    assert 10 <= step < 60
+    assert 10 <= step < 600
     assert f"stopped after step {step}" in errors and "--resume-from-checkpoint last" in errors
     assert f"checkpoint-{step}" in result
     assert not (output / "model.safetensors").exists() and not list(output.glob("*.tmp*"))
