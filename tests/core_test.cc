@@ -110,6 +110,71 @@ TEST(ParallelFor, VisitsEveryIndexOnce) {
   EXPECT_GE(available_threads(), 1);
 }
 
+/// Rates of single elements, of neighbours in a row and in a column, and of elements whose rows and
+/// columns are both shifted: what a weak mix of row and column would show.
+TEST(Dropout, MaskOfARowHasItsRateAndIndependentNeighbours) {
+  constexpr Index kRows = 1000, kColumns = 1000;
+  for (const float rate : {0.1f, 0.2f, 0.5f}) {
+    const Dropout dropout = {.rate = rate, .seed = 77};
+    std::vector<std::uint8_t> dropped(kRows * kColumns);
+    for (Index row = 0; row < kRows; ++row) {
+      const DropoutRow bits = dropout.row(static_cast<std::uint64_t>(row));
+      for (Index column = 0; column < kColumns; ++column) {
+        dropped[static_cast<std::size_t>(row * kColumns + column)] =
+            bits.bits(static_cast<std::uint32_t>(column)) < dropout.threshold();
+      }
+    }
+    const auto share_of_pairs = [&](Index down, Index right) {
+      double both = 0;
+      for (Index row = 0; row + down < kRows; ++row) {
+        for (Index column = 0; column + right < kColumns; ++column) {
+          const Index at = row * kColumns + column;
+          both += dropped[static_cast<std::size_t>(at)] &
+                  dropped[static_cast<std::size_t>(at + down * kColumns + right)];
+        }
+      }
+      return both / static_cast<double>((kRows - down) * (kColumns - right));
+    };
+    // Four standard deviations of 10⁶ independent draws.
+    const double p = rate;
+    EXPECT_NEAR(share_of_pairs(0, 0), p, 4e-3 * std::sqrt(p * (1 - p)));
+    for (const auto& [down, right] : {std::pair<Index, Index>{0, 1},
+                                      {0, 2},
+                                      {0, 16},
+                                      {1, 0},
+                                      {1, 1},
+                                      {2, 0},
+                                      {16, 0},
+                                      {3, 5}}) {
+      EXPECT_NEAR(share_of_pairs(down, right), p * p, 4.2e-3 * std::sqrt(p * p * (1 - p * p)))
+          << "rate " << rate << ", " << down << " down, " << right << " right";
+    }
+  }
+}
+
+TEST(Dropout, MasksOfOtherSeedsAndRowsDiffer) {
+  const auto equal_bits = [](DropoutRow a, DropoutRow b) {
+    int equal = 0;
+    for (std::uint32_t column = 0; column < 4096; ++column) {
+      equal += a.bits(column) == b.bits(column) ? 1 : 0;
+    }
+    return equal;
+  };
+  const Dropout first = {.rate = 0.1f, .seed = 1};
+  const Dropout second = {.rate = 0.1f, .seed = 2};
+  EXPECT_EQ(equal_bits(first.row(5), first.row(5)), 4096);
+  EXPECT_LE(equal_bits(first.row(5), first.row(6)), 1);
+  EXPECT_LE(equal_bits(first.row(5), second.row(5)), 1);
+  // Starts one step apart: without the twist the second row would be the first one shifted.
+  const DropoutRow row = first.row(9);
+  const DropoutRow shifted = {row.start + DropoutRow::kColumnStep, row.twist + 1};
+  int equal = 0;
+  for (std::uint32_t column = 0; column < 4096; ++column) {
+    equal += row.bits(column + 1) == shifted.bits(column) ? 1 : 0;
+  }
+  EXPECT_LE(equal, 1);
+}
+
 TEST(Random, IsOfStandardNormalShapeAndRepeats) {
   const Tensor a = random_normal_tensor({100000}, 2.0f, 5);
   double sum = 0, square = 0;

@@ -54,13 +54,16 @@ struct AttentionBenchOptions {
   std::int64_t global_tokens = 0;
   bool causal = false;
   std::string backend = "fused";
+  /// forward, or backward: the gradients of query, key and value, which only fused computes.
+  std::string pass = "forward";
   std::string dtype = "fp32";
   int threads = 0;
   int repeats = 5;
 };
 
-/// Times one layer of attention on random inputs. The result is checked against the scalar
-/// reference first. Throws Error when the backend cannot run the pattern.
+/// Times one layer of attention on random inputs; the useful work of backward is twice that of
+/// forward. The result is checked against the scalar reference first. Throws Error when the backend
+/// cannot run the pattern or the pass.
 BenchResult bench_attention(const AttentionBenchOptions& options);
 
 }  // namespace longformer

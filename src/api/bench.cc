@@ -1,6 +1,7 @@
 #include "longformer/bench.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
@@ -116,38 +117,87 @@ AttentionSpec attention_spec(const AttentionBenchOptions& options, Index n) {
   return spec;
 }
 
-struct AttentionInputs {
-  Tensor query, key, value, out;
-  AttentionInputs(const AttentionSpec& spec, DType dtype) {
+/// One layer of attention, in one direction.
+class AttentionWork {
+ public:
+  AttentionWork(kernels::AttentionBackend backend, bool backward, const AttentionSpec& spec,
+                DType dtype)
+      : backend_(backend), backward_(backward), spec_(spec) {
     const Index n = spec.query_count();
     const auto heads = static_cast<Index>(spec.heads.size());
     const Shape shape = {heads, n, spec.head_size};
-    query = random_tensor(shape, dtype, 1);
-    key = random_tensor(shape, dtype, 2);
-    value = random_tensor(shape, dtype, 3);
-    out = Tensor({n, heads * spec.head_size}, dtype);
+    query_ = random_tensor(shape, dtype, 1);
+    key_ = random_tensor(shape, dtype, 2);
+    value_ = random_tensor(shape, dtype, 3);
+    out_ = Tensor({n, heads * spec.head_size}, dtype);
+    if (!backward) return;
+    logsumexp_ = Tensor({heads, n}, DType::f32);
+    out_gradient_ = random_tensor(out_.shape(), dtype, 4);
+    for (Tensor& gradient : gradients_) gradient = Tensor(shape, dtype);
+    forward(1);
   }
-  void run(kernels::AttentionBackend backend, const AttentionSpec& spec, int threads) {
-    kernels::attention(
-        backend, spec,
-        {.query = query, .key = key, .value = value, .out = out, .threads = threads});
+
+  void run(int threads) {
+    if (!backward_) return forward(threads);
+    kernels::attention_backward(spec_, {.query = query_,
+                                        .key = key_,
+                                        .value = value_,
+                                        .out = out_,
+                                        .logsumexp = logsumexp_,
+                                        .out_gradient = out_gradient_,
+                                        .query_gradient = gradients_[0],
+                                        .key_gradient = gradients_[1],
+                                        .value_gradient = gradients_[2],
+                                        .threads = threads});
   }
+
+  /// A kernel that gives wrong numbers is not worth timing.
+  void verify() const {
+    if (!backward_) {
+      const auto truth = kernels::reference_attention<float>(spec_, query_, key_, value_);
+      return expect_close(out_, {truth.out.begin(), truth.out.end()}, 1e-4, 0.03);
+    }
+    const auto truth =
+        kernels::reference_attention_backward<double>(spec_, query_, key_, value_, out_gradient_);
+    expect_close(gradients_[0], truth.query, 1e-4, 0.06);
+    expect_close(gradients_[1], truth.key, 1e-4, 0.06);
+    expect_close(gradients_[2], truth.value, 1e-4, 0.06);
+  }
+
+ private:
+  void forward(int threads) {
+    kernels::attention(backend_, spec_,
+                       {.query = query_,
+                        .key = key_,
+                        .value = value_,
+                        .out = out_,
+                        .logsumexp = logsumexp_.empty() ? nullptr : &logsumexp_,
+                        .threads = threads});
+  }
+
+  void expect_close(const Tensor& tensor, const std::vector<double>& truth, double fp32,
+                    double bf16) const {
+    const std::vector<float> found = tensor.to_floats();
+    const double tolerance = tensor.dtype() == DType::bf16 ? bf16 : fp32;
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      require(std::abs(found[i] - truth[i]) <= tolerance,
+              "bench: expected {} attention within {} of the reference, found {} for {}",
+              name_of(backend_), tolerance, found[i], truth[i]);
+    }
+  }
+
+  kernels::AttentionBackend backend_;
+  bool backward_;
+  const AttentionSpec& spec_;
+  Tensor query_, key_, value_, out_, logsumexp_, out_gradient_;
+  std::array<Tensor, 3> gradients_;
 };
 
-/// A kernel that gives wrong numbers is not worth timing.
 void verify(kernels::AttentionBackend backend, const AttentionBenchOptions& options, DType dtype) {
   const AttentionSpec spec = attention_spec(options, std::min<std::int64_t>(options.n, 384));
-  AttentionInputs inputs(spec, dtype);
-  inputs.run(backend, spec, 1);
-  const auto truth =
-      kernels::reference_attention<float>(spec, inputs.query, inputs.key, inputs.value).out;
-  const std::vector<float> found = inputs.out.to_floats();
-  const float tolerance = dtype == DType::bf16 ? 0.03f : 1e-4f;
-  for (std::size_t i = 0; i < found.size(); ++i) {
-    require(std::abs(found[i] - truth[i]) <= tolerance,
-            "bench: expected {} attention within {} of the reference, found {} for {}",
-            name_of(backend), tolerance, found[i], truth[i]);
-  }
+  AttentionWork work(backend, options.pass == "backward", spec, dtype);
+  work.run(1);
+  work.verify();
 }
 
 }  // namespace
@@ -156,7 +206,7 @@ double gemm_gflops(const std::string& dtype, int threads, int repeats) {
   constexpr Index kM = 4096, kK = 768, kN = 3072;
   const DType type = compute_dtype(dtype);
   const std::vector<Tensor> weights = {random_tensor({kN, kK}, DType::f32, 1)};
-  const ops::PackedLinear dense(weights, {}, type);
+  const ops::Linear dense(weights, {}, {.dtype = type});
   const Tensor x = random_tensor({kM, kK}, type, 2);
   MemoryPool memory;
   const ops::Context context = {.memory = memory, .dtype = type, .threads = thread_count(threads)};
@@ -199,12 +249,19 @@ BenchResult bench_attention(const AttentionBenchOptions& options) {
   const auto backend = kernels::attention_backend(options.backend);
   const DType dtype = compute_dtype(options.dtype);
   const int threads = thread_count(options.threads);
+  const bool backward = options.pass == "backward";
+  require(backward || options.pass == "forward", "pass: expected forward or backward, found \"{}\"",
+          options.pass);
+  require(!backward || backend == kernels::AttentionBackend::fused,
+          "attention backend {}: the backward pass is left to the fused backend", options.backend);
   verify(backend, options, dtype);
   const AttentionSpec spec = attention_spec(options, options.n);
-  AttentionInputs inputs(spec, dtype);
-  const Timing timing = measure(options.repeats, [&] { inputs.run(backend, spec, threads); });
-  const double flops = 4.0 * static_cast<double>(options.head_size) * kernels::visible_pairs(spec);
+  AttentionWork work(backend, backward, spec, dtype);
+  const Timing timing = measure(options.repeats, [&] { work.run(threads); });
+  const double flops = (backward ? 8.0 : 4.0) * static_cast<double>(options.head_size) *
+                       kernels::visible_pairs(spec);
   BenchResult result = result_of(timing, options.n, options.dtype, flops, threads);
+  result.pass = options.pass;
   result.backend = options.backend;
   return result;
 }

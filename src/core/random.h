@@ -29,6 +29,27 @@ inline float random_normal(std::uint64_t seed, std::uint64_t index) {
   return radius * std::cos(2.0f * std::numbers::pi_v<float> * random_uniform(seed, 2 * index + 1));
 }
 
+/// One row of a matrix of dropout masks: 64 bits that are mixed once, and a few 32-bit operations
+/// for each column, which vectorise. The second half of the bits enters between the two
+/// multiplications, so that rows whose starts lie close to each other are no shifted copies of one
+/// another.
+struct DropoutRow {
+  std::uint32_t start = 0;
+  std::uint32_t twist = 0;
+
+  static constexpr std::uint32_t kColumnStep = 0x9e3779b9u;
+  static constexpr std::uint32_t kFirstFactor = 0x7feb352du;
+  static constexpr std::uint32_t kSecondFactor = 0x846ca68bu;
+
+  /// 31 well-mixed bits of a column.
+  std::uint32_t bits(std::uint32_t column) const {
+    std::uint32_t x = start + column * kColumnStep;
+    x = (x ^ (x >> 16)) * kFirstFactor;
+    x = (x ^ (x >> 15) ^ twist) * kSecondFactor;
+    return x >> 1;
+  }
+};
+
 /// Inverted dropout: element `index` is kept with probability 1 − rate and then divided by it. The
 /// mask depends on the seed and the index alone, so a backward pass computes it again.
 struct Dropout {
@@ -38,8 +59,17 @@ struct Dropout {
   bool active() const { return rate > 0; }
   /// 0 for a dropped element, else 1 / (1 − rate).
   float factor(std::uint64_t index) const {
-    return random_uniform(seed, index) < rate ? 0.0f : 1.0f / (1.0f - rate);
+    return random_uniform(seed, index) < rate ? 0.0f : kept_factor();
   }
+  float kept_factor() const { return 1.0f / (1.0f - rate); }
+
+  /// For matrices whose elements are too many for 64 bits each, such as attention probabilities:
+  /// the element of a column is dropped when the bits of its row are below the threshold.
+  DropoutRow row(std::uint64_t index) const {
+    const std::uint64_t bits = random_bits(seed, index);
+    return {static_cast<std::uint32_t>(bits), static_cast<std::uint32_t>(bits >> 32)};
+  }
+  std::uint32_t threshold() const { return static_cast<std::uint32_t>(rate * 0x1p31f); }
 };
 
 /// A fp32 tensor of independent N(0, deviation²) numbers.

@@ -32,7 +32,17 @@ void check_heads(const AttentionSpec& spec) {
             head, left, right);
     require(dilation >= 1, "attention: head {}: expected a dilation of at least 1, found {}", head,
             dilation);
+    require(!spec.relative_positions || right == 0,
+            "attention: head {}: expected a reach of 0 to the right with relative positions, found "
+            "{}",
+            head, right);
   }
+  require(!spec.relative_positions || spec.global_keys.empty(),
+          "attention: expected no global keys with relative positions, found {}",
+          spec.global_keys.size());
+  require(spec.dropout.rate >= 0 && spec.dropout.rate < 1,
+          "attention: expected a dropout rate of at least 0 and below 1, found {}",
+          spec.dropout.rate);
 }
 
 void check_documents(const AttentionSpec& spec) {
@@ -72,27 +82,36 @@ void check_shape(const char* name, const Tensor& tensor, const Shape& expected) 
           to_string(expected), to_string(tensor.shape()));
 }
 
-void check_arguments(const AttentionSpec& spec, const AttentionArguments& in) {
-  const Index heads = static_cast<Index>(spec.heads.size());
-  const Index d = spec.head_size;
-  const Index nq = spec.query_count();
-  const Index nk = spec.key_count();
-  check_shape("queries", in.query, {heads, nq, d});
-  check_shape("keys", in.key, {heads, nk, d});
-  check_shape("values", in.value, {heads, nk, d});
-  check_shape("an output", in.out, {nq, heads * d});
-  const DType dtype = in.query.dtype();
-  require(dtype == DType::f32 || dtype == DType::bf16,
-          "attention: expected fp32 or bf16 queries, found {}", name_of(dtype));
-  const bool alike =
-      in.key.dtype() == dtype && in.value.dtype() == dtype && in.out.dtype() == dtype;
-  require(alike, "attention: expected keys, values and output in {}, found {}, {} and {}",
-          name_of(dtype), name_of(in.key.dtype()), name_of(in.value.dtype()),
-          name_of(in.out.dtype()));
-  if (in.logsumexp == nullptr) return;
-  check_shape("a logsumexp", *in.logsumexp, {heads, nq});
-  require(in.logsumexp->dtype() == DType::f32, "attention: expected a logsumexp in fp32, found {}",
-          name_of(in.logsumexp->dtype()));
+/// Steps of the farthest key that some query of the head may see.
+Index farthest_steps(const AttentionSpec& spec, const HeadPattern& head) {
+  Index farthest = 0;
+  for (const AttentionDocument& document : spec.documents) {
+    const Index last = document.query_offset + document.query_count - 1;
+    farthest = std::max(farthest, std::min(head.reach_left, last / head.dilation));
+  }
+  return farthest;
+}
+
+void check_relative(const AttentionSpec& spec, const AttentionInputs& in) {
+  require((in.relative != nullptr) == spec.relative_positions,
+          "attention: expected relative keys exactly when the spec has relative positions");
+  if (!spec.relative_positions) return;
+  const auto heads = static_cast<Index>(spec.heads.size());
+  const auto& [content, position, keys] = *in.relative;
+  check_shape("a content bias", content, {heads, spec.head_size});
+  check_shape("a position bias", position, {heads, spec.head_size});
+  require(content.dtype() == DType::f32 && position.dtype() == DType::f32,
+          "attention: expected the biases of relative positions in fp32, found {} and {}",
+          name_of(content.dtype()), name_of(position.dtype()));
+  const Index distances = keys.shape().size() == 3 ? keys.dimension(1) : 0;
+  check_shape("relative keys", keys, {heads, distances, spec.head_size});
+  require(keys.dtype() == in.query.dtype(), "attention: expected relative keys in {}, found {}",
+          name_of(in.query.dtype()), name_of(keys.dtype()));
+  for (const HeadPattern& head : spec.heads) {
+    const Index farthest = farthest_steps(spec, head);
+    require(distances > farthest, "attention: expected relative keys for {} distances, found {}",
+            farthest + 1, distances);
+  }
 }
 
 /// Runs a backend that computes in fp32 on tensors of either dtype.
@@ -140,6 +159,30 @@ double pairs_of(const DocumentRows& rows, const HeadPattern& pattern) {
 
 }  // namespace
 
+void check_inputs(const AttentionSpec& spec, const AttentionInputs& in) {
+  const Index heads = static_cast<Index>(spec.heads.size());
+  const Index d = spec.head_size;
+  const Index nq = spec.query_count();
+  const Index nk = spec.key_count();
+  check_shape("queries", in.query, {heads, nq, d});
+  check_shape("keys", in.key, {heads, nk, d});
+  check_shape("values", in.value, {heads, nk, d});
+  check_shape("an output", in.out, {nq, heads * d});
+  const DType dtype = in.query.dtype();
+  require(dtype == DType::f32 || dtype == DType::bf16,
+          "attention: expected fp32 or bf16 queries, found {}", name_of(dtype));
+  const bool alike =
+      in.key.dtype() == dtype && in.value.dtype() == dtype && in.out.dtype() == dtype;
+  require(alike, "attention: expected keys, values and output in {}, found {}, {} and {}",
+          name_of(dtype), name_of(in.key.dtype()), name_of(in.value.dtype()),
+          name_of(in.out.dtype()));
+  check_relative(spec, in);
+  if (in.logsumexp == nullptr) return;
+  check_shape("a logsumexp", *in.logsumexp, {heads, nq});
+  require(in.logsumexp->dtype() == DType::f32, "attention: expected a logsumexp in fp32, found {}",
+          name_of(in.logsumexp->dtype()));
+}
+
 Index AttentionSpec::query_count() const {
   return documents.empty() ? 0 : documents.back().query_begin + documents.back().query_count;
 }
@@ -178,12 +221,15 @@ AttentionBackend attention_backend(const std::string& name) {
 }
 
 std::optional<std::string> why_not(AttentionBackend backend, const AttentionSpec& spec) {
+  if (backend == AttentionBackend::fused) return std::nullopt;
+  if (spec.dropout.active()) return "dropout of probabilities is left to the fused backend";
+  if (spec.relative_positions) return "relative positions are left to the fused backend";
   return backend == AttentionBackend::chunks ? why_not_chunks(spec) : std::nullopt;
 }
 
 void attention(AttentionBackend backend, const AttentionSpec& spec, const AttentionArguments& in) {
   check(spec);
-  check_arguments(spec, in);
+  check_inputs(spec, {in.query, in.key, in.value, in.out, in.logsumexp, in.relative});
   if (const auto reason = why_not(backend, spec)) {
     fail("attention backend {}: {}", name_of(backend), *reason);
   }

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "core/random.h"
 #include "core/tensor.h"
 
 namespace longformer::kernels {
@@ -66,9 +67,30 @@ struct AttentionSpec {
   /// One byte per key row, 0 = masked; empty when nothing is masked.
   std::vector<std::uint8_t> key_mask;
   bool causal = false;
+  /// Of the probabilities. The mask depends on its seed, the head, the query row and the key row
+  /// alone (dropout_row), so that a backward pass finds the same one.
+  Dropout dropout = {};
+  /// Scores have a term of RelativePositions. Needs reach_right 0 in every head and no global keys.
+  bool relative_positions = false;
 
   Index query_count() const;
   Index key_count() const;
+};
+
+/// The dropout masks of one query: its columns are key rows.
+inline DropoutRow dropout_row(const Dropout& dropout, Index head, Index query_row) {
+  return dropout.row((static_cast<std::uint64_t>(head) << 40) +
+                     static_cast<std::uint64_t>(query_row));
+}
+
+/// Positions as in Transformer-XL (spec.md D.2, G.1): with t the dilation steps from key j back to
+/// query i, the score is ((q_i + u)·k_j + (q_i + v)·r_t) / √d.
+struct RelativePositions {
+  const Tensor& content_bias;   ///< u [H, d] fp32
+  const Tensor& position_bias;  ///< v [H, d] fp32
+  /// r [H, m, d] of the dtype of the queries; row t belongs to the distance t · dilation of its
+  /// head. m is above every t that occurs.
+  const Tensor& keys;
 };
 
 /// A spec for self-attention over one document of n rows where every head has the same pattern.
@@ -89,6 +111,34 @@ struct AttentionArguments {
   /// that sees no key; may be null.
   Tensor* logsumexp = nullptr;
   int threads = 1;
+  /// Given exactly when the spec has relative positions.
+  const RelativePositions* relative = nullptr;
+};
+
+struct RelativeGradients {
+  Tensor& content_bias;   ///< [H, d] fp32
+  Tensor& position_bias;  ///< [H, d] fp32
+  Tensor& keys;           ///< [H, m, d] of the dtype of the queries
+};
+
+/// The inputs and results of a forward pass, the gradient of its output, and where the gradients of
+/// its inputs go: shapes and dtypes are those of the inputs, what was there is overwritten.
+struct AttentionBackwardArguments {
+  const Tensor& query;
+  const Tensor& key;
+  const Tensor& value;
+  const Tensor& out;
+  const Tensor& logsumexp;
+  /// [nq, H·d]. Rows of zeros, such as those of global queries whose output the layer has
+  /// overwritten, cost next to nothing; their row of `out` is not used.
+  const Tensor& out_gradient;
+  Tensor& query_gradient;
+  Tensor& key_gradient;
+  Tensor& value_gradient;
+  const RelativePositions* relative = nullptr;
+  /// Null exactly when `relative` is.
+  const RelativeGradients* relative_gradients = nullptr;
+  int threads = 1;
 };
 
 /// `loop` goes diagonal by diagonal, `chunks` by overlapping blocks of twice the reach, `fused`
@@ -105,6 +155,11 @@ std::optional<std::string> why_not(AttentionBackend backend, const AttentionSpec
 /// Runs the backend. Throws Error with the reason of why_not, or when shapes and dtypes disagree
 /// with the spec.
 void attention(AttentionBackend backend, const AttentionSpec& spec, const AttentionArguments& in);
+
+/// The gradients of attention, whatever backend ran forward. Probabilities are computed again, tile
+/// by tile; sums are in fp32. The same bits every time for the same number of threads. Throws Error
+/// when shapes and dtypes disagree with the spec.
+void attention_backward(const AttentionSpec& spec, const AttentionBackwardArguments& in);
 
 /// Exact number of visible query–key pairs, summed over the heads: 4·d times it is the useful work
 /// of a forward pass in FLOP.

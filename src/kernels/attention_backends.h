@@ -16,6 +16,18 @@
 
 namespace longformer::kernels {
 
+/// What a forward and a backward pass have in common.
+struct AttentionInputs {
+  const Tensor& query;
+  const Tensor& key;
+  const Tensor& value;
+  const Tensor& out;
+  const Tensor* logsumexp = nullptr;
+  const RelativePositions* relative = nullptr;
+};
+/// Throws Error unless shapes and dtypes agree with the spec.
+void check_inputs(const AttentionSpec& spec, const AttentionInputs& in);
+
 /// Like attention(), for a checked spec and fp32 tensors of the right shapes.
 void attention_loop(const AttentionSpec& spec, const AttentionArguments& in);
 void attention_chunks(const AttentionSpec& spec, const AttentionArguments& in);

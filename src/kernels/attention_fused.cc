@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 #include <numbers>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -14,7 +15,9 @@
 #include "core/memory.h"
 #include "core/threads.h"
 #include "kernels/attention_fused_tile.h"
+#include "kernels/attention_relative.h"
 #include "kernels/attention_row.h"
+#include "kernels/attention_tasks.h"
 
 namespace longformer::kernels {
 namespace {
@@ -30,58 +33,6 @@ constexpr Index kLineBytes = 64;
 /// one global token of 4,096 the layer costs 1 % more instead of 6 %.
 constexpr std::size_t kFewQueries = 8;
 
-Index round_up(Index value, Index unit) { return (value + unit - 1) / unit * unit; }
-Index divide_up(Index value, Index unit) { return (value + unit - 1) / unit; }
-Index floor_divide(Index value, Index unit) {
-  return value >= 0 ? value / unit : -divide_up(-value, unit);
-}
-
-/// Some queries of one head and document: those in one residue class of the dilation, or global
-/// queries that see everything.
-struct Task {
-  const AttentionDocument* document;
-  Index head;
-  Index residue;
-  /// Queries first, first + dilation, … of the document, or numbers into the list of global ones.
-  Index first;
-  Index count;
-  bool sees_everything;
-};
-
-/// The keys of a task, each at a place: first the global ones, then those of its windows in the
-/// order in which windows count them.
-struct KeySequence {
-  std::span<const Index> globals;
-  Index count = 0;
-  /// Of the windows.
-  Index first_row = 0;
-  Index stride = 1;
-  /// Per key row, 0 = left out of the windows; may be null.
-  const std::uint8_t* kept = nullptr;
-
-  Index global_count() const { return static_cast<Index>(globals.size()); }
-  Index row(Index place) const {
-    return place < global_count() ? globals[place] : first_row + (place - global_count()) * stride;
-  }
-  bool keeps(Index place) const {
-    return kept == nullptr || place < global_count() || kept[row(place)] != 0;
-  }
-};
-
-/// A range of places.
-struct Range {
-  Index begin = 0;
-  Index end = 0;
-};
-
-/// A query and what it sees.
-struct Lane {
-  Index row;
-  Index position;
-  Range globals;
-  Range window;
-};
-
 /// What all tasks of a call share.
 struct Plan {
   const AttentionSpec& spec;
@@ -89,34 +40,34 @@ struct Plan {
   TileKernels kernels;
   /// Inputs are bf16 and the kernels fp32.
   bool widen;
+  /// With dropout or relative positions.
+  bool training;
+  /// Relative distances; 0 without.
+  Index distances;
   Index element_bytes;
   Index units;
   Index dims;
   Index chunk_rows;
   /// Tiles whose state is kept while a task goes through chunks of keys.
   Index kept_tiles;
-  /// Keys of the windows: neither masked nor global. Empty when all are.
-  std::vector<std::uint8_t> in_windows;
+  AttentionTasks rows;
   std::vector<Task> tasks;
   int workers;
 
   Plan(const AttentionSpec& spec, const AttentionArguments& in);
 
-  std::span<const Index> globals_of(const AttentionDocument& document) const;
-  bool sees_everything(const AttentionDocument& document, Index position) const;
-  bool masked(Index key_row) const { return !spec.key_mask.empty() && spec.key_mask[key_row] == 0; }
-
  private:
   Index queries_per_task(Index queries) const;
-  void add_tasks(const AttentionDocument& document, Index head, Index queries_per_task);
   void plan_memory(Index queries_per_task);
 };
 
 Plan::Plan(const AttentionSpec& spec_in, const AttentionArguments& in_in)
-    : spec(spec_in), in(in_in) {
+    : spec(spec_in), in(in_in), rows(spec_in) {
   const bool bf16 = in.query.dtype() == DType::bf16;
   widen = bf16 && cpu_isa() != CpuIsa::avx512_bf16;
   kernels = bf16 && !widen ? bf16_tile_kernels() : fp32_tile_kernels();
+  training = spec.dropout.active() || spec.relative_positions;
+  distances = spec.relative_positions ? in.relative->keys.dimension(1) : 0;
   element_bytes = static_cast<Index>(element_size(in.query.dtype()));
   units = divide_up(spec.head_size, kernels.pack);
   dims = round_up(spec.head_size, kernels.rows);
@@ -128,14 +79,11 @@ Plan::Plan(const AttentionSpec& spec_in, const AttentionArguments& in_in)
   }
   plan_memory(queries_per_task(most_queries));
 
-  if (!spec.global_keys.empty()) {
-    in_windows = spec.key_mask;
-    in_windows.resize(static_cast<std::size_t>(spec.key_count()), 1);
-    for (const Index row : spec.global_keys) in_windows[row] = 0;
-  }
   for (const AttentionDocument& document : spec.documents) {
     const Index queries = queries_per_task(document.query_count);
-    for (Index head = 0; head < heads; ++head) add_tasks(document, head, queries);
+    for (Index head = 0; head < heads; ++head) {
+      rows.add(document, head, {0, document.query_count}, queries, kernels.lanes, tasks);
+    }
   }
   workers = static_cast<int>(std::min<Index>(std::max(in.threads, 1), tasks.size()));
 }
@@ -145,44 +93,6 @@ Index Plan::queries_per_task(Index queries) const {
   const auto heads = static_cast<Index>(spec.heads.size());
   const Index share = divide_up(queries * heads, Index{8} * std::max(in.threads, 1));
   return round_up(std::clamp<Index>(share, kernels.lanes, kQueriesPerTask), kernels.lanes);
-}
-
-std::span<const Index> Plan::globals_of(const AttentionDocument& document) const {
-  const auto& rows = spec.global_keys;
-  const auto begin = std::lower_bound(rows.begin(), rows.end(), document.key_begin);
-  return {begin, std::lower_bound(begin, rows.end(), document.key_begin + document.key_count)};
-}
-
-bool Plan::sees_everything(const AttentionDocument& document, Index position) const {
-  if (spec.global_queries != GlobalQueries::see_everything || in_windows.empty()) return false;
-  if (position < 0 || position >= document.key_count) return false;
-  const Index row = document.key_begin + position;
-  return in_windows[row] == 0 && !masked(row);
-}
-
-void Plan::add_tasks(const AttentionDocument& document, Index head, Index queries_per_task) {
-  const auto split = [&](Task task, Index stride, Index count) {
-    if (count <= 0) return;
-    const Index parts = divide_up(count, queries_per_task);
-    const Index step = round_up(divide_up(count, parts), kernels.lanes);
-    const Index first = task.first;
-    for (Index done = 0; done < count; done += step) {
-      task.first = first + done * stride;
-      task.count = std::min(step, count - done);
-      tasks.push_back(task);
-    }
-  };
-  const Index dilation = spec.heads[head].dilation;
-  for (Index first = 0; first < std::min(dilation, document.query_count); ++first) {
-    const Index position = document.query_offset + first;
-    const Index residue = position - floor_divide(position, dilation) * dilation;
-    const Index count = divide_up(document.query_count - first, dilation);
-    split({&document, head, residue, first, 0, false}, dilation, count);
-  }
-  if (spec.global_queries == GlobalQueries::see_everything) {
-    const auto count = static_cast<Index>(globals_of(document).size());
-    split({&document, head, 0, 0, 0, true}, 1, count);
-  }
 }
 
 /// Tasks whose keys fit in one chunk go through it tile by tile; others, chunk by chunk.
@@ -219,11 +129,13 @@ class Worker {
   void run(const Task& task);
 
  private:
-  void collect_lanes(const Task& task);
-  KeySequence keys_of(const Task& task);
   void attend(const KeySequence& keys);
   void attend_row(const AttentionDocument& document, const Lane& lane);
+  void prepare_training();
   void start_tile(Index tile);
+  void stage_queries(Index tile, const float* bias);
+  const std::byte* with_bias(const std::byte* row, const float* bias);
+  void attend_in_training(Index tile);
   void pack_until(const KeySequence& keys, Index end);
   void prefetch_packed(Index count);
   void pack_key(const std::byte* row, Index at);
@@ -263,7 +175,9 @@ class Worker {
   std::vector<QueryTile> tiles_;
   std::vector<float> widened_;
   std::vector<float> row_;
+  std::vector<BFloat16> narrow_;
   std::vector<Lane> lanes_;
+  std::vector<Index> blind_;
   /// How many keys of the chunk before a place in the sequence were kept.
   std::vector<Index> rank_;
   /// The chunk starts at place chunk_begin_ of the sequence; packed_ keys before packed_until_ are
@@ -273,21 +187,35 @@ class Worker {
   Index packed_ = 0;
   const std::byte* even_value_ = nullptr;
   Index head_ = 0;
+  Index dilation_ = 1;
+
+  // Only in training.
+  std::optional<RelativeTerm> relative_;
+  bool relative_started_ = false;
+  float* added_ = nullptr;
+  std::uint32_t* starts_ = nullptr;
+  std::uint32_t* twists_ = nullptr;
+  std::uint32_t* columns_ = nullptr;
+  /// Numbers of the lanes of a tile, and of the packed keys, in the residue class.
+  std::vector<Index> lane_numbers_, key_numbers_;
 };
 
 Worker::Worker(const Plan& plan) : plan_(plan) {
   const Index lanes = plan.kernels.lanes;
   const Index rows = plan.chunk_rows + 2 * plan.kernels.rows;
   const Index query_floats = round_up(plan.units, 4) * lanes;
-  const Index tile_floats = query_floats + plan.dims * lanes + 5 * lanes;
+  const bool relative = plan.distances > 0;
+  const Index tile_floats = (relative ? 2 : 1) * query_floats + plan.dims * lanes + 5 * lanes;
   const Index key_floats = round_up(rows * plan.units, 16);
   const Index value_floats = round_up(rows / plan.kernels.pack * plan.dims, 16);
   const Index probability_floats =
       std::max((plan.kernels.key_tile + plan.kernels.rows) * lanes, query_floats);
   // Lanes are a multiple of four; tiles stay aligned to whole vectors because every part is one of
   // `lanes` floats.
-  const Index floats =
-      key_floats + value_floats + probability_floats + plan.kept_tiles * tile_floats;
+  const Index added_floats = relative ? rows * lanes : 0;
+  const Index dropout_floats = plan.training ? 2 * lanes + round_up(rows, 16) : 0;
+  const Index floats = key_floats + value_floats + probability_floats +
+                       plan.kept_tiles * tile_floats + added_floats + dropout_floats;
   memory_ = allocate_aligned(static_cast<std::size_t>(floats) * sizeof(float));
   float* next = static_cast<float*>(memory_.get());
   const auto take = [&next](Index count) { return std::exchange(next, next + count); };
@@ -298,25 +226,55 @@ Worker::Worker(const Plan& plan) : plan_(plan) {
   // Never needed at the same time, and then the stage is in the first-level cache.
   work_.stage = work_.probabilities;
   for (Index i = 0; i < plan.kept_tiles; ++i) {
-    tiles_.push_back({take(query_floats), take(plan.dims * lanes), take(lanes), take(lanes),
-                      take(lanes), take(lanes), take(lanes)});
+    tiles_.push_back({take(query_floats), relative ? take(query_floats) : nullptr,
+                      take(plan.dims * lanes), take(lanes), take(lanes), take(lanes), take(lanes),
+                      take(lanes)});
   }
   std::fill(work_.stage, work_.stage + query_floats, 0.0f);
   work_.units = plan.units;
   work_.dims = plan.dims;
   work_.scale =
       static_cast<float>(std::numbers::log2e / std::sqrt(static_cast<double>(plan.spec.head_size)));
-  if (plan.widen) widened_.resize(static_cast<std::size_t>(plan.spec.head_size));
+  if (plan.training) {
+    starts_ = reinterpret_cast<std::uint32_t*>(take(lanes));
+    twists_ = reinterpret_cast<std::uint32_t*>(take(lanes));
+    columns_ = reinterpret_cast<std::uint32_t*>(take(round_up(rows, 16)));
+    added_ = relative ? take(added_floats) : nullptr;
+    prepare_training();
+  }
+  if (plan.widen || relative) widened_.resize(static_cast<std::size_t>(plan.spec.head_size));
   rank_.resize(static_cast<std::size_t>(plan.chunk_rows) + 1);
 }
 
+void Worker::prepare_training() {
+  const auto& dropout = plan_.spec.dropout;
+  work_.columns = columns_;
+  if (dropout.active()) {
+    work_.dropout = {starts_, twists_, dropout.threshold(), dropout.kept_factor()};
+  }
+  lane_numbers_.resize(static_cast<std::size_t>(plan_.kernels.lanes));
+  key_numbers_.resize(static_cast<std::size_t>(plan_.chunk_rows));
+  if (plan_.distances == 0) return;
+  work_.added = added_;
+  narrow_.resize(static_cast<std::size_t>(plan_.spec.head_size));
+  relative_.emplace(plan_.kernels, plan_.spec.head_size, plan_.distances,
+                    plan_.chunk_rows + kQueriesPerTask);
+}
+
 void Worker::run(const Task& task) {
+  if (relative_ && (task.head != head_ || !relative_started_)) {
+    relative_->start_head(plan_.in.relative->keys, task.head);
+    relative_started_ = true;
+  }
+  dilation_ = task.sees_everything ? 1 : plan_.spec.heads[task.head].dilation;
   head_ = task.head;
-  collect_lanes(task);
-  if (task.sees_everything && lanes_.size() <= kFewQueries) {
+  plan_.rows.collect(task, lanes_, blind_);
+  for (const Index row : blind_) write_zeros(row);
+  const bool one_by_one = task.sees_everything && lanes_.size() <= kFewQueries;
+  if (one_by_one && !plan_.training) {
     for (const Lane& lane : lanes_) attend_row(*task.document, lane);
   } else if (!lanes_.empty()) {
-    attend(keys_of(task));
+    attend(plan_.rows.keys_of(task, lanes_));
   }
 }
 
@@ -345,34 +303,6 @@ void Worker::attend_row(const AttentionDocument& document, const Lane& lane) {
   }
 }
 
-/// Queries that see nothing are answered at once, global ones are left to their own task.
-void Worker::collect_lanes(const Task& task) {
-  const AttentionDocument& document = *task.document;
-  const bool self = document.is_self_attention();
-  lanes_.clear();
-  if (task.sees_everything) {
-    const auto globals = plan_.globals_of(document).subspan(task.first, task.count);
-    for (const Index key_row : globals) {
-      const Index position = key_row - document.key_begin;
-      const Index query = position - document.query_offset;
-      if (query < 0 || query >= document.query_count) continue;
-      lanes_.push_back({document.query_begin + query, position, {}, {}});
-    }
-    return;
-  }
-  const Index dilation = plan_.spec.heads[task.head].dilation;
-  for (Index i = 0; i < task.count; ++i) {
-    const Index query = task.first + i * dilation;
-    const Index row = document.query_begin + query;
-    const Index position = document.query_offset + query;
-    if (self && plan_.masked(row)) {
-      write_zeros(row);
-    } else if (!plan_.sees_everything(document, position)) {
-      lanes_.push_back({row, position, {}, {}});
-    }
-  }
-}
-
 const std::byte* Worker::converted(const std::byte* row) {
   if (!plan_.widen) return row;
   const auto* from = reinterpret_cast<const BFloat16*>(row);
@@ -381,13 +311,25 @@ const std::byte* Worker::converted(const std::byte* row) {
 }
 
 void Worker::start_tile(Index tile) {
+  if (relative_) {
+    const Index first = head_ * plan_.spec.head_size;
+    stage_queries(tile, plan_.in.relative->position_bias.data<float>() + first);
+    plan_.kernels.transpose(work_.stage, work_.tile.position_queries, plan_.units);
+    stage_queries(tile, plan_.in.relative->content_bias.data<float>() + first);
+  } else {
+    stage_queries(tile, nullptr);
+  }
+  plan_.kernels.start(work_);
+}
+
+void Worker::stage_queries(Index tile, const float* bias) {
   const Index lanes = plan_.kernels.lanes;
   const Index row_bytes = plan_.spec.head_size * (plan_.kernels.pack == 1 ? 4 : 2);
   const Index last = static_cast<Index>(lanes_.size()) - 1;
   for (Index lane = 0; lane < lanes; ++lane) {
     // Lanes without a query repeat the last one, so that they cost no masks.
     const Lane& query = lanes_[std::min(tile * lanes + lane, last)];
-    const std::byte* from = converted(row_of(plan_.in.query, query.row));
+    const std::byte* from = with_bias(row_of(plan_.in.query, query.row), bias);
     float* to = stage_of(lane);
     Index done = 0;
     for (; done + kPieceBytes <= row_bytes; done += kPieceBytes, to += 4 * lanes) {
@@ -398,48 +340,20 @@ void Worker::start_tile(Index tile) {
       std::memcpy(to, from + done, row_bytes - done);
     }
   }
-  plan_.kernels.start(work_);
 }
 
-/// The keys of the task; sets the ranges of the lanes.
-KeySequence Worker::keys_of(const Task& task) {
-  const AttentionDocument& document = *task.document;
-  HeadPattern pattern = {kUnlimitedReach, kUnlimitedReach, 1};
-  const std::vector<std::uint8_t>* kept = &plan_.spec.key_mask;
-  KeySequence keys;
-  if (!task.sees_everything) {
-    pattern = plan_.spec.heads[task.head];
-    keys.globals = plan_.globals_of(document);
-    if (!plan_.in_windows.empty()) kept = &plan_.in_windows;
+/// The row plus the bias, if there is one, as the kernels take it.
+const std::byte* Worker::with_bias(const std::byte* row, const float* bias) {
+  if (bias == nullptr) return converted(row);
+  const bool bf16 = plan_.in.query.dtype() == DType::bf16;
+  for (std::size_t i = 0; i < widened_.size(); ++i) {
+    widened_[i] = bias[i] + (bf16 ? static_cast<float>(reinterpret_cast<const BFloat16*>(row)[i])
+                                  : reinterpret_cast<const float*>(row)[i]);
   }
-  keys.kept = kept->empty() ? nullptr : kept->data();
-  const Index reach_right = plan_.spec.causal ? 0 : pattern.reach_right;
-  const Index in_class =
-      divide_up(std::max<Index>(document.key_count - task.residue, 0), pattern.dilation);
-  Range window = {in_class, 0};
-  for (Lane& lane : lanes_) {
-    const Index own = floor_divide(lane.position, pattern.dilation);
-    lane.window.begin = std::clamp<Index>(own - pattern.reach_left, 0, in_class);
-    lane.window.end = std::clamp<Index>(own + reach_right + 1, lane.window.begin, in_class);
-    if (lane.window.begin == lane.window.end) continue;
-    window.begin = std::min(window.begin, lane.window.begin);
-    window.end = std::max(window.end, lane.window.end);
-  }
-  if (window.begin >= window.end) window = {};
-  keys.first_row = document.key_begin + task.residue + window.begin * pattern.dilation;
-  keys.stride = pattern.dilation;
-  keys.count = keys.global_count() + window.end - window.begin;
-  const Index first_place = keys.global_count() - window.begin;
-  for (Lane& lane : lanes_) {
-    lane.window.begin += first_place;
-    lane.window.end += first_place;
-    const Index end_row = document.key_begin + lane.position + 1;
-    lane.globals.end = plan_.spec.causal
-                           ? std::lower_bound(keys.globals.begin(), keys.globals.end(), end_row) -
-                                 keys.globals.begin()
-                           : keys.global_count();
-  }
-  return keys;
+  if (plan_.kernels.pack == 1) return reinterpret_cast<const std::byte*>(widened_.data());
+  std::transform(widened_.begin(), widened_.end(), narrow_.begin(),
+                 [](float value) { return BFloat16(value); });
+  return reinterpret_cast<const std::byte*>(narrow_.data());
 }
 
 /// Adds the keys that the lanes see, chunk by chunk. Keys are packed just before the first tile
@@ -473,6 +387,10 @@ void Worker::pack_until(const KeySequence& keys, Index end) {
     if (keys.keeps(packed_until_)) {
       const Index row = keys.row(packed_until_);
       pack_key(row_of(plan_.in.key, row), packed_);
+      if (plan_.training) {
+        columns_[packed_] = static_cast<std::uint32_t>(row) * DropoutRow::kColumnStep;
+        key_numbers_[packed_] = keys.number(packed_until_);
+      }
       const std::byte* value = row_of(plan_.in.value, row);
       if (plan_.kernels.pack == 1) {
         pack_value(value, packed_);
@@ -597,7 +515,33 @@ void Worker::attend_ranges(Index tile, Range Lane::*range, Index end) {
     work_.tile.last[i] = static_cast<float>(to);
     any = any || from < to;
   }
-  if (any) plan_.kernels.attend(work_);
+  if (!any) return;
+  if (plan_.training) return attend_in_training(tile);
+  plan_.kernels.attend(work_);
+}
+
+void Worker::attend_in_training(Index tile) {
+  const Index lanes = plan_.kernels.lanes;
+  const auto last = static_cast<Index>(lanes_.size()) - 1;
+  Range keys = {packed_, 0};
+  for (Index i = 0; i < lanes; ++i) {
+    const Lane& lane = lanes_[std::min(tile * lanes + i, last)];
+    const DropoutRow mask = dropout_row(plan_.spec.dropout, head_, lane.row);
+    starts_[i] = mask.start;
+    twists_[i] = mask.twist;
+    lane_numbers_[i] = floor_divide(lane.position, dilation_);
+    if (work_.tile.first[i] >= work_.tile.last[i]) continue;
+    keys.begin = std::min(keys.begin, static_cast<Index>(work_.tile.first[i]));
+    keys.end = std::max(keys.end, static_cast<Index>(work_.tile.last[i]));
+  }
+  if (relative_) {
+    keys.begin = keys.begin / plan_.kernels.pack * plan_.kernels.pack;
+    const RelativeTile relative = {work_.tile.position_queries, nullptr, lane_numbers_,
+                                   key_numbers_};
+    // Queries in fp32 hold the scale, see ScoreUnit.
+    relative_->scores(relative, keys, plan_.kernels.pack == 1 ? work_.scale : 1.0f, added_);
+  }
+  plan_.kernels.attend_training(work_);
 }
 
 /// Fetches what the next tile will pack while this one computes.

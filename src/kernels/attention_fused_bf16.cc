@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/random.h"
 #include "kernels/attention_fused_tile.h"
 
 #if defined(__x86_64__)
@@ -27,6 +28,7 @@ struct Bf16 {
   static constexpr int kTileLanes = kColumns * kLanes;
   static constexpr int kPack = 2;
   static constexpr int kKeyTile = 128;
+  static constexpr bool kTraining = false;
 
   static HWY_INLINE V Load(const float* from) { return _mm512_load_ps(from); }
   static HWY_INLINE void Store(V v, float* to) { _mm512_store_ps(to, v); }
@@ -53,6 +55,30 @@ struct Bf16 {
         _mm512_mask_cmp_ps_mask(_mm512_cmp_ps_mask(first, row, _CMP_LE_OQ), row, last, _CMP_LT_OQ);
     return _mm512_mask_blend_ps(inside, Set(-3e38f), score);
   }
+  static HWY_INLINE V ZeroOutside(V v, V row, V first, V last) {
+    const __mmask16 inside =
+        _mm512_mask_cmp_ps_mask(_mm512_cmp_ps_mask(first, row, _CMP_LE_OQ), row, last, _CMP_LT_OQ);
+    return _mm512_maskz_mov_ps(inside, v);
+  }
+  static HWY_INLINE __m512i SetBits(std::uint32_t value) {
+    return _mm512_set1_epi32(static_cast<int>(value));
+  }
+  /// v or, where the element of DropoutRow is dropped, 0.
+  static HWY_INLINE V Drop(V v, const TileDropout& dropout, std::uint32_t column, Index lane) {
+    __m512i x = _mm512_add_epi32(_mm512_load_si512(dropout.start + lane), SetBits(column));
+    x = _mm512_mullo_epi32(_mm512_xor_si512(x, _mm512_srli_epi32(x, 16)),
+                           SetBits(DropoutRow::kFirstFactor));
+    x = _mm512_xor_si512(_mm512_xor_si512(x, _mm512_srli_epi32(x, 15)),
+                         _mm512_load_si512(dropout.twist + lane));
+    x = _mm512_mullo_epi32(x, SetBits(DropoutRow::kSecondFactor));
+    const __mmask16 kept =
+        _mm512_cmpge_epu32_mask(_mm512_srli_epi32(x, 1), SetBits(dropout.threshold));
+    return _mm512_maskz_mul_ps(kept, v, Set(dropout.kept_factor));
+  }
+  /// As bf16, to half as many units.
+  static HWY_INLINE void StoreNarrow(V v, float* to) {
+    _mm256_store_si256(reinterpret_cast<__m256i*>(to), (__m256i)_mm512_cvtneps_pbh(v));
+  }
   static HWY_INLINE V AddExponent(V power, V shifted) {
     const __m512i exponent = _mm512_slli_epi32(_mm512_castps_si512(shifted), 23);
     return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(power), exponent));
@@ -78,14 +104,14 @@ struct Bf16 {
   }
 };
 
-#include "kernels/attention_fused_tile_inl.h"
+#include "kernels/attention_backward_tile_inl.h"
 
 }  // namespace longformer::kernels::avx512_bf16
 HWY_POP_ATTRIBUTES
 
 namespace longformer::kernels {
 
-TileKernels bf16_tile_kernels() { return avx512_bf16::KernelsOf<avx512_bf16::Bf16>(); }
+TileKernels bf16_tile_kernels() { return avx512_bf16::AllKernelsOf<avx512_bf16::Bf16>(); }
 
 }  // namespace longformer::kernels
 

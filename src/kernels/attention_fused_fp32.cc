@@ -2,6 +2,7 @@
 #include <cstddef>
 #include <utility>
 
+#include "core/random.h"
 #include "kernels/attention_fused_tile.h"
 #include "kernels/simd_dispatch.h"
 
@@ -19,6 +20,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 struct Fp32 {
   using D = hn::ScalableTag<float>;
   using I = hn::RebindToSigned<D>;
+  using U = hn::RebindToUnsigned<D>;
   using V = hn::Vec<D>;
   static constexpr int kLanes = HWY_LANES(float);
 #if HWY_TARGET <= HWY_AVX3 || HWY_ARCH_ARM
@@ -31,6 +33,7 @@ struct Fp32 {
   static constexpr int kTileLanes = kColumns * kLanes;
   static constexpr int kPack = 1;
   static constexpr int kKeyTile = 128;
+  static constexpr bool kTraining = false;
 
   static HWY_INLINE V Load(const float* from) { return hn::Load(D(), from); }
   static HWY_INLINE void Store(V v, float* to) { hn::Store(v, D(), to); }
@@ -58,6 +61,22 @@ struct Fp32 {
     const auto inside = hn::And(hn::Le(first, row), hn::Lt(row, last));
     return hn::IfThenElse(inside, score, Set(-3e38f));
   }
+  static HWY_INLINE V ZeroOutside(V v, V row, V first, V last) {
+    return hn::IfThenElseZero(hn::And(hn::Le(first, row), hn::Lt(row, last)), v);
+  }
+  /// v or, where the element of DropoutRow is dropped, 0.
+  static HWY_INLINE V Drop(V v, const TileDropout& dropout, std::uint32_t column, Index lane) {
+    const U u;
+    auto x = hn::Add(hn::Load(u, dropout.start + lane), hn::Set(u, column));
+    x = hn::Mul(hn::Xor(x, hn::ShiftRight<16>(x)), hn::Set(u, DropoutRow::kFirstFactor));
+    x = hn::Xor(hn::Xor(x, hn::ShiftRight<15>(x)), hn::Load(u, dropout.twist + lane));
+    x = hn::Mul(x, hn::Set(u, DropoutRow::kSecondFactor));
+    const auto bits = hn::BitCast(I(), hn::ShiftRight<1>(x));
+    const auto least = hn::Set(I(), static_cast<std::int32_t>(dropout.threshold));
+    const auto dropped = hn::RebindMask(D(), hn::Lt(bits, least));
+    return hn::IfThenZeroElse(dropped, hn::Mul(v, Set(dropout.kept_factor)));
+  }
+  static HWY_INLINE void StoreNarrow(V v, float* to) { Store(v, to); }
   /// power · 2^n, n in the low bits of `shifted`.
   static HWY_INLINE V AddExponent(V power, V shifted) {
     const auto exponent = hn::ShiftLeft<23>(hn::BitCast(I(), shifted));
@@ -65,9 +84,9 @@ struct Fp32 {
   }
 };
 
-#include "kernels/attention_fused_tile_inl.h"
+#include "kernels/attention_backward_tile_inl.h"
 
-TileKernels Fp32Kernels() { return KernelsOf<Fp32>(); }
+TileKernels Fp32Kernels() { return AllKernelsOf<Fp32>(); }
 
 }  // namespace longformer::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

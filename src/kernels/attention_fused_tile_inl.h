@@ -17,6 +17,12 @@ struct OneColumn : S {
   static constexpr int kColumns = 1;
 };
 
+/// Scores with relative positions, and probabilities with dropout.
+template <class S>
+struct Training : S {
+  static constexpr bool kTraining = true;
+};
+
 /// Factor from a score to an exponent of two. Where queries cannot hold it without being rounded
 /// again, it is applied to the scores.
 template <class S>
@@ -113,6 +119,22 @@ struct LaneState {
   alignas(64) float sum[kLanesOf<S>];
 };
 
+/// As AddValues reads them: two rows of keys in one unit of bf16.
+template <class S, std::size_t... I>
+HWY_INLINE void StoreProbabilities(const typename S::V (&score)[sizeof...(I)], float* to,
+                                   std::index_sequence<I...>) {
+  constexpr int kColumns = S::kColumns;
+  if constexpr (S::kPack == 1) {
+    (S::Store(score[I], to + I * S::kLanes), ...);
+  } else {
+    ((I / kColumns % 2 == 0
+          ? S::Store(S::PackPair(score[I], score[(I + kColumns) % sizeof...(I)]),
+                     to + (I / kColumns / 2 * kColumns + I % kColumns) * S::kLanes)
+          : void()),
+     ...);
+  }
+}
+
 /// Scores of kRows keys from `row` on, and their probabilities into `to` and added to the sum. When
 /// one exceeds the limit of its lane it writes nothing but the maxima into `top` and returns false.
 template <class S, bool kEdge, std::size_t... I>
@@ -129,6 +151,14 @@ HWY_INLINE bool ScoreBlock(const TileWork& work, Index row, float* to, LaneState
     ((score[I] = S::Product(S::Broadcast(key + I / kColumns * units),
                             S::Load(query + I % kColumns * S::kLanes), score[I])),
      ...);
+  }
+  if constexpr (S::kTraining) {
+    if (work.added != nullptr) {
+      const float* added = work.added + row * S::kTileLanes;
+      ((score[I] = S::Add(score[I], S::Load(added + Index{I / kColumns} * S::kTileLanes +
+                                            Index{I % kColumns} * S::kLanes))),
+       ...);
+    }
   }
   if constexpr (kEdge) {
     ((score[I] = S::KeepInside(score[I], S::Set(static_cast<float>(row + Index{I / kColumns})),
@@ -163,7 +193,17 @@ HWY_INLINE bool ScoreBlock(const TileWork& work, Index row, float* to, LaneState
   ((I < kColumns ? void(sum[I % kColumns] = S::Load(lanes.sum + I % kColumns * S::kLanes))
                  : void()),
    ...);
-  if constexpr (S::kPack == 1) {
+  if constexpr (S::kTraining) {
+    // The denominator counts what is dropped, too.
+    ((sum[I % kColumns] = S::Add(sum[I % kColumns], score[I])), ...);
+    if (work.dropout.threshold != 0) {
+      const std::uint32_t* columns = work.columns + row;
+      ((score[I] = S::Drop(score[I], work.dropout, columns[I / kColumns],
+                           Index{I % kColumns} * S::kLanes)),
+       ...);
+    }
+    StoreProbabilities<S>(score, to, std::index_sequence<I...>());
+  } else if constexpr (S::kPack == 1) {
     ((sum[I % kColumns] = S::Add(sum[I % kColumns], score[I])), ...);
     (S::Store(score[I], to + I * S::kLanes), ...);
   } else {
@@ -330,6 +370,11 @@ void AttendColumn(TileWork work, int column, Seen seen) {
   work.tile.sum += lane;
   work.tile.first += lane;
   work.tile.last += lane;
+  if constexpr (S::kTraining) {
+    if (work.added != nullptr) work.added += lane;
+    work.dropout.start += lane;
+    work.dropout.twist += lane;
+  }
   AttendSeen<OneColumn<S>>(work, seen);
 }
 
@@ -394,5 +439,6 @@ TileKernels KernelsOf() {
           .key_tile = S::kKeyTile,
           .start = Start<S>,
           .attend = Attend<S>,
+          .attend_training = Attend<Training<S>>,
           .finish = Finish<S>};
 }

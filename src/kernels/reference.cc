@@ -25,31 +25,38 @@ Real dot(const Real* a, const Real* b, Index count) {
   return sum;
 }
 
-/// A key that the query sees, and the product of the two.
+/// A key that the query sees, its score, and what of its probability is kept.
 template <typename Real>
 struct Score {
   Index key;
   Real value;
+  Real kept = 1;
 };
 
-/// Σ softmax(scores)_j · values_j into out [d], and the logarithm of the denominator. No scores
-/// give zeros and −∞. Row j of `values` starts at j · stride.
+/// Turns scores into probabilities and returns the logarithm of the denominator; −∞ for no scores.
 template <typename Real>
-Real weigh(std::span<const Score<Real>> scores, const Real* values, Index stride,
-           std::span<Real> out) {
-  std::fill(out.begin(), out.end(), Real{0});
+Real softmax(std::span<Score<Real>> scores) {
   if (scores.empty()) return -std::numeric_limits<Real>::infinity();
   Real largest = scores.front().value;
   for (const auto& score : scores) largest = std::max(largest, score.value);
   Real denominator = 0;
   for (const auto& score : scores) denominator += std::exp(score.value - largest);
+  for (auto& score : scores) score.value = std::exp(score.value - largest) / denominator;
+  return largest + std::log(denominator);
+}
+
+/// Σ softmax(scores)_j · kept_j · values_j into out [d], and the logarithm of the denominator. Row
+/// j of `values` starts at j · stride.
+template <typename Real>
+Real weigh(std::span<Score<Real>> scores, const Real* values, Index stride, std::span<Real> out) {
+  std::fill(out.begin(), out.end(), Real{0});
+  const Real logsumexp = softmax(scores);
   for (const auto& score : scores) {
-    const Real probability = std::exp(score.value - largest) / denominator;
     for (std::size_t c = 0; c < out.size(); ++c) {
-      out[c] += probability * values[score.key * stride + static_cast<Index>(c)];
+      out[c] += score.value * score.kept * values[score.key * stride + static_cast<Index>(c)];
     }
   }
-  return largest + std::log(denominator);
+  return logsumexp;
 }
 
 bool in_window(const HeadPattern& pattern, Index query_position, Index key_position) {
@@ -66,26 +73,130 @@ const AttentionDocument& document_of(const AttentionSpec& spec, Index query) {
   return *std::find_if(spec.documents.begin(), spec.documents.end(), holds);
 }
 
-/// One head of the inputs, widened to Real; rows of d numbers.
+/// Relative positions, widened to Real; empty without.
+template <typename Real>
+struct RelativeInputs {
+  std::vector<Real> content_bias, position_bias, keys;
+
+  explicit RelativeInputs(const RelativePositions* relative) {
+    if (relative == nullptr) return;
+    content_bias = values_of<Real>(relative->content_bias);
+    position_bias = values_of<Real>(relative->position_bias);
+    keys = values_of<Real>(relative->keys);
+  }
+};
+
+/// One head of the inputs; rows of d numbers. The last three are null without relative positions.
 template <typename Real>
 struct HeadInputs {
   const Real* query;
   const Real* key;
   const Real* value;
+  const Real* content_bias = nullptr;
+  const Real* position_bias = nullptr;
+  const Real* relative_keys = nullptr;
 };
+
+template <typename Real>
+HeadInputs<Real> with_positions(HeadInputs<Real> in, const RelativeInputs<Real>& relative,
+                                Index head, Index heads) {
+  if (relative.keys.empty()) return in;
+  const auto of_head = [&](const std::vector<Real>& values) {
+    return values.data() + head * static_cast<Index>(values.size()) / heads;
+  };
+  in.content_bias = of_head(relative.content_bias);
+  in.position_bias = of_head(relative.position_bias);
+  in.relative_keys = of_head(relative.keys);
+  return in;
+}
+
+/// Dilation steps from the key back to the query.
+Index steps_between(const AttentionSpec& spec, const AttentionDocument& document, Index head,
+                    Index query, Index key) {
+  const Index query_position = query - document.query_begin + document.query_offset;
+  return (query_position - (key - document.key_begin)) / spec.heads[head].dilation;
+}
+
+/// The keys that a query sees, in order.
+template <typename Real>
+std::vector<Score<Real>> scores_of(const AttentionSpec& spec, const HeadInputs<Real>& in,
+                                   Index head, Index query) {
+  const Index d = spec.head_size;
+  const AttentionDocument& document = document_of(spec, query);
+  const Real scale = 1 / std::sqrt(static_cast<Real>(d));
+  const Real* q = in.query + query * d;
+  const DropoutRow mask = dropout_row(spec.dropout, head, query);
+  std::vector<Score<Real>> scores;
+  for (Index key = document.key_begin; key < document.key_begin + document.key_count; ++key) {
+    if (!sees(spec, document, head, query, key)) continue;
+    const Real* k = in.key + key * d;
+    Score<Real> score = {key, dot(q, k, d)};
+    if (in.relative_keys != nullptr) {
+      const Real* r = in.relative_keys + steps_between(spec, document, head, query, key) * d;
+      score.value += dot(in.content_bias, k, d) + dot(q, r, d) + dot(in.position_bias, r, d);
+    }
+    score.value *= scale;
+    if (spec.dropout.active()) {
+      const bool dropped = mask.bits(static_cast<std::uint32_t>(key)) < spec.dropout.threshold();
+      score.kept = dropped ? Real{0} : 1 / (1 - static_cast<Real>(spec.dropout.rate));
+    }
+    scores.push_back(score);
+  }
+  return scores;
+}
 
 template <typename Real>
 Real attend(const AttentionSpec& spec, const HeadInputs<Real>& in, Index head, Index query,
             std::span<Real> out) {
+  std::vector<Score<Real>> scores = scores_of(spec, in, head, query);
+  return weigh<Real>(scores, in.value, spec.head_size, out);
+}
+
+/// One head of the gradients.
+template <typename Real>
+struct HeadGradients {
+  Real* query;
+  Real* key;
+  Real* value;
+  Real* content_bias = nullptr;
+  Real* position_bias = nullptr;
+  Real* relative_keys = nullptr;
+};
+
+/// Adds what one query contributes: with p the probabilities, m what is kept of them and g the
+/// gradient of the output, ∂p_j = m_j·(g·v_j), and ∂score_j = p_j·(∂p_j − Σ p·∂p).
+template <typename Real>
+void send_back(const AttentionSpec& spec, const HeadInputs<Real>& in, Index head, Index query,
+               const Real* gradient, const HeadGradients<Real>& to) {
   const Index d = spec.head_size;
-  const AttentionDocument& document = document_of(spec, query);
   const Real scale = 1 / std::sqrt(static_cast<Real>(d));
-  std::vector<Score<Real>> scores;
-  for (Index key = document.key_begin; key < document.key_begin + document.key_count; ++key) {
-    if (!sees(spec, document, head, query, key)) continue;
-    scores.push_back({key, scale * dot(in.query + query * d, in.key + key * d, d)});
+  std::vector<Score<Real>> scores = scores_of(spec, in, head, query);
+  softmax<Real>(scores);
+  Real mean = 0;
+  for (const auto& [key, probability, kept] : scores) {
+    mean += probability * kept * dot(gradient, in.value + key * d, d);
   }
-  return weigh<Real>(scores, in.value, d, out);
+  const Real* q = in.query + query * d;
+  for (const auto& [key, probability, kept] : scores) {
+    const Real* k = in.key + key * d;
+    const Real change = kept * dot(gradient, in.value + key * d, d) - mean;
+    const Real weight = scale * probability * change;
+    for (Index c = 0; c < d; ++c) {
+      to.value[key * d + c] += probability * kept * gradient[c];
+      to.query[query * d + c] += weight * k[c];
+      to.key[key * d + c] += weight * q[c];
+    }
+    if (in.relative_keys == nullptr) continue;
+    const Index t = steps_between(spec, document_of(spec, query), head, query, key);
+    const Real* r = in.relative_keys + t * d;
+    for (Index c = 0; c < d; ++c) {
+      to.query[query * d + c] += weight * r[c];
+      to.key[key * d + c] += weight * in.content_bias[c];
+      to.content_bias[c] += weight * k[c];
+      to.position_bias[c] += weight * r[c];
+      to.relative_keys[t * d + c] += weight * (q[c] + in.position_bias[c]);
+    }
+  }
 }
 
 /// y = x·Wᵀ + b for x [n, in].
@@ -138,7 +249,8 @@ bool sees(const AttentionSpec& spec, const AttentionDocument& document, Index he
 
 template <typename Real>
 ReferenceAttention<Real> reference_attention(const AttentionSpec& spec, const Tensor& query,
-                                             const Tensor& key, const Tensor& value) {
+                                             const Tensor& key, const Tensor& value,
+                                             const RelativePositions* relative) {
   const Index heads = static_cast<Index>(spec.heads.size());
   const Index d = spec.head_size;
   const Index nq = spec.query_count();
@@ -146,15 +258,59 @@ ReferenceAttention<Real> reference_attention(const AttentionSpec& spec, const Te
   const std::vector<Real> q = values_of<Real>(query);
   const std::vector<Real> k = values_of<Real>(key);
   const std::vector<Real> v = values_of<Real>(value);
+  const RelativeInputs<Real> positions(relative);
   ReferenceAttention<Real> result;
   result.out.resize(static_cast<std::size_t>(nq * heads * d));
   result.logsumexp.resize(static_cast<std::size_t>(heads * nq));
   for (Index head = 0; head < heads; ++head) {
-    const HeadInputs<Real> in = {q.data() + head * nq * d, k.data() + head * nk * d,
-                                 v.data() + head * nk * d};
+    const auto in = with_positions<Real>(
+        {q.data() + head * nq * d, k.data() + head * nk * d, v.data() + head * nk * d}, positions,
+        head, heads);
     for (Index row = 0; row < nq; ++row) {
       const std::span<Real> out(&result.out[(row * heads + head) * d], static_cast<std::size_t>(d));
       result.logsumexp[head * nq + row] = attend(spec, in, head, row, out);
+    }
+  }
+  return result;
+}
+
+template <typename Real>
+ReferenceGradients<Real> reference_attention_backward(const AttentionSpec& spec,
+                                                      const Tensor& query, const Tensor& key,
+                                                      const Tensor& value,
+                                                      const Tensor& out_gradient,
+                                                      const RelativePositions* relative) {
+  const Index heads = static_cast<Index>(spec.heads.size());
+  const Index d = spec.head_size;
+  const Index nq = spec.query_count();
+  const Index nk = spec.key_count();
+  const std::vector<Real> q = values_of<Real>(query);
+  const std::vector<Real> k = values_of<Real>(key);
+  const std::vector<Real> v = values_of<Real>(value);
+  const std::vector<Real> gradient = values_of<Real>(out_gradient);
+  const RelativeInputs<Real> positions(relative);
+  ReferenceGradients<Real> result;
+  result.query.resize(q.size());
+  result.key.resize(k.size());
+  result.value.resize(v.size());
+  result.content_bias.resize(positions.content_bias.size());
+  result.position_bias.resize(positions.position_bias.size());
+  result.relative_keys.resize(positions.keys.size());
+  const Index steps = static_cast<Index>(positions.keys.size()) / (heads * d);
+  for (Index head = 0; head < heads; ++head) {
+    const auto in = with_positions<Real>(
+        {q.data() + head * nq * d, k.data() + head * nk * d, v.data() + head * nk * d}, positions,
+        head, heads);
+    HeadGradients<Real> to = {result.query.data() + head * nq * d,
+                              result.key.data() + head * nk * d,
+                              result.value.data() + head * nk * d};
+    if (relative != nullptr) {
+      to.content_bias = result.content_bias.data() + head * d;
+      to.position_bias = result.position_bias.data() + head * d;
+      to.relative_keys = result.relative_keys.data() + head * steps * d;
+    }
+    for (Index row = 0; row < nq; ++row) {
+      send_back(spec, in, head, row, &gradient[(row * heads + head) * d], to);
     }
   }
   return result;
@@ -242,9 +398,15 @@ std::vector<Real> reference_longformer_attention(const ReferenceLongformerAttent
 }
 
 template ReferenceAttention<float> reference_attention(const AttentionSpec&, const Tensor&,
-                                                       const Tensor&, const Tensor&);
+                                                       const Tensor&, const Tensor&,
+                                                       const RelativePositions*);
 template ReferenceAttention<double> reference_attention(const AttentionSpec&, const Tensor&,
-                                                        const Tensor&, const Tensor&);
+                                                        const Tensor&, const Tensor&,
+                                                        const RelativePositions*);
+template ReferenceGradients<double> reference_attention_backward(const AttentionSpec&,
+                                                                 const Tensor&, const Tensor&,
+                                                                 const Tensor&, const Tensor&,
+                                                                 const RelativePositions*);
 template std::vector<float> reference_attention_row(const AttentionSpec&, const Tensor&,
                                                     const Tensor&, const Tensor&, Index, Index);
 template std::vector<double> reference_attention_row(const AttentionSpec&, const Tensor&,

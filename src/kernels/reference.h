@@ -24,7 +24,23 @@ struct ReferenceAttention {
 /// Inputs [H, n, d] of any floating dtype; all arithmetic is in Real (float or double).
 template <typename Real>
 ReferenceAttention<Real> reference_attention(const AttentionSpec& spec, const Tensor& query,
-                                             const Tensor& key, const Tensor& value);
+                                             const Tensor& key, const Tensor& value,
+                                             const RelativePositions* relative = nullptr);
+
+/// Gradients in the shapes of the inputs; the last three are empty without relative positions.
+template <typename Real>
+struct ReferenceGradients {
+  std::vector<Real> query, key, value;
+  std::vector<Real> content_bias, position_bias, relative_keys;
+};
+
+/// out_gradient is [nq, H·d].
+template <typename Real>
+ReferenceGradients<Real> reference_attention_backward(const AttentionSpec& spec,
+                                                      const Tensor& query, const Tensor& key,
+                                                      const Tensor& value,
+                                                      const Tensor& out_gradient,
+                                                      const RelativePositions* relative = nullptr);
 
 /// One row of it, [d], for inputs that are too long for all of them.
 template <typename Real>

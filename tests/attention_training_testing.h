@@ -1,0 +1,137 @@
+// Inputs and patterns for the tests of attention in training.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "attention_testing.h"
+#include "core/error.h"
+#include "kernels/reference.h"
+
+namespace longformer::kernels {
+
+/// What a case of relative positions adds to the inputs.
+struct Positions {
+  Tensor content_bias, position_bias, keys;
+};
+
+inline Positions random_positions(const AttentionSpec& spec, unsigned seed,
+                                  DType dtype = DType::f32) {
+  Index steps = 1;
+  for (std::size_t head = 0; head < spec.heads.size(); ++head) {
+    for (const AttentionDocument& document : spec.documents) {
+      const Index last = document.query_offset + document.query_count - 1;
+      steps = std::max(steps,
+                       1 + std::min(spec.heads[head].reach_left, last / spec.heads[head].dilation));
+    }
+  }
+  const auto heads = static_cast<Index>(spec.heads.size());
+  return {random_tensor({heads, spec.head_size}, seed),
+          random_tensor({heads, spec.head_size}, seed + 1),
+          random_tensor({heads, steps, spec.head_size}, seed + 2, dtype)};
+}
+
+inline AttentionSpec with_dropout(AttentionSpec spec, float rate = 0.3f) {
+  spec.dropout = {.rate = rate, .seed = 11};
+  return spec;
+}
+
+inline AttentionSpec with_positions(AttentionSpec spec) {
+  spec.relative_positions = true;
+  return spec;
+}
+
+inline AttentionSpec causal(AttentionSpec spec) {
+  spec.causal = true;
+  return spec;
+}
+
+inline AttentionSpec with_globals(AttentionSpec spec, std::vector<Index> globals,
+                                  GlobalQueries queries = GlobalQueries::windowed) {
+  spec.global_keys = std::move(globals);
+  spec.global_queries = queries;
+  return spec;
+}
+
+inline AttentionSpec masked(AttentionSpec spec, const std::vector<Index>& rows) {
+  mask(spec, rows);
+  return spec;
+}
+
+inline AttentionSpec with_heads(AttentionSpec spec, std::vector<HeadPattern> heads) {
+  spec.heads = std::move(heads);
+  return spec;
+}
+
+inline AttentionSpec with_documents(AttentionSpec spec, std::vector<AttentionDocument> documents) {
+  spec.documents = std::move(documents);
+  return spec;
+}
+
+struct Gradients {
+  std::vector<float> query, key, value;
+  std::vector<float> content_bias, position_bias, relative_keys;
+};
+
+/// Buffers of results start as NaN: what is left out shows.
+inline Tensor unwritten(const Tensor& like) {
+  const std::vector<float> nan(static_cast<std::size_t>(like.size()), std::nanf(""));
+  return Tensor::from(nan, like.shape()).to(like.dtype());
+}
+
+struct TrainingInputs {
+  Inputs in;
+  Positions positions;
+  Tensor out_gradient;
+  /// Of the reference, also in the dtype of the inputs.
+  ReferenceAttention<double> truth;
+  Tensor out, logsumexp;
+
+  TrainingInputs(const AttentionSpec& spec, unsigned seed, DType dtype)
+      : in(random_inputs(spec, seed, dtype)), positions(random_positions(spec, seed + 3, dtype)) {
+    const auto heads = static_cast<Index>(spec.heads.size());
+    const Shape shape = {spec.query_count(), heads * spec.head_size};
+    out_gradient = random_tensor(shape, seed + 6, dtype);
+    const RelativePositions given = relative();
+    truth = reference_attention<double>(spec, in.query, in.key, in.value,
+                                        spec.relative_positions ? &given : nullptr);
+    out = Tensor::from(std::vector<float>(truth.out.begin(), truth.out.end()), shape).to(dtype);
+    logsumexp = Tensor::from(std::vector<float>(truth.logsumexp.begin(), truth.logsumexp.end()),
+                             {heads, spec.query_count()});
+  }
+  RelativePositions relative() const {
+    return {positions.content_bias, positions.position_bias, positions.keys};
+  }
+};
+
+inline Gradients run_backward(const AttentionSpec& spec, const TrainingInputs& x, int threads) {
+  Tensor query = unwritten(x.in.query), key = unwritten(x.in.key), value = unwritten(x.in.value);
+  Tensor content = unwritten(x.positions.content_bias);
+  Tensor position = unwritten(x.positions.position_bias);
+  Tensor keys = unwritten(x.positions.keys);
+  const RelativePositions relative = x.relative();
+  const RelativeGradients gradients = {content, position, keys};
+  const bool given = spec.relative_positions;
+  attention_backward(spec, {.query = x.in.query,
+                            .key = x.in.key,
+                            .value = x.in.value,
+                            .out = x.out,
+                            .logsumexp = x.logsumexp,
+                            .out_gradient = x.out_gradient,
+                            .query_gradient = query,
+                            .key_gradient = key,
+                            .value_gradient = value,
+                            .relative = given ? &relative : nullptr,
+                            .relative_gradients = given ? &gradients : nullptr,
+                            .threads = threads});
+  Gradients result = {query.to_floats(), key.to_floats(), value.to_floats(), {}, {}, {}};
+  if (!given) return result;
+  result.content_bias = content.to_floats();
+  result.position_bias = position.to_floats();
+  result.relative_keys = keys.to_floats();
+  return result;
+}
+
+}  // namespace longformer::kernels
