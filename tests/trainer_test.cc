@@ -307,6 +307,31 @@ TEST_F(TrainerTest, PhasesKeepTheMoments) {
   EXPECT_EQ(model((folder_ / "whole").string()), model((folder_ / "parts").string()));
 }
 
+TEST_F(TrainerTest, TimeLeftCountsTheWorkOfLaterPhases) {
+  const TrainingOptions wanted = options();
+  const std::vector<Phase> phases = {
+      {.steps = 4, .cost = {.tokens_per_step = 10, .flops_per_token = 2}},
+      {.steps = 2, .cost = {.tokens_per_step = 100, .flops_per_token = 4}}};
+  toy::Network network;
+  const Comm comm;
+  TrainingPlan plan;
+  std::vector<TrainingProgress> seen;
+  Trainer trainer(
+      {.options = wanted, .phases = phases, .gemm_flops = 100, .expected_fraction = 0.5},
+      network.parameters(), network, comm);
+  trainer.run({.plan = [&](const TrainingPlan& p) { plan = p; },
+               .progress = [&](const TrainingProgress& p) { seen.push_back(p); }});
+  EXPECT_DOUBLE_EQ(plan.seconds, (4 * 20 + 2 * 400) / 50.0);
+  EXPECT_EQ(plan.tokens_per_step, 100);
+  // One of four steps of 20 is done; three of them and two of 400 are left.
+  const double first = seen[0].seconds_left;
+  EXPECT_TRUE(first > 0);
+  const double step_seconds = first / (860.0 / 20);
+  EXPECT_TRUE(step_seconds * seen[0].tokens_per_second <= 8.001);
+  EXPECT_TRUE(step_seconds * seen[0].tokens_per_second >= 7.999);
+  EXPECT_EQ(seen.back().seconds_left, 0);
+}
+
 TEST_F(TrainerTest, StopsAtALossThatIsNotFinite) {
   const TrainingOptions wanted = options();
   for (const bool in_gradient : {false, true}) {

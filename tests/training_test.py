@@ -71,7 +71,7 @@ def test_killed_ten_times_at_random_moments(tmp_path, options):
     """The bits and the log of a training that nothing has disturbed."""
     seed = random.randrange(1 << 30)
     moments = random.Random(seed)
-    arguments = ["--max-steps", 250, "--save-steps", 2, "--save-total-limit", 2, "--eval-strategy",
+    arguments = ["--max-steps", 160, "--save-steps", 2, "--save-total-limit", 2, "--eval-strategy",
                  "epoch", "--learning-rate", 0.01, "--warmup-ratio", 0.1, "--gradient-accumulation-steps", 2,
                  "--load-best-model-at-end", *options]  # fmt: skip
     whole = tmp_path / "whole"
@@ -79,9 +79,10 @@ def test_killed_ten_times_at_random_moments(tmp_path, options):
     killed = tmp_path / "killed"
     resumed_from = []
     for _ in range(10):
-        with subprocess.Popen(command(killed, *arguments, "--pause", 6, "--resume-from-checkpoint", "last"),
-                              stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as process:  # fmt: skip
-            time.sleep(moments.uniform(0.03, 0.25))
+        with subprocess.Popen(command(killed, *arguments, "--pause", 8, "--resume-from-checkpoint", "last"),
+                              stderr=subprocess.PIPE, stdout=subprocess.DEVNULL) as process:  # fmt: skip
+            process.stderr.readline()
+            time.sleep(moments.uniform(0, 0.2))
             process.kill()
         assert process.returncode == -signal.SIGKILL, f"seed {seed}: it ended before it was killed"
         for folder in killed.glob("checkpoint-*"):
@@ -89,8 +90,8 @@ def test_killed_ten_times_at_random_moments(tmp_path, options):
             if ".tmp" not in folder.name:
                 json.loads((folder / "trainer_state.json").read_text())
                 assert (folder / "optimizer.safetensors").stat().st_size > 100, f"seed {seed}"
-        resumed_from.append(max([step for step in steps_of_whole(killed)], default=0))
-    assert len(set(resumed_from)) >= 5, f"seed {seed}: {resumed_from}"
+        resumed_from.append(max(steps_of_whole(killed), default=0))
+    assert len(set(resumed_from)) >= 4, f"seed {seed}: {resumed_from}"
     done = train(killed, *arguments, "--resume-from-checkpoint", "last")
     assert done.returncode == 0, done.stderr
     assert model(killed) == model(whole), f"seed {seed}"
@@ -106,18 +107,18 @@ def steps_of_whole(output):
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
 def test_a_signal_writes_a_checkpoint_and_ends(tmp_path, name):
     number = getattr(signal, name)
-    arguments = ["--max-steps", 60, "--pause", 5, "--save-steps", 1000]
+    arguments = ["--max-steps", 600, "--save-steps", 1000]
     whole = tmp_path / "whole"
     assert train(whole, *arguments).returncode == 0
     output = tmp_path / "stopped"
-    with subprocess.Popen(command(output, *arguments), stderr=subprocess.PIPE, stdout=subprocess.PIPE,
-                          text=True) as process:  # fmt: skip
+    with subprocess.Popen(command(output, *arguments, "--pause", 10), stderr=subprocess.PIPE,
+                          stdout=subprocess.PIPE, text=True) as process:  # fmt: skip
         wait_for_step(process, 10)
         process.send_signal(number)
         result, errors = process.communicate(timeout=60)
     assert process.returncode == 128 + number, errors
     (step,) = checkpoints(output)
-    assert 10 <= step < 60
+    assert 10 <= step < 600
     assert f"stopped after step {step}" in errors and "--resume-from-checkpoint last" in errors
     assert f"checkpoint-{step}" in result
     assert not (output / "model.safetensors").exists() and not list(output.glob("*.tmp*"))

@@ -10,6 +10,7 @@ export PYTHONPATH=$build/python PYTHONDONTWRITEBYTECODE=1
 declare -A arguments=(
   [attention_parity.py]=""
   [convert_parity.py]="$build/longformer"
+  [events_parity.py]="$build/tests/toy_trainer"
   [files_parity.py]="$build/longformer"
   [head_parity.py]=""
   [metrics_parity.py]="$build/longformer"

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <functional>
 
+#include "api/model_cost.h"
 #include "api/model_implementation.h"
 #include "core/error.h"
 #include "core/random.h"
@@ -82,26 +83,6 @@ BenchResult result_of(const Timing& timing, std::int64_t n, const std::string& d
   result.fraction_of_bound = result.gflops / result.gemm_gflops;
   result.pass = "forward";
   return result;
-}
-
-/// Useful work of a forward pass (design.md §6): linears, and the exact query–key pairs.
-double model_flops(const models::EncoderConfig& config, std::int64_t n, std::int64_t globals) {
-  const auto width = static_cast<double>(config.hidden_size);
-  const double linears =
-      2.0 * static_cast<double>(n) *
-      (4 * width * width + 2 * width * static_cast<double>(config.intermediate_size));
-  double flops = 0;
-  for (Index layer = 0; layer < config.layers; ++layer) {
-    const Index reach = config.windows.empty()
-                            ? kernels::kUnlimitedReach
-                            : config.windows[static_cast<std::size_t>(layer)] / 2;
-    AttentionSpec spec =
-        kernels::self_attention(n, config.heads, config.head_size(), {reach, reach, 1});
-    for (Index i = 0; i < globals; ++i) spec.global_keys.push_back(i);
-    spec.global_queries = kernels::GlobalQueries::see_everything;
-    flops += linears + 4.0 * static_cast<double>(config.head_size()) * kernels::visible_pairs(spec);
-  }
-  return flops;
 }
 
 AttentionSpec attention_spec(const AttentionBenchOptions& options, Index n) {

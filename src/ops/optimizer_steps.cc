@@ -57,6 +57,25 @@ Index rows_of_piece(Index columns) {
   return std::max<Index>(1, kPiece / std::max<Index>(1, columns));
 }
 
+/// The numbers of a step of AdamW that are the same for all elements.
+struct AdamWFactors {
+  float keep, rate, root, epsilon, beta1, beta2, rest1, rest2, scale;
+};
+
+/// p, g, m and v of `count` elements.
+void move_adamw(float* __restrict p, const float* __restrict gradients, float* __restrict m,
+                float* __restrict v, Index count, const AdamWFactors& factors) {
+  const AdamWFactors f = factors;
+  for (Index i = 0; i < count; ++i) {
+    const float g = f.scale * gradients[i];
+    const float mean = f.beta1 * m[i] + f.rest1 * g;
+    const float square = f.beta2 * v[i] + f.rest2 * g * g;
+    p[i] = f.keep * p[i] - f.rate * mean / (std::sqrt(square) * f.root + f.epsilon);
+    m[i] = mean;
+    v[i] = square;
+  }
+}
+
 /// A parameter that is a matrix, with its factored second moment.
 struct Matrix {
   float* value;
@@ -248,26 +267,19 @@ void adamw_step(Tensor& value, const Tensor& gradient, Tensor& mean, Tensor& squ
                 const AdamWStep& step) {
   assert(gradient.size() == value.size() && mean.size() == value.size());
   const auto t = static_cast<double>(step.step);
-  const auto keep = static_cast<float>(1 - step.learning_rate * step.weight_decay);
-  const auto rate = static_cast<float>(step.learning_rate / (1 - std::pow(step.beta1, t)));
-  const auto root = static_cast<float>(1 / std::sqrt(1 - std::pow(step.beta2, t)));
-  const auto epsilon = static_cast<float>(step.epsilon);
-  const auto beta1 = static_cast<float>(step.beta1);
-  const auto beta2 = static_cast<float>(step.beta2);
-  const auto rest1 = static_cast<float>(1 - step.beta1);
-  const auto rest2 = static_cast<float>(1 - step.beta2);
-  const auto scale = static_cast<float>(step.gradient_scale);
-  float* __restrict p = value.data<float>();
-  const float* __restrict gradients = gradient.data<float>();
-  float* __restrict m = mean.data<float>();
-  float* __restrict v = square.data<float>();
-  for_pieces(step.threads, value.size(), kPiece, [=](Index begin, Index end) {
-    for (Index i = begin; i < end; ++i) {
-      const float g = scale * gradients[i];
-      m[i] = beta1 * m[i] + rest1 * g;
-      v[i] = beta2 * v[i] + rest2 * g * g;
-      p[i] = keep * p[i] - rate * m[i] / (std::sqrt(v[i]) * root + epsilon);
-    }
+  const AdamWFactors factors{
+      .keep = static_cast<float>(1 - step.learning_rate * step.weight_decay),
+      .rate = static_cast<float>(step.learning_rate / (1 - std::pow(step.beta1, t))),
+      .root = static_cast<float>(1 / std::sqrt(1 - std::pow(step.beta2, t))),
+      .epsilon = static_cast<float>(step.epsilon),
+      .beta1 = static_cast<float>(step.beta1),
+      .beta2 = static_cast<float>(step.beta2),
+      .rest1 = static_cast<float>(1 - step.beta1),
+      .rest2 = static_cast<float>(1 - step.beta2),
+      .scale = static_cast<float>(step.gradient_scale)};
+  for_pieces(step.threads, value.size(), kPiece, [&](Index begin, Index end) {
+    move_adamw(value.data<float>() + begin, gradient.data<float>() + begin,
+               mean.data<float>() + begin, square.data<float>() + begin, end - begin, factors);
   });
 }
 

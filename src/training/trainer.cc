@@ -37,6 +37,12 @@ std::string without_prefix(const std::string& metric) {
   return metric.starts_with("eval_") ? metric.substr(5) : metric;
 }
 
+/// Of a step: its FLOPs, or 1 where they are unknown.
+double work_of(const Phase& phase) {
+  const double flops = static_cast<double>(phase.cost.tokens_per_step) * phase.cost.flops_per_token;
+  return flops > 0 ? flops : 1;
+}
+
 std::int64_t divided_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 }  // namespace
@@ -194,6 +200,14 @@ std::int64_t Trainer::total_steps() const {
   return steps;
 }
 
+double Trainer::work_left() const {
+  double work = -static_cast<double>(state_.phase_step) * work_of(phase());
+  for (auto i = static_cast<std::size_t>(state_.phase); i < setup_.phases.size(); ++i) {
+    work += static_cast<double>(setup_.phases[i].steps) * work_of(setup_.phases[i]);
+  }
+  return work;
+}
+
 double Trainer::learning_rate() const {
   const TrainingOptions& options = setup_.options;
   const Schedule schedule{.kind = schedule_kind(options.lr_scheduler_type),
@@ -267,7 +281,7 @@ Trainer::StepReport Trainer::step() {
   seconds_ += seconds;
   unlogged_seconds_ += seconds;
   unlogged_tokens_ += done.tokens;
-  ++run_steps_;
+  work_ += work_of(phase());
   return done;
 }
 
@@ -338,8 +352,7 @@ TrainingProgress Trainer::report(const StepReport& step) {
       .gradient_norm = step.gradient_norm,
       .tokens_per_second = static_cast<double>(unlogged_tokens_) / unlogged_seconds_,
       .logged = state_.step % options.logging_steps == 0 || state_.step == total_steps()};
-  progress.seconds_left = seconds_ / static_cast<double>(run_steps_) *
-                          static_cast<double>(progress.steps - progress.step);
+  progress.seconds_left = seconds_ / work_ * work_left();
   if (setup_.gemm_flops > 0) {
     progress.fraction_of_bound =
         progress.tokens_per_second * phase().cost.flops_per_token / setup_.gemm_flops;

@@ -128,6 +128,7 @@ class Trainer {
   void note_changed_options(const std::string& file) const;
   TrainingPlan plan() const;
   std::int64_t total_steps() const;
+  double work_left() const;
 
   const Phase& phase() const { return setup_.phases[static_cast<std::size_t>(state_.phase)]; }
   double learning_rate() const;
@@ -162,7 +163,7 @@ class Trainer {
   TrainingResult result_;
   /// Time and work of the steps of this run, without evaluation and saving.
   double seconds_ = 0;
-  std::int64_t run_steps_ = 0;
+  double work_ = 0;
   double unlogged_seconds_ = 0;
   std::int64_t unlogged_tokens_ = 0;
 };
