@@ -21,6 +21,7 @@
 #include "longformer/attention.h"
 #include "longformer/convert.h"
 #include "longformer/error.h"
+#include "longformer/gradients.h"
 #include "longformer/hub.h"
 #include "longformer/model.h"
 #include "longformer/tokenizer.h"
@@ -176,6 +177,56 @@ class PythonModel {
   std::mutex mutex_;
 };
 
+/// Labels, values, starts, ends of one document.
+using Target = std::tuple<std::vector<std::int32_t>, std::vector<float>, std::vector<std::int64_t>,
+                          std::vector<std::int64_t>>;
+using Gradients = std::vector<std::tuple<std::string, FloatArray>>;
+
+FloatArray array_of(NamedGradient gradient) {
+  const std::vector<std::size_t> shape(gradient.shape.begin(), gradient.shape.end());
+  auto owned = std::make_unique<std::vector<float>>(std::move(gradient.values));
+  float* data = owned->data();
+  nb::capsule owner(owned.get(), [](void* pointer) noexcept {
+    std::unique_ptr<std::vector<float>>(static_cast<std::vector<float>*>(pointer)).reset();
+  });
+  owned.release();
+  return FloatArray(data, shape.size(), shape.data(), owner);
+}
+
+class PythonGradientModel {
+ public:
+  PythonGradientModel(const std::string& folder, const LoadOptions& options)
+      : model_(GradientModel::load(find_model(folder), options)) {}
+
+  std::tuple<double, Gradients> loss_and_gradients(const std::vector<Document>& documents,
+                                                   const std::vector<Target>& targets,
+                                                   const std::vector<std::int64_t>& choices) {
+    std::vector<DocumentInput> inputs;
+    for (const Document& document : documents) inputs.push_back(input_of(document));
+    std::vector<DocumentTarget> wanted;
+    for (const Target& target : targets) {
+      wanted.push_back(std::apply(
+          [](const auto&... fields) { return DocumentTarget{fields...}; }, target));
+    }
+    LossGradients result;
+    {
+      nb::gil_scoped_release release;
+      std::lock_guard lock(mutex_);
+      result = model_.loss_and_gradients(inputs, wanted, choices);
+    }
+    Gradients gradients;
+    for (NamedGradient& gradient : result.gradients) {
+      std::string name = gradient.name;
+      gradients.emplace_back(std::move(name), array_of(std::move(gradient)));
+    }
+    return {result.loss, std::move(gradients)};
+  }
+
+ private:
+  GradientModel model_;
+  std::mutex mutex_;
+};
+
 Encoding encode(const Tokenizer& tokenizer, const nb::str& text, const std::optional<nb::str>& pair,
                 bool add_special_tokens, std::optional<std::int64_t> max_length) {
   const EncodeOptions options{.add_special_tokens = add_special_tokens, .max_length = max_length};
@@ -201,6 +252,19 @@ FloatArray attend(const Floats& q, const Floats& k, const Floats& v, std::int64_
                             static_cast<std::int64_t>(q.shape(2)), options);
   }
   return array_of(std::move(result), {q.shape(0), q.shape(1), q.shape(2)});
+}
+
+void bind_gradients(nb::module_& module) {
+  nb::class_<PythonGradientModel>(module, "GradientModel")
+      .def(
+          "__init__",
+          [](PythonGradientModel* self, const std::string& folder, std::string dtype, int threads) {
+            nb::gil_scoped_release release;
+            new (self) PythonGradientModel(folder, {.dtype = std::move(dtype), .threads = threads});
+          },
+          "folder"_a, "dtype"_a, "threads"_a)
+      .def("loss_and_gradients", &PythonGradientModel::loss_and_gradients, "documents"_a,
+           "targets"_a, "choices"_a);
 }
 
 void bind_model(nb::module_& module) {
@@ -272,6 +336,7 @@ NB_MODULE(_native, module) {
   module.attr("version") = LONGFORMER_VERSION;
   nb::exception<Error>(module, "Error", PyExc_RuntimeError);
   bind_model(module);
+  bind_gradients(module);
   bind_tokenizer(module);
   nb::class_<ConvertOptions>(module, "ConvertOptions")
       .def(nb::init<>())

@@ -10,6 +10,7 @@
 #include "kernels/normalization.h"
 #include "kernels/reference.h"
 #include "ops/attention.h"
+#include "ops/global_attention.h"
 #include "ops/embedding.h"
 #include "ops/linear.h"
 #include "ops/row_blocks.h"
@@ -105,9 +106,9 @@ class Ops : public testing::TestWithParam<Case> {
   /// The tensor as activations of this case.
   Tensor input(const Tensor& x) const { return x.to(GetParam().dtype); }
   double tolerance(double fp32) const { return GetParam().dtype == DType::f32 ? fp32 : 0.06; }
-  PackedLinear packed(const Tensor& w, const Tensor& b,
+  Linear packed(const Tensor& w, const Tensor& b,
                       std::optional<Activation> activation = std::nullopt) {
-    return PackedLinear(std::vector{w}, std::vector{b}, GetParam().dtype, activation);
+    return Linear(std::vector{w}, std::vector{b}, {.dtype = GetParam().dtype, .activation = activation});
   }
   LayerNorm norm(Index width) {
     return {.weight = random({width}, 90), .bias = random({width}, 91), .epsilon = 1e-5f};
@@ -163,8 +164,8 @@ TEST_P(Ops, FeedForwardIsUpActivationDownAndNorm) {
         Tensor::from(plain_linear(x, up, up_bias, Activation::gelu), {n, wide});
     const auto expected = plain_norm(
         sum(plain_linear(intermediate, down, down_bias), x.to_floats()), width, parameters);
-    const Tensor y = feed_forward_add_norm(context(), x, packed(up, up_bias, Activation::gelu),
-                                           packed(down, down_bias), parameters);
+    const FeedForward block = {packed(up, up_bias, Activation::gelu), packed(down, down_bias)};
+    const Tensor y = feed_forward_add_norm(context(), x, block, parameters);
     EXPECT_TRUE(difference(y.to_floats(), expected) <= tolerance(1e-4)) << n;
   }
 }
@@ -178,7 +179,7 @@ TEST_P(Ops, ProjectedHeadsAreHeadMajor) {
     biases.push_back(random({width}, 20 + part));
   }
   const auto parts =
-      project_heads(context(), x, PackedLinear(weights, biases, GetParam().dtype), heads, d);
+      project_heads(context(), x, Linear(weights, biases, {.dtype = GetParam().dtype}), heads, d);
   ASSERT_EQ(parts.size(), 3u);
   for (std::size_t part = 0; part < 3; ++part) {
     const auto rows = plain_linear(x, weights[part], biases[part]);
@@ -226,7 +227,7 @@ TEST_P(Ops, LongformerAttentionEqualsTheReference) {
       }
       const auto parts = project_heads(
           context(), reference.hidden,
-          PackedLinear(std::span(weights).first(3), std::span(biases).first(3), GetParam().dtype),
+          Linear(std::span(weights).first(3), std::span(biases).first(3), {.dtype = GetParam().dtype}),
           heads, d);
       Tensor attended = attention(context(), spec, parts[0], parts[1], parts[2]);
       global_attention(context(), spec,

@@ -36,6 +36,7 @@ __all__ = [
     "band_attention",
     "convert",
     "load",
+    "loss_and_gradients",
 ]
 
 __version__ = _native.version
@@ -44,6 +45,8 @@ FloatArray = npt.NDArray[np.float32]
 IntegerArray = npt.NDArray[np.int32]
 # [batch, n] arrays are padded; lists of 1-D arrays are ragged.
 Batched = Union[FloatArray, list[FloatArray]]
+#: Labels, values, starts and ends of a document.
+_Target = tuple[list[int], list[float], list[int], list[int]]
 Document = tuple[
     IntegerArray,
     Optional[IntegerArray],
@@ -281,8 +284,14 @@ class ModelOutput:
 class Model:
     """A loaded checkpoint folder; `load` makes one."""
 
-    def __init__(self, native: _native.Model):
+    def __init__(self, native: _native.Model, folder: str, dtype: str, threads: int):
         self._native = native
+        self._source = (folder, dtype, threads)
+
+    @cached_property
+    def _gradients(self) -> _native.GradientModel:
+        """The same weights, kept so that gradients can flow to them."""
+        return _native.GradientModel(*self._source)
 
     @property
     def head(self) -> str:
@@ -308,6 +317,21 @@ class Model:
         mask = self._native.default_global_attention_mask(ids)
         return ids, attention, types, positions, np.array(mask, np.int32) if mask else None
 
+    def _documents(
+        self, input_ids: Any, masks: dict[str, Any]
+    ) -> tuple[list[Document], int | None, list[int] | None]:
+        """The documents, their padded length (None for a list), and how many choices questions have."""
+        choices = None
+        if self.head == "multiple-choice":
+            input_ids, choices = _flat_choices(input_ids, "input_ids")
+            masks = {k: None if v is None else _flat_choices(v, k)[0] for k, v in masks.items()}
+        ids, ragged = _ids(input_ids)
+        rows = [_rows(value, name, ids, ragged) for name, value in masks.items()]
+        documents: list[Document] = list(zip(ids, *rows))
+        if ragged:
+            return documents, None, choices
+        return [self._with_globals(document) for document in documents], len(ids[0]), choices
+
     def __call__(
         self,
         input_ids: Any,
@@ -329,24 +353,83 @@ class Model:
             "position_ids": position_ids,
             "global_attention_mask": global_attention_mask,
         }
-        choices = None
-        if self.head == "multiple-choice":
-            input_ids, choices = _flat_choices(input_ids, "input_ids")
-            masks = {k: None if v is None else _flat_choices(v, k)[0] for k, v in masks.items()}
-        ids, ragged = _ids(input_ids)
-        rows = [_rows(value, name, ids, ragged) for name, value in masks.items()]
-        documents: list[Document] = list(zip(ids, *rows))
-        length = None
-        if not ragged:
-            length = len(ids[0])
-            documents = [_without_padding(self._with_globals(document)) for document in documents]
+        documents, length, choices = self._documents(input_ids, masks)
+        if length is not None:
+            documents = [_without_padding(document) for document in documents]
         return ModelOutput(self._native, documents, length, output_hidden_states, output_attentions, choices)
 
 
 def load(folder: str | os.PathLike[str], dtype: str = "fp32", threads: int = 0) -> Model:
     """Loads a Hugging Face checkpoint folder, or org/name[@revision] of the local Hub cache. dtype is fp32 or bf16; threads 0 takes what CPU
     affinity, the cgroup quota and OMP_NUM_THREADS allow."""
-    return Model(_native.Model(os.fspath(folder), dtype, threads))
+    source = (os.fspath(folder), dtype, threads)
+    return Model(_native.Model(*source), *source)
+
+
+def _targets(model: Model, documents: list[Document], labels: Any, spans: list[Any]) -> list[_Target]:
+    """Labels, values, starts and ends of each document in the form of the head."""
+    targets: list[_Target] = [([], [], [], []) for _ in documents]
+    if model.head == "question-answering":
+        for which, (name, positions) in enumerate(zip(("start_positions", "end_positions"), spans)):
+            if positions is None:
+                raise Error(f"{name}: expected one for each document (question-answering head), found none")
+            for target, position in zip(targets, np.ravel(_array(positions, name)), strict=True):
+                target[2 + which].append(int(position))
+        return targets
+    if labels is None:
+        raise Error(f"labels: expected some for a {model.head} head, found none")
+    if isinstance(labels, (list, tuple)) and any(np.ndim(row) for row in labels):
+        rows = [_array(row, f"labels[{i}]") for i, row in enumerate(labels)]
+    else:
+        rows = list(_array(labels, "labels"))
+    if model.head == "multiple-choice":
+        return [([int(row)], [], [], []) for row in rows]
+    if len(rows) != len(documents):
+        raise Error(f"labels: expected one row for each of {len(documents)} documents, found {len(rows)}")
+    per_token = model.head in ("masked-lm", "token-classification")
+    for target, row, document in zip(targets, rows, documents):
+        values = np.ravel(row)[: document[0].size] if per_token else np.ravel(row)
+        regression = model.problem_type == "regression" or (not model.problem_type and len(model.labels) == 1)
+        numbers = regression or model.problem_type.startswith("multi") or values.dtype.kind == "f"
+        if not per_token and numbers:
+            target[1].extend(float(value) for value in values)
+        else:
+            target[0].extend(int(value) for value in values)
+    return targets
+
+
+def loss_and_gradients(
+    model: Model,
+    input_ids: Any,
+    labels: Any = None,
+    start_positions: Any = None,
+    end_positions: Any = None,
+    attention_mask: Any = None,
+    token_type_ids: Any = None,
+    global_attention_mask: Any = None,
+) -> tuple[float, dict[str, FloatArray]]:
+    """The loss of the model's head over a batch, as `transformers` computes it, and its gradient for every
+    tensor of the folder by name; zeros for tensors that the loss does not depend on. Inputs are those of
+    calling the model; labels are those that `transformers` takes for the head. Dropout is off."""
+    masks = {
+        "attention_mask": attention_mask,
+        "token_type_ids": token_type_ids,
+        "position_ids": None,
+        "global_attention_mask": global_attention_mask,
+    }
+    documents, length, choices = model._documents(input_ids, masks)
+    # The softmax of an answer runs over padding too.
+    if length is not None and model.head != "question-answering":
+        documents = [_without_padding(document) for document in documents]
+    targets = _targets(model, documents, labels, [start_positions, end_positions])
+    if choices is not None:
+        # A question's label stands at its first choice.
+        labelled, first = targets, 0
+        targets = [([], [], [], []) for _ in documents]
+        for label, count in zip(labelled, choices, strict=True):
+            targets[first], first = label, first + count
+    loss, gradients = model._gradients.loss_and_gradients(documents, targets, choices or [])
+    return loss, dict(gradients)
 
 
 @dataclass(frozen=True)

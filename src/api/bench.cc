@@ -206,7 +206,7 @@ double gemm_gflops(const std::string& dtype, int threads, int repeats) {
   constexpr Index kM = 4096, kK = 768, kN = 3072;
   const DType type = compute_dtype(dtype);
   const std::vector<Tensor> weights = {random_tensor({kN, kK}, DType::f32, 1)};
-  const ops::PackedLinear dense(weights, {}, type);
+  const ops::Linear dense(weights, {}, {.dtype = type});
   const Tensor x = random_tensor({kM, kK}, type, 2);
   MemoryPool memory;
   const ops::Context context = {.memory = memory, .dtype = type, .threads = thread_count(threads)};

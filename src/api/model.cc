@@ -199,6 +199,26 @@ models::Batch Model::Implementation::batch(std::span<const DocumentInput> docume
   return batch;
 }
 
+const models::MaskedLmHead& Model::Implementation::masked_lm_head() const {
+  if (!masked_lm) masked_lm.emplace(config, weights, dtype);
+  return *masked_lm;
+}
+
+ops::LossSum Model::Implementation::loss(const ops::Context& context, const models::Batch& batch,
+                                         const models::Targets& targets,
+                                         const models::HeadLossOptions& options) const {
+  const Tensor hidden = encoder.forward(context, batch);
+  if (head == models::HeadKind::masked_lm) {
+    return models::masked_lm_loss(context, masked_lm_head(), hidden, targets, options);
+  }
+  require(task_head.has_value(), "loss: expected a folder with a head, found an encoder alone");
+  const bool pools = models::needs_pooler(config, head);
+  const Tensor pooled = pools ? encoder.pool(context, hidden, batch) : Tensor();
+  const Tensor logits = task_head->forward(context, hidden, pooled, batch);
+  return models::task_loss(
+      context, {.config = config, .kind = head, .logits = logits, .batch = batch}, targets, options);
+}
+
 Model::Model(std::shared_ptr<const Implementation> implementation)
     : implementation_(std::move(implementation)) {}
 
@@ -289,10 +309,9 @@ std::vector<float> Model::masked_lm_logits(const DocumentInput& document,
             batch.rows() - 1, row);
   }
   const std::lock_guard<std::mutex> lock(model.mutex);
-  if (!model.masked_lm) model.masked_lm.emplace(model.config, model.weights, model.dtype);
   const ops::Context context = model.context();
   const Tensor hidden = model.encoder.forward(context, batch);
-  return model.masked_lm->forward(context, ops::select_rows(context, hidden, rows)).to_floats();
+  return model.masked_lm_head().forward(context, ops::select_rows(context, hidden, rows)).to_floats();
 }
 
 }  // namespace longformer

@@ -11,6 +11,7 @@
 #include "models/checkpoint.h"
 #include "models/config.h"
 #include "models/encoder.h"
+#include "models/head_loss.h"
 #include "models/heads.h"
 #include "models/masked_lm.h"
 #include "ops/context.h"
@@ -25,6 +26,14 @@ struct Model::Implementation {
   /// global attention mask get the default of the head `globals_of`. Throws Error.
   models::Batch batch(std::span<const DocumentInput> documents,
                       models::HeadKind globals_of = models::HeadKind::none) const;
+
+  /// The loss of the folder's head, and with a tape in the context its gradients. Needs a head.
+  /// Call while `mutex` is held.
+  ops::LossSum loss(const ops::Context& context, const models::Batch& batch,
+                    const models::Targets& targets, const models::HeadLossOptions& options) const;
+
+  /// The masked-LM head, made on first use.
+  const models::MaskedLmHead& masked_lm_head() const;
 
   /// Valid while `mutex` is held: the pool serves one forward pass at a time.
   ops::Context context() const { return {.memory = memory, .dtype = dtype, .threads = threads}; }

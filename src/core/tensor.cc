@@ -109,4 +109,15 @@ Tensor Tensor::to(DType dtype) const {
   return narrow;
 }
 
+bool Tensor::equals(const Tensor& other) const {
+  return shape_ == other.shape_ && dtype_ == other.dtype_ &&
+         std::memcmp(data_, other.data_, bytes()) == 0;
+}
+
+Tensor Tensor::copied() const {
+  Tensor copy(shape_, DType::f32);
+  copy_to({copy.data<float>(), static_cast<std::size_t>(copy.size())});
+  return copy;
+}
+
 }  // namespace longformer

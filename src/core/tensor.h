@@ -44,6 +44,8 @@ class Tensor {
   bool is_same_as(const Tensor& other) const {
     return data_ == other.data_ && shape_ == other.shape_ && dtype_ == other.dtype_;
   }
+  /// Whether the elements of both have the same bits.
+  bool equals(const Tensor& other) const;
   const Shape& shape() const { return shape_; }
   Index dimension(std::size_t axis) const { return shape_[axis]; }
   /// Size of the first dimension, and the number of elements of one row of it.
@@ -82,6 +84,8 @@ class Tensor {
   void copy_to(std::span<float> out) const;
   /// The tensor converted to another floating dtype; itself when it has it already.
   Tensor to(DType dtype) const;
+  /// A copy of the elements as fp32, on the heap.
+  Tensor copied() const;
 
  private:
   std::shared_ptr<void> owner_;

@@ -109,17 +109,123 @@ Tensor stacked(std::span<const Tensor> parts) {
   return all;
 }
 
+/// The shape with its strides filled in.
+GemmShape with_strides(GemmShape s) {
+  if (s.lda == 0) s.lda = s.transpose_a ? s.m : s.k;
+  if (s.ldb == 0) s.ldb = s.transpose_b ? s.k : s.n;
+  if (s.ldc == 0) s.ldc = s.n;
+  return s;
+}
+
+/// Memory of the calling thread for one primitive at a time.
+void* thread_scratch(std::size_t bytes) {
+  thread_local std::vector<std::byte> scratch;
+  scratch.resize(std::max(scratch.size(), bytes + 64));
+  void* aligned = scratch.data();
+  std::size_t space = scratch.size();
+  return std::align(64, bytes, aligned, space);
+}
+
+/// A compiled product of bf16 factors.
+struct Product {
+  dnnl::matmul matmul;
+  memory::desc a, b, c, scratchpad;
+};
+
+/// The product of a shape, compiled once; inside parallel_for for the calling thread alone.
+const Product& product_of(const GemmShape& s, DType output) {
+  using Key = std::tuple<Index, Index, Index, bool, bool, Index, Index, Index, bool, DType, bool>;
+  static std::map<Key, Product> products;
+  static std::mutex mutex;
+  const bool alone = omp_in_parallel() != 0;
+  const Key key(s.m, s.n, s.k, s.transpose_a, s.transpose_b, s.lda, s.ldb, s.ldc, s.beta != 0,
+                output, alone);
+  const std::lock_guard<std::mutex> lock(mutex);
+  if (const auto found = products.find(key); found != products.end()) return found->second;
+  const auto strides = [](Index stride, bool transposed) {
+    return transposed ? memory::dims{1, stride} : memory::dims{stride, 1};
+  };
+  const memory::desc a({s.m, s.k}, memory::data_type::bf16, strides(s.lda, s.transpose_a));
+  const memory::desc b({s.k, s.n}, memory::data_type::bf16, strides(s.ldb, s.transpose_b));
+  const memory::desc c({s.m, s.n}, data_type(output), memory::dims{s.ldc, 1});
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  if (s.beta != 0) {
+    dnnl::post_ops post;
+    post.append_sum(1.0f);
+    attributes.set_post_ops(post);
+  }
+  const SingleThreadPlan plan(alone);
+  const dnnl::matmul::primitive_desc description(dnnl::matmul::desc(a, b, c), attributes,
+                                                 cpu_engine());
+  const Product product{dnnl::matmul(description), a, b, c, description.scratchpad_desc()};
+  return products.emplace(key, product).first->second;
+}
+
+/// Where oneDNN refuses bf16: the same numbers, multiplied in fp32.
+template <typename Output>
+void gemm_in_fp32(GemmShape s, const BFloat16* a, const BFloat16* b, Output* c) {
+  const auto widened = [](const BFloat16* from, Index rows, Index columns, Index stride) {
+    std::vector<float> wide(static_cast<std::size_t>(rows * columns));
+    for (Index row = 0; row < rows; ++row) {
+      std::transform(from + row * stride, from + row * stride + columns,
+                     wide.begin() + row * columns,
+                     [](BFloat16 value) { return static_cast<float>(value); });
+    }
+    return wide;
+  };
+  const auto wide_a = s.transpose_a ? widened(a, s.k, s.m, s.lda) : widened(a, s.m, s.k, s.lda);
+  const auto wide_b = s.transpose_b ? widened(b, s.n, s.k, s.ldb) : widened(b, s.k, s.n, s.ldb);
+  std::vector<float> sums(static_cast<std::size_t>(s.m * s.n));
+  const Index stride = s.ldc;
+  const float beta = std::exchange(s.beta, 0.0f);
+  s.lda = s.ldb = s.ldc = 0;
+  gemm(s, wide_a.data(), wide_b.data(), sums.data());
+  for (Index row = 0; row < s.m; ++row) {
+    for (Index column = 0; column < s.n; ++column) {
+      Output& out = c[row * stride + column];
+      const float sum = sums[static_cast<std::size_t>(row * s.n + column)];
+      out = Output(beta == 0 ? sum : sum + static_cast<float>(out));
+    }
+  }
+}
+
+template <typename Output>
+void gemm_bf16(const GemmShape& shape, const BFloat16* a, const BFloat16* b, Output* c) {
+  assert(shape.alpha == 1 && (shape.beta == 0 || shape.beta == 1));
+  const GemmShape s = with_strides(shape);
+  if (!computes_in_bf16()) return gemm_in_fp32(s, a, b, c);
+  const DType output = sizeof(Output) == sizeof(float) ? DType::f32 : DType::bf16;
+  const Product& product = product_of(s, output);
+  const auto argument = [](const memory::desc& desc, const void* data) {
+    return memory(desc, cpu_engine(), const_cast<void*>(data));
+  };
+  const std::unordered_map<int, memory> arguments = {
+      {DNNL_ARG_SRC, argument(product.a, a)},
+      {DNNL_ARG_WEIGHTS, argument(product.b, b)},
+      {DNNL_ARG_DST, argument(product.c, c)},
+      {DNNL_ARG_SCRATCHPAD,
+       argument(product.scratchpad, thread_scratch(product.scratchpad.get_size()))}};
+  product.matmul.execute(thread_stream(), arguments);
+}
+
 }  // namespace
 
-void gemm(const GemmShape& s, const float* a, const float* b, float* c) {
+void gemm(const GemmShape& shape, const float* a, const float* b, float* c) {
   static_cast<void>(cpu_engine());
-  const Index lda = s.lda != 0 ? s.lda : s.transpose_a ? s.m : s.k;
-  const Index ldb = s.ldb != 0 ? s.ldb : s.transpose_b ? s.k : s.n;
-  const Index ldc = s.ldc != 0 ? s.ldc : s.n;
+  const GemmShape s = with_strides(shape);
   const auto status = dnnl_sgemm(s.transpose_a ? 'T' : 'N', s.transpose_b ? 'T' : 'N', s.m, s.n,
-                                 s.k, s.alpha, a, lda, b, ldb, s.beta, c, ldc);
+                                 s.k, s.alpha, a, s.lda, b, s.ldb, s.beta, c, s.ldc);
   assert(status == dnnl_success);
   static_cast<void>(status);
+}
+
+void gemm(const GemmShape& shape, const BFloat16* a, const BFloat16* b, float* c) {
+  gemm_bf16(shape, a, b, c);
+}
+
+void gemm(const GemmShape& shape, const BFloat16* a, const BFloat16* b, BFloat16* c) {
+  gemm_bf16(shape, a, b, c);
 }
 
 class PackedLinear::Kernel {
@@ -243,16 +349,12 @@ void PackedLinear::run(const Kernel& kernel, const void* x, void* y) const {
     wide_y.resize(static_cast<std::size_t>(kernel.rows * p.out));
     target = wide_y.data();
   }
-  thread_local std::vector<std::byte> scratch;
-  scratch.resize(std::max(scratch.size(), kernel.scratchpad.get_size() + 64));
-  void* aligned = scratch.data();
-  std::size_t space = scratch.size();
-  std::align(64, kernel.scratchpad.get_size(), aligned, space);
+  void* scratch = thread_scratch(kernel.scratchpad.get_size());
   std::unordered_map<int, memory> arguments = {
       {DNNL_ARG_SRC, memory(kernel.source, cpu_engine(), const_cast<void*>(source))},
       {DNNL_ARG_WEIGHTS, p.weights},
       {DNNL_ARG_DST, memory(kernel.target, cpu_engine(), target)},
-      {DNNL_ARG_SCRATCHPAD, memory(kernel.scratchpad, cpu_engine(), aligned)}};
+      {DNNL_ARG_SCRATCHPAD, memory(kernel.scratchpad, cpu_engine(), scratch)}};
   if (!p.bias_storage.empty()) arguments.emplace(DNNL_ARG_BIAS, p.bias);
   kernel.matmul.execute(thread_stream(), arguments);
   if (narrow) {

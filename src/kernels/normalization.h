@@ -7,7 +7,7 @@ namespace longformer::kernels {
 
 /// Rows of [rows, columns]: out = LayerNorm(x + residual)·gamma + beta with the biased variance.
 struct LayerNormRows {
-  /// fp32; overwritten with x + residual.
+  /// fp32; overwritten with x + residual where there is one.
   float* x = nullptr;
   /// Same dtype as out; null adds nothing.
   const void* residual = nullptr;
@@ -20,5 +20,21 @@ struct LayerNormRows {
 
 /// out has dtype fp32 or bf16 and may be the residual itself.
 void add_layer_norm(const LayerNormRows& rows, void* out, DType dtype);
+
+/// The backward pass of rows that were x + residual before.
+struct LayerNormGradientRows {
+  /// fp32, as add_layer_norm has left it.
+  const float* x = nullptr;
+  const float* gamma = nullptr;
+  float epsilon = 0;
+  Index rows = 0;
+  Index columns = 0;
+  /// Gradients of gamma and beta are added here, fp32; null where they are not wanted.
+  float* gamma_gradient = nullptr;
+  float* beta_gradient = nullptr;
+};
+
+/// Turns the gradient of the output into that of x, in place; dtype fp32 or bf16.
+void layer_norm_backward(const LayerNormGradientRows& rows, void* gradient, DType dtype);
 
 }  // namespace longformer::kernels

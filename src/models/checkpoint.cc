@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
+#include <map>
+#include <set>
 #include <string_view>
 
 #include "core/error.h"
 #include "core/random.h"
+#include "core/tape.h"
 #include "formats/json.h"
 
 namespace longformer::models {
@@ -30,16 +32,35 @@ std::string plain_name(std::string name) {
   return name;
 }
 
-Tensor random_weights(const std::string& name, const Shape& shape, std::uint64_t seed) {
+/// The same on every machine, unlike std::hash.
+std::uint64_t hash_of(const std::string& name) {
+  std::uint64_t hash = 0;
+  for (const char letter : name) hash = random_bits(hash, static_cast<unsigned char>(letter));
+  return hash;
+}
+
+Tensor random_weights(const std::string& name, const Shape& shape, double deviation,
+                      std::uint64_t seed) {
   if (name.ends_with("bias")) return Tensor::zeros(shape, DType::f32);
   if (shape.size() == 1) {
     const std::vector<float> ones(static_cast<std::size_t>(element_count(shape)), 1.0f);
     return Tensor::from(ones, shape);
   }
-  return random_normal_tensor(shape, 0.02f, seed ^ std::hash<std::string>()(name));
+  return random_normal_tensor(shape, static_cast<float>(deviation), seed ^ hash_of(name));
 }
 
 }  // namespace
+
+struct Checkpoint::Parameters {
+  Fresh fresh;
+  std::map<std::string, Tensor> tensors;
+  std::set<std::string> drawn;
+
+  bool may_draw(const std::string& name) const {
+    return std::any_of(fresh.tensors.begin(), fresh.tensors.end(),
+                       [&](const NamedShape& tensor) { return tensor.name == name; });
+  }
+};
 
 Checkpoint Checkpoint::open(const std::string& folder) {
   Checkpoint checkpoint;
@@ -47,6 +68,7 @@ Checkpoint Checkpoint::open(const std::string& folder) {
   checkpoint.name_ = checkpoint.files_->path();
   for (const auto& [name, tensor] : checkpoint.files_->tensors()) {
     const bool added = checkpoint.tensors_.emplace(plain_name(name), tensor).second;
+    checkpoint.stored_names_.emplace(plain_name(name), name);
     require(added, "{}: expected one tensor {}, found it with and without a prefix",
             checkpoint.name_, formats::quote(plain_name(name)));
   }
@@ -60,7 +82,31 @@ Checkpoint Checkpoint::random(std::uint64_t seed) {
   return checkpoint;
 }
 
+Checkpoint Checkpoint::trainable(Checkpoint weights, Fresh fresh) {
+  weights.parameters_ = std::make_shared<Parameters>();
+  weights.parameters_->fresh = std::move(fresh);
+  return weights;
+}
+
+std::vector<std::pair<std::string, Tensor>> Checkpoint::parameters() const {
+  return {parameters_->tensors.begin(), parameters_->tensors.end()};
+}
+
+bool Checkpoint::tie(const std::string& alias, const std::string& name) const {
+  if (!is_trainable() || !tensors_.contains(alias) || !tensors_.contains(name)) return false;
+  if (shape(alias) != shape(name)) return false;
+  const Tensor value = parameter(name, shape(name));
+  if (!stored(alias, shape(alias)).copied().equals(value)) return false;
+  parameters_->tensors.insert_or_assign(alias, value);
+  return true;
+}
+
+std::vector<std::string> Checkpoint::drawn() const {
+  return {parameters_->drawn.begin(), parameters_->drawn.end()};
+}
+
 bool Checkpoint::has(const std::string& name) const {
+  if (parameters_ && parameters_->may_draw(name)) return true;
   return seed_ ? name.starts_with("pooler.") : tensors_.contains(name);
 }
 
@@ -68,6 +114,11 @@ std::vector<std::string> Checkpoint::names() const {
   std::vector<std::string> names;
   for (const auto& [name, tensor] : tensors_) names.push_back(name);
   return names;
+}
+
+const std::string& Checkpoint::stored_name(const std::string& name) const {
+  const auto found = stored_names_.find(name);
+  return found == stored_names_.end() ? name : found->second;
 }
 
 const Shape& Checkpoint::shape(const std::string& name) const {
@@ -82,7 +133,29 @@ bool Checkpoint::is_buffer(const std::string& name) const {
 }
 
 Tensor Checkpoint::get(const std::string& name, const Shape& shape) const {
-  if (seed_) return random_weights(name, shape, *seed_);
+  return is_trainable() ? parameter(name, shape) : stored(name, shape);
+}
+
+Tensor Checkpoint::parameter(const std::string& name, const Shape& shape) const {
+  Parameters& all = *parameters_;
+  if (const auto found = all.tensors.find(name); found != all.tensors.end()) return found->second;
+  const bool in_file = tensors_.contains(name);
+  const bool draws = seed_.has_value() || (!in_file && all.may_draw(name));
+  Tensor value;
+  if (draws) {
+    value = random_weights(name, shape, all.fresh.deviation, seed_.value_or(all.fresh.seed));
+    all.drawn.insert(name);
+  } else {
+    const Tensor original = stored(name, shape);
+    value = original.copied();
+    release(original);
+  }
+  value.set_gradient(std::make_shared<Gradient>());
+  return all.tensors.emplace(name, value).first->second;
+}
+
+Tensor Checkpoint::stored(const std::string& name, const Shape& shape) const {
+  if (seed_) return random_weights(name, shape, 0.02, *seed_);
   const auto found = tensors_.find(name);
   require(found != tensors_.end(), "{}: expected a tensor {} of shape {}, found none", name_, name,
           to_string(shape));
@@ -99,7 +172,7 @@ Tensor Checkpoint::get_fp32(const std::string& name, const Shape& shape) const {
 }
 
 void Checkpoint::release(const Tensor& tensor) const {
-  if (files_) files_->release(tensor);
+  if (files_ && !wants_gradient(tensor)) files_->release(tensor);
 }
 
 std::uint64_t Checkpoint::fingerprint() const { return files_ ? files_->fingerprint() : *seed_; }

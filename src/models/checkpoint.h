@@ -2,12 +2,16 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/tensor.h"
 #include "formats/weights.h"
+#include "models/tensor_names.h"
 
 namespace longformer::models {
 
@@ -21,10 +25,32 @@ class Checkpoint {
   /// Weights made on demand: N(0, 0.02) matrices, LayerNorm gains 1, biases 0.
   static Checkpoint random(std::uint64_t seed);
 
+  /// The same weights as parameters of a training run: fp32, each with a gradient. What the model
+  /// asks for and the file has not is drawn from N(0, deviation²), biases 0 and LayerNorm gains 1,
+  /// where its name is among `fresh`; so is everything when the weights are random. Tensors become
+  /// parameters when a model first asks for them.
+  struct Fresh {
+    std::vector<NamedShape> tensors = {};
+    double deviation = 0.02;
+    std::uint64_t seed = 0;
+  };
+  static Checkpoint trainable(Checkpoint weights, Fresh fresh);
+
+  bool is_trainable() const { return parameters_ != nullptr; }
+  /// In the order of their names: those that models have asked for, and tensors tied to them.
+  std::vector<std::pair<std::string, Tensor>> parameters() const;
+  /// Makes `alias` another name of the parameter `name` where the file has both and they are alike;
+  /// else, and when nothing is trained, false.
+  bool tie(const std::string& alias, const std::string& name) const;
+  /// Names of parameters that were drawn.
+  std::vector<std::string> drawn() const;
+
   bool has(const std::string& name) const;
   /// Names of all tensors of the file, sorted.
   std::vector<std::string> names() const;
 
+  /// The name that a tensor has in the file, with its prefix.
+  const std::string& stored_name(const std::string& name) const;
   /// Throws Error when there is no tensor of this name.
   const Shape& shape(const std::string& name) const;
   /// Whether a tensor holds no weights: a buffer of integers or truth values, such as position
@@ -34,8 +60,8 @@ class Checkpoint {
   const std::string& path() const { return name_; }
   const std::string& format() const { return files_->format(); }
 
-  /// The tensor in the dtype of the file; a view of the mapped file where it can be. Throws Error
-  /// when it is missing, not floating-point, or of another shape.
+  /// The tensor in the dtype of the file; a view of the mapped file where it can be; the parameter
+  /// itself when there is one. Throws Error when it is missing, not floating-point, or of another shape.
   Tensor get(const std::string& name, const Shape& shape) const;
   /// The same as fp32.
   Tensor get_fp32(const std::string& name, const Shape& shape) const;
@@ -47,10 +73,18 @@ class Checkpoint {
   std::uint64_t fingerprint() const;
 
  private:
+  struct Parameters;
+  Tensor stored(const std::string& name, const Shape& shape) const;
+  Tensor parameter(const std::string& name, const Shape& shape) const;
+
   std::string name_;
   std::optional<std::uint64_t> seed_;
+  /// Copies of a checkpoint share it.
+  std::shared_ptr<Parameters> parameters_;
   std::optional<formats::WeightFiles> files_;
   formats::StoredTensors tensors_;
+  /// By plain name.
+  std::map<std::string, std::string> stored_names_;
 };
 
 }  // namespace longformer::models

@@ -235,6 +235,11 @@ EncoderConfig parse_config(const formats::ConfigReader& config) {
     result.windows = windows_of(config, result.layers);
   }
   result.initializer_range = number_within(config, "initializer_range", 0.02, 100.0);
+  result.hidden_dropout = number_within(config, "hidden_dropout_prob", 0.1, 0.99);
+  result.attention_dropout = number_within(config, "attention_probs_dropout_prob", 0.1, 0.99);
+  const bool own = result.model_type != ModelType::longformer && config.has("classifier_dropout");
+  result.classifier_dropout =
+      own ? number_within(config, "classifier_dropout", 0, 0.99) : result.hidden_dropout;
   result.tie_word_embeddings = config.boolean("tie_word_embeddings", true);
   result.architecture = architecture_of(config);
   if (result.model_type == ModelType::longformer) {

@@ -38,6 +38,11 @@ struct EncoderConfig {
   /// Total window of each layer, even; empty for dense attention.
   std::vector<Index> windows;
   double initializer_range = 0;
+  /// Dropout while training: of embeddings and the results of sub-layers, of attention
+  /// probabilities, and of what a classifier is given.
+  double hidden_dropout = 0;
+  double attention_dropout = 0;
+  double classifier_dropout = 0;
   bool tie_word_embeddings = true;
   /// architectures[0], such as "LongformerForMaskedLM"; empty when config.json has none.
   std::string architecture;

@@ -7,11 +7,14 @@ namespace {
 class DenseAttention final : public SelfAttention {
  public:
   DenseAttention(const EncoderConfig& config, Index layer, const Checkpoint& weights, DType dtype)
-      : config_(config), query_key_value_(packed_query_key_value(config, layer, weights, dtype)) {}
+      : config_(config),
+        place_(dropout_places(layer).attention),
+        query_key_value_(query_key_value(config, layer, weights, dtype)) {}
 
   Tensor forward(const ops::Context& context, const Tensor& x, const Batch& batch,
                  const HeadObserver* observer) const override {
-    const auto spec = attention_spec(config_, batch, kernels::kUnlimitedReach);
+    const auto spec = attention_spec(config_, batch, kernels::kUnlimitedReach,
+                                     context.dropout(config_.attention_dropout, place_));
     const auto projected =
         ops::project_heads(context, x, query_key_value_, config_.heads, config_.head_size());
     if (observer != nullptr) {
@@ -23,7 +26,8 @@ class DenseAttention final : public SelfAttention {
 
  private:
   EncoderConfig config_;
-  ops::PackedLinear query_key_value_;
+  std::uint64_t place_;
+  ops::Linear query_key_value_;
 };
 
 }  // namespace

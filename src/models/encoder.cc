@@ -27,14 +27,16 @@ ops::LayerNorm layer_norm(const EncoderConfig& config, const Checkpoint& weights
           .epsilon = static_cast<float>(config.layer_norm_eps)};
 }
 
-ops::PackedLinear packed_linear(const Checkpoint& weights, const std::string& name,
+ops::Linear linear(const Checkpoint& weights, const std::string& name,
                                 const Shape& shape, DType dtype,
                                 std::optional<Activation> activation) {
   const std::array matrix = {weights.get(name + ".weight", shape)};
   const std::array bias = {weights.get(name + ".bias", {shape[0]})};
-  ops::PackedLinear packed(matrix, bias, dtype, activation);
+  ops::Linear dense(
+      matrix, bias,
+      {.dtype = dtype, .activation = activation, .trainable = weights.is_trainable()});
   weights.release(matrix[0]);
-  return packed;
+  return dense;
 }
 
 std::vector<std::int32_t> position_rows(const EncoderConfig& config,
@@ -53,25 +55,31 @@ std::vector<std::int32_t> position_rows(const EncoderConfig& config,
 EncoderLayer::EncoderLayer(const EncoderConfig& config, Index layer, const Checkpoint& weights,
                            DType dtype)
     : attention_(self_attention(config, layer, weights, dtype)),
-      attention_output_(packed_linear(weights, layer_name(layer) + "attention.output.dense",
+      attention_output_(linear(weights, layer_name(layer) + "attention.output.dense",
                                       {config.hidden_size, config.hidden_size}, dtype)),
       attention_norm_(
           layer_norm(config, weights, layer_name(layer) + "attention.output.LayerNorm")),
-      up_(packed_linear(weights, layer_name(layer) + "intermediate.dense",
-                        {config.intermediate_size, config.hidden_size}, dtype, config.activation)),
-      down_(packed_linear(weights, layer_name(layer) + "output.dense",
-                          {config.hidden_size, config.intermediate_size}, dtype)),
-      output_norm_(layer_norm(config, weights, layer_name(layer) + "output.LayerNorm")) {}
+      feed_forward_{.up = linear(weights, layer_name(layer) + "intermediate.dense",
+                                 {config.intermediate_size, config.hidden_size}, dtype,
+                                 config.activation),
+                    .down = linear(weights, layer_name(layer) + "output.dense",
+                                   {config.hidden_size, config.intermediate_size}, dtype)},
+      output_norm_(layer_norm(config, weights, layer_name(layer) + "output.LayerNorm")),
+      dropout_(config.hidden_dropout),
+      places_(dropout_places(layer)) {}
 
 Tensor EncoderLayer::forward(const ops::Context& context, const Tensor& x, const Batch& batch,
                              const HeadObserver* observer) const {
   const Tensor attended = attention_->forward(context, x, batch, observer);
   const Tensor hidden =
-      ops::linear_add_norm(context, attended, attention_output_, x, attention_norm_);
-  return ops::feed_forward_add_norm(context, hidden, up_, down_, output_norm_);
+      ops::linear_add_norm(context, attended, attention_output_, x, attention_norm_,
+                           context.dropout(dropout_, places_.attention_output));
+  return ops::feed_forward_add_norm(context, hidden, feed_forward_, output_norm_,
+                                    context.dropout(dropout_, places_.output));
 }
 
-Encoder::Encoder(const EncoderConfig& config, const Checkpoint& weights, DType dtype) {
+Encoder::Encoder(const EncoderConfig& config, const Checkpoint& weights, DType dtype)
+    : dropout_(config.hidden_dropout) {
   const Index width = config.hidden_size;
   embeddings_ = {
       .words = weights.get("embeddings.word_embeddings.weight", {config.vocab_size, width}),
@@ -79,12 +87,14 @@ Encoder::Encoder(const EncoderConfig& config, const Checkpoint& weights, DType d
                                {config.max_position_embeddings, width}),
       .types =
           weights.get("embeddings.token_type_embeddings.weight", {config.type_vocab_size, width}),
-      .norm = layer_norm(config, weights, "embeddings.LayerNorm")};
+      .norm = layer_norm(config, weights, "embeddings.LayerNorm"),
+      .word_padding = config.pad_token_id,
+      .position_padding = config.model_type == ModelType::bert ? -1 : config.pad_token_id};
   for (Index layer = 0; layer < config.layers; ++layer) {
     layers_.emplace_back(config, layer, weights, dtype);
   }
   if (weights.has("pooler.dense.weight")) {
-    pooler_ = packed_linear(weights, "pooler.dense", {width, width}, dtype, Activation::tanh);
+    pooler_ = linear(weights, "pooler.dense", {width, width}, dtype, Activation::tanh);
   }
 }
 
@@ -92,7 +102,8 @@ Tensor Encoder::forward(const ops::Context& context, const Batch& batch,
                         std::vector<Tensor>* hidden_states,
                         const AttentionObserver* observer) const {
   Tensor x = ops::embed(context, embeddings_,
-                        {.words = batch.ids, .positions = batch.positions, .types = batch.types});
+                        {.words = batch.ids, .positions = batch.positions, .types = batch.types},
+                        context.dropout(dropout_, kEmbeddingPlace));
   if (hidden_states != nullptr) hidden_states->push_back(x);
   for (Index i = 0; i < static_cast<Index>(layers_.size()); ++i) {
     HeadObserver heads;

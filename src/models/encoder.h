@@ -13,7 +13,7 @@
 #include "models/config.h"
 #include "models/self_attention.h"
 #include "ops/embedding.h"
-#include "ops/linear.h"
+#include "ops/normalization.h"
 
 namespace longformer::models {
 
@@ -37,10 +37,12 @@ class EncoderLayer {
 
  private:
   std::unique_ptr<SelfAttention> attention_;
-  ops::PackedLinear attention_output_;
+  ops::Linear attention_output_;
   ops::LayerNorm attention_norm_;
-  ops::PackedLinear up_, down_;
+  ops::FeedForward feed_forward_;
   ops::LayerNorm output_norm_;
+  double dropout_;
+  DropoutPlaces places_;
 };
 
 class Encoder {
@@ -63,7 +65,8 @@ class Encoder {
  private:
   ops::EmbeddingTables embeddings_;
   std::vector<EncoderLayer> layers_;
-  std::optional<ops::PackedLinear> pooler_;
+  std::optional<ops::Linear> pooler_;
+  double dropout_;
 };
 
 /// Position row of every token: BERT counts from 0; RoBERTa and Longformer count the tokens that
@@ -75,9 +78,8 @@ std::vector<std::int32_t> position_rows(const EncoderConfig& config,
 ops::LayerNorm layer_norm(const EncoderConfig& config, const Checkpoint& weights,
                           const std::string& name);
 
-/// A dense layer of the checkpoint, packed.
-ops::PackedLinear packed_linear(const Checkpoint& weights, const std::string& name,
-                                const Shape& shape, DType dtype,
-                                std::optional<Activation> activation = std::nullopt);
+/// A dense layer of the checkpoint.
+ops::Linear linear(const Checkpoint& weights, const std::string& name, const Shape& shape,
+                   DType dtype, std::optional<Activation> activation = std::nullopt);
 
 }  // namespace longformer::models

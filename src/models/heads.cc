@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "models/masked_lm.h"
+#include "ops/dropout.h"
 
 namespace longformer::models {
 namespace {
@@ -50,11 +51,11 @@ Index outputs_of(const EncoderConfig& config, HeadKind kind) {
 }
 
 /// Logits of documents come from fp32 rows, logits of tokens from the hidden state as it is.
-ops::PackedLinear classifier(const EncoderConfig& config, HeadKind kind, const Checkpoint& weights,
+ops::Linear classifier(const EncoderConfig& config, HeadKind kind, const Checkpoint& weights,
                              DType dtype) {
   require(outputs_of(config, kind) > 0, "{} head: expected at least one label, found none",
           name_of(kind));
-  return packed_linear(weights, classifier_name(config, kind),
+  return linear(weights, classifier_name(config, kind),
                        {outputs_of(config, kind), config.hidden_size},
                        is_per_token(kind) ? dtype : DType::f32);
 }
@@ -124,23 +125,30 @@ std::vector<Index> default_globals(const EncoderConfig& config, HeadKind kind,
 
 TaskHead::TaskHead(const EncoderConfig& config, HeadKind kind, const Checkpoint& weights,
                    DType dtype)
-    : per_token_(is_per_token(kind)), classifier_(classifier(config, kind, weights, dtype)) {
+    : per_token_(is_per_token(kind)),
+      // Question answering has no dropout.
+      dropout_(kind == HeadKind::question_answering ? 0 : config.classifier_dropout),
+      classifier_(classifier(config, kind, weights, dtype)) {
   const Index width = config.hidden_size;
   require(!needs_pooler(config, kind) || weights.has("pooler.dense.weight"),
           "{} head: expected a tensor pooler.dense.weight, found none", name_of(kind));
   if (has_own_dense(config, kind)) {
-    dense_ = packed_linear(weights, "classifier.dense", {width, width}, dtype, Activation::tanh);
+    dense_ = linear(weights, "classifier.dense", {width, width}, dtype, Activation::tanh);
   }
 }
 
 Tensor TaskHead::forward(const ops::Context& context, const Tensor& hidden, const Tensor& pooled,
                          const Batch& batch) const {
-  if (per_token_) return ops::linear(context, hidden, classifier_, DType::f32);
-  if (!dense_) return ops::linear(context, pooled, classifier_, DType::f32);
-  const std::span<const Index> first(batch.starts.data(), batch.starts.size() - 1);
-  const Tensor rows = ops::select_rows(context, hidden, first);
-  return ops::linear(context, ops::linear(context, rows, *dense_, DType::f32), classifier_,
-                     DType::f32);
+  const Dropout first = context.dropout(dropout_, kHeadPlace);
+  if (per_token_ || !dense_) {
+    const Tensor& x = per_token_ ? hidden : pooled;
+    return ops::linear(context, ops::dropout(context, x, first), classifier_, DType::f32);
+  }
+  const std::span<const Index> starts(batch.starts.data(), batch.starts.size() - 1);
+  const Tensor rows = ops::dropout(context, ops::select_rows(context, hidden, starts), first);
+  const Tensor dense = ops::linear(context, rows, *dense_, DType::f32);
+  const Dropout second = context.dropout(dropout_, kHeadDensePlace);
+  return ops::linear(context, ops::dropout(context, dense, second), classifier_, DType::f32);
 }
 
 }  // namespace longformer::models

@@ -73,9 +73,11 @@ class TaskHead {
 
  private:
   bool per_token_;
+  /// Of what the layers are given while training.
+  double dropout_;
   /// The first token's layer where the head does not take the pooler's.
-  std::optional<ops::PackedLinear> dense_;
-  ops::PackedLinear classifier_;
+  std::optional<ops::Linear> dense_;
+  ops::Linear classifier_;
 };
 
 }  // namespace longformer::models

@@ -10,7 +10,8 @@ class LongformerAttention final : public SelfAttention {
                       DType dtype)
       : config_(config),
         reach_(config.windows[static_cast<std::size_t>(layer)] / 2),
-        query_key_value_(packed_query_key_value(config, layer, weights, dtype)) {
+        place_(dropout_places(layer).attention),
+        query_key_value_(query_key_value(config, layer, weights, dtype)) {
     const Index width = config.hidden_size;
     const auto projection = [&](const std::string& part, Tensor& weight, Tensor& bias) {
       const std::string name = self_attention_name(layer) + part + "_global";
@@ -24,7 +25,8 @@ class LongformerAttention final : public SelfAttention {
 
   Tensor forward(const ops::Context& context, const Tensor& x, const Batch& batch,
                  const HeadObserver* observer) const override {
-    ops::AttentionSpec spec = attention_spec(config_, batch, reach_);
+    ops::AttentionSpec spec = attention_spec(
+        config_, batch, reach_, context.dropout(config_.attention_dropout, place_));
     spec.global_keys = batch.global_rows;
     Tensor attended = [&] {
       const auto projected =
@@ -44,7 +46,8 @@ class LongformerAttention final : public SelfAttention {
  private:
   EncoderConfig config_;
   Index reach_;
-  ops::PackedLinear query_key_value_;
+  std::uint64_t place_;
+  ops::Linear query_key_value_;
   ops::GlobalProjections global_;
 };
 

@@ -4,7 +4,8 @@
 #include "models/checkpoint.h"
 #include "models/config.h"
 #include "ops/context.h"
-#include "ops/linear.h"
+#include "ops/loss.h"
+#include "ops/normalization.h"
 
 namespace longformer::models {
 
@@ -18,13 +19,23 @@ class MaskedLmHead {
   /// table.
   MaskedLmHead(const EncoderConfig& config, const Checkpoint& weights, DType dtype);
 
+  Index vocabulary_size() const { return decoder_.out_features(); }
+
   /// hidden [rows, D] to logits [rows, V] fp32.
   Tensor forward(const ops::Context& context, const Tensor& hidden) const;
 
+  /// Cross-entropy of those logits with the labels of the rows; the logits of all rows are never in
+  /// memory.
+  ops::LossSum loss(const ops::Context& context, const Tensor& hidden,
+                    std::span<const std::int32_t> labels, const ops::LossOptions& options) const;
+
  private:
-  ops::PackedLinear dense_;
+  /// What the decoder is given.
+  Tensor transform(const ops::Context& context, const Tensor& hidden) const;
+
+  ops::Linear dense_;
   ops::LayerNorm norm_;
-  ops::PackedLinear decoder_;
+  ops::Linear decoder_;
 };
 
 }  // namespace longformer::models

@@ -10,7 +10,7 @@ std::string self_attention_name(Index layer) {
   return fmt::format("encoder.layer.{}.attention.self.", layer);
 }
 
-ops::PackedLinear packed_query_key_value(const EncoderConfig& config, Index layer,
+ops::Linear query_key_value(const EncoderConfig& config, Index layer,
                                          const Checkpoint& weights, DType dtype) {
   const Index width = config.hidden_size;
   std::array<Tensor, 3> matrices, biases;
@@ -19,13 +19,16 @@ ops::PackedLinear packed_query_key_value(const EncoderConfig& config, Index laye
     matrices[i] = weights.get(name + ".weight", {width, width});
     biases[i] = weights.get(name + ".bias", {width});
   }
-  ops::PackedLinear packed(matrices, biases, dtype);
+  ops::Linear dense(matrices, biases,
+                    {.dtype = dtype, .trainable = weights.is_trainable()});
   for (const Tensor& matrix : matrices) weights.release(matrix);
-  return packed;
+  return dense;
 }
 
-ops::AttentionSpec attention_spec(const EncoderConfig& config, const Batch& batch, Index reach) {
+ops::AttentionSpec attention_spec(const EncoderConfig& config, const Batch& batch, Index reach,
+                                  const Dropout& dropout) {
   ops::AttentionSpec spec;
+  spec.dropout = dropout;
   spec.head_size = config.head_size();
   spec.heads.assign(static_cast<std::size_t>(config.heads), {reach, reach, 1});
   for (std::size_t i = 0; i + 1 < batch.starts.size(); ++i) {

@@ -1,6 +1,7 @@
 // The one part in which the encoders differ: who attends to whom.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
@@ -14,6 +15,20 @@
 #include "ops/linear.h"
 
 namespace longformer::models {
+
+/// Numbers of the places where a model drops (ops::Context::dropout).
+inline constexpr std::uint64_t kEmbeddingPlace = 0;
+inline constexpr std::uint64_t kHeadPlace = 1;
+inline constexpr std::uint64_t kHeadDensePlace = 2;
+struct DropoutPlaces {
+  std::uint64_t attention = 0;
+  std::uint64_t attention_output = 0;
+  std::uint64_t output = 0;
+};
+constexpr DropoutPlaces dropout_places(Index layer) {
+  const std::uint64_t first = 4 * (static_cast<std::uint64_t>(layer) + 1);
+  return {first, first + 1, first + 2};
+}
 
 /// Looks at the probabilities of some heads of a layer while it runs.
 struct HeadObserver {
@@ -42,10 +57,11 @@ std::unique_ptr<SelfAttention> dense_attention(const EncoderConfig& config, Inde
 std::string self_attention_name(Index layer);
 
 /// The stacked query, key and value projections of a layer.
-ops::PackedLinear packed_query_key_value(const EncoderConfig& config, Index layer,
+ops::Linear query_key_value(const EncoderConfig& config, Index layer,
                                          const Checkpoint& weights, DType dtype);
 
 /// The spec of a batch in which all heads see `reach` tokens to each side.
-ops::AttentionSpec attention_spec(const EncoderConfig& config, const Batch& batch, Index reach);
+ops::AttentionSpec attention_spec(const EncoderConfig& config, const Batch& batch, Index reach,
+                                  const Dropout& dropout);
 
 }  // namespace longformer::models

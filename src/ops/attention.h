@@ -1,4 +1,4 @@
-// Attention of one layer: the windowed part and the rows of global tokens (spec.md A.4).
+// Attention of one layer: what every token sees in its window, and the global keys (spec.md A.4).
 #pragma once
 
 #include "kernels/attention.h"
@@ -11,21 +11,5 @@ using kernels::AttentionSpec;
 /// Head-major inputs [H, n, d]; the result is token-major [n, H·d].
 Tensor attention(const Context& context, const AttentionSpec& spec, const Tensor& query,
                  const Tensor& key, const Tensor& value);
-
-/// The second set of projections, which global tokens use: weights [D, D] and biases [D], fp32.
-struct GlobalProjections {
-  Tensor query_weight, query_bias;
-  Tensor key_weight, key_bias;
-  Tensor value_weight, value_bias;
-};
-
-/// Overwrites the rows of the global tokens in `attended` [n, D] with q̂·k̂ attention over every
-/// visible token of their document. x [n, D] is the layer input.
-///
-/// Up to d global tokens per document the keys and values of all n tokens are never projected:
-/// q̂·(K x + b) = (Kᵀq̂)·x + const, and Σ p (V x + b) = V (Σ p x) + b, which costs 4·n·D·g·H instead
-/// of 4·n·D² (performance.md §3.4).
-void global_attention(const Context& context, const AttentionSpec& spec,
-                      const GlobalProjections& projections, const Tensor& x, Tensor& attended);
 
 }  // namespace longformer::ops

@@ -5,7 +5,7 @@
 #include <span>
 
 #include "kernels/attention_probabilities.h"
-#include "ops/attention.h"
+#include "ops/global_attention.h"
 
 namespace longformer::ops {
 

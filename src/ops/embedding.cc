@@ -6,7 +6,10 @@
 #include <limits>
 
 #include "core/threads.h"
+#include "kernels/elementwise.h"
 #include "kernels/normalization.h"
+#include "ops/dropout.h"
+#include "ops/gradients.h"
 #include "ops/row_blocks.h"
 
 namespace longformer::ops {
@@ -42,6 +45,29 @@ void add_row(const Tensor& table, Index row, float* to) {
   });
 }
 
+/// Adds row i of the gradient to row rows[i] of that of a table, but for its row of padding. Threads
+/// share the columns, so the
+/// order of every sum is the same for any number of them.
+void scatter_rows(const Context& context, const Tensor& gradient,
+                  std::span<const std::int32_t> rows, const Tensor& table, Index padding) {
+  if (!wants_gradient(table)) return;
+  constexpr Index kColumns = 64;
+  const Index width = gradient.columns();
+  Tensor& sums = parameter_gradient(table);
+  parallel_for(context.threads, (width + kColumns - 1) / kColumns, [&](Index block) {
+    const Index first = block * kColumns;
+    const Index last = std::min(first + kColumns, width);
+    for (Index i = 0; i < gradient.rows(); ++i) {
+      const Index row = rows[static_cast<std::size_t>(i)];
+      if (row == padding) continue;
+      float* to = sums.data<float>() + row * width;
+      with_row(gradient, i, [&](auto value) {
+        for (Index c = first; c < last; ++c) to[c] += value(c);
+      });
+    }
+  });
+}
+
 /// Folds the rows of each range into one row of floats.
 template <typename Fold>
 Tensor fold_rows(const Context& context, const Tensor& x, std::span<const RowRange> ranges,
@@ -63,30 +89,47 @@ Tensor fold_rows(const Context& context, const Tensor& x, std::span<const RowRan
 
 }  // namespace
 
-Tensor embed(const Context& context, const EmbeddingTables& tables, const EmbeddingRows& rows) {
+Tensor embed(const Context& context, const EmbeddingTables& tables, const EmbeddingRows& rows,
+             const Dropout& dropout) {
   const Index n = static_cast<Index>(rows.words.size());
   const Index width = tables.words.columns();
   Tensor x = context.memory.tensor({n, width}, context.dtype);
   const RowPlan plan = plan_rows(n, context.threads);
+  // Only a backward pass needs the sums of all rows.
+  const bool kept = context.tape != nullptr;
+  Tensor sum = kept ? context.memory.tensor({n, width}, DType::f32)
+                    : scratch(context, plan, width, DType::f32);
   parallel_for(plan.workers, plan.count(), [&](Index b) {
     const RowBlock block = plan.blocks[static_cast<std::size_t>(b)];
-    std::vector<float> sums(static_cast<std::size_t>(block.rows * width), 0.0f);
+    auto* sums = static_cast<float*>(row_of(sum, kept ? block.begin : thread_number()));
+    std::fill_n(sums, block.rows * width, 0.0f);
     for (Index i = 0; i < block.rows; ++i) {
       const auto token = static_cast<std::size_t>(block.begin + i);
-      float* sum = sums.data() + i * width;
-      add_row(tables.words, rows.words[token], sum);
-      add_row(tables.types, rows.types[token], sum);
-      add_row(tables.positions, rows.positions[token], sum);
+      add_row(tables.words, rows.words[token], sums + i * width);
+      add_row(tables.types, rows.types[token], sums + i * width);
+      add_row(tables.positions, rows.positions[token], sums + i * width);
     }
-    Tensor out = x.slice_rows(block.begin, block.rows);
-    kernels::add_layer_norm({.x = sums.data(),
+    kernels::add_layer_norm({.x = sums,
                              .gamma = tables.norm.weight.data<float>(),
                              .beta = tables.norm.bias.data<float>(),
                              .epsilon = tables.norm.epsilon,
                              .rows = block.rows,
                              .columns = width},
-                            out.raw(), out.dtype());
+                            row_of(x, block.begin), x.dtype());
   });
+  drop_elements(context, dropout, x);
+  using Rows = std::vector<std::int32_t>;
+  if (context.tape == nullptr) return x;
+  record(context, x,
+         [context, &tables, sum, dropout, words = Rows(rows.words.begin(), rows.words.end()),
+          positions = Rows(rows.positions.begin(), rows.positions.end()),
+          types = Rows(rows.types.begin(), rows.types.end())](Tensor gradient) {
+           drop_elements(context, dropout, gradient);
+           add_norm_backward(context, sum, tables.norm, gradient);
+           scatter_rows(context, gradient, words, tables.words, tables.word_padding);
+           scatter_rows(context, gradient, positions, tables.positions, tables.position_padding);
+           scatter_rows(context, gradient, types, tables.types, -1);
+         });
   return x;
 }
 
@@ -99,11 +142,38 @@ Tensor select_rows(const Context& context, const Tensor& x, std::span<const Inde
   for (std::size_t i = 0; i < rows.size(); ++i) {
     std::memcpy(to + i * bytes, from + static_cast<std::size_t>(rows[i]) * bytes, bytes);
   }
+  if (context.tape == nullptr) return selected;
+  record(context, selected,
+         [context, x, chosen = std::vector<Index>(rows.begin(), rows.end())](Tensor gradient) {
+           Tensor dx = context.memory.tensor(x.shape(), x.dtype());
+           std::memset(dx.raw(), 0, dx.bytes());
+           for (std::size_t i = 0; i < chosen.size(); ++i) {
+             kernels::add(row_of(gradient, static_cast<Index>(i)), row_of(dx, chosen[i]),
+                          x.columns(), x.dtype());
+           }
+           send_gradient(context, x, dx);
+         });
   return selected;
 }
 
 Tensor sum_rows(const Context& context, const Tensor& x, std::span<const RowRange> ranges) {
-  return fold_rows(context, x, ranges, 0.0f, [](float sum, float value) { return sum + value; });
+  Tensor sums =
+      fold_rows(context, x, ranges, 0.0f, [](float sum, float value) { return sum + value; });
+  if (context.tape == nullptr) return sums;
+  record(context, sums,
+         [context, x, chosen = std::vector<RowRange>(ranges.begin(), ranges.end())](Tensor sent) {
+           const Tensor gradient = sent.to(x.dtype());
+           Tensor dx = context.memory.tensor(x.shape(), x.dtype());
+           std::memset(dx.raw(), 0, dx.bytes());
+           for (std::size_t i = 0; i < chosen.size(); ++i) {
+             for (Index row = chosen[i].begin; row < chosen[i].end; ++row) {
+               kernels::add(row_of(gradient, static_cast<Index>(i)), row_of(dx, row), x.columns(),
+                            x.dtype());
+             }
+           }
+           send_gradient(context, x, dx);
+         });
+  return sums;
 }
 
 Tensor max_rows(const Context& context, const Tensor& x, std::span<const RowRange> ranges) {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "ops/context.h"
-#include "ops/linear.h"
+#include "ops/normalization.h"
 
 namespace longformer::ops {
 
@@ -14,6 +14,9 @@ namespace longformer::ops {
 struct EmbeddingTables {
   Tensor words, positions, types;
   LayerNorm norm;
+  /// Rows of words and positions that stand for padding and get no gradient; −1 is none.
+  Index word_padding = -1;
+  Index position_padding = -1;
 };
 
 /// One element per row; every number is a valid row of its table.
@@ -21,8 +24,9 @@ struct EmbeddingRows {
   std::span<const std::int32_t> words, positions, types;
 };
 
-/// LayerNorm(word + position + type), [n, D].
-Tensor embed(const Context& context, const EmbeddingTables& tables, const EmbeddingRows& rows);
+/// dropout(LayerNorm(word + position + type)), [n, D].
+Tensor embed(const Context& context, const EmbeddingTables& tables, const EmbeddingRows& rows,
+             const Dropout& dropout = {});
 
 /// The given rows of x, in this order.
 Tensor select_rows(const Context& context, const Tensor& x, std::span<const Index> rows);

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "ops/attention.h"
+#include "ops/global_attention.h"
 
 namespace longformer::ops {
 

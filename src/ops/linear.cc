@@ -1,144 +1,328 @@
 #include "ops/linear.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cstring>
 
 #include "core/threads.h"
-#include "kernels/normalization.h"
+#include "kernels/elementwise.h"
+#include "ops/gradients.h"
 #include "ops/row_blocks.h"
 
 namespace longformer::ops {
 namespace {
 
-/// Start of row `row` of a row-major matrix.
-void* row_of(Tensor& matrix, Index row) {
-  return static_cast<std::byte*>(matrix.raw()) +
-         static_cast<std::size_t>(row * matrix.columns()) * element_size(matrix.dtype());
-}
-const void* row_of(const Tensor& matrix, Index row) {
-  return static_cast<const std::byte*>(matrix.raw()) +
-         static_cast<std::size_t>(row * matrix.columns()) * element_size(matrix.dtype());
-}
+using kernels::GemmShape;
 
-/// The compiled product of a dense layer for each block.
-std::vector<const PackedLinear::Kernel*> kernels_of(const PackedLinear& dense, const RowPlan& plan,
-                                                    DType output) {
-  std::vector<const PackedLinear::Kernel*> kernels;
-  for (const RowBlock& block : plan.blocks) {
-    kernels.push_back(&dense.kernel(block.rows, output, plan.spread));
+/// The part of a stacked matrix [n, out] that belongs to one of the weights.
+struct Part {
+  std::size_t index = 0;
+  Index begin = 0;
+  Index width = 0;
+};
+
+std::vector<Part> parts_of(const Linear& dense) {
+  std::vector<Part> parts;
+  Index begin = 0;
+  for (std::size_t i = 0; i < dense.weights().size(); ++i) {
+    const Index width = dense.weights()[i].rows();
+    parts.push_back({i, begin, width});
+    begin += width;
   }
-  return kernels;
+  return parts;
 }
 
-/// One buffer of [largest block, width] per worker.
-Tensor scratch(const Context& context, const RowPlan& plan, Index width, DType dtype) {
-  return context.memory.tensor({plan.workers, plan.largest() * width}, dtype);
+std::byte* column_of(Tensor& matrix, Index column) {
+  return static_cast<std::byte*>(matrix.raw()) +
+         static_cast<std::size_t>(column) * element_size(matrix.dtype());
+}
+const std::byte* column_of(const Tensor& matrix, Index column) {
+  return column_of(const_cast<Tensor&>(matrix), column);
 }
 
-void normalise_block(const LayerNorm& norm, float* x, const void* residual, Tensor& out,
-                     const RowBlock& block) {
-  kernels::add_layer_norm({.x = x,
-                           .residual = residual,
-                           .gamma = norm.weight.data<float>(),
-                           .beta = norm.bias.data<float>(),
-                           .epsilon = norm.epsilon,
-                           .rows = block.rows,
-                           .columns = out.columns()},
-                          row_of(out, block.begin), out.dtype());
+/// A product on all threads; factors have the dtype `in`.
+void product(const GemmShape& shape, DType in, const void* a, const void* b, Tensor& c,
+             Index column = 0) {
+  void* to = column_of(c, column);
+  if (in == DType::f32) {
+    kernels::gemm(shape, static_cast<const float*>(a), static_cast<const float*>(b),
+                  static_cast<float*>(to));
+  } else if (c.dtype() == DType::f32) {
+    kernels::gemm(shape, static_cast<const BFloat16*>(a), static_cast<const BFloat16*>(b),
+                  static_cast<float*>(to));
+  } else {
+    kernels::gemm(shape, static_cast<const BFloat16*>(a), static_cast<const BFloat16*>(b),
+                  static_cast<BFloat16*>(to));
+  }
+}
+
+void add_bias(const Context& context, const Tensor& bias, const Part& part, Tensor& y) {
+  for_row_blocks(context, y.rows(), [&](Index first, Index rows) {
+    Tensor block = y.slice_rows(first, rows);
+    kernels::add_bias({.bias = bias.data<float>(),
+                       .rows = rows,
+                       .columns = part.width,
+                       .stride = y.columns()},
+                      column_of(block, part.begin), y.dtype());
+  });
+}
+
+/// Threads share the columns, so the order of every sum is the same for any number of them.
+void bias_backward(const Context& context, const Tensor& gradient, const Part& part, Tensor& sums) {
+  constexpr Index kColumns = 64;
+  parallel_for(context.threads, (part.width + kColumns - 1) / kColumns, [&](Index block) {
+    const Index first = block * kColumns;
+    kernels::add_column_sums({.x = column_of(gradient, part.begin + first),
+                              .rows = gradient.rows(),
+                              .columns = std::min(kColumns, part.width - first),
+                              .stride = gradient.columns()},
+                             gradient.dtype(), sums.data<float>() + first);
+  });
+}
+
+Tensor linear_packed(const Context& context, const Tensor& x, const kernels::PackedLinear& packed,
+                     DType output) {
+  Tensor y = context.memory.tensor({x.rows(), packed.out_features()}, output);
+  const RowPlan plan = plan_rows(x.rows(), context.threads);
+  const auto kernels = kernels_of(packed, plan, output);
+  parallel_for(plan.workers, plan.count(), [&](Index b) {
+    const auto i = static_cast<std::size_t>(b);
+    packed.run(*kernels[i], row_of(x, plan.blocks[i].begin), row_of(y, plan.blocks[i].begin));
+  });
+  return y;
+}
+
+/// One of the stacked projections, between token-major [n, parts·H·d] and head-major [H, n, d].
+struct HeadLayout {
+  Index heads = 0;
+  Index head_size = 0;
+  /// Of the token-major rows, and the first column of the projection in them.
+  Index stride = 0;
+  Index column = 0;
+  /// Rows of the head-major tensor, and the first one in question.
+  Index n = 0;
+  Index begin = 0;
+};
+
+/// Calls copy(token-major bytes, head-major bytes, count) for each row of each head.
+template <typename Copy>
+void for_head_rows(const HeadLayout& layout, std::byte* token_major, std::byte* head_major,
+                   Index rows, std::size_t element, const Copy& copy) {
+  const std::size_t bytes = static_cast<std::size_t>(layout.head_size) * element;
+  for (Index head = 0; head < layout.heads; ++head) {
+    std::byte* to = head_major + static_cast<std::size_t>(head * layout.n + layout.begin) * bytes;
+    std::byte* from =
+        token_major + static_cast<std::size_t>(layout.column + head * layout.head_size) * element;
+    for (Index row = 0; row < rows; ++row) {
+      copy(from, to, bytes);
+      to += bytes;
+      from += static_cast<std::size_t>(layout.stride) * element;
+    }
+  }
+}
+
+void split_heads(const HeadLayout& layout, const void* token_major, Tensor& head_major,
+                 Index rows) {
+  for_head_rows(layout, static_cast<std::byte*>(const_cast<void*>(token_major)),
+                static_cast<std::byte*>(head_major.raw()), rows, element_size(head_major.dtype()),
+                [](const std::byte* token, std::byte* head, std::size_t bytes) {
+                  std::memcpy(head, token, bytes);
+                });
+}
+
+void join_heads(const HeadLayout& layout, const Tensor& head_major, void* token_major,
+                Index rows) {
+  for_head_rows(layout, static_cast<std::byte*>(token_major),
+                static_cast<std::byte*>(const_cast<void*>(head_major.raw())), rows,
+                element_size(head_major.dtype()),
+                [](std::byte* token, const std::byte* head, std::size_t bytes) {
+                  std::memcpy(token, head, bytes);
+                });
+}
+
+void project_packed(const Context& context, const Tensor& x, const kernels::PackedLinear& packed,
+                    HeadLayout layout, std::vector<Tensor>& projected) {
+  const Index width = layout.heads * layout.head_size;
+  const RowPlan plan = plan_rows(x.rows(), context.threads);
+  const auto kernels = kernels_of(packed, plan, context.dtype);
+  Tensor stacked = scratch(context, plan, packed.out_features(), context.dtype);
+  parallel_for(plan.workers, plan.count(), [&](Index b) {
+    const auto i = static_cast<std::size_t>(b);
+    void* rows = row_of(stacked, thread_number());
+    packed.run(*kernels[i], row_of(x, plan.blocks[i].begin), rows);
+    HeadLayout block = layout;
+    block.begin = plan.blocks[i].begin;
+    for (Tensor& part : projected) {
+      split_heads(block, rows, part, plan.blocks[i].rows);
+      block.column += width;
+    }
+  });
+}
+
+/// The projections as one token-major matrix, one after the other.
+void project_plain(const Context& context, const Tensor& x, const Linear& projections,
+                   HeadLayout layout, std::vector<Tensor>& projected) {
+  const Tensor stacked = multiply(context, x, projections, context.dtype);
+  for_row_blocks(context, x.rows(), [&](Index first, Index rows) {
+    HeadLayout block = layout;
+    block.begin = first;
+    for (Tensor& part : projected) {
+      split_heads(block, row_of(stacked, first), part, rows);
+      block.column += layout.heads * layout.head_size;
+    }
+  });
+}
+
+void project_backward(const Context& context, const Tensor& x, const Linear& projections,
+                      const HeadLayout& layout, std::span<const Tensor> gradients) {
+  Tensor stacked = context.memory.tensor({x.rows(), projections.out_features()}, context.dtype);
+  for_row_blocks(context, x.rows(), [&](Index first, Index rows) {
+    HeadLayout block = layout;
+    block.begin = first;
+    for (const Tensor& gradient : gradients) {
+      join_heads(block, gradient, row_of(stacked, first), rows);
+      block.column += layout.heads * layout.head_size;
+    }
+  });
+  multiply_backward(context, x, projections, stacked);
 }
 
 }  // namespace
 
-Tensor linear(const Context& context, const Tensor& x, const PackedLinear& dense, DType output) {
-  Tensor y = context.memory.tensor({x.rows(), dense.out_features()}, output);
-  const RowPlan plan = plan_rows(x.rows(), context.threads);
-  const auto kernels = kernels_of(dense, plan, output);
-  parallel_for(plan.workers, plan.count(), [&](Index b) {
-    const auto i = static_cast<std::size_t>(b);
-    dense.run(*kernels[i], row_of(x, plan.blocks[i].begin), row_of(y, plan.blocks[i].begin));
-  });
-  return y;
+Linear::Linear(std::span<const Tensor> weights, std::span<const Tensor> biases,
+               const LinearOptions& options)
+    : options_(options), in_(weights[0].columns()) {
+  for (const Tensor& weight : weights) out_ += weight.rows();
+  if (options.trainable) {
+    weights_.assign(weights.begin(), weights.end());
+    biases_.assign(biases.begin(), biases.end());
+    copies_.resize(weights_.size());
+  } else {
+    packed_.emplace(weights, biases, options.dtype, options.activation);
+  }
 }
 
-Tensor layer_norm(const Context& context, const Tensor& x, const LayerNorm& norm) {
+const Tensor& Linear::operand(std::size_t index) const {
+  const Tensor& weight = weights_[index];
+  if (options_.dtype == DType::f32) return weight;
+  Copy& copy = copies_[index];
+  const std::uint64_t version = wants_gradient(weight) ? weight.gradient()->version : 0;
+  if (copy.tensor.empty() || copy.version != version) copy = {weight.to(options_.dtype), version};
+  return copy.tensor;
+}
+
+Tensor activated(const Context& context, Activation activation, const Tensor& x) {
   Tensor y = context.memory.tensor(x.shape(), x.dtype());
-  const RowPlan plan = plan_rows(x.rows(), context.threads);
-  Tensor sums = scratch(context, plan, x.columns(), DType::f32);
-  parallel_for(plan.workers, plan.count(), [&](Index b) {
-    const RowBlock& block = plan.blocks[static_cast<std::size_t>(b)];
-    auto* sum = static_cast<float*>(row_of(sums, thread_number()));
-    std::fill_n(sum, block.rows * x.columns(), 0.0f);
-    normalise_block(norm, sum, row_of(x, block.begin), y, block);
+  for_row_blocks(context, x.rows(), [&](Index first, Index rows) {
+    Tensor to = y.slice_rows(first, rows);
+    kernels::activate(activation, row_of(x, first), to.raw(), to.size(), to.dtype());
   });
   return y;
 }
 
-Tensor linear_add_norm(const Context& context, const Tensor& x, const PackedLinear& dense,
-                       const Tensor& residual, const LayerNorm& norm) {
-  Tensor y = context.memory.tensor({x.rows(), dense.out_features()}, context.dtype);
-  const RowPlan plan = plan_rows(x.rows(), context.threads);
-  const auto kernels = kernels_of(dense, plan, DType::f32);
-  Tensor sums = scratch(context, plan, dense.out_features(), DType::f32);
-  parallel_for(plan.workers, plan.count(), [&](Index b) {
-    const auto i = static_cast<std::size_t>(b);
-    auto* sum = static_cast<float*>(row_of(sums, thread_number()));
-    dense.run(*kernels[i], row_of(x, plan.blocks[i].begin), sum);
-    normalise_block(norm, sum, row_of(residual, plan.blocks[i].begin), y, plan.blocks[i]);
+void activation_backward(const Context& context, Activation activation, const Tensor& x,
+                         Tensor& gradient) {
+  for_row_blocks(context, x.rows(), [&](Index first, Index rows) {
+    Tensor to = gradient.slice_rows(first, rows);
+    kernels::activation_backward(activation, row_of(x, first), to.raw(), to.size(), to.dtype());
   });
-  return y;
 }
 
-Tensor feed_forward_add_norm(const Context& context, const Tensor& x, const PackedLinear& up,
-                             const PackedLinear& down, const LayerNorm& norm) {
-  Tensor y = context.memory.tensor(x.shape(), context.dtype);
-  const RowPlan plan = plan_rows(x.rows(), context.threads);
-  const auto up_kernels = kernels_of(up, plan, context.dtype);
-  const auto down_kernels = kernels_of(down, plan, DType::f32);
-  Tensor wide = scratch(context, plan, up.out_features(), context.dtype);
-  Tensor sums = scratch(context, plan, x.columns(), DType::f32);
-  parallel_for(plan.workers, plan.count(), [&](Index b) {
-    const auto i = static_cast<std::size_t>(b);
-    const void* rows = row_of(x, plan.blocks[i].begin);
-    void* intermediate = row_of(wide, thread_number());
-    auto* sum = static_cast<float*>(row_of(sums, thread_number()));
-    up.run(*up_kernels[i], rows, intermediate);
-    down.run(*down_kernels[i], intermediate, sum);
-    normalise_block(norm, sum, rows, y, plan.blocks[i]);
+Tensor multiply(const Context& context, const Tensor& x, const Linear& dense, DType output) {
+  // fp32 products are always written in fp32.
+  const DType written = dense.dtype() == DType::f32 ? DType::f32 : output;
+  const Tensor operand = x.to(dense.dtype());
+  Tensor y = context.memory.tensor({x.rows(), dense.out_features()}, written);
+  for (const Part& part : parts_of(dense)) {
+    product({.m = x.rows(),
+             .n = part.width,
+             .k = dense.in_features(),
+             .transpose_b = true,
+             .ldc = dense.out_features()},
+            dense.dtype(), operand.raw(), dense.operand(part.index).raw(), y, part.begin);
+    if (!dense.biases().empty()) add_bias(context, dense.biases()[part.index], part, y);
+  }
+  return y.to(output);
+}
+
+void multiply_backward(const Context& context, const Tensor& x, const Linear& dense,
+                       const Tensor& gradient) {
+  const Index n = x.rows();
+  const Tensor dy = gradient.to(dense.dtype());
+  const Tensor operand = x.to(dense.dtype());
+  Tensor dx;
+  if (wants_gradient(x)) dx = context.memory.tensor(x.shape(), dense.dtype());
+  for (const Part& part : parts_of(dense)) {
+    const void* columns = column_of(dy, part.begin);
+    const Tensor& weight = dense.weights()[part.index];
+    if (wants_gradient(weight)) {
+      product({.m = part.width,
+               .n = dense.in_features(),
+               .k = n,
+               .transpose_a = true,
+               .lda = dense.out_features(),
+               .beta = 1},
+              dense.dtype(), columns, operand.raw(), parameter_gradient(weight));
+    }
+    if (!dense.biases().empty() && wants_gradient(dense.biases()[part.index])) {
+      bias_backward(context, dy, part, parameter_gradient(dense.biases()[part.index]));
+    }
+    if (dx.empty()) continue;
+    product({.m = n,
+             .n = dense.in_features(),
+             .k = part.width,
+             .lda = dense.out_features(),
+             .beta = part.index == 0 ? 0.0f : 1.0f},
+            dense.dtype(), columns, dense.operand(part.index).raw(), dx);
+  }
+  if (!dx.empty()) send_gradient(context, x, dx.to(x.dtype()));
+}
+
+Tensor linear(const Context& context, const Tensor& x, const Linear& dense, DType output) {
+  if (dense.packed() != nullptr) {
+    assert(context.tape == nullptr);
+    return linear_packed(context, x, *dense.packed(), output);
+  }
+  Tensor y = multiply(context, x, dense, output);
+  Tensor before;
+  if (dense.activation()) {
+    before = y;
+    y = activated(context, *dense.activation(), before);
+  }
+  record(context, y, [context, x, &dense, before](Tensor gradient) {
+    if (dense.activation()) activation_backward(context, *dense.activation(), before, gradient);
+    multiply_backward(context, x, dense, gradient);
   });
   return y;
 }
 
 std::vector<Tensor> project_heads(const Context& context, const Tensor& x,
-                                  const PackedLinear& projections, Index heads, Index head_size) {
+                                  const Linear& projections, Index heads, Index head_size) {
   const Index n = x.rows();
-  const Index width = heads * head_size;
-  const Index parts = projections.out_features() / width;
+  const Index parts = projections.out_features() / (heads * head_size);
+  const HeadLayout layout = {
+      .heads = heads, .head_size = head_size, .stride = projections.out_features(), .n = n};
   std::vector<Tensor> projected;
   for (Index part = 0; part < parts; ++part) {
     projected.push_back(context.memory.tensor({heads, n, head_size}, context.dtype));
   }
-  const RowPlan plan = plan_rows(n, context.threads);
-  const auto kernels = kernels_of(projections, plan, context.dtype);
-  Tensor stacked = scratch(context, plan, projections.out_features(), context.dtype);
-  const std::size_t element = element_size(context.dtype);
-  const std::size_t head_bytes = static_cast<std::size_t>(head_size) * element;
-  parallel_for(plan.workers, plan.count(), [&](Index b) {
-    const auto i = static_cast<std::size_t>(b);
-    auto* rows = static_cast<std::byte*>(row_of(stacked, thread_number()));
-    projections.run(*kernels[i], row_of(x, plan.blocks[i].begin), rows);
-    for (Index part = 0; part < parts; ++part) {
-      auto* base = static_cast<std::byte*>(projected[static_cast<std::size_t>(part)].raw());
-      for (Index head = 0; head < heads; ++head) {
-        auto* to = base + static_cast<std::size_t>(head * n + plan.blocks[i].begin) * head_bytes;
-        const auto* from =
-            rows + static_cast<std::size_t>(part * width + head * head_size) * element;
-        for (Index row = 0; row < plan.blocks[i].rows; ++row) {
-          std::memcpy(to, from, head_bytes);
-          to += head_bytes;
-          from += static_cast<std::size_t>(parts * width) * element;
-        }
-      }
-    }
+  if (projections.packed() != nullptr) {
+    assert(context.tape == nullptr);
+    project_packed(context, x, *projections.packed(), layout, projected);
+    return projected;
+  }
+  project_plain(context, x, projections, layout, projected);
+  if (context.tape == nullptr) return projected;
+  std::vector<std::shared_ptr<Gradient>> slots;
+  for (Tensor& part : projected) {
+    Tape::track(part);
+    slots.push_back(part.gradient());
+  }
+  context.tape->record([context, x, &projections, layout, slots] {
+    std::vector<Tensor> gradients;
+    for (const auto& slot : slots) gradients.push_back(slot->take());
+    if (gradients[0].empty()) return;
+    project_backward(context, x, projections, layout, gradients);
   });
   return projected;
 }

@@ -1,8 +1,10 @@
-// Dense layers, alone and fused with what follows them in a transformer layer (spec.md A.5).
+// Dense layers (spec.md A.5).
 //
 // n rows (tokens of all documents of a batch), in/out features, H heads, d head size.
 #pragma once
 
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "kernels/gemm.h"
@@ -10,31 +12,67 @@
 
 namespace longformer::ops {
 
-using kernels::PackedLinear;
+using kernels::Activation;
 
-struct LayerNorm {
-  Tensor weight, bias;
-  float epsilon = 0;
+struct LinearOptions {
+  /// Of x, and of the weights when multiplied.
+  DType dtype = DType::f32;
+  std::optional<Activation> activation = std::nullopt;
+  /// Keep the tensors and multiply them as they are, so that an optimizer may change them; else
+  /// they are packed once for this machine and may be released.
+  bool trainable = false;
 };
 
-/// y = activation(x·Wᵀ + b), [n, out] in `output` dtype.
-Tensor linear(const Context& context, const Tensor& x, const PackedLinear& dense, DType output);
+/// y = activation(x·Wᵀ + b). Several matrices given together are stacked along `out`.
+class Linear {
+ public:
+  /// weights [out, in]; biases has one tensor [out] for each, or is empty. fp32 when trainable.
+  Linear(std::span<const Tensor> weights, std::span<const Tensor> biases,
+         const LinearOptions& options);
 
-/// LayerNorm(x), row by row.
-Tensor layer_norm(const Context& context, const Tensor& x, const LayerNorm& norm);
+  Index in_features() const { return in_; }
+  Index out_features() const { return out_; }
+  DType dtype() const { return options_.dtype; }
+  const std::optional<Activation>& activation() const { return options_.activation; }
 
-/// LayerNorm(dense(x) + residual): the end of the attention block.
-Tensor linear_add_norm(const Context& context, const Tensor& x, const PackedLinear& dense,
-                       const Tensor& residual, const LayerNorm& norm);
+  /// Null when trainable.
+  const kernels::PackedLinear* packed() const { return packed_ ? &*packed_ : nullptr; }
+  /// Of a trainable layer.
+  std::span<const Tensor> weights() const { return weights_; }
+  std::span<const Tensor> biases() const { return biases_; }
+  /// The weight as it is multiplied: itself, or its copy in bf16, made again when it has changed.
+  const Tensor& operand(std::size_t index) const;
 
-/// LayerNorm(down(up(x)) + x): the feed-forward block; `up` carries the activation. The wide
-/// intermediate exists only for one row block per thread.
-Tensor feed_forward_add_norm(const Context& context, const Tensor& x, const PackedLinear& up,
-                             const PackedLinear& down, const LayerNorm& norm);
+ private:
+  LinearOptions options_;
+  Index in_ = 0, out_ = 0;
+  std::optional<kernels::PackedLinear> packed_;
+  std::vector<Tensor> weights_, biases_;
+  struct Copy {
+    Tensor tensor;
+    std::uint64_t version = 0;
+  };
+  mutable std::vector<Copy> copies_;
+};
+
+/// [n, out] in `output` dtype.
+Tensor linear(const Context& context, const Tensor& x, const Linear& dense, DType output);
 
 /// The stacked projections of x (query, key, value, …), each [H, n, d]: head-major, so that the
 /// keys of a head are contiguous for attention.
 std::vector<Tensor> project_heads(const Context& context, const Tensor& x,
-                                  const PackedLinear& projections, Index heads, Index head_size);
+                                  const Linear& projections, Index heads, Index head_size);
+
+/// For ops that fuse a trainable layer with what follows: activation(x), and from the gradient of
+/// that to the gradient of x, in place.
+Tensor activated(const Context& context, Activation activation, const Tensor& x);
+void activation_backward(const Context& context, Activation activation, const Tensor& x,
+                         Tensor& gradient);
+/// x·Wᵀ + b without the activation.
+Tensor multiply(const Context& context, const Tensor& x, const Linear& dense, DType output);
+/// Its backward pass: from the gradient [n, out], in dense.dtype(), to those of weights, biases and
+/// x.
+void multiply_backward(const Context& context, const Tensor& x, const Linear& dense,
+                       const Tensor& gradient);
 
 }  // namespace longformer::ops

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "kernels/gemm.h"
-
 namespace longformer::ops {
 
 namespace {
@@ -35,6 +33,27 @@ RowPlan plan_rows(Index rows, int threads) {
     if (size > whole) plan.blocks.push_back({begin + whole, size - whole});
   }
   return plan;
+}
+
+Tensor scratch(const Context& context, const RowPlan& plan, Index width, DType dtype) {
+  return context.memory.tensor({plan.workers, plan.largest() * width}, dtype);
+}
+
+std::vector<const kernels::PackedLinear::Kernel*> kernels_of(const kernels::PackedLinear& dense,
+                                                             const RowPlan& plan, DType output) {
+  std::vector<const kernels::PackedLinear::Kernel*> kernels;
+  for (const RowBlock& block : plan.blocks) {
+    kernels.push_back(&dense.kernel(block.rows, output, plan.spread));
+  }
+  return kernels;
+}
+
+void* row_of(Tensor& matrix, Index row) {
+  return static_cast<std::byte*>(matrix.raw()) +
+         static_cast<std::size_t>(row * matrix.columns()) * element_size(matrix.dtype());
+}
+const void* row_of(const Tensor& matrix, Index row) {
+  return row_of(const_cast<Tensor&>(matrix), row);
 }
 
 }  // namespace longformer::ops

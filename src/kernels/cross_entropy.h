@@ -1,0 +1,19 @@
+// Softmax and cross-entropy of one row of logits (spec.md §0).
+#pragma once
+
+#include "core/dtype.h"
+
+namespace longformer::kernels {
+
+/// What a row of logits should be.
+struct RowTarget {
+  Index label = 0;
+  /// Part of the target that is spread evenly over all classes.
+  double smoothing = 0;
+};
+
+/// −Σ target·log softmax(logits) of `count` fp32 logits. Unless scale is 0 the logits become
+/// scale times their gradient.
+double softmax_cross_entropy(float* logits, Index count, const RowTarget& target, double scale);
+
+}  // namespace longformer::kernels

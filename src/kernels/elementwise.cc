@@ -1,0 +1,277 @@
+#include "kernels/elementwise.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/simd_dispatch.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/elementwise.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+// After foreach_target.h, which includes this file once for each instruction set.
+#include <hwy/contrib/math/math-inl.h>
+
+#include "kernels/simd_float_inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace longformer::kernels {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+constexpr Float kFloat;
+
+HWY_INLINE FloatVector Constant(double value) {
+  return hn::Set(kFloat, static_cast<float>(value));
+}
+
+/// The normal distribution function Φ(x) and e^(−x²/2), by Abramowitz and Stegun 7.1.26 (absolute
+/// error below 1e-7).
+struct Normal {
+  FloatVector distribution;
+  FloatVector bell;
+};
+HWY_INLINE Normal NormalOf(FloatVector x) {
+  const auto size = hn::Abs(x);
+  const auto bell = hn::Exp(kFloat, hn::Mul(hn::Mul(x, x), Constant(-0.5)));
+  const auto t = hn::Div(Constant(1), hn::MulAdd(size, Constant(0.3275911 * M_SQRT1_2), Constant(1)));
+  auto series = Constant(1.061405429);
+  series = hn::MulAdd(series, t, Constant(-1.453152027));
+  series = hn::MulAdd(series, t, Constant(1.421413741));
+  series = hn::MulAdd(series, t, Constant(-0.284496736));
+  series = hn::MulAdd(series, t, Constant(0.254829592));
+  const auto tail = hn::Mul(hn::Mul(hn::Mul(series, t), bell), Constant(0.5));
+  const auto above = hn::Gt(x, hn::Zero(kFloat));
+  return {hn::IfThenElse(above, hn::Sub(Constant(1), tail), tail), bell};
+}
+
+HWY_INLINE FloatVector TanhOf(FloatVector x) { return hn::Tanh(kFloat, x); }
+
+HWY_INLINE FloatVector SigmoidOf(FloatVector x) {
+  return hn::Div(Constant(1), hn::Add(Constant(1), hn::Exp(kFloat, hn::Neg(x))));
+}
+
+/// √(2/π)·(x + 0.044715·x³), whose tanh gelu_tanh takes.
+HWY_INLINE FloatVector InnerOf(FloatVector x) {
+  const auto cubic = hn::MulAdd(hn::Mul(x, x), Constant(0.044715), Constant(1));
+  return hn::Mul(hn::Mul(x, cubic), Constant(0.7978845608028654));
+}
+
+template <Activation kActivation>
+HWY_INLINE FloatVector ValueOf(FloatVector x) {
+  if constexpr (kActivation == Activation::gelu) {
+    return hn::Mul(x, NormalOf(x).distribution);
+  } else if constexpr (kActivation == Activation::gelu_tanh) {
+    return hn::Mul(hn::Mul(x, Constant(0.5)), hn::Add(Constant(1), TanhOf(InnerOf(x))));
+  } else if constexpr (kActivation == Activation::relu) {
+    return hn::Max(x, hn::Zero(kFloat));
+  } else if constexpr (kActivation == Activation::silu) {
+    return hn::Mul(x, SigmoidOf(x));
+  } else {
+    return TanhOf(x);
+  }
+}
+
+template <Activation kActivation>
+HWY_INLINE FloatVector SlopeOf(FloatVector x) {
+  const auto one = Constant(1);
+  if constexpr (kActivation == Activation::gelu) {
+    const Normal normal = NormalOf(x);
+    return hn::MulAdd(hn::Mul(x, normal.bell), Constant(0.3989422804014327), normal.distribution);
+  } else if constexpr (kActivation == Activation::gelu_tanh) {
+    const auto tanh = TanhOf(InnerOf(x));
+    const auto inner = hn::Mul(hn::MulAdd(hn::Mul(x, x), Constant(3 * 0.044715), one),
+                               Constant(0.7978845608028654));
+    const auto curve = hn::Mul(hn::NegMulAdd(tanh, tanh, one), inner);
+    return hn::Mul(Constant(0.5), hn::MulAdd(x, curve, hn::Add(one, tanh)));
+  } else if constexpr (kActivation == Activation::relu) {
+    return hn::IfThenElseZero(hn::Gt(x, hn::Zero(kFloat)), one);
+  } else if constexpr (kActivation == Activation::silu) {
+    const auto sigmoid = SigmoidOf(x);
+    return hn::Mul(sigmoid, hn::MulAdd(x, hn::Sub(one, sigmoid), one));
+  } else {
+    const auto tanh = TanhOf(x);
+    return hn::NegMulAdd(tanh, tanh, one);
+  }
+}
+
+HWY_INLINE Index LaneCount() { return static_cast<Index>(hn::Lanes(kFloat)); }
+
+/// Calls body(at, vector of a[at…]) for whole vectors; what is left over goes through a padded
+/// copy. The body gives what is to be written to b[at…].
+template <typename T, typename Body>
+HWY_INLINE void Map(const T* a, T* b, Index count, const Body& body) {
+  const Index lanes = LaneCount();
+  Index at = 0;
+  for (; at + lanes <= count; at += lanes) {
+    StoreFloats(body(LoadFloats(a + at), LoadFloats(b + at)), b + at);
+  }
+  if (at == count) return;
+  HWY_ALIGN T rest_a[HWY_MAX_BYTES / sizeof(float)] = {};
+  HWY_ALIGN T rest_b[HWY_MAX_BYTES / sizeof(float)] = {};
+  for (Index i = at; i < count; ++i) {
+    rest_a[i - at] = a[i];
+    rest_b[i - at] = b[i];
+  }
+  StoreFloats(body(LoadFloats(rest_a), LoadFloats(rest_b)), rest_b);
+  for (Index i = at; i < count; ++i) b[i] = rest_b[i - at];
+}
+
+template <Activation kActivation, typename T>
+void ActivateAll(const T* x, T* y, Index count) {
+  Map(x, y, count, [](FloatVector value, FloatVector) { return ValueOf<kActivation>(value); });
+}
+
+template <Activation kActivation, typename T>
+void ActivationBackwardAll(const T* x, T* gradient, Index count) {
+  Map(x, gradient, count, [](FloatVector value, FloatVector slope) {
+    return hn::Mul(slope, SlopeOf<kActivation>(value));
+  });
+}
+
+/// Calls body with the activation as a compile-time constant.
+template <typename Body>
+void WithActivation(Activation activation, const Body& body) {
+  switch (activation) {
+    case Activation::gelu:
+      return body(std::integral_constant<Activation, Activation::gelu>());
+    case Activation::gelu_tanh:
+      return body(std::integral_constant<Activation, Activation::gelu_tanh>());
+    case Activation::relu:
+      return body(std::integral_constant<Activation, Activation::relu>());
+    case Activation::silu:
+      return body(std::integral_constant<Activation, Activation::silu>());
+    case Activation::tanh:
+      return body(std::integral_constant<Activation, Activation::tanh>());
+  }
+}
+
+template <typename T>
+void ActivateTyped(Activation activation, const void* x, void* y, Index count) {
+  WithActivation(activation, [&](auto kind) {
+    ActivateAll<kind()>(static_cast<const T*>(x), static_cast<T*>(y), count);
+  });
+}
+
+template <typename T>
+void ActivationBackwardTyped(Activation activation, const void* x, void* gradient, Index count) {
+  WithActivation(activation, [&](auto kind) {
+    ActivationBackwardAll<kind()>(static_cast<const T*>(x), static_cast<T*>(gradient), count);
+  });
+}
+
+void Activate(Activation activation, const void* x, void* y, Index count, DType dtype) {
+  if (dtype == DType::bf16) return ActivateTyped<BFloat16>(activation, x, y, count);
+  ActivateTyped<float>(activation, x, y, count);
+}
+
+void ActivationBackward(Activation activation, const void* x, void* gradient, Index count,
+                        DType dtype) {
+  if (dtype == DType::bf16) {
+    return ActivationBackwardTyped<BFloat16>(activation, x, gradient, count);
+  }
+  ActivationBackwardTyped<float>(activation, x, gradient, count);
+}
+
+template <typename T>
+void AddBiasTyped(const BiasRows& b, T* x) {
+  const Index lanes = LaneCount();
+  for (Index row = 0; row < b.rows; ++row, x += b.stride) {
+    Index c = 0;
+    for (; c + lanes <= b.columns; c += lanes) {
+      StoreFloats(hn::Add(LoadFloats(x + c), LoadFloats(b.bias + c)), x + c);
+    }
+    for (; c < b.columns; ++c) x[c] = T(static_cast<float>(x[c]) + b.bias[c]);
+  }
+}
+
+void AddBias(const BiasRows& bias, void* x, DType dtype) {
+  if (dtype == DType::bf16) return AddBiasTyped(bias, static_cast<BFloat16*>(x));
+  AddBiasTyped(bias, static_cast<float*>(x));
+}
+
+/// Sums run in double: many cancel, such as those of a softmax over the rows.
+template <typename T>
+void AddColumnSumsTyped(const ColumnSums& s, float* sums) {
+  constexpr Index kColumns = 64;
+  for (Index first = 0; first < s.columns; first += kColumns) {
+    const Index count = std::min(kColumns, s.columns - first);
+    double totals[kColumns] = {};
+    const T* x = static_cast<const T*>(s.x) + first;
+    for (Index row = 0; row < s.rows; ++row, x += s.stride) {
+      for (Index c = 0; c < count; ++c) totals[c] += static_cast<double>(static_cast<float>(x[c]));
+    }
+    for (Index c = 0; c < count; ++c) {
+      sums[first + c] = static_cast<float>(static_cast<double>(sums[first + c]) + totals[c]);
+    }
+  }
+}
+
+void AddColumnSums(const ColumnSums& columns, DType dtype, float* sums) {
+  if (dtype == DType::bf16) return AddColumnSumsTyped<BFloat16>(columns, sums);
+  AddColumnSumsTyped<float>(columns, sums);
+}
+
+void AddAll(const void* from, void* to, Index count, DType dtype) {
+  const auto sum = [](FloatVector a, FloatVector b) { return hn::Add(a, b); };
+  if (dtype == DType::bf16) {
+    return Map(static_cast<const BFloat16*>(from), static_cast<BFloat16*>(to), count, sum);
+  }
+  Map(static_cast<const float*>(from), static_cast<float*>(to), count, sum);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace longformer::kernels
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace longformer::kernels {
+
+HWY_EXPORT(Activate);
+HWY_EXPORT(ActivationBackward);
+HWY_EXPORT(AddBias);
+HWY_EXPORT(AddColumnSums);
+HWY_EXPORT(AddAll);
+
+void activate(Activation activation, const void* x, void* y, Index count, DType dtype) {
+  limit_simd_targets();
+  HWY_DYNAMIC_DISPATCH(Activate)(activation, x, y, count, dtype);
+}
+
+void activation_backward(Activation activation, const void* x, void* gradient, Index count,
+                         DType dtype) {
+  limit_simd_targets();
+  HWY_DYNAMIC_DISPATCH(ActivationBackward)(activation, x, gradient, count, dtype);
+}
+
+void add_bias(const BiasRows& bias, void* x, DType dtype) {
+  limit_simd_targets();
+  HWY_DYNAMIC_DISPATCH(AddBias)(bias, x, dtype);
+}
+
+void add_column_sums(const ColumnSums& columns, DType dtype, float* sums) {
+  limit_simd_targets();
+  HWY_DYNAMIC_DISPATCH(AddColumnSums)(columns, dtype, sums);
+}
+
+void add(const void* from, void* to, Index count, DType dtype) {
+  limit_simd_targets();
+  HWY_DYNAMIC_DISPATCH(AddAll)(from, to, count, dtype);
+}
+
+template <typename T>
+void drop_typed(const Dropout& dropout, std::uint64_t first, T* x, Index count) {
+  for (Index i = 0; i < count; ++i) {
+    x[i] = T(static_cast<float>(x[i]) * dropout.factor(first + static_cast<std::uint64_t>(i)));
+  }
+}
+
+void drop(const Dropout& dropout, std::uint64_t first, void* x, Index count, DType dtype) {
+  if (!dropout.active()) return;
+  if (dtype == DType::bf16) return drop_typed(dropout, first, static_cast<BFloat16*>(x), count);
+  drop_typed(dropout, first, static_cast<float*>(x), count);
+}
+
+}  // namespace longformer::kernels
+#endif

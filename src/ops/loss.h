@@ -1,0 +1,61 @@
+// Losses (spec.md A.6, C.4). With a tape in the context they put their gradient into place at once:
+// Tape::backward follows.
+//
+// A loss is a sum over what counts; the gradient is that of `scale` times the sum, so a mean over
+// several micro-batches is the caller's choice of scale.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "ops/embedding.h"
+#include "ops/linear.h"
+
+namespace longformer::ops {
+
+/// A label that does not count.
+inline constexpr std::int32_t kIgnored = -100;
+
+struct LossOptions {
+  double scale = 1;
+  /// Of cross-entropy: (1 − s)·NLL + s times the mean of −log p over all classes.
+  double label_smoothing = 0;
+};
+
+struct LossSum {
+  double sum = 0;
+  /// How many things counted.
+  double weight = 0;
+};
+
+/// Cross-entropy of each row of logits [n, C] fp32 with its label.
+LossSum cross_entropy(const Context& context, const Tensor& logits,
+                      std::span<const std::int32_t> labels, const LossOptions& options);
+
+/// The same of the logits that a dense layer makes of x [n, D], in blocks of rows: [n, C] is never in
+/// memory, neither forward nor backward.
+LossSum linear_cross_entropy(const Context& context, const Tensor& x, const Linear& decoder,
+                             std::span<const std::int32_t> labels, const LossOptions& options);
+
+/// Binary cross-entropy of every logit with its target; each counts.
+LossSum binary_cross_entropy(const Context& context, const Tensor& logits,
+                             std::span<const float> targets, const LossOptions& options);
+
+/// Squared difference of every logit and its target; each counts.
+LossSum squared_error(const Context& context, const Tensor& logits, std::span<const float> targets,
+                      const LossOptions& options);
+
+/// Rows of which one is to be chosen, and those that are right; none are right: it does not count.
+struct RowChoice {
+  RowRange range;
+  std::vector<Index> right;
+};
+
+/// −log of the probability that a softmax down a column of logits [n, outputs], over the rows of each
+/// choice, gives to its right rows together: cross-entropy for one right row, the OR-loss of Clark
+/// and Gardner for several.
+LossSum row_cross_entropy(const Context& context, const Tensor& logits, Index column,
+                          std::span<const RowChoice> choices, const LossOptions& options);
+
+}  // namespace longformer::ops
