@@ -35,6 +35,8 @@ std::vector<Case> small_cases() {
       {"keys from a ring", with_documents(window(0, previous(4)), {{0, 4, 0, 9, 5}})},
       {"queries beyond the keys", with_documents(window(0, symmetric(3)), {{0, 6, 0, 4, 2}})},
       {"shared keys", with_documents(window(0, symmetric(2)), {{0, 3, 0, 6, 0}, {3, 3, 2, 6, 1}})},
+      {"no queries", with_documents(window(0, symmetric(2)), {{0, 0, 0, 5, 0}})},
+      {"no keys", with_documents(window(0, symmetric(2)), {{0, 5, 0, 0, 0}})},
       {"dropout", with_dropout(window(9, symmetric(3)))},
       {"dropout, all",
        with_dropout(masked(with_globals(window(11, {2, 3, 2}), {2, 6}), {4}), 0.5f)},

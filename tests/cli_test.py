@@ -612,9 +612,15 @@ class TestBench:
         assert result.code == 1 and [row["backend"] for row in result.json] == ["fused"]
         assert len(result.err.splitlines()) == 1 and "chunks" in result.err
 
-    def test_backward_says_why_not(self):
-        run("bench", "attention", "-n", 64, "--pass", "backward", "--backend", "fused").fails(
-            1, "backward")
+    def test_backward_is_that_of_fused(self):
+        flags = ["--heads", 2, "--head-size", 16, "--window", 16, "--global", 1, "-r", 1, "--json"]
+        result = run("bench", "attention", "-n", 64, "--pass", "forward,backward", "--backend",
+                     "loop,fused", *flags)
+        assert result.code == 1
+        assert [(row["backend"], row["pass"]) for row in result.json] == [
+            ("loop", "forward"), ("fused", "forward"), ("fused", "backward")]
+        assert all(row["gflops"] > 0 for row in result.json)
+        assert len(result.err.splitlines()) == 1 and "loop" in result.err
 
     def test_text(self):
         out = run("bench", "attention", "-n", 64, "--backend", "fused", "-r", 1).works().out

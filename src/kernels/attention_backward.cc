@@ -19,13 +19,13 @@ constexpr Index kQueriesPerTask = 512;
 constexpr Index kWholeChunk = 1280;
 constexpr Index kPartChunk = 640;
 
+/// Of the keys of a task of windows; queries that see everything go through more, chunk by chunk.
 Index longest_sequence(const AttentionSpec& spec) {
   Index longest = 0;
   for (const AttentionDocument& document : spec.documents) {
     longest = std::max(longest, document.key_count);
   }
   const auto globals = static_cast<Index>(spec.global_keys.size());
-  if (spec.global_queries == GlobalQueries::see_everything && globals > 0) return longest;
   Index most = 0;
   for (const HeadPattern& head : spec.heads) {
     const Index reach = std::min(head.reach_left, longest) + std::min(head.reach_right, longest);

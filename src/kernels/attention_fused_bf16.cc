@@ -18,17 +18,12 @@
 #endif
 
 HWY_PUSH_ATTRIBUTES("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma")
+static_assert(sizeof(__m512) == 64);
 namespace longformer::kernels::avx512_bf16 {
 
-struct Bf16 {
+/// Arithmetic of one vector.
+struct Fp32Vector {
   using V = __m512;
-  static constexpr int kLanes = 16;
-  static constexpr int kRows = 8;
-  static constexpr int kColumns = 2;
-  static constexpr int kTileLanes = kColumns * kLanes;
-  static constexpr int kPack = 2;
-  static constexpr int kKeyTile = 128;
-  static constexpr bool kTraining = false;
 
   static HWY_INLINE V Load(const float* from) { return _mm512_load_ps(from); }
   static HWY_INLINE void Store(V v, float* to) { _mm512_store_ps(to, v); }
@@ -41,9 +36,6 @@ struct Bf16 {
   static HWY_INLINE V Min(V a, V b) { return _mm512_min_ps(a, b); }
   static HWY_INLINE V Max(V a, V b) { return _mm512_max_ps(a, b); }
   static HWY_INLINE V MulAdd(V a, V b, V c) { return _mm512_fmadd_ps(a, b, c); }
-  static HWY_INLINE V Product(V a, V b, V sum) {
-    return _mm512_dpbf16_ps(sum, (__m512bh)a, (__m512bh)b);
-  }
   static HWY_INLINE V InterleaveLower(V a, V b) { return _mm512_unpacklo_ps(a, b); }
   static HWY_INLINE V InterleaveUpper(V a, V b) { return _mm512_unpackhi_ps(a, b); }
   static HWY_INLINE bool AnyAbove(V a, V b) { return _mm512_cmp_ps_mask(a, b, _CMP_GT_OQ) != 0; }
@@ -75,13 +67,23 @@ struct Bf16 {
         _mm512_cmpge_epu32_mask(_mm512_srli_epi32(x, 1), SetBits(dropout.threshold));
     return _mm512_maskz_mul_ps(kept, v, Set(dropout.kept_factor));
   }
-  /// As bf16, to half as many units.
-  static HWY_INLINE void StoreNarrow(V v, float* to) {
-    _mm256_store_si256(reinterpret_cast<__m256i*>(to), (__m256i)_mm512_cvtneps_pbh(v));
-  }
   static HWY_INLINE V AddExponent(V power, V shifted) {
     const __m512i exponent = _mm512_slli_epi32(_mm512_castps_si512(shifted), 23);
     return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(power), exponent));
+  }
+};
+
+struct Bf16 : Fp32Vector {
+  static constexpr int kLanes = 16;
+  static constexpr int kRows = 8;
+  static constexpr int kColumns = 2;
+  static constexpr int kTileLanes = kColumns * kLanes;
+  static constexpr int kPack = 2;
+  static constexpr int kKeyTile = 128;
+  static constexpr bool kTraining = false;
+
+  static HWY_INLINE V Product(V a, V b, V sum) {
+    return _mm512_dpbf16_ps(sum, (__m512bh)a, (__m512bh)b);
   }
   /// Units of a low and a high bf16, rounded half away from zero: one instruction cheaper than to
   /// even, and a probability is never a tie that matters.
@@ -98,6 +100,10 @@ struct Bf16 {
     return _mm512_castsi512_ps(_mm512_or_epi32(low_bits, high_bits));
   }
   static HWY_INLINE __m512i Widen(__m256bh bits) { return _mm512_cvtepu16_epi32((__m256i)bits); }
+  /// As bf16, to half as many units.
+  static HWY_INLINE void StoreNarrow(V v, float* to) {
+    _mm256_store_si256(reinterpret_cast<__m256i*>(to), (__m256i)_mm512_cvtneps_pbh(v));
+  }
   /// sum + low + high
   static HWY_INLINE V AddPair(V sum, V pair) {
     return Product(pair, _mm512_castsi512_ps(_mm512_set1_epi32(0x3f803f80)), sum);

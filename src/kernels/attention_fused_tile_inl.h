@@ -119,11 +119,22 @@ struct LaneState {
   alignas(64) float sum[kLanesOf<S>];
 };
 
-/// As AddValues reads them: two rows of keys in one unit of bf16.
+/// Adds probabilities to the sum, which counts what is dropped, too, and writes what is kept as
+/// AddValues reads it: two rows of keys in one unit of bf16.
 template <class S, std::size_t... I>
-HWY_INLINE void StoreProbabilities(const typename S::V (&score)[sizeof...(I)], float* to,
-                                   std::index_sequence<I...>) {
+HWY_INLINE void DropProbabilities(const TileWork& work, Index row,
+                                  typename S::V (&score)[sizeof...(I)], float* to,
+                                  LaneState<S>& lanes, std::index_sequence<I...>) {
   constexpr int kColumns = S::kColumns;
+  (S::Store(S::Add(S::Load(lanes.sum + I % kColumns * S::kLanes), score[I]),
+            lanes.sum + I % kColumns * S::kLanes),
+   ...);
+  if (work.dropout.threshold != 0) {
+    const std::uint32_t* columns = work.columns + row;
+    ((score[I] =
+          S::Drop(score[I], work.dropout, columns[I / kColumns], Index{I % kColumns} * S::kLanes)),
+     ...);
+  }
   if constexpr (S::kPack == 1) {
     (S::Store(score[I], to + I * S::kLanes), ...);
   } else {
@@ -189,21 +200,15 @@ HWY_INLINE bool ScoreBlock(const TileWork& work, Index row, float* to, LaneState
           S::MulAdd(score[I], unit_of_score, S::Load(tile.shift + I % kColumns * S::kLanes)))),
      ...);
   }
+  if constexpr (S::kTraining) {
+    DropProbabilities<S>(work, row, score, to, lanes, std::index_sequence<I...>());
+    return true;
+  }
   V sum[kColumns];
   ((I < kColumns ? void(sum[I % kColumns] = S::Load(lanes.sum + I % kColumns * S::kLanes))
                  : void()),
    ...);
-  if constexpr (S::kTraining) {
-    // The denominator counts what is dropped, too.
-    ((sum[I % kColumns] = S::Add(sum[I % kColumns], score[I])), ...);
-    if (work.dropout.threshold != 0) {
-      const std::uint32_t* columns = work.columns + row;
-      ((score[I] = S::Drop(score[I], work.dropout, columns[I / kColumns],
-                           Index{I % kColumns} * S::kLanes)),
-       ...);
-    }
-    StoreProbabilities<S>(score, to, std::index_sequence<I...>());
-  } else if constexpr (S::kPack == 1) {
+  if constexpr (S::kPack == 1) {
     ((sum[I % kColumns] = S::Add(sum[I % kColumns], score[I])), ...);
     (S::Store(score[I], to + I * S::kLanes), ...);
   } else {
