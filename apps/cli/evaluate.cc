@@ -1,11 +1,11 @@
 // longformer evaluate: how well a model does on a data set with labels.
 #include <fmt/format.h>
 
-#include <CLI/TypeTools.hpp>
 #include <algorithm>
 #include <memory>
 #include <optional>
 
+#include "data_flags.h"
 #include "document_stream.h"
 #include "longformer/error.h"
 #include "longformer/evaluation.h"
@@ -134,38 +134,12 @@ void run(const EvaluateFlags& flags, Messages& messages) {
 }
 
 void add_data(CLI::App& verb, EvaluateFlags& flags) {
-  DataOptions& data = flags.options.data;
   verb.add_option("DATA", flags.data, "file or folder of examples with labels")
       ->required()
       ->type_name("");
-  add_choice(verb, "--format", data.format,
-             {"jsonl", "json", "csv", "tsv", "fasttext", "imdb", "hyperpartisan", "conll", "text",
-              "lines"},
-             "jsonl, json (lists, SQuAD, WikiHop), csv, tsv, fasttext, imdb (a folder per class), "
-             "hyperpartisan, conll; text or lines for a masked LM (found out)");
-  verb.add_option("--text-field", data.text_field, "field or column of the text (text)")
-      ->type_name("NAME");
-  verb.add_option("--pair-field", data.pair_field, "of the second text of a pair (text_pair)")
-      ->type_name("NAME");
-  verb.add_option("--label-field", data.label_field,
-                  "of the label (label, labels; ner_tags, tags; answer)")
-      ->type_name("NAME");
-  verb.add_option("--columns", data.columns, "columns of a CSV or TSV file without a header")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->type_name("LIST");
-  verb.add_flag_callback(
-      "--no-quotes", [&data] { data.quotes = false; }, "quotes in CSV and TSV files are text");
-  verb.add_flag("--skip-invalid", data.skip_invalid,
+  add_data_options(verb, flags.options.data);
+  verb.add_flag("--skip-invalid", flags.options.data.skip_invalid,
                 "leave out examples that are broken or too long, and count them");
-}
-
-std::string share(const std::string& text) {
-  double value = 0;
-  const bool is_number = CLI::detail::lexical_cast(text, value);
-  return is_number && value > 0 && value <= 1
-             ? ""
-             : fmt::format("expected a number above 0 and up to 1, found '{}'", text);
 }
 
 void add_scoring(CLI::App& verb, EvaluateFlags& flags) {
@@ -183,18 +157,8 @@ void add_scoring(CLI::App& verb, EvaluateFlags& flags) {
   verb.add_option("--no-answer-threshold", options.no_answer_threshold,
                   "predict no answer when its logit is so much larger (0)")
       ->type_name("X");
-  verb.add_option("--mlm-probability", options.masking.probability,
-                  "masked LM: share of the tokens to guess (0.15)")
-      ->check(share)
-      ->type_name("P");
   add_number(verb, "--seed", flags.seed, {}, "masked LM: chooses the tokens (1)");
-  add_number(verb, "--mask-every", options.masking.every, {.least = 1},
-             "masked LM: guess every N-th token instead");
-  add_number(verb, "--max-seq-length", options.masking.row_tokens, {.least = 1},
-             "masked LM: tokens of a row (what the model takes)");
-  verb.add_flag_callback(
-      "--separate-documents", [&options] { options.masking.across_documents = false; },
-      "masked LM: no row holds tokens of two documents");
+  add_masking(verb, options.masking);
   verb.add_option("--predictions", flags.predictions,
                   "file for one JSON object per example: what is right, what the model says")
       ->type_name("FILE");

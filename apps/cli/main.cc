@@ -109,6 +109,8 @@ int run(int count, char** values) {
   add_qa(program, action);
   add_choose(program, action);
   add_evaluate(program, action);
+  add_finetune(program, action);
+  add_pretrain_mlm(program, action);
   add_attention(program, action);
   add_convert(program, action);
   add_bench(program, action);

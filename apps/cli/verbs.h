@@ -15,6 +15,8 @@ void add_ner(CLI::App& program, Action& action);
 void add_qa(CLI::App& program, Action& action);
 void add_choose(CLI::App& program, Action& action);
 void add_evaluate(CLI::App& program, Action& action);
+void add_finetune(CLI::App& program, Action& action);
+void add_pretrain_mlm(CLI::App& program, Action& action);
 void add_attention(CLI::App& program, Action& action);
 void add_convert(CLI::App& program, Action& action);
 void add_bench(CLI::App& program, Action& action);

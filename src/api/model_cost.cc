@@ -38,10 +38,9 @@ std::int64_t activation_bytes(const models::EncoderConfig& config, const Trainin
   const std::int64_t wide = shape.tokens * config.intermediate_size * size;
   // Of a layer: query, key, value, attended rows, and the results of both blocks; the sums before
   // both norms in fp32; the wide rows before the activation; the denominators of attention.
-  const std::int64_t layer =
-      row * (6 * size + 2 * 4) + wide + shape.tokens * config.heads * 4;
-  const std::int64_t kept = shape.checkpointing ? config.layers * row * size + layer
-                                                : config.layers * layer;
+  const std::int64_t layer = row * (6 * size + 2 * 4) + wide + shape.tokens * config.heads * 4;
+  const std::int64_t kept =
+      shape.checkpointing ? config.layers * row * size + layer : config.layers * layer;
   const std::int64_t embedding = row * (size + 4);
   // While a layer goes back: the wide rows twice, and gradients of query, key, value and rows.
   const std::int64_t passing = 2 * wide + 6 * row * size;
@@ -49,8 +48,9 @@ std::int64_t activation_bytes(const models::EncoderConfig& config, const Trainin
   const std::int64_t logits = shape.masked_lm ? kDecoderRows * config.vocab_size * 4 : 0;
   std::int64_t copies = 0;
   if (shape.dtype != DType::f32) {
-    copies = 2 * config.layers * (4 * config.hidden_size * config.hidden_size +
-                                  2 * config.hidden_size * config.intermediate_size);
+    copies = 2 * config.layers *
+             (4 * config.hidden_size * config.hidden_size +
+              2 * config.hidden_size * config.intermediate_size);
     if (shape.masked_lm) copies += 2 * config.vocab_size * config.hidden_size;
   }
   return kept + embedding + std::max(passing, logits) + copies;
