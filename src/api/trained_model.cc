@@ -52,20 +52,23 @@ TrainedModel::TrainedModel(TrainedModelSetup setup, const TrainingOptions& optio
     : setup_(std::move(setup)),
       checkpointing_(options.gradient_checkpointing),
       label_smoothing_(options.label_smoothing_factor) {
-  const std::string path = setup_.folder + "/config.json";
+  const bool alone = !setup_.config_file.empty();
+  const std::string path = alone ? setup_.config_file : setup_.folder + "/config.json";
   const nlohmann::ordered_json source = formats::read_json(path);
   const auto type = models::parse_config(formats::ConfigReader(source, path)).model_type;
   json_ = models::trained_config(source, architecture_of(type, setup_.head), setup_.labels,
                                  setup_.problem_type);
   models::EncoderConfig config = models::parse_config(formats::ConfigReader(json_, path));
-  models::Checkpoint weights = has_weights(setup_.folder)
+  models::Checkpoint weights = !alone && has_weights(setup_.folder)
                                    ? models::Checkpoint::open(setup_.folder)
                                    : models::Checkpoint::random(options.seed);
+  const bool pools = models::needs_pooler(config, setup_.head);
   weights = models::Checkpoint::trainable(std::move(weights),
                                           {.fresh = fresh_tensors(config, setup_.head),
                                            .deviation = config.initializer_range,
                                            .seed = options.seed,
-                                           .frozen = setup_.frozen});
+                                           .frozen = setup_.frozen,
+                                           .left_out = pools ? "" : "pooler."});
   const LoadOptions load = {.dtype = options.dtype, .threads = static_cast<int>(options.threads)};
   implementation_ =
       std::make_shared<Model::Implementation>(std::move(config), std::move(weights), load);

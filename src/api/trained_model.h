@@ -21,6 +21,8 @@ namespace longformer {
 struct TrainedModelSetup {
   /// A model folder. Without weights in it, all are drawn.
   std::string folder;
+  /// Instead of the folder: a config.json alone; all weights are drawn.
+  std::string config_file = {};
   models::HeadKind head = models::HeadKind::none;
   /// Of a head that has labels; empty keeps those of the folder.
   std::vector<std::string> labels = {};

@@ -160,7 +160,7 @@ void Optimizer::step(double learning_rate, double gradient_scale) {
                          .learning_rate = learning_rate,
                          .gradient_scale = gradient_scale});
     ++parameter.value.gradient()->version;
-    parameter.value.gradient()->take();
+    parameter.value.gradient()->clear();
   }
 }
 

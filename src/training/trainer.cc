@@ -266,7 +266,7 @@ Trainer::StepReport Trainer::step() {
     optimizer_->step(done.learning_rate, clip * scale);
   } else {
     for (Parameter& parameter : parameters_.items()) {
-      if (parameter.has_gradient()) parameter.value.gradient()->take();
+      if (parameter.has_gradient()) parameter.value.gradient()->clear();
     }
   }
   ++state_.step;
