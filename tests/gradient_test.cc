@@ -1,0 +1,645 @@
+// Every differentiable op has a row: its forward pass against plain loops in double, and its
+// gradients against central differences of those loops. Attention has its own table
+// (attention_training_test).
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "core/memory.h"
+#include "core/random.h"
+#include "kernels/reference.h"
+#include "ops/dropout.h"
+#include "ops/embedding.h"
+#include "ops/global_attention.h"
+#include "ops/gradients.h"
+#include "ops/loss.h"
+#include "ops/normalization.h"
+
+namespace longformer::ops {
+namespace {
+
+using kernels::Activation;
+using Doubles = std::vector<double>;
+/// The inputs of an op in double, in the order of the row.
+using Inputs = std::vector<Doubles>;
+
+constexpr Index kRows = 19, kIn = 10, kOut = 21;
+constexpr double kEpsilon = 1e-5;
+
+struct Row {
+  std::string name;
+  std::vector<Shape> shapes;
+  /// The op on tensors that want gradients.
+  std::function<Tensor(const Context&, const std::vector<Tensor>&)> run;
+  /// The same in double.
+  std::function<Doubles(const Inputs&)> truth;
+  /// How many of the inputs, from the first, are activations rather than parameters.
+  std::size_t activations = 1;
+};
+
+std::size_t at(Index value) { return static_cast<std::size_t>(value); }
+
+double activated_truth(double x, Activation activation) {
+  switch (activation) {
+    case Activation::gelu:
+      return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0)));
+    case Activation::gelu_tanh:
+      return 0.5 * x * (1 + std::tanh(std::sqrt(2.0 / M_PI) * (x + 0.044715 * x * x * x)));
+    case Activation::relu:
+      return std::max(x, 0.0);
+    case Activation::silu:
+      return x / (1 + std::exp(-x));
+    case Activation::tanh:
+      return std::tanh(x);
+  }
+  return NAN;
+}
+
+/// x·Wᵀ + b
+Doubles product(const Doubles& x, const Doubles& w, const Doubles& b, Index in) {
+  const std::size_t rows = x.size() / at(in), out = b.size();
+  Doubles y(rows * out);
+  for (std::size_t r = 0; r < rows; ++r) {
+    for (std::size_t o = 0; o < out; ++o) {
+      double sum = b[o];
+      for (std::size_t i = 0; i < at(in); ++i) sum += x[r * at(in) + i] * w[o * at(in) + i];
+      y[r * out + o] = sum;
+    }
+  }
+  return y;
+}
+
+Doubles normalised(Doubles x, const Doubles& gamma, const Doubles& beta) {
+  const std::size_t width = gamma.size();
+  for (std::size_t begin = 0; begin < x.size(); begin += width) {
+    double mean = 0, variance = 0;
+    for (std::size_t c = 0; c < width; ++c) mean += x[begin + c] / static_cast<double>(width);
+    for (std::size_t c = 0; c < width; ++c) {
+      variance += (x[begin + c] - mean) * (x[begin + c] - mean) / static_cast<double>(width);
+    }
+    for (std::size_t c = 0; c < width; ++c) {
+      x[begin + c] = (x[begin + c] - mean) / std::sqrt(variance + kEpsilon) * gamma[c] + beta[c];
+    }
+  }
+  return x;
+}
+
+Doubles added(Doubles a, const Doubles& b) {
+  for (std::size_t i = 0; i < a.size(); ++i) a[i] += b[i];
+  return a;
+}
+
+Doubles dropped(Doubles x, const Dropout& dropout) {
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] *= static_cast<double>(dropout.factor(i));
+  return x;
+}
+
+Doubles activated_all(Doubles x, Activation activation) {
+  for (double& value : x) value = activated_truth(value, activation);
+  return x;
+}
+
+/// Layers must outlive the backward pass.
+template <typename T>
+T& kept(T value) {
+  static std::vector<std::shared_ptr<T>> all;
+  all.push_back(std::make_shared<T>(std::move(value)));
+  return *all.back();
+}
+
+Linear& layer(const Context& context, const Tensor& weight, const Tensor& bias,
+              std::optional<Activation> activation = std::nullopt) {
+  return kept(Linear(std::vector{weight}, std::vector{bias},
+                     {.dtype = context.dtype, .activation = activation, .trainable = true}));
+}
+
+LayerNorm norm_of(const Tensor& weight, const Tensor& bias) {
+  return {.weight = weight, .bias = bias, .epsilon = static_cast<float>(kEpsilon)};
+}
+
+Row linear_row(const std::string& name, std::optional<Activation> activation) {
+  return {.name = "linear" + name,
+          .shapes = {{kRows, kIn}, {kOut, kIn}, {kOut}},
+          .run =
+              [activation](const Context& context, const std::vector<Tensor>& in) {
+                return linear(context, in[0], layer(context, in[1], in[2], activation),
+                              context.dtype);
+              },
+          .truth =
+              [activation](const Inputs& in) {
+                const Doubles y = product(in[0], in[1], in[2], kIn);
+                return activation ? activated_all(y, *activation) : y;
+              }};
+}
+
+Row linear_add_norm_row(const Dropout& dropout) {
+  return {.name = dropout.active() ? "linear_add_norm_with_dropout" : "linear_add_norm",
+          .shapes = {{kRows, kIn}, {kRows, kOut}, {kOut, kIn}, {kOut}, {kOut}, {kOut}},
+          .run =
+              [dropout](const Context& context, const std::vector<Tensor>& in) {
+                return linear_add_norm(context, in[0], layer(context, in[2], in[3]), in[1],
+                                       norm_of(in[4], in[5]), dropout);
+              },
+          .truth =
+              [dropout](const Inputs& in) {
+                return normalised(added(dropped(product(in[0], in[2], in[3], kIn), dropout), in[1]),
+                                  in[4], in[5]);
+              },
+          .activations = 2};
+}
+
+Row feed_forward_row(const Dropout& dropout) {
+  return {
+      .name = dropout.active() ? "feed_forward_with_dropout" : "feed_forward",
+      .shapes = {{kRows, kIn}, {kOut, kIn}, {kOut}, {kIn, kOut}, {kIn}, {kIn}, {kIn}},
+      .run =
+          [dropout](const Context& context, const std::vector<Tensor>& in) {
+            auto& block = kept(FeedForward{
+                .up = Linear(
+                    std::vector{in[1]}, std::vector{in[2]},
+                    {.dtype = context.dtype, .activation = Activation::gelu, .trainable = true}),
+                .down = Linear(std::vector{in[3]}, std::vector{in[4]},
+                               {.dtype = context.dtype, .trainable = true})});
+            return feed_forward_add_norm(context, in[0], block, norm_of(in[5], in[6]), dropout);
+          },
+      .truth =
+          [dropout](const Inputs& in) {
+            const Doubles wide = activated_all(product(in[0], in[1], in[2], kIn), Activation::gelu);
+            return normalised(added(dropped(product(wide, in[3], in[4], kOut), dropout), in[0]),
+                              in[5], in[6]);
+          }};
+}
+
+/// Heads of 4 of the stacked projections of 8 columns each, one behind the other.
+Row project_heads_row() {
+  return {.name = "project_heads",
+          .shapes = {{kRows, kIn}, {8, kIn}, {8}, {8, kIn}, {8}},
+          .run =
+              [](const Context& context, const std::vector<Tensor>& in) {
+                auto& stacked = kept(Linear(std::vector{in[1], in[3]}, std::vector{in[2], in[4]},
+                                            {.dtype = context.dtype, .trainable = true}));
+                const auto parts = project_heads(context, in[0], stacked, 2, 4);
+                // Both as one value, so that there is one gradient to give.
+                Tensor both = context.memory.tensor({4, kRows, 4}, context.dtype);
+                const std::size_t half = parts[0].bytes();
+                std::memcpy(both.raw(), parts[0].raw(), half);
+                std::memcpy(static_cast<std::byte*>(both.raw()) + half, parts[1].raw(), half);
+                record(context, both, [context, parts](Tensor gradient) {
+                  send_gradient(context, parts[0], gradient.slice_rows(0, 2));
+                  send_gradient(context, parts[1], gradient.slice_rows(2, 2));
+                });
+                return both;
+              },
+          .truth =
+              [](const Inputs& in) {
+                Doubles all;
+                for (const std::size_t part : {1, 3}) {
+                  const Doubles y = product(in[0], in[part], in[part + 1], kIn);
+                  for (Index head = 0; head < 2; ++head) {
+                    for (Index row = 0; row < kRows; ++row) {
+                      for (Index c = 0; c < 4; ++c) all.push_back(y[at(row * 8 + head * 4 + c)]);
+                    }
+                  }
+                }
+                return all;
+              }};
+}
+
+Row embed_row(const Dropout& dropout) {
+  static const std::vector<std::int32_t> words = {3, 1, 4, 1, 5, 2, 0, 5};
+  static const std::vector<std::int32_t> positions = {2, 3, 4, 5, 6, 1, 1, 2};
+  static const std::vector<std::int32_t> types = {0, 1, 1, 0, 0, 1, 0, 1};
+  return {
+      .name = dropout.active() ? "embed_with_dropout" : "embed",
+      .shapes = {{6, kIn}, {7, kIn}, {2, kIn}, {kIn}, {kIn}},
+      .run =
+          [dropout](const Context& context, const std::vector<Tensor>& in) {
+            auto& tables = kept(EmbeddingTables{
+                .words = in[0], .positions = in[1], .types = in[2], .norm = norm_of(in[3], in[4])});
+            return embed(context, tables, {words, positions, types}, dropout);
+          },
+      .truth =
+          [dropout](const Inputs& in) {
+            Doubles x;
+            for (std::size_t i = 0; i < words.size(); ++i) {
+              for (Index c = 0; c < kIn; ++c) {
+                x.push_back(in[0][at(words[i] * kIn + c)] + in[1][at(positions[i] * kIn + c)] +
+                            in[2][at(types[i] * kIn + c)]);
+              }
+            }
+            return dropped(normalised(x, in[3], in[4]), dropout);
+          },
+      .activations = 0};
+}
+
+Row rows_row(bool sums) {
+  static const std::vector<Index> chosen = {4, 0, 4, 18};
+  static const std::vector<RowRange> ranges = {{0, 3}, {5, 5}, {2, 19}};
+  return {.name = sums ? "sum_rows" : "select_rows",
+          .shapes = {{kRows, kIn}},
+          .run =
+              [sums](const Context& context, const std::vector<Tensor>& in) {
+                return sums ? sum_rows(context, in[0], ranges)
+                            : select_rows(context, in[0], chosen);
+              },
+          .truth =
+              [sums](const Inputs& in) {
+                Doubles y;
+                const std::size_t count = sums ? ranges.size() : chosen.size();
+                for (std::size_t i = 0; i < count; ++i) {
+                  const RowRange range = sums ? ranges[i] : RowRange{chosen[i], chosen[i] + 1};
+                  for (Index c = 0; c < kIn; ++c) {
+                    double sum = 0;
+                    for (Index row = range.begin; row < range.end; ++row) {
+                      sum += in[0][at(row * kIn + c)];
+                    }
+                    y.push_back(sum);
+                  }
+                }
+                return y;
+              }};
+}
+
+Row dropout_row() {
+  const Dropout dropout = {.rate = 0.4f, .seed = 5};
+  return {.name = "dropout",
+          .shapes = {{kRows, kIn}},
+          .run =
+              [dropout](const Context& context, const std::vector<Tensor>& in) {
+                return ops::dropout(context, in[0], dropout);
+              },
+          .truth = [dropout](const Inputs& in) { return dropped(in[0], dropout); }};
+}
+
+Row layer_norm_row() {
+  return {.name = "layer_norm",
+          .shapes = {{kRows, kOut}, {kOut}, {kOut}},
+          .run =
+              [](const Context& context, const std::vector<Tensor>& in) {
+                return layer_norm(context, in[0], norm_of(in[1], in[2]));
+              },
+          .truth = [](const Inputs& in) { return normalised(in[0], in[1], in[2]); }};
+}
+
+/// Rows of global tokens, of two documents, with masked tokens. Inputs: x, what the local attention
+/// has left, and the six projections.
+struct GlobalCase {
+  static constexpr Index kHeads = 2, kSize = 4, kWidth = kHeads * kSize;
+  AttentionSpec spec;
+
+  explicit GlobalCase(const Dropout& dropout) {
+    spec.head_size = kSize;
+    spec.heads.assign(at(kHeads), {2, 2, 1});
+    spec.documents = {{0, 7, 0, 7, 0}, {7, 12, 7, 12, 0}};
+    spec.global_keys = {0, 3, 9};
+    spec.key_mask.assign(19, 1);
+    spec.key_mask[5] = spec.key_mask[12] = 0;
+    spec.dropout = dropout;
+  }
+
+  Doubles truth(const Inputs& in) const {
+    const Doubles& x = in[0];
+    Doubles y = in[1];
+    for (const auto& document : spec.documents) {
+      for (const Index row : spec.global_keys) {
+        if (row < document.key_begin || row >= document.key_begin + document.key_count) continue;
+        for (Index head = 0; head < kHeads; ++head) attend(in, x, document, row, head, y);
+      }
+    }
+    return y;
+  }
+
+ private:
+  double project(const Inputs& in, std::size_t which, const Doubles& x, Index row, Index c) const {
+    double sum = in[which + 1][at(c)];
+    for (Index i = 0; i < kWidth; ++i)
+      sum += in[which][at(c * kWidth + i)] * x[at(row * kWidth + i)];
+    return sum;
+  }
+
+  void attend(const Inputs& in, const Doubles& x, const kernels::AttentionDocument& document,
+              Index row, Index head, Doubles& y) const {
+    const Dropout dropout = {.rate = spec.dropout.rate, .seed = random_bits(spec.dropout.seed, 1)};
+    const auto mask = kernels::dropout_row(dropout, head, row);
+    Doubles weights;
+    double denominator = 0;
+    for (Index key = document.key_begin; key < document.key_begin + document.key_count; ++key) {
+      double score = 0;
+      for (Index c = head * kSize; c < (head + 1) * kSize; ++c) {
+        score += project(in, 2, x, row, c) * project(in, 4, x, key, c) / std::sqrt(double{kSize});
+      }
+      weights.push_back(spec.key_mask[at(key)] == 0 ? 0 : std::exp(score));
+      denominator += weights.back();
+    }
+    for (Index c = head * kSize; c < (head + 1) * kSize; ++c) {
+      double sum = 0;
+      for (std::size_t j = 0; j < weights.size(); ++j) {
+        const Index key = document.key_begin + static_cast<Index>(j);
+        const bool gone =
+            dropout.active() && mask.bits(static_cast<std::uint32_t>(key)) < dropout.threshold();
+        const double factor = !dropout.active() ? 1
+                              : gone            ? 0
+                                                : static_cast<double>(dropout.kept_factor());
+        sum += weights[j] / denominator * factor * project(in, 6, x, key, c);
+      }
+      y[at(row * kWidth + c)] = sum;
+    }
+  }
+};
+
+Row global_attention_row(const Dropout& dropout) {
+  const Index width = GlobalCase::kWidth;
+  const Shape weight = {width, width}, bias = {width};
+  return {.name = dropout.active() ? "global_attention_with_dropout" : "global_attention",
+          .shapes = {{19, width}, {19, width}, weight, bias, weight, bias, weight, bias},
+          .run =
+              [dropout](const Context& context, const std::vector<Tensor>& in) {
+                const GlobalCase global(dropout);
+                // A copy that sends back what the op leaves of its gradient.
+                Tensor attended = context.memory.tensor(in[1].shape(), in[1].dtype());
+                std::memcpy(attended.raw(), in[1].raw(), in[1].bytes());
+                record(context, attended, [context, source = in[1]](Tensor gradient) {
+                  send_gradient(context, source, gradient);
+                });
+                global_attention(context, global.spec, {in[2], in[3], in[4], in[5], in[6], in[7]},
+                                 in[0], attended);
+                return attended;
+              },
+          .truth = [dropout](const Inputs& in) { return GlobalCase(dropout).truth(in); },
+          .activations = 2};
+}
+
+std::vector<Row> rows() {
+  const Dropout dropout = {.rate = 0.3f, .seed = 11};
+  return {linear_row("", std::nullopt),
+          linear_row("_gelu", Activation::gelu),
+          linear_row("_gelu_tanh", Activation::gelu_tanh),
+          linear_row("_relu", Activation::relu),
+          linear_row("_silu", Activation::silu),
+          linear_row("_tanh", Activation::tanh),
+          project_heads_row(),
+          layer_norm_row(),
+          linear_add_norm_row({}),
+          linear_add_norm_row(dropout),
+          feed_forward_row({}),
+          feed_forward_row(dropout),
+          embed_row({}),
+          embed_row(dropout),
+          rows_row(false),
+          rows_row(true),
+          dropout_row(),
+          global_attention_row({}),
+          global_attention_row(dropout)};
+}
+
+struct Case {
+  std::size_t row;
+  DType dtype;
+  int threads;
+};
+
+class Gradients : public testing::TestWithParam<Case> {
+ protected:
+  double tolerance() const { return GetParam().dtype == DType::f32 ? 1e-4 : 0.05; }
+
+  /// Inputs that want gradients; activations in the dtype of the case.
+  std::vector<Tensor> tensors(const Row& row) const {
+    std::vector<Tensor> inputs;
+    for (std::size_t i = 0; i < row.shapes.size(); ++i) {
+      Tensor x = random_normal_tensor(row.shapes[i], 0.5f, 100 + i);
+      if (i < row.activations) x = x.to(GetParam().dtype).to(DType::f32).to(GetParam().dtype);
+      Tape::track(x);
+      inputs.push_back(x);
+    }
+    return inputs;
+  }
+};
+
+Doubles doubles(const Tensor& x) {
+  const auto floats = x.to_floats();
+  return {floats.begin(), floats.end()};
+}
+
+double weighted(const Doubles& y, const Doubles& weights) {
+  return std::inner_product(y.begin(), y.end(), weights.begin(), 0.0);
+}
+
+TEST_P(Gradients, EqualCentralDifferences) {
+  const Row row = rows().at(GetParam().row);
+  MemoryPool memory;
+  Tape tape;
+  const Context context = {
+      .memory = memory, .dtype = GetParam().dtype, .threads = GetParam().threads, .tape = &tape};
+  const std::vector<Tensor> inputs = tensors(row);
+  Inputs values;
+  for (const Tensor& input : inputs) values.push_back(doubles(input));
+
+  const Tensor y = row.run(context, inputs);
+  const Doubles expected = row.truth(values), found = doubles(y);
+  ASSERT_EQ(found.size(), expected.size());
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    ASSERT_TRUE(std::abs(found[i] - expected[i]) <= tolerance() * 2) << row.name << " " << i;
+  }
+
+  const Tensor direction = random_normal_tensor(y.shape(), 1.0f, 999).to(y.dtype());
+  y.gradient()->sum = direction;
+  const Doubles weights = doubles(direction);
+  tape.backward();
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const Tensor& sum = inputs[i].gradient()->sum;
+    const Doubles gradient = sum.empty() ? Doubles(values[i].size(), 0.0) : doubles(sum);
+    double largest = 1;
+    for (const double value : gradient) largest = std::max(largest, std::abs(value));
+    for (std::size_t j = 0; j < values[i].size(); ++j) {
+      const double step = 1e-5, middle = values[i][j];
+      values[i][j] = middle + step;
+      const double above = weighted(row.truth(values), weights);
+      values[i][j] = middle - step;
+      const double below = weighted(row.truth(values), weights);
+      values[i][j] = middle;
+      const double slope = (above - below) / (2 * step);
+      ASSERT_TRUE(std::abs(gradient[j] - slope) <= tolerance() * largest)
+          << row.name << " input " << i << " element " << j << ": " << gradient[j] << ", expected "
+          << slope;
+    }
+  }
+}
+
+std::vector<Case> cases() {
+  std::vector<Case> all;
+  for (std::size_t row = 0; row < rows().size(); ++row) {
+    all.push_back({row, DType::f32, 1});
+    all.push_back({row, DType::f32, 2});
+    all.push_back({row, DType::bf16, 2});
+  }
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Ops, Gradients, testing::ValuesIn(cases()), [](const auto& info) {
+  return rows()[info.param.row].name + (info.param.dtype == DType::f32 ? "_fp32_" : "_bf16_") +
+         std::to_string(info.param.threads);
+});
+
+/// A loss over logits [rows, columns]: by the op, and in double.
+struct LossRow {
+  std::string name;
+  Shape shape;
+  std::function<LossSum(const Context&, const Tensor&, const LossOptions&)> run;
+  std::function<double(const Doubles&)> truth;
+  double weight;
+};
+
+double logsumexp(const Doubles& x) {
+  double sum = 0;
+  for (const double value : x) sum += std::exp(value);
+  return std::log(sum);
+}
+
+LossRow class_row(double smoothing) {
+  static const std::vector<std::int32_t> labels = {2, kIgnored, 0, 4};
+  return {.name = smoothing > 0 ? "cross_entropy_smoothed" : "cross_entropy",
+          .shape = {4, 5},
+          .run =
+              [smoothing](const Context& context, const Tensor& logits, LossOptions options) {
+                options.label_smoothing = smoothing;
+                return cross_entropy(context, logits, labels, options);
+              },
+          .truth =
+              [smoothing](const Doubles& x) {
+                double loss = 0;
+                for (std::size_t row = 0; row < 4; ++row) {
+                  if (labels[row] == kIgnored) continue;
+                  const Doubles logits(x.begin() + static_cast<std::ptrdiff_t>(row * 5),
+                                       x.begin() + static_cast<std::ptrdiff_t>(row * 5 + 5));
+                  const double all = logsumexp(logits);
+                  for (std::size_t c = 0; c < 5; ++c) {
+                    const bool right = static_cast<std::size_t>(labels[row]) == c;
+                    const double share = (right ? 1 - smoothing : 0) + smoothing / 5;
+                    loss += share * (all - logits[c]);
+                  }
+                }
+                return loss;
+              },
+          .weight = 3};
+}
+
+LossRow element_row(bool binary) {
+  static const std::vector<float> targets = {1, 0, 0.5f, 1, 0, 2};
+  return {.name = binary ? "binary_cross_entropy" : "squared_error",
+          .shape = {2, 3},
+          .run =
+              [binary](const Context& context, const Tensor& logits, const LossOptions& options) {
+                return binary ? binary_cross_entropy(context, logits, targets, options)
+                              : squared_error(context, logits, targets, options);
+              },
+          .truth =
+              [binary](const Doubles& x) {
+                double loss = 0;
+                for (std::size_t i = 0; i < x.size(); ++i) {
+                  const auto y = static_cast<double>(targets[i]);
+                  loss +=
+                      binary ? std::log(1 + std::exp(x[i])) - x[i] * y : (x[i] - y) * (x[i] - y);
+                }
+                return loss;
+              },
+          .weight = 6};
+}
+
+LossRow choice_row() {
+  static const std::vector<RowChoice> choices = {{.range = {0, 4}, .right = {2}},
+                                                 {.range = {4, 6}, .right = {}},
+                                                 {.range = {6, 9}, .right = {6, 8}}};
+  return {.name = "row_cross_entropy",
+          .shape = {9, 2},
+          .run =
+              [](const Context& context, const Tensor& logits, const LossOptions& options) {
+                return row_cross_entropy(context, logits, 1, choices, options);
+              },
+          .truth =
+              [](const Doubles& x) {
+                double loss = 0;
+                for (const RowChoice& choice : choices) {
+                  if (choice.right.empty()) continue;
+                  Doubles all, right;
+                  for (Index row = choice.range.begin; row < choice.range.end; ++row) {
+                    all.push_back(x[at(row * 2 + 1)]);
+                  }
+                  for (const Index row : choice.right) right.push_back(x[at(row * 2 + 1)]);
+                  loss += logsumexp(all) - logsumexp(right);
+                }
+                return loss;
+              },
+          .weight = 2};
+}
+
+TEST(Losses, EqualTheirDefinitionAndCentralDifferences) {
+  for (const LossRow& row :
+       {class_row(0), class_row(0.1), element_row(true), element_row(false), choice_row()}) {
+    MemoryPool memory;
+    const Context context = {.memory = memory, .threads = 2};
+    Tensor logits = random_normal_tensor(row.shape, 1.5f, 7);
+    Tape::track(logits);
+    const LossSum loss = row.run(context, logits, {.scale = 0.25});
+    Doubles x = doubles(logits);
+    EXPECT_NEAR(loss.sum, row.truth(x), 1e-5) << row.name;
+    EXPECT_EQ(loss.weight, row.weight) << row.name;
+    const Doubles gradient = doubles(logits.gradient()->sum);
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const double middle = x[i];
+      x[i] = middle + 1e-5;
+      const double above = row.truth(x);
+      x[i] = middle - 1e-5;
+      const double below = row.truth(x);
+      x[i] = middle;
+      EXPECT_NEAR(gradient[i], 0.25 * (above - below) / 2e-5, 1e-6) << row.name << " " << i;
+    }
+  }
+}
+
+TEST(Losses, OfADecoderEqualTheSameInTwoSteps) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    // More rows than one block has.
+    const Index n = 300, width = 12, classes = 37;
+    std::vector<std::int32_t> labels;
+    for (Index i = 0; i < n; ++i)
+      labels.push_back(i % 7 == 0 ? kIgnored : static_cast<std::int32_t>(i % classes));
+    std::vector<Tensor> gradients[2];
+    double sums[2];
+    for (const bool fused : {false, true}) {
+      MemoryPool memory;
+      Tape tape;
+      const Context context = {.memory = memory, .dtype = dtype, .threads = 2, .tape = &tape};
+      Tensor x = random_normal_tensor({n, width}, 1, 1).to(dtype);
+      Tensor weight = random_normal_tensor({classes, width}, 0.5f, 2);
+      Tensor bias = random_normal_tensor({classes}, 0.5f, 3);
+      for (Tensor* tensor : {&x, &weight, &bias}) Tape::track(*tensor);
+      const Linear decoder(std::vector{weight}, std::vector{bias},
+                           {.dtype = dtype, .trainable = true});
+      const LossOptions options = {.scale = 0.01, .label_smoothing = 0.1};
+      if (fused) {
+        sums[1] = linear_cross_entropy(context, x, decoder, labels, options).sum;
+      } else {
+        const Tensor logits = linear(context, x, decoder, DType::f32);
+        sums[0] = cross_entropy(context, logits, labels, options).sum;
+      }
+      tape.backward();
+      for (const Tensor& tensor : {x, weight, bias})
+        gradients[fused ? 1 : 0].push_back(tensor.gradient()->sum);
+    }
+    EXPECT_NEAR(sums[0], sums[1], 1e-4 * sums[0]);
+    for (std::size_t i = 0; i < 3; ++i) {
+      const Doubles a = doubles(gradients[0][i]), b = doubles(gradients[1][i]);
+      for (std::size_t j = 0; j < a.size(); ++j) {
+        ASSERT_TRUE(std::abs(a[j] - b[j]) <= (dtype == DType::f32 ? 1e-5 : 2e-3)) << i << " " << j;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace longformer::ops
