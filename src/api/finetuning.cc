@@ -117,13 +117,7 @@ class FinetuneObjective final : public training::Objective {
         handle_(model.model()),
         tokenizer_(matching_tokenizer(handle_, folder)) {
     tasks::Collator collator(tokenizer_, collation());
-    std::visit(
-        [&](const auto& data) {
-          for (const auto& example : data.examples) {
-            for (auto& part : collator.collate(example)) examples_.push_back(std::move(part));
-          }
-        },
-        source.data);
+    std::visit([&](const auto& data) { collate(data, collator); }, source.data);
     report_ = collator.report();
     require(!examples_.empty(), "{}: expected examples, found none", options.train_path);
     for (const tasks::Example& example : examples_) {
@@ -134,6 +128,9 @@ class FinetuneObjective final : public training::Objective {
   }
 
   const tasks::CollationReport& report() const { return report_; }
+  /// Examples that do not become rows, and why the first one did not.
+  std::int64_t skipped() const { return skipped_.skipped; }
+  const std::string& first_skipped() const { return skipped_.first_skipped; }
   Index rows() const { return static_cast<Index>(examples_.size()); }
   std::span<const Index> lengths() const { return lengths_; }
   Index micro_batches() const { return (rows() + batch_size() - 1) / batch_size(); }
@@ -165,6 +162,18 @@ class FinetuneObjective final : public training::Objective {
   void load(const std::filesystem::path& folder) override { model_.load(folder); }
 
  private:
+  template <typename Data>
+  void collate(const Data& data, tasks::Collator& collator) {
+    for (const auto& example : data.examples) {
+      std::string place = data.path;
+      if (example.origin.line > 0) place += fmt::format(":{}", example.origin.line);
+      if (!example.origin.id.empty()) place += fmt::format(": {}", example.origin.id);
+      tasks::read_record(place, options_.data, skipped_, [&] {
+        for (auto& part : collator.collate(example)) examples_.push_back(std::move(part));
+      });
+    }
+  }
+
   Index batch_size() const { return options_.training.per_device_train_batch_size; }
 
   tasks::CollationOptions collation() const {
@@ -250,6 +259,7 @@ class FinetuneObjective final : public training::Objective {
   std::vector<tasks::Example> examples_;
   std::vector<Index> lengths_;
   tasks::CollationReport report_;
+  tasks::DataReport skipped_;
   std::int64_t epoch_ = -1;
   std::vector<Index> order_;
 };
@@ -285,9 +295,9 @@ FinetuneData summary_of(const Task& task, const Source& source, const FinetuneOb
           .labels = source.labels,
           .problem_type = source.problem_type,
           .examples = read.examples,
-          .skipped = read.skipped,
+          .skipped = read.skipped + objective.skipped(),
           .empty = read.empty,
-          .first_skipped = read.first_skipped,
+          .first_skipped = read.skipped > 0 ? read.first_skipped : objective.first_skipped(),
           .rows = rows.rows,
           .tokens = rows.tokens,
           .truncated_documents = rows.truncated_documents,

@@ -80,7 +80,9 @@ Collator::Rows Collator::rows_of(const Encoding& text, const TextTemplate& aroun
   auto tokens = static_cast<Index>(text.ids.size());
   const Index all = tokens + around.size();
   require(options_.too_long != TooLong::refuse || tokens <= capacity,
-          "expected at most {} tokens, found {}", options_.max_tokens, all);
+          "expected at most {} tokens, found {} (--truncate keeps the first ones, --stride N reads "
+          "all)",
+          options_.max_tokens, all);
   if (!split) tokens = std::min(tokens, capacity);
   count_truncated(all, all - around.size() - tokens);
   Rows rows;
@@ -99,7 +101,8 @@ std::vector<Example> Collator::collate(const ClassificationExample& example) {
     if (options_.too_long == TooLong::truncate) options.max_length = options_.max_tokens;
     const Encoding tokens = tokenizer_.encode_pair(example.text, *example.pair, options);
     const auto size = static_cast<Index>(tokens.ids.size());
-    require(size <= options_.max_tokens, "expected at most {} tokens, found {}",
+    require(size <= options_.max_tokens,
+            "expected at most {} tokens, found {} (--truncate keeps the first ones)",
             options_.max_tokens, size);
     count_truncated(size + tokens.truncated, tokens.truncated);
     examples.emplace_back().rows.push_back(row_of(tokens));
@@ -176,7 +179,8 @@ std::vector<Example> Collator::collate(const ChoiceExample& example) {
     const auto [first, second] = choice_texts(example.question, choice);
     const Encoding tokens = tokenizer_.encode_pair(first, second, options);
     const auto size = static_cast<Index>(tokens.ids.size());
-    require(size <= options_.max_tokens, "expected at most {} tokens, found {}",
+    require(size <= options_.max_tokens,
+            "expected at most {} tokens, found {} (--truncate keeps the first ones)",
             options_.max_tokens, size);
     longest = std::max(longest, size + tokens.truncated);
     truncated = std::max(truncated, tokens.truncated);

@@ -1,0 +1,310 @@
+"""The verbs pretrain-mlm and finetune on the tiny models of tests/fixtures: they learn, write folders that
+the other verbs read, go on bit-equal after a kill, and say what is wrong with their input."""
+
+import json
+import pathlib
+import random
+import signal
+import subprocess
+import time
+
+import numpy as np
+import pytest
+from cli_test import BERT, BINARY, FIXTURES, run
+
+CLASSIFIER = FIXTURES / "tiny_longformer_classifier"
+TAGGER = FIXTURES / "tiny_bert_tagger"
+QA = FIXTURES / "tiny_longformer_qa"
+CHOOSER = FIXTURES / "tiny_longformer_choice"
+WORDS = "the of and to in a is was he for it with as his on be at by".split()
+# Everything is learned by heart: no dropout, one high rate.
+FAST = ["--lr-scheduler-type", "constant", "--logging-steps", 20, "--save-strategy", "no",
+        "--per-device-train-batch-size", 4]  # fmt: skip
+
+
+def write(path, rows):
+    path.write_text(rows if isinstance(rows, str) else "".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def ran(*arguments):
+    """Training tells of itself on stderr. A high rate, as everything is learned by heart."""
+    rate = [] if "--learning-rate" in arguments else ["--learning-rate", 0.01]
+    done = run(*arguments, *rate)
+    assert done.code == 0, done.err
+    return done
+
+
+def without_dropout(source, target):
+    """The folder with dropout off, so that little training tells much."""
+    target.mkdir()
+    for file in source.iterdir():
+        if file.is_file():
+            (target / file.name).write_bytes(file.read_bytes())
+    config = json.loads((target / "config.json").read_text())
+    config.update(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    (target / "config.json").write_text(json.dumps(config))
+    return target
+
+
+def tensors(folder):
+    """Names and values of a model.safetensors in fp32."""
+    data = (pathlib.Path(folder) / "model.safetensors").read_bytes()
+    size = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8 : 8 + size])
+    header.pop("__metadata__", None)
+    body = data[8 + size :]
+    return {name: np.frombuffer(body[slice(*entry["data_offsets"])], np.float32).reshape(entry["shape"])
+            for name, entry in header.items()}  # fmt: skip
+
+
+def text(count, seed):
+    chosen = random.Random(seed)
+    return " ".join(chosen.choice(WORDS) for _ in range(count))
+
+
+@pytest.fixture
+def reviews(tmp_path):
+    """The class hangs on one word."""
+    rows = []
+    for i in range(24):
+        label = ("good", "bad", "fair")[i % 3]
+        rows.append({"text": f"{text(6, i)} {dict(good='his', bad='at', fair='on')[label]} {text(4, i + 99)}",
+                     "label": label})  # fmt: skip
+    for row in rows:
+        words = row["text"].split()
+        row["text"] = " ".join(w for i, w in enumerate(words) if w not in ("his", "at", "on") or i == 6)
+    return write(tmp_path / "reviews.jsonl", rows)
+
+
+class TestFinetune:
+    def test_learns_classes_by_heart(self, reviews, tmp_path):
+        model = without_dropout(CLASSIFIER, tmp_path / "model")
+        out = tmp_path / "tuned"
+        done = ran("finetune", model, reviews, "--output-dir", out, "--max-steps", 200, *FAST, "--json")
+        assert done.json[0]["steps"] == 200
+        assert "classify: 24 examples" in done.err and "labels: bad, fair, good" in done.err
+        assert "trained parameters" in done.err and "memory about" in done.err
+        report = run("evaluate", out, reviews, "--json").works().json[0]
+        assert report["metrics"]["accuracy"] == 1.0
+        lines = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
+        assert lines[-1]["loss"] < 0.1 < lines[0]["loss"]
+        config = json.loads((out / "config.json").read_text())
+        assert config["architectures"] == ["LongformerForSequenceClassification"]
+        assert config["id2label"] == {"0": "bad", "1": "fair", "2": "good"}
+
+    def test_a_folder_without_a_head_gets_one(self, reviews, tmp_path):
+        folder = tmp_path / "longformer"
+        run("convert", BERT, folder, "--max-positions", 64, "--window", 8).works()
+        out = tmp_path / "tuned"
+        done = ran("finetune", folder, reviews, "--task", "classify", "--output-dir", out, "--max-steps", 4, *FAST)
+        assert "new weights: classifier.dense.bias" in done.err
+        names = tensors(out).keys()
+        assert "classifier.out_proj.weight" in names and "longformer.embeddings.LayerNorm.weight" in names
+        assert not any(name.startswith(("pooler", "longformer.pooler", "lm_head")) for name in names)
+        assert run("classify", out, "--text", "the of and", "--json").works().json[0]["labels"]
+
+    @pytest.mark.parametrize("problem", ["regression", "several"])
+    def test_numbers_and_several_labels(self, problem, tmp_path):
+        folder = tmp_path / "longformer"
+        run("convert", without_dropout(BERT, tmp_path / "bert"), folder, "--max-positions", 64, "--window", 8).works()
+        regression = problem == "regression"
+        rows = [{"text": f"{text(5, i).replace('with', 'he').replace('was', 'he')} {'with' if i % 2 else 'was'}",
+                 "label": (0.5 if i % 2 else -1.5) if regression else (["x", "y"] if i % 2 else ["y"])}
+                for i in range(16)]  # fmt: skip
+        data = write(tmp_path / "data.jsonl", rows)
+        out = tmp_path / "tuned"
+        ran("finetune", folder, data, "--task", "classify", "--output-dir", out, "--max-steps", 1500, *FAST,
+            "--learning-rate", 0.001)  # fmt: skip
+        metrics = run("evaluate", out, data, "--json").works().json[0]["metrics"]
+        if regression:
+            assert metrics["mse"] < 0.05 and metrics["pearson"] > 0.95
+        else:
+            assert metrics["f1_micro"] == 1.0
+        kind = json.loads((out / "config.json").read_text())["problem_type"]
+        assert kind == ("regression" if regression else "multi_label_classification")
+
+    def test_learns_entities(self, tmp_path):
+        model = without_dropout(TAGGER, tmp_path / "model")
+        labels = list(json.loads((model / "config.json").read_text())["id2label"].values())
+        begin = next(label for label in labels if label.startswith("B-"))
+        rows = []
+        for i in range(16):
+            words = text(7, i).split()
+            rows.append({"tokens": words, "ner_tags": [begin if w in ("he", "his") else "O" for w in words]})
+        data = write(tmp_path / "data.jsonl", rows)
+        out = tmp_path / "tuned"
+        ran("finetune", model, data, "--output-dir", out, "--max-steps", 200, *FAST)
+        assert run("evaluate", out, data, "--json").works().json[0]["metrics"]["f1"] > 0.95
+
+    def test_learns_answers(self, tmp_path):
+        model = without_dropout(QA, tmp_path / "model")
+        rows = []
+        for i in range(12):
+            before, answer, after = text(4 + i % 3, i), ("his", "with")[i % 2], text(5, i + 50)
+            before, after = (" ".join(w for w in t.split() if w not in ("his", "with")) for t in (before, after))
+            rows.append({"id": str(i), "question": "the of", "context": f"{before} {answer} {after}",
+                         "answers": {"text": [answer], "answer_start": [len(before) + 1]}})  # fmt: skip
+        data = write(tmp_path / "data.jsonl", rows)
+        out = tmp_path / "tuned"
+        ran("finetune", model, data, "--output-dir", out, "--max-steps", 250, *FAST)
+        assert run("evaluate", out, data, "--json").works().json[0]["metrics"]["exact_match"] > 90
+
+    def test_learns_choices(self, tmp_path):
+        model = without_dropout(CHOOSER, tmp_path / "model")
+        rows = [{"question": text(3, i), "choices": [f"with {text(1, i + 9)}", f"was {text(1, i + 5)}"][:: 1 if i % 2 else -1],
+                 "label": 0 if i % 2 else 1} for i in range(12)]  # fmt: skip
+        data = write(tmp_path / "data.jsonl", rows)
+        out = tmp_path / "tuned"
+        ran("finetune", model, data, "--output-dir", out, "--max-steps", 200, *FAST)
+        assert run("evaluate", out, data, "--json").works().json[0]["metrics"]["accuracy"] == 1.0
+
+    def test_best_model_and_early_stopping(self, reviews, tmp_path):
+        out = tmp_path / "tuned"
+        done = ran("finetune", CLASSIFIER, reviews, "--output-dir", out, "--validation-file", reviews,
+                   "--eval-strategy", "steps", "--eval-steps", 10, "--save-steps", 10, "--max-steps", 300,
+                   "--load-best-model-at-end", "--early-stopping-patience", 3, "--learning-rate", 0.005,
+                   "--per-device-train-batch-size", 8, "--json")  # fmt: skip
+        result = done.json[0]
+        accuracy = run("evaluate", out, reviews, "--json").works().json[0]["metrics"]["accuracy"]
+        assert accuracy == pytest.approx(result["best_metric"])
+        best = pathlib.Path(result["best_checkpoint"])
+        assert (best / "model.safetensors").read_bytes() == (out / "model.safetensors").read_bytes()
+
+    def test_checkpointing_gives_the_same_bits(self, reviews, tmp_path):
+        models = []
+        for flags in ([], ["--gradient-checkpointing"]):
+            out = tmp_path / f"tuned{len(flags)}"
+            ran("finetune", CLASSIFIER, reviews, "--output-dir", out, "--max-steps", 6, *FAST, *flags)
+            models.append((out / "model.safetensors").read_bytes())
+        assert models[0] == models[1]
+
+    def test_long_documents(self, tmp_path):
+        data = write(tmp_path / "long.jsonl", [{"text": text(90, 1), "label": "good"}, {"text": "the of", "label": "bad"}])
+        run("finetune", CLASSIFIER, data, "--output-dir", tmp_path / "a", "--max-steps", 1).fails(1, "--truncate")
+        done = ran("finetune", CLASSIFIER, data, "--output-dir", tmp_path / "b", "--max-steps", 1, "--truncate")
+        assert "1 documents are longer than the model: cut" in done.err
+        done = ran("finetune", CLASSIFIER, data, "--output-dir", tmp_path / "c", "--max-steps", 1, "--stride", 8)
+        assert "2 examples, 2 rows" not in done.err and "2 examples, " in done.err
+
+    @pytest.mark.parametrize(
+        ("rows", "said"),
+        [
+            ('{"text": "the", "label": "good"}\n{"text": "the"\n', ["data.jsonl:2"]),
+            ([{"text": "the", "label": "wonderful"}], ["wonderful", "good"]),
+            ([{"label": "good"}], ["data.jsonl:1", "text"]),
+            ("", ["data.jsonl"]),
+        ],
+    )
+    def test_bad_data(self, rows, said, tmp_path):
+        data = write(tmp_path / "data.jsonl", rows)
+        run("finetune", CLASSIFIER, data, "--output-dir", tmp_path / "out").fails(1, *said)
+        assert not (tmp_path / "out" / "model.safetensors").exists()
+
+    def test_wrong_use(self, reviews, tmp_path):
+        run("finetune", CLASSIFIER, reviews).fails(2, "--output-dir")
+        run("finetune", CLASSIFIER, reviews, "--output-dir", tmp_path, "--learning-rate", -1).fails(2, "--learning-rate")
+        run("finetune", BERT, reviews, "--output-dir", tmp_path / "x").fails(1, "classify, ner, qa, choose")
+
+
+class TestPretrainMlm:
+    @pytest.fixture
+    def corpus(self, tmp_path):
+        return write(tmp_path / "corpus.txt", " ".join(["the of and to", "he was with his"] * 150))
+
+    @pytest.fixture
+    def model(self, tmp_path):
+        folder = tmp_path / "longformer"
+        run("convert", BERT, folder, "--max-positions", 40, "--window", 8).works()
+        return folder
+
+    def test_learns_a_simple_language(self, model, corpus, tmp_path):
+        out = tmp_path / "trained"
+        done = ran("pretrain-mlm", model, corpus, "--output-dir", out, "--max-steps", 150, *FAST,
+                   "--validation-file", corpus, "--eval-strategy", "steps", "--eval-steps", 150, "--json")  # fmt: skip
+        assert done.json[0]["steps"] == 150
+        lines = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
+        evaluated = [line for line in lines if "eval_bpc" in line]
+        assert evaluated[-1]["eval_bpc"] < 2.0 < lines[0]["loss"] / np.log(2)
+        metrics = run("evaluate", out, corpus, "--json").works().json[0]["metrics"]
+        assert metrics["bpc"] == pytest.approx(evaluated[-1]["eval_bpc"], rel=1e-5)
+        trained = tensors(out)
+        for name in ("query", "key", "value"):
+            local = trained[f"longformer.encoder.layer.0.attention.self.{name}.weight"]
+            np.testing.assert_array_equal(local, trained[f"longformer.encoder.layer.0.attention.self.{name}_global.weight"])
+
+    def test_only_new_positions(self, model, corpus, tmp_path):
+        out = tmp_path / "extra"
+        ran("pretrain-mlm", model, corpus, "--output-dir", out, "--max-steps", 5, *FAST,
+            "--only-positions-from", 30, "--keep-globals")  # fmt: skip
+        before, after = tensors(model), tensors(out)
+        name = "embeddings.position_embeddings.weight"
+        old = before.get(f"longformer.{name}", before.get(name))
+        new = after[f"longformer.{name}"]
+        # Row 0 is that of padding.
+        np.testing.assert_array_equal(old[:31], new[:31])
+        assert (old[31:] != new[31:]).any(axis=1).all()
+        for plain, value in before.items():
+            full = plain if plain in after else f"longformer.{plain}"
+            if full in after and name not in full:
+                np.testing.assert_array_equal(value, after[full], err_msg=full)
+
+    def test_from_scratch(self, corpus, tmp_path):
+        folder = tmp_path / "new"
+        folder.mkdir()
+        for file in CLASSIFIER.iterdir():
+            if file.is_file() and "safetensors" not in file.name:
+                (folder / file.name).write_bytes(file.read_bytes())
+        out = tmp_path / "trained"
+        ran("pretrain-mlm", folder, corpus, "--output-dir", out, "--max-steps", 3, *FAST)
+        values = tensors(out)
+        assert abs(values["longformer.embeddings.word_embeddings.weight"].std() - 0.02) < 0.01
+        assert run("fill-mask", out, "--text", "the [MASK] and", "--json").works().json
+
+    def test_killed_ten_times(self, model, corpus, tmp_path):
+        arguments = ["pretrain-mlm", model, corpus, "--max-steps", 120, "--save-steps", 3, "--save-total-limit", 2,
+                     "--learning-rate", 0.001, "--warmup-steps", 10, "--per-device-train-batch-size", 2]  # fmt: skip
+        whole, killed = tmp_path / "whole", tmp_path / "killed"
+        ran(*arguments, "--output-dir", whole)
+        moments = random.Random()
+        command = [BINARY, *map(str, arguments), "--output-dir", str(killed), "--resume-from-checkpoint", "last"]
+        kills = 0
+        for _ in range(10):
+            with subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as process:
+                time.sleep(moments.uniform(0.05, 0.4))
+                process.kill()
+            kills += process.returncode == -signal.SIGKILL
+        ran(*arguments, "--output-dir", killed, "--resume-from-checkpoint", "last")
+        assert kills >= 3
+        assert (killed / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
+
+    def test_the_same_seed_gives_the_same_bits(self, model, corpus, tmp_path):
+        models = []
+        for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+            ran("pretrain-mlm", model, corpus, "--output-dir", tmp_path / name, "--max-steps", 4, *FAST, "--seed", seed)
+            models.append((tmp_path / name / "model.safetensors").read_bytes())
+        assert models[0] == models[1] != models[2]
+
+    def test_bf16_learns_too(self, model, corpus, tmp_path):
+        out = tmp_path / "trained"
+        ran("pretrain-mlm", model, corpus, "--output-dir", out, "--max-steps", 100, *FAST, "--bf16")
+        assert run("evaluate", out, corpus, "--json").works().json[0]["metrics"]["bpc"] < 3.3
+
+    def test_bad_input(self, model, corpus, tmp_path):
+        out = tmp_path / "out"
+        run("pretrain-mlm", model, tmp_path / "missing.txt", "--output-dir", out).fails(1, "missing.txt")
+        run("pretrain-mlm", model, write(tmp_path / "empty.txt", ""), "--output-dir", out).fails(1, "found none")
+        run("pretrain-mlm", model, corpus, "--output-dir", out, "--max-seq-length", 4000).fails(1, "at most 40")
+        run("pretrain-mlm", model, corpus, "--output-dir", out, "--only-positions-from", 40).fails(1, "less than 40")
+        run("pretrain-mlm", model, "--output-dir", out).fails(2, "FILE")
+
+
+class TestBenchTrain:
+    def test_rows(self, tmp_path):
+        config = tmp_path / "config.json"
+        config.write_text((CLASSIFIER / "config.json").read_text())
+        rows = run("bench", "train", "--config", config, "-n", "32,64", "-r", 1, "-o", "json").works().json
+        assert [row["n"] for row in rows] == [32, 64]
+        for row in rows:
+            assert row["seconds"] > 0 and row["gflops"] > 0 and row["predicted_peak_bytes"] > 0
+        run("bench", "train").fails(2, "MODEL", "--config")
