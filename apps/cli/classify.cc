@@ -40,10 +40,10 @@ class ClassifyRun {
         classifier_(Classifier::load(flags.model.folder(), flags.model.load_options())) {}
 
   void run() {
-    const auto next = [this]() -> std::optional<std::string> {
+    const auto next = [this]() -> std::optional<ClassifyInput> {
       auto document = documents_.next();
       if (!document) return std::nullopt;
-      return std::move(document->text);
+      return ClassifyInput{.text = std::move(document->text)};
     };
     classifier_.classify(
         next, [this](const ClassifyOutcome& outcome) { take(outcome); }, flags_.options());

@@ -42,9 +42,7 @@ struct ClassifyOptions {
 /// TooLong::split keeps the first one whole and reads the second in segments.
 struct ClassifyInput {
   std::string text;
-  std::optional<std::string> pair;
-  ClassifyInput(std::string one, std::optional<std::string> other = std::nullopt)
-      : text(std::move(one)), pair(std::move(other)) {}
+  std::optional<std::string> pair = {};
 };
 
 struct ClassScore {

@@ -90,7 +90,11 @@ std::vector<Classification> Classifier::classify(std::span<const std::string> te
                                                  const ClassifyOptions& options) const {
   std::vector<Classification> results;
   classify(
-      source_over(texts),
+      [next = source_over(texts)]() mutable -> std::optional<ClassifyInput> {
+        std::optional<std::string> text = next();
+        if (!text) return std::nullopt;
+        return ClassifyInput{.text = std::move(*text)};
+      },
       [&](const ClassifyOutcome& outcome) {
         require(outcome.error.empty(), "document {}: {}", results.size(), outcome.error);
         results.push_back(outcome.classification);

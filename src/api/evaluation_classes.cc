@@ -128,7 +128,7 @@ void evaluate_classification(EvaluationRun& run) {
   const auto source = [&, next = std::size_t{0}]() mutable -> std::optional<ClassifyInput> {
     if (next == data.examples.size()) return std::nullopt;
     const tasks::ClassificationExample& example = data.examples[next++];
-    return ClassifyInput(example.text, example.pair);
+    return ClassifyInput{.text = example.text, .pair = example.pair};
   };
   classifier.classify(source, done, options);
   require_any(run);

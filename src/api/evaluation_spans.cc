@@ -41,8 +41,10 @@ void add_metrics(const tasks::AnswerCounter& answers, EvaluationRun& run) {
   run.add("f1", answers.all().f1);
   run.add("exact_match", answers.all().exact_match);
   if (answers.unanswerable() == 0) return;
-  run.add("has_answer_f1", answers.answerable_scores().f1);
-  run.add("has_answer_exact_match", answers.answerable_scores().exact_match);
+  if (answers.questions() > answers.unanswerable()) {
+    run.add("has_answer_f1", answers.answerable_scores().f1);
+    run.add("has_answer_exact_match", answers.answerable_scores().exact_match);
+  }
   run.add("no_answer_exact_match", answers.unanswerable_scores().exact_match);
 }
 

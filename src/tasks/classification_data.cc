@@ -65,7 +65,7 @@ std::size_t column(const std::vector<std::string>& header, const std::string& na
 Columns columns_of(const std::vector<std::string>& header, const DataOptions& options,
                    const std::string& path) {
   std::string label = options.label_field;
-  if (label.empty()) label = column(header, "label") < header.size() ? "label" : "labels";
+  if (label.empty()) label = column(header, "labels") < header.size() ? "labels" : "label";
   const Columns columns = {column(header, options.text_field), column(header, options.pair_field),
                            column(header, label), column(header, "id"), header.size()};
   require(
