@@ -205,8 +205,8 @@ class PythonGradientModel {
     for (const Document& document : documents) inputs.push_back(input_of(document));
     std::vector<DocumentTarget> wanted;
     for (const Target& target : targets) {
-      wanted.push_back(std::apply(
-          [](const auto&... fields) { return DocumentTarget{fields...}; }, target));
+      wanted.push_back(
+          std::apply([](const auto&... fields) { return DocumentTarget{fields...}; }, target));
     }
     LossGradients result;
     {

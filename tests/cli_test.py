@@ -25,8 +25,8 @@ BERT = FIXTURES / "tiny_bert"
 ROBERTA = FIXTURES / "tiny_roberta"
 HIDDEN = 16
 VERBS = [
-    "info", "tokenize", "embed", "search", "fill-mask", "classify", "ner", "qa", "choose", "attention",
-    "convert", "bench",
+    "info", "tokenize", "embed", "search", "fill-mask", "classify", "ner", "qa", "choose", "evaluate",
+    "attention", "convert", "bench",
 ]  # fmt: skip
 
 

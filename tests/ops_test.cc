@@ -10,8 +10,8 @@
 #include "kernels/normalization.h"
 #include "kernels/reference.h"
 #include "ops/attention.h"
-#include "ops/global_attention.h"
 #include "ops/embedding.h"
+#include "ops/global_attention.h"
 #include "ops/linear.h"
 #include "ops/row_blocks.h"
 
@@ -107,8 +107,9 @@ class Ops : public testing::TestWithParam<Case> {
   Tensor input(const Tensor& x) const { return x.to(GetParam().dtype); }
   double tolerance(double fp32) const { return GetParam().dtype == DType::f32 ? fp32 : 0.06; }
   Linear packed(const Tensor& w, const Tensor& b,
-                      std::optional<Activation> activation = std::nullopt) {
-    return Linear(std::vector{w}, std::vector{b}, {.dtype = GetParam().dtype, .activation = activation});
+                std::optional<Activation> activation = std::nullopt) {
+    return Linear(std::vector{w}, std::vector{b},
+                  {.dtype = GetParam().dtype, .activation = activation});
   }
   LayerNorm norm(Index width) {
     return {.weight = random({width}, 90), .bias = random({width}, 91), .epsilon = 1e-5f};
@@ -225,10 +226,11 @@ TEST_P(Ops, LongformerAttentionEqualsTheReference) {
         spec.key_mask[static_cast<std::size_t>(i)] = kind != 0;
         if (kind == 2) spec.global_keys.push_back(i);
       }
-      const auto parts = project_heads(
-          context(), reference.hidden,
-          Linear(std::span(weights).first(3), std::span(biases).first(3), {.dtype = GetParam().dtype}),
-          heads, d);
+      const auto parts =
+          project_heads(context(), reference.hidden,
+                        Linear(std::span(weights).first(3), std::span(biases).first(3),
+                               {.dtype = GetParam().dtype}),
+                        heads, d);
       Tensor attended = attention(context(), spec, parts[0], parts[1], parts[2]);
       global_attention(context(), spec,
                        {.query_weight = weights[3],

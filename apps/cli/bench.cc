@@ -32,6 +32,13 @@ struct ModelBenchFlags {
   std::string globals = "0";
 };
 
+struct TrainBenchFlags {
+  CommonFlags common = {.lengths = "4096", .repeats = 3};
+  std::string model;
+  std::string config;
+  bool gradient_checkpointing = false;
+};
+
 struct AttentionBenchFlags {
   CommonFlags common;
   std::int64_t heads = 12;
@@ -94,6 +101,39 @@ void run_model(const ModelBenchFlags& flags, Messages& messages) {
         BenchRow row;
         if (measure_in_child(arguments, row, messages)) table.print(row);
       }
+    }
+  }
+}
+
+void measure_training(const TrainBenchFlags& flags) {
+  TrainBenchOptions options;
+  options.model = flags.config.empty() ? find_model(flags.model) : "";
+  options.config = flags.config;
+  options.n = number_list("-n", flags.common.lengths).at(0);
+  options.dtype = flags.common.dtypes.at(0);
+  options.threads = static_cast<int>(flags.common.threads);
+  options.repeats = static_cast<int>(flags.common.repeats);
+  options.gradient_checkpointing = flags.gradient_checkpointing;
+  BenchRow row;
+  row.result = bench_train(options);
+  Output().write(row_line(row));
+}
+
+void run_training(const TrainBenchFlags& flags, Messages& messages) {
+  if (flags.common.one_row) {
+    measure_training(flags);
+    return;
+  }
+  BenchTable table(BenchKind::train, format_of(flags.common));
+  for (const std::string& dtype : flags.common.dtypes) {
+    for (const std::int64_t n : number_list("-n", flags.common.lengths)) {
+      std::vector<std::string> arguments = {"bench", "train"};
+      append(arguments, common_arguments(flags.common, n, dtype));
+      if (flags.gradient_checkpointing) arguments.push_back("--gradient-checkpointing");
+      append(arguments, flags.config.empty() ? std::vector<std::string>{"--", flags.model}
+                                             : std::vector<std::string>{"--config", flags.config});
+      BenchRow row;
+      if (measure_in_child(arguments, row, messages)) table.print(row);
     }
   }
 }
@@ -177,12 +217,12 @@ void run_attention(const AttentionBenchFlags& flags, Messages& messages) {
 
 void add_common(CLI::App& verb, CommonFlags& flags) {
   verb.add_option("-n,--length", flags.lengths,
-                  "tokens of the document: 512,4096 or 4096-65536*2 (512,4096)")
+                  fmt::format("tokens of the document: 512,4096 or 4096-65536*2 ({})", flags.lengths))
       ->type_name("LIST");
   add_choices(verb, "--dtype", flags.dtypes, {"fp32", "bf16"}, "fp32, bf16 or both (fp32)");
   add_threads(verb, flags.threads);
   add_number(verb, "-r,--repeats", flags.repeats, {.least = 1, .most = 100000},
-             "runs, of which the median counts (5)");
+             fmt::format("runs, of which the median counts ({})", flags.repeats));
   add_choice(verb, "-o,--output", flags.output, {"text", "csv", "json"},
              "text, csv or json (text)");
   verb.add_flag("--json", flags.json, "the same as -o json");
@@ -215,6 +255,35 @@ void add_model_bench(CLI::App& bench, Action& action) {
       throw UsageError("bench model: name a MODEL folder or give --config FILE");
     }
     action = [flags](Messages& messages) { run_model(*flags, messages); };
+  });
+}
+
+void add_train_bench(CLI::App& bench, Action& action) {
+  const auto flags = std::make_shared<TrainBenchFlags>();
+  CLI::App& verb = add_verb(
+      bench,
+      {.name = "train",
+       .description = "Time masked-LM training steps of one document of random tokens.",
+       .details = "15 % of the tokens are to be guessed; AdamW. The bound is that of three forward "
+                  "passes. JSON and CSV also have the peak memory that the plan predicts.",
+       .examples = "longformer bench train MODEL -n 4096\n"
+                   "longformer bench train --config config.json -n 512-32768*2 --dtype fp32,bf16 "
+                   "--gradient-checkpointing -o csv"});
+  CLI::Option* model =
+      verb.add_option("MODEL", flags->model,
+                      "checkpoint folder, or org/name[@revision] in the local Hub cache")
+          ->type_name("");
+  verb.add_option("--config", flags->config, "a config.json alone, with random weights")
+      ->type_name("FILE")
+      ->excludes(model);
+  verb.add_flag("--gradient-checkpointing", flags->gradient_checkpointing,
+                "compute layers again in the backward pass instead of keeping them");
+  add_common(verb, flags->common);
+  verb.callback([flags, &action] {
+    if (flags->model.empty() && flags->config.empty()) {
+      throw UsageError("bench train: name a MODEL folder or give --config FILE");
+    }
+    action = [flags](Messages& messages) { run_training(*flags, messages); };
   });
 }
 
@@ -261,6 +330,7 @@ void add_bench(CLI::App& program, Action& action) {
                             "longformer bench attention -n 1024-16384*2"});
   add_model_bench(verb, action);
   add_attention_bench(verb, action);
+  add_train_bench(verb, action);
   verb.require_subcommand(1);
 }
 

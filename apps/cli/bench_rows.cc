@@ -39,6 +39,9 @@ std::vector<std::pair<std::string, std::string>> cells(BenchKind kind, const Ben
   cells.emplace_back("gemm_gflops", fmt::format("{:.6g}", result.gemm_gflops));
   cells.emplace_back("fraction_of_bound", fmt::format("{:.6g}", result.fraction_of_bound));
   cells.emplace_back("peak_rss_bytes", std::to_string(result.peak_rss_bytes));
+  if (kind == BenchKind::train) {
+    cells.emplace_back("predicted_peak_bytes", std::to_string(result.predicted_peak_bytes));
+  }
   return cells;
 }
 
@@ -102,6 +105,7 @@ BenchRow parse_row(const std::string& line) {
   row.result.gemm_gflops = json.at("gemm_gflops");
   row.result.fraction_of_bound = json.at("fraction_of_bound");
   row.result.peak_rss_bytes = json.at("peak_rss_bytes");
+  row.result.predicted_peak_bytes = json.at("predicted_peak_bytes");
   row.result.backend = json.at("backend");
   row.result.pass = json.at("pass");
   row.window = json.at("window");
@@ -176,6 +180,7 @@ std::string row_line(const BenchRow& row) {
   json.add("gflops", result.gflops).add("gemm_gflops", result.gemm_gflops);
   json.add("fraction_of_bound", result.fraction_of_bound);
   json.add("peak_rss_bytes", result.peak_rss_bytes).add("backend", result.backend);
+  json.add("predicted_peak_bytes", result.predicted_peak_bytes);
   json.add("pass", result.pass).add("window", row.window).add("dilation", row.dilation);
   return json.add("global", row.global).line();
 }

@@ -19,7 +19,7 @@ struct BenchRow {
   std::int64_t global = 0;
 };
 
-enum class BenchKind { model, attention };
+enum class BenchKind { model, attention, train };
 
 /// Prints rows as a table, CSV or JSON lines; the columns of design.md §6.
 class BenchTable {

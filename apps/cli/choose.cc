@@ -41,57 +41,15 @@ struct Asked {
   ChoiceQuestion question;
 };
 
-std::string text_of(const nlohmann::json& object, const std::string& field) {
-  const auto value = object.find(field);
-  if (value == object.end() || value->is_null()) return "";
-  if (!value->is_string()) {
-    throw Error(
-        fmt::format("expected a string in the field '{}', found {}", field, value->type_name()));
-  }
-  return value->get<std::string>();
-}
-
-/// {"context", "question", "choices"}, or SWAG's {"sent1", "sent2", "ending0", …}.
-ChoiceQuestion question_of(const nlohmann::json& object) {
-  ChoiceQuestion question;
-  if (object.contains("ending0")) {
-    question.context = text_of(object, "sent1");
-    question.question = text_of(object, "sent2");
-    for (std::size_t i = 0; object.contains(fmt::format("ending{}", i)); ++i) {
-      question.choices.push_back(text_of(object, fmt::format("ending{}", i)));
-    }
-    return question;
-  }
-  question.context = text_of(object, "context");
-  question.question = text_of(object, "question");
-  const auto choices = object.find("choices");
-  if (choices == object.end() || !choices->is_array()) {
-    throw Error(fmt::format("expected a list of texts in the field 'choices', found {}",
-                            choices == object.end() ? "no such field" : choices->type_name()));
-  }
-  for (const auto& choice : *choices) {
-    if (!choice.is_string()) {
-      throw Error(fmt::format("expected a list of texts in the field 'choices', found {} in it",
-                              choice.type_name()));
-    }
-    question.choices.push_back(choice.get<std::string>());
-  }
-  return question;
-}
-
 /// Reads the question of a line of JSON; a fault becomes the document's error.
 Asked parsed(Document document) {
   Asked asked{std::move(document), {}};
   if (!asked.document.error.empty()) return asked;
   const auto object = nlohmann::json::parse(asked.document.text, nullptr, false);
-  asked.document.text.clear();
-  if (!object.is_object()) {
-    asked.document.error = "expected a JSON object with context, question and choices, found none";
-    return asked;
-  }
-  if (const auto id = object.find("id"); id != object.end()) asked.document.id = id->dump();
+  if (object.is_object() && object.contains("id")) asked.document.id = object["id"].dump();
+  const std::string line = std::exchange(asked.document.text, {});
   try {
-    asked.question = question_of(object);
+    asked.question = parse_choice_question(line);
   } catch (const Error& error) {
     asked.document.error = error.what();
   }

@@ -108,6 +108,9 @@ int run(int count, char** values) {
   add_ner(program, action);
   add_qa(program, action);
   add_choose(program, action);
+  add_evaluate(program, action);
+  add_finetune(program, action);
+  add_pretrain_mlm(program, action);
   add_attention(program, action);
   add_convert(program, action);
   add_bench(program, action);
@@ -138,6 +141,8 @@ int main(int count, char** values) {
   using namespace longformer::cli;
   // A reader that goes away ends the program through BrokenPipe, after files are in their place.
   std::signal(SIGPIPE, SIG_IGN);
+  // Files that may not grow are an error of writing, told as such.
+  std::signal(SIGXFSZ, SIG_IGN);
   try {
     return run(count, values);
   } catch (const BrokenPipe&) {

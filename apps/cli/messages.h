@@ -6,8 +6,8 @@
 
 namespace longformer::cli {
 
-/// Exit codes of the program.
-enum ExitCode { kSuccess = 0, kFailure = 1, kUsage = 2 };
+/// Exit codes of the program; 128 + N when signal N ended the work.
+enum ExitCode { kSuccess = 0, kFailure = 1, kUsage = 2, kSignal = 128 };
 
 /// Reports errors while the work goes on, and remembers that there were some.
 class Messages {
@@ -18,11 +18,17 @@ class Messages {
   void note(std::string_view message);
   /// Something failed, and the reason has been told elsewhere.
   void failed() { failed_ = true; }
+  /// A signal has ended the work before its end, and everything is in order.
+  void interrupted(int signal) { signal_ = signal; }
   /// kFailure when an error was reported.
-  int exit_code() const { return failed_ ? kFailure : kSuccess; }
+  int exit_code() const {
+    if (failed_) return kFailure;
+    return signal_ != 0 ? kSignal + signal_ : kSuccess;
+  }
 
  private:
   bool failed_ = false;
+  int signal_ = 0;
 };
 
 /// The line that ends a run: `longformer: error: …`.

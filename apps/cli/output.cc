@@ -51,8 +51,8 @@ Output::Output() : stream_(stdout) {}
 
 Output::Output(const std::string& file) : stream_(nullptr), file_(file) {
   struct stat status = {};
-  // Devices and pipes are written in place: a rename would replace them.
-  const bool special = stat(file.c_str(), &status) == 0 && !S_ISREG(status.st_mode);
+  // Devices, pipes and links (/dev/stdout) are written in place: a rename would replace them.
+  const bool special = lstat(file.c_str(), &status) == 0 && !S_ISREG(status.st_mode);
   temporary_ = special ? file : file + ".part";
   stream_ = std::fopen(temporary_.c_str(), "wb");
   if (stream_ == nullptr) {

@@ -13,14 +13,14 @@ namespace {
 constexpr double kQuietSeconds = 2.0;
 constexpr double kSecondsBetweenUpdates = 0.2;
 
+}  // namespace
+
 std::string duration(double seconds) {
   const auto whole = static_cast<std::int64_t>(seconds + 0.5);
   if (whole < 60) return fmt::format("{} s", whole);
   if (whole < 3600) return fmt::format("{}:{:02}", whole / 60, whole % 60);
   return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
 }
-
-}  // namespace
 
 ProgressLine::ProgressLine(std::int64_t total_documents, std::int64_t total_bytes)
     : total_documents_(total_documents),

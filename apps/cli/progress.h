@@ -3,10 +3,14 @@
 
 #include <chrono>
 #include <cstdint>
+#include <string>
 
 #include "longformer/progress.h"
 
 namespace longformer::cli {
+
+/// "12 s", "3:07" or "2:10:00".
+std::string duration(double seconds);
 
 /// Documents, tokens per second and time left; only on a terminal and only for work of more than
 /// two seconds. Time left follows from the bytes read, so nothing is tokenized twice to know it.

@@ -27,6 +27,8 @@ struct BenchResult {
   double fraction_of_bound = 0;
   /// Largest resident set of the process while it ran.
   std::int64_t peak_rss_bytes = 0;
+  /// Training only: the peak that the plan predicts.
+  std::int64_t predicted_peak_bytes = 0;
   /// Attention only.
   std::string backend;
   std::string pass;
@@ -65,5 +67,21 @@ struct AttentionBenchOptions {
 /// forward. The result is checked against the scalar reference first. Throws Error when the backend
 /// cannot run the pattern or the pass.
 BenchResult bench_attention(const AttentionBenchOptions& options);
+
+struct TrainBenchOptions {
+  /// A folder, or a config.json alone with random weights.
+  std::string model;
+  std::string config;
+  std::int64_t n = 4096;
+  std::string dtype = "fp32";
+  int threads = 0;
+  int repeats = 3;
+  bool gradient_checkpointing = false;
+};
+
+/// Times masked-LM training steps of one document of n random tokens, 15 % of them to be guessed,
+/// with AdamW. The useful work of a step is three times that of a forward pass (design.md §6).
+/// `predicted_peak_bytes` is what the plan of a training says.
+BenchResult bench_train(const TrainBenchOptions& options);
 
 }  // namespace longformer

@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "longformer/global_attention.h"
@@ -22,6 +23,11 @@ struct ChoiceQuestion {
   std::string question;
   std::vector<std::string> choices;
 };
+
+/// The question of a JSON object: {"context", "question", "choices"}, SWAG's {"sent1", "sent2",
+/// "ending0", …}, or WikiHop's {"query", "supports", "candidates"}, whose supports become one
+/// context, a line each. Throws Error.
+ChoiceQuestion parse_choice_question(std::string_view json);
 
 struct ChooseOptions {
   /// Of a pair that is too long for the model keep the first tokens of its first text; without, it
@@ -54,6 +60,8 @@ struct ChoiceOutcome {
 /// A multiple-choice model with its tokenizer.
 class Chooser {
  public:
+  /// Throws Error for a model without a multiple-choice head.
+  Chooser(Model model, Tokenizer tokenizer);
   /// Throws Error for a folder that cannot be loaded or has no multiple-choice head.
   static Chooser load(const std::string& folder, const LoadOptions& options = {});
 
@@ -74,8 +82,6 @@ class Chooser {
                                    const ChooseOptions& options = {}) const;
 
  private:
-  Chooser(Model model, Tokenizer tokenizer)
-      : model_(std::move(model)), tokenizer_(std::move(tokenizer)) {}
   Model model_;
   Tokenizer tokenizer_;
 };

@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "longformer/embedding.h"
@@ -37,6 +38,15 @@ struct ClassifyOptions {
   std::int64_t batch_tokens = 8192;
 };
 
+/// A text, or a pair of texts. Of a pair that is too long TooLong::truncate cuts the longer text;
+/// TooLong::split keeps the first one whole and reads the second in segments.
+struct ClassifyInput {
+  std::string text;
+  std::optional<std::string> pair;
+  ClassifyInput(std::string one, std::optional<std::string> other = std::nullopt)
+      : text(std::move(one)), pair(std::move(other)) {}
+};
+
 struct ClassScore {
   std::string label;
   float score = 0;
@@ -64,15 +74,17 @@ struct ClassifyOutcome {
 /// A sequence-classification model with its tokenizer.
 class Classifier {
  public:
+  /// Throws Error for a model without a sequence-classification head.
+  Classifier(Model model, Tokenizer tokenizer);
   /// Throws Error for a folder that cannot be loaded or has no sequence-classification head.
   static Classifier load(const std::string& folder, const LoadOptions& options = {});
 
   const Model& model() const { return model_; }
   const Tokenizer& tokenizer() const { return tokenizer_; }
 
-  /// The next text, or nothing at the end. Called on a thread of its own, so that reading and
-  /// tokenizing overlap with computing.
-  using Source = std::function<std::optional<std::string>()>;
+  /// The next text or pair, or nothing at the end. Called on a thread of its own, so that reading
+  /// and tokenizing overlap with computing.
+  using Source = std::function<std::optional<ClassifyInput>()>;
   /// Called for every text in order, on the calling thread.
   using Sink = std::function<void(const ClassifyOutcome&)>;
 
@@ -85,8 +97,6 @@ class Classifier {
                                        const ClassifyOptions& options = {}) const;
 
  private:
-  Classifier(Model model, Tokenizer tokenizer)
-      : model_(std::move(model)), tokenizer_(std::move(tokenizer)) {}
   Model model_;
   Tokenizer tokenizer_;
 };

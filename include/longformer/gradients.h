@@ -1,5 +1,5 @@
-// The loss of a folder's head and its gradients: what an optimizer starts from, and what can be held
-// against PyTorch (spec.md A.6).
+// The loss of a folder's head and its gradients: what an optimizer starts from, and what can be
+// held against PyTorch (spec.md A.6).
 #pragma once
 
 #include <cstdint>
@@ -14,13 +14,14 @@ namespace longformer {
 
 /// What the head should have said about one document. −100 does not count.
 struct DocumentTarget {
-  /// Sequence classification: the class, [1]. Token classification and masked LM: one for each token.
-  /// Multiple choice: the number of the right choice, [1], at the first document of a question.
+  /// Sequence classification: the class, [1]. Token classification and masked LM: one for each
+  /// token. Multiple choice: the number of the right choice, [1], at the first document of a
+  /// question.
   std::vector<std::int32_t> labels;
   /// Regression and multi-label classification: one for each label of the model.
   std::vector<float> values;
-  /// Question answering: tokens at which a right answer starts and ends. Several are right together;
-  /// none, or one beyond the document: it does not count.
+  /// Question answering: tokens at which a right answer starts and ends. Several are right
+  /// together; none, or one beyond the document: it does not count.
   std::vector<std::int64_t> starts, ends;
 };
 
@@ -34,8 +35,8 @@ struct NamedGradient {
 struct LossGradients {
   /// The mean that `transformers` gives; 0 when nothing counts.
   double loss = 0;
-  /// Of every floating-point tensor of the folder, sorted by name; zeros for those that the loss does
-  /// not depend on. Tensors that are tied have the same one.
+  /// Of every floating-point tensor of the folder, sorted by name; zeros for those that the loss
+  /// does not depend on. Tensors that are tied have the same one.
   std::vector<NamedGradient> gradients;
 };
 
@@ -46,7 +47,8 @@ class GradientModel {
   static GradientModel load(const std::string& folder, const LoadOptions& options = {});
 
   /// Dropout is off. `choices` says how many documents each question of multiple choice has; empty
-  /// for other heads. Throws Error for what Model::forward refuses, and for targets that do not fit.
+  /// for other heads. Throws Error for what Model::forward refuses, and for targets that do not
+  /// fit.
   LossGradients loss_and_gradients(std::span<const DocumentInput> documents,
                                    std::span<const DocumentTarget> targets,
                                    std::span<const std::int64_t> choices = {}) const;

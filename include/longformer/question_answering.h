@@ -69,6 +69,8 @@ struct AnswerOutcome {
 /// A question-answering model with its tokenizer.
 class QuestionAnswerer {
  public:
+  /// Throws Error for a model without a question-answering head.
+  QuestionAnswerer(Model model, Tokenizer tokenizer);
   /// Throws Error for a folder that cannot be loaded or has no question-answering head.
   static QuestionAnswerer load(const std::string& folder, const LoadOptions& options = {});
 
@@ -90,8 +92,6 @@ class QuestionAnswerer {
                                     const AnswerOptions& options = {}) const;
 
  private:
-  QuestionAnswerer(Model model, Tokenizer tokenizer)
-      : model_(std::move(model)), tokenizer_(std::move(tokenizer)) {}
   Model model_;
   Tokenizer tokenizer_;
 };

@@ -69,9 +69,20 @@ struct TagOutcome {
   std::int64_t segments = 0;
 };
 
+/// What became of a document that is given as words: the reason when it cannot be tagged, else a
+/// label for each word, that of its first token. Lengths as in TagOutcome.
+struct WordLabels {
+  std::string error;
+  /// Index in ModelInfo::labels; −1 for words without a token and behind a truncation.
+  std::vector<std::int32_t> labels;
+  std::int64_t tokens = 0, truncated = 0, segments = 0;
+};
+
 /// A token-classification model with its tokenizer.
 class Tagger {
  public:
+  /// Throws Error for a model without a token-classification head.
+  Tagger(Model model, Tokenizer tokenizer);
   /// Throws Error for a folder that cannot be loaded or has no token-classification head.
   static Tagger load(const std::string& folder, const LoadOptions& options = {});
 
@@ -88,13 +99,20 @@ class Tagger {
   /// and sink throw; a text that cannot be tagged is an outcome.
   void tag(const Source& source, const Sink& sink, const TagOptions& options = {}) const;
 
+  /// The words of the next document, or nothing at the end; called as a Source is.
+  using WordSource = std::function<std::optional<std::vector<std::string>>()>;
+  using WordSink = std::function<void(const WordLabels&)>;
+  /// Labels words as they come, each read by itself as `transformers` reads is_split_into_words:
+  /// a byte-level tokenizer sees a space before each. Aggregation and ignored labels play no part.
+  /// Throws as tag does.
+  void label_words(const WordSource& source, const WordSink& sink,
+                   const TagOptions& options = {}) const;
+
   /// The entities of each text. Throws Error for a text that cannot be tagged.
   std::vector<std::vector<Entity>> tag(std::span<const std::string> texts,
                                        const TagOptions& options = {}) const;
 
  private:
-  Tagger(Model model, Tokenizer tokenizer)
-      : model_(std::move(model)), tokenizer_(std::move(tokenizer)) {}
   Model model_;
   Tokenizer tokenizer_;
 };

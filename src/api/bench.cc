@@ -8,6 +8,8 @@
 #include <fstream>
 #include <functional>
 
+#include "api/measurement.h"
+#include "api/model_cost.h"
 #include "api/model_implementation.h"
 #include "core/error.h"
 #include "core/random.h"
@@ -21,88 +23,11 @@ namespace {
 
 using kernels::AttentionSpec;
 
-constexpr int kGemmRepeats = 9;
-
-struct Timing {
-  double median, minimum, maximum;
-};
-
-/// A first run of so many seconds counts: what is cold in it does not show.
-constexpr double kNoWarmUpSeconds = 20;
-
-/// Runs once to warm up, then `repeats` times.
-Timing measure(int repeats, const std::function<void()>& work) {
-  require(repeats >= 1, "repeats: expected at least 1, found {}", repeats);
-  using Clock = std::chrono::steady_clock;
-  std::vector<double> seconds;
-  for (int run = 0; run <= repeats; ++run) {
-    if (run == repeats && seconds.front() >= kNoWarmUpSeconds) break;
-    const auto start = Clock::now();
-    work();
-    seconds.push_back(std::chrono::duration<double>(Clock::now() - start).count());
-  }
-  if (seconds.front() < kNoWarmUpSeconds) seconds.erase(seconds.begin());
-  std::sort(seconds.begin(), seconds.end());
-  const std::size_t middle = seconds.size() / 2;
-  const double median =
-      seconds.size() % 2 == 1 ? seconds[middle] : (seconds[middle - 1] + seconds[middle]) / 2;
-  return {median, seconds.front(), seconds.back()};
-}
-
-/// Largest resident set of this process so far.
-std::int64_t peak_resident_bytes() {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);) {
-    if (line.starts_with("VmHWM:")) return std::strtoll(line.c_str() + 6, nullptr, 10) * 1024;
-  }
-  return 0;
-}
-
-int thread_count(int threads) { return threads > 0 ? threads : available_threads(); }
-
 /// Random activations, N(0, 1), in the given dtype.
 Tensor random_tensor(const Shape& shape, DType dtype, std::uint64_t seed) {
   return random_normal_tensor(shape, 1.0f, seed).to(dtype);
 }
 
-/// The figures of a measurement. The GEMM rate is measured last, so that its matrices do not count
-/// as memory of the work.
-BenchResult result_of(const Timing& timing, std::int64_t n, const std::string& dtype, double flops,
-                      int threads) {
-  BenchResult result;
-  result.peak_rss_bytes = peak_resident_bytes();
-  result.n = n;
-  result.dtype = dtype;
-  result.seconds = timing.median;
-  result.seconds_min = timing.minimum;
-  result.seconds_max = timing.maximum;
-  result.tokens_per_second = static_cast<double>(n) / timing.median;
-  result.gflops = flops / timing.median * 1e-9;
-  result.gemm_gflops = gemm_gflops(dtype, threads, kGemmRepeats);
-  result.fraction_of_bound = result.gflops / result.gemm_gflops;
-  result.pass = "forward";
-  return result;
-}
-
-/// Useful work of a forward pass (design.md §6): linears, and the exact query–key pairs.
-double model_flops(const models::EncoderConfig& config, std::int64_t n, std::int64_t globals) {
-  const auto width = static_cast<double>(config.hidden_size);
-  const double linears =
-      2.0 * static_cast<double>(n) *
-      (4 * width * width + 2 * width * static_cast<double>(config.intermediate_size));
-  double flops = 0;
-  for (Index layer = 0; layer < config.layers; ++layer) {
-    const Index reach = config.windows.empty()
-                            ? kernels::kUnlimitedReach
-                            : config.windows[static_cast<std::size_t>(layer)] / 2;
-    AttentionSpec spec =
-        kernels::self_attention(n, config.heads, config.head_size(), {reach, reach, 1});
-    for (Index i = 0; i < globals; ++i) spec.global_keys.push_back(i);
-    spec.global_queries = kernels::GlobalQueries::see_everything;
-    flops += linears + 4.0 * static_cast<double>(config.head_size()) * kernels::visible_pairs(spec);
-  }
-  return flops;
-}
 
 AttentionSpec attention_spec(const AttentionBenchOptions& options, Index n) {
   require(options.causal || options.window % 2 == 0,
@@ -201,18 +126,6 @@ void verify(kernels::AttentionBackend backend, const AttentionBenchOptions& opti
 }
 
 }  // namespace
-
-double gemm_gflops(const std::string& dtype, int threads, int repeats) {
-  constexpr Index kM = 4096, kK = 768, kN = 3072;
-  const DType type = compute_dtype(dtype);
-  const std::vector<Tensor> weights = {random_tensor({kN, kK}, DType::f32, 1)};
-  const ops::Linear dense(weights, {}, {.dtype = type});
-  const Tensor x = random_tensor({kM, kK}, type, 2);
-  MemoryPool memory;
-  const ops::Context context = {.memory = memory, .dtype = type, .threads = thread_count(threads)};
-  const Timing timing = measure(repeats, [&] { ops::linear(context, x, dense, type); });
-  return 2.0 * kM * kK * kN / timing.median * 1e-9;
-}
 
 BenchResult bench_model(const Model& model, const ModelBenchOptions& options) {
   const Model::Implementation& implementation = model.implementation();

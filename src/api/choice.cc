@@ -6,6 +6,9 @@
 #include "api/document_stream.h"
 #include "api/task_folder.h"
 #include "core/error.h"
+#include "formats/json.h"
+#include "tasks/choice_data.h"
+#include "tasks/collation.h"
 #include "tasks/scores.h"
 
 namespace longformer {
@@ -13,12 +16,11 @@ namespace {
 
 /// The default of the head, told by where the texts end: a text that contains separators of its own
 /// must not move it. Empty, so that the head decides, when the second text has no tokens.
-std::vector<std::int32_t> from_second_text(const Encoding& tokens) {
-  const auto& ids = tokens.sequence_ids;
-  const auto second = std::find(ids.begin(), ids.end(), 1);
-  if (second == ids.end()) return {};
-  std::vector<std::int32_t> mask(ids.size(), 0);
-  std::fill(mask.begin() + (second - ids.begin()), mask.end(), 1);
+std::vector<std::int32_t> mask_of_second_text(const Encoding& tokens) {
+  const std::vector<Index> positions = tasks::from_second_text(tokens);
+  if (positions.empty()) return {};
+  std::vector<std::int32_t> mask(tokens.ids.size(), 0);
+  std::fill(mask.begin() + positions.front(), mask.end(), 1);
   return mask;
 }
 
@@ -45,9 +47,7 @@ class QuestionReader {
  private:
   void add_pair(const ChoiceQuestion& question, const std::string& choice,
                 SegmentedDocument& document) const {
-    const bool alone = question.context.empty() || question.question.empty();
-    const std::string& first = question.context.empty() ? question.question : question.context;
-    const std::string second = alone ? choice : question.question + " " + choice;
+    const auto [first, second] = tasks::choice_texts(question, choice);
     const std::int64_t limit = model_.info().max_tokens;
     EncodeOptions options;
     options.strategy = TruncationStrategy::only_first;
@@ -63,7 +63,7 @@ class QuestionReader {
     if (options_.global_attention) {
       segment.global_mask = options_.global_attention->mask(model_, segment.tokens, second);
     } else if (model_.info().has_global_attention) {
-      segment.global_mask = from_second_text(segment.tokens);
+      segment.global_mask = mask_of_second_text(segment.tokens);
     }
   }
 
@@ -73,6 +73,18 @@ class QuestionReader {
 };
 
 }  // namespace
+
+ChoiceQuestion parse_choice_question(std::string_view json) {
+  const tasks::Json object = formats::parse_json(json, "question");
+  require(object.is_object(), "expected a JSON object with context, question and choices, found {}",
+          formats::shown(object));
+  return tasks::choice_question(object);
+}
+
+Chooser::Chooser(Model model, Tokenizer tokenizer)
+    : model_(std::move(model)), tokenizer_(std::move(tokenizer)) {
+  require_head(model_, "model", "multiple-choice", "ForMultipleChoice");
+}
 
 Chooser Chooser::load(const std::string& folder, const LoadOptions& options) {
   Model model = Model::load(folder, options);

@@ -39,6 +39,11 @@ std::vector<float> merged(std::span<const DocumentOutput> segments, SegmentMerge
 
 }  // namespace
 
+Classifier::Classifier(Model model, Tokenizer tokenizer)
+    : model_(std::move(model)), tokenizer_(std::move(tokenizer)) {
+  require_head(model_, "model", "sequence-classification", "ForSequenceClassification");
+}
+
 Classifier Classifier::load(const std::string& folder, const LoadOptions& options) {
   Model model = Model::load(folder, options);
   require_head(model, folder, "sequence-classification", "ForSequenceClassification");
@@ -55,9 +60,10 @@ void Classifier::classify(const Source& source, const Sink& sink,
                               .stride = options.stride,
                               .global_attention = options.global_attention});
   const auto next = [&]() -> std::optional<SegmentedDocument> {
-    std::optional<std::string> text = source();
-    if (!text) return std::nullopt;
-    return reader.read(std::move(*text));
+    std::optional<ClassifyInput> input = source();
+    if (!input) return std::nullopt;
+    if (input->pair) return reader.read_pair(input->text, std::move(*input->pair));
+    return reader.read(std::move(input->text));
   };
   const auto done = [&](const SegmentedDocument& document,
                         std::span<const DocumentOutput> outputs) {

@@ -31,8 +31,7 @@ models::Targets targets_of(HeadKind head, std::span<const DocumentInput> documen
   for (std::size_t i = 0; i < targets.size(); ++i) {
     const DocumentTarget& target = targets[i];
     const auto n = static_cast<Index>(documents[i].ids.size());
-    const bool per_token =
-        head == HeadKind::masked_lm || head == HeadKind::token_classification;
+    const bool per_token = head == HeadKind::masked_lm || head == HeadKind::token_classification;
     require(!per_token || static_cast<Index>(target.labels.size()) == n,
             "loss: document {}: expected a label for each of {} tokens, found {}", i, n,
             target.labels.size());

@@ -215,8 +215,9 @@ ops::LossSum Model::Implementation::loss(const ops::Context& context, const mode
   const bool pools = models::needs_pooler(config, head);
   const Tensor pooled = pools ? encoder.pool(context, hidden, batch) : Tensor();
   const Tensor logits = task_head->forward(context, hidden, pooled, batch);
-  return models::task_loss(
-      context, {.config = config, .kind = head, .logits = logits, .batch = batch}, targets, options);
+  return models::task_loss(context,
+                           {.config = config, .kind = head, .logits = logits, .batch = batch},
+                           targets, options);
 }
 
 Model::Model(std::shared_ptr<const Implementation> implementation)
@@ -311,7 +312,9 @@ std::vector<float> Model::masked_lm_logits(const DocumentInput& document,
   const std::lock_guard<std::mutex> lock(model.mutex);
   const ops::Context context = model.context();
   const Tensor hidden = model.encoder.forward(context, batch);
-  return model.masked_lm_head().forward(context, ops::select_rows(context, hidden, rows)).to_floats();
+  return model.masked_lm_head()
+      .forward(context, ops::select_rows(context, hidden, rows))
+      .to_floats();
 }
 
 }  // namespace longformer

@@ -1,9 +1,11 @@
 // What a public Model holds; shared by the parts of the API that run it.
 #pragma once
 
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
+#include <utility>
 
 #include "core/memory.h"
 #include "longformer/model.h"
@@ -21,6 +23,10 @@ namespace longformer {
 struct Model::Implementation {
   Implementation(models::EncoderConfig model_config, models::Checkpoint checkpoint,
                  const LoadOptions& options);
+
+  static Model model_of(std::shared_ptr<const Implementation> implementation) {
+    return Model(std::move(implementation));
+  }
 
   /// Checks the documents against the model and lays them behind each other. Documents without a
   /// global attention mask get the default of the head `globals_of`. Throws Error.

@@ -47,6 +47,11 @@ void find_answers(const SegmentedDocument& document, std::span<const DocumentOut
 
 }  // namespace
 
+QuestionAnswerer::QuestionAnswerer(Model model, Tokenizer tokenizer)
+    : model_(std::move(model)), tokenizer_(std::move(tokenizer)) {
+  require_head(model_, "model", "question-answering", "ForQuestionAnswering");
+}
+
 QuestionAnswerer QuestionAnswerer::load(const std::string& folder, const LoadOptions& options) {
   Model model = Model::load(folder, options);
   require_head(model, folder, "question-answering", "ForQuestionAnswering");

@@ -28,13 +28,60 @@ SegmentedDocument SegmentReader::read(std::string_view question, std::string tex
 SegmentedDocument SegmentReader::read(const tasks::TextTemplate& around, std::string text) const {
   SegmentedDocument document;
   document.text = std::move(text);
+  document.encoding =
+      tokenizer_.encode(document.text, {.add_special_tokens = false, .max_length = {}});
+  cut_or_say_why(around, document);
+  return document;
+}
+
+SegmentedDocument SegmentReader::read(std::span<const std::string> words) const {
+  tasks::WordTokens tokens = tasks::encode_words(tokenizer_, words);
+  SegmentedDocument document;
+  document.text = std::move(tokens.text);
+  document.encoding = std::move(tokens.tokens);
+  document.words = std::move(tokens.words);
+  document.word_count = words.size();
+  cut_or_say_why(around_, document);
+  return document;
+}
+
+SegmentedDocument SegmentReader::read_pair(const std::string& text, std::string pair) const {
+  if (options_.too_long == TooLong::split) return read(text, std::move(pair));
+  SegmentedDocument document;
+  document.text = std::move(pair);
+  const Index most = model_.info().max_tokens;
+  EncodeOptions options;
+  if (options_.too_long == TooLong::truncate) options.max_length = most;
+  try {
+    Encoding tokens = tokenizer_.encode_pair(text, document.text, options);
+    const auto count = static_cast<Index>(tokens.ids.size());
+    require(count <= most, "expected at most {} tokens, found {} (--truncate keeps the first ones)",
+            most, count);
+    document.truncated = tokens.truncated;
+    document.tokens = count + tokens.truncated;
+    add_segment(std::move(tokens), document);
+  } catch (const Error& error) {
+    document.error = error.what();
+  }
+  return document;
+}
+
+void SegmentReader::add_segment(Encoding tokens, SegmentedDocument& document) const {
+  Segment& segment = document.segments.emplace_back();
+  segment.tokens = std::move(tokens);
+  if (options_.global_attention) {
+    segment.global_mask = options_.global_attention->mask(model_, segment.tokens, document.text);
+  }
+}
+
+void SegmentReader::cut_or_say_why(const tasks::TextTemplate& around,
+                                   SegmentedDocument& document) const {
   try {
     cut(around, document);
   } catch (const Error& error) {
     document.error = error.what();
     document.segments.clear();
   }
-  return document;
 }
 
 void SegmentReader::cut(const tasks::TextTemplate& around, SegmentedDocument& document) const {
@@ -44,8 +91,6 @@ void SegmentReader::cut(const tasks::TextTemplate& around, SegmentedDocument& do
   require(capacity > (split ? options_.stride : 0),
           "question: expected at most {} tokens with the special ones, found {}",
           most - 1 - (split ? options_.stride : 0), around.size());
-  document.encoding =
-      tokenizer_.encode(document.text, {.add_special_tokens = false, .max_length = {}});
   document.prefix = around.prefix();
   auto tokens = static_cast<Index>(document.encoding.ids.size());
   document.tokens = tokens + around.size();
@@ -61,11 +106,7 @@ void SegmentReader::cut(const tasks::TextTemplate& around, SegmentedDocument& do
   }
   document.ranges = tasks::plan_segments(tokens, capacity, split ? options_.stride : 0);
   for (const tasks::TokenRange& range : document.ranges) {
-    Segment& segment = document.segments.emplace_back();
-    segment.tokens = around.around(document.encoding, range);
-    if (options_.global_attention) {
-      segment.global_mask = options_.global_attention->mask(model_, segment.tokens, document.text);
-    }
+    add_segment(around.around(document.encoding, range), document);
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "longformer/global_attention.h"
 #include "longformer/model.h"
 #include "longformer/tokenizer.h"
+#include "tasks/collation.h"
 #include "tasks/segments.h"
 #include "tasks/text_template.h"
 
@@ -36,6 +38,9 @@ struct SegmentedDocument {
   std::int64_t tokens = 0;
   /// Tokens that truncation cut off.
   std::int64_t truncated = 0;
+  /// Of a text that was given as words: the word of each token of `encoding`, and their number.
+  std::vector<Index> words;
+  std::size_t word_count = 0;
   std::string error;
 };
 
@@ -55,9 +60,16 @@ class SegmentReader {
   SegmentedDocument read(std::string text) const;
   /// A text behind a question, which every segment repeats.
   SegmentedDocument read(std::string_view question, std::string text) const;
+  /// A pair of texts: with TooLong::split as a text behind a question, else whole or, with
+  /// TooLong::truncate, with the longer one cut; it then has no ranges.
+  SegmentedDocument read_pair(const std::string& text, std::string pair) const;
+  /// A text that is given as words; see tasks::encode_words.
+  SegmentedDocument read(std::span<const std::string> words) const;
 
  private:
   SegmentedDocument read(const tasks::TextTemplate& around, std::string text) const;
+  void add_segment(Encoding tokens, SegmentedDocument& document) const;
+  void cut_or_say_why(const tasks::TextTemplate& around, SegmentedDocument& document) const;
   void cut(const tasks::TextTemplate& around, SegmentedDocument& document) const;
 
   const Model& model_;

@@ -67,6 +67,11 @@ Aggregation aggregation(const std::string& name) {
   fail("aggregation: expected none, simple, first, average or max, found \"{}\"", name);
 }
 
+Tagger::Tagger(Model model, Tokenizer tokenizer)
+    : model_(std::move(model)), tokenizer_(std::move(tokenizer)) {
+  require_head(model_, "model", "token-classification", "ForTokenClassification");
+}
+
 Tagger Tagger::load(const std::string& folder, const LoadOptions& options) {
   Model model = Model::load(folder, options);
   require_head(model, folder, "token-classification", "ForTokenClassification");
@@ -99,6 +104,41 @@ void Tagger::tag(const Source& source, const Sink& sink, const TagOptions& optio
       outcome.entities = entities_of(document, continues, logits, labels, options);
     }
     sink(outcome);
+  };
+  stream_documents(model_, {.batch_tokens = options.batch_tokens}, next, done);
+}
+
+void Tagger::label_words(const WordSource& source, const WordSink& sink,
+                         const TagOptions& options) const {
+  const SegmentReader reader(model_, tokenizer_,
+                             {.too_long = options.too_long,
+                              .stride = options.stride,
+                              .global_attention = options.global_attention});
+  const auto next = [&]() -> std::optional<SegmentedDocument> {
+    const std::optional<std::vector<std::string>> words = source();
+    if (!words) return std::nullopt;
+    return reader.read(*words);
+  };
+  const std::size_t classes = model_.info().labels.size();
+  const auto done = [&](const SegmentedDocument& document,
+                        std::span<const DocumentOutput> outputs) {
+    WordLabels result = {document.error,
+                         {},
+                         document.tokens,
+                         document.truncated,
+                         static_cast<std::int64_t>(document.segments.size())};
+    if (document.error.empty()) {
+      result.labels.assign(document.word_count, -1);
+      const std::vector<float> logits = merged_logits(document, outputs, classes);
+      for (std::size_t token = 0; token < logits.size() / classes; ++token) {
+        std::int32_t& label = result.labels[static_cast<std::size_t>(document.words[token])];
+        const auto row = std::span(logits).subspan(token * classes, classes);
+        if (label < 0) {
+          label = static_cast<std::int32_t>(std::max_element(row.begin(), row.end()) - row.begin());
+        }
+      }
+    }
+    sink(result);
   };
   stream_documents(model_, {.batch_tokens = options.batch_tokens}, next, done);
 }

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdlib>
 #include <map>
 
@@ -14,6 +15,14 @@ namespace {
 constexpr std::size_t kAlignment = 64;
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
 
+/// Where a large buffer begins within its first page. Loops over several buffers that all begin on
+/// a huge page meet in the same places of the caches, which costs AdamW four fifths of its speed on
+/// Zen 5; so buffers begin on different lines.
+std::size_t first_line(const void* memory) {
+  const std::uint64_t page = reinterpret_cast<std::uintptr_t>(memory) / kHugePage;
+  return static_cast<std::size_t>((page * 0x9e3779b97f4a7c15ull) >> 58) * kAlignment;
+}
+
 std::size_t round_up(std::size_t value, std::size_t unit) {
   return (value + unit - 1) / unit * unit;
 }
@@ -23,13 +32,15 @@ std::size_t round_up(std::size_t value, std::size_t unit) {
 std::shared_ptr<void> allocate_aligned(std::size_t bytes) {
   const bool large = bytes >= kHugePage;
   const std::size_t alignment = large ? kHugePage : kAlignment;
-  const std::size_t capacity = round_up(bytes + kAlignment, alignment);
+  const std::size_t shift = large ? 64 * kAlignment : 0;
+  const std::size_t capacity = round_up(bytes + shift + kAlignment, alignment);
   void* memory = std::aligned_alloc(alignment, capacity);
   require(memory != nullptr, "memory: could not allocate {} bytes", bytes);
 #ifdef MADV_HUGEPAGE
   if (large) madvise(memory, capacity, MADV_HUGEPAGE);
 #endif
-  return {memory, [](void* pointer) { std::free(pointer); }};
+  const std::shared_ptr<void> owner(memory, [](void* pointer) { std::free(pointer); });
+  return {owner, static_cast<std::byte*>(memory) + (large ? first_line(memory) : 0)};
 }
 
 struct MemoryPool::FreeList {

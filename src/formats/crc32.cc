@@ -10,11 +10,11 @@ constexpr std::size_t kSlices = 8;
 using Tables = std::array<std::array<std::uint32_t, 256>, kSlices>;
 
 /// tables[k][b]: the remainder of byte b with k zero bytes behind it.
-constexpr Tables make_tables() {
+constexpr Tables make_tables(std::uint32_t polynomial) {
   Tables tables{};
   for (std::uint32_t i = 0; i < 256; ++i) {
     std::uint32_t value = i;
-    for (int bit = 0; bit < 8; ++bit) value = (value >> 1) ^ ((value & 1u) * 0xedb88320u);
+    for (int bit = 0; bit < 8; ++bit) value = (value >> 1) ^ ((value & 1u) * polynomial);
     tables[0][i] = value;
   }
   for (std::size_t k = 1; k < kSlices; ++k) {
@@ -26,11 +26,10 @@ constexpr Tables make_tables() {
   return tables;
 }
 
-constexpr Tables kTables = make_tables();
+constexpr Tables kZipTables = make_tables(0xedb88320u);
+constexpr Tables kCastagnoliTables = make_tables(0x82f63b78u);
 
-}  // namespace
-
-std::uint32_t crc32(std::span<const std::byte> bytes) {
+std::uint32_t checksum(const Tables& tables, std::span<const std::byte> bytes) {
   std::uint32_t sum = 0xffffffffu;
   while (bytes.size() >= kSlices) {
     std::uint64_t word = 0;
@@ -38,14 +37,22 @@ std::uint32_t crc32(std::span<const std::byte> bytes) {
     word ^= sum;
     sum = 0;
     for (std::size_t k = 0; k < kSlices; ++k) {
-      sum ^= kTables[kSlices - 1 - k][(word >> (8 * k)) & 0xffu];
+      sum ^= tables[kSlices - 1 - k][(word >> (8 * k)) & 0xffu];
     }
     bytes = bytes.subspan(kSlices);
   }
   for (const std::byte byte : bytes) {
-    sum = (sum >> 8) ^ kTables[0][(sum ^ static_cast<std::uint32_t>(byte)) & 0xffu];
+    sum = (sum >> 8) ^ tables[0][(sum ^ static_cast<std::uint32_t>(byte)) & 0xffu];
   }
   return ~sum;
+}
+
+}  // namespace
+
+std::uint32_t crc32(std::span<const std::byte> bytes) { return checksum(kZipTables, bytes); }
+
+std::uint32_t crc32c(std::span<const std::byte> bytes) {
+  return checksum(kCastagnoliTables, bytes);
 }
 
 }  // namespace longformer::formats

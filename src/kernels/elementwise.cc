@@ -22,9 +22,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 constexpr Float kFloat;
 
-HWY_INLINE FloatVector Constant(double value) {
-  return hn::Set(kFloat, static_cast<float>(value));
-}
+HWY_INLINE FloatVector Constant(double value) { return hn::Set(kFloat, static_cast<float>(value)); }
 
 /// The normal distribution function Φ(x) and e^(−x²/2), by Abramowitz and Stegun 7.1.26 (absolute
 /// error below 1e-7).
@@ -35,7 +33,8 @@ struct Normal {
 HWY_INLINE Normal NormalOf(FloatVector x) {
   const auto size = hn::Abs(x);
   const auto bell = hn::Exp(kFloat, hn::Mul(hn::Mul(x, x), Constant(-0.5)));
-  const auto t = hn::Div(Constant(1), hn::MulAdd(size, Constant(0.3275911 * M_SQRT1_2), Constant(1)));
+  const auto t =
+      hn::Div(Constant(1), hn::MulAdd(size, Constant(0.3275911 * M_SQRT1_2), Constant(1)));
   auto series = Constant(1.061405429);
   series = hn::MulAdd(series, t, Constant(-1.453152027));
   series = hn::MulAdd(series, t, Constant(1.421413741));

@@ -52,12 +52,12 @@ Tensor random_weights(const std::string& name, const Shape& shape, double deviat
 }  // namespace
 
 struct Checkpoint::Parameters {
-  Fresh fresh;
+  Training training;
   std::map<std::string, Tensor> tensors;
   std::set<std::string> drawn;
 
   bool may_draw(const std::string& name) const {
-    return std::any_of(fresh.tensors.begin(), fresh.tensors.end(),
+    return std::any_of(training.fresh.begin(), training.fresh.end(),
                        [&](const NamedShape& tensor) { return tensor.name == name; });
   }
 };
@@ -82,9 +82,13 @@ Checkpoint Checkpoint::random(std::uint64_t seed) {
   return checkpoint;
 }
 
-Checkpoint Checkpoint::trainable(Checkpoint weights, Fresh fresh) {
+Checkpoint Checkpoint::trainable(Checkpoint weights, Training training) {
   weights.parameters_ = std::make_shared<Parameters>();
-  weights.parameters_->fresh = std::move(fresh);
+  const std::string& left_out = training.left_out;
+  if (!left_out.empty()) {
+    std::erase_if(weights.tensors_, [&](const auto& entry) { return entry.first.starts_with(left_out); });
+  }
+  weights.parameters_->training = std::move(training);
   return weights;
 }
 
@@ -107,7 +111,8 @@ std::vector<std::string> Checkpoint::drawn() const {
 
 bool Checkpoint::has(const std::string& name) const {
   if (parameters_ && parameters_->may_draw(name)) return true;
-  return seed_ ? name.starts_with("pooler.") : tensors_.contains(name);
+  if (seed_) return !parameters_ && name.starts_with("pooler.");
+  return tensors_.contains(name);
 }
 
 std::vector<std::string> Checkpoint::names() const {
@@ -143,14 +148,15 @@ Tensor Checkpoint::parameter(const std::string& name, const Shape& shape) const 
   const bool draws = seed_.has_value() || (!in_file && all.may_draw(name));
   Tensor value;
   if (draws) {
-    value = random_weights(name, shape, all.fresh.deviation, seed_.value_or(all.fresh.seed));
+    value = random_weights(name, shape, all.training.deviation, seed_.value_or(all.training.seed));
     all.drawn.insert(name);
   } else {
     const Tensor original = stored(name, shape);
     value = original.copied();
     release(original);
   }
-  value.set_gradient(std::make_shared<Gradient>());
+  const bool frozen = all.training.frozen && all.training.frozen(name);
+  if (!frozen) value.set_gradient(std::make_shared<Gradient>());
   return all.tensors.emplace(name, value).first->second;
 }
 
@@ -169,6 +175,10 @@ Tensor Checkpoint::stored(const std::string& name, const Shape& shape) const {
 
 Tensor Checkpoint::get_fp32(const std::string& name, const Shape& shape) const {
   return get(name, shape).to(DType::f32);
+}
+
+Tensor Checkpoint::stored_fp32(const std::string& name) const {
+  return stored(name, shape(name)).to(DType::f32);
 }
 
 void Checkpoint::release(const Tensor& tensor) const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -29,12 +30,16 @@ class Checkpoint {
   /// asks for and the file has not is drawn from N(0, deviation²), biases 0 and LayerNorm gains 1,
   /// where its name is among `fresh`; so is everything when the weights are random. Tensors become
   /// parameters when a model first asks for them.
-  struct Fresh {
-    std::vector<NamedShape> tensors = {};
+  struct Training {
+    std::vector<NamedShape> fresh = {};
     double deviation = 0.02;
     std::uint64_t seed = 0;
+    /// Parameters for whose names it holds get no gradient.
+    std::function<bool(const std::string& name)> frozen = {};
+    /// Tensors whose names begin so are as if the file had none; empty: none.
+    std::string left_out = {};
   };
-  static Checkpoint trainable(Checkpoint weights, Fresh fresh);
+  static Checkpoint trainable(Checkpoint weights, Training training);
 
   bool is_trainable() const { return parameters_ != nullptr; }
   /// In the order of their names: those that models have asked for, and tensors tied to them.
@@ -61,10 +66,14 @@ class Checkpoint {
   const std::string& format() const { return files_->format(); }
 
   /// The tensor in the dtype of the file; a view of the mapped file where it can be; the parameter
-  /// itself when there is one. Throws Error when it is missing, not floating-point, or of another shape.
+  /// itself when there is one. Throws Error when it is missing, not floating-point, or of another
+  /// shape.
   Tensor get(const std::string& name, const Shape& shape) const;
   /// The same as fp32.
   Tensor get_fp32(const std::string& name, const Shape& shape) const;
+
+  /// The tensor as the file has it, in fp32, whatever was trained.
+  Tensor stored_fp32(const std::string& name) const;
 
   /// Gives the mapped pages of a tensor that was copied elsewhere back to the system.
   void release(const Tensor& tensor) const;

@@ -116,22 +116,12 @@ void copy_sentence_transformers(const TokenizerCopy& copy) {
   }
 }
 
-StagingFolder::StagingFolder(fs::path target)
-    : target_(std::move(target)), path_(fmt::format("{}.tmp{}", target_.string(), ::getpid())) {
-  fs::remove_all(path_);
-  fs::create_directories(path_);
-}
-
-StagingFolder::~StagingFolder() {
-  std::error_code ignored;
-  fs::remove_all(path_, ignored);
-}
-
 void StagingFolder::carry_over() const {
-  for (auto entry = fs::recursive_directory_iterator(target_);
+  const fs::path& target = folder_.target();
+  for (auto entry = fs::recursive_directory_iterator(target);
        entry != fs::recursive_directory_iterator(); ++entry) {
-    const fs::path name = entry->path().lexically_relative(target_);
-    const fs::path place = path_ / name;
+    const fs::path name = entry->path().lexically_relative(target);
+    const fs::path place = path() / name;
     if (is_own(name) || fs::exists(fs::symlink_status(place))) continue;
     if (entry->is_symlink()) {
       fs::copy_symlink(entry->path(), place);
@@ -146,22 +136,25 @@ void StagingFolder::carry_over() const {
 }
 
 void StagingFolder::commit() const {
-  if (!fs::exists(target_) || fs::is_empty(target_)) {
-    fs::rename(path_, target_);
+  const fs::path& target = folder_.target();
+  if (!fs::exists(target) || fs::is_empty(target)) {
+    folder_.commit();
     return;
   }
   carry_over();
-  if (::renameat2(AT_FDCWD, path_.c_str(), AT_FDCWD, target_.c_str(), RENAME_EXCHANGE) == 0) return;
+  folder_.sync();
+  const fs::path& fresh = path();
+  if (::renameat2(AT_FDCWD, fresh.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) == 0) return;
   // Some file systems cannot exchange two names: then there is a moment with neither.
-  require(errno == EINVAL || errno == ENOSYS, "{}: could not be replaced: {}", target_.string(),
+  require(errno == EINVAL || errno == ENOSYS, "{}: could not be replaced: {}", target.string(),
           std::generic_category().message(errno));
-  const fs::path old = path_.string() + ".old";
-  fs::rename(target_, old);
+  const fs::path old = fresh.string() + ".old";
+  fs::rename(target, old);
   std::error_code failure;
-  fs::rename(path_, target_, failure);
+  fs::rename(fresh, target, failure);
   if (failure) {
-    fs::rename(old, target_);
-    fail("{}: could not be replaced: {}", target_.string(), failure.message());
+    fs::rename(old, target);
+    fail("{}: could not be replaced: {}", target.string(), failure.message());
   }
   fs::remove_all(old);
 }

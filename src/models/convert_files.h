@@ -6,6 +6,7 @@
 
 #include "core/dtype.h"
 #include "formats/json.h"
+#include "formats/new_folder.h"
 
 namespace longformer::models {
 
@@ -35,12 +36,9 @@ void copy_sentence_transformers(const TokenizerCopy& copy);
 /// A folder beside the target that is removed unless it takes the target's place.
 class StagingFolder {
  public:
-  explicit StagingFolder(std::filesystem::path target);
-  ~StagingFolder();
-  StagingFolder(const StagingFolder&) = delete;
-  StagingFolder& operator=(const StagingFolder&) = delete;
+  explicit StagingFolder(const std::filesystem::path& target) : folder_(target) {}
 
-  const std::filesystem::path& path() const { return path_; }
+  const std::filesystem::path& path() const { return folder_.path(); }
 
   /// Takes the target's place in one step, so that whoever opens it meets the old folder or the new
   /// one. Files of the old folder that no conversion writes stay. Throws Error
@@ -50,8 +48,7 @@ class StagingFolder {
  private:
   void carry_over() const;
 
-  std::filesystem::path target_;
-  std::filesystem::path path_;
+  formats::NewFolder folder_;
 };
 
 }  // namespace longformer::models

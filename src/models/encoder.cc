@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "ops/recompute.h"
 
 namespace longformer::models {
 namespace {
@@ -27,9 +28,8 @@ ops::LayerNorm layer_norm(const EncoderConfig& config, const Checkpoint& weights
           .epsilon = static_cast<float>(config.layer_norm_eps)};
 }
 
-ops::Linear linear(const Checkpoint& weights, const std::string& name,
-                                const Shape& shape, DType dtype,
-                                std::optional<Activation> activation) {
+ops::Linear linear(const Checkpoint& weights, const std::string& name, const Shape& shape,
+                   DType dtype, std::optional<Activation> activation) {
   const std::array matrix = {weights.get(name + ".weight", shape)};
   const std::array bias = {weights.get(name + ".bias", {shape[0]})};
   ops::Linear dense(
@@ -56,14 +56,14 @@ EncoderLayer::EncoderLayer(const EncoderConfig& config, Index layer, const Check
                            DType dtype)
     : attention_(self_attention(config, layer, weights, dtype)),
       attention_output_(linear(weights, layer_name(layer) + "attention.output.dense",
-                                      {config.hidden_size, config.hidden_size}, dtype)),
+                               {config.hidden_size, config.hidden_size}, dtype)),
       attention_norm_(
           layer_norm(config, weights, layer_name(layer) + "attention.output.LayerNorm")),
-      feed_forward_{.up = linear(weights, layer_name(layer) + "intermediate.dense",
-                                 {config.intermediate_size, config.hidden_size}, dtype,
-                                 config.activation),
-                    .down = linear(weights, layer_name(layer) + "output.dense",
-                                   {config.hidden_size, config.intermediate_size}, dtype)},
+      feed_forward_{
+          .up = linear(weights, layer_name(layer) + "intermediate.dense",
+                       {config.intermediate_size, config.hidden_size}, dtype, config.activation),
+          .down = linear(weights, layer_name(layer) + "output.dense",
+                         {config.hidden_size, config.intermediate_size}, dtype)},
       output_norm_(layer_norm(config, weights, layer_name(layer) + "output.LayerNorm")),
       dropout_(config.hidden_dropout),
       places_(dropout_places(layer)) {}
@@ -115,7 +115,14 @@ Tensor Encoder::forward(const ops::Context& context, const Batch& batch,
                }};
     }
     const EncoderLayer& layer = layers_[static_cast<std::size_t>(i)];
-    x = layer.forward(context, x, batch, observed ? &heads : nullptr);
+    if (context.checkpointing) {
+      const auto part = [&layer, &batch](const ops::Context& inner, std::span<const Tensor> in) {
+        return std::vector<Tensor>{layer.forward(inner, in[0], batch, nullptr)};
+      };
+      x = ops::recompute(context, {x}, part)[0];
+    } else {
+      x = layer.forward(context, x, batch, observed ? &heads : nullptr);
+    }
     if (hidden_states != nullptr) hidden_states->push_back(x);
     if (observed && observer->alone && i == observer->layers.back()) break;
   }

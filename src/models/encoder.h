@@ -52,6 +52,7 @@ class Encoder {
 
   /// Last hidden state, [n, D]. Appends the embeddings and the output of every layer to
   /// `hidden_states` unless it is null, and shows its attention to the observer unless that is.
+  /// With a tape the batch must live until the backward pass.
   Tensor forward(const ops::Context& context, const Batch& batch,
                  std::vector<Tensor>* hidden_states = nullptr,
                  const AttentionObserver* observer = nullptr) const;

@@ -19,8 +19,8 @@ struct Targets {
   std::vector<std::int32_t> labels;
   /// Regression and multi-label classification: one for each logit.
   std::vector<float> values;
-  /// Question answering: the tokens of each document, counted from its first, at which a right answer
-  /// starts and ends; none where it does not count.
+  /// Question answering: the tokens of each document, counted from its first, at which a right
+  /// answer starts and ends; none where it does not count.
   std::vector<std::vector<Index>> starts, ends;
   /// Multiple choice: how many documents, one for each choice, every question has.
   std::vector<Index> choices;

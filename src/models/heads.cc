@@ -52,17 +52,24 @@ Index outputs_of(const EncoderConfig& config, HeadKind kind) {
 
 /// Logits of documents come from fp32 rows, logits of tokens from the hidden state as it is.
 ops::Linear classifier(const EncoderConfig& config, HeadKind kind, const Checkpoint& weights,
-                             DType dtype) {
+                       DType dtype) {
   require(outputs_of(config, kind) > 0, "{} head: expected at least one label, found none",
           name_of(kind));
   return linear(weights, classifier_name(config, kind),
-                       {outputs_of(config, kind), config.hidden_size},
-                       is_per_token(kind) ? dtype : DType::f32);
+                {outputs_of(config, kind), config.hidden_size},
+                is_per_token(kind) ? dtype : DType::f32);
 }
 
 }  // namespace
 
 std::string_view name_of(HeadKind kind) { return kNames[static_cast<std::size_t>(kind)].second; }
+
+std::string_view class_ending(HeadKind kind) {
+  if (kind == HeadKind::masked_lm) return "ForMaskedLM";
+  const auto found = std::find_if(kClasses.begin(), kClasses.end(),
+                                  [kind](const auto& entry) { return entry.first == kind; });
+  return found == kClasses.end() ? "Model" : found->second;
+}
 
 HeadKind head_kind(const EncoderConfig& config, const Checkpoint& weights) {
   for (const auto& [kind, ending] : kClasses) {

@@ -31,6 +31,9 @@ enum class HeadKind {
 /// "multiple-choice".
 std::string_view name_of(HeadKind kind);
 
+/// How the class names of `transformers` end: "ForMaskedLM", …; "Model" without a head.
+std::string_view class_ending(HeadKind kind);
+
 /// The head whose tensors the checkpoint has and that architectures[0] names. Without a name the
 /// tensors decide, where only one head has such tensors.
 HeadKind head_kind(const EncoderConfig& config, const Checkpoint& weights);

@@ -25,8 +25,8 @@ class LongformerAttention final : public SelfAttention {
 
   Tensor forward(const ops::Context& context, const Tensor& x, const Batch& batch,
                  const HeadObserver* observer) const override {
-    ops::AttentionSpec spec = attention_spec(
-        config_, batch, reach_, context.dropout(config_.attention_dropout, place_));
+    ops::AttentionSpec spec =
+        attention_spec(config_, batch, reach_, context.dropout(config_.attention_dropout, place_));
     spec.global_keys = batch.global_rows;
     Tensor attended = [&] {
       const auto projected =

@@ -16,8 +16,8 @@ ops::Linear decoder(const EncoderConfig& config, const Checkpoint& weights, DTyp
   // are they one where they are alike.
   const bool tied =
       config.tie_word_embeddings && (!weights.has(untied) || weights.tie(untied, kWordEmbeddings));
-  const std::array matrix = {weights.get(tied ? kWordEmbeddings : untied,
-                                         {config.vocab_size, config.hidden_size})};
+  const std::array matrix = {
+      weights.get(tied ? kWordEmbeddings : untied, {config.vocab_size, config.hidden_size})};
   const std::string& bias_name = weights.has(names.bias[0]) ? names.bias[0] : names.bias[1];
   if (weights.has(names.bias[0]) && weights.has(names.bias[1])) {
     weights.tie(names.bias[1], names.bias[0]);
@@ -39,8 +39,7 @@ bool MaskedLmHead::present(const EncoderConfig& config, const Checkpoint& weight
 
 MaskedLmHead::MaskedLmHead(const EncoderConfig& config, const Checkpoint& weights, DType dtype)
     : dense_(linear(weights, masked_lm_names(config.model_type).dense,
-                           {config.hidden_size, config.hidden_size}, dtype,
-                           head_activation(config))),
+                    {config.hidden_size, config.hidden_size}, dtype, head_activation(config))),
       norm_(layer_norm(config, weights, masked_lm_names(config.model_type).norm)),
       decoder_(decoder(config, weights, dtype)) {}
 

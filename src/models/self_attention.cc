@@ -10,8 +10,8 @@ std::string self_attention_name(Index layer) {
   return fmt::format("encoder.layer.{}.attention.self.", layer);
 }
 
-ops::Linear query_key_value(const EncoderConfig& config, Index layer,
-                                         const Checkpoint& weights, DType dtype) {
+ops::Linear query_key_value(const EncoderConfig& config, Index layer, const Checkpoint& weights,
+                            DType dtype) {
   const Index width = config.hidden_size;
   std::array<Tensor, 3> matrices, biases;
   for (std::size_t i = 0; i < 3; ++i) {
@@ -19,8 +19,7 @@ ops::Linear query_key_value(const EncoderConfig& config, Index layer,
     matrices[i] = weights.get(name + ".weight", {width, width});
     biases[i] = weights.get(name + ".bias", {width});
   }
-  ops::Linear dense(matrices, biases,
-                    {.dtype = dtype, .trainable = weights.is_trainable()});
+  ops::Linear dense(matrices, biases, {.dtype = dtype, .trainable = weights.is_trainable()});
   for (const Tensor& matrix : matrices) weights.release(matrix);
   return dense;
 }

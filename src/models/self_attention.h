@@ -57,8 +57,8 @@ std::unique_ptr<SelfAttention> dense_attention(const EncoderConfig& config, Inde
 std::string self_attention_name(Index layer);
 
 /// The stacked query, key and value projections of a layer.
-ops::Linear query_key_value(const EncoderConfig& config, Index layer,
-                                         const Checkpoint& weights, DType dtype);
+ops::Linear query_key_value(const EncoderConfig& config, Index layer, const Checkpoint& weights,
+                            DType dtype);
 
 /// The spec of a batch in which all heads see `reach` tokens to each side.
 ops::AttentionSpec attention_spec(const EncoderConfig& config, const Batch& batch, Index reach,

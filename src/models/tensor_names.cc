@@ -68,4 +68,13 @@ MaskedLmNames masked_lm_names(ModelType type) {
           .bias = {"lm_head.decoder.bias", "lm_head.bias"}};
 }
 
+std::vector<NamedShape> masked_lm_tensors(const EncoderConfig& config) {
+  const MaskedLmNames names = masked_lm_names(config.model_type);
+  List list;
+  list.dense(names.dense, config.hidden_size, config.hidden_size);
+  list.norm(names.norm, config.hidden_size);
+  list.tensors.push_back({names.bias[1], {config.vocab_size}});
+  return std::move(list.tensors);
+}
+
 }  // namespace longformer::models

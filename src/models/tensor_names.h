@@ -33,4 +33,7 @@ struct MaskedLmNames {
 };
 MaskedLmNames masked_lm_names(ModelType type);
 
+/// The tensors of a masked-LM head whose decoder is tied to the word embeddings.
+std::vector<NamedShape> masked_lm_tensors(const EncoderConfig& config);
+
 }  // namespace longformer::models

@@ -19,6 +19,9 @@ struct Context {
   Tape* tape = nullptr;
   /// Of the dropout masks of this pass; none when nothing is dropped.
   std::optional<std::uint64_t> dropout_seed = std::nullopt;
+  /// Layers keep only their input for the backward pass, which runs them once more
+  /// (ops/recompute.h).
+  bool checkpointing = false;
 
   /// The dropout of one place in a model; every place has a number of its own.
   Dropout dropout(double rate, std::uint64_t place) const {

@@ -11,8 +11,8 @@ namespace longformer::ops {
 void drop_elements(const Context& context, const Dropout& dropout, Tensor& x) {
   if (!dropout.active()) return;
   for_elements(context, x, [&](Index first, Index count, std::size_t at) {
-    kernels::drop(dropout, static_cast<std::uint64_t>(first),
-                  static_cast<std::byte*>(x.raw()) + at, count, x.dtype());
+    kernels::drop(dropout, static_cast<std::uint64_t>(first), static_cast<std::byte*>(x.raw()) + at,
+                  count, x.dtype());
   });
 }
 

@@ -12,8 +12,8 @@ Tensor dropout(const Context& context, const Tensor& x, const Dropout& dropout);
 /// [n, D] has index r·D + c.
 void drop_elements(const Context& context, const Dropout& dropout, Tensor& x);
 
-/// From the gradient of what was dropped to that of what was there before; a copy unless the dropout
-/// is not active.
+/// From the gradient of what was dropped to that of what was there before; a copy unless the
+/// dropout is not active.
 Tensor dropout_backward(const Context& context, const Dropout& dropout, const Tensor& gradient);
 
 }  // namespace longformer::ops

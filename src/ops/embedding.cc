@@ -45,9 +45,8 @@ void add_row(const Tensor& table, Index row, float* to) {
   });
 }
 
-/// Adds row i of the gradient to row rows[i] of that of a table, but for its row of padding. Threads
-/// share the columns, so the
-/// order of every sum is the same for any number of them.
+/// Adds row i of the gradient to row rows[i] of that of a table, but for its row of padding.
+/// Threads share the columns, so the order of every sum is the same for any number of them.
 void scatter_rows(const Context& context, const Tensor& gradient,
                   std::span<const std::int32_t> rows, const Tensor& table, Index padding) {
   if (!wants_gradient(table)) return;

@@ -1,6 +1,7 @@
 #include "ops/gradients.h"
 
 #include <cassert>
+#include <cstring>
 #include <utility>
 
 #include "kernels/elementwise.h"
@@ -24,9 +25,15 @@ void send_gradient(const Context& context, const Tensor& value, Tensor gradient)
 }
 
 Tensor& parameter_gradient(const Tensor& parameter) {
-  Tensor& sum = parameter.gradient()->sum;
-  if (sum.empty()) sum = Tensor::zeros(parameter.shape(), DType::f32);
-  return sum;
+  Gradient& gradient = *parameter.gradient();
+  if (!gradient.sum.empty()) return gradient.sum;
+  if (gradient.spare.empty()) {
+    gradient.sum = Tensor::zeros(parameter.shape(), DType::f32);
+  } else {
+    gradient.sum = std::exchange(gradient.spare, Tensor());
+    std::memset(gradient.sum.raw(), 0, gradient.sum.bytes());
+  }
+  return gradient.sum;
 }
 
 void record(const Context& context, Tensor& y, std::function<void(Tensor gradient)> backward) {

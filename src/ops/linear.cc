@@ -59,11 +59,9 @@ void product(const GemmShape& shape, DType in, const void* a, const void* b, Ten
 void add_bias(const Context& context, const Tensor& bias, const Part& part, Tensor& y) {
   for_row_blocks(context, y.rows(), [&](Index first, Index rows) {
     Tensor block = y.slice_rows(first, rows);
-    kernels::add_bias({.bias = bias.data<float>(),
-                       .rows = rows,
-                       .columns = part.width,
-                       .stride = y.columns()},
-                      column_of(block, part.begin), y.dtype());
+    kernels::add_bias(
+        {.bias = bias.data<float>(), .rows = rows, .columns = part.width, .stride = y.columns()},
+        column_of(block, part.begin), y.dtype());
   });
 }
 
@@ -130,8 +128,7 @@ void split_heads(const HeadLayout& layout, const void* token_major, Tensor& head
                 });
 }
 
-void join_heads(const HeadLayout& layout, const Tensor& head_major, void* token_major,
-                Index rows) {
+void join_heads(const HeadLayout& layout, const Tensor& head_major, void* token_major, Index rows) {
   for_head_rows(layout, static_cast<std::byte*>(token_major),
                 static_cast<std::byte*>(const_cast<void*>(head_major.raw())), rows,
                 element_size(head_major.dtype()),

@@ -29,8 +29,7 @@ LossSum softmax_rows(const Context& context, Tensor& logits, std::span<const std
       return;
     }
     losses[i] = kernels::softmax_cross_entropy(
-        values, classes, {.label = labels[i], .smoothing = options.label_smoothing},
-        options.scale);
+        values, classes, {.label = labels[i], .smoothing = options.label_smoothing}, options.scale);
   });
   LossSum loss;
   for (std::size_t i = 0; i < labels.size(); ++i) {
@@ -52,8 +51,8 @@ LossSum elementwise(const Context& context, const Tensor& logits, std::span<cons
   Tensor gradient = context.memory.tensor(logits.shape(), DType::f32);
   LossSum loss;
   for (std::size_t i = 0; i < targets.size(); ++i) {
-    const LossAndSlope at = body(static_cast<double>(logits.data<float>()[i]),
-                                 static_cast<double>(targets[i]));
+    const LossAndSlope at =
+        body(static_cast<double>(logits.data<float>()[i]), static_cast<double>(targets[i]));
     loss.sum += at.loss;
     loss.weight += 1;
     gradient.data<float>()[i] = static_cast<float>(options.scale * at.slope);
@@ -100,8 +99,8 @@ LossSum linear_cross_entropy(const Context& context, const Tensor& x, const Line
     Tensor block = x.slice_rows(begin, rows);
     Tensor logits = linear(untaped, block, decoder, DType::f32);
     const LossSum part = softmax_rows(
-        context, logits, labels.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(rows)),
-        used);
+        context, logits,
+        labels.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(rows)), used);
     loss.sum += part.sum;
     loss.weight += part.weight;
     if (context.tape == nullptr) continue;

@@ -33,8 +33,8 @@ struct LossSum {
 LossSum cross_entropy(const Context& context, const Tensor& logits,
                       std::span<const std::int32_t> labels, const LossOptions& options);
 
-/// The same of the logits that a dense layer makes of x [n, D], in blocks of rows: [n, C] is never in
-/// memory, neither forward nor backward.
+/// The same of the logits that a dense layer makes of x [n, D], in blocks of rows: [n, C] is never
+/// in memory, neither forward nor backward.
 LossSum linear_cross_entropy(const Context& context, const Tensor& x, const Linear& decoder,
                              std::span<const std::int32_t> labels, const LossOptions& options);
 
@@ -52,9 +52,9 @@ struct RowChoice {
   std::vector<Index> right;
 };
 
-/// −log of the probability that a softmax down a column of logits [n, outputs], over the rows of each
-/// choice, gives to its right rows together: cross-entropy for one right row, the OR-loss of Clark
-/// and Gardner for several.
+/// −log of the probability that a softmax down a column of logits [n, outputs], over the rows of
+/// each choice, gives to its right rows together: cross-entropy for one right row, the OR-loss of
+/// Clark and Gardner for several.
 LossSum row_cross_entropy(const Context& context, const Tensor& logits, Index column,
                           std::span<const RowChoice> choices, const LossOptions& options);
 

@@ -42,9 +42,8 @@ Tensor linear_add_norm_packed(const Context& context, const Tensor& x,
   return y;
 }
 
-Tensor feed_forward_packed(const Context& context, const Tensor& x,
-                           const kernels::PackedLinear& up, const kernels::PackedLinear& down,
-                           const LayerNorm& norm) {
+Tensor feed_forward_packed(const Context& context, const Tensor& x, const kernels::PackedLinear& up,
+                           const kernels::PackedLinear& down, const LayerNorm& norm) {
   Tensor y = context.memory.tensor(x.shape(), context.dtype);
   const RowPlan plan = plan_rows(x.rows(), context.threads);
   const auto up_kernels = kernels_of(up, plan, context.dtype);
@@ -98,8 +97,8 @@ void add_norm_backward(const Context& context, const Tensor& sum, const LayerNor
                                  row_of(gradient, first), gradient.dtype());
   });
   if (!trained) return;
-  kernels::ColumnSums rows = {.x = partial.raw(), .rows = blocks, .columns = width,
-                              .stride = 2 * width};
+  kernels::ColumnSums rows = {
+      .x = partial.raw(), .rows = blocks, .columns = width, .stride = 2 * width};
   kernels::add_column_sums(rows, DType::f32, parameter_gradient(norm.weight).data<float>());
   rows.x = partial.data<float>() + width;
   kernels::add_column_sums(rows, DType::f32, parameter_gradient(norm.bias).data<float>());

@@ -39,8 +39,8 @@ Tensor scratch(const Context& context, const RowPlan& plan, Index width, DType d
 std::vector<const kernels::PackedLinear::Kernel*> kernels_of(const kernels::PackedLinear& dense,
                                                              const RowPlan& plan, DType output);
 
-/// Calls body(first, count, byte offset of the first) for blocks of the elements of a tensor, on all
-/// threads.
+/// Calls body(first, count, byte offset of the first) for blocks of the elements of a tensor, on
+/// all threads.
 template <typename Body>
 void for_elements(const Context& context, const Tensor& x, const Body& body) {
   constexpr Index kBlock = Index{1} << 16;

@@ -42,6 +42,21 @@ def tokenizers():
     return found | {"bpe": json.dumps(bpe).encode()}
 
 
+def data_sets():
+    """Each begins with the letter of its format; see data.cc."""
+    lines = [{"text": "a", "text_pair": "b", "label": [1, "x"]}, {"tokens": ["a"], "ner_tags": [0]},
+             {"id": 1, "context": "caf\u00e9 a", "question": "q", "answers": {"text": ["a"], "answer_start": [5]}},
+             {"question": "q", "choices": ["a", "b"], "label": 1}]
+    jsonl = "".join(json.dumps(line) + "\n" for line in lines)
+    squad = {"data": [{"paragraphs": [{"context": "a b", "qas": [
+        {"id": "1", "question": "q", "answers": [{"text": "b", "answer_start": 2}]}]}]}]}
+    hop = [{"query": "q", "supports": ["s"], "candidates": ["a"], "answer": "a"}]
+    return {"jsonl": b"`" + jsonl.encode(), "squad": b"a" + json.dumps(squad).encode(),
+            "hop": b"a" + json.dumps(hop).encode(), "csv": b'btext,label\n"a ""b""\n",x\n\nc,y\n',
+            "tsv": b"ctext\tlabel\na\tb\n", "fasttext": b"d__label__a __label__b c\n",
+            "conll": b"e-DOCSTART- O\n\na NN B-PER\nb\tI-PER\n"}
+
+
 def corpora():
     torch = FIXTURES / "torch"
     pickles = {}
@@ -63,6 +78,7 @@ def corpora():
         "json": configs | {"nulls": b'{"truncation":{"a":[1]},"b":"\\u0061","padding":null}'},
         "config": configs | {"original": json.dumps(original).encode()},
         "tokenizer_json": tokenizers(),
+        "data": data_sets(),
         "byte_level": texts(),
         "word_piece": texts(),
         "global_attention": {str(i): rule for i, rule in enumerate(

@@ -1,0 +1,17 @@
+// The options that verbs over data sets share.
+#pragma once
+
+#include <CLI/App.hpp>
+
+#include "longformer/dataset.h"
+#include "longformer/evaluation.h"
+
+namespace longformer::cli {
+
+/// How the files of a data set are read. `data` must live as long as the verb.
+void add_data_options(CLI::App& verb, DataOptions& data);
+
+/// Which tokens a masked LM has to guess, and how text is packed into rows.
+void add_masking(CLI::App& verb, MaskingOptions& masking);
+
+}  // namespace longformer::cli

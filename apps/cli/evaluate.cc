@@ -1,0 +1,194 @@
+// longformer evaluate: how well a model does on a data set with labels.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+
+#include "data_flags.h"
+#include "document_stream.h"
+#include "longformer/error.h"
+#include "longformer/evaluation.h"
+#include "output.h"
+#include "progress.h"
+#include "verbs.h"
+
+namespace longformer::cli {
+
+namespace {
+
+/// Bytes of the whole work for the progress line, which measures by them.
+constexpr std::int64_t kWhole = std::int64_t{1} << 20;
+
+struct EvaluateFlags {
+  ModelFlags model;
+  std::string data, task, predictions;
+  std::string merge = "mean";
+  LongDocumentFlags long_documents;
+  std::int64_t seed = static_cast<std::int64_t>(MaskingOptions().seed);
+  EvaluateOptions options;
+
+  EvaluateOptions all() const {
+    EvaluateOptions all = long_documents.applied_to(options);
+    all.merge = merge == "max" ? SegmentMerge::max : SegmentMerge::mean;
+    all.masking.seed = static_cast<std::uint64_t>(seed);
+    return all;
+  }
+};
+
+/// What the data is called for a head, as in `--task`.
+std::string task_of(const std::string& head) {
+  if (head == "sequence-classification") return "classify";
+  if (head == "token-classification") return "ner";
+  if (head == "question-answering") return "qa";
+  if (head == "multiple-choice") return "choose";
+  return head == "masked-lm" ? "mlm" : "none";
+}
+
+std::string json_of(const Evaluation& result) {
+  JsonLine metrics;
+  for (const auto& [name, value] : result.metrics) metrics.add(name, value);
+  std::vector<JsonLine> labels;
+  for (const LabelMetrics& one : result.labels) {
+    JsonLine& row = labels.emplace_back();
+    row.add("label", one.label).add("precision", one.precision).add("recall", one.recall);
+    row.add("f1", one.f1).add("support", one.support);
+  }
+  JsonLine json;
+  json.add("task", result.task).add_json("metrics", metrics.object()).add_objects("labels", labels);
+  json.add("examples", result.examples).add("skipped", result.skipped).add("empty", result.empty);
+  json.add("tokens", result.tokens).add("truncated_examples", result.truncated_examples);
+  json.add("truncated_tokens", result.truncated_tokens);
+  json.add("segmented_examples", result.segmented_examples);
+  json.add("unread_words", result.unread_words).add("masked_tokens", result.masked_tokens);
+  return json.add("seconds", result.seconds).line();
+}
+
+std::string table_of(const Evaluation& result) {
+  std::string text;
+  const auto row = [&text](const std::string& name, const std::string& value) {
+    text += fmt::format("{:<22} {:>12}\n", name, value);
+  };
+  for (const auto& [name, value] : result.metrics) row(name, fmt::format("{:.4f}", value));
+  row("examples", grouped(result.examples));
+  row("tokens", grouped(result.tokens));
+  if (result.masked_tokens > 0) row("masked tokens", grouped(result.masked_tokens));
+  if (result.labels.empty()) return text;
+  std::size_t width = 22;
+  for (const LabelMetrics& one : result.labels) width = std::max(width, one.label.size());
+  text += fmt::format("\n{:<{}} {:>12} {:>9} {:>9} {:>9}\n", "label", width, "precision", "recall",
+                      "f1", "support");
+  for (const LabelMetrics& one : result.labels) {
+    text += fmt::format("{:<{}} {:>12.4f} {:>9.4f} {:>9.4f} {:>9}\n", on_one_line(one.label), width,
+                        one.precision, one.recall, one.f1, grouped(one.support));
+  }
+  return text;
+}
+
+/// What the reader of the figures should know about the data.
+void add_notes(const Evaluation& result, Messages& messages) {
+  if (result.skipped > 0) {
+    messages.note(
+        fmt::format("left out {} broken examples; {}", result.skipped, result.first_skipped));
+  }
+  if (result.empty > 0) messages.note(fmt::format("{} examples are empty", result.empty));
+  if (result.truncated_examples > 0) {
+    messages.note(fmt::format("{} of {} examples are longer than the model: cut {} of {} tokens",
+                              result.truncated_examples, result.examples, result.truncated_tokens,
+                              result.tokens));
+  }
+  if (result.segmented_examples > 0) {
+    messages.note(fmt::format("{} of {} examples are longer than the model: read in segments",
+                              result.segmented_examples, result.examples));
+  }
+  if (result.unread_words > 0) {
+    messages.note(fmt::format("{} words were not read, and count as O", result.unread_words));
+  }
+}
+
+void run(const EvaluateFlags& flags, Messages& messages) {
+  const std::string folder = flags.model.folder();
+  const Model model = Model::load(folder, flags.model.load_options());
+  const std::string task = task_of(model.info().head);
+  if (task == "none" || (!flags.task.empty() && flags.task != task)) {
+    throw Error(fmt::format("'{}': expected a head for {}, found {}", folder,
+                            flags.task.empty() ? "a task" : flags.task,
+                            task == "none" ? "none" : model.info().head));
+  }
+  const Tokenizer tokenizer = Tokenizer::load(folder);
+  EvaluateOptions options = flags.all();
+  std::optional<Output> predictions;
+  if (!flags.predictions.empty()) {
+    predictions.emplace(flags.predictions);
+    options.predictions = [&predictions](std::string_view line) {
+      predictions->write(line);
+      predictions->write("\n");
+    };
+  }
+  ProgressLine progress(0, kWhole);
+  options.progress = progress.unit(0, kWhole);
+  const Evaluation result = evaluate(model, tokenizer, flags.data, options);
+  if (predictions) predictions->finish();
+  add_notes(result, messages);
+  Output().write(flags.model.json ? json_of(result) : table_of(result));
+}
+
+void add_data(CLI::App& verb, EvaluateFlags& flags) {
+  verb.add_option("DATA", flags.data, "file or folder of examples with labels")
+      ->required()
+      ->type_name("");
+  add_data_options(verb, flags.options.data);
+  verb.add_flag("--skip-invalid", flags.options.data.skip_invalid,
+                "leave out examples that are broken or too long, and count them");
+}
+
+void add_scoring(CLI::App& verb, EvaluateFlags& flags) {
+  EvaluateOptions& options = flags.options;
+  add_choice(verb, "--task", flags.task, {"classify", "ner", "qa", "choose", "mlm"},
+             "fail unless the model has this head (what it has)");
+  add_long_documents(verb, flags.long_documents, EvaluateOptions().batch_tokens);
+  add_choice(verb, "--merge", flags.merge, {"mean", "max"},
+             "logits of a document: mean or max over its segments (mean)");
+  verb.add_option("--threshold", options.threshold,
+                  "multi-label: probability above which a class is predicted (0.5)")
+      ->type_name("P");
+  add_number(verb, "--max-answer-tokens", options.max_answer_tokens, {.least = 1},
+             "longest answer (30)");
+  verb.add_option("--no-answer-threshold", options.no_answer_threshold,
+                  "predict no answer when its logit is so much larger (0)")
+      ->type_name("X");
+  add_number(verb, "--seed", flags.seed, {}, "masked LM: chooses the tokens (1)");
+  add_masking(verb, options.masking);
+  verb.add_option("--predictions", flags.predictions,
+                  "file for one JSON object per example: what is right, what the model says")
+      ->type_name("FILE");
+}
+
+}  // namespace
+
+void add_evaluate(CLI::App& program, Action& action) {
+  const auto flags = std::make_shared<EvaluateFlags>();
+  CLI::App& verb = add_verb(
+      program,
+      {.name = "evaluate",
+       .description = "Measure how well a model does on a data set.",
+       .details = "The head of the model says what is measured: accuracy and F1 of classes, "
+                  "correlation of numbers, F1 of entities, exact match and F1 of answers, accuracy "
+                  "of choices, or the perplexity of masked tokens on plain text.",
+       .examples = "longformer evaluate MODEL reviews.jsonl --truncate\n"
+                   "longformer evaluate MODEL aclImdb/test --stride 512 --json\n"
+                   "longformer evaluate MODEL dev-v2.0.json --stride 128 --predictions said.jsonl\n"
+                   "longformer evaluate MODEL test.conll\n"
+                   "longformer evaluate MODEL novel.txt --mask-every 7"});
+  add_model(verb, flags->model);
+  add_data(verb, *flags);
+  add_scoring(verb, *flags);
+  add_json(verb, flags->model);
+  add_compute(verb, flags->model);
+  verb.callback([flags, &action] {
+    static_cast<void>(flags->all());
+    action = [flags](Messages& messages) { run(*flags, messages); };
+  });
+}
+
+}  // namespace longformer::cli

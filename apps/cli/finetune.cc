@@ -1,0 +1,123 @@
+// longformer finetune: trains a model for a task on examples with labels.
+#include <fmt/format.h>
+
+#include <memory>
+#include <string>
+
+#include "data_flags.h"
+#include "document_stream.h"
+#include "longformer/finetuning.h"
+#include "output.h"
+#include "training_flags.h"
+#include "training_report.h"
+#include "verbs.h"
+
+namespace longformer::cli {
+
+namespace {
+
+struct FinetuneFlags {
+  ModelFlags model;
+  LongDocumentFlags long_documents;
+  FinetuneOptions options;
+
+  FinetuneOptions all() const { return long_documents.applied_to(options); }
+};
+
+std::string listed(const std::vector<std::string>& names) {
+  constexpr std::size_t kMost = 8;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(names.size(), kMost); ++i) {
+    text += fmt::format("{}{}", i == 0 ? "" : ", ", names[i]);
+  }
+  if (names.size() > kMost) text += fmt::format(", … ({} in all)", names.size());
+  return text;
+}
+
+/// What the data said, and what will be lost of it.
+void tell(const FinetuneData& data, Messages& messages) {
+  messages.note(fmt::format("{}: {} examples, {} rows, {} tokens", data.task, data.examples,
+                            data.rows, data.tokens));
+  if (!data.labels.empty()) messages.note("labels: " + listed(data.labels));
+  if (!data.drawn.empty()) messages.note("new weights: " + listed(data.drawn));
+  if (data.skipped > 0) {
+    messages.note(fmt::format("left out {} broken examples; {}", data.skipped, data.first_skipped));
+  }
+  if (data.empty > 0) messages.note(fmt::format("{} examples are empty", data.empty));
+  if (data.truncated_documents > 0) {
+    messages.note(fmt::format("{} documents are longer than the model: cut {} tokens",
+                              data.truncated_documents, data.truncated_tokens));
+  }
+  if (data.unreached_answers > 0) {
+    messages.note(
+        fmt::format("{} questions have no answer in what is read", data.unreached_answers));
+  }
+}
+
+void run(const FinetuneFlags& flags, Messages& messages) {
+  const std::string folder = flags.model.folder();
+  TrainingReport report(messages);
+  const FinetuneOptions options = flags.all();
+  const FinetuneCallbacks callbacks = {
+      .training = report.callbacks(),
+      .data = [&messages](const FinetuneData& data) { tell(data, messages); }};
+  const TrainingResult result = finetune(folder, options, callbacks);
+  report.finish(result);
+  Output output;
+  output.write(training_result_text(result, options.training.output_dir, flags.model.json));
+  output.finish();
+}
+
+}  // namespace
+
+void add_finetune(CLI::App& program, Action& action) {
+  const auto flags = std::make_shared<FinetuneFlags>();
+  CLI::App& verb = add_verb(
+      program,
+      {.name = "finetune",
+       .description = "Train a model for a task on examples with labels.",
+       .details =
+           "Classification (one label, several, or numbers), labels of words, answers in documents "
+           "(with several right ones the loss is −log of their probability together), multiple "
+           "choice. A folder without a head for the task gets one. Labels are those of the folder "
+           "when its head fits, else those of the data. What it writes loads in transformers.",
+       .examples =
+           "longformer finetune MODEL train.jsonl --task classify --truncate --output-dir tuned\n"
+           "longformer finetune MODEL aclImdb/train --task classify --stride 512 "
+           "--validation-file aclImdb/test --eval-strategy epoch --load-best-model-at-end "
+           "--output-dir tuned\n"
+           "longformer finetune MODEL train.conll --task ner --output-dir tuned\n"
+           "longformer finetune MODEL train-v2.0.json --task qa --stride 128 --output-dir tuned\n"
+           "longformer finetune MODEL train.jsonl --output-dir tuned --resume-from-checkpoint "
+           "last"});
+  add_model(verb, flags->model);
+  verb.add_option("DATA", flags->options.train_path, "file or folder of examples with labels")
+      ->required()
+      ->type_name("");
+  verb.add_option("--validation-file", flags->options.validation_path,
+                  "examples to evaluate on (none)")
+      ->type_name("FILE");
+  add_choice(verb, "--task", flags->options.task, {"classify", "ner", "qa", "choose"},
+             "what to train for (that of the model's head)");
+  add_data_options(verb, flags->options.data);
+  verb.add_flag("--skip-invalid", flags->options.data.skip_invalid,
+                "leave out examples that are broken, and count them");
+  add_long_documents(verb, flags->long_documents, flags->options.batch_tokens);
+  verb.add_option("--head-learning-rate", flags->options.head_learning_rate,
+                  "learning rate of the head (that of the encoder)")
+      ->type_name("X");
+  verb.add_flag("--label-all-tokens", flags->options.label_all_pieces,
+                "ner: label every token of a word, not its first one alone");
+  verb.add_option("--threshold", flags->options.threshold,
+                  "multi-label: probability above which a class is predicted (0.5)")
+      ->type_name("P");
+  add_training(verb, flags->options.training);
+  add_json(verb, flags->model);
+  verb.callback([flags, &action] {
+    static_cast<void>(flags->all());
+    check_training(flags->options.training);
+    action = [flags](Messages& messages) { run(*flags, messages); };
+  });
+}
+
+}  // namespace longformer::cli

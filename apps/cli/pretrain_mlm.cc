@@ -1,0 +1,81 @@
+// longformer pretrain-mlm: trains a masked-language model on plain text.
+#include <fmt/format.h>
+
+#include <memory>
+#include <string>
+
+#include "data_flags.h"
+#include "longformer/pretraining.h"
+#include "output.h"
+#include "training_flags.h"
+#include "training_report.h"
+#include "verbs.h"
+
+namespace longformer::cli {
+
+namespace {
+
+struct PretrainFlags {
+  ModelFlags model;
+  MaskedLmTraining options = {.training = {.learning_rate = 3e-5,
+                                           .weight_decay = 0.01,
+                                           .adam_epsilon = 1e-6,
+                                           .lr_scheduler_type = "polynomial",
+                                           .warmup_steps = 500}};
+};
+
+void run(const PretrainFlags& flags, Messages& messages) {
+  const std::string folder = flags.model.folder();
+  TrainingReport report(messages);
+  const TrainingResult result = train_masked_lm(folder, flags.options, report.callbacks());
+  report.finish(result);
+  Output output;
+  output.write(training_result_text(result, flags.options.training.output_dir, flags.model.json));
+  output.finish();
+}
+
+}  // namespace
+
+void add_pretrain_mlm(CLI::App& program, Action& action) {
+  const auto flags = std::make_shared<PretrainFlags>();
+  CLI::App& verb = add_verb(
+      program,
+      {.name = "pretrain-mlm",
+       .description = "Train a masked-language model on plain text.",
+       .details =
+           "MODEL is a converted BERT or RoBERTa, a folder of another head or none, which gets a "
+           "masked-LM head, or a folder with config.json and tokenizer alone, whose weights are "
+           "drawn. Text is packed into rows of full length; 15 % of the tokens are to be guessed, "
+           "others in each epoch. At the end query, key and value are copied into the projections "
+           "of global tokens.",
+       .examples =
+           "longformer pretrain-mlm long/ corpus.txt --output-dir trained --max-steps 2000\n"
+           "longformer pretrain-mlm long/ a.txt b.txt --format lines --validation-file "
+           "held-out.txt "
+           "--eval-strategy steps --output-dir trained\n"
+           "longformer pretrain-mlm long/ corpus.txt --only-positions-from 512 --output-dir extra\n"
+           "longformer pretrain-mlm long/ corpus.txt --output-dir trained "
+           "--resume-from-checkpoint last"});
+  add_model(verb, flags->model);
+  verb.add_option("FILE", flags->options.train_files, "plain text to train on")
+      ->required()
+      ->type_name("");
+  verb.add_option("--validation-file", flags->options.validation_file,
+                  "held-out text: loss, bits per token and perplexity (none)")
+      ->type_name("FILE");
+  add_data_options(verb, flags->options.data);
+  add_masking(verb, flags->options.masking);
+  add_number(verb, "--only-positions-from", flags->options.only_positions_from, {.least = 1},
+             "train only the rows of positions from this one on; freeze all else");
+  verb.add_flag_callback(
+      "--keep-globals", [flags] { flags->options.copy_globals = false; },
+      "do not copy query, key and value into the global projections");
+  add_training(verb, flags->options.training);
+  add_json(verb, flags->model);
+  verb.callback([flags, &action] {
+    check_training(flags->options.training);
+    action = [flags](Messages& messages) { run(*flags, messages); };
+  });
+}
+
+}  // namespace longformer::cli

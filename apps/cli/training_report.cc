@@ -1,0 +1,136 @@
+#include "training_report.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "output.h"
+#include "progress.h"
+
+namespace longformer::cli {
+
+namespace {
+
+constexpr double kSecondsBetweenUpdates = 0.2;
+
+std::string line_of(const TrainingProgress& progress) {
+  std::string line = fmt::format("step {}/{}", grouped(progress.step), grouped(progress.steps));
+  if (!progress.phase.empty()) line += fmt::format(" ({})", progress.phase);
+  if (progress.epoch) line += fmt::format(", epoch {:.2f}", *progress.epoch);
+  line += fmt::format(", loss {:.4f}, learning rate {:.3g}, {} tokens/s", progress.loss,
+                      progress.learning_rate,
+                      grouped(static_cast<std::int64_t>(progress.tokens_per_second + 0.5)));
+  if (progress.fraction_of_bound > 0) {
+    line += fmt::format(", {:.2f} of the bound", progress.fraction_of_bound);
+  }
+  return line + fmt::format(", {} left", duration(progress.seconds_left));
+}
+
+std::string bytes_of(std::int64_t bytes) { return bytes_text(static_cast<double>(bytes)); }
+
+}  // namespace
+
+TrainingReport::TrainingReport(Messages& messages)
+    : messages_(messages), on_terminal_(isatty(STDERR_FILENO) == 1) {}
+
+TrainingReport::~TrainingReport() { end_line(); }
+
+TrainingCallbacks TrainingReport::callbacks() {
+  return {.plan = [this](const TrainingPlan& value) { plan(value); },
+          .progress = [this](const TrainingProgress& value) { progress(value); },
+          .note =
+              [this](const std::string& text) {
+                end_line();
+                messages_.note(text);
+              },
+          .stop = [this] { return stop(); }};
+}
+
+void TrainingReport::plan(const TrainingPlan& plan) const {
+  std::string text = fmt::format("{} trained parameters", grouped(plan.trained_parameters));
+  if (plan.frozen_parameters > 0) {
+    text += fmt::format(", {} frozen", grouped(plan.frozen_parameters));
+  }
+  text += fmt::format("; {} steps", grouped(plan.steps - plan.steps_done));
+  if (plan.steps_done > 0) text += fmt::format(" after {}", grouped(plan.steps_done));
+  if (plan.tokens_per_step > 0) text += fmt::format(" of {} tokens", grouped(plan.tokens_per_step));
+  text += fmt::format("\nmemory about {}: weights {}, gradients {}, optimizer {}, activations {}",
+                      bytes_of(plan.peak_bytes), bytes_of(plan.weight_bytes),
+                      bytes_of(plan.gradient_bytes), bytes_of(plan.optimizer_bytes),
+                      bytes_of(plan.activation_bytes));
+  if (plan.seconds > 0) text += fmt::format("; time about {}", duration(plan.seconds));
+  fmt::print(stderr, "{}\n", text);
+}
+
+void TrainingReport::progress(const TrainingProgress& progress) {
+  const auto now = Clock::now();
+  const double since_shown = std::chrono::duration<double>(now - shown_).count();
+  if (on_terminal_) {
+    if (since_shown >= kSecondsBetweenUpdates || progress.step == progress.steps) {
+      // The carriage return lets the next message or update write over the line.
+      fmt::print(stderr, "\x1b[K{}\r", line_of(progress));
+      shown_ = now;
+      visible_ = true;
+    }
+  } else if (progress.logged) {
+    fmt::print(stderr, "{}\n", line_of(progress));
+  }
+  if (!progress.metrics.empty()) {
+    end_line();
+    std::string text;
+    for (const auto& [name, value] : progress.metrics) {
+      text += fmt::format("{}{} {:.4f}", text.empty() ? "" : ", ", name, value);
+    }
+    fmt::print(stderr, "evaluation after step {}: {}\n", grouped(progress.step), text);
+  }
+  std::fflush(stderr);
+}
+
+bool TrainingReport::stop() {
+  const bool stops = signals_.received() != 0;
+  if (stops && !told_) {
+    end_line();
+    messages_.note("stopping: a checkpoint is written; once more ends at once");
+    told_ = true;
+  }
+  return stops;
+}
+
+void TrainingReport::end_line() {
+  if (visible_) std::fputs("\n", stderr);
+  visible_ = false;
+}
+
+void TrainingReport::finish(const TrainingResult& result) {
+  end_line();
+  if (!result.interrupted) return;
+  messages_.note(fmt::format("stopped after step {}; go on with --resume-from-checkpoint last",
+                             grouped(result.steps)));
+  messages_.interrupted(signals_.received());
+}
+
+std::string training_result_text(const TrainingResult& result, const std::string& output_dir,
+                                 bool json) {
+  if (json) {
+    JsonLine line;
+    line.add("output_dir", output_dir).add("steps", result.steps).add("loss", result.loss);
+    line.add("interrupted", result.interrupted).add("stopped_early", result.stopped_early);
+    if (result.best_metric) {
+      line.add("best_metric", *result.best_metric);
+    } else {
+      line.add_null("best_metric");
+    }
+    line.add("last_checkpoint", result.last_checkpoint);
+    line.add("best_checkpoint", result.best_checkpoint);
+    return line.line();
+  }
+  if (result.interrupted) {
+    return fmt::format("{} steps, loss {:.4f}; the last checkpoint is {}\n", grouped(result.steps),
+                       result.loss, result.last_checkpoint);
+  }
+  return fmt::format("{} steps{}, loss {:.4f}; the model is in {}\n", grouped(result.steps),
+                     result.stopped_early ? ", stopped early" : "", result.loss, output_dir);
+}
+
+}  // namespace longformer::cli

@@ -1,0 +1,46 @@
+// What a training says on stderr, and its result.
+#pragma once
+
+#include <chrono>
+#include <string>
+
+#include "longformer/training.h"
+#include "messages.h"
+#include "stop_signals.h"
+
+namespace longformer::cli {
+
+/// Callbacks for a training: the plan, a line of progress (on a terminal one that is written over,
+/// elsewhere one for each line of the log), evaluations, notes, and stopping by Ctrl-C or SIGTERM.
+class TrainingReport {
+ public:
+  explicit TrainingReport(Messages& messages);
+  ~TrainingReport();
+  TrainingReport(const TrainingReport&) = delete;
+  TrainingReport& operator=(const TrainingReport&) = delete;
+
+  /// They may be used as long as this lives.
+  TrainingCallbacks callbacks();
+  /// Tells where an interrupted training can go on, and makes its signal the exit code.
+  void finish(const TrainingResult& result);
+
+ private:
+  void plan(const TrainingPlan& plan) const;
+  void progress(const TrainingProgress& progress);
+  bool stop();
+  void end_line();
+
+  using Clock = std::chrono::steady_clock;
+  Messages& messages_;
+  StopSignals signals_;
+  Clock::time_point shown_ = {};
+  bool on_terminal_;
+  bool visible_ = false;
+  bool told_ = false;
+};
+
+/// The result as one line of JSON, or as text for a person.
+std::string training_result_text(const TrainingResult& result, const std::string& output_dir,
+                                 bool json);
+
+}  // namespace longformer::cli

@@ -1,0 +1,26 @@
+// Data sets of examples with labels: how their files are read.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace longformer {
+
+struct DataOptions {
+  /// "jsonl", "json" (a list of objects, SQuAD, WikiHop), "csv", "tsv", "fasttext", "imdb",
+  /// "hyperpartisan", "conll", "text" or "lines"; empty to find out from name and beginning of the
+  /// file.
+  std::string format = {};
+  /// Fields of objects and columns.
+  std::string text_field = "text", pair_field = "text_pair";
+  /// Empty: "label" or "labels"; for tokens also "ner_tags" or "tags"; for choices also "answer".
+  std::string label_field = {};
+  /// Names of the columns of a CSV or TSV file without a header.
+  std::vector<std::string> columns = {};
+  /// Whether CSV and TSV files quote (RFC 4180).
+  bool quotes = true;
+  /// Leave out a broken record and count it; without, it is an Error.
+  bool skip_invalid = false;
+};
+
+}  // namespace longformer

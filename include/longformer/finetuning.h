@@ -1,0 +1,69 @@
+// Fine-tuning a folder for a task (Longformer paper §6, spec.md C.4).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "longformer/dataset.h"
+#include "longformer/evaluation.h"
+#include "longformer/global_attention.h"
+#include "longformer/training.h"
+
+namespace longformer {
+
+struct FinetuneOptions {
+  TrainingOptions training = {};
+  /// File or folder of examples with labels.
+  std::string train_path = {};
+  /// Where training.eval_strategy asks for an evaluation; empty: none.
+  std::string validation_path = {};
+  DataOptions data = {};
+  /// "classify", "ner", "qa" or "choose"; empty takes that of the folder's head.
+  std::string task = {};
+  /// Of documents longer than the model. split trains on each segment with what of the answer is in
+  /// it.
+  TooLong too_long = TooLong::refuse;
+  std::int64_t stride = 128;
+  /// Empty: where the head has it.
+  std::optional<GlobalAttention> global_attention = {};
+  /// Of the weights that are not encoder; 0 takes training.learning_rate.
+  double head_learning_rate = 0;
+  /// Label all tokens of a word rather than its first one.
+  bool label_all_pieces = false;
+  /// Of multi-label evaluation.
+  float threshold = 0.5f;
+  /// Of a forward pass of an evaluation.
+  std::int64_t batch_tokens = EvaluateOptions().batch_tokens;
+};
+
+/// What the data said before training began.
+struct FinetuneData {
+  std::string task;
+  std::vector<std::string> labels;
+  std::string problem_type;
+  std::int64_t examples = 0, skipped = 0, empty = 0;
+  std::string first_skipped;
+  /// Rows of tokens to train on, and what truncation cut off.
+  std::int64_t rows = 0, tokens = 0, truncated_documents = 0, truncated_tokens = 0;
+  /// Questions whose answers are in no row.
+  std::int64_t unreached_answers = 0;
+  /// Weights that the folder did not have and that were drawn.
+  std::vector<std::string> drawn;
+};
+
+struct FinetuneCallbacks {
+  TrainingCallbacks training = {};
+  std::function<void(const FinetuneData&)> data = {};
+};
+
+/// Trains encoder and head of a folder on a data set; a folder without a head for the task gets one
+/// whose weights are drawn. Labels are those of the folder when its head fits, else those of the
+/// data in sorted order. The metric for the best model is the first one of the task's evaluation
+/// unless training.metric_for_best_model names another. Throws Error.
+TrainingResult finetune(const std::string& folder, const FinetuneOptions& options,
+                        const FinetuneCallbacks& callbacks = {});
+
+}  // namespace longformer

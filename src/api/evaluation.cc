@@ -1,0 +1,82 @@
+#include "longformer/evaluation.h"
+
+#include <chrono>
+
+#include "api/evaluation_run.h"
+#include "core/error.h"
+
+namespace longformer {
+
+void EvaluationRun::start(const tasks::DataReport& report) {
+  result.skipped = report.skipped;
+  result.first_skipped = report.first_skipped;
+  result.empty = report.empty;
+  total_ = report.examples;
+}
+
+void EvaluationRun::count(const Length& length) {
+  ++result.examples;
+  result.tokens += length.tokens;
+  result.truncated_examples += length.truncated > 0 ? 1 : 0;
+  result.truncated_tokens += length.truncated;
+  result.segmented_examples += length.segments > 1 ? 1 : 0;
+  if (!options.progress) return;
+  const double share = static_cast<double>(total_) / static_cast<double>(result.examples);
+  options.progress({result.examples, total_, result.tokens,
+                    static_cast<std::int64_t>(share * static_cast<double>(result.tokens))});
+}
+
+bool EvaluationRun::usable(const tasks::Origin& origin, const std::string& error) {
+  if (error.empty()) return true;
+  std::string place = path;
+  if (origin.line > 0) place += fmt::format(":{}", origin.line);
+  if (!origin.id.empty()) place += fmt::format(": {}", origin.id);
+  const std::string message = fmt::format("{}: {}", place, error);
+  require(options.data.skip_invalid, "{}", message);
+  if (result.skipped++ == 0) result.first_skipped = message;
+  return false;
+}
+
+tasks::Json EvaluationRun::prediction(const tasks::Origin& origin) {
+  tasks::Json json = tasks::Json::object();
+  json["line"] = origin.line > 0 ? tasks::Json(origin.line) : tasks::Json();
+  json["id"] = origin.id.empty() ? tasks::Json() : tasks::Json(origin.id);
+  return json;
+}
+
+void EvaluationRun::predict(const tasks::Json& prediction) const {
+  if (options.predictions) {
+    options.predictions(prediction.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  }
+}
+
+void EvaluationRun::add_labels(const tasks::ClassificationMetrics& metrics) {
+  for (const tasks::LabelScores& one : metrics.labels) {
+    result.labels.push_back({one.label, one.precision, one.recall, one.f1, one.support});
+  }
+}
+
+Evaluation evaluate(const Model& model, const Tokenizer& tokenizer, const std::string& path,
+                    const EvaluateOptions& options) {
+  const auto begin = std::chrono::steady_clock::now();
+  EvaluationRun run(model, tokenizer, path, options);
+  const std::string& head = model.info().head;
+  run.result.task = head;
+  if (head == "sequence-classification") {
+    evaluate_classification(run);
+  } else if (head == "token-classification") {
+    evaluate_tagging(run);
+  } else if (head == "question-answering") {
+    evaluate_questions(run);
+  } else if (head == "multiple-choice") {
+    evaluate_choices(run);
+  } else {
+    require(head == "masked-lm", "model: expected a head to evaluate, found none");
+    evaluate_masked_lm(run);
+  }
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+  run.result.seconds = seconds.count();
+  return std::move(run.result);
+}
+
+}  // namespace longformer

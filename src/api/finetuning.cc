@@ -1,0 +1,339 @@
+#include "longformer/finetuning.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+#include <variant>
+
+#include "api/model_cost.h"
+#include "api/task_folder.h"
+#include "api/trained_model.h"
+#include "core/error.h"
+#include "core/random.h"
+#include "formats/json.h"
+#include "longformer/bench.h"
+#include "tasks/choice_data.h"
+#include "tasks/classification_data.h"
+#include "tasks/epoch_order.h"
+#include "tasks/question_data.h"
+#include "tasks/tagging_data.h"
+#include "tasks/training_batch.h"
+
+namespace longformer {
+namespace {
+
+using models::HeadKind;
+
+struct Task {
+  const char* name;
+  HeadKind head;
+  /// The metric that tells the best model.
+  const char* metric;
+};
+constexpr std::array<Task, 4> kTasks = {{
+    {"classify", HeadKind::sequence_classification, "accuracy"},
+    {"ner", HeadKind::token_classification, "f1"},
+    {"qa", HeadKind::question_answering, "f1"},
+    {"choose", HeadKind::multiple_choice, "accuracy"},
+}};
+
+/// The data set as it was read; labels that the data fix.
+struct Source {
+  std::variant<tasks::ClassificationData, tasks::TaggingData, tasks::QuestionData,
+               tasks::ChoiceData>
+      data;
+  std::vector<std::string> labels;
+  std::string problem_type;
+  /// Questions without an answer are right when they point to the first token.
+  bool has_unanswerable = false;
+
+  const tasks::DataReport& report() const {
+    return std::visit([](const auto& read) -> const tasks::DataReport& { return read.report; },
+                      data);
+  }
+};
+
+/// The head of the folder, when it is that of the task.
+bool head_fits(const models::EncoderConfig& config, HeadKind head) {
+  return config.architecture.ends_with(models::class_ending(head));
+}
+
+Source read_source(const models::EncoderConfig& config, const Task& task,
+                   const FinetuneOptions& options) {
+  const std::string& path = options.train_path;
+  const bool known = head_fits(config, task.head) && models::has_labels(task.head);
+  std::optional<tasks::LabelSet> labels;
+  if (known) labels.emplace(config.labels);
+  if (task.head == HeadKind::sequence_classification) {
+    tasks::ClassificationTarget target = {.problem = std::nullopt, .labels = labels};
+    if (known && !config.problem_type.empty()) {
+      target.problem = tasks::problem_type(config.problem_type);
+    }
+    auto data = tasks::read_classification(path, options.data, target);
+    auto names = data.labels.names();
+    if (data.problem == tasks::ProblemType::regression && !known) {
+      require(!data.examples.empty(), "{}: expected examples, found none", path);
+      names.clear();
+      for (std::size_t i = 0; i < data.examples[0].values.size(); ++i) {
+        names.push_back(fmt::format("LABEL_{}", i));
+      }
+    }
+    const std::string problem(tasks::name_of(data.problem));
+    return {std::move(data), std::move(names), problem};
+  }
+  if (task.head == HeadKind::token_classification) {
+    auto data = tasks::read_tagging(path, options.data, labels);
+    auto names = data.labels.names();
+    return {std::move(data), std::move(names), ""};
+  }
+  if (task.head == HeadKind::question_answering) {
+    auto data = tasks::read_questions(path, options.data);
+    const bool unanswerable = data.unanswerable > 0;
+    return {std::move(data), {}, "", unanswerable};
+  }
+  return {tasks::read_choices(path, options.data), {}, ""};
+}
+
+Task task_of(const models::EncoderConfig& config, const FinetuneOptions& options) {
+  for (const Task& task : kTasks) {
+    if (options.task.empty() ? head_fits(config, task.head) : options.task == task.name) {
+      return task;
+    }
+  }
+  require(!options.task.empty(),
+          "task: expected a folder with a head, or one of classify, ner, qa, choose; found {}",
+          config.architecture.empty() ? "neither" : config.architecture);
+  fail("task: expected classify, ner, qa or choose, found \"{}\"", options.task);
+}
+
+class FinetuneObjective final : public training::Objective {
+ public:
+  FinetuneObjective(const std::string& folder, const FinetuneOptions& options, const Source& source,
+                    TrainedModel& model)
+      : options_(options),
+        has_unanswerable_(source.has_unanswerable),
+        model_(model),
+        handle_(model.model()),
+        tokenizer_(matching_tokenizer(handle_, folder)) {
+    tasks::Collator collator(tokenizer_, collation());
+    std::visit(
+        [&](const auto& data) {
+          for (const auto& example : data.examples) {
+            for (auto& part : collator.collate(example)) examples_.push_back(std::move(part));
+          }
+        },
+        source.data);
+    report_ = collator.report();
+    require(!examples_.empty(), "{}: expected examples, found none", options.train_path);
+    for (const tasks::Example& example : examples_) {
+      Index tokens = 0;
+      for (const auto& row : example.rows) tokens += static_cast<Index>(row.ids.size());
+      lengths_.push_back(tokens);
+    }
+  }
+
+  const tasks::CollationReport& report() const { return report_; }
+  Index rows() const { return static_cast<Index>(examples_.size()); }
+  std::span<const Index> lengths() const { return lengths_; }
+  Index micro_batches() const { return (rows() + batch_size() - 1) / batch_size(); }
+
+  training::MicroBatchLoss run(const training::MicroBatch& micro) override {
+    if (micro.epoch != epoch_) reorder(micro.epoch);
+    std::vector<tasks::Example> chosen;
+    const Index first = micro.index * batch_size();
+    for (Index i = first; i < std::min(first + batch_size(), rows()); ++i) {
+      chosen.push_back(examples_[static_cast<std::size_t>(order_[static_cast<std::size_t>(i)])]);
+    }
+    const tasks::TrainingBatch batch = tasks::training_batch(model_.config(), chosen);
+    return model_.step(batch.tokens, targets_of(batch), micro.seed);
+  }
+
+  training::Metrics evaluate() override {
+    if (options_.validation_path.empty()) return {};
+    EvaluateOptions options;
+    options.data = options_.data;
+    options.too_long = options_.too_long;
+    options.stride = options_.stride;
+    options.global_attention = options_.global_attention;
+    options.threshold = options_.threshold;
+    options.batch_tokens = options_.batch_tokens;
+    return longformer::evaluate(handle_, tokenizer_, options_.validation_path, options).metrics;
+  }
+
+  void save(const std::filesystem::path& folder) override { model_.save(folder); }
+  void load(const std::filesystem::path& folder) override { model_.load(folder); }
+
+ private:
+  Index batch_size() const { return options_.training.per_device_train_batch_size; }
+
+  tasks::CollationOptions collation() const {
+    tasks::CollationOptions collation = {.max_tokens = model_.config().max_tokens(),
+                                         .too_long = options_.too_long,
+                                         .stride = options_.stride,
+                                         .label_all_pieces = options_.label_all_pieces};
+    const HeadKind head = model_.implementation().head;
+    if (options_.global_attention) {
+      collation.global_positions = [this](const Encoding& tokens) {
+        return positions_of(options_.global_attention->mask(handle_, tokens, ""));
+      };
+    } else if (head == HeadKind::multiple_choice && !model_.config().windows.empty()) {
+      collation.global_positions = tasks::from_second_text;
+    } else {
+      collation.global_positions = [this, head](const Encoding& tokens) {
+        return models::default_globals(model_.config(), head, tokens.ids, options_.train_path);
+      };
+    }
+    return collation;
+  }
+
+  static std::vector<Index> positions_of(const std::vector<std::int32_t>& mask) {
+    std::vector<Index> positions;
+    for (std::size_t i = 0; i < mask.size(); ++i) {
+      if (mask[i] != 0) positions.push_back(static_cast<Index>(i));
+    }
+    return positions;
+  }
+
+  void reorder(std::int64_t epoch) {
+    epoch_ = epoch;
+    const std::uint64_t seed =
+        random_bits(options_.training.seed, static_cast<std::uint64_t>(epoch));
+    order_ = options_.training.group_by_length
+                 ? tasks::shuffled_by_length(lengths_, batch_size(), seed)
+                 : tasks::shuffled(rows(), seed);
+  }
+
+  /// The rows of an example, counted from the first of its document; none when it does not count.
+  std::vector<std::vector<Index>> answers_of(const tasks::TrainingBatch& batch,
+                                             std::span<const Index> rows,
+                                             std::span<const Index> offsets) const {
+    std::vector<std::vector<Index>> answers(batch.has_answer.size());
+    for (std::size_t e = 0; e < answers.size(); ++e) {
+      if (batch.has_answer[e] == 0 && !has_unanswerable_) continue;
+      const Index first = batch.tokens.starts[e];
+      for (Index i = offsets[e]; i < offsets[e + 1]; ++i) {
+        answers[e].push_back(rows[static_cast<std::size_t>(i)] - first);
+      }
+    }
+    return answers;
+  }
+
+  models::Targets targets_of(const tasks::TrainingBatch& batch) const {
+    models::Targets targets;
+    switch (model_.implementation().head) {
+      case HeadKind::token_classification:
+        targets.labels = batch.token_labels;
+        break;
+      case HeadKind::question_answering:
+        targets.starts = answers_of(batch, batch.starts, batch.start_offsets);
+        targets.ends = answers_of(batch, batch.ends, batch.end_offsets);
+        break;
+      case HeadKind::multiple_choice:
+        for (std::size_t i = 0; i + 1 < batch.examples.size(); ++i) {
+          targets.choices.push_back(batch.examples[i + 1] - batch.examples[i]);
+        }
+        targets.labels = batch.labels;
+        break;
+      default:
+        targets.labels = batch.labels;
+        targets.values = batch.values;
+    }
+    return targets;
+  }
+
+  const FinetuneOptions& options_;
+  bool has_unanswerable_;
+  TrainedModel& model_;
+  Model handle_;
+  Tokenizer tokenizer_;
+  std::vector<tasks::Example> examples_;
+  std::vector<Index> lengths_;
+  tasks::CollationReport report_;
+  std::int64_t epoch_ = -1;
+  std::vector<Index> order_;
+};
+
+training::PhaseCost cost_of(const TrainedModel& model, const FinetuneOptions& options,
+                            std::span<const Index> lengths) {
+  double tokens = 0, flops = 0;
+  Index longest = 0;
+  // Documents of like length cost alike: a sample tells.
+  const std::size_t step = std::max<std::size_t>(1, lengths.size() / 64);
+  for (std::size_t i = 0; i < lengths.size(); i += step) {
+    tokens += static_cast<double>(lengths[i]);
+    flops += 3 * model_flops(model.config(), lengths[i], 1);
+  }
+  for (const Index length : lengths) longest = std::max(longest, length);
+  const Index batch = options.training.per_device_train_batch_size;
+  const double mean =
+      tokens / std::ceil(static_cast<double>(lengths.size()) / static_cast<double>(step));
+  const auto per_step = static_cast<double>(batch * options.training.gradient_accumulation_steps);
+  return {.tokens_per_step = static_cast<std::int64_t>(mean * per_step),
+          .flops_per_token = tokens > 0 ? flops / tokens : 0,
+          .activation_bytes = activation_bytes(
+              model.config(), {.tokens = longest * batch,
+                               .dtype = model.implementation().dtype,
+                               .checkpointing = options.training.gradient_checkpointing})};
+}
+
+FinetuneData summary_of(const Task& task, const Source& source, const FinetuneObjective& objective,
+                        const TrainedModel& model) {
+  const tasks::DataReport& read = source.report();
+  const tasks::CollationReport& rows = objective.report();
+  return {.task = task.name,
+          .labels = source.labels,
+          .problem_type = source.problem_type,
+          .examples = read.examples,
+          .skipped = read.skipped,
+          .empty = read.empty,
+          .first_skipped = read.first_skipped,
+          .rows = rows.rows,
+          .tokens = rows.tokens,
+          .truncated_documents = rows.truncated_documents,
+          .truncated_tokens = rows.truncated_tokens,
+          .unreached_answers = rows.unreached_answers,
+          .drawn = model.drawn()};
+}
+
+}  // namespace
+
+TrainingResult finetune(const std::string& folder, const FinetuneOptions& options,
+                        const FinetuneCallbacks& callbacks) {
+  check(options.training);
+  const models::EncoderConfig config = models::read_config(folder + "/config.json");
+  const Task task = task_of(config, options);
+  FinetuneOptions used = options;
+  if (used.training.metric_for_best_model == "loss") {
+    used.training.metric_for_best_model = task.metric;
+  }
+  const Source source = read_source(config, task, used);
+  if (task.head == HeadKind::sequence_classification && source.problem_type == "regression" &&
+      used.training.metric_for_best_model == task.metric) {
+    used.training.metric_for_best_model = "pearson";
+  } else if (source.problem_type == "multi_label_classification" &&
+             used.training.metric_for_best_model == task.metric) {
+    used.training.metric_for_best_model = "f1_micro";
+  }
+  const double head_rate = used.head_learning_rate;
+  TrainedModel model(
+      {.folder = folder,
+       .head = task.head,
+       .labels = source.labels,
+       .problem_type = source.problem_type,
+       .head_rate_scale = head_rate > 0 ? head_rate / used.training.learning_rate : 1},
+      used.training);
+  FinetuneObjective objective(folder, used, source, model);
+  if (callbacks.data) callbacks.data(summary_of(task, source, objective, model));
+  training::Phase phase = training::single_phase(used.training, objective.micro_batches());
+  phase.cost = cost_of(model, used, objective.lengths());
+  const int threads = static_cast<int>(used.training.threads);
+  const Comm comm;
+  training::Trainer trainer({.options = used.training,
+                             .phases = {phase},
+                             .gemm_flops = 1e9 * gemm_gflops(used.training.dtype, threads, 3)},
+                            model.parameters(), objective, comm);
+  return trainer.run(callbacks.training);
+}
+
+}  // namespace longformer

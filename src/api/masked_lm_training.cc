@@ -1,0 +1,172 @@
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "api/model_cost.h"
+#include "api/task_folder.h"
+#include "api/trained_model.h"
+#include "core/error.h"
+#include "core/random.h"
+#include "longformer/bench.h"
+#include "longformer/pretraining.h"
+#include "models/encoder.h"
+#include "tasks/epoch_order.h"
+#include "tasks/masking.h"
+#include "tasks/text_data.h"
+
+namespace longformer {
+namespace {
+
+using Rows = std::vector<std::vector<std::int32_t>>;
+
+/// All training text as rows of tokens.
+Rows packed_rows(const MaskedLmTraining& options, const Tokenizer& tokenizer, Index row_tokens) {
+  require(!options.train_files.empty(), "training text: expected at least one file, found none");
+  tasks::DocumentPacker packer(
+      tokenizer, {.tokens = row_tokens, .across_documents = options.masking.across_documents});
+  Rows rows;
+  tasks::DataReport report;
+  for (const std::string& file : options.train_files) {
+    tasks::read_texts(file, options.data, report, [&](const std::string& text) {
+      EncodeOptions plain;
+      plain.add_special_tokens = false;
+      packer.add(tokenizer.encode(text, plain).ids, rows);
+    });
+  }
+  packer.finish(rows);
+  require(!rows.empty(), "training text: expected some tokens, found none in {} files",
+          options.train_files.size());
+  return rows;
+}
+
+class MaskedLmObjective final : public training::Objective {
+ public:
+  MaskedLmObjective(const std::string& folder, const MaskedLmTraining& options, TrainedModel& model)
+      : options_(options),
+        model_(model),
+        tokenizer_(matching_tokenizer(model.model(), folder)),
+        rules_(tasks::masking_rules(tokenizer_)),
+        rows_(packed_rows(options, tokenizer_, row_tokens())) {
+    rules_.probability = options.masking.probability;
+  }
+
+  Index row_tokens() const {
+    const Index most = model_.config().max_tokens();
+    const Index wanted = options_.masking.row_tokens == 0 ? most : options_.masking.row_tokens;
+    require(wanted <= most, "row length: expected at most {} tokens, found {}", most, wanted);
+    return wanted;
+  }
+  Index micro_batches() const {
+    return (static_cast<Index>(rows_.size()) + batch_rows() - 1) / batch_rows();
+  }
+
+  training::MicroBatchLoss run(const training::MicroBatch& micro) override {
+    if (micro.epoch != epoch_) {
+      epoch_ = micro.epoch;
+      order_ =
+          tasks::shuffled(static_cast<Index>(rows_.size()),
+                          random_bits(options_.training.seed, static_cast<std::uint64_t>(epoch_)));
+    }
+    models::Batch batch;
+    models::Targets targets;
+    batch.starts.push_back(0);
+    const Index first = micro.index * batch_rows();
+    const Index end = std::min(first + batch_rows(), static_cast<Index>(order_.size()));
+    for (Index i = first; i < end; ++i) {
+      append(static_cast<std::size_t>(order_[static_cast<std::size_t>(i)]), batch, targets);
+    }
+    return model_.step(batch, targets, micro.seed);
+  }
+
+  training::Metrics evaluate() override {
+    if (options_.validation_file.empty()) return {};
+    EvaluateOptions options;
+    options.data = options_.data;
+    options.masking = options_.masking;
+    options.masking.row_tokens = row_tokens();
+    return longformer::evaluate(model_.model(), tokenizer_, options_.validation_file, options)
+        .metrics;
+  }
+
+  void save(const std::filesystem::path& folder) override { model_.save(folder); }
+  void load(const std::filesystem::path& folder) override { model_.load(folder); }
+
+ private:
+  Index batch_rows() const { return options_.training.per_device_train_batch_size; }
+
+  /// The row with some of its tokens hidden: others in each epoch.
+  void append(std::size_t row, models::Batch& batch, models::Targets& targets) const {
+    const std::uint64_t number =
+        static_cast<std::uint64_t>(epoch_) * rows_.size() + static_cast<std::uint64_t>(row);
+    const tasks::MaskedRow masked =
+        tasks::mask_row(rows_[row], rules_, options_.training.seed, number);
+    const std::size_t begin = targets.labels.size();
+    targets.labels.resize(begin + masked.ids.size(), ops::kIgnored);
+    for (std::size_t i = 0; i < masked.positions.size(); ++i) {
+      targets.labels[begin + static_cast<std::size_t>(masked.positions[i])] = masked.labels[i];
+    }
+    const auto positions = models::position_rows(model_.config(), masked.ids);
+    batch.ids.insert(batch.ids.end(), masked.ids.begin(), masked.ids.end());
+    batch.positions.insert(batch.positions.end(), positions.begin(), positions.end());
+    batch.types.resize(batch.ids.size(), 0);
+    batch.starts.push_back(batch.rows());
+  }
+
+  const MaskedLmTraining& options_;
+  TrainedModel& model_;
+  Tokenizer tokenizer_;
+  tasks::MaskingRules rules_;
+  Rows rows_;
+  std::int64_t epoch_ = -1;
+  std::vector<Index> order_;
+};
+
+training::PhaseCost cost_of(const TrainedModel& model, const MaskedLmTraining& options,
+                            Index row_tokens) {
+  const auto n = static_cast<double>(row_tokens);
+  const double forward = model_flops(model.config(), row_tokens, 0) / n +
+                         masked_lm_flops(model.config(), options.masking.probability);
+  const std::int64_t tokens = row_tokens * options.training.per_device_train_batch_size;
+  return {.tokens_per_step = tokens * options.training.gradient_accumulation_steps,
+          .flops_per_token = 3 * forward,
+          .activation_bytes = activation_bytes(
+              model.config(), {.tokens = tokens,
+                               .dtype = model.implementation().dtype,
+                               .checkpointing = options.training.gradient_checkpointing,
+                               .masked_lm = true})};
+}
+
+TrainedModelSetup setup_of(const std::string& folder, const MaskedLmTraining& options) {
+  TrainedModelSetup setup = {.folder = folder,
+                             .head = models::HeadKind::masked_lm,
+                             .globals_from_local = options.copy_globals};
+  const Index from = options.only_positions_from;
+  require(from >= 0, "only positions from: expected 0 or more, found {}", from);
+  if (from == 0) return setup;
+  setup.frozen = [](const std::string& name) { return name != models::kPositionEmbeddings; };
+  const models::EncoderConfig config = models::read_config(folder + "/config.json");
+  require(from < config.max_tokens(), "only positions from: expected less than {}, found {}",
+          config.max_tokens(), from);
+  setup.first_trained_position = config.first_position() + from;
+  return setup;
+}
+
+}  // namespace
+
+TrainingResult train_masked_lm(const std::string& folder, const MaskedLmTraining& options,
+                               const TrainingCallbacks& callbacks) {
+  check(options.training);
+  TrainedModel model(setup_of(folder, options), options.training);
+  MaskedLmObjective objective(folder, options, model);
+  training::Phase phase = training::single_phase(options.training, objective.micro_batches());
+  phase.cost = cost_of(model, options, objective.row_tokens());
+  const int threads = static_cast<int>(options.training.threads);
+  const Comm comm;
+  training::Trainer trainer({.options = options.training,
+                             .phases = {phase},
+                             .gemm_flops = 1e9 * gemm_gflops(options.training.dtype, threads, 3)},
+                            model.parameters(), objective, comm);
+  return trainer.run(callbacks);
+}
+
+}  // namespace longformer

@@ -1,0 +1,83 @@
+#include "api/measurement.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <vector>
+
+#include "core/error.h"
+#include "core/memory.h"
+#include "core/random.h"
+#include "core/threads.h"
+#include "ops/linear.h"
+
+namespace longformer {
+namespace {
+
+constexpr int kGemmRepeats = 9;
+
+/// A first run of so many seconds counts: what is cold in it does not show.
+constexpr double kNoWarmUpSeconds = 20;
+
+/// Largest resident set of this process so far.
+std::int64_t peak_resident_bytes() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("VmHWM:")) return std::strtoll(line.c_str() + 6, nullptr, 10) * 1024;
+  }
+  return 0;
+}
+
+}  // namespace
+
+Timing measure(int repeats, const std::function<void()>& work) {
+  require(repeats >= 1, "repeats: expected at least 1, found {}", repeats);
+  using Clock = std::chrono::steady_clock;
+  std::vector<double> seconds;
+  for (int run = 0; run <= repeats; ++run) {
+    if (run == repeats && seconds.front() >= kNoWarmUpSeconds) break;
+    const auto start = Clock::now();
+    work();
+    seconds.push_back(std::chrono::duration<double>(Clock::now() - start).count());
+  }
+  if (seconds.front() < kNoWarmUpSeconds) seconds.erase(seconds.begin());
+  std::sort(seconds.begin(), seconds.end());
+  const std::size_t middle = seconds.size() / 2;
+  const double median =
+      seconds.size() % 2 == 1 ? seconds[middle] : (seconds[middle - 1] + seconds[middle]) / 2;
+  return {median, seconds.front(), seconds.back()};
+}
+
+int thread_count(int threads) { return threads > 0 ? threads : available_threads(); }
+
+BenchResult result_of(const Timing& timing, std::int64_t n, const std::string& dtype, double flops,
+                      int threads) {
+  BenchResult result;
+  result.peak_rss_bytes = peak_resident_bytes();
+  result.n = n;
+  result.dtype = dtype;
+  result.seconds = timing.median;
+  result.seconds_min = timing.minimum;
+  result.seconds_max = timing.maximum;
+  result.tokens_per_second = static_cast<double>(n) / timing.median;
+  result.gflops = flops / timing.median * 1e-9;
+  result.gemm_gflops = gemm_gflops(dtype, threads, kGemmRepeats);
+  result.fraction_of_bound = result.gflops / result.gemm_gflops;
+  result.pass = "forward";
+  return result;
+}
+
+double gemm_gflops(const std::string& dtype, int threads, int repeats) {
+  constexpr Index kM = 4096, kK = 768, kN = 3072;
+  const DType type = compute_dtype(dtype);
+  const std::vector<Tensor> weights = {random_normal_tensor({kN, kK}, 1.0f, 1)};
+  const ops::Linear dense(weights, {}, {.dtype = type});
+  const Tensor x = random_normal_tensor({kM, kK}, 1.0f, 2).to(type);
+  MemoryPool memory;
+  const ops::Context context = {.memory = memory, .dtype = type, .threads = thread_count(threads)};
+  const Timing timing = measure(repeats, [&] { ops::linear(context, x, dense, type); });
+  return 2.0 * kM * kK * kN / timing.median * 1e-9;
+}
+
+}  // namespace longformer

@@ -1,0 +1,26 @@
+// What the benchmarks of models, attention and training share: timing and figures.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "longformer/bench.h"
+
+namespace longformer {
+
+struct Timing {
+  double median, minimum, maximum;
+};
+
+/// Runs once to warm up, then `repeats` times; a first run of many seconds counts.
+Timing measure(int repeats, const std::function<void()>& work);
+
+/// The figures of a measurement of n tokens. The GEMM rate is measured here, at the end, so that its
+/// matrices do not count as memory of the work.
+BenchResult result_of(const Timing& timing, std::int64_t n, const std::string& dtype, double flops,
+                      int threads);
+
+/// So many, or for 0 those that this process may use.
+int thread_count(int threads);
+
+}  // namespace longformer

@@ -1,0 +1,59 @@
+#include "api/model_cost.h"
+
+#include <algorithm>
+
+#include "kernels/attention.h"
+
+namespace longformer {
+
+using kernels::AttentionSpec;
+
+double model_flops(const models::EncoderConfig& config, std::int64_t n, std::int64_t globals) {
+  const auto width = static_cast<double>(config.hidden_size);
+  const double linears =
+      2.0 * static_cast<double>(n) *
+      (4 * width * width + 2 * width * static_cast<double>(config.intermediate_size));
+  double flops = 0;
+  for (Index layer = 0; layer < config.layers; ++layer) {
+    const Index reach = config.windows.empty()
+                            ? kernels::kUnlimitedReach
+                            : config.windows[static_cast<std::size_t>(layer)] / 2;
+    AttentionSpec spec =
+        kernels::self_attention(n, config.heads, config.head_size(), {reach, reach, 1});
+    for (Index i = 0; i < globals; ++i) spec.global_keys.push_back(i);
+    spec.global_queries = kernels::GlobalQueries::see_everything;
+    flops += linears + 4.0 * static_cast<double>(config.head_size()) * kernels::visible_pairs(spec);
+  }
+  return flops;
+}
+
+double masked_lm_flops(const models::EncoderConfig& config, double tokens) {
+  const auto width = static_cast<double>(config.hidden_size);
+  return 2 * tokens * width * (width + static_cast<double>(config.vocab_size));
+}
+
+std::int64_t activation_bytes(const models::EncoderConfig& config, const TrainingShape& shape) {
+  const auto size = static_cast<std::int64_t>(element_size(shape.dtype));
+  const std::int64_t row = shape.tokens * config.hidden_size;
+  const std::int64_t wide = shape.tokens * config.intermediate_size * size;
+  // Of a layer: query, key, value, attended rows, and the results of both blocks; the sums before
+  // both norms in fp32; the wide rows before the activation; the denominators of attention.
+  const std::int64_t layer = row * (6 * size + 2 * 4) + wide + shape.tokens * config.heads * 4;
+  const std::int64_t kept =
+      shape.checkpointing ? config.layers * row * size + layer : config.layers * layer;
+  const std::int64_t embedding = row * (size + 4);
+  // While a layer goes back: the wide rows twice, and gradients of query, key, value and rows.
+  const std::int64_t passing = 2 * wide + 6 * row * size;
+  constexpr std::int64_t kDecoderRows = 256;
+  const std::int64_t logits = shape.masked_lm ? kDecoderRows * config.vocab_size * 4 : 0;
+  std::int64_t copies = 0;
+  if (shape.dtype != DType::f32) {
+    copies = 2 * config.layers *
+             (4 * config.hidden_size * config.hidden_size +
+              2 * config.hidden_size * config.intermediate_size);
+    if (shape.masked_lm) copies += 2 * config.vocab_size * config.hidden_size;
+  }
+  return kept + embedding + std::max(passing, logits) + copies;
+}
+
+}  // namespace longformer

@@ -1,0 +1,29 @@
+// What running and training a model costs (design.md §6).
+#pragma once
+
+#include <cstdint>
+
+#include "models/config.h"
+#include "models/heads.h"
+
+namespace longformer {
+
+/// Useful FLOPs of a forward pass of the encoder over one document of n tokens: linears, and the
+/// exact query–key pairs.
+double model_flops(const models::EncoderConfig& config, std::int64_t n, std::int64_t globals);
+
+/// Useful FLOPs of the masked-LM head for so many tokens.
+double masked_lm_flops(const models::EncoderConfig& config, double tokens);
+
+struct TrainingShape {
+  /// Tokens of a micro-batch.
+  std::int64_t tokens = 0;
+  DType dtype = DType::f32;
+  bool checkpointing = false;
+  bool masked_lm = false;
+};
+
+/// Most bytes that the activations, their gradients and copies of weights take during a step.
+std::int64_t activation_bytes(const models::EncoderConfig& config, const TrainingShape& shape);
+
+}  // namespace longformer

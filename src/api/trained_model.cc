@@ -1,0 +1,124 @@
+#include "api/trained_model.h"
+
+#include <set>
+#include <utility>
+
+#include "core/error.h"
+#include "formats/json.h"
+
+namespace longformer {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// "LongformerForMaskedLM" and so on.
+std::string architecture_of(models::ModelType type, models::HeadKind head) {
+  const char* family = type == models::ModelType::longformer ? "Longformer"
+                       : type == models::ModelType::bert     ? "Bert"
+                                                             : "Roberta";
+  const auto ending = models::class_ending(head);
+  return fmt::format("{}{}", family, ending);
+}
+
+bool has_weights(const fs::path& folder) {
+  for (const char* file : {"model.safetensors", "model.safetensors.index.json", "pytorch_model.bin",
+                           "pytorch_model.bin.index.json"}) {
+    if (fs::exists(folder / file)) return true;
+  }
+  return false;
+}
+
+/// Tensors that a folder of another head has not.
+std::vector<models::NamedShape> fresh_tensors(const models::EncoderConfig& config,
+                                              models::HeadKind head) {
+  std::vector<models::NamedShape> tensors = head == models::HeadKind::masked_lm
+                                                ? models::masked_lm_tensors(config)
+                                                : models::head_tensors(config, head);
+  if (models::needs_pooler(config, head)) {
+    for (models::NamedShape& tensor : models::pooler_tensors(config)) {
+      tensors.push_back(std::move(tensor));
+    }
+  }
+  return tensors;
+}
+
+bool is_of_encoder(const std::string& name) {
+  return name.starts_with("embeddings.") || name.starts_with("encoder.");
+}
+
+}  // namespace
+
+TrainedModel::TrainedModel(TrainedModelSetup setup, const TrainingOptions& options)
+    : setup_(std::move(setup)),
+      checkpointing_(options.gradient_checkpointing),
+      label_smoothing_(options.label_smoothing_factor) {
+  const bool alone = !setup_.config_file.empty();
+  const std::string path = alone ? setup_.config_file : setup_.folder + "/config.json";
+  const nlohmann::ordered_json source = formats::read_json(path);
+  const auto type = models::parse_config(formats::ConfigReader(source, path)).model_type;
+  json_ = models::trained_config(source, architecture_of(type, setup_.head), setup_.labels,
+                                 setup_.problem_type);
+  models::EncoderConfig config = models::parse_config(formats::ConfigReader(json_, path));
+  models::Checkpoint weights = !alone && has_weights(setup_.folder)
+                                   ? models::Checkpoint::open(setup_.folder)
+                                   : models::Checkpoint::random(options.seed);
+  const bool pools = models::needs_pooler(config, setup_.head);
+  weights = models::Checkpoint::trainable(std::move(weights),
+                                          {.fresh = fresh_tensors(config, setup_.head),
+                                           .deviation = config.initializer_range,
+                                           .seed = options.seed,
+                                           .frozen = setup_.frozen,
+                                           .left_out = pools ? "" : "pooler."});
+  const LoadOptions load = {.dtype = options.dtype, .threads = static_cast<int>(options.threads)};
+  implementation_ =
+      std::make_shared<Model::Implementation>(std::move(config), std::move(weights), load);
+  require(implementation_->head == setup_.head,
+          "{}: expected tensors of a {} head, found those of {}", setup_.folder,
+          name_of(setup_.head), name_of(implementation_->head));
+  if (setup_.head == models::HeadKind::masked_lm) implementation_->masked_lm_head();
+  add_parameters();
+}
+
+void TrainedModel::add_parameters() {
+  std::set<const Gradient*> seen;
+  for (const auto& [name, value] : implementation_->weights.parameters()) {
+    // A tied tensor comes once.
+    if (wants_gradient(value) && !seen.insert(value.gradient().get()).second) continue;
+    const bool positions = name == models::kPositionEmbeddings;
+    parameters_.add({.name = name,
+                     .value = value,
+                     .decays = training::decays_by_name(name),
+                     .learning_rate_scale = is_of_encoder(name) ? 1 : setup_.head_rate_scale,
+                     .first_trained_row = positions ? setup_.first_trained_position : 0});
+  }
+}
+
+training::MicroBatchLoss TrainedModel::step(const models::Batch& batch,
+                                            const models::Targets& targets,
+                                            std::uint64_t seed) const {
+  const std::lock_guard<std::mutex> lock(implementation_->mutex);
+  Tape tape;
+  ops::Context context = implementation_->context();
+  context.tape = &tape;
+  context.dropout_seed = seed;
+  context.checkpointing = checkpointing_;
+  const ops::LossSum loss = implementation_->loss(
+      context, batch, targets, {.scale = 1, .label_smoothing = label_smoothing_});
+  tape.backward();
+  return {
+      .loss = loss.weight > 0 ? loss.sum / loss.weight : 0, .weight = 1, .tokens = batch.rows()};
+}
+
+void TrainedModel::save(const fs::path& folder) const {
+  models::write_trained_folder({.source = setup_.folder,
+                                .json = json_,
+                                .config = implementation_->config,
+                                .globals_from_local = setup_.globals_from_local},
+                               implementation_->weights, folder);
+}
+
+void TrainedModel::load(const fs::path& folder) const {
+  models::read_trained_folder(folder, implementation_->weights);
+}
+
+}  // namespace longformer

@@ -1,0 +1,74 @@
+// A model in training: what the objectives of all tasks share.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "api/model_implementation.h"
+#include "longformer/training.h"
+#include "models/trained_folder.h"
+#include "training/parameters.h"
+#include "training/trainer.h"
+
+namespace longformer {
+
+/// What is trained, and how it differs from the folder that it begins with.
+struct TrainedModelSetup {
+  /// A model folder. Without weights in it, all are drawn.
+  std::string folder;
+  /// Instead of the folder: a config.json alone; all weights are drawn.
+  std::string config_file = {};
+  models::HeadKind head = models::HeadKind::none;
+  /// Of a head that has labels; empty keeps those of the folder.
+  std::vector<std::string> labels = {};
+  /// problem_type; empty keeps it.
+  std::string problem_type = {};
+  /// Factor of the learning rate of what is not encoder.
+  double head_rate_scale = 1;
+  /// Weights that keep their values.
+  std::function<bool(const std::string& name)> frozen = {};
+  /// Rows of the position table before it keep their values.
+  Index first_trained_position = 0;
+  /// See models::TrainedFolder.
+  bool globals_from_local = false;
+};
+
+class TrainedModel {
+ public:
+  /// Throws Error for a folder that cannot be read.
+  TrainedModel(TrainedModelSetup setup, const TrainingOptions& options);
+
+  training::ParameterSet& parameters() { return parameters_; }
+  const Model::Implementation& implementation() const { return *implementation_; }
+  const models::EncoderConfig& config() const { return implementation_->config; }
+  /// The model as it is now, for evaluation: the same weights.
+  Model model() const { return Model::Implementation::model_of(implementation_); }
+  /// Weights that the folder did not have.
+  std::vector<std::string> drawn() const { return implementation_->weights.drawn(); }
+
+  /// Forward and backward of one batch: adds the gradient of its mean loss to those of the
+  /// parameters. `seed` is that of the dropout.
+  training::MicroBatchLoss step(const models::Batch& batch, const models::Targets& targets,
+                                std::uint64_t seed) const;
+
+  /// As training::Objective wants them.
+  void save(const std::filesystem::path& folder) const;
+  void load(const std::filesystem::path& folder) const;
+
+ private:
+  void add_parameters();
+
+  TrainedModelSetup setup_;
+  bool checkpointing_;
+  double label_smoothing_;
+  nlohmann::ordered_json json_;
+  std::shared_ptr<const Model::Implementation> implementation_;
+  training::ParameterSet parameters_;
+};
+
+}  // namespace longformer

@@ -1,0 +1,104 @@
+#include "models/trained_folder.h"
+
+#include <set>
+#include <utility>
+
+#include "core/error.h"
+#include "core/tape.h"
+#include "formats/safetensors.h"
+#include "models/convert_files.h"
+#include "ops/optimizer_steps.h"
+
+namespace longformer::models {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// With a head, `transformers` has the encoder and the pooler behind a prefix.
+std::string written_name(const EncoderConfig& config, const std::string& name) {
+  const bool of_encoder = name.starts_with("embeddings.") || name.starts_with("encoder.") ||
+                          name.starts_with("pooler.");
+  return of_encoder ? fmt::format("{}.{}", name_of(config.model_type), name) : name;
+}
+
+/// The local projection that a global one is a copy of; empty for other tensors.
+std::string local_name(const std::string& name) {
+  const std::string_view ending = "_global.";
+  const auto at = name.find(ending);
+  if (at == std::string::npos) return "";
+  return name.substr(0, at) + "." + name.substr(at + ending.size());
+}
+
+/// Trained and untrained tensors by plain name, each once.
+std::map<std::string, Tensor> all_tensors(const Checkpoint& weights) {
+  std::map<std::string, Tensor> tensors;
+  std::set<const Gradient*> seen;
+  std::set<std::string> aliases;
+  for (const auto& [name, value] : weights.parameters()) {
+    // Frozen parameters have no gradient and no other name.
+    const bool first = !wants_gradient(value) || seen.insert(value.gradient().get()).second;
+    if (first) {
+      tensors.emplace(name, value);
+    } else {
+      aliases.insert(name);
+    }
+  }
+  for (const std::string& name : weights.names()) {
+    if (weights.is_buffer(name) || tensors.contains(name) || aliases.contains(name)) continue;
+    tensors.emplace(name, weights.stored_fp32(name));
+  }
+  return tensors;
+}
+
+}  // namespace
+
+Json trained_config(const Json& source, const std::string& architecture,
+                    const std::vector<std::string>& labels, const std::string& problem_type) {
+  Json json = source;
+  for (const char* key : {"_name_or_path", "transformers_version", "torch_dtype"}) json.erase(key);
+  json["architectures"] = {architecture};
+  json["dtype"] = "float32";
+  if (!labels.empty()) {
+    json.erase("num_labels");
+    json["id2label"] = Json::object();
+    json["label2id"] = Json::object();
+    for (std::size_t i = 0; i < labels.size(); ++i) {
+      json["id2label"][std::to_string(i)] = labels[i];
+      json["label2id"][labels[i]] = i;
+    }
+  }
+  if (!problem_type.empty()) json["problem_type"] = problem_type;
+  return json;
+}
+
+void write_trained_folder(const TrainedFolder& trained, const Checkpoint& weights,
+                          const std::filesystem::path& target) {
+  const EncoderConfig& config = trained.config;
+  write_json(target / "config.json", trained.json);
+  if (has_tokenizer(trained.source)) {
+    copy_tokenizer({.source = trained.source,
+                    .target = target,
+                    .max_tokens = config.max_tokens(),
+                    .tokenizer_class = config.model_type == ModelType::bert ? "BertTokenizer"
+                                                                            : "RobertaTokenizer"});
+  }
+  const std::map<std::string, Tensor> tensors = all_tensors(weights);
+  std::vector<std::pair<std::string, Tensor>> written;
+  for (const auto& [name, value] : tensors) {
+    const auto local = trained.globals_from_local ? tensors.find(local_name(name)) : tensors.end();
+    written.emplace_back(written_name(config, name),
+                         local == tensors.end() ? value : local->second);
+  }
+  formats::write_safetensors((target / "model.safetensors").string(), written);
+}
+
+void read_trained_folder(const std::filesystem::path& folder, const Checkpoint& weights) {
+  const Checkpoint stored = Checkpoint::open(folder.string());
+  for (const auto& [name, value] : weights.parameters()) {
+    if (!stored.has(name)) continue;  // another name of a tensor that is there
+    Tensor target = value;
+    ops::assign(target, stored.get_fp32(name, value.shape()));
+  }
+}
+
+}  // namespace longformer::models

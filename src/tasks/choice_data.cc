@@ -1,0 +1,95 @@
+#include "tasks/choice_data.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "formats/json.h"
+
+namespace longformer::tasks {
+namespace {
+
+std::string text_of(const Json& object, const std::string& key) {
+  const auto value = object.find(key);
+  if (value == object.end() || value->is_null()) return "";
+  return string_member(object, key);
+}
+
+std::vector<std::string> texts_of(const Json& object, const std::string& key) {
+  std::vector<std::string> texts;
+  for (const Json& text : list_member(object, key)) {
+    require(text.is_string(), "expected a list of texts in the member \"{}\", found {} in it", key,
+            formats::shown(text));
+    texts.push_back(text.get<std::string>());
+  }
+  return texts;
+}
+
+std::int32_t label_of(const Json& object, const std::vector<std::string>& choices,
+                      const DataOptions& options) {
+  std::string key = options.label_field;
+  if (key.empty())
+    key = object.contains("answer") && !object.contains("label") ? "answer" : "label";
+  const auto label = object.find(key);
+  require(label != object.end() && !label->is_null(),
+          "expected the right choice in the member \"{}\", found none", key);
+  if (label->is_string()) {
+    const auto found = std::find(choices.begin(), choices.end(), label->get<std::string>());
+    require(found != choices.end(), "expected one of the {} choices as answer, found {}",
+            choices.size(), formats::shown(*label));
+    return static_cast<std::int32_t>(found - choices.begin());
+  }
+  require(label->is_number_integer() && label->get<std::int64_t>() >= 0 &&
+              label->get<std::int64_t>() < static_cast<std::int64_t>(choices.size()),
+          "expected the index of one of {} choices in the member \"{}\", found {}", choices.size(),
+          key, formats::shown(*label));
+  return label->get<std::int32_t>();
+}
+
+}  // namespace
+
+ChoiceQuestion choice_question(const Json& object) {
+  ChoiceQuestion question;
+  if (object.contains("candidates")) {
+    question.question = text_of(object, "query");
+    question.choices = texts_of(object, "candidates");
+    for (const std::string& support : texts_of(object, "supports")) {
+      question.context += (question.context.empty() ? "" : "\n") + support;
+    }
+    return question;
+  }
+  if (object.contains("ending0")) {
+    question.context = text_of(object, "sent1");
+    question.question = text_of(object, "sent2");
+    for (std::size_t i = 0; object.contains(fmt::format("ending{}", i)); ++i) {
+      question.choices.push_back(text_of(object, fmt::format("ending{}", i)));
+    }
+    return question;
+  }
+  question.context = text_of(object, "context");
+  question.question = text_of(object, "question");
+  question.choices = texts_of(object, "choices");
+  return question;
+}
+
+ChoiceData read_choices(const std::string& path, const DataOptions& given) {
+  DataOptions options = given;
+  if (options.format.empty()) options.format = detect_format(path, "");
+  require(options.format == "json" || options.format == "jsonl",
+          "format: expected json (WikiHop) or jsonl for multiple choice, found {}", options.format);
+  ChoiceData data;
+  data.path = path;
+  read_objects(path, options, data.report, [&](const Json& object, const Record& record) {
+    ChoiceExample example;
+    example.origin = {record.number, id_of(object)};
+    example.question = choice_question(object);
+    require(!example.question.choices.empty(), "expected at least one choice, found none");
+    require(!example.question.context.empty() || !example.question.question.empty(),
+            "expected a context or a question, found neither");
+    example.label = label_of(object, example.question.choices, options);
+    data.examples.push_back(std::move(example));
+  });
+  require(!data.examples.empty(), "{}: expected at least one question, found none", path);
+  return data;
+}
+
+}  // namespace longformer::tasks

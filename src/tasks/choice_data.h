@@ -1,0 +1,33 @@
+// Data sets of questions with several answers to choose from.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "longformer/choice.h"
+#include "tasks/data_file.h"
+
+namespace longformer::tasks {
+
+struct ChoiceExample {
+  Origin origin;
+  ChoiceQuestion question;
+  /// Index of the right choice.
+  std::int32_t label = 0;
+};
+
+struct ChoiceData {
+  std::string path;
+  std::vector<ChoiceExample> examples;
+  DataReport report;
+};
+
+/// See longformer::parse_choice_question. Throws Error.
+ChoiceQuestion choice_question(const Json& object);
+
+/// Reads JSON lines or a JSON list of such objects with the right choice: its index in "label", or
+/// its text in "label" or "answer". Throws Error that names file and line.
+ChoiceData read_choices(const std::string& path, const DataOptions& options);
+
+}  // namespace longformer::tasks

@@ -1,0 +1,131 @@
+#include "tasks/data_file.h"
+
+#include <array>
+#include <filesystem>
+#include <utility>
+
+#include "formats/json.h"
+#include "text/lines.h"
+
+namespace longformer::tasks {
+namespace {
+
+/// Whether a line is one record: an object, but not one that holds all records.
+bool is_json_line(const std::string& line) {
+  if (!line.starts_with('{')) return false;
+  const Json value = Json::parse(line, nullptr, false);
+  return value.is_object() && !(value.contains("data") && value["data"].is_array());
+}
+
+/// The list of records that a JSON value holds.
+const Json& records_of(const Json& value, const std::string& path) {
+  if (value.is_array()) return value;
+  const bool has_data = value.is_object() && value.contains("data") && value["data"].is_array();
+  require(has_data, "{}: expected a list of objects, or an object with a list \"data\", found {}",
+          path, formats::shown(value));
+  return value["data"];
+}
+
+const Json& member(const Json& object, const std::string& key, std::string_view kind) {
+  const auto found = object.find(key);
+  require(found != object.end(), "expected {} in the member \"{}\", found no such member", kind,
+          key);
+  return *found;
+}
+
+}  // namespace
+
+void read_record(const std::string& place, const DataOptions& options, DataReport& report,
+                 const std::function<void()>& read) {
+  try {
+    read();
+    ++report.examples;
+  } catch (const Error& error) {
+    const std::string message = fmt::format("{}: {}", place, error.what());
+    require(options.skip_invalid, "{} (--skip-invalid leaves such examples out and counts them)",
+            message);
+    if (report.skipped++ == 0) report.first_skipped = message;
+  }
+}
+
+void read_objects(const std::string& path, const DataOptions& options, DataReport& report,
+                  const std::function<void(const Json&, const Record&)>& read) {
+  const auto take = [&](const Json& object, const Record& record) {
+    require(object.is_object(), "expected a JSON object, found {}", formats::shown(object));
+    read(object, record);
+  };
+  if (options.format == "json") {
+    const Json value = formats::read_json(path);
+    Record record;
+    for (const Json& object : records_of(value, path)) {
+      record.place = fmt::format("{}: record {}", path, ++record.number);
+      read_record(record.place, options, report, [&] { take(object, record); });
+    }
+    return;
+  }
+  text::LineReader lines(path);
+  std::string line;
+  while (lines.next(line)) {
+    if (line.find_first_not_of(" \t") == std::string::npos) continue;
+    const Record record = {lines.number(), fmt::format("{}:{}", path, lines.number())};
+    read_record(record.place, options, report,
+                [&] { take(formats::parse_json(line, "record"), record); });
+  }
+}
+
+std::string detect_format(const std::string& path, const std::string& lines) {
+  namespace fs = std::filesystem;
+  require(fs::exists(path), "{}: expected a file or folder, found none", path);
+  if (fs::is_directory(path)) return "imdb";
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kEndings = {
+      {{".jsonl", "jsonl"},
+       {".ndjson", "jsonl"},
+       {".csv", "csv"},
+       {".tsv", "tsv"},
+       {".conll", "conll"},
+       {".xml", "hyperpartisan"}}};
+  for (const auto& [ending, format] : kEndings) {
+    if (path.ends_with(ending)) return std::string(format);
+  }
+  text::LineReader reader(path);
+  std::string line;
+  while (reader.next(line) && line.find_first_not_of(" \t") == std::string::npos) continue;
+  if (is_json_line(line)) return "jsonl";
+  if (line.starts_with('{') || line.starts_with('[')) return "json";
+  if (line.starts_with("<?xml")) return "hyperpartisan";
+  require(!lines.empty() && (lines != "fasttext" || line.find("__label__") != std::string::npos),
+          "{}: expected a known format of data, found none in its first line (--format names it)",
+          path);
+  return lines;
+}
+
+const std::string& string_member(const Json& object, const std::string& key) {
+  const Json& value = member(object, key, "a string");
+  require(value.is_string(), "expected a string in the member \"{}\", found {}", key,
+          formats::shown(value));
+  return value.get_ref<const std::string&>();
+}
+
+const Json& list_member(const Json& object, const std::string& key) {
+  const Json& value = member(object, key, "a list");
+  require(value.is_array(), "expected a list in the member \"{}\", found {}", key,
+          formats::shown(value));
+  return value;
+}
+
+std::string scalar_text(const Json& value, std::string_view what) {
+  if (value.is_string()) return value.get<std::string>();
+  require(value.is_number() || value.is_boolean(), "expected a {} as a string or number, found {}",
+          what, formats::shown(value));
+  return value.dump();
+}
+
+std::string id_of(const Json& object) {
+  for (const char* key : {"id", "_id"}) {
+    const auto found = object.find(key);
+    if (found != object.end() && !found->is_null()) return scalar_text(*found, "id");
+  }
+  return {};
+}
+
+}  // namespace longformer::tasks

@@ -1,0 +1,67 @@
+// What the readers of data sets have in common: formats, records with their place in the file, and
+// what to do with a record that is broken.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/error.h"
+#include "longformer/dataset.h"
+
+namespace longformer::tasks {
+
+using Json = nlohmann::ordered_json;
+
+struct DataReport {
+  std::int64_t examples = 0;
+  /// Without text or tokens; they count as examples.
+  std::int64_t empty = 0;
+  /// Broken records that were left out, and what was wrong with the first one.
+  std::int64_t skipped = 0;
+  std::string first_skipped = {};
+};
+
+/// Where an example comes from.
+struct Origin {
+  /// Line, or number of the record where a file is one JSON value, from 1; 0 for a file by itself.
+  std::int64_t line = 0;
+  /// Its name in the data set; empty when it has none.
+  std::string id = {};
+};
+
+/// The record that is being read.
+struct Record {
+  std::int64_t number = 0;
+  /// "file:line" or "file: record 3", for messages.
+  std::string place;
+};
+
+/// Reads one record, or throws Error that says what is wrong with it: then Error at `place`, or one
+/// more skipped record.
+void read_record(const std::string& place, const DataOptions& options, DataReport& report,
+                 const std::function<void()>& read);
+
+/// Calls `read` with every object of a file of JSON lines or of one JSON list (perhaps the member
+/// "data" of an object), as a record. Throws Error for a file that cannot be read.
+void read_objects(const std::string& path, const DataOptions& options, DataReport& report,
+                  const std::function<void(const Json&, const Record&)>& read);
+
+/// The format of a file for a task whose plain lines are in the format `lines` ("fasttext",
+/// "conll"; empty for none). Throws Error when it cannot be told.
+std::string detect_format(const std::string& path, const std::string& lines);
+
+/// The string member of an object. Throws Error.
+const std::string& string_member(const Json& object, const std::string& key);
+/// The list member of an object. Throws Error.
+const Json& list_member(const Json& object, const std::string& key);
+/// A value as a label or an id: a string as it is, a number or truth value as written. Throws Error
+/// for other values.
+std::string scalar_text(const Json& value, std::string_view what);
+/// The member "id" or "_id" of an object as text; empty when there is none.
+std::string id_of(const Json& object);
+
+}  // namespace longformer::tasks

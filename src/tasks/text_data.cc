@@ -1,0 +1,38 @@
+#include "tasks/text_data.h"
+
+#include "formats/json.h"
+#include "text/lines.h"
+
+namespace longformer::tasks {
+
+void read_texts(const std::string& path, const DataOptions& given, DataReport& report,
+                const std::function<void(const std::string&)>& take) {
+  DataOptions options = given;
+  if (options.format.empty()) options.format = path.ends_with(".jsonl") ? "jsonl" : "text";
+  const auto take_one = [&](const std::string& text) {
+    if (text.empty()) ++report.empty;
+    take(text);
+  };
+  if (options.format == "jsonl" || options.format == "json") {
+    read_objects(path, options, report, [&](const Json& object, const Record&) {
+      take_one(string_member(object, options.text_field));
+    });
+    return;
+  }
+  if (options.format == "text") {
+    ++report.examples;
+    take_one(formats::read_file(path));
+    return;
+  }
+  require(options.format == "lines",
+          "format: expected text, lines, jsonl or json for a masked LM, found {}", options.format);
+  text::LineReader lines(path);
+  std::string line;
+  while (lines.next(line)) {
+    if (line.find_first_not_of(" \t") == std::string::npos) continue;
+    ++report.examples;
+    take_one(line);
+  }
+}
+
+}  // namespace longformer::tasks

@@ -1,0 +1,28 @@
+// Text files line by line, with the number of the line for messages.
+#pragma once
+
+#include <cstdint>
+#include <fstream>
+#include <string>
+
+namespace longformer::text {
+
+class LineReader {
+ public:
+  /// Throws Error with the system's reason when the file cannot be read.
+  explicit LineReader(std::string path);
+
+  /// Whether there was one more line; without its line break, and without a byte-order mark. Throws
+  /// Error when reading fails.
+  bool next(std::string& line);
+  /// Of the line read last, from 1.
+  std::int64_t number() const { return number_; }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+  std::ifstream file_;
+  std::int64_t number_ = 0;
+};
+
+}  // namespace longformer::text

@@ -1,0 +1,148 @@
+#include "training/checkpoints.h"
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+#include <regex>
+#include <system_error>
+
+#include "core/error.h"
+#include "formats/json.h"
+#include "formats/new_folder.h"
+
+namespace longformer::training {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr std::string_view kPrefix = "checkpoint-";
+constexpr const char* kStateFile = "trainer_state.json";
+
+/// The step in the name of a checkpoint folder.
+std::optional<std::int64_t> step_of(const std::string& name) {
+  if (!name.starts_with(kPrefix)) return std::nullopt;
+  std::int64_t step = 0;
+  const char* end = name.data() + name.size();
+  const auto [last, failure] = std::from_chars(name.data() + kPrefix.size(), end, step);
+  if (failure != std::errc() || last != end || step < 0) return std::nullopt;
+  return step;
+}
+
+}  // namespace
+
+Json to_json(const TrainerState& state) {
+  Json object = {{"global_step", state.step},
+                 {"num_input_tokens_seen", state.tokens},
+                 {"micro_batches", state.micro_batches},
+                 {"phase", state.phase},
+                 {"phase_step", state.phase_step},
+                 {"phase_epoch", state.epoch},
+                 {"epoch_micro_batches", state.epoch_micro_batches},
+                 {"unlogged_loss", state.unlogged_loss},
+                 {"unlogged_steps", state.unlogged_steps},
+                 {"best_metric", state.best_metric ? Json(*state.best_metric) : Json()},
+                 {"best_global_step", state.best_step},
+                 {"evaluations_without_gain", state.evaluations_without_gain},
+                 {"optimizer_steps", state.optimizer_steps}};
+  object["log_history"] = state.log_history;
+  return object;
+}
+
+TrainerState trainer_state_from_json(const Json& object, const std::string& file) {
+  const formats::ConfigReader reader(object, file);
+  const auto count = [&](const char* key) {
+    static_cast<void>(reader.at(key));
+    return reader.integer(key, 0, 0, std::numeric_limits<std::int64_t>::max());
+  };
+  TrainerState state{.step = count("global_step"),
+                     .tokens = count("num_input_tokens_seen"),
+                     .micro_batches = count("micro_batches"),
+                     .phase = count("phase"),
+                     .phase_step = count("phase_step"),
+                     .epoch = count("phase_epoch"),
+                     .epoch_micro_batches = count("epoch_micro_batches"),
+                     .unlogged_loss = reader.number("unlogged_loss", 0),
+                     .unlogged_steps = count("unlogged_steps"),
+                     .best_step = count("best_global_step"),
+                     .evaluations_without_gain = count("evaluations_without_gain")};
+  if (reader.has("best_metric")) state.best_metric = reader.number("best_metric", 0);
+  const formats::ConfigReader steps(reader.at("optimizer_steps"), file + ": optimizer_steps");
+  for (const auto& [name, value] : steps.object().items()) {
+    state.optimizer_steps[name] =
+        steps.integer(name, 0, 0, std::numeric_limits<std::int64_t>::max());
+  }
+  const Json& history = reader.at("log_history");
+  require(history.is_array(), "{}: log_history: expected a list, found {}", file,
+          formats::shown(history));
+  state.log_history.assign(history.begin(), history.end());
+  return state;
+}
+
+fs::path Checkpoints::folder(std::int64_t step) const {
+  return output_dir_ / fmt::format("{}{}", kPrefix, step);
+}
+
+std::vector<std::int64_t> Checkpoints::steps() const {
+  std::vector<std::int64_t> steps;
+  if (!fs::is_directory(output_dir_)) return steps;
+  for (const auto& entry : fs::directory_iterator(output_dir_)) {
+    const auto step = step_of(entry.path().filename().string());
+    if (step && fs::exists(entry.path() / kStateFile)) steps.push_back(*step);
+  }
+  std::sort(steps.begin(), steps.end());
+  return steps;
+}
+
+void Checkpoints::write(std::int64_t step, const std::function<void(const fs::path&)>& fill) const {
+  const auto failed = [&](const char* reason) {
+    const std::vector<std::int64_t> good = steps();
+    const std::string last =
+        good.empty() ? "there is no earlier one"
+                     : fmt::format("the last good one is {}", folder(good.back()).string());
+    fail("checkpoint of step {} could not be written: {}; {}", step, reason, last);
+  };
+  try {
+    remove(step);
+    const formats::NewFolder staging(folder(step));
+    fill(staging.path());
+    staging.commit();
+  } catch (const Error& error) {
+    failed(error.what());
+  } catch (const fs::filesystem_error& error) {
+    failed(error.what());
+  }
+}
+
+void Checkpoints::prune(std::int64_t limit, std::int64_t kept) const {
+  if (limit == 0) return;
+  std::vector<std::int64_t> all = steps();
+  std::erase(all, kept);
+  for (std::size_t i = 0; i + static_cast<std::size_t>(limit) < all.size(); ++i) remove(all[i]);
+}
+
+void Checkpoints::remove_all() const {
+  for (const std::int64_t step : steps()) remove(step);
+}
+
+void Checkpoints::remove(std::int64_t step) const {
+  const fs::path name = folder(step);
+  if (!fs::exists(name)) return;
+  const fs::path temporary = formats::temporary_name(name);
+  fs::remove_all(temporary);
+  fs::rename(name, temporary);
+  fs::remove_all(temporary);
+}
+
+void Checkpoints::remove_leftovers() const {
+  static const std::regex kTemporary(R"((checkpoint-[0-9]+|model|log\.jsonl|.*\.json)\.tmp[0-9]+)");
+  if (!fs::is_directory(output_dir_)) return;
+  std::vector<fs::path> leftovers;
+  for (const auto& entry : fs::directory_iterator(output_dir_)) {
+    const std::string name = entry.path().filename().string();
+    if (std::regex_match(name, kTemporary)) leftovers.push_back(entry.path());
+  }
+  for (const fs::path& path : leftovers) fs::remove_all(path);
+}
+
+}  // namespace longformer::training

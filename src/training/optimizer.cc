@@ -1,0 +1,197 @@
+#include "training/optimizer.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/error.h"
+#include "ops/optimizer_steps.h"
+
+namespace longformer::training {
+namespace {
+
+class AdamW : public Optimizer {
+ public:
+  AdamW(const TrainingOptions& options, ParameterSet& parameters, int threads)
+      : Optimizer(parameters),
+        options_(options),
+        threads_(threads),
+        means_(parameters.items().size()),
+        squares_(parameters.items().size()) {}
+
+  std::int64_t state_bytes() const override { return 8 * parameters().trained_elements(); }
+
+  NamedTensors moments() const override {
+    NamedTensors tensors;
+    for (std::size_t i = 0; i < means_.size(); ++i) {
+      if (means_[i].empty()) continue;
+      tensors.emplace_back("exp_avg." + parameters().items()[i].name, means_[i]);
+      tensors.emplace_back("exp_avg_sq." + parameters().items()[i].name, squares_[i]);
+    }
+    return tensors;
+  }
+
+ private:
+  void start(std::size_t place) override {
+    const Shape shape = parameters().items()[place].trained_value().shape();
+    means_[place] = Tensor::zeros(shape, DType::f32);
+    squares_[place] = Tensor::zeros(shape, DType::f32);
+  }
+
+  void step_one(const Parameter& parameter, const Step& step) override {
+    Tensor value = parameter.trained_value();
+    ops::adamw_step(value, parameter.trained_gradient(), means_[step.place], squares_[step.place],
+                    {.learning_rate = step.learning_rate * parameter.learning_rate_scale,
+                     .beta1 = options_.adam_beta1,
+                     .beta2 = options_.adam_beta2,
+                     .epsilon = options_.adam_epsilon,
+                     .weight_decay = parameter.decays ? options_.weight_decay : 0,
+                     .step = step.count,
+                     .gradient_scale = step.gradient_scale,
+                     .threads = threads_});
+  }
+
+  TrainingOptions options_;
+  int threads_;
+  std::vector<Tensor> means_;
+  std::vector<Tensor> squares_;
+};
+
+/// As the Hugging Face Trainer uses it: without first moment; learning rates are given, or
+/// relative to the size of the weights.
+class Adafactor : public Optimizer {
+ public:
+  Adafactor(const TrainingOptions& options, ParameterSet& parameters, int threads)
+      : Optimizer(parameters),
+        options_(options),
+        threads_(threads),
+        moments_(parameters.items().size()) {}
+
+  std::int64_t state_bytes() const override {
+    std::int64_t bytes = 0;
+    for (const Parameter& parameter : parameters().items()) {
+      if (!parameter.is_trained()) continue;
+      const Tensor value = parameter.trained_value();
+      const Shape& shape = value.shape();
+      bytes += 4 * (shape.size() < 2
+                        ? value.size()
+                        : value.size() / shape.back() + value.size() / shape[shape.size() - 2]);
+    }
+    return bytes;
+  }
+
+  NamedTensors moments() const override {
+    NamedTensors tensors;
+    for (std::size_t i = 0; i < moments_.size(); ++i) {
+      const std::string& name = parameters().items()[i].name;
+      if (!moments_[i].rows.empty()) {
+        tensors.emplace_back("exp_avg_sq_row." + name, moments_[i].rows);
+        tensors.emplace_back("exp_avg_sq_col." + name, moments_[i].columns);
+      }
+      if (!moments_[i].square.empty()) {
+        tensors.emplace_back("exp_avg_sq." + name, moments_[i].square);
+      }
+    }
+    return tensors;
+  }
+
+ private:
+  void start(std::size_t place) override {
+    moments_[place] =
+        ops::AdafactorMoments::zeros(parameters().items()[place].trained_value().shape(), false);
+  }
+
+  void step_one(const Parameter& parameter, const Step& step) override {
+    Tensor value = parameter.trained_value();
+    ops::AdafactorStep own = {.scale_parameter = options_.adafactor_relative_step,
+                              .weight_decay = parameter.decays ? options_.weight_decay : 0,
+                              .learning_rate_scale = parameter.learning_rate_scale,
+                              .step = step.count,
+                              .gradient_scale = step.gradient_scale,
+                              .threads = threads_};
+    if (!options_.adafactor_relative_step) own.learning_rate = step.learning_rate;
+    ops::adafactor_step(value, parameter.trained_gradient(), moments_[step.place], own);
+  }
+
+  TrainingOptions options_;
+  int threads_;
+  std::vector<ops::AdafactorMoments> moments_;
+};
+
+}  // namespace
+
+double gradient_norm(const ParameterSet& parameters, int threads) {
+  double sum = 0;
+  for (const Parameter& parameter : parameters.items()) {
+    if (parameter.has_gradient()) sum += ops::sum_of_squares(parameter.trained_gradient(), threads);
+  }
+  return std::sqrt(sum);
+}
+
+std::string first_bad_gradient(const ParameterSet& parameters, int threads) {
+  for (const Parameter& parameter : parameters.items()) {
+    if (!parameter.has_gradient()) continue;
+    if (!std::isfinite(ops::sum_of_squares(parameter.trained_gradient(), threads))) {
+      return parameter.name;
+    }
+  }
+  return "";
+}
+
+double clipping_factor(double norm, double limit) {
+  return limit > 0 ? std::min(1.0, limit / (norm + 1e-6)) : 1.0;
+}
+
+std::unique_ptr<Optimizer> Optimizer::make(const TrainingOptions& options, ParameterSet& parameters,
+                                           int threads) {
+  if (options.optim == "adamw") return std::make_unique<AdamW>(options, parameters, threads);
+  if (options.optim == "adafactor") {
+    return std::make_unique<Adafactor>(options, parameters, threads);
+  }
+  fail("optim: expected adamw or adafactor, found '{}'", options.optim);
+}
+
+void Optimizer::step(double learning_rate, double gradient_scale) {
+  for (std::size_t i = 0; i < step_counts_.size(); ++i) {
+    Parameter& parameter = parameters_.items()[i];
+    if (!parameter.has_gradient()) continue;
+    if (step_counts_[i] == 0) start(i);
+    step_one(parameter, {.place = i,
+                         .count = ++step_counts_[i],
+                         .learning_rate = learning_rate,
+                         .gradient_scale = gradient_scale});
+    ++parameter.value.gradient()->version;
+    parameter.value.gradient()->clear();
+  }
+}
+
+std::map<std::string, std::int64_t> Optimizer::step_counts() const {
+  std::map<std::string, std::int64_t> counts;
+  for (std::size_t i = 0; i < step_counts_.size(); ++i) {
+    if (step_counts_[i] > 0) counts.emplace(parameters_.items()[i].name, step_counts_[i]);
+  }
+  return counts;
+}
+
+void Optimizer::restore(const std::map<std::string, Tensor>& stored,
+                        const std::map<std::string, std::int64_t>& step_counts,
+                        const std::string& file) {
+  for (std::size_t i = 0; i < step_counts_.size(); ++i) {
+    const auto count = step_counts.find(parameters_.items()[i].name);
+    step_counts_[i] = count == step_counts.end() ? 0 : count->second;
+    if (step_counts_[i] > 0) start(i);
+  }
+  const NamedTensors targets = moments();
+  for (const auto& [name, target] : targets) {
+    const auto source = stored.find(name);
+    require(source != stored.end(), "{}: expected a tensor {}, found none", file, name);
+    require(source->second.dtype() == target.dtype() && source->second.shape() == target.shape(),
+            "{}: tensor {}: expected fp32 {}, found {} {}", file, name, to_string(target.shape()),
+            name_of(source->second.dtype()), to_string(source->second.shape()));
+    Tensor writable = target;
+    ops::assign(writable, source->second);
+  }
+  require(stored.size() == targets.size(), "{}: expected {} tensors, found {}", file,
+          targets.size(), stored.size());
+}
+
+}  // namespace longformer::training

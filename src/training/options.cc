@@ -1,0 +1,194 @@
+// Checks of TrainingOptions and their form as JSON.
+#include <algorithm>
+#include <cmath>
+#include <concepts>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "core/error.h"
+#include "formats/json.h"
+#include "longformer/training.h"
+
+namespace longformer {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// Calls visit(name, field) for every option.
+template <typename Options, typename Visit>
+void for_each_option(Options& options, Visit&& visit) {
+  visit("output_dir", options.output_dir);
+  visit("overwrite_output_dir", options.overwrite_output_dir);
+  visit("resume_from_checkpoint", options.resume_from_checkpoint);
+  visit("per_device_train_batch_size", options.per_device_train_batch_size);
+  visit("per_device_eval_batch_size", options.per_device_eval_batch_size);
+  visit("gradient_accumulation_steps", options.gradient_accumulation_steps);
+  visit("num_train_epochs", options.num_train_epochs);
+  visit("max_steps", options.max_steps);
+  visit("optim", options.optim);
+  visit("learning_rate", options.learning_rate);
+  visit("weight_decay", options.weight_decay);
+  visit("adam_beta1", options.adam_beta1);
+  visit("adam_beta2", options.adam_beta2);
+  visit("adam_epsilon", options.adam_epsilon);
+  visit("adafactor_relative_step", options.adafactor_relative_step);
+  visit("max_grad_norm", options.max_grad_norm);
+  visit("lr_scheduler_type", options.lr_scheduler_type);
+  visit("warmup_steps", options.warmup_steps);
+  visit("warmup_ratio", options.warmup_ratio);
+  visit("lr_power", options.lr_power);
+  visit("lr_end", options.lr_end);
+  visit("logging_steps", options.logging_steps);
+  visit("eval_strategy", options.eval_strategy);
+  visit("eval_steps", options.eval_steps);
+  visit("save_strategy", options.save_strategy);
+  visit("save_steps", options.save_steps);
+  visit("save_total_limit", options.save_total_limit);
+  visit("load_best_model_at_end", options.load_best_model_at_end);
+  visit("metric_for_best_model", options.metric_for_best_model);
+  visit("greater_is_better", options.greater_is_better);
+  visit("early_stopping_patience", options.early_stopping_patience);
+  visit("early_stopping_threshold", options.early_stopping_threshold);
+  visit("seed", options.seed);
+  visit("dtype", options.dtype);
+  visit("gradient_checkpointing", options.gradient_checkpointing);
+  visit("group_by_length", options.group_by_length);
+  visit("label_smoothing_factor", options.label_smoothing_factor);
+  visit("threads", options.threads);
+}
+
+/// Reads one option where the object has it.
+class Reader {
+ public:
+  Reader(const Json& object, std::string name) : object_(object), name_(std::move(name)) {}
+
+  template <typename Value>
+  void operator()(const char* key, Value& value) const {
+    const auto found = object_.find(key);
+    if (found == object_.end() || found->is_null()) return;
+    require(fits<Value>(*found), "{}: {}: expected {}, found {}", name_, key, kind<Value>(),
+            formats::shown(*found));
+    if constexpr (std::same_as<Value, std::optional<bool>>) {
+      value = found->get<bool>();
+    } else {
+      value = found->get<Value>();
+    }
+  }
+
+ private:
+  template <typename Value>
+  static bool fits(const Json& json) {
+    if constexpr (std::same_as<Value, std::string>) return json.is_string();
+    if constexpr (std::same_as<Value, double>) return json.is_number();
+    if constexpr (std::same_as<Value, std::uint64_t>) return json.is_number_unsigned();
+    if constexpr (std::same_as<Value, std::int64_t>) {
+      return json.is_number_integer() &&
+             (!json.is_number_unsigned() || std::in_range<Value>(json.get<std::uint64_t>()));
+    }
+    return json.is_boolean();
+  }
+  template <typename Value>
+  static const char* kind() {
+    if constexpr (std::same_as<Value, std::string>) return "a string";
+    if constexpr (std::same_as<Value, double>) return "a number";
+    if constexpr (std::integral<Value> && !std::same_as<Value, bool>) return "a whole number";
+    return "true or false";
+  }
+
+  const Json& object_;
+  std::string name_;
+};
+
+void check_choice(const char* option, const std::string& value,
+                  const std::vector<std::string_view>& choices) {
+  for (const std::string_view choice : choices) {
+    if (value == choice) return;
+  }
+  fail("{}: expected {}, found '{}'", option, fmt::join(choices, ", "), value);
+}
+
+void check_least(const char* option, double value, double least) {
+  require(value >= least && std::isfinite(value), "{}: expected a number of at least {}, found {}",
+          option, least, value);
+}
+
+/// [0, 1), or [0, 1] where one is allowed.
+void check_fraction(const char* option, double value, bool one_allowed) {
+  require(value >= 0 && (value < 1 || (one_allowed && value == 1)),
+          "{}: expected a number from 0 to {}1, found {}", option, one_allowed ? "" : "below ",
+          value);
+}
+
+}  // namespace
+
+void check(const TrainingOptions& options) {
+  require(!options.output_dir.empty(), "output_dir: expected a folder, found none");
+  const auto least = [](const char* option, std::int64_t value, std::int64_t minimum) {
+    require(value >= minimum, "{}: expected a whole number of at least {}, found {}", option,
+            minimum, value);
+  };
+  least("per_device_train_batch_size", options.per_device_train_batch_size, 1);
+  least("per_device_eval_batch_size", options.per_device_eval_batch_size, 1);
+  least("gradient_accumulation_steps", options.gradient_accumulation_steps, 1);
+  least("max_steps", options.max_steps, -1);
+  least("warmup_steps", options.warmup_steps, 0);
+  least("logging_steps", options.logging_steps, 1);
+  least("eval_steps", options.eval_steps, 1);
+  least("save_steps", options.save_steps, 1);
+  least("save_total_limit", options.save_total_limit, 0);
+  least("early_stopping_patience", options.early_stopping_patience, 0);
+  least("threads", options.threads, 0);
+  check_least("num_train_epochs", options.num_train_epochs, 0);
+  check_least("learning_rate", options.learning_rate, 0);
+  check_least("weight_decay", options.weight_decay, 0);
+  check_least("adam_epsilon", options.adam_epsilon, 0);
+  check_least("max_grad_norm", options.max_grad_norm, 0);
+  check_least("lr_power", options.lr_power, 0);
+  check_least("lr_end", options.lr_end, 0);
+  check_least("early_stopping_threshold", options.early_stopping_threshold, 0);
+  check_fraction("adam_beta1", options.adam_beta1, false);
+  check_fraction("adam_beta2", options.adam_beta2, false);
+  check_fraction("warmup_ratio", options.warmup_ratio, true);
+  check_fraction("label_smoothing_factor", options.label_smoothing_factor, false);
+  check_choice("optim", options.optim, {"adamw", "adafactor"});
+  check_choice("lr_scheduler_type", options.lr_scheduler_type,
+               {"linear", "constant", "cosine", "polynomial", "constant_with_warmup"});
+  check_choice("eval_strategy", options.eval_strategy, {"no", "steps", "epoch"});
+  check_choice("save_strategy", options.save_strategy, {"no", "steps", "epoch"});
+  check_choice("dtype", options.dtype, {"fp32", "bf16"});
+  const bool needs_evaluation =
+      options.load_best_model_at_end || options.early_stopping_patience > 0;
+  require(!needs_evaluation || options.eval_strategy != "no",
+          "eval_strategy: expected steps or epoch, which load_best_model_at_end and "
+          "early_stopping_patience need, found 'no'");
+}
+
+std::string to_json(const TrainingOptions& options) {
+  Json object = Json::object();
+  for_each_option(options, [&](const char* key, const auto& value) {
+    if constexpr (std::same_as<std::remove_cvref_t<decltype(value)>, std::optional<bool>>) {
+      object[key] = value ? Json(*value) : Json();
+    } else {
+      object[key] = value;
+    }
+  });
+  return object.dump(2) + "\n";
+}
+
+TrainingOptions training_options_from_json(const std::string& text, const std::string& name) {
+  const Json object = formats::parse_json(text, name);
+  [[maybe_unused]] const formats::ConfigReader is_object(object, name);
+  TrainingOptions options;
+  std::vector<std::string_view> known;
+  for_each_option(options, [&](const char* key, const auto&) { known.emplace_back(key); });
+  for (const auto& [key, value] : object.items()) {
+    require(std::find(known.begin(), known.end(), key) != known.end(),
+            "{}: expected training options, found the unknown {}", name, formats::quote(key));
+  }
+  for_each_option(options, Reader(object, name));
+  return options;
+}
+
+}  // namespace longformer

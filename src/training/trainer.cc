@@ -1,0 +1,479 @@
+#include "training/trainer.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <utility>
+
+#include "core/error.h"
+#include "core/random.h"
+#include "core/threads.h"
+#include "formats/json.h"
+#include "formats/new_folder.h"
+#include "formats/safetensors.h"
+
+namespace longformer::training {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+using Clock = std::chrono::steady_clock;
+
+constexpr const char* kOptimizerFile = "optimizer.safetensors";
+constexpr const char* kStateFile = "trainer_state.json";
+constexpr const char* kOptionsFile = "training_args.json";
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+bool is_smaller_better(const std::string& metric) {
+  constexpr std::array<std::string_view, 4> kErrors = {"loss", "perplexity", "bpc", "mse"};
+  return std::find(kErrors.begin(), kErrors.end(), metric) != kErrors.end();
+}
+
+std::string without_prefix(const std::string& metric) {
+  return metric.starts_with("eval_") ? metric.substr(5) : metric;
+}
+
+/// Of a step: its FLOPs, or 1 where they are unknown.
+double work_of(const Phase& phase) {
+  const double flops = static_cast<double>(phase.cost.tokens_per_step) * phase.cost.flops_per_token;
+  return flops > 0 ? flops : 1;
+}
+
+std::int64_t divided_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+}  // namespace
+
+Phase single_phase(const TrainingOptions& options, std::int64_t micro_batches_per_epoch) {
+  const std::int64_t accumulation = options.gradient_accumulation_steps;
+  std::int64_t steps = options.max_steps;
+  if (steps <= 0) {
+    require(micro_batches_per_epoch > 0, "max_steps: expected a number, as the data have no end");
+    const auto per_epoch = static_cast<double>(divided_up(micro_batches_per_epoch, accumulation));
+    steps = static_cast<std::int64_t>(std::ceil(options.num_train_epochs * per_epoch));
+  }
+  return {.steps = steps,
+          .learning_rate = options.learning_rate,
+          .warmup_steps = warmup_of(options.warmup_steps, options.warmup_ratio, steps),
+          .accumulation = accumulation,
+          .micro_batches_per_epoch = micro_batches_per_epoch};
+}
+
+Trainer::Trainer(TrainerSetup setup, ParameterSet& parameters, Objective& objective,
+                 const Comm& comm)
+    : setup_(std::move(setup)),
+      parameters_(parameters),
+      objective_(objective),
+      comm_(comm),
+      threads_(setup_.options.threads > 0 ? static_cast<int>(setup_.options.threads)
+                                          : available_threads()),
+      checkpoints_(setup_.options.output_dir) {
+  check(setup_.options);
+  require(parameters_.trained_elements() > 0, "training: expected trained parameters, found none");
+  for (const Phase& phase : setup_.phases) {
+    require(phase.steps >= 0 && phase.accumulation >= 1,
+            "phase '{}': expected steps and accumulation, found {} and {}", phase.name, phase.steps,
+            phase.accumulation);
+  }
+  optimizer_ = Optimizer::make(setup_.options, parameters_, threads_);
+}
+
+TrainingResult Trainer::run(const TrainingCallbacks& callbacks) {
+  callbacks_ = callbacks;
+  open_output();
+  resume();
+  if (callbacks_.plan) callbacks_.plan(plan());
+  if (comm_.rank() == 0) {
+    log_ = std::make_unique<Log>(setup_.options.output_dir, state_.log_history, state_.step);
+  }
+  const auto phases = static_cast<std::int64_t>(setup_.phases.size());
+  bool goes_on = true;
+  while (goes_on && state_.phase < phases) {
+    goes_on = run_phase();
+    if (!goes_on || state_.phase + 1 == phases) break;
+    ++state_.phase;
+    state_.phase_step = state_.epoch = state_.epoch_micro_batches = 0;
+  }
+  if (!result_.interrupted) finish();
+  result_.steps = state_.step;
+  result_.best_metric = state_.best_metric;
+  result_.last_checkpoint = last_checkpoint();
+  if (state_.best_step > 0 && fs::exists(checkpoints_.folder(state_.best_step))) {
+    result_.best_checkpoint = checkpoints_.folder(state_.best_step).string();
+  }
+  return result_;
+}
+
+void Trainer::open_output() {
+  if (comm_.rank() != 0) return;
+  const TrainingOptions& options = setup_.options;
+  const fs::path folder = options.output_dir;
+  std::error_code failure;
+  fs::create_directories(folder, failure);
+  require(fs::is_directory(folder), "output_dir: could not create '{}': {}", folder.string(),
+          failure.message());
+  if (options.overwrite_output_dir && options.resume_from_checkpoint.empty()) {
+    checkpoints_.remove_all();
+    fs::remove_all(folder / "runs");
+  }
+  const bool occupied = !checkpoints_.steps().empty() || fs::exists(folder / "config.json") ||
+                        fs::exists(folder / "model.safetensors");
+  require(!occupied || options.overwrite_output_dir || !options.resume_from_checkpoint.empty(),
+          "output_dir: expected a new folder, found a former training in '{}': use "
+          "--resume-from-checkpoint last or --overwrite-output-dir",
+          folder.string());
+  checkpoints_.remove_leftovers();
+  formats::write_file((folder / kOptionsFile).string(), to_json(options));
+}
+
+void Trainer::resume() {
+  const std::string& wanted = setup_.options.resume_from_checkpoint;
+  if (wanted.empty()) return;
+  fs::path folder = wanted;
+  if (wanted == "last") {
+    if (last_checkpoint().empty()) {
+      note(fmt::format("no checkpoint in '{}': training begins anew", setup_.options.output_dir));
+      return;
+    }
+    folder = last_checkpoint();
+  }
+  const std::string state_file = (folder / kStateFile).string();
+  require(fs::exists(state_file),
+          "resume_from_checkpoint: expected a checkpoint with {}, found '{}'", kStateFile,
+          folder.string());
+  state_ = trainer_state_from_json(formats::read_json(state_file), state_file);
+  const auto phases = static_cast<std::int64_t>(setup_.phases.size());
+  require(state_.phase < phases, "{}: expected one of {} phases, found phase {}", state_file,
+          phases, state_.phase + 1);
+  objective_.load(folder);
+  const std::string moments = (folder / kOptimizerFile).string();
+  optimizer_->restore(formats::SafetensorsFile::open(moments).tensors(), state_.optimizer_steps,
+                      moments);
+  note_changed_options((folder / kOptionsFile).string());
+}
+
+void Trainer::note_changed_options(const std::string& file) const {
+  const Json before = formats::read_json(file);
+  const Json now = formats::parse_json(to_json(setup_.options), "options");
+  for (const auto& [key, value] : now.items()) {
+    if (key == "output_dir" || key == "overwrite_output_dir" || key == "resume_from_checkpoint") {
+      continue;
+    }
+    if (before.contains(key) && before.at(key) != value) {
+      note(fmt::format("{} is {}, the checkpoint was written with {}", key, value.dump(),
+                       formats::shown(before.at(key))));
+    }
+  }
+}
+
+TrainingPlan Trainer::plan() const {
+  TrainingPlan plan{.trained_parameters = parameters_.trained_elements(),
+                    .frozen_parameters = parameters_.frozen_elements(),
+                    .steps = total_steps(),
+                    .steps_done = state_.step,
+                    .gradient_bytes = 4 * parameters_.trained_elements(),
+                    .optimizer_bytes = optimizer_->state_bytes()};
+  plan.weight_bytes = 4 * (plan.trained_parameters + plan.frozen_parameters);
+  double flops = 0;
+  std::int64_t done = state_.step;
+  for (const Phase& phase : setup_.phases) {
+    const std::int64_t left = std::max<std::int64_t>(0, phase.steps - done);
+    done = std::max<std::int64_t>(0, done - phase.steps);
+    const PhaseCost& cost = phase.cost;
+    plan.activation_bytes = std::max(plan.activation_bytes, cost.activation_bytes);
+    plan.tokens_per_step = std::max(plan.tokens_per_step, cost.tokens_per_step);
+    flops += static_cast<double>(left * cost.tokens_per_step) * cost.flops_per_token;
+  }
+  plan.peak_bytes =
+      plan.weight_bytes + plan.gradient_bytes + plan.optimizer_bytes + plan.activation_bytes;
+  const double rate = setup_.gemm_flops * setup_.expected_fraction;
+  if (rate > 0) plan.seconds = flops / rate;
+  return plan;
+}
+
+std::int64_t Trainer::total_steps() const {
+  std::int64_t steps = 0;
+  for (const Phase& phase : setup_.phases) steps += phase.steps;
+  return steps;
+}
+
+double Trainer::work_left() const {
+  double work = -static_cast<double>(state_.phase_step) * work_of(phase());
+  for (auto i = static_cast<std::size_t>(state_.phase); i < setup_.phases.size(); ++i) {
+    work += static_cast<double>(setup_.phases[i].steps) * work_of(setup_.phases[i]);
+  }
+  return work;
+}
+
+double Trainer::learning_rate() const {
+  const TrainingOptions& options = setup_.options;
+  const Schedule schedule{.kind = schedule_kind(options.lr_scheduler_type),
+                          .peak = phase().learning_rate,
+                          .warmup_steps = phase().warmup_steps,
+                          .steps = phase().steps,
+                          .power = options.lr_power,
+                          .end = options.lr_end};
+  return schedule.rate(state_.phase_step);
+}
+
+bool Trainer::run_phase() {
+  const TrainingOptions& options = setup_.options;
+  objective_.begin_phase(phase(), state_.phase);
+  bool goes_on = state_.step < total_steps();
+  while (goes_on && state_.phase_step < phase().steps) {
+    const StepReport done = step();
+    const bool is_last = state_.step == total_steps();
+    TrainingProgress progress = report(done);
+    if (options.eval_strategy != "no" &&
+        is_due(options.eval_strategy, options.eval_steps, done.ends_epoch)) {
+      evaluate(progress);
+    }
+    if (callbacks_.progress) callbacks_.progress(progress);
+    const bool stops = callbacks_.stop && callbacks_.stop();
+    result_.interrupted = stops && !is_last && !result_.stopped_early;
+    goes_on = !result_.interrupted && !result_.stopped_early && !is_last;
+    const bool is_best = options.load_best_model_at_end && state_.best_step == state_.step;
+    const bool saves =
+        options.save_strategy != "no" &&
+        (!goes_on || is_due(options.save_strategy, options.save_steps, done.ends_epoch));
+    if (saves || is_best || result_.interrupted) save_checkpoint();
+  }
+  return goes_on;
+}
+
+Trainer::StepReport Trainer::step() {
+  const auto start = Clock::now();
+  StepReport done{.learning_rate = learning_rate()};
+  std::int64_t rounds = phase().accumulation;
+  const std::int64_t per_epoch = phase().micro_batches_per_epoch;
+  if (per_epoch > 0) {
+    rounds = std::min(rounds, divided_up(per_epoch - state_.epoch_micro_batches, comm_.ranks()));
+  }
+  const MicroBatchLoss sum = run_micro_batches(rounds);
+  done.tokens = sum.tokens;
+  // Where nothing was predicted there is nothing to learn, not even decay.
+  const double scale = sum.weight > 0 ? 1 / sum.weight : 0;
+  done.loss = sum.loss * scale;
+  check_finite(done.loss, "loss");
+  sum_gradients();
+  done.gradient_norm = gradient_norm(parameters_, threads_) * scale;
+  check_finite(done.gradient_norm, "gradient");
+  if (sum.weight > 0) {
+    const double clip = clipping_factor(done.gradient_norm, setup_.options.max_grad_norm);
+    optimizer_->step(done.learning_rate, clip * scale);
+  } else {
+    for (Parameter& parameter : parameters_.items()) {
+      if (parameter.has_gradient()) parameter.value.gradient()->clear();
+    }
+  }
+  ++state_.step;
+  ++state_.phase_step;
+  state_.tokens += sum.tokens;
+  if (per_epoch > 0 && state_.epoch_micro_batches == per_epoch) {
+    ++state_.epoch;
+    state_.epoch_micro_batches = 0;
+    done.ends_epoch = true;
+  }
+  const double seconds = seconds_since(start);
+  seconds_ += seconds;
+  unlogged_seconds_ += seconds;
+  unlogged_tokens_ += done.tokens;
+  work_ += work_of(phase());
+  return done;
+}
+
+MicroBatchLoss Trainer::run_micro_batches(std::int64_t rounds) {
+  std::array<double, 3> sums{};
+  for (std::int64_t round = 0; round < rounds; ++round) {
+    const MicroBatch batch{
+        .phase = state_.phase,
+        .step = state_.step,
+        .epoch = state_.epoch,
+        .index = state_.epoch_micro_batches + comm_.rank(),
+        .position = state_.micro_batches + comm_.rank(),
+        .seed = random_bits(setup_.options.seed,
+                            static_cast<std::uint64_t>(state_.micro_batches + comm_.rank()))};
+    // The last round of an epoch may have fewer micro-batches than ranks.
+    const std::int64_t end = phase().micro_batches_per_epoch;
+    const std::int64_t left = end > 0 ? end - state_.epoch_micro_batches : comm_.ranks();
+    if (comm_.rank() < left) {
+      const MicroBatchLoss one = objective_.run(batch);
+      sums[0] += one.loss;
+      sums[1] += one.weight;
+      sums[2] += static_cast<double>(one.tokens);
+    }
+    const std::int64_t done = std::min<std::int64_t>(left, comm_.ranks());
+    state_.micro_batches += done;
+    state_.epoch_micro_batches += done;
+  }
+  comm_.sum(sums);
+  return {.loss = sums[0], .weight = sums[1], .tokens = static_cast<std::int64_t>(sums[2])};
+}
+
+void Trainer::sum_gradients() {
+  if (comm_.ranks() == 1) return;
+  // A parameter may be used by some ranks only, or by none.
+  std::vector<double> users;
+  for (const Parameter& parameter : parameters_.items()) {
+    users.push_back(parameter.has_gradient() ? 1 : 0);
+  }
+  comm_.sum(users);
+  for (std::size_t i = 0; i < users.size(); ++i) {
+    if (users[i] == 0) continue;
+    const Tensor& value = parameters_.items()[i].value;
+    Tensor& sum = value.gradient()->sum;
+    if (sum.empty()) sum = Tensor::zeros(value.shape(), DType::f32);
+    comm_.sum(sum);
+  }
+}
+
+void Trainer::check_finite(double value, const char* what) const {
+  if (std::isfinite(value)) return;
+  const std::string bad = first_bad_gradient(parameters_, threads_);
+  const std::string where = bad.empty() ? "" : fmt::format(", first in the gradient of {}", bad);
+  const std::string last = last_checkpoint();
+  fail("step {}: expected a finite {}, found {}{}; {}", state_.step + 1, what, value, where,
+       last.empty() ? "there is no checkpoint yet" : "the last good checkpoint is " + last);
+}
+
+TrainingProgress Trainer::report(const StepReport& step) {
+  const TrainingOptions& options = setup_.options;
+  state_.unlogged_loss += step.loss;
+  ++state_.unlogged_steps;
+  TrainingProgress progress{
+      .step = state_.step,
+      .steps = total_steps(),
+      .phase = phase().name,
+      .loss = state_.unlogged_loss / static_cast<double>(state_.unlogged_steps),
+      .learning_rate = step.learning_rate,
+      .gradient_norm = step.gradient_norm,
+      .tokens_per_second = static_cast<double>(unlogged_tokens_) / unlogged_seconds_,
+      .logged = state_.step % options.logging_steps == 0 || state_.step == total_steps()};
+  progress.seconds_left = seconds_ / work_ * work_left();
+  if (setup_.gemm_flops > 0) {
+    progress.fraction_of_bound =
+        progress.tokens_per_second * phase().cost.flops_per_token / setup_.gemm_flops;
+  }
+  if (phase().micro_batches_per_epoch > 0) {
+    progress.epoch = static_cast<double>(state_.epoch) +
+                     static_cast<double>(state_.epoch_micro_batches) /
+                         static_cast<double>(phase().micro_batches_per_epoch);
+  }
+  result_.loss = progress.loss;
+  if (progress.logged) write_log(progress);
+  return progress;
+}
+
+void Trainer::write_log(const TrainingProgress& progress) {
+  Json line = {{"loss", progress.loss},
+               {"grad_norm", progress.gradient_norm},
+               {"learning_rate", progress.learning_rate},
+               {"tokens_per_second", progress.tokens_per_second}};
+  if (progress.fraction_of_bound > 0) line["fraction_of_bound"] = progress.fraction_of_bound;
+  if (progress.epoch) line["epoch"] = *progress.epoch;
+  if (!progress.phase.empty()) line["phase"] = progress.phase;
+  line["tokens"] = state_.tokens;
+  line["step"] = progress.step;
+  log(std::move(line));
+  state_.unlogged_loss = 0;
+  state_.unlogged_steps = 0;
+  unlogged_seconds_ = 0;
+  unlogged_tokens_ = 0;
+}
+
+void Trainer::log(Json line) {
+  if (log_) log_->write(line);
+  state_.log_history.push_back(std::move(line));
+}
+
+bool Trainer::is_due(const std::string& strategy, std::int64_t every, bool ends_epoch) const {
+  return strategy == "epoch" ? ends_epoch : state_.step % every == 0;
+}
+
+void Trainer::evaluate(TrainingProgress& progress) {
+  const TrainingOptions& options = setup_.options;
+  const auto start = Clock::now();
+  progress.metrics = objective_.evaluate();
+  Json line = Json::object();
+  std::optional<double> metric;
+  std::string names;
+  for (const auto& [name, value] : progress.metrics) {
+    line["eval_" + name] = value;
+    names += (names.empty() ? "" : ", ") + name;
+    if (name == without_prefix(options.metric_for_best_model)) metric = value;
+  }
+  line["eval_runtime"] = seconds_since(start);
+  if (progress.epoch) line["epoch"] = *progress.epoch;
+  line["step"] = state_.step;
+  log(std::move(line));
+  if (!options.load_best_model_at_end && options.early_stopping_patience == 0) return;
+
+  require(metric.has_value(), "metric_for_best_model: expected one of {}, found '{}'", names,
+          options.metric_for_best_model);
+  const bool first = !state_.best_metric;
+  const bool gains =
+      first || is_better(*metric, *state_.best_metric, options.early_stopping_threshold);
+  state_.evaluations_without_gain = gains ? 0 : state_.evaluations_without_gain + 1;
+  if (first || is_better(*metric, *state_.best_metric, 0)) {
+    state_.best_metric = metric;
+    state_.best_step = state_.step;
+  }
+  result_.stopped_early = options.early_stopping_patience > 0 &&
+                          state_.evaluations_without_gain >= options.early_stopping_patience;
+}
+
+bool Trainer::is_better(double metric, double best, double threshold) const {
+  const TrainingOptions& options = setup_.options;
+  const bool greater = options.greater_is_better.value_or(
+      !is_smaller_better(without_prefix(options.metric_for_best_model)));
+  const double gain = greater ? metric - best : best - metric;
+  return gain > threshold;
+}
+
+void Trainer::save_checkpoint() {
+  if (comm_.rank() != 0) return;
+  state_.optimizer_steps = optimizer_->step_counts();
+  checkpoints_.write(state_.step, [&](const fs::path& folder) {
+    objective_.save(folder);
+    formats::write_safetensors((folder / kOptimizerFile).string(), optimizer_->moments());
+    formats::write_file((folder / kOptionsFile).string(), to_json(setup_.options));
+    formats::write_file((folder / kStateFile).string(), training::to_json(state_).dump(2) + "\n");
+  });
+  checkpoints_.prune(setup_.options.save_total_limit,
+                     setup_.options.load_best_model_at_end ? state_.best_step : 0);
+}
+
+void Trainer::finish() {
+  if (setup_.options.load_best_model_at_end && state_.best_step > 0) {
+    const fs::path best = checkpoints_.folder(state_.best_step);
+    if (fs::exists(best)) {
+      objective_.load(best);
+    } else {
+      note(fmt::format("the best checkpoint {} is gone: the final model is the last one",
+                       best.string()));
+    }
+  }
+  if (comm_.rank() != 0) return;
+  const fs::path output = setup_.options.output_dir;
+  const formats::NewFolder staging(output / "model");
+  objective_.save(staging.path());
+  staging.sync();
+  for (const auto& entry : fs::directory_iterator(staging.path())) {
+    fs::rename(entry.path(), output / entry.path().filename());
+  }
+  formats::sync(output);
+}
+
+std::string Trainer::last_checkpoint() const {
+  const std::vector<std::int64_t> steps = checkpoints_.steps();
+  return steps.empty() ? "" : checkpoints_.folder(steps.back()).string();
+}
+
+void Trainer::note(const std::string& text) const {
+  if (callbacks_.note) callbacks_.note(text);
+}
+
+}  // namespace longformer::training

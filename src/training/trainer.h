@@ -1,0 +1,171 @@
+// The training loop: accumulation, clipping, steps, phases, evaluation, checkpoints. It knows
+// neither model nor task; those stand behind an Objective.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/comm.h"
+#include "longformer/training.h"
+#include "training/checkpoints.h"
+#include "training/log.h"
+#include "training/optimizer.h"
+#include "training/parameters.h"
+#include "training/schedule.h"
+
+namespace longformer::training {
+
+/// What a phase costs, told by the task; 0 where unknown.
+struct PhaseCost {
+  std::int64_t tokens_per_step = 0;
+  /// Useful FLOPs of a training step per token (3 × those of a forward pass).
+  double flops_per_token = 0;
+  /// Most bytes that activations and packed weights take during a step.
+  std::int64_t activation_bytes = 0;
+};
+
+/// A part of a training with settings of its own (spec.md D.3). The moments of the optimizer go on
+/// through all phases; the schedule starts anew in each.
+struct Phase {
+  std::string name = {};
+  std::int64_t steps = 0;
+  double learning_rate = 0;
+  std::int64_t warmup_steps = 0;
+  /// Micro-batches of a step.
+  std::int64_t accumulation = 1;
+  /// Length of an epoch over all ranks; its last step may be shorter. 0: the data have no end.
+  std::int64_t micro_batches_per_epoch = 0;
+  PhaseCost cost = {};
+};
+
+/// The one phase of an unstaged training: its steps are max_steps, or follow from the epochs.
+/// Throws Error when neither gives a number.
+Phase single_phase(const TrainingOptions& options, std::int64_t micro_batches_per_epoch);
+
+/// A micro-batch by its counters: with the seed of the training they say which data it has.
+struct MicroBatch {
+  std::int64_t phase = 0;
+  /// Steps before it since the beginning of the training.
+  std::int64_t step = 0;
+  /// Within the phase: the epoch, and the place in it.
+  std::int64_t epoch = 0;
+  std::int64_t index = 0;
+  /// Its number since the beginning of the training.
+  std::int64_t position = 0;
+  /// Of everything random in this micro-batch; no two share it.
+  std::uint64_t seed = 0;
+};
+
+struct MicroBatchLoss {
+  /// Σ losses of what is predicted, and the weight by which the sum is divided: the number of
+  /// predictions, or 1 where `loss` is a mean already.
+  double loss = 0;
+  double weight = 1;
+  std::int64_t tokens = 0;
+};
+
+using Metrics = std::vector<std::pair<std::string, double>>;
+
+/// A model with its data. A step moves the parameters by Σ gradients ÷ Σ weights over the
+/// micro-batches of all ranks.
+class Objective {
+ public:
+  Objective() = default;
+  virtual ~Objective() = default;
+  Objective(const Objective&) = delete;
+  Objective& operator=(const Objective&) = delete;
+
+  /// Before the first step of a phase, and when a training is resumed within it.
+  virtual void begin_phase(const Phase& phase, std::int64_t number) {
+    static_cast<void>(phase);
+    static_cast<void>(number);
+  }
+  /// Forward and backward: adds the gradient of MicroBatchLoss::loss to those of the parameters.
+  virtual MicroBatchLoss run(const MicroBatch& batch) = 0;
+  /// Metrics by names without "eval_"; must leave everything that training needs as it was.
+  virtual Metrics evaluate() { return {}; }
+  /// Writes the model, as a Hugging Face folder in fp32, and any state of its own into a folder
+  /// that exists.
+  virtual void save(const std::filesystem::path& folder) = 0;
+  /// Takes up in place what `save` wrote: all parameters have the same bits again.
+  virtual void load(const std::filesystem::path& folder) = 0;
+};
+
+struct TrainerSetup {
+  TrainingOptions options = {};
+  std::vector<Phase> phases = {};
+  /// GEMM rate of the machine in FLOP/s, and the fraction of it that a step is expected to reach;
+  /// for the plan and the progress. 0 where unknown.
+  double gemm_flops = 0;
+  double expected_fraction = 0.6;
+};
+
+class Trainer {
+ public:
+  /// Parameters, objective and comm must outlive it. Throws Error for options that are wrong.
+  Trainer(TrainerSetup setup, ParameterSet& parameters, Objective& objective, const Comm& comm);
+
+  /// Trains to the end, or until the stop callback holds, and writes the final model into
+  /// output_dir. Throws Error when the loss or a gradient is not finite and when the disk refuses;
+  /// the checkpoints written so far stay.
+  TrainingResult run(const TrainingCallbacks& callbacks);
+
+ private:
+  struct StepReport {
+    double loss = 0;
+    double learning_rate = 0;
+    double gradient_norm = 0;
+    std::int64_t tokens = 0;
+    bool ends_epoch = false;
+  };
+
+  void open_output();
+  void resume();
+  void note_changed_options(const std::string& file) const;
+  TrainingPlan plan() const;
+  std::int64_t total_steps() const;
+  double work_left() const;
+
+  const Phase& phase() const { return setup_.phases[static_cast<std::size_t>(state_.phase)]; }
+  double learning_rate() const;
+  /// Whether the training goes on.
+  bool run_phase();
+  StepReport step();
+  MicroBatchLoss run_micro_batches(std::int64_t rounds);
+  void sum_gradients();
+  void check_finite(double value, const char* what) const;
+
+  TrainingProgress report(const StepReport& step);
+  void write_log(const TrainingProgress& progress);
+  void log(nlohmann::ordered_json line);
+  bool is_due(const std::string& strategy, std::int64_t every, bool ends_epoch) const;
+  void evaluate(TrainingProgress& progress);
+  bool is_better(double metric, double best, double threshold) const;
+  void save_checkpoint();
+  void finish();
+  std::string last_checkpoint() const;
+  void note(const std::string& text) const;
+
+  TrainerSetup setup_;
+  ParameterSet& parameters_;
+  Objective& objective_;
+  const Comm& comm_;
+  int threads_;
+  std::unique_ptr<Optimizer> optimizer_;
+  Checkpoints checkpoints_;
+  TrainingCallbacks callbacks_;
+  TrainerState state_;
+  std::unique_ptr<Log> log_;
+  TrainingResult result_;
+  /// Time and work of the steps of this run, without evaluation and saving.
+  double seconds_ = 0;
+  double work_ = 0;
+  double unlogged_seconds_ = 0;
+  std::int64_t unlogged_tokens_ = 0;
+};
+
+}  // namespace longformer::training

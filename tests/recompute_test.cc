@@ -1,0 +1,115 @@
+// Gradient checkpointing: the bits of the plain pass, in less memory.
+#include "ops/recompute.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "toy_network.h"
+
+namespace longformer {
+namespace {
+
+constexpr Index kWidth = 16;
+constexpr Index kRows = 6;
+constexpr int kLayers = 8;
+
+struct Pass {
+  std::vector<float> output = {};
+  std::vector<float> input_gradient = {};
+  std::vector<std::vector<float>> weight_gradients = {};
+  Index peak = 0;
+  Index held_after = 0;
+};
+
+/// A stack of layers of which each uses its input twice, with dropout.
+Pass run(bool recomputes, bool uses_output = true) {
+  toy::Ledger ledger;
+  MemoryPool pool;
+  Tape tape;
+  const ops::Context context{.memory = pool, .tape = &tape, .dropout_seed = 77};
+  Tensor input = random_normal_tensor({kRows, kWidth}, 1, 1);
+  Tape::track(input);
+  std::vector<Tensor> weights;
+  Tensor x = input;
+  for (int layer = 0; layer < kLayers; ++layer) {
+    weights.push_back(random_normal_tensor({kWidth, kWidth}, 0.3f, 100u + layer));
+    Tape::track(weights.back());
+    const ops::Part part = [weight = weights.back(), layer, &ledger](
+                               const ops::Context& inner, std::span<const Tensor> inputs) {
+      const auto place = static_cast<std::uint64_t>(3 * layer);
+      Tensor y = toy::linear(inner, inputs[0], weight, ledger);
+      y = toy::activate(inner, y, inner.dropout(0.2, place), ledger);
+      y = toy::linear(inner, y, weight, ledger);
+      const Tensor second = toy::activate(inner, inputs[0], inner.dropout(0.2, place + 1), ledger);
+      return std::vector<Tensor>{toy::activate(inner, y, inner.dropout(0.2, place + 2), ledger),
+                                 second};
+    };
+    const std::vector<Tensor> both =
+        recomputes ? ops::recompute(context, {x}, part) : part(context, std::vector<Tensor>{x});
+    // The second result is used by every other layer only.
+    x = layer % 2 == 0 ? both[0] : toy::linear(context, both[1], weights.back(), ledger);
+  }
+  if (uses_output) toy::squared_error(x, Tensor::zeros(x.shape(), DType::f32));
+  tape.backward();
+  Pass pass{.output = x.to_floats(), .peak = ledger.peak(), .held_after = ledger.held()};
+  if (!uses_output) {
+    EXPECT_TRUE(input.gradient()->sum.empty());
+    return pass;
+  }
+  pass.input_gradient = input.gradient()->sum.to_floats();
+  for (const Tensor& weight : weights) {
+    const Tensor& sum = weight.gradient()->sum;
+    pass.weight_gradients.push_back(sum.empty() ? std::vector<float>() : sum.to_floats());
+  }
+  return pass;
+}
+
+TEST(Recompute, BitsOfThePlainPassInLessMemory) {
+  const Pass plain = run(false);
+  const Pass recomputed = run(true);
+  EXPECT_EQ(plain.output, recomputed.output);
+  EXPECT_EQ(plain.input_gradient, recomputed.input_gradient);
+  EXPECT_EQ(plain.weight_gradients, recomputed.weight_gradients);
+  float largest = 0;
+  for (const float g : plain.input_gradient) largest = std::max(largest, std::abs(g));
+  EXPECT_GT(largest, 0.0f);
+  // One layer at a time, beside the linears outside of the parts, instead of all layers.
+  EXPECT_LT(recomputed.peak, plain.peak / 3);
+  EXPECT_EQ(plain.held_after, 0);
+  EXPECT_EQ(recomputed.held_after, 0);
+}
+
+TEST(Recompute, NothingToDoWithoutAGradient) { EXPECT_EQ(run(true, false).held_after, 0); }
+
+TEST(Recompute, ServesWithoutATape) {
+  MemoryPool pool;
+  toy::Ledger ledger;
+  const ops::Context context{.memory = pool};
+  const Tensor x = random_normal_tensor({kRows, kWidth}, 1, 1);
+  int calls = 0;
+  const ops::Part part = [&](const ops::Context& inner, std::span<const Tensor> inputs) {
+    ++calls;
+    return std::vector<Tensor>{toy::activate(inner, inputs[0], {}, ledger)};
+  };
+  const std::vector<Tensor> y = ops::recompute(context, {x}, part);
+  EXPECT_EQ(calls, 1);
+  EXPECT_FALSE(wants_gradient(y[0]));
+}
+
+TEST(Recompute, NetworkTrainsToTheSameBits) {
+  std::vector<std::vector<float>> gradients;
+  for (const bool recomputes : {false, true}) {
+    toy::Network network;
+    network.checkpoint(recomputes);
+    network.run({.seed = 5});
+    for (const auto& parameter : network.parameters().items()) {
+      gradients.push_back(parameter.value.gradient()->sum.to_floats());
+    }
+  }
+  EXPECT_EQ(gradients[0], gradients[2]);
+  EXPECT_EQ(gradients[1], gradients[3]);
+}
+
+}  // namespace
+}  // namespace longformer
