@@ -53,7 +53,8 @@ Range keys_in_reach(const BackwardPlan& plan, Index head, Range queries) {
     const Index steps = (document.key_count + std::abs(document.query_offset) + end) / dilation + 1;
     const Index before = document.query_offset + first - std::min(left, steps) * dilation;
     const Index after = document.query_offset + end + std::min(right, steps) * dilation;
-    const bool whole = plan.spec.global_queries == GlobalQueries::see_everything;
+    const bool whole =
+        plan.spec.global_queries == GlobalQueries::see_everything && !plan.spec.global_keys.empty();
     const Index begin_key = whole ? 0 : std::clamp<Index>(before, 0, document.key_count);
     const Index end_key =
         whole ? document.key_count : std::clamp<Index>(after, 0, document.key_count);

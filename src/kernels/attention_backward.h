@@ -62,9 +62,11 @@ class BackwardWorker {
     float* rows = nullptr;   ///< [lanes / pack][dims]
   };
 
+  void allocate();
   void run(const Task& task, HeadSums& sums);
   void select_lanes(const Task& task);
   bool sends_back(Index row) const;
+  bool sees_chunk(Index tile, Range places, Index globals) const;
   void pack_keys(const KeySequence& keys, Index begin, Index end);
   void end_rows_at(Index packed);
   void load_tile(Index tile);

@@ -20,7 +20,7 @@ HWY_INLINE void AddBlock(const TileProduct& p, const float* a, const float* b, f
 }
 
 template <class S>
-void AddProduct(const TileProduct& p) {
+HWY_NOINLINE void AddProduct(const TileProduct& p) {
   constexpr Index kWidth = kLanesOf<S>;
   for (Index row = 0; row < p.rows; row += S::kRows) {
     const float* a = p.a + row * p.a_row;
@@ -54,8 +54,9 @@ HWY_INLINE void Products(const float* keys, Index stride, const float* queries, 
 }
 
 /// Probabilities of kRows keys from `row` on, into work.block.
-template <class S, bool kEdge, std::size_t... I>
-HWY_INLINE void Probabilities(const GradientWork& work, Index row, std::index_sequence<I...> all) {
+template <class S, std::size_t... I>
+HWY_INLINE void Probabilities(const GradientWork& work, Index row, bool edge,
+                              std::index_sequence<I...> all) {
   constexpr Index kColumns = S::kColumns;
   constexpr Index kTile = S::kTileLanes;
   typename S::V score[sizeof...(I)];
@@ -69,7 +70,7 @@ HWY_INLINE void Probabilities(const GradientWork& work, Index row, std::index_se
   ((score[I] = Exp2<S>(
         S::MulAdd(score[I], scale, S::Load(work.exponent + Index{I % kColumns} * S::kLanes)))),
    ...);
-  if constexpr (kEdge) {
+  if (edge) {
     ((score[I] = S::ZeroOutside(score[I], S::Set(static_cast<float>(row + Index{I / kColumns})),
                                 S::Load(work.first + Index{I % kColumns} * S::kLanes),
                                 S::Load(work.last + Index{I % kColumns} * S::kLanes))),
@@ -87,7 +88,7 @@ HWY_INLINE typename S::V Drop(const GradientWork& work, Index row, std::size_t i
 
 /// What is kept of these probabilities, and the gradients of the scores, with which they become
 /// rows number `at` and following of the tile.
-template <class S, bool kDropout, std::size_t... I>
+template <class S, std::size_t... I>
 HWY_INLINE void ScoreGradients(const GradientWork& work, Index row, Index at,
                                std::index_sequence<I...> all) {
   constexpr Index kColumns = S::kColumns;
@@ -97,7 +98,7 @@ HWY_INLINE void ScoreGradients(const GradientWork& work, Index row, Index at,
               change, all);
   float* kept = work.kept + at * (kTile / S::kPack);
   float* weights = work.weights + at * (kTile / S::kPack);
-  if constexpr (kDropout) {
+  if (work.dropout.threshold != 0) {
     ((change[I] = Drop<S>(work, row, I, change[I])), ...);
     (S::StoreNarrow(Drop<S>(work, row, I, S::Load(work.block + Index{I} * S::kLanes)),
                     kept + Index{I} * S::kLanes / S::kPack),
@@ -131,18 +132,10 @@ void SendBack(const GradientWork& work, Index begin, Index end) {
   ranges.last = work.last;
   const Seen seen = SeenBy(ranges, 0, kTile);
   const Index rows = (end - begin + S::kRows - 1) / S::kRows * S::kRows;
-  const bool dropout = work.dropout.threshold != 0;
   for (Index row = begin; row < begin + rows; row += S::kRows) {
-    if (seen.inner_begin <= row && row + S::kRows <= seen.inner_end) {
-      Probabilities<S, false>(work, row, Block<S>());
-    } else {
-      Probabilities<S, true>(work, row, Block<S>());
-    }
-    if (dropout) {
-      ScoreGradients<S, true>(work, row, row - begin, Block<S>());
-    } else {
-      ScoreGradients<S, false>(work, row, row - begin, Block<S>());
-    }
+    const bool edge = row < seen.inner_begin || seen.inner_end < row + S::kRows;
+    Probabilities<S>(work, row, edge, Block<S>());
+    ScoreGradients<S>(work, row, row - begin, Block<S>());
   }
   const float* pairs = S::kPack == 1 ? work.weights : work.weight_pairs;
   AddProduct<S>({.a = work.kept,

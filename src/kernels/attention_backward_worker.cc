@@ -54,14 +54,49 @@ void add(std::vector<float>& to, Index at, const float* from, Index count, float
 }  // namespace
 
 BackwardWorker::BackwardWorker(const BackwardPlan& plan) : plan_(plan) {
-  const Index lanes = plan.kernels.lanes;
-  const Index pack = plan.kernels.pack;
+  allocate();
+  work_.queries = query_.lanes;
+  work_.query_rows = query_.rows;
+  work_.gradients = gradient_.lanes;
+  work_.gradient_rows = gradient_.rows;
+  work_.exponent = exponents_;
+  work_.mean = means_;
+  work_.keys = keys_;
+  work_.values = values_;
+  work_.key_pairs = key_pairs_;
+  work_.added = added_;
+  work_.columns = columns_;
+  const AttentionSpec& spec = plan.spec;
   const Index dims = plan.dims;
-  const bool relative = plan.distances > 0;
-  const Index rows = plan.chunk_rows + kRowsBeyond;
-  const Index tiles = divide_up(plan.queries_per_task, lanes);
-  const Index units = divide_up(plan.spec.head_size, pack);
-  // Parts are multiples of `lanes` or `dims` floats; each starts at a whole line.
+  const Index pack = plan.kernels.pack;
+  if (spec.dropout.active()) {
+    work_.dropout = {starts_, twists_, spec.dropout.threshold(), spec.dropout.kept_factor()};
+  }
+  work_.units = divide_up(spec.head_size, pack);
+  work_.row_units = dims / pack;
+  work_.dims = dims;
+  work_.scale =
+      static_cast<float>(std::numbers::log2e / std::sqrt(static_cast<double>(spec.head_size)));
+  if (plan.distances > 0) {
+    relative_.emplace(plan.kernels, spec.head_size, plan.distances,
+                      plan.chunk_rows + plan.queries_per_task);
+  }
+  row_.resize(static_cast<std::size_t>(dims));
+  tile_rows_.resize(static_cast<std::size_t>(plan.kernels.lanes * dims));
+  lane_numbers_.resize(static_cast<std::size_t>(plan.kernels.lanes));
+  places_.resize(static_cast<std::size_t>(plan.chunk_rows));
+  key_numbers_.resize(places_.size());
+  rank_.resize(places_.size() + 1);
+}
+
+/// All arrays of floats side by side, each from a whole line on, zeros at first.
+void BackwardWorker::allocate() {
+  const Index lanes = plan_.kernels.lanes;
+  const Index pack = plan_.kernels.pack;
+  const Index dims = plan_.dims;
+  const bool relative = plan_.distances > 0;
+  const Index rows = plan_.chunk_rows + kRowsBeyond;
+  const Index tiles = divide_up(plan_.queries_per_task, lanes);
   std::vector<std::pair<float**, Index>> wanted;
   for (Side* side : {&query_, &position_query_, &gradient_}) {
     wanted.emplace_back(&side->lanes, round_up(dims / pack, 4) * lanes);
@@ -81,7 +116,7 @@ BackwardWorker::BackwardWorker(const BackwardPlan& plan) : plan_(plan) {
                                {&work_.key_gradient, rows * dims},
                                {&work_.value_gradient, rows * dims},
                                {&query_sums_, tiles * dims * lanes},
-                               {&work_.block, plan.kernels.rows * lanes},
+                               {&work_.block, plan_.kernels.rows * lanes},
                                {&work_.kept, (kBlock + kRowsBeyond) * lanes / pack},
                                {&work_.weights, weight_rows * lanes / pack}});
   if (pack == 2) {
@@ -91,8 +126,6 @@ BackwardWorker::BackwardWorker(const BackwardPlan& plan) : plan_(plan) {
   if (relative) {
     wanted.emplace_back(&added_, rows * lanes);
     wanted.emplace_back(&position_sums_, tiles * dims * lanes);
-    relative_.emplace(plan.kernels, plan.spec.head_size, plan.distances,
-                      plan.chunk_rows + plan.queries_per_task);
   }
   Index floats = 0;
   for (const auto& [part, count] : wanted) floats += round_up(count, 16);
@@ -101,33 +134,6 @@ BackwardWorker::BackwardWorker(const BackwardPlan& plan) : plan_(plan) {
   std::fill_n(next, floats, 0.0f);
   for (const auto& [part, count] : wanted) *part = std::exchange(next, next + round_up(count, 16));
   if (pack == 1) key_pairs_ = keys_;
-
-  work_.queries = query_.lanes;
-  work_.query_rows = query_.rows;
-  work_.gradients = gradient_.lanes;
-  work_.gradient_rows = gradient_.rows;
-  work_.exponent = exponents_;
-  work_.mean = means_;
-  work_.keys = keys_;
-  work_.values = values_;
-  work_.key_pairs = key_pairs_;
-  work_.added = added_;
-  work_.columns = columns_;
-  if (plan.spec.dropout.active()) {
-    work_.dropout = {starts_, twists_, plan.spec.dropout.threshold(),
-                     plan.spec.dropout.kept_factor()};
-  }
-  work_.units = units;
-  work_.row_units = dims / pack;
-  work_.dims = dims;
-  work_.scale =
-      static_cast<float>(std::numbers::log2e / std::sqrt(static_cast<double>(plan.spec.head_size)));
-  row_.resize(static_cast<std::size_t>(dims));
-  tile_rows_.resize(static_cast<std::size_t>(lanes * dims));
-  lane_numbers_.resize(static_cast<std::size_t>(lanes));
-  places_.resize(static_cast<std::size_t>(plan.chunk_rows));
-  key_numbers_.resize(places_.size());
-  rank_.resize(places_.size() + 1);
 }
 
 void BackwardWorker::run(Index head, Range queries, HeadSums& sums) {
@@ -155,6 +161,7 @@ void BackwardWorker::run(const Task& task, HeadSums& sums) {
     const Index end = std::min(begin + plan_.chunk_rows, keys.count);
     pack_keys(keys, begin, end);
     for (Index tile = 0; tile < tile_count(); ++tile) {
+      if (!sees_chunk(tile, {begin, end}, keys.global_count())) continue;
       load_tile(tile);
       for (Index i = 0; i < plan_.kernels.lanes; ++i) {
         const Index lane = std::min<Index>(tile * plan_.kernels.lanes + i, lanes_.size() - 1);
@@ -187,6 +194,14 @@ bool BackwardWorker::sends_back(Index row) const {
   return with_numbers(in.out_gradient, output_offset(row), [count](const auto* from) {
     return std::any_of(from, from + count, [](auto x) { return static_cast<float>(x) != 0; });
   });
+}
+
+/// Windows move on from lane to lane; global keys are in the first chunks.
+bool BackwardWorker::sees_chunk(Index tile, Range places, Index globals) const {
+  const Index first = tile * plan_.kernels.lanes;
+  const auto last = std::min<Index>(first + plan_.kernels.lanes, lanes_.size()) - 1;
+  return places.begin < globals ||
+         (lanes_[first].window.begin < places.end && lanes_[last].window.end > places.begin);
 }
 
 void BackwardWorker::pack_keys(const KeySequence& keys, Index begin, Index end) {

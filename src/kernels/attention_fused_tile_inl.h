@@ -375,11 +375,6 @@ void AttendColumn(TileWork work, int column, Seen seen) {
   work.tile.sum += lane;
   work.tile.first += lane;
   work.tile.last += lane;
-  if constexpr (S::kTraining) {
-    if (work.added != nullptr) work.added += lane;
-    work.dropout.start += lane;
-    work.dropout.twist += lane;
-  }
   AttendSeen<OneColumn<S>>(work, seen);
 }
 
@@ -417,6 +412,13 @@ void Attend(const TileWork& work) {
   }
 }
 
+/// All columns at once: what one of them saves at the edges is not worth a second copy of the
+/// loops.
+template <class S>
+void AttendTraining(const TileWork& work) {
+  AttendSeen<Training<S>>(work, SeenBy(work.tile, 0, S::kTileLanes));
+}
+
 template <class S>
 void Finish(const TileWork& work) {
   constexpr Index kLanes = kLanesOf<S>;
@@ -444,6 +446,6 @@ TileKernels KernelsOf() {
           .key_tile = S::kKeyTile,
           .start = Start<S>,
           .attend = Attend<S>,
-          .attend_training = Attend<Training<S>>,
+          .attend_training = AttendTraining<S>,
           .finish = Finish<S>};
 }
