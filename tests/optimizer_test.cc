@@ -185,10 +185,11 @@ TEST(Parameters, DecayByName) {
 TEST(Optimizer, FrozenRowsUnusedWeightsAndScales) {
   for (const char* optim : {"adamw", "adafactor"}) {
     ParameterSet parameters;
-    for (const char* name : {"frozen", "rows", "unused", "head", "body"}) {
-      parameters.add(name, Tensor::from(std::vector<float>{1, 2, 3, 4, 5, 6}, {3, 2}));
+    const std::vector<float> values = {1, 2, 3, 4, 5, 6};
+    parameters.add({.name = "frozen", .value = Tensor::from(values, {3, 2})});
+    for (const char* name : {"rows", "unused", "head", "body"}) {
+      parameters.add(name, Tensor::from(values, {3, 2}));
     }
-    parameters.freeze([](const std::string& name) { return name == "frozen"; });
     parameters.at("rows").first_trained_row = 2;
     parameters.at("head").learning_rate_scale = 10;
     EXPECT_EQ(parameters.trained_elements(), 20);

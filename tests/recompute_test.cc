@@ -3,8 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <map>
+#include <span>
+#include <string>
 #include <vector>
 
+#include "models/encoder.h"
 #include "toy_network.h"
 
 namespace longformer {
@@ -109,6 +114,60 @@ TEST(Recompute, NetworkTrainsToTheSameBits) {
   }
   EXPECT_EQ(gradients[0], gradients[2]);
   EXPECT_EQ(gradients[1], gradients[3]);
+}
+
+struct EncoderPass {
+  std::vector<float> output;
+  std::map<std::string, std::vector<float>> gradients = {};
+};
+
+/// Two ragged documents with global tokens and dropout through the encoder of a folder.
+EncoderPass run_encoder(const std::string& name, DType dtype, bool recomputes) {
+  const auto folder = std::filesystem::path(__FILE__).parent_path() / "fixtures" / name;
+  models::EncoderConfig config = models::read_config((folder / "config.json").string());
+  config.hidden_dropout = config.attention_dropout = 0.2;
+  const auto weights = models::Checkpoint::trainable(models::Checkpoint::open(folder.string()), {});
+  const models::Encoder encoder(config, weights, dtype);
+  models::Batch batch;
+  batch.starts = {0, 11, 18};
+  if (!config.windows.empty()) batch.global_rows = {0, 3, 11};
+  for (std::int32_t i = 0; i < 18; ++i) batch.ids.push_back(5 + 3 * i % 11);
+  batch.types.assign(batch.ids.size(), 0);
+  for (std::size_t document = 0; document < 2; ++document) {
+    const auto begin = static_cast<std::size_t>(batch.starts[document]);
+    const auto end = static_cast<std::size_t>(batch.starts[document + 1]);
+    const auto rows =
+        models::position_rows(config, std::span(batch.ids).subspan(begin, end - begin));
+    batch.positions.insert(batch.positions.end(), rows.begin(), rows.end());
+  }
+  MemoryPool pool;
+  Tape tape;
+  const ops::Context context{.memory = pool,
+                             .dtype = dtype,
+                             .tape = &tape,
+                             .dropout_seed = 4,
+                             .checkpointing = recomputes};
+  const Tensor hidden = encoder.forward(context, batch);
+  EncoderPass pass{.output = hidden.to_floats()};
+  hidden.gradient()->sum = random_normal_tensor(hidden.shape(), 1, 9).to(dtype);
+  tape.backward();
+  for (const auto& [parameter, value] : weights.parameters()) {
+    const Tensor& sum = value.gradient()->sum;
+    if (!sum.empty()) pass.gradients[parameter] = sum.to_floats();
+  }
+  return pass;
+}
+
+TEST(GradientCheckpointing, BitsOfThePlainEncoder) {
+  for (const char* name : {"tiny_longformer", "tiny_bert"}) {
+    for (const DType dtype : {DType::f32, DType::bf16}) {
+      const EncoderPass plain = run_encoder(name, dtype, false);
+      const EncoderPass recomputed = run_encoder(name, dtype, true);
+      EXPECT_EQ(plain.output, recomputed.output) << name;
+      EXPECT_GE(plain.gradients.size(), 20u);
+      EXPECT_EQ(plain.gradients, recomputed.gradients) << name;
+    }
+  }
 }
 
 }  // namespace

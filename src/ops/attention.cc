@@ -20,24 +20,25 @@ Tensor attention(const Context& context, const AttentionSpec& spec, const Tensor
                       .threads = context.threads});
   if (context.tape == nullptr) return out;
   const Tensor result = out;
-  record(context, out, [context, spec, query, key, value, result, logsumexp](Tensor gradient) {
-    Tensor query_gradient = context.memory.tensor(query.shape(), query.dtype());
-    Tensor key_gradient = context.memory.tensor(key.shape(), key.dtype());
-    Tensor value_gradient = context.memory.tensor(value.shape(), value.dtype());
-    kernels::attention_backward(spec, {.query = query,
-                                       .key = key,
-                                       .value = value,
-                                       .out = result,
-                                       .logsumexp = logsumexp,
-                                       .out_gradient = gradient,
-                                       .query_gradient = query_gradient,
-                                       .key_gradient = key_gradient,
-                                       .value_gradient = value_gradient,
-                                       .threads = context.threads});
-    send_gradient(context, query, query_gradient);
-    send_gradient(context, key, key_gradient);
-    send_gradient(context, value, value_gradient);
-  });
+  record(context, out,
+         [context, spec, query, key, value, result, logsumexp](const Tensor& gradient) {
+           Tensor query_gradient = context.memory.tensor(query.shape(), query.dtype());
+           Tensor key_gradient = context.memory.tensor(key.shape(), key.dtype());
+           Tensor value_gradient = context.memory.tensor(value.shape(), value.dtype());
+           kernels::attention_backward(spec, {.query = query,
+                                              .key = key,
+                                              .value = value,
+                                              .out = result,
+                                              .logsumexp = logsumexp,
+                                              .out_gradient = gradient,
+                                              .query_gradient = query_gradient,
+                                              .key_gradient = key_gradient,
+                                              .value_gradient = value_gradient,
+                                              .threads = context.threads});
+           send_gradient(context, query, query_gradient);
+           send_gradient(context, key, key_gradient);
+           send_gradient(context, value, value_gradient);
+         });
   return out;
 }
 

@@ -142,16 +142,17 @@ Tensor select_rows(const Context& context, const Tensor& x, std::span<const Inde
     std::memcpy(to + i * bytes, from + static_cast<std::size_t>(rows[i]) * bytes, bytes);
   }
   if (context.tape == nullptr) return selected;
-  record(context, selected,
-         [context, x, chosen = std::vector<Index>(rows.begin(), rows.end())](Tensor gradient) {
-           Tensor dx = context.memory.tensor(x.shape(), x.dtype());
-           std::memset(dx.raw(), 0, dx.bytes());
-           for (std::size_t i = 0; i < chosen.size(); ++i) {
-             kernels::add(row_of(gradient, static_cast<Index>(i)), row_of(dx, chosen[i]),
-                          x.columns(), x.dtype());
-           }
-           send_gradient(context, x, dx);
-         });
+  record(
+      context, selected,
+      [context, x, chosen = std::vector<Index>(rows.begin(), rows.end())](const Tensor& gradient) {
+        Tensor dx = context.memory.tensor(x.shape(), x.dtype());
+        std::memset(dx.raw(), 0, dx.bytes());
+        for (std::size_t i = 0; i < chosen.size(); ++i) {
+          kernels::add(row_of(gradient, static_cast<Index>(i)), row_of(dx, chosen[i]), x.columns(),
+                       x.dtype());
+        }
+        send_gradient(context, x, dx);
+      });
   return selected;
 }
 
@@ -160,7 +161,8 @@ Tensor sum_rows(const Context& context, const Tensor& x, std::span<const RowRang
       fold_rows(context, x, ranges, 0.0f, [](float sum, float value) { return sum + value; });
   if (context.tape == nullptr) return sums;
   record(context, sums,
-         [context, x, chosen = std::vector<RowRange>(ranges.begin(), ranges.end())](Tensor sent) {
+         [context, x,
+          chosen = std::vector<RowRange>(ranges.begin(), ranges.end())](const Tensor& sent) {
            const Tensor gradient = sent.to(x.dtype());
            Tensor dx = context.memory.tensor(x.shape(), x.dtype());
            std::memset(dx.raw(), 0, dx.bytes());

@@ -33,12 +33,6 @@ Parameter& ParameterSet::add(Parameter parameter) {
   return items_.back();
 }
 
-void ParameterSet::freeze(const std::function<bool(const std::string&)>& is_frozen) {
-  for (Parameter& parameter : items_) {
-    if (is_frozen(parameter.name)) parameter.value.set_gradient(nullptr);
-  }
-}
-
 Parameter& ParameterSet::at(const std::string& name) {
   const auto place = places_.find(name);
   require(place != places_.end(),

@@ -1,7 +1,6 @@
 // The weights that a training changes, by name.
 #pragma once
 
-#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -46,9 +45,6 @@ class ParameterSet {
   Parameter& add(const std::string& name, Tensor value);
   /// Adds a parameter as it is.
   Parameter& add(Parameter parameter);
-
-  /// Takes the gradient slots of the parameters away for whose names it holds.
-  void freeze(const std::function<bool(const std::string&)>& is_frozen);
 
   std::vector<Parameter>& items() { return items_; }
   const std::vector<Parameter>& items() const { return items_; }
