@@ -216,8 +216,9 @@ void run_attention(const AttentionBenchFlags& flags, Messages& messages) {
 }
 
 void add_common(CLI::App& verb, CommonFlags& flags) {
-  verb.add_option("-n,--length", flags.lengths,
-                  fmt::format("tokens of the document: 512,4096 or 4096-65536*2 ({})", flags.lengths))
+  verb.add_option(
+          "-n,--length", flags.lengths,
+          fmt::format("tokens of the document: 512,4096 or 4096-65536*2 ({})", flags.lengths))
       ->type_name("LIST");
   add_choices(verb, "--dtype", flags.dtypes, {"fp32", "bf16"}, "fp32, bf16 or both (fp32)");
   add_threads(verb, flags.threads);

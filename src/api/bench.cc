@@ -28,7 +28,6 @@ Tensor random_tensor(const Shape& shape, DType dtype, std::uint64_t seed) {
   return random_normal_tensor(shape, 1.0f, seed).to(dtype);
 }
 
-
 AttentionSpec attention_spec(const AttentionBenchOptions& options, Index n) {
   require(options.causal || options.window % 2 == 0,
           "window: expected an even number, half on each side, found {}", options.window);

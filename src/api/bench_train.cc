@@ -19,8 +19,8 @@ models::Batch random_batch(const models::EncoderConfig& config, std::int64_t n,
   models::Batch batch;
   for (std::int64_t i = 0; i < n; ++i) {
     const auto at = static_cast<std::uint64_t>(i);
-    batch.ids.push_back(static_cast<std::int32_t>(
-        random_bits(7, at) % static_cast<std::uint64_t>(config.vocab_size)));
+    batch.ids.push_back(static_cast<std::int32_t>(random_bits(7, at) %
+                                                  static_cast<std::uint64_t>(config.vocab_size)));
     batch.positions.push_back(static_cast<std::int32_t>(i % config.max_position_embeddings));
     const bool labelled = random_uniform(8, at) < static_cast<float>(kLabelled);
     targets.labels.push_back(labelled ? batch.ids.back() : ops::kIgnored);
@@ -37,10 +37,9 @@ BenchResult bench_train(const TrainBenchOptions& options) {
   training.dtype = options.dtype;
   training.threads = options.threads;
   training.gradient_checkpointing = options.gradient_checkpointing;
-  TrainedModel model({.folder = options.model,
-                      .config_file = options.config,
-                      .head = models::HeadKind::masked_lm},
-                     training);
+  TrainedModel model(
+      {.folder = options.model, .config_file = options.config, .head = models::HeadKind::masked_lm},
+      training);
   const int threads = thread_count(options.threads);
   const auto optimizer = training::Optimizer::make(training, model.parameters(), threads);
   models::Targets targets;

@@ -15,8 +15,8 @@ struct Timing {
 /// Runs once to warm up, then `repeats` times; a first run of many seconds counts.
 Timing measure(int repeats, const std::function<void()>& work);
 
-/// The figures of a measurement of n tokens. The GEMM rate is measured here, at the end, so that its
-/// matrices do not count as memory of the work.
+/// The figures of a measurement of n tokens. The GEMM rate is measured here, at the end, so that
+/// its matrices do not count as memory of the work.
 BenchResult result_of(const Timing& timing, std::int64_t n, const std::string& dtype, double flops,
                       int threads);
 

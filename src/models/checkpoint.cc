@@ -86,7 +86,8 @@ Checkpoint Checkpoint::trainable(Checkpoint weights, Training training) {
   weights.parameters_ = std::make_shared<Parameters>();
   const std::string& left_out = training.left_out;
   if (!left_out.empty()) {
-    std::erase_if(weights.tensors_, [&](const auto& entry) { return entry.first.starts_with(left_out); });
+    std::erase_if(weights.tensors_,
+                  [&](const auto& entry) { return entry.first.starts_with(left_out); });
   }
   weights.parameters_->training = std::move(training);
   return weights;
