@@ -104,6 +104,21 @@ class TestFinetune:
         assert not any(name.startswith(("pooler", "longformer.pooler", "lm_head")) for name in names)
         assert run("classify", out, "--text", "the of and", "--json").works().json[0]["labels"]
 
+    def test_a_head_of_another_task_gives_way(self, reviews, tmp_path):
+        out = tmp_path / "tuned"
+        done = ran("finetune", CHOOSER, reviews, "--task", "classify", "--output-dir", out, "--max-steps", 2, *FAST)
+        assert "new weights: classifier.dense.bias" in done.err
+        assert tensors(out)["classifier.out_proj.weight"].shape == (3, 16)
+        masked = FIXTURES / "tiny_longformer_mlm"
+        both = tmp_path / "both"
+        both.mkdir()
+        for source in (CLASSIFIER, masked):
+            for file in source.iterdir():
+                (both / file.name).write_bytes(file.read_bytes())
+        out = tmp_path / "from_mlm"
+        ran("finetune", both, reviews, "--task", "classify", "--output-dir", out, "--max-steps", 2, *FAST)
+        assert not any(name.startswith("lm_head") for name in tensors(out))
+
     @pytest.mark.parametrize("problem", ["regression", "several"])
     def test_numbers_and_several_labels(self, problem, tmp_path):
         folder = tmp_path / "longformer"

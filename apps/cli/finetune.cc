@@ -19,7 +19,9 @@ namespace {
 struct FinetuneFlags {
   ModelFlags model;
   LongDocumentFlags long_documents;
-  FinetuneOptions options;
+  // Documents are long: one at a time needs the least memory.
+  FinetuneOptions options = {
+      .training = {.per_device_train_batch_size = 1, .gradient_accumulation_steps = 8}};
 
   FinetuneOptions all() const { return long_documents.applied_to(options); }
 };

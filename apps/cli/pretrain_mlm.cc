@@ -17,7 +17,10 @@ namespace {
 
 struct PretrainFlags {
   ModelFlags model;
-  MaskedLmTraining options = {.training = {.learning_rate = 3e-5,
+  // Rows are long: one at a time needs the least memory.
+  MaskedLmTraining options = {.training = {.per_device_train_batch_size = 1,
+                                           .gradient_accumulation_steps = 8,
+                                           .learning_rate = 3e-5,
                                            .weight_decay = 0.01,
                                            .adam_epsilon = 1e-6,
                                            .lr_scheduler_type = "polynomial",

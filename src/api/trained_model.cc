@@ -42,6 +42,19 @@ std::vector<models::NamedShape> fresh_tensors(const models::EncoderConfig& confi
   return tensors;
 }
 
+/// Beginnings of the names of tensors that the trained head does not read, or reads as those of
+/// another head.
+std::vector<std::string> left_out(models::HeadKind found, models::HeadKind wanted, bool pools) {
+  std::vector<std::string> prefixes;
+  if (!pools) prefixes.emplace_back("pooler.");
+  if (found != wanted) {
+    for (const char* prefix : {"classifier.", "qa_outputs.", "lm_head.", "cls."}) {
+      prefixes.emplace_back(prefix);
+    }
+  }
+  return prefixes;
+}
+
 bool is_of_encoder(const std::string& name) {
   return name.starts_with("embeddings.") || name.starts_with("encoder.");
 }
@@ -55,20 +68,20 @@ TrainedModel::TrainedModel(TrainedModelSetup setup, const TrainingOptions& optio
   const bool alone = !setup_.config_file.empty();
   const std::string path = alone ? setup_.config_file : setup_.folder + "/config.json";
   const nlohmann::ordered_json source = formats::read_json(path);
-  const auto type = models::parse_config(formats::ConfigReader(source, path)).model_type;
-  json_ = models::trained_config(source, architecture_of(type, setup_.head), setup_.labels,
-                                 setup_.problem_type);
+  const auto original = models::parse_config(formats::ConfigReader(source, path));
+  json_ = models::trained_config(source, architecture_of(original.model_type, setup_.head),
+                                 setup_.labels, setup_.problem_type);
   models::EncoderConfig config = models::parse_config(formats::ConfigReader(json_, path));
   models::Checkpoint weights = !alone && has_weights(setup_.folder)
                                    ? models::Checkpoint::open(setup_.folder)
                                    : models::Checkpoint::random(options.seed);
-  const bool pools = models::needs_pooler(config, setup_.head);
-  weights = models::Checkpoint::trainable(std::move(weights),
-                                          {.fresh = fresh_tensors(config, setup_.head),
-                                           .deviation = config.initializer_range,
-                                           .seed = options.seed,
-                                           .frozen = setup_.frozen,
-                                           .left_out = pools ? "" : "pooler."});
+  weights = models::Checkpoint::trainable(
+      std::move(weights), {.fresh = fresh_tensors(config, setup_.head),
+                           .deviation = config.initializer_range,
+                           .seed = options.seed,
+                           .frozen = setup_.frozen,
+                           .left_out = left_out(models::head_kind(original, weights), setup_.head,
+                                                models::needs_pooler(config, setup_.head))});
   const LoadOptions load = {.dtype = options.dtype, .threads = static_cast<int>(options.threads)};
   implementation_ =
       std::make_shared<Model::Implementation>(std::move(config), std::move(weights), load);

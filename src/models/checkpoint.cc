@@ -84,10 +84,9 @@ Checkpoint Checkpoint::random(std::uint64_t seed) {
 
 Checkpoint Checkpoint::trainable(Checkpoint weights, Training training) {
   weights.parameters_ = std::make_shared<Parameters>();
-  const std::string& left_out = training.left_out;
-  if (!left_out.empty()) {
+  for (const std::string& prefix : training.left_out) {
     std::erase_if(weights.tensors_,
-                  [&](const auto& entry) { return entry.first.starts_with(left_out); });
+                  [&](const auto& entry) { return entry.first.starts_with(prefix); });
   }
   weights.parameters_->training = std::move(training);
   return weights;

@@ -36,8 +36,8 @@ class Checkpoint {
     std::uint64_t seed = 0;
     /// Parameters for whose names it holds get no gradient.
     std::function<bool(const std::string& name)> frozen = {};
-    /// Tensors whose names begin so are as if the file had none; empty: none.
-    std::string left_out = {};
+    /// Tensors whose names begin with one of these are as if the file had none.
+    std::vector<std::string> left_out = {};
   };
   static Checkpoint trainable(Checkpoint weights, Training training);
 

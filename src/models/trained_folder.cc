@@ -14,11 +14,14 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+bool is_of_encoder(const std::string& name) {
+  return name.starts_with("embeddings.") || name.starts_with("encoder.");
+}
+
 /// With a head, `transformers` has the encoder and the pooler behind a prefix.
 std::string written_name(const EncoderConfig& config, const std::string& name) {
-  const bool of_encoder = name.starts_with("embeddings.") || name.starts_with("encoder.") ||
-                          name.starts_with("pooler.");
-  return of_encoder ? fmt::format("{}.{}", name_of(config.model_type), name) : name;
+  const bool prefixed = is_of_encoder(name) || name.starts_with("pooler.");
+  return prefixed ? fmt::format("{}.{}", name_of(config.model_type), name) : name;
 }
 
 /// The local projection that a global one is a copy of; empty for other tensors.
@@ -29,7 +32,8 @@ std::string local_name(const std::string& name) {
   return name.substr(0, at) + "." + name.substr(at + ending.size());
 }
 
-/// Trained and untrained tensors by plain name, each once.
+/// Parameters, and tensors of the encoder that were not asked for, by plain name, each once. What
+/// else the source has belongs to another head.
 std::map<std::string, Tensor> all_tensors(const Checkpoint& weights) {
   std::map<std::string, Tensor> tensors;
   std::set<const Gradient*> seen;
@@ -44,7 +48,8 @@ std::map<std::string, Tensor> all_tensors(const Checkpoint& weights) {
     }
   }
   for (const std::string& name : weights.names()) {
-    if (weights.is_buffer(name) || tensors.contains(name) || aliases.contains(name)) continue;
+    if (!is_of_encoder(name) || weights.is_buffer(name)) continue;
+    if (tensors.contains(name) || aliases.contains(name)) continue;
     tensors.emplace(name, weights.stored_fp32(name));
   }
   return tensors;
