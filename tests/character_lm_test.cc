@@ -44,7 +44,7 @@ struct Text {
   std::vector<std::int32_t> ids, labels;
 };
 Text text_of(const std::string& characters) {
-  const auto all = text::encode_characters(text::Alphabet::text8, characters, "text");
+  const auto all = text::encode_characters(text::Alphabet::text8, characters);
   return {{all.begin(), all.end() - 1}, {all.begin() + 1, all.end()}};
 }
 
@@ -250,15 +250,16 @@ TEST(CharacterLm, ConfigsThatContradictThemselvesAreRefused) {
 TEST(Characters, AlphabetsReadBackAndRefuseOthers) {
   std::string bytes;
   for (int byte = 0; byte < 256; ++byte) bytes += static_cast<char>(byte);
-  const auto ids = text::encode_characters(text::Alphabet::bytes, bytes, "bytes");
+  text::check_characters(text::Alphabet::bytes, bytes, "bytes");
+  const auto ids = text::encode_characters(text::Alphabet::bytes, bytes);
   for (std::size_t i = 0; i < ids.size(); ++i) {
     EXPECT_EQ(ids[i], static_cast<std::int32_t>(i));
     EXPECT_EQ(text::decode_character(text::Alphabet::bytes, ids[i]), bytes[i]);
   }
-  const auto letters = text::encode_characters(text::Alphabet::text8, "a z", "letters");
+  const auto letters = text::encode_characters(text::Alphabet::text8, "a z");
   EXPECT_EQ(letters, (std::vector<std::int32_t>{1, 0, 26}));
   EXPECT_EQ(text::decode_character(text::Alphabet::text8, 26), 'z');
-  expect_error(error_of([] { text::encode_characters(text::Alphabet::text8, "ab C", "file.txt"); }),
+  expect_error(error_of([] { text::check_characters(text::Alphabet::text8, "ab C", "file.txt"); }),
                {"file.txt", "byte 3", "text8", "0x43"});
 }
 

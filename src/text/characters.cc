@@ -204,21 +204,24 @@ Alphabet alphabet(const std::string& name) {
 
 std::int64_t alphabet_size(Alphabet alphabet) { return alphabet == Alphabet::bytes ? 256 : 27; }
 
-std::vector<std::int32_t> encode_characters(Alphabet alphabet, std::string_view text,
-                                            const std::string& name) {
+void check_characters(Alphabet alphabet, std::string_view text, const std::string& name) {
+  if (alphabet == Alphabet::bytes) return;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    require(text[i] == ' ' || (text[i] >= 'a' && text[i] <= 'z'),
+            "{}: byte {}: expected a to z or a space, the alphabet text8, found 0x{:02x}", name, i,
+            static_cast<unsigned char>(text[i]));
+  }
+}
+
+std::vector<std::int32_t> encode_characters(Alphabet alphabet, std::string_view text) {
   std::vector<std::int32_t> ids;
   ids.reserve(text.size());
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const auto byte = static_cast<unsigned char>(text[i]);
+  for (const char letter : text) {
     if (alphabet == Alphabet::bytes) {
-      ids.push_back(byte);
-      continue;
+      ids.push_back(static_cast<unsigned char>(letter));
+    } else {
+      ids.push_back(letter == ' ' ? 0 : letter - 'a' + 1);
     }
-    const bool letter = byte >= 'a' && byte <= 'z';
-    require(letter || byte == ' ',
-            "{}: byte {}: expected a to z or a space, the alphabet text8, found 0x{:02x}", name, i,
-            byte);
-    ids.push_back(letter ? byte - 'a' + 1 : 0);
   }
   return ids;
 }

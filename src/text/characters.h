@@ -19,10 +19,13 @@ Alphabet alphabet(const std::string& name);
 /// 256 or 27.
 std::int64_t alphabet_size(Alphabet alphabet);
 
-/// Number of each byte: its value, or 0 for a space and 1 to 26 for the letters. `name` stands for
-/// the text in messages. Throws Error for a byte outside the alphabet, with its place.
-std::vector<std::int32_t> encode_characters(Alphabet alphabet, std::string_view text,
-                                            const std::string& name);
+/// `name` stands for the text in messages. Throws Error for a byte outside the alphabet, with its
+/// place.
+void check_characters(Alphabet alphabet, std::string_view text, const std::string& name);
+
+/// Number of each byte of a text of the alphabet: its value, or 0 for a space and 1 to 26 for the
+/// letters.
+std::vector<std::int32_t> encode_characters(Alphabet alphabet, std::string_view text);
 
 char decode_character(Alphabet alphabet, std::int32_t id);
 
