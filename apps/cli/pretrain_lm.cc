@@ -76,7 +76,6 @@ void add_pretrain_lm(CLI::App& program, Action& action) {
   verb.add_option("[MODEL] DATA", flags->positionals,
                   "a model to go on from, and the text to train on")
       ->required()
-      ->expected(1, 2)
       ->type_name("");
   verb.add_option("--config", flags->options.config_file,
                   "config.json of a new model, whose weights are drawn")
