@@ -14,6 +14,8 @@
 #include "core/random.h"
 #include "error_testing.h"
 #include "formats/safetensors.h"
+#include "tasks/character_phases.h"
+#include "tasks/character_scoring.h"
 #include "temporary_folder.h"
 
 namespace longformer::models {
@@ -210,6 +212,79 @@ TEST(CharacterLm, ConfigsOfThePaperHaveItsParameters) {
     for (const auto& [weight, value] : loaded.weights.parameters()) elements += value.size();
     EXPECT_EQ(elements, loaded.model.config().parameters()) << name;
   }
+}
+
+TEST(CharacterLm, Bf16IsCloseToPyTorch) {
+  Loaded loaded("tied", true);
+  const CharacterLm model(loaded.model.config(), loaded.weights, DType::bf16);
+  const Text text = text_of(kText);
+  Tape tape;
+  ops::Context context = loaded.context();
+  context.dtype = DType::bf16;
+  context.tape = &tape;
+  const ops::LossSum loss =
+      model.loss(context, text.ids, text.labels, static_cast<Index>(text.ids.size()), {.scale = 1});
+  tape.backward();
+  EXPECT_TRUE(std::abs(loss.sum / loaded.wanted("loss")[0] - 1) <= 0.02) << loss.sum;
+  for (const auto& [name, value] : loaded.weights.parameters()) {
+    const double here =
+        difference(value.gradient()->sum.to_floats(), loaded.wanted("gradient." + name));
+    EXPECT_TRUE(here <= 0.15) << name << ": " << here;
+  }
+}
+
+TEST(CharacterLm, PhasesOfThePaperDoubleWindowsAndHalveTheRate) {
+  const std::map<std::string, std::vector<Index>> steps = {
+      {"small", {430000, 50000, 50000, 35000, 5000}},
+      {"large", {350000, 25000, 10000, 5000, 5000}}};
+  const std::vector<Index> lengths = {2048, 4096, 8192, 16384, 23040};
+  for (const auto& [name, wanted] : steps) {
+    const std::string path = (root() / "examples" / "character-lm" / name).string();
+    const auto config = read_character_lm(path + ".json");
+    const auto phases = tasks::read_phases(path + "-phases.json", config);
+    ASSERT_EQ(phases.size(), 5u);
+    for (std::size_t i = 0; i < phases.size(); ++i) {
+      EXPECT_EQ(phases[i].steps, wanted[i]);
+      EXPECT_EQ(phases[i].length, lengths[i]);
+      EXPECT_EQ(phases[i].batch, i < 2 ? 32 : 16);
+      EXPECT_EQ(phases[i].warmup_steps, std::min<Index>(wanted[i] / 10, 10000));
+      EXPECT_EQ(phases[i].learning_rate, 2.5e-4 / static_cast<double>(1 << i));
+      for (std::size_t layer = 0; layer < config.windows.size(); ++layer) {
+        EXPECT_EQ(phases[i].windows[layer], config.windows[layer] << i);
+      }
+    }
+    EXPECT_EQ(phases[0].windows.front(), 32);
+    EXPECT_EQ(phases[4].windows.back(), 8192);
+  }
+}
+
+TEST(CharacterLm, DrawnCharactersHaveTheirProbabilities) {
+  const std::vector<float> logits = {0.5f, 2.0f, -1.0f, 1.0f};
+  constexpr int kDraws = 20000;
+  const auto shares = [&](const GenerateOptions& options) {
+    std::vector<double> counts(logits.size(), 0.0);
+    for (int i = 0; i < kDraws; ++i) {
+      const double uniform = (i + 0.5) / kDraws;
+      counts[static_cast<std::size_t>(tasks::draw(logits, options, uniform))] += 1.0 / kDraws;
+    }
+    return counts;
+  };
+  const auto expect_softmax = [&](const GenerateOptions& options, const std::vector<bool>& kept) {
+    double sum = 0;
+    for (std::size_t i = 0; i < logits.size(); ++i) {
+      if (kept[i]) sum += std::exp(logits[i] / options.temperature);
+    }
+    const auto found = shares(options);
+    for (std::size_t i = 0; i < logits.size(); ++i) {
+      const double wanted = kept[i] ? std::exp(logits[i] / options.temperature) / sum : 0;
+      EXPECT_TRUE(std::abs(found[i] - wanted) <= 2.0 / kDraws) << i;
+    }
+  };
+  expect_softmax({}, {true, true, true, true});
+  expect_softmax({.temperature = 0.5}, {true, true, true, true});
+  expect_softmax({.temperature = 2, .top_k = 2}, {false, true, false, true});
+  EXPECT_NEAR(shares({.temperature = 0})[1], 1.0, 1e-9);
+  EXPECT_NEAR(shares({.temperature = 1e-6})[1], 1.0, 1e-9);
 }
 
 TEST(CharacterLm, ConfigIsWrittenAsItIsRead) {

@@ -43,9 +43,11 @@ ops::Linear dense(const Checkpoint& weights, const Dense& layer, DType dtype) {
   const std::array matrix = {weights.get(layer.name + ".weight", layer.shape)};
   std::vector<Tensor> bias;
   if (!layer.bias.empty()) bias.push_back(weights.get(layer.bias, {layer.shape[0]}));
-  return {matrix,
-          bias,
-          {.dtype = dtype, .activation = layer.activation, .trainable = weights.is_trainable()}};
+  ops::Linear made(
+      matrix, bias,
+      {.dtype = dtype, .activation = layer.activation, .trainable = weights.is_trainable()});
+  weights.release(matrix[0]);
+  return made;
 }
 
 ops::Linear biased(const Checkpoint& weights, const std::string& name, const Shape& shape,
