@@ -267,6 +267,19 @@ class TestGenerate:
         run("generate", BERT).fails(1, "longformer-character-lm", "bert")
 
 
+class TestInfo:
+    def test_it_says_what_the_config_says(self):
+        info = run("info", MODEL, "--json").works().json[0]
+        config = json.loads((MODEL / "config.json").read_text())
+        keys = ("model_type", "alphabet", "windows", "dilations")
+        assert {key: info[key] for key in keys} == {key: config[key] for key in keys}
+        assert info["parameters"] == sum(t.size for t in tensors(MODEL / "model.safetensors").values())
+        # Windows 5, 100, 9 with strides 1, 2, 4.
+        assert info["receptive_field"] == 5 + 200 + 36
+        out = run("info", MODEL).works().out
+        assert "text8" in out and "5, 100, 9" in out and "241 characters" in out
+
+
 class TestBadInput:
     def test_which_model(self, config, text, tmp_path):
         out = ["--output-dir", tmp_path / "out"]

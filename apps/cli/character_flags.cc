@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <span>
+
 #include "flags.h"
 #include "output.h"
 
@@ -54,6 +56,29 @@ CharacterEvaluation CharacterEvaluationFlags::options() const {
                  : part_ == "test"       ? TextPart::test
                                          : TextPart::all;
   return options;
+}
+
+std::string character_info_text(const CharacterModelInfo& info, bool json) {
+  if (json) {
+    JsonLine line;
+    line.add("model_type", "longformer-character-lm").add("alphabet", info.alphabet);
+    line.add("parameters", info.parameters).add("layers", info.layers);
+    line.add("windows", std::span<const std::int64_t>(info.windows));
+    line.add("dilations", std::span<const std::int64_t>(info.dilations));
+    return line.add("receptive_field", info.receptive_field).line();
+  }
+  std::string text;
+  const auto row = [&text](const char* name, const std::string& value) {
+    text += fmt::format("{:<20}{}\n", name, value);
+  };
+  row("model type", "longformer-character-lm");
+  row("alphabet", info.alphabet);
+  row("parameters", grouped(info.parameters));
+  row("layers", std::to_string(info.layers));
+  row("windows", fmt::format("{}", fmt::join(info.windows, ", ")));
+  row("dilations", fmt::format("{}", fmt::join(info.dilations, ", ")));
+  row("receptive field", grouped(info.receptive_field) + " characters before each");
+  return text;
 }
 
 std::string character_score_text(const CharacterScore& score, bool json) {

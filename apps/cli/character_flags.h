@@ -29,6 +29,9 @@ class CharacterEvaluationFlags {
   CLI::Option* protocol_[2] = {};
 };
 
+/// What a character model is, as one line of JSON or as a table.
+std::string character_info_text(const CharacterModelInfo& info, bool json);
+
 /// The score as one line of JSON, or as a table.
 std::string character_score_text(const CharacterScore& score, bool json);
 

@@ -186,7 +186,8 @@ Tensor sum_rows(const Context& context, const Tensor& x, std::span<const RowRang
       fold_rows(context, x, ranges, 0.0f, [](float sum, float value) { return sum + value; });
   if (context.tape == nullptr) return sums;
   record(context, sums,
-         [context, x, chosen = std::vector<RowRange>(ranges.begin(), ranges.end())](Tensor sent) {
+         [context, x,
+          chosen = std::vector<RowRange>(ranges.begin(), ranges.end())](const Tensor& sent) {
            const Tensor gradient = sent.to(x.dtype());
            Tensor dx = context.memory.tensor(x.shape(), x.dtype());
            std::memset(dx.raw(), 0, dx.bytes());
