@@ -7,6 +7,7 @@
 
 #include "core/memory.h"
 #include "core/random.h"
+#include "kernels/elementwise.h"
 #include "kernels/normalization.h"
 #include "kernels/reference.h"
 #include "ops/attention.h"
@@ -365,6 +366,37 @@ TEST(RowBlocks, CoverAllRowsInFewSizes) {
     }
   }
   EXPECT_TRUE(plan_rows(0, 2).blocks.empty());
+}
+
+TEST(DropElements, HaveTheirRateAndOneMaskForAnyBlocks) {
+  // Longer than a row of the mask, and no multiple of anything.
+  constexpr Index kCount = (Index{1} << 17) + 12345;
+  constexpr double kRate = 0.2;
+  const Dropout dropout = {.rate = static_cast<float>(kRate), .seed = 7};
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    const std::vector<float> ones(kCount, 1.0f);
+    const auto dropped_by = [&](Index block, const Dropout& by) {
+      Tensor y = Tensor::from(ones, {kCount}).to(dtype);
+      for (Index first = 0; first < kCount; first += block) {
+        Tensor part = y.slice_rows(first, std::min(block, kCount - first));
+        kernels::drop(by, static_cast<std::uint64_t>(first), part.raw(), part.size(), dtype);
+      }
+      return y.to_floats();
+    };
+    const auto whole = dropped_by(kCount, dropout);
+    EXPECT_EQ(dropped_by(1000, dropout), whole);
+    Index dropped = 0, equal = 0;
+    const auto other = dropped_by(kCount, {.rate = dropout.rate, .seed = 8});
+    for (std::size_t i = 0; i < whole.size(); ++i) {
+      ASSERT_TRUE(whole[i] == 0 || whole[i] == 1.25f);
+      dropped += whole[i] == 0 ? 1 : 0;
+      equal += whole[i] == other[i] ? 1 : 0;
+    }
+    const auto n = static_cast<double>(kCount);
+    const double same = kRate * kRate + (1 - kRate) * (1 - kRate);
+    EXPECT_TRUE(std::abs(static_cast<double>(dropped) / n - kRate) <= 5 * std::sqrt(0.16 / n));
+    EXPECT_TRUE(std::abs(static_cast<double>(equal) / n - same) <= 5 * std::sqrt(0.25 / n));
+  }
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 
+#include "character_flags.h"
 #include "data_flags.h"
 #include "document_stream.h"
 #include "longformer/error.h"
@@ -27,6 +28,7 @@ struct EvaluateFlags {
   LongDocumentFlags long_documents;
   std::int64_t seed = static_cast<std::int64_t>(MaskingOptions().seed);
   EvaluateOptions options;
+  CharacterEvaluationFlags characters;
 
   EvaluateOptions all() const {
     EvaluateOptions all = long_documents.applied_to(options);
@@ -106,8 +108,22 @@ void add_notes(const Evaluation& result, Messages& messages) {
   }
 }
 
+void run_characters(const EvaluateFlags& flags, const std::string& folder) {
+  CharacterEvaluation options = flags.characters.options();
+  options.data.file = flags.data;
+  const CharacterModel model = CharacterModel::load(folder, flags.model.load_options());
+  ProgressLine progress(0, kWhole);
+  options.progress = progress.unit(0, kWhole);
+  Output().write(character_score_text(model.evaluate(options), flags.model.json));
+}
+
 void run(const EvaluateFlags& flags, Messages& messages) {
   const std::string folder = flags.model.folder();
+  if (CharacterModel::is_one(folder)) return run_characters(flags, folder);
+  if (const std::string option = flags.characters.given(); !option.empty()) {
+    throw Error(
+        fmt::format("'{}': expected a character model with {}, found another one", folder, option));
+  }
   const Model model = Model::load(folder, flags.model.load_options());
   const std::string task = task_of(model.info().head);
   if (task == "none" || (!flags.task.empty() && flags.task != task)) {
@@ -174,19 +190,24 @@ void add_evaluate(CLI::App& program, Action& action) {
        .description = "Measure how well a model does on a data set.",
        .details = "The head of the model says what is measured: accuracy and F1 of classes, "
                   "correlation of numbers, F1 of entities, exact match and F1 of answers, accuracy "
-                  "of choices, or the perplexity of masked tokens on plain text.",
+                  "of choices, the perplexity of masked tokens on plain text, or the bits per "
+                  "character of "
+                  "a character model.",
        .examples = "longformer evaluate MODEL reviews.jsonl --truncate\n"
                    "longformer evaluate MODEL aclImdb/test --stride 512 --json\n"
                    "longformer evaluate MODEL dev-v2.0.json --stride 128 --predictions said.jsonl\n"
                    "longformer evaluate MODEL test.conll\n"
-                   "longformer evaluate MODEL novel.txt --mask-every 7"});
+                   "longformer evaluate MODEL novel.txt --mask-every 7\n"
+                   "longformer evaluate CHARACTER-MODEL enwik8 --part test --streaming"});
   add_model(verb, flags->model);
   add_data(verb, *flags);
   add_scoring(verb, *flags);
+  flags->characters.add(verb);
   add_json(verb, flags->model);
   add_compute(verb, flags->model);
   verb.callback([flags, &action] {
     static_cast<void>(flags->all());
+    static_cast<void>(flags->characters.options());
     action = [flags](Messages& messages) { run(*flags, messages); };
   });
 }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "character_flags.h"
 #include "output.h"
 #include "verbs.h"
 
@@ -110,8 +111,14 @@ void add_info(CLI::App& program, Action& action) {
   add_json(verb, *flags);
   verb.callback([flags, &action] {
     action = [flags](Messages&) {
-      const FolderInfo info = inspect(flags->folder());
+      const std::string folder = flags->folder();
       Output output;
+      if (CharacterModel::is_one(folder)) {
+        const CharacterModelInfo info = CharacterModel::load(folder).info();
+        output.write(character_info_text(info, flags->json));
+        return;
+      }
+      const FolderInfo info = inspect(folder);
       if (flags->json) {
         output.write(as_json(info).line());
       } else {

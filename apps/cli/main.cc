@@ -111,6 +111,8 @@ int run(int count, char** values) {
   add_evaluate(program, action);
   add_finetune(program, action);
   add_pretrain_mlm(program, action);
+  add_pretrain_lm(program, action);
+  add_generate(program, action);
   add_attention(program, action);
   add_convert(program, action);
   add_bench(program, action);

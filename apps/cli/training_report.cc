@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <numbers>
 
 #include "output.h"
 #include "progress.h"
@@ -14,12 +15,14 @@ namespace {
 
 constexpr double kSecondsBetweenUpdates = 0.2;
 
-std::string line_of(const TrainingProgress& progress) {
+std::string line_of(const TrainingProgress& progress, TrainingReport::Loss loss) {
   std::string line = fmt::format("step {}/{}", grouped(progress.step), grouped(progress.steps));
   if (!progress.phase.empty()) line += fmt::format(" ({})", progress.phase);
   if (progress.epoch) line += fmt::format(", epoch {:.2f}", *progress.epoch);
-  line += fmt::format(", loss {:.4f}, learning rate {:.3g}, {} tokens/s", progress.loss,
-                      progress.learning_rate,
+  line += loss == TrainingReport::Loss::bits
+              ? fmt::format(", BPC {:.4f}", progress.loss / std::numbers::ln2)
+              : fmt::format(", loss {:.4f}", progress.loss);
+  line += fmt::format(", learning rate {:.3g}, {} tokens/s", progress.learning_rate,
                       grouped(static_cast<std::int64_t>(progress.tokens_per_second + 0.5)));
   if (progress.fraction_of_bound > 0) {
     line += fmt::format(", {:.2f} of the bound", progress.fraction_of_bound);
@@ -31,8 +34,8 @@ std::string bytes_of(std::int64_t bytes) { return bytes_text(static_cast<double>
 
 }  // namespace
 
-TrainingReport::TrainingReport(Messages& messages)
-    : messages_(messages), on_terminal_(isatty(STDERR_FILENO) == 1) {}
+TrainingReport::TrainingReport(Messages& messages, Loss loss)
+    : messages_(messages), loss_(loss), on_terminal_(isatty(STDERR_FILENO) == 1) {}
 
 TrainingReport::~TrainingReport() { end_line(); }
 
@@ -69,12 +72,12 @@ void TrainingReport::progress(const TrainingProgress& progress) {
   if (on_terminal_) {
     if (since_shown >= kSecondsBetweenUpdates || progress.step == progress.steps) {
       // The carriage return lets the next message or update write over the line.
-      fmt::print(stderr, "\x1b[K{}\r", line_of(progress));
+      fmt::print(stderr, "\x1b[K{}\r", line_of(progress, loss_));
       shown_ = now;
       visible_ = true;
     }
   } else if (progress.logged) {
-    fmt::print(stderr, "{}\n", line_of(progress));
+    fmt::print(stderr, "{}\n", line_of(progress, loss_));
   }
   if (!progress.metrics.empty()) {
     end_line();

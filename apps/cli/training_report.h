@@ -14,7 +14,10 @@ namespace longformer::cli {
 /// elsewhere one for each line of the log), evaluations, notes, and stopping by Ctrl-C or SIGTERM.
 class TrainingReport {
  public:
-  explicit TrainingReport(Messages& messages);
+  /// How the line of progress says the loss: as it is, or in bits per character.
+  enum class Loss { nats, bits };
+
+  explicit TrainingReport(Messages& messages, Loss loss = Loss::nats);
   ~TrainingReport();
   TrainingReport(const TrainingReport&) = delete;
   TrainingReport& operator=(const TrainingReport&) = delete;
@@ -32,6 +35,7 @@ class TrainingReport {
 
   using Clock = std::chrono::steady_clock;
   Messages& messages_;
+  Loss loss_;
   StopSignals signals_;
   Clock::time_point shown_ = {};
   bool on_terminal_;

@@ -56,4 +56,57 @@ std::int64_t activation_bytes(const models::EncoderConfig& config, const Trainin
   return kept + embedding + std::max(passing, logits) + copies;
 }
 
+double character_lm_flops(const models::CharacterLmConfig& config, std::int64_t n) {
+  const auto width = static_cast<double>(config.hidden_size);
+  const auto inner = static_cast<double>(config.heads * config.head_size);
+  const auto characters = static_cast<double>(n);
+  double flops = 2 * characters * width * static_cast<double>(config.vocab_size);
+  for (Index layer = 0; layer < config.layers; ++layer) {
+    const Index window = config.windows[static_cast<std::size_t>(layer)];
+    AttentionSpec spec = kernels::self_attention(n, config.heads, config.head_size, {window, 0, 1});
+    for (Index head = 0; head < config.heads; ++head) {
+      spec.heads[static_cast<std::size_t>(head)].dilation = config.stride(layer, head);
+    }
+    spec.causal = true;
+    const auto distances = static_cast<double>(std::min(window, n - 1) + 1);
+    flops += 2 * characters *
+             (4 * width * inner + 2 * width * static_cast<double>(config.intermediate_size));
+    flops += 2 * distances * width * inner;
+    // Content, position and value: three products for each pair.
+    flops += 6 * static_cast<double>(config.head_size) * kernels::visible_pairs(spec);
+  }
+  return flops;
+}
+
+std::int64_t activation_bytes(const models::CharacterLmConfig& config, std::int64_t length,
+                              const TrainingShape& shape) {
+  const auto size = static_cast<std::int64_t>(element_size(shape.dtype));
+  const Index inner = config.heads * config.head_size;
+  const std::int64_t row = shape.tokens * config.hidden_size * size;
+  const std::int64_t heads = shape.tokens * inner * size;
+  const std::int64_t wide = shape.tokens * config.intermediate_size * size;
+  // Norms of other dtypes keep their rows in fp32.
+  const std::int64_t sums =
+      shape.dtype == DType::f32 ? 0 : 2 * shape.tokens * config.hidden_size * 4;
+  // Of a layer: both norms and both sums; query, key, value, what is attended, and denominators of
+  // attention; the wide rows before the activation.
+  const std::int64_t layer = 4 * row + sums + 4 * heads + shape.tokens * config.heads * 4 + wide;
+  std::int64_t kept = config.layers * layer + 2 * row;
+  if (shape.checkpointing) kept = config.layers * row + layer;
+  Index farthest = 0;
+  for (Index i = 0; i < config.layers; ++i) {
+    const Index reach = std::min(config.reach(i), length - 1) + 1;
+    farthest = std::max(farthest, reach);
+    // Rows of sinusoids and their products.
+    kept += 2 * std::min(config.windows[static_cast<std::size_t>(i)], length) *
+            (config.hidden_size + inner) * size;
+  }
+  kept += farthest * config.hidden_size * size;
+  // While a layer goes back: the wide rows twice, and gradients of query, key, value and rows.
+  const std::int64_t passing = 2 * wide + 2 * row + 6 * heads;
+  std::int64_t copies = 0;
+  if (shape.dtype != DType::f32) copies = 2 * config.parameters();
+  return kept + passing + copies;
+}
+
 }  // namespace longformer

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "models/character_lm_config.h"
 #include "models/config.h"
 #include "models/heads.h"
 
@@ -25,5 +26,11 @@ struct TrainingShape {
 
 /// Most bytes that the activations, their gradients and copies of weights take during a step.
 std::int64_t activation_bytes(const models::EncoderConfig& config, const TrainingShape& shape);
+
+/// The same of a character model: a segment of n characters with its decoder, and segments of
+/// `length`.
+double character_lm_flops(const models::CharacterLmConfig& config, std::int64_t n);
+std::int64_t activation_bytes(const models::CharacterLmConfig& config, std::int64_t length,
+                              const TrainingShape& shape);
 
 }  // namespace longformer

@@ -37,7 +37,8 @@ std::shared_ptr<void> allocate_aligned(std::size_t bytes) {
   void* memory = std::aligned_alloc(alignment, capacity);
   require(memory != nullptr, "memory: could not allocate {} bytes", bytes);
 #ifdef MADV_HUGEPAGE
-  if (large) madvise(memory, capacity, MADV_HUGEPAGE);
+  // A last page that is not full would count as a whole one.
+  if (large) madvise(memory, (bytes + shift) / kHugePage * kHugePage, MADV_HUGEPAGE);
 #endif
   const std::shared_ptr<void> owner(memory, [](void* pointer) { std::free(pointer); });
   return {owner, static_cast<std::byte*>(memory) + (large ? first_line(memory) : 0)};

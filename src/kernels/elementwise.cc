@@ -220,6 +220,29 @@ void AddAll(const void* from, void* to, Index count, DType dtype) {
   Map(static_cast<const float*>(from), static_cast<float*>(to), count, sum);
 }
 
+/// Every 65,536 elements are a row of the mask, so that a few 32-bit operations, which the compiler
+/// vectorises, give one element.
+template <typename T>
+void DropTyped(const Dropout& dropout, std::uint64_t first, T* x, Index count) {
+  constexpr std::uint64_t kColumns = 1u << 16;
+  const std::uint32_t threshold = dropout.threshold();
+  const float kept = dropout.kept_factor();
+  for (Index i = 0; i < count;) {
+    const std::uint64_t index = first + static_cast<std::uint64_t>(i);
+    const DropoutRow row = dropout.row(index / kColumns);
+    const auto column = static_cast<std::uint32_t>(index % kColumns);
+    const Index end = std::min(count, i + static_cast<Index>(kColumns - column));
+    for (std::uint32_t c = column; i < end; ++i, ++c) {
+      x[i] = T(row.bits(c) < threshold ? 0.0f : static_cast<float>(x[i]) * kept);
+    }
+  }
+}
+
+void Drop(const Dropout& dropout, std::uint64_t first, void* x, Index count, DType dtype) {
+  if (dtype == DType::bf16) return DropTyped(dropout, first, static_cast<BFloat16*>(x), count);
+  DropTyped(dropout, first, static_cast<float*>(x), count);
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace longformer::kernels
 HWY_AFTER_NAMESPACE();
@@ -232,6 +255,7 @@ HWY_EXPORT(ActivationBackward);
 HWY_EXPORT(AddBias);
 HWY_EXPORT(AddColumnSums);
 HWY_EXPORT(AddAll);
+HWY_EXPORT(Drop);
 
 void activate(Activation activation, const void* x, void* y, Index count, DType dtype) {
   limit_simd_targets();
@@ -259,17 +283,10 @@ void add(const void* from, void* to, Index count, DType dtype) {
   HWY_DYNAMIC_DISPATCH(AddAll)(from, to, count, dtype);
 }
 
-template <typename T>
-void drop_typed(const Dropout& dropout, std::uint64_t first, T* x, Index count) {
-  for (Index i = 0; i < count; ++i) {
-    x[i] = T(static_cast<float>(x[i]) * dropout.factor(first + static_cast<std::uint64_t>(i)));
-  }
-}
-
 void drop(const Dropout& dropout, std::uint64_t first, void* x, Index count, DType dtype) {
   if (!dropout.active()) return;
-  if (dtype == DType::bf16) return drop_typed(dropout, first, static_cast<BFloat16*>(x), count);
-  drop_typed(dropout, first, static_cast<float*>(x), count);
+  limit_simd_targets();
+  HWY_DYNAMIC_DISPATCH(Drop)(dropout, first, x, count, dtype);
 }
 
 }  // namespace longformer::kernels

@@ -8,8 +8,18 @@ namespace longformer::ops {
 
 using kernels::AttentionSpec;
 
-/// Head-major inputs [H, n, d]; the result is token-major [n, H·d].
+/// Positions as in Transformer-XL (spec.md D.2, G.1; kernels::RelativePositions).
+struct RelativePositions {
+  /// u and v [H, d] fp32.
+  Tensor content_bias, position_bias;
+  /// r [H, m, d]: row t belongs to t dilation steps of its head.
+  Tensor keys;
+};
+
+/// Head-major inputs [H, n, d]; the result is token-major [n, H·d]. Relative positions are given
+/// exactly when the spec has them.
 Tensor attention(const Context& context, const AttentionSpec& spec, const Tensor& query,
-                 const Tensor& key, const Tensor& value);
+                 const Tensor& key, const Tensor& value,
+                 const RelativePositions* relative = nullptr);
 
 }  // namespace longformer::ops

@@ -45,10 +45,12 @@ void add_row(const Tensor& table, Index row, float* to) {
   });
 }
 
-/// Adds row i of the gradient to row rows[i] of that of a table, but for its row of padding.
+/// Adds row i of the gradient, times `scale`, to row rows[i] of that of a table, but for its row of
+/// padding.
 /// Threads share the columns, so the order of every sum is the same for any number of them.
 void scatter_rows(const Context& context, const Tensor& gradient,
-                  std::span<const std::int32_t> rows, const Tensor& table, Index padding) {
+                  std::span<const std::int32_t> rows, const Tensor& table, Index padding,
+                  float scale = 1) {
   if (!wants_gradient(table)) return;
   constexpr Index kColumns = 64;
   const Index width = gradient.columns();
@@ -61,7 +63,7 @@ void scatter_rows(const Context& context, const Tensor& gradient,
       if (row == padding) continue;
       float* to = sums.data<float>() + row * width;
       with_row(gradient, i, [&](auto value) {
-        for (Index c = first; c < last; ++c) to[c] += value(c);
+        for (Index c = first; c < last; ++c) to[c] += scale * value(c);
       });
     }
   });
@@ -130,6 +132,30 @@ Tensor embed(const Context& context, const EmbeddingTables& tables, const Embedd
            scatter_rows(context, gradient, types, tables.types, -1);
          });
   return x;
+}
+
+Tensor embed_scaled(const Context& context, const Tensor& table, std::span<const std::int32_t> ids,
+                    float scale, const Dropout& dropout) {
+  const Index width = table.columns();
+  Tensor x = context.memory.tensor({static_cast<Index>(ids.size()), width}, DType::f32);
+  for_row_blocks(context, x.rows(), [&](Index first, Index rows) {
+    for (Index i = first; i < first + rows; ++i) {
+      float* to = x.data<float>() + i * width;
+      std::fill_n(to, width, 0.0f);
+      add_row(table, ids[static_cast<std::size_t>(i)], to);
+      for (Index c = 0; c < width; ++c) to[c] *= scale;
+    }
+  });
+  Tensor y = x.to(context.dtype);
+  drop_elements(context, dropout, y);
+  if (context.tape == nullptr) return y;
+  record(context, y,
+         [context, table, scale, dropout,
+          kept = std::vector<std::int32_t>(ids.begin(), ids.end())](Tensor gradient) {
+           drop_elements(context, dropout, gradient);
+           scatter_rows(context, gradient, kept, table, -1, scale);
+         });
+  return y;
 }
 
 Tensor select_rows(const Context& context, const Tensor& x, std::span<const Index> rows) {

@@ -28,6 +28,10 @@ struct EmbeddingRows {
 Tensor embed(const Context& context, const EmbeddingTables& tables, const EmbeddingRows& rows,
              const Dropout& dropout = {});
 
+/// dropout(scale · table[id]), [n, D], for fp32 tables without norm (spec.md D.1).
+Tensor embed_scaled(const Context& context, const Tensor& table, std::span<const std::int32_t> ids,
+                    float scale, const Dropout& dropout = {});
+
 /// The given rows of x, in this order.
 Tensor select_rows(const Context& context, const Tensor& x, std::span<const Index> rows);
 

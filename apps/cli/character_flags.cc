@@ -1,0 +1,96 @@
+#include "character_flags.h"
+
+#include <fmt/format.h>
+
+#include <span>
+
+#include "flags.h"
+#include "output.h"
+
+namespace longformer::cli {
+
+CLI::Option* add_clean_up(CLI::App& verb, CharacterData& data) {
+  return verb.add_flag("--clean-up", data.clean_up,
+                       "the file is a Wikipedia dump: turn its pages into lower-case letters and "
+                       "spaces by the rules of text8");
+}
+
+void CharacterEvaluationFlags::add(CLI::App& verb) {
+  options_.push_back(add_clean_up(verb, evaluation_.data));
+  options_.push_back(add_choice(verb, "--part", part_, {"all", "train", "validation", "test"},
+                                "score the first 90 %, the next 5 or the last 5 (all)"));
+  protocol_[0] = add_number(verb, "--window-characters", evaluation_.window, {.least = 1},
+                            "overlapping windows of so many characters (32256)");
+  protocol_[1] = add_number(verb, "--step-characters", evaluation_.step, {.least = 1},
+                            "of which the last so many are scored (512)");
+  options_.insert(options_.end(), {protocol_[0], protocol_[1]});
+  options_.push_back(verb.add_flag("--streaming", evaluation_.streaming,
+                                   "one pass that keeps the keys of each layer instead of "
+                                   "overlapping windows"));
+  options_.push_back(add_number(verb, "--characters", evaluation_.characters, {.least = 1},
+                                "score only the first so many (all)"));
+  for (CLI::Option* option : options_) option->group("Character models");
+}
+
+std::string CharacterEvaluationFlags::given() const {
+  for (const CLI::Option* option : options_) {
+    if (option->count() > 0) return option->get_name();
+  }
+  return "";
+}
+
+CharacterEvaluation CharacterEvaluationFlags::options() const {
+  CharacterEvaluation options = evaluation_;
+  for (const CLI::Option* option : protocol_) {
+    if (options.streaming && option->count() > 0) {
+      throw UsageError(
+          fmt::format("--streaming has no windows: {} does not go with it", option->get_name()));
+    }
+  }
+  if (options.step > options.window) {
+    throw UsageError(fmt::format("--step-characters: expected at most the window of {}, found {}",
+                                 options.window, options.step));
+  }
+  options.part = part_ == "train"        ? TextPart::train
+                 : part_ == "validation" ? TextPart::validation
+                 : part_ == "test"       ? TextPart::test
+                                         : TextPart::all;
+  return options;
+}
+
+std::string character_info_text(const CharacterModelInfo& info, bool json) {
+  if (json) {
+    JsonLine line;
+    line.add("model_type", "longformer-character-lm").add("alphabet", info.alphabet);
+    line.add("parameters", info.parameters).add("layers", info.layers);
+    line.add("windows", std::span<const std::int64_t>(info.windows));
+    line.add("dilations", std::span<const std::int64_t>(info.dilations));
+    return line.add("receptive_field", info.receptive_field).line();
+  }
+  std::string text;
+  const auto row = [&text](const char* name, const std::string& value) {
+    text += fmt::format("{:<20}{}\n", name, value);
+  };
+  row("model type", "longformer-character-lm");
+  row("alphabet", info.alphabet);
+  row("parameters", grouped(info.parameters));
+  row("layers", std::to_string(info.layers));
+  row("windows", fmt::format("{}", fmt::join(info.windows, ", ")));
+  row("dilations", fmt::format("{}", fmt::join(info.dilations, ", ")));
+  row("receptive field", grouped(info.receptive_field) + " characters before each");
+  return text;
+}
+
+std::string character_score_text(const CharacterScore& score, bool json) {
+  if (json) {
+    JsonLine metrics;
+    metrics.add("bpc", score.bpc).add("loss", score.loss);
+    JsonLine line;
+    line.add("task", "character-lm").add_json("metrics", metrics.object());
+    return line.add("characters", score.characters).add("seconds", score.seconds).line();
+  }
+  return fmt::format("{:<22} {:>12.4f}\n{:<22} {:>12.4f}\n{:<22} {:>12}\n", "bpc", score.bpc,
+                     "loss", score.loss, "characters", grouped(score.characters));
+}
+
+}  // namespace longformer::cli

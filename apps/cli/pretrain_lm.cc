@@ -1,0 +1,103 @@
+// longformer pretrain-lm: trains the autoregressive character Longformer on plain text.
+#include <fmt/format.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "character_flags.h"
+#include "longformer/character_lm.h"
+#include "longformer/hub.h"
+#include "output.h"
+#include "training_flags.h"
+#include "training_report.h"
+#include "verbs.h"
+
+namespace longformer::cli {
+
+namespace {
+
+struct CharacterFlags {
+  std::vector<std::string> positionals;
+  ModelFlags model;
+  CharacterLmTraining options = {.training = {.learning_rate = 2.5e-4,
+                                              .weight_decay = 0.01,
+                                              .max_grad_norm = 0.25,
+                                              .lr_scheduler_type = "constant",
+                                              .warmup_ratio = 0.1}};
+
+  /// [MODEL] DATA, where a config file stands for the model.
+  CharacterLmTraining all() const {
+    CharacterLmTraining all = options;
+    all.data.file = positionals.back();
+    const std::size_t wanted = options.config_file.empty() ? 2 : 1;
+    if (positionals.size() != wanted) {
+      throw UsageError(wanted == 2 ? "expected MODEL DATA, or --config FILE DATA"
+                                   : "--config: expected DATA alone beside it, found a model too");
+    }
+    if (wanted == 2) all.model_folder = positionals.front();
+    return all;
+  }
+};
+
+void run(const CharacterFlags& flags, Messages& messages) {
+  CharacterLmTraining options = flags.all();
+  if (!options.model_folder.empty()) options.model_folder = find_model(options.model_folder);
+  TrainingReport report(messages, TrainingReport::Loss::bits);
+  const TrainingResult result = train_character_lm(options, report.callbacks());
+  report.finish(result);
+  Output output;
+  output.write(training_result_text(result, options.training.output_dir, flags.model.json));
+  output.finish();
+}
+
+}  // namespace
+
+void add_pretrain_lm(CLI::App& program, Action& action) {
+  const auto flags = std::make_shared<CharacterFlags>();
+  CLI::App& verb = add_verb(
+      program,
+      {.name = "pretrain-lm",
+       .description = "Train a character language model on plain text.",
+       .details =
+           "The autoregressive Longformer: causal windows, dilated heads, relative positions. "
+           "MODEL is a folder that this verb wrote; --config begins a new model, whose alphabet "
+           "is all bytes or the 27 characters of text8. The first 90 % of DATA are for training, "
+           "5 % for validation, 5 % for testing. --phases trains in stages, in which windows and "
+           "segments grow.",
+       .examples =
+           "longformer pretrain-lm --config examples/character-lm/tiny.json enwik8 --length 256 "
+           "--max-steps 300 --learning-rate 1e-3 --output-dir tiny\n"
+           "longformer pretrain-lm --config examples/character-lm/small.json enwik8 --phases "
+           "examples/character-lm/small-phases.json --eval-strategy steps --output-dir small\n"
+           "longformer pretrain-lm tiny enwik8 --max-steps 100 --output-dir more\n"
+           "longformer pretrain-lm --config letters.json enwiki.xml --clean-up --max-steps 1000 "
+           "--output-dir letters"});
+  verb.add_option("[MODEL] DATA", flags->positionals,
+                  "a model to go on from, and the text to train on")
+      ->required()
+      ->type_name("");
+  verb.add_option("--config", flags->options.config_file,
+                  "config.json of a new model, whose weights are drawn")
+      ->type_name("FILE");
+  add_clean_up(verb, flags->options.data);
+  verb.add_option("--phases", flags->options.phases_file,
+                  "JSON list of phases with length, windows, learning_rate, batch and steps each; "
+                  "replaces --length, --learning-rate and --max-steps")
+      ->type_name("FILE");
+  add_number(verb, "--length", flags->options.length, {.least = 1},
+             "characters of a segment (2048)");
+  add_choice(verb, "--segments", flags->options.segments, {"random", "consecutive"},
+             "segments begin anywhere, or the text is cut into them (random)");
+  add_number(verb, "--eval-characters", flags->options.eval_characters, {.least = 0},
+             "characters of the validation part that an evaluation scores; 0 takes all (65536)");
+  add_training(verb, flags->options.training);
+  add_json(verb, flags->model);
+  verb.callback([flags, &action] {
+    static_cast<void>(flags->all());
+    check_training(flags->options.training);
+    action = [flags](Messages& messages) { run(*flags, messages); };
+  });
+}
+
+}  // namespace longformer::cli

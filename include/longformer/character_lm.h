@@ -1,0 +1,123 @@
+// The autoregressive character Longformer: training, evaluation by the protocol of the paper, and
+// sampling (Longformer paper §4 and appendix B, spec.md D).
+//
+// A model is a folder with config.json of model_type "longformer-character-lm" and
+// model.safetensors; docs/character-lm.md describes both.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "longformer/model.h"
+#include "longformer/progress.h"
+#include "longformer/training.h"
+
+namespace longformer {
+
+/// Text of which the first 90 % are for training, then 5 % for validation, then 5 % for testing.
+enum class TextPart { all, train, validation, test };
+
+/// A file of characters. Of the alphabet text8 it must be lower-case letters and spaces, or with
+/// `clean_up` a Wikipedia dump, which the published rules of text8 turn into them.
+struct CharacterData {
+  std::string file = {};
+  bool clean_up = false;
+};
+
+struct CharacterEvaluation {
+  CharacterData data = {};
+  TextPart part = TextPart::all;
+  /// One pass over the text that keeps of every layer the keys that later characters see, instead
+  /// of overlapping windows: the same numbers where a window holds all that the last layer sees.
+  bool streaming = false;
+  /// Of the protocol: characters of a window, of which the last `step` are scored.
+  std::int64_t window = 32256;
+  std::int64_t step = 512;
+  /// Stop after so many scored characters; 0 scores all but the first, which nothing precedes.
+  std::int64_t characters = 0;
+  /// In tokens of one document.
+  ProgressCallback progress = {};
+};
+
+struct CharacterScore {
+  std::int64_t characters = 0;
+  /// Mean negative log-likelihood in nats, and in bits.
+  double loss = 0;
+  double bpc = 0;
+  double seconds = 0;
+};
+
+struct GenerateOptions {
+  std::int64_t characters = 200;
+  /// Divides the logits; 0 takes the most likely character each time.
+  double temperature = 1;
+  /// Choose among so many of the most likely characters; 0 among all.
+  std::int64_t top_k = 0;
+  std::uint64_t seed = 1;
+};
+
+struct CharacterModelInfo {
+  std::string alphabet;
+  std::int64_t parameters = 0;
+  std::int64_t layers = 0;
+  std::vector<std::int64_t> windows, dilations;
+  /// How far back the last layer sees through those below it.
+  std::int64_t receptive_field = 0;
+};
+
+class CharacterModel {
+ public:
+  /// Whether the config.json of a folder is that of such a model.
+  static bool is_one(const std::string& folder);
+
+  /// Throws Error for a folder that is missing, malformed or contradicts itself.
+  static CharacterModel load(const std::string& folder, const LoadOptions& options = {});
+
+  CharacterModelInfo info() const;
+
+  /// Throws Error for a file that cannot be read, is too short, or has other characters.
+  CharacterScore evaluate(const CharacterEvaluation& options) const;
+
+  /// Hands over one character after the other as they are drawn, until the callback returns false.
+  /// Time and memory of a character do not depend on how many came before. Without a prompt the
+  /// text follows a line break, or a space where the alphabet has none. Throws Error for a prompt
+  /// of other characters.
+  void generate(const std::string& prompt, const GenerateOptions& options,
+                const std::function<bool(char)>& callback) const;
+
+  struct Implementation;
+
+ private:
+  explicit CharacterModel(std::shared_ptr<const Implementation> implementation)
+      : implementation_(std::move(implementation)) {}
+  std::shared_ptr<const Implementation> implementation_;
+};
+
+struct CharacterLmTraining {
+  TrainingOptions training = {};
+  /// A model to go on from, or config.json of a new one; one of the two.
+  std::string model_folder = {};
+  std::string config_file = {};
+  CharacterData data = {};
+  /// Characters of a segment.
+  std::int64_t length = 2048;
+  /// "random" begins segments anywhere, "consecutive" cuts the text into them.
+  std::string segments = "random";
+  /// JSON list of phases, each with length, windows, learning rate, batch and steps: replaces
+  /// length, learning rate and number of steps. Empty: one phase, with the windows of the model.
+  std::string phases_file = {};
+  /// Characters of the validation part that an evaluation scores, streaming; 0 takes all.
+  std::int64_t eval_characters = 65536;
+};
+
+/// Trains on the first 90 % of a text. The warm-up of a phase is a tenth of it, at most 10,000
+/// steps, where nothing else is said. Checkpoints and the final model go to training.output_dir.
+/// Throws Error.
+TrainingResult train_character_lm(const CharacterLmTraining& options,
+                                  const TrainingCallbacks& callbacks = {});
+
+}  // namespace longformer

@@ -1,0 +1,93 @@
+#include "longformer/character_lm.h"
+
+#include <chrono>
+#include <mutex>
+#include <numbers>
+#include <utility>
+
+#include "core/error.h"
+#include "core/threads.h"
+#include "models/character_lm.h"
+#include "tasks/character_scoring.h"
+
+namespace longformer {
+
+struct CharacterModel::Implementation {
+  Implementation(const std::string& folder, const LoadOptions& options)
+      : dtype(compute_dtype(options.dtype)),
+        threads(options.threads > 0 ? options.threads : available_threads()),
+        model(models::read_character_lm(folder + "/config.json"), models::Checkpoint::open(folder),
+              dtype) {}
+
+  /// Valid while `mutex` is held: the pool serves one forward pass at a time.
+  ops::Context context() const { return {.memory = memory, .dtype = dtype, .threads = threads}; }
+
+  DType dtype;
+  int threads;
+  models::CharacterLm model;
+  mutable std::mutex mutex;
+  mutable MemoryPool memory;
+};
+
+bool CharacterModel::is_one(const std::string& folder) { return models::is_character_lm(folder); }
+
+CharacterModel CharacterModel::load(const std::string& folder, const LoadOptions& options) {
+  return CharacterModel(std::make_shared<const Implementation>(folder, options));
+}
+
+CharacterModelInfo CharacterModel::info() const {
+  const models::CharacterLmConfig& config = implementation_->model.config();
+  return {.alphabet = std::string(text::name_of(config.alphabet)),
+          .parameters = config.parameters(),
+          .layers = config.layers,
+          .windows = config.windows,
+          .dilations = config.dilations,
+          .receptive_field = config.receptive_field()};
+}
+
+CharacterScore CharacterModel::evaluate(const CharacterEvaluation& options) const {
+  const auto begin = std::chrono::steady_clock::now();
+  const models::CharacterLm& model = implementation_->model;
+  const tasks::CharacterText text(options.data, model.config().alphabet);
+  const tasks::ScoredText scored = {
+      .text = text, .range = text.part(options.part), .characters = options.characters};
+  const Index count = scored.count();
+  const auto report = [&](Index done) {
+    if (options.progress) options.progress({0, 1, done, count});
+  };
+  const std::lock_guard<std::mutex> lock(implementation_->mutex);
+  const ops::Context context = implementation_->context();
+  const ops::LossSum loss = options.streaming
+                                ? tasks::score_streaming(model, context, scored, report)
+                                : tasks::score_windows(model, context, scored, options, report);
+  CharacterScore score;
+  score.characters = count;
+  score.loss = loss.sum / loss.weight;
+  score.bpc = score.loss / std::numbers::ln2;
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+  score.seconds = seconds.count();
+  return score;
+}
+
+void CharacterModel::generate(const std::string& prompt, const GenerateOptions& options,
+                              const std::function<bool(char)>& callback) const {
+  const models::CharacterLm& model = implementation_->model;
+  const text::Alphabet alphabet = model.config().alphabet;
+  text::check_characters(alphabet, prompt, "prompt");
+  const std::string usual = alphabet == text::Alphabet::bytes ? "\n" : " ";
+  std::vector<std::int32_t> next =
+      text::encode_characters(alphabet, prompt.empty() ? usual : prompt);
+  const std::lock_guard<std::mutex> lock(implementation_->mutex);
+  const ops::Context context = implementation_->context();
+  models::CharacterPast past = model.start(context);
+  for (std::int64_t i = 0; i < options.characters; ++i) {
+    const Tensor hidden = model.forward(context, next, past);
+    const Tensor last = hidden.slice_rows(hidden.rows() - 1, 1);
+    const std::vector<float> logits = model.logits(context, last).to_floats();
+    const double uniform = random_uniform(options.seed, static_cast<std::uint64_t>(i));
+    next = {tasks::draw(logits, options, uniform)};
+    if (!callback(text::decode_character(alphabet, next[0]))) return;
+  }
+}
+
+}  // namespace longformer

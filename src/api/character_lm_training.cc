@@ -1,0 +1,233 @@
+#include <algorithm>
+#include <numbers>
+#include <optional>
+#include <utility>
+
+#include "api/model_cost.h"
+#include "core/error.h"
+#include "core/random.h"
+#include "core/threads.h"
+#include "formats/safetensors.h"
+#include "longformer/bench.h"
+#include "longformer/character_lm.h"
+#include "models/character_lm.h"
+#include "models/convert_files.h"
+#include "models/trained_folder.h"
+#include "tasks/character_phases.h"
+#include "tasks/character_scoring.h"
+#include "training/trainer.h"
+
+namespace longformer {
+namespace {
+
+using tasks::CharacterPhase;
+
+models::CharacterLmConfig config_of(const CharacterLmTraining& options) {
+  require(options.model_folder.empty() != options.config_file.empty(),
+          "pretraining: expected a model folder or a config file, found {}",
+          options.config_file.empty() ? "neither" : "both");
+  return models::read_character_lm(
+      options.config_file.empty() ? options.model_folder + "/config.json" : options.config_file);
+}
+
+models::Checkpoint weights_of(const CharacterLmTraining& options,
+                              const models::CharacterLmConfig& config) {
+  const bool drawn = options.model_folder.empty();
+  return models::Checkpoint::trainable(
+      drawn ? models::Checkpoint::random(options.training.seed)
+            : models::Checkpoint::open(options.model_folder),
+      {.deviation = config.initializer_range, .seed = options.training.seed});
+}
+
+class CharacterLmObjective final : public training::Objective {
+ public:
+  explicit CharacterLmObjective(const CharacterLmTraining& options)
+      : options_(options),
+        config_(config_of(options)),
+        weights_(weights_of(options, config_)),
+        dtype_(compute_dtype(options.training.dtype)),
+        threads_(options.training.threads > 0 ? static_cast<int>(options.training.threads)
+                                              : available_threads()),
+        model_(config_, weights_, dtype_),
+        text_(options.data, config_.alphabet),
+        train_(text_.part(TextPart::train)) {
+    require(options.segments == "random" || options.segments == "consecutive",
+            "segments: expected random or consecutive, found \"{}\"", options.segments);
+    for (const auto& [name, value] : weights_.parameters()) {
+      parameters_.add({.name = name, .value = value, .decays = training::decays_by_name(name)});
+    }
+    set_phases();
+  }
+
+  training::ParameterSet& parameters() { return parameters_; }
+  std::vector<training::Phase> phases() const;
+
+  void begin_phase(const training::Phase& phase, std::int64_t number) override {
+    static_cast<void>(phase);
+    phase_ = static_cast<std::size_t>(number);
+    model_.set_windows(phases_[phase_].windows);
+  }
+  training::MicroBatchLoss run(const training::MicroBatch& micro) override;
+  training::Metrics evaluate() override;
+  void save(const std::filesystem::path& folder) override {
+    models::write_json(folder / "config.json", models::to_json(model_.config()));
+    formats::write_safetensors((folder / "model.safetensors").string(), weights_.parameters());
+  }
+  void load(const std::filesystem::path& folder) override {
+    models::read_trained_folder(folder, weights_);
+  }
+
+ private:
+  void set_phases();
+  bool is_random() const { return options_.segments == "random"; }
+  /// Segments of a micro-batch, and micro-batches of a pass over the text.
+  Index rows(const CharacterPhase& phase) const {
+    return std::min<Index>(options_.training.per_device_train_batch_size, phase.batch);
+  }
+  Index segments(const CharacterPhase& phase) const { return (train_.size() - 1) / phase.length; }
+  Index micro_batches(const CharacterPhase& phase) const {
+    return (segments(phase) + rows(phase) - 1) / rows(phase);
+  }
+  std::vector<Index> beginnings(const training::MicroBatch& micro) const;
+  training::PhaseCost cost_of(const CharacterPhase& phase) const;
+  ops::Context context() { return {.memory = memory_, .dtype = dtype_, .threads = threads_}; }
+
+  const CharacterLmTraining& options_;
+  models::CharacterLmConfig config_;
+  models::Checkpoint weights_;
+  DType dtype_;
+  int threads_;
+  models::CharacterLm model_;
+  tasks::CharacterText text_;
+  tasks::CharacterText::Range train_;
+  training::ParameterSet parameters_;
+  std::vector<CharacterPhase> phases_;
+  std::size_t phase_ = 0;
+  MemoryPool memory_;
+};
+
+void CharacterLmObjective::set_phases() {
+  const TrainingOptions& training = options_.training;
+  const Index accumulated = training.gradient_accumulation_steps;
+  if (options_.phases_file.empty()) {
+    require(options_.length >= 1, "length: expected 1 or more, found {}", options_.length);
+    phases_.push_back({.name = {},
+                       .length = options_.length,
+                       .windows = config_.windows,
+                       .learning_rate = training.learning_rate,
+                       .batch = training.per_device_train_batch_size * accumulated});
+  } else {
+    phases_ = tasks::read_phases(options_.phases_file, config_);
+    require(accumulated == 1,
+            "gradient_accumulation_steps: expected 1, as the batch of a phase says it, found {}",
+            accumulated);
+  }
+  for (const CharacterPhase& phase : phases_) {
+    require(segments(phase) >= 1,
+            "{}: expected a text whose first 90 % are longer than a segment of {} characters, "
+            "found {}",
+            text_.name(), phase.length, train_.size());
+    require(phase.batch % rows(phase) == 0,
+            "per_device_train_batch_size: expected a divisor of the batch of {} of {}, found {}",
+            phase.batch, phase.name, rows(phase));
+  }
+  if (!options_.phases_file.empty()) return;
+  CharacterPhase& only = phases_[0];
+  const training::Phase plan = training::single_phase(training, micro_batches(only));
+  only.steps = plan.steps;
+  only.warmup_steps = plan.warmup_steps;
+  if (training.warmup_steps == 0) {
+    only.warmup_steps = std::min(only.warmup_steps, tasks::usual_warmup(Index{1} << 40));
+  }
+}
+
+std::vector<training::Phase> CharacterLmObjective::phases() const {
+  std::vector<training::Phase> phases;
+  for (const CharacterPhase& phase : phases_) {
+    phases.push_back({.name = phase.name,
+                      .steps = phase.steps,
+                      .learning_rate = phase.learning_rate,
+                      .warmup_steps = phase.warmup_steps,
+                      .accumulation = phase.batch / rows(phase),
+                      .micro_batches_per_epoch = is_random() ? 0 : micro_batches(phase),
+                      .cost = cost_of(phase)});
+  }
+  return phases;
+}
+
+std::vector<Index> CharacterLmObjective::beginnings(const training::MicroBatch& micro) const {
+  const CharacterPhase& phase = phases_[phase_];
+  std::vector<Index> begins;
+  for (Index i = 0; i < rows(phase); ++i) {
+    if (is_random()) {
+      const auto places = static_cast<std::uint64_t>(train_.size() - phase.length);
+      const std::uint64_t bits = random_bits(micro.seed, static_cast<std::uint64_t>(i));
+      begins.push_back(static_cast<Index>(bits % places));
+      continue;
+    }
+    const Index segment = micro.index * rows(phase) + i;
+    if (segment < segments(phase)) begins.push_back(segment * phase.length);
+  }
+  return begins;
+}
+
+training::MicroBatchLoss CharacterLmObjective::run(const training::MicroBatch& micro) {
+  const Index length = phases_[phase_].length;
+  std::vector<std::int32_t> ids, labels;
+  for (const Index begin : beginnings(micro)) {
+    const auto segment = text_.ids(train_.begin + begin, length + 1);
+    ids.insert(ids.end(), segment.begin(), segment.end() - 1);
+    labels.insert(labels.end(), segment.begin() + 1, segment.end());
+  }
+  Tape tape;
+  ops::Context training = context();
+  training.tape = &tape;
+  // Its own: the seed of the micro-batch itself chooses the segments.
+  training.dropout_seed = random_bits(micro.seed, ~std::uint64_t{0});
+  training.checkpointing = options_.training.gradient_checkpointing;
+  const ops::LossSum loss =
+      model_.loss(training, ids, labels, length,
+                  {.scale = 1, .label_smoothing = options_.training.label_smoothing_factor});
+  tape.backward();
+  return {.loss = loss.sum, .weight = loss.weight, .tokens = static_cast<Index>(ids.size())};
+}
+
+training::Metrics CharacterLmObjective::evaluate() {
+  const tasks::ScoredText scored = {.text = text_,
+                                    .range = text_.part(TextPart::validation),
+                                    .characters = options_.eval_characters};
+  const ops::LossSum loss = tasks::score_streaming(model_, context(), scored, {});
+  const double mean = loss.sum / loss.weight;
+  return {{"loss", mean}, {"bpc", mean / std::numbers::ln2}};
+}
+
+training::PhaseCost CharacterLmObjective::cost_of(const CharacterPhase& phase) const {
+  models::CharacterLmConfig config = config_;
+  config.windows = phase.windows;
+  const Index tokens = rows(phase) * phase.length;
+  return {.tokens_per_step = phase.batch * phase.length,
+          .flops_per_token =
+              3 * character_lm_flops(config, phase.length) / static_cast<double>(phase.length),
+          .activation_bytes =
+              activation_bytes(config, phase.length,
+                               {.tokens = tokens,
+                                .dtype = dtype_,
+                                .checkpointing = options_.training.gradient_checkpointing})};
+}
+
+}  // namespace
+
+TrainingResult train_character_lm(const CharacterLmTraining& options,
+                                  const TrainingCallbacks& callbacks) {
+  check(options.training);
+  CharacterLmObjective objective(options);
+  const Comm comm;
+  const int threads = static_cast<int>(options.training.threads);
+  training::Trainer trainer({.options = options.training,
+                             .phases = objective.phases(),
+                             .gemm_flops = 1e9 * gemm_gflops(options.training.dtype, threads, 3)},
+                            objective.parameters(), objective, comm);
+  return trainer.run(callbacks);
+}
+
+}  // namespace longformer

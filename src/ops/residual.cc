@@ -1,0 +1,68 @@
+#include "ops/residual.h"
+
+#include <utility>
+
+#include "kernels/elementwise.h"
+#include "ops/dropout.h"
+#include "ops/gradients.h"
+#include "ops/row_blocks.h"
+
+namespace longformer::ops {
+namespace {
+
+void add_to(const Context& context, const Tensor& residual, Tensor& sum) {
+  for_elements(context, sum, [&](Index, Index count, std::size_t at) {
+    kernels::add(static_cast<const std::byte*>(residual.raw()) + at,
+                 static_cast<std::byte*>(sum.raw()) + at, count, sum.dtype());
+  });
+}
+
+}  // namespace
+
+Tensor linear_add(const Context& context, const Tensor& x, const Linear& dense,
+                  const Tensor& residual, const Dropout& dropout) {
+  Context inner = context;
+  inner.tape = nullptr;
+  Tensor y = linear(inner, x, dense, context.dtype);
+  drop_elements(context, dropout, y);
+  add_to(context, residual, y);
+  record(context, y, [context, x, &dense, residual, dropout](Tensor gradient) {
+    multiply_backward(context, x, dense, dropout_backward(context, dropout, gradient));
+    send_gradient(context, residual, std::move(gradient));
+  });
+  return y;
+}
+
+Tensor feed_forward_add(const Context& context, const Tensor& x, const FeedForward& block,
+                        const Tensor& residual, const FeedForwardDropout& dropout) {
+  Tensor before, wide;
+  if (block.up.packed() != nullptr) {
+    wide = linear(context, x, block.up, context.dtype);
+  } else {
+    before = multiply(context, x, block.up, context.dtype);
+    wide = activated(context, *block.up.activation(), before);
+  }
+  drop_elements(context, dropout.inner, wide);
+  Context inner = context;
+  inner.tape = nullptr;
+  Tensor y = linear(inner, wide, block.down, context.dtype);
+  drop_elements(context, dropout.outer, y);
+  add_to(context, residual, y);
+  record(context, y, [context, x, &block, residual, dropout, before](Tensor gradient) {
+    // The activation is computed again: kept, it would be a third of all activations.
+    Tensor again = activated(context, *block.up.activation(), before);
+    drop_elements(context, dropout.inner, again);
+    Tape::track(again);
+    multiply_backward(context, again, block.down,
+                      dropout_backward(context, dropout.outer, gradient));
+    Tensor inner_gradient = again.gradient()->take();
+    again = Tensor();
+    drop_elements(context, dropout.inner, inner_gradient);
+    activation_backward(context, *block.up.activation(), before, inner_gradient);
+    multiply_backward(context, x, block.up, inner_gradient);
+    send_gradient(context, residual, std::move(gradient));
+  });
+  return y;
+}
+
+}  // namespace longformer::ops

@@ -1,0 +1,61 @@
+#include "tasks/character_phases.h"
+
+#include <algorithm>
+#include <array>
+
+#include "core/error.h"
+
+namespace longformer::tasks {
+namespace {
+
+constexpr Index kMost = Index{1} << 40;
+constexpr Index kMaxLength = Index{1} << 24;
+
+Index required(const formats::ConfigReader& phase, const std::string& key, Index most) {
+  static_cast<void>(phase.at(key));
+  return phase.integer(key, 0, 1, most);
+}
+
+CharacterPhase phase_of(const formats::ConfigReader& json, const models::CharacterLmConfig& config,
+                        const std::string& usual_name) {
+  constexpr std::array<std::string_view, 7> kKeys = {
+      "name", "length", "windows", "learning_rate", "batch", "steps", "warmup_steps"};
+  for (const auto& [key, value] : json.object().items()) {
+    require(std::find(kKeys.begin(), kKeys.end(), key) != kKeys.end(),
+            "{}: expected the keys name, length, windows, learning_rate, batch, steps and "
+            "warmup_steps, found {}",
+            json.name(), formats::quote(key));
+  }
+  CharacterPhase phase;
+  phase.name = json.string("name", usual_name);
+  phase.length = required(json, "length", kMaxLength);
+  phase.windows = models::layer_numbers(json, "windows", config.layers, 1);
+  static_cast<void>(json.at("learning_rate"));
+  phase.learning_rate = json.number("learning_rate", 0);
+  require(phase.learning_rate > 0, "{}: learning_rate: expected a number above 0, found {}",
+          json.name(), phase.learning_rate);
+  phase.batch = required(json, "batch", kMaxLength);
+  phase.steps = required(json, "steps", kMost);
+  phase.warmup_steps = json.integer("warmup_steps", usual_warmup(phase.steps), 0, phase.steps);
+  return phase;
+}
+
+}  // namespace
+
+Index usual_warmup(Index steps) { return std::min<Index>((steps + 9) / 10, 10000); }
+
+std::vector<CharacterPhase> read_phases(const std::string& path,
+                                        const models::CharacterLmConfig& config) {
+  const nlohmann::ordered_json list = formats::read_json(path);
+  require(list.is_array() && !list.empty(), "{}: expected a list of phases, found {}", path,
+          formats::shown(list));
+  std::vector<CharacterPhase> phases;
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const std::string name = fmt::format("phase {}", i + 1);
+    const formats::ConfigReader reader(list[i], fmt::format("{}: {}", path, name));
+    phases.push_back(phase_of(reader, config, name));
+  }
+  return phases;
+}
+
+}  // namespace longformer::tasks

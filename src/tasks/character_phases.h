@@ -1,0 +1,33 @@
+// Staged training of character models: window and length grow, the learning rate falls (spec.md
+// D.3).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "models/character_lm_config.h"
+
+namespace longformer::tasks {
+
+struct CharacterPhase {
+  std::string name;
+  Index length = 0;
+  /// One for each layer.
+  std::vector<Index> windows;
+  double learning_rate = 0;
+  /// Segments of a step.
+  Index batch = 0;
+  Index steps = 0;
+  Index warmup_steps = 0;
+};
+
+/// A tenth of the steps, at most 10,000.
+Index usual_warmup(Index steps);
+
+/// Reads the JSON list of a file: objects with length, windows, learning_rate, batch, steps, and
+/// optionally name and warmup_steps. Throws Error that names file, phase, key, expected and found.
+std::vector<CharacterPhase> read_phases(const std::string& path,
+                                        const models::CharacterLmConfig& config);
+
+}  // namespace longformer::tasks

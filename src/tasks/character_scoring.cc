@@ -1,0 +1,87 @@
+#include "tasks/character_scoring.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <vector>
+
+#include "core/error.h"
+
+namespace longformer::tasks {
+namespace {
+
+/// Characters of a piece in a streaming pass.
+constexpr Index kPiece = 2048;
+
+void add(const ops::LossSum& part, ops::LossSum& total) {
+  total.sum += part.sum;
+  total.weight += part.weight;
+}
+
+}  // namespace
+
+Index ScoredText::count() const {
+  require(range.size() >= 2, "{}: expected at least 2 characters to score, found {}", text.name(),
+          range.size());
+  const Index all = range.size() - 1;
+  return characters > 0 ? std::min(characters, all) : all;
+}
+
+ops::LossSum score_windows(const models::CharacterLm& model, const ops::Context& context,
+                           const ScoredText& scored, const CharacterEvaluation& options,
+                           const ScoreCallback& callback) {
+  require(options.step >= 1 && options.step <= options.window,
+          "evaluation: expected a step from 1 to the window of {}, found {}", options.window,
+          options.step);
+  const Index count = scored.count();
+  ops::LossSum total;
+  for (Index begin = 0; begin < count; begin += options.step) {
+    const Index end = std::min(begin + options.step, count);
+    const Index first = std::max<Index>(0, end - options.window);
+    const auto ids = scored.text.ids(scored.range.begin + first, end - first + 1);
+    std::vector<std::int32_t> labels(ids.begin() + 1, ids.end());
+    std::fill_n(labels.begin(), begin - first, ops::kIgnored);
+    const std::span<const std::int32_t> inputs(ids.data(), labels.size());
+    add(model.loss(context, inputs, labels, end - first, {}), total);
+    if (callback) callback(end);
+  }
+  return total;
+}
+
+ops::LossSum score_streaming(const models::CharacterLm& model, const ops::Context& context,
+                             const ScoredText& scored, const ScoreCallback& callback) {
+  const Index count = scored.count();
+  models::CharacterPast past = model.start(context);
+  ops::LossSum total;
+  for (Index begin = 0; begin < count; begin += kPiece) {
+    const Index characters = std::min(kPiece, count - begin);
+    const auto ids = scored.text.ids(scored.range.begin + begin, characters + 1);
+    const std::span<const std::int32_t> all(ids);
+    const auto n = static_cast<std::size_t>(characters);
+    add(model.loss(context, all.first(n), all.last(n), past), total);
+    if (callback) callback(begin + characters);
+  }
+  return total;
+}
+
+std::int32_t draw(std::span<const float> logits, const GenerateOptions& options, double uniform) {
+  std::vector<std::int32_t> order(logits.size());
+  std::iota(order.begin(), order.end(), 0);
+  const auto logit = [&](std::int32_t id) { return logits[static_cast<std::size_t>(id)]; };
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::int32_t a, std::int32_t b) { return logit(a) > logit(b); });
+  if (options.temperature <= 0) return order.front();
+  if (options.top_k > 0 && options.top_k < static_cast<Index>(order.size())) {
+    order.resize(static_cast<std::size_t>(options.top_k));
+  }
+  std::vector<double> sums;
+  double sum = 0;
+  for (const std::int32_t id : order) {
+    sum += std::exp((static_cast<double>(logit(id)) - logit(order.front())) / options.temperature);
+    sums.push_back(sum);
+  }
+  const auto found = std::upper_bound(sums.begin(), sums.end(), uniform * sum);
+  return found == sums.end() ? order.back() : order[static_cast<std::size_t>(found - sums.begin())];
+}
+
+}  // namespace longformer::tasks

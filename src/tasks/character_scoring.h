@@ -1,0 +1,41 @@
+// How well a character model predicts a text (spec.md D.4), and drawing from what it predicts.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+
+#include "models/character_lm.h"
+#include "tasks/character_text.h"
+
+namespace longformer::tasks {
+
+/// What is scored of a text: every character of the range but its first, or the first so many.
+struct ScoredText {
+  const CharacterText& text;
+  CharacterText::Range range;
+  /// 0: all.
+  Index characters = 0;
+
+  /// How many are scored. Throws Error when there is none.
+  Index count() const;
+};
+
+/// Called with the number of characters that have been scored.
+using ScoreCallback = std::function<void(Index)>;
+
+/// For every `step` characters one window that ends with them: they see window − step characters
+/// or more, where there are so many. Throws Error unless 1 ≤ step ≤ window.
+ops::LossSum score_windows(const models::CharacterLm& model, const ops::Context& context,
+                           const ScoredText& scored, const CharacterEvaluation& options,
+                           const ScoreCallback& callback);
+
+/// In one pass, in which every character sees all that the windows of the layers let it see.
+ops::LossSum score_streaming(const models::CharacterLm& model, const ops::Context& context,
+                             const ScoredText& scored, const ScoreCallback& callback);
+
+/// Number of a character drawn from the softmax of its logits ÷ temperature, of the `top_k` largest
+/// alone unless it is 0; with temperature 0 the largest. `uniform` lies between 0 and 1.
+std::int32_t draw(std::span<const float> logits, const GenerateOptions& options, double uniform);
+
+}  // namespace longformer::tasks
