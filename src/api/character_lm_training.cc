@@ -66,6 +66,8 @@ class CharacterLmObjective final : public training::Objective {
     static_cast<void>(phase);
     phase_ = static_cast<std::size_t>(number);
     model_.set_windows(phases_[phase_].windows);
+    // Buffers of other lengths.
+    memory_.clear();
   }
   training::MicroBatchLoss run(const training::MicroBatch& micro) override;
   training::Metrics evaluate() override;
@@ -197,6 +199,7 @@ training::Metrics CharacterLmObjective::evaluate() {
                                     .range = text_.part(TextPart::validation),
                                     .characters = options_.eval_characters};
   const ops::LossSum loss = tasks::score_streaming(model_, context(), scored, {});
+  memory_.clear();
   const double mean = loss.sum / loss.weight;
   return {{"loss", mean}, {"bpc", mean / std::numbers::ln2}};
 }
