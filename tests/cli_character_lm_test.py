@@ -9,6 +9,7 @@ import shutil
 import signal
 import struct
 import subprocess
+import time
 
 import numpy as np
 import pytest
@@ -311,3 +312,21 @@ class TestBadInput:
         config = json.loads((folder / "config.json").read_text()) | {"intermediate_size": 40}
         written(folder / "config.json", config)
         run("evaluate", folder, text).fails(1, "layers.0.up.weight", "[40, 24]", "[36, 24]")
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_signal_within_a_step_does_no_harm(threads, tmp_path):
+    """A handler on the stack of a thread that multiplies has overwritten the heap."""
+    data = tmp_path / "text"
+    data.write_bytes(bytes(32 + i * 7919 % 90 for i in range(200_000)))
+    for moment in (0.1, 0.3):
+        out = tmp_path / f"out{moment}"
+        command = [BINARY, "pretrain-lm", "--config", ROOT / "examples" / "character-lm" / "small.json", data,
+                   "--length", 512, "--max-steps", 2, "--per-device-train-batch-size", 1, "--output-dir", out,
+                   "--save-strategy", "no", "--threads", threads]  # fmt: skip
+        with subprocess.Popen(list(map(str, command)), stderr=subprocess.PIPE, stdout=subprocess.DEVNULL) as process:
+            process.stderr.readline()
+            time.sleep(moment)
+            process.send_signal(signal.SIGINT)
+            said = process.stderr.read().decode()
+        assert process.returncode == 130 and "stopped after step 1" in said, (process.returncode, said)

@@ -1,34 +1,55 @@
 #include "stop_signals.h"
 
+#include <ctime>
+
 namespace longformer::cli {
 
 namespace {
 
-// A handler reaches nothing but what lives as long as the program.
-volatile std::sig_atomic_t received_signal = 0;
+/// How long the waiting thread may outlive what it waits for.
+constexpr long kPauseNanoseconds = 20'000'000;
 
-void remember(int signal) {
-  received_signal = signal;
-  std::signal(SIGINT, SIG_DFL);
-  std::signal(SIGTERM, SIG_DFL);
+sigset_t stopping_signals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGTERM);
+  return signals;
+}
+
+/// Ends the process as if the signal had never been caught.
+void end_by(int signal) {
+  std::signal(signal, SIG_DFL);
+  sigset_t alone;
+  sigemptyset(&alone);
+  sigaddset(&alone, signal);
+  pthread_sigmask(SIG_UNBLOCK, &alone, nullptr);
+  std::raise(signal);
 }
 
 }  // namespace
 
 StopSignals::StopSignals() {
-  received_signal = 0;
-  struct sigaction action {};
-  action.sa_handler = remember;
-  action.sa_flags = SA_RESTART;
-  ::sigaction(SIGINT, &action, &interrupt_);
-  ::sigaction(SIGTERM, &action, &terminate_);
+  const sigset_t signals = stopping_signals();
+  pthread_sigmask(SIG_BLOCK, &signals, &former_mask_);
+  waiter_ = std::thread([this] { wait(); });
 }
 
 StopSignals::~StopSignals() {
-  ::sigaction(SIGINT, &interrupt_, nullptr);
-  ::sigaction(SIGTERM, &terminate_, nullptr);
+  ended_ = true;
+  waiter_.join();
+  pthread_sigmask(SIG_SETMASK, &former_mask_, nullptr);
 }
 
-int StopSignals::received() const { return received_signal; }
+void StopSignals::wait() {
+  const sigset_t signals = stopping_signals();
+  const timespec pause = {.tv_sec = 0, .tv_nsec = kPauseNanoseconds};
+  while (!ended_) {
+    const int signal = sigtimedwait(&signals, nullptr, &pause);
+    if (signal <= 0) continue;
+    if (received_ != 0) end_by(signal);
+    received_ = signal;
+  }
+}
 
 }  // namespace longformer::cli

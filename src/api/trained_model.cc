@@ -75,13 +75,14 @@ TrainedModel::TrainedModel(TrainedModelSetup setup, const TrainingOptions& optio
   models::Checkpoint weights = !alone && has_weights(setup_.folder)
                                    ? models::Checkpoint::open(setup_.folder)
                                    : models::Checkpoint::random(options.seed);
-  weights = models::Checkpoint::trainable(
-      std::move(weights), {.fresh = fresh_tensors(config, setup_.head),
-                           .deviation = config.initializer_range,
-                           .seed = options.seed,
-                           .frozen = setup_.frozen,
-                           .left_out = left_out(models::head_kind(original, weights), setup_.head,
-                                                models::needs_pooler(config, setup_.head))});
+  const models::HeadKind found = models::head_kind(original, weights);
+  const bool pools = models::needs_pooler(config, setup_.head);
+  weights = models::Checkpoint::trainable(std::move(weights),
+                                          {.fresh = fresh_tensors(config, setup_.head),
+                                           .deviation = config.initializer_range,
+                                           .seed = options.seed,
+                                           .frozen = setup_.frozen,
+                                           .left_out = left_out(found, setup_.head, pools)});
   const LoadOptions load = {.dtype = options.dtype, .threads = static_cast<int>(options.threads)};
   implementation_ =
       std::make_shared<Model::Implementation>(std::move(config), std::move(weights), load);

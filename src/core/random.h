@@ -57,10 +57,6 @@ struct Dropout {
   std::uint64_t seed = 0;
 
   bool active() const { return rate > 0; }
-  /// 0 for a dropped element, else 1 / (1 − rate).
-  float factor(std::uint64_t index) const {
-    return random_uniform(seed, index) < rate ? 0.0f : kept_factor();
-  }
   float kept_factor() const { return 1.0f / (1.0f - rate); }
 
   /// For matrices whose elements are too many for 64 bits each, such as attention probabilities:
@@ -69,7 +65,14 @@ struct Dropout {
     const std::uint64_t bits = random_bits(seed, index);
     return {static_cast<std::uint32_t>(bits), static_cast<std::uint32_t>(bits >> 32)};
   }
+  /// Elements in a row lie in rows of this many columns.
+  static constexpr std::uint64_t kColumns = 1u << 16;
   std::uint32_t threshold() const { return static_cast<std::uint32_t>(rate * 0x1p31f); }
+  /// 0 for a dropped element, else 1 / (1 − rate).
+  float factor(std::uint64_t index) const {
+    const auto column = static_cast<std::uint32_t>(index % kColumns);
+    return row(index / kColumns).bits(column) < threshold() ? 0.0f : kept_factor();
+  }
 };
 
 /// A fp32 tensor of independent N(0, deviation²) numbers.

@@ -224,7 +224,7 @@ void AddAll(const void* from, void* to, Index count, DType dtype) {
 /// vectorises, give one element.
 template <typename T>
 void DropTyped(const Dropout& dropout, std::uint64_t first, T* x, Index count) {
-  constexpr std::uint64_t kColumns = 1u << 16;
+  constexpr std::uint64_t kColumns = Dropout::kColumns;
   const std::uint32_t threshold = dropout.threshold();
   const float kept = dropout.kept_factor();
   for (Index i = 0; i < count;) {
