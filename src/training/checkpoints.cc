@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <limits>
-#include <regex>
+#include <string_view>
 #include <system_error>
 
 #include "core/error.h"
@@ -18,6 +18,20 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kPrefix = "checkpoint-";
 constexpr const char* kStateFile = "trainer_state.json";
+
+bool is_number(std::string_view text) {
+  return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+/// A checkpoint, a model or a file of this room under its temporary name: NAME.tmp and a number.
+bool is_leftover(std::string_view name) {
+  constexpr std::string_view kEnding = ".tmp";
+  const std::size_t at = name.rfind(kEnding);
+  if (at == std::string_view::npos || !is_number(name.substr(at + kEnding.size()))) return false;
+  const std::string_view whole = name.substr(0, at);
+  return whole == "model" || whole == "log.jsonl" || whole.ends_with(".json") ||
+         (whole.starts_with(kPrefix) && is_number(whole.substr(kPrefix.size())));
+}
 
 /// The step in the name of a checkpoint folder.
 std::optional<std::int64_t> step_of(const std::string& name) {
@@ -135,12 +149,11 @@ void Checkpoints::remove(std::int64_t step) const {
 }
 
 void Checkpoints::remove_leftovers() const {
-  static const std::regex kTemporary(R"((checkpoint-[0-9]+|model|log\.jsonl|.*\.json)\.tmp[0-9]+)");
   if (!fs::is_directory(output_dir_)) return;
   std::vector<fs::path> leftovers;
   for (const auto& entry : fs::directory_iterator(output_dir_)) {
     const std::string name = entry.path().filename().string();
-    if (std::regex_match(name, kTemporary)) leftovers.push_back(entry.path());
+    if (is_leftover(name)) leftovers.push_back(entry.path());
   }
   for (const fs::path& path : leftovers) fs::remove_all(path);
 }

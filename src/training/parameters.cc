@@ -4,7 +4,7 @@
 #include <array>
 #include <cctype>
 #include <memory>
-#include <regex>
+#include <string_view>
 #include <utility>
 
 #include "core/error.h"
@@ -13,10 +13,28 @@
 
 namespace longformer::training {
 
+namespace {
+
+/// Whether "norm", with a number or none behind it, is a part of a name, or the end of a part whose
+/// words are joined by underscores.
+bool has_norm_part(std::string_view name) {
+  constexpr std::string_view kNorm = "norm";
+  for (auto at = name.find(kNorm); at != std::string_view::npos; at = name.find(kNorm, at + 1)) {
+    if (at > 0 && name[at - 1] != '.' && name[at - 1] != '_') continue;
+    const auto end = name.find_first_not_of("0123456789", at + kNorm.size());
+    if (end == std::string_view::npos || name[end] == '.') return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 bool decays_by_name(const std::string& name) {
-  static const std::regex kUndecayed("bias|layernorm|rmsnorm|(^|[._])norm[0-9]*([.]|$)",
-                                     std::regex::icase);
-  return !std::regex_search(name, kUndecayed);
+  std::string lower = name;
+  std::transform(lower.begin(), lower.end(), lower.begin(),
+                 [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
+  const auto has = [&lower](const char* word) { return lower.find(word) != std::string::npos; };
+  return !has("bias") && !has("layernorm") && !has("rmsnorm") && !has_norm_part(lower);
 }
 
 Parameter& ParameterSet::add(const std::string& name, Tensor value) {
