@@ -312,10 +312,12 @@ TrainingResult finetune(const std::string& folder, const FinetuneOptions& option
                         const FinetuneCallbacks& callbacks) {
   check(options.training);
   // Rows of tokens are made without the text that this rule reads.
-  require(!options.global_attention ||
-              options.global_attention->rule().find("sentences") == std::string::npos,
-          "global attention: expected a rule without sentences while fine-tuning, found {}",
-          options.global_attention->rule());
+  if (options.global_attention) {
+    const std::string& rule = options.global_attention->rule();
+    require(rule.find("sentences") == std::string::npos,
+            "global attention: expected a rule without sentences while fine-tuning, found {}",
+            rule);
+  }
   const models::EncoderConfig config = models::read_config(folder + "/config.json");
   const Task task = task_of(config, options);
   FinetuneOptions used = options;
