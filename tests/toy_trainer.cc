@@ -7,7 +7,6 @@
 #include <thread>
 
 #include "core/error.h"
-#include "output.h"
 #include "toy_network.h"
 #include "training_flags.h"
 #include "training_report.h"
@@ -62,10 +61,7 @@ int run(int count, char** values) {
       network.parameters(), network, comm);
   TrainingReport report(messages);
   const TrainingResult result = trainer.run(report.callbacks());
-  report.finish(result);
-  Output output;
-  output.write(training_result_text(result, options.output_dir, json));
-  output.finish();
+  report.finish(result, options.output_dir, json);
   return messages.exit_code();
 }
 

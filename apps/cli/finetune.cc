@@ -7,7 +7,6 @@
 #include "data_flags.h"
 #include "document_stream.h"
 #include "longformer/finetuning.h"
-#include "output.h"
 #include "training_flags.h"
 #include "training_report.h"
 #include "verbs.h"
@@ -64,10 +63,7 @@ void run(const FinetuneFlags& flags, Messages& messages) {
       .training = report.callbacks(),
       .data = [&messages](const FinetuneData& data) { tell(data, messages); }};
   const TrainingResult result = finetune(folder, options, callbacks);
-  report.finish(result);
-  Output output;
-  output.write(training_result_text(result, options.training.output_dir, flags.model.json));
-  output.finish();
+  report.finish(result, options.training.output_dir, flags.model.json);
 }
 
 }  // namespace

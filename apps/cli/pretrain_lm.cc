@@ -8,7 +8,6 @@
 #include "character_flags.h"
 #include "longformer/character_lm.h"
 #include "longformer/hub.h"
-#include "output.h"
 #include "training_flags.h"
 #include "training_report.h"
 #include "verbs.h"
@@ -45,10 +44,7 @@ void run(const CharacterFlags& flags, Messages& messages) {
   if (!options.model_folder.empty()) options.model_folder = find_model(options.model_folder);
   TrainingReport report(messages, TrainingReport::Loss::bits);
   const TrainingResult result = train_character_lm(options, report.callbacks());
-  report.finish(result);
-  Output output;
-  output.write(training_result_text(result, options.training.output_dir, flags.model.json));
-  output.finish();
+  report.finish(result, options.training.output_dir, flags.model.json);
 }
 
 }  // namespace

@@ -6,7 +6,6 @@
 
 #include "data_flags.h"
 #include "longformer/pretraining.h"
-#include "output.h"
 #include "training_flags.h"
 #include "training_report.h"
 #include "verbs.h"
@@ -31,10 +30,7 @@ void run(const PretrainFlags& flags, Messages& messages) {
   const std::string folder = flags.model.folder();
   TrainingReport report(messages);
   const TrainingResult result = train_masked_lm(folder, flags.options, report.callbacks());
-  report.finish(result);
-  Output output;
-  output.write(training_result_text(result, flags.options.training.output_dir, flags.model.json));
-  output.finish();
+  report.finish(result, flags.options.training.output_dir, flags.model.json);
 }
 
 }  // namespace

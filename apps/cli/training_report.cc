@@ -32,6 +32,29 @@ std::string line_of(const TrainingProgress& progress, TrainingReport::Loss loss)
 
 std::string bytes_of(std::int64_t bytes) { return bytes_text(static_cast<double>(bytes)); }
 
+/// The result as one line of JSON, or as text for a person.
+std::string result_text(const TrainingResult& result, const std::string& output_dir, bool json) {
+  if (json) {
+    JsonLine line;
+    line.add("output_dir", output_dir).add("steps", result.steps).add("loss", result.loss);
+    line.add("interrupted", result.interrupted).add("stopped_early", result.stopped_early);
+    if (result.best_metric) {
+      line.add("best_metric", *result.best_metric);
+    } else {
+      line.add_null("best_metric");
+    }
+    line.add("last_checkpoint", result.last_checkpoint);
+    line.add("best_checkpoint", result.best_checkpoint);
+    return line.line();
+  }
+  if (result.interrupted) {
+    return fmt::format("{} steps, loss {:.4f}; the last checkpoint is {}\n", grouped(result.steps),
+                       result.loss, result.last_checkpoint);
+  }
+  return fmt::format("{} steps{}, loss {:.4f}; the model is in {}\n", grouped(result.steps),
+                     result.stopped_early ? ", stopped early" : "", result.loss, output_dir);
+}
+
 }  // namespace
 
 TrainingReport::TrainingReport(Messages& messages, Loss loss)
@@ -105,35 +128,17 @@ void TrainingReport::end_line() {
   visible_ = false;
 }
 
-void TrainingReport::finish(const TrainingResult& result) {
+void TrainingReport::finish(const TrainingResult& result, const std::string& output_dir,
+                            bool json) {
   end_line();
-  if (!result.interrupted) return;
-  messages_.note(fmt::format("stopped after step {}; go on with --resume-from-checkpoint last",
-                             grouped(result.steps)));
-  messages_.interrupted(signals_.received());
-}
-
-std::string training_result_text(const TrainingResult& result, const std::string& output_dir,
-                                 bool json) {
-  if (json) {
-    JsonLine line;
-    line.add("output_dir", output_dir).add("steps", result.steps).add("loss", result.loss);
-    line.add("interrupted", result.interrupted).add("stopped_early", result.stopped_early);
-    if (result.best_metric) {
-      line.add("best_metric", *result.best_metric);
-    } else {
-      line.add_null("best_metric");
-    }
-    line.add("last_checkpoint", result.last_checkpoint);
-    line.add("best_checkpoint", result.best_checkpoint);
-    return line.line();
-  }
   if (result.interrupted) {
-    return fmt::format("{} steps, loss {:.4f}; the last checkpoint is {}\n", grouped(result.steps),
-                       result.loss, result.last_checkpoint);
+    messages_.note(fmt::format("stopped after step {}; go on with --resume-from-checkpoint last",
+                               grouped(result.steps)));
+    messages_.interrupted(signals_.received());
   }
-  return fmt::format("{} steps{}, loss {:.4f}; the model is in {}\n", grouped(result.steps),
-                     result.stopped_early ? ", stopped early" : "", result.loss, output_dir);
+  Output output;
+  output.write(result_text(result, output_dir, json));
+  output.finish();
 }
 
 }  // namespace longformer::cli

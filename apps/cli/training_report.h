@@ -24,8 +24,9 @@ class TrainingReport {
 
   /// They may be used as long as this lives.
   TrainingCallbacks callbacks();
-  /// Tells where an interrupted training can go on, and makes its signal the exit code.
-  void finish(const TrainingResult& result);
+  /// Tells where an interrupted training can go on, makes its signal the exit code, and prints the
+  /// result: one line of JSON, or text for a person.
+  void finish(const TrainingResult& result, const std::string& output_dir, bool json);
 
  private:
   void plan(const TrainingPlan& plan) const;
@@ -42,9 +43,5 @@ class TrainingReport {
   bool visible_ = false;
   bool told_ = false;
 };
-
-/// The result as one line of JSON, or as text for a person.
-std::string training_result_text(const TrainingResult& result, const std::string& output_dir,
-                                 bool json);
 
 }  // namespace longformer::cli

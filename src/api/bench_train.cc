@@ -7,6 +7,7 @@
 #include "core/random.h"
 #include "longformer/bench.h"
 #include "training/optimizer.h"
+#include "training/trainer.h"
 
 namespace longformer {
 namespace {
@@ -52,13 +53,13 @@ BenchResult bench_train(const TrainBenchOptions& options) {
   const double flops = model_flops(model.config(), options.n, 0) +
                        masked_lm_flops(model.config(), kLabelled * static_cast<double>(options.n));
   BenchResult result = result_of(timing, options.n, options.dtype, 3 * flops, threads);
-  const std::int64_t weights = 4 * (model.parameters().trained_elements());
-  result.predicted_peak_bytes =
-      2 * weights + optimizer->state_bytes() +
+  const std::int64_t activations =
       activation_bytes(model.config(), {.tokens = options.n,
                                         .dtype = model.implementation().dtype,
                                         .checkpointing = options.gradient_checkpointing,
                                         .masked_lm = true});
+  result.predicted_peak_bytes =
+      training::memory_plan(model.parameters(), *optimizer, activations).peak_bytes;
   return result;
 }
 

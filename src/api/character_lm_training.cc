@@ -4,18 +4,17 @@
 #include <utility>
 
 #include "api/model_cost.h"
+#include "api/training_run.h"
 #include "core/error.h"
 #include "core/random.h"
 #include "core/threads.h"
 #include "formats/safetensors.h"
-#include "longformer/bench.h"
 #include "longformer/character_lm.h"
 #include "models/character_lm.h"
 #include "models/convert_files.h"
 #include "models/trained_folder.h"
 #include "tasks/character_phases.h"
 #include "tasks/character_scoring.h"
-#include "training/trainer.h"
 
 namespace longformer {
 namespace {
@@ -224,13 +223,8 @@ TrainingResult train_character_lm(const CharacterLmTraining& options,
                                   const TrainingCallbacks& callbacks) {
   check(options.training);
   CharacterLmObjective objective(options);
-  const Comm comm;
-  const int threads = static_cast<int>(options.training.threads);
-  training::Trainer trainer({.options = options.training,
-                             .phases = objective.phases(),
-                             .gemm_flops = 1e9 * gemm_gflops(options.training.dtype, threads, 3)},
-                            objective.parameters(), objective, comm);
-  return trainer.run(callbacks);
+  return run_training(options.training, objective.phases(), objective.parameters(), objective,
+                      callbacks);
 }
 
 }  // namespace longformer

@@ -28,10 +28,7 @@ void EvaluationRun::count(const Length& length) {
 
 bool EvaluationRun::usable(const tasks::Origin& origin, const std::string& error) {
   if (error.empty()) return true;
-  std::string place = path;
-  if (origin.line > 0) place += fmt::format(":{}", origin.line);
-  if (!origin.id.empty()) place += fmt::format(": {}", origin.id);
-  const std::string message = fmt::format("{}: {}", place, error);
+  const std::string message = fmt::format("{}: {}", tasks::place_of(path, origin), error);
   require(options.data.skip_invalid, "{}", message);
   if (result.skipped++ == 0) result.first_skipped = message;
   return false;

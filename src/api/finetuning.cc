@@ -9,10 +9,10 @@
 #include "api/model_cost.h"
 #include "api/task_folder.h"
 #include "api/trained_model.h"
+#include "api/training_run.h"
 #include "core/error.h"
 #include "core/random.h"
 #include "formats/json.h"
-#include "longformer/bench.h"
 #include "tasks/choice_data.h"
 #include "tasks/classification_data.h"
 #include "tasks/epoch_order.h"
@@ -107,6 +107,13 @@ Task task_of(const models::EncoderConfig& config, const FinetuneOptions& options
   fail("task: expected classify, ner, qa or choose, found \"{}\"", options.task);
 }
 
+/// The first metric that an evaluation of the task gives.
+std::string metric_of(const Task& task, const std::string& problem_type) {
+  if (problem_type == "regression") return "pearson";
+  if (problem_type == "multi_label_classification") return "f1_micro";
+  return task.metric;
+}
+
 class FinetuneObjective final : public training::Objective {
  public:
   FinetuneObjective(const std::string& folder, const FinetuneOptions& options, const Source& source,
@@ -165,10 +172,7 @@ class FinetuneObjective final : public training::Objective {
   template <typename Data>
   void collate(const Data& data, tasks::Collator& collator) {
     for (const auto& example : data.examples) {
-      std::string place = data.path;
-      if (example.origin.line > 0) place += fmt::format(":{}", example.origin.line);
-      if (!example.origin.id.empty()) place += fmt::format(": {}", example.origin.id);
-      tasks::read_record(place, options_.data, skipped_, [&] {
+      tasks::read_record(tasks::place_of(data.path, example.origin), options_.data, skipped_, [&] {
         for (auto& part : collator.collate(example)) examples_.push_back(std::move(part));
       });
     }
@@ -321,16 +325,9 @@ TrainingResult finetune(const std::string& folder, const FinetuneOptions& option
   const models::EncoderConfig config = models::read_config(folder + "/config.json");
   const Task task = task_of(config, options);
   FinetuneOptions used = options;
-  if (used.training.metric_for_best_model == "loss") {
-    used.training.metric_for_best_model = task.metric;
-  }
   const Source source = read_source(config, task, used);
-  if (task.head == HeadKind::sequence_classification && source.problem_type == "regression" &&
-      used.training.metric_for_best_model == task.metric) {
-    used.training.metric_for_best_model = "pearson";
-  } else if (source.problem_type == "multi_label_classification" &&
-             used.training.metric_for_best_model == task.metric) {
-    used.training.metric_for_best_model = "f1_micro";
+  if (used.training.metric_for_best_model == "loss") {
+    used.training.metric_for_best_model = metric_of(task, source.problem_type);
   }
   const double head_rate = used.head_learning_rate;
   TrainedModel model(
@@ -344,13 +341,7 @@ TrainingResult finetune(const std::string& folder, const FinetuneOptions& option
   if (callbacks.data) callbacks.data(summary_of(task, source, objective, model));
   training::Phase phase = training::single_phase(used.training, objective.micro_batches());
   phase.cost = cost_of(model, used, objective.lengths());
-  const int threads = static_cast<int>(used.training.threads);
-  const Comm comm;
-  training::Trainer trainer({.options = used.training,
-                             .phases = {phase},
-                             .gemm_flops = 1e9 * gemm_gflops(used.training.dtype, threads, 3)},
-                            model.parameters(), objective, comm);
-  return trainer.run(callbacks.training);
+  return run_training(used.training, {phase}, model.parameters(), objective, callbacks.training);
 }
 
 }  // namespace longformer

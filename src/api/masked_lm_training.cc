@@ -5,9 +5,9 @@
 #include "api/model_cost.h"
 #include "api/task_folder.h"
 #include "api/trained_model.h"
+#include "api/training_run.h"
 #include "core/error.h"
 #include "core/random.h"
-#include "longformer/bench.h"
 #include "longformer/pretraining.h"
 #include "models/encoder.h"
 #include "tasks/epoch_order.h"
@@ -160,13 +160,7 @@ TrainingResult train_masked_lm(const std::string& folder, const MaskedLmTraining
   MaskedLmObjective objective(folder, options, model);
   training::Phase phase = training::single_phase(options.training, objective.micro_batches());
   phase.cost = cost_of(model, options, objective.row_tokens());
-  const int threads = static_cast<int>(options.training.threads);
-  const Comm comm;
-  training::Trainer trainer({.options = options.training,
-                             .phases = {phase},
-                             .gemm_flops = 1e9 * gemm_gflops(options.training.dtype, threads, 3)},
-                            model.parameters(), objective, comm);
-  return trainer.run(callbacks);
+  return run_training(options.training, {phase}, model.parameters(), objective, callbacks);
 }
 
 }  // namespace longformer

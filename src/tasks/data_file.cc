@@ -35,6 +35,13 @@ const Json& member(const Json& object, const std::string& key, std::string_view 
 
 }  // namespace
 
+std::string place_of(const std::string& path, const Origin& origin) {
+  std::string place = path;
+  if (origin.line > 0) place += fmt::format(":{}", origin.line);
+  if (!origin.id.empty()) place += fmt::format(": {}", origin.id);
+  return place;
+}
+
 void read_record(const std::string& place, const DataOptions& options, DataReport& report,
                  const std::function<void()>& read) {
   try {

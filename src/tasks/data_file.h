@@ -33,6 +33,9 @@ struct Origin {
   std::string id = {};
 };
 
+/// "file:line: id", for messages, as far as they are known.
+std::string place_of(const std::string& path, const Origin& origin);
+
 /// The record that is being read.
 struct Record {
   std::int64_t number = 0;

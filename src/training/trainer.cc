@@ -169,26 +169,36 @@ void Trainer::note_changed_options(const std::string& file) const {
   }
 }
 
-TrainingPlan Trainer::plan() const {
-  TrainingPlan plan{.trained_parameters = parameters_.trained_elements(),
-                    .frozen_parameters = parameters_.frozen_elements(),
-                    .steps = total_steps(),
-                    .steps_done = state_.step,
-                    .gradient_bytes = 4 * parameters_.trained_elements(),
-                    .optimizer_bytes = optimizer_->state_bytes()};
+TrainingPlan memory_plan(const ParameterSet& parameters, const Optimizer& optimizer,
+                         std::int64_t activation_bytes) {
+  TrainingPlan plan{.trained_parameters = parameters.trained_elements(),
+                    .frozen_parameters = parameters.frozen_elements(),
+                    .gradient_bytes = 4 * parameters.trained_elements(),
+                    .optimizer_bytes = optimizer.state_bytes(),
+                    .activation_bytes = activation_bytes};
   plan.weight_bytes = 4 * (plan.trained_parameters + plan.frozen_parameters);
+  plan.peak_bytes =
+      plan.weight_bytes + plan.gradient_bytes + plan.optimizer_bytes + plan.activation_bytes;
+  return plan;
+}
+
+TrainingPlan Trainer::plan() const {
+  std::int64_t activation_bytes = 0;
+  for (const Phase& phase : setup_.phases) {
+    activation_bytes = std::max(activation_bytes, phase.cost.activation_bytes);
+  }
+  TrainingPlan plan = memory_plan(parameters_, *optimizer_, activation_bytes);
+  plan.steps = total_steps();
+  plan.steps_done = state_.step;
   double flops = 0;
   std::int64_t done = state_.step;
   for (const Phase& phase : setup_.phases) {
     const std::int64_t left = std::max<std::int64_t>(0, phase.steps - done);
     done = std::max<std::int64_t>(0, done - phase.steps);
     const PhaseCost& cost = phase.cost;
-    plan.activation_bytes = std::max(plan.activation_bytes, cost.activation_bytes);
     plan.tokens_per_step = std::max(plan.tokens_per_step, cost.tokens_per_step);
     flops += static_cast<double>(left * cost.tokens_per_step) * cost.flops_per_token;
   }
-  plan.peak_bytes =
-      plan.weight_bytes + plan.gradient_bytes + plan.optimizer_bytes + plan.activation_bytes;
   const double rate = setup_.gemm_flops * setup_.expected_fraction;
   if (rate > 0) plan.seconds = flops / rate;
   return plan;

@@ -104,6 +104,10 @@ struct TrainerSetup {
   double expected_fraction = 0.6;
 };
 
+/// Parameters and memory of a plan: weights, gradients and moments beside the activations.
+TrainingPlan memory_plan(const ParameterSet& parameters, const Optimizer& optimizer,
+                         std::int64_t activation_bytes);
+
 class Trainer {
  public:
   /// Parameters, objective and comm must outlive it. Throws Error for options that are wrong.
