@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "activation_truth.h"
 #include "core/memory.h"
 #include "core/random.h"
 #include "kernels/reference.h"
@@ -43,22 +44,6 @@ struct Row {
 };
 
 std::size_t at(Index value) { return static_cast<std::size_t>(value); }
-
-double activated_truth(double x, Activation activation) {
-  switch (activation) {
-    case Activation::gelu:
-      return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0)));
-    case Activation::gelu_tanh:
-      return 0.5 * x * (1 + std::tanh(std::sqrt(2.0 / M_PI) * (x + 0.044715 * x * x * x)));
-    case Activation::relu:
-      return std::max(x, 0.0);
-    case Activation::silu:
-      return x / (1 + std::exp(-x));
-    case Activation::tanh:
-      return std::tanh(x);
-  }
-  return NAN;
-}
 
 /// x·Wᵀ + b
 Doubles product(const Doubles& x, const Doubles& w, const Doubles& b, Index in) {
@@ -100,7 +85,7 @@ Doubles dropped(Doubles x, const Dropout& dropout) {
 }
 
 Doubles activated_all(Doubles x, Activation activation) {
-  for (double& value : x) value = activated_truth(value, activation);
+  for (double& value : x) value = activation_truth(value, activation);
   return x;
 }
 

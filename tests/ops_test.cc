@@ -5,6 +5,7 @@
 #include <numeric>
 #include <vector>
 
+#include "activation_truth.h"
 #include "core/memory.h"
 #include "core/random.h"
 #include "kernels/elementwise.h"
@@ -36,23 +37,6 @@ double difference(const std::vector<float>& a, const std::vector<float>& b) {
   return largest;
 }
 
-double activated(double x, std::optional<Activation> activation) {
-  if (!activation) return x;
-  switch (*activation) {
-    case Activation::gelu:
-      return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0)));
-    case Activation::gelu_tanh:
-      return 0.5 * x * (1 + std::tanh(std::sqrt(2.0 / M_PI) * (x + 0.044715 * x * x * x)));
-    case Activation::relu:
-      return std::max(x, 0.0);
-    case Activation::silu:
-      return x / (1 + std::exp(-x));
-    case Activation::tanh:
-      return std::tanh(x);
-  }
-  return NAN;
-}
-
 /// activation(x·Wᵀ + b) in double precision.
 std::vector<float> plain_linear(const Tensor& x, const Tensor& w, const Tensor& b,
                                 std::optional<Activation> activation = std::nullopt) {
@@ -66,7 +50,7 @@ std::vector<float> plain_linear(const Tensor& x, const Tensor& w, const Tensor& 
         sum += static_cast<double>(xs[static_cast<std::size_t>(row * in + i)]) *
                ws[static_cast<std::size_t>(o * in + i)];
       }
-      y.push_back(static_cast<float>(activated(sum, activation)));
+      y.push_back(static_cast<float>(activation ? activation_truth(sum, *activation) : sum));
     }
   }
   return y;

@@ -83,8 +83,11 @@ LossGradients GradientModel::loss_and_gradients(std::span<const DocumentInput> d
   tape.backward();
   LossGradients result;
   if (loss.weight > 0) result.loss = loss.sum / loss.weight;
-  std::map<std::string, Tensor> parameters;
-  for (const auto& [name, value] : model.weights.parameters()) parameters.emplace(name, value);
+  const auto named = model.weights.parameters();
+  std::map<std::string, Tensor> parameters(named.begin(), named.end());
+  for (const auto& [alias, name] : model.weights.aliases()) {
+    parameters.emplace(alias, parameters.at(name));
+  }
   for (const std::string& name : model.weights.names()) {
     if (model.weights.is_buffer(name)) continue;
     const auto found = parameters.find(name);

@@ -1,10 +1,12 @@
 #include "api/trained_model.h"
 
-#include <set>
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "core/error.h"
 #include "formats/json.h"
+#include "formats/weights.h"
 
 namespace longformer {
 namespace {
@@ -21,11 +23,8 @@ std::string architecture_of(models::ModelType type, models::HeadKind head) {
 }
 
 bool has_weights(const fs::path& folder) {
-  for (const char* file : {"model.safetensors", "model.safetensors.index.json", "pytorch_model.bin",
-                           "pytorch_model.bin.index.json"}) {
-    if (fs::exists(folder / file)) return true;
-  }
-  return false;
+  return std::any_of(std::begin(formats::kWeightFiles), std::end(formats::kWeightFiles),
+                     [&](const char* file) { return fs::exists(folder / file); });
 }
 
 /// Tensors that a folder of another head has not.
@@ -53,10 +52,6 @@ std::vector<std::string> left_out(models::HeadKind found, models::HeadKind wante
     }
   }
   return prefixes;
-}
-
-bool is_of_encoder(const std::string& name) {
-  return name.starts_with("embeddings.") || name.starts_with("encoder.");
 }
 
 }  // namespace
@@ -94,16 +89,14 @@ TrainedModel::TrainedModel(TrainedModelSetup setup, const TrainingOptions& optio
 }
 
 void TrainedModel::add_parameters() {
-  std::set<const Gradient*> seen;
   for (const auto& [name, value] : implementation_->weights.parameters()) {
-    // A tied tensor comes once.
-    if (wants_gradient(value) && !seen.insert(value.gradient().get()).second) continue;
     const bool positions = name == models::kPositionEmbeddings;
-    parameters_.add({.name = name,
-                     .value = value,
-                     .decays = training::decays_by_name(name),
-                     .learning_rate_scale = is_of_encoder(name) ? 1 : setup_.head_rate_scale,
-                     .first_trained_row = positions ? setup_.first_trained_position : 0});
+    parameters_.add(
+        {.name = name,
+         .value = value,
+         .decays = training::decays_by_name(name),
+         .learning_rate_scale = models::is_of_encoder(name) ? 1 : setup_.head_rate_scale,
+         .first_trained_row = positions ? setup_.first_trained_position : 0});
   }
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <map>
 
 #include "core/error.h"
@@ -65,6 +66,12 @@ Tensor MemoryPool::tensor(Shape shape, DType dtype) {
     if (auto list = home.lock()) list->buffers.emplace(capacity, buffer);
   });
   return Tensor(std::move(lease), data, std::move(shape), dtype);
+}
+
+Tensor MemoryPool::zeros(Shape shape, DType dtype) {
+  Tensor zeros = tensor(std::move(shape), dtype);
+  std::memset(zeros.raw(), 0, zeros.bytes());
+  return zeros;
 }
 
 void MemoryPool::clear() { free_->buffers.clear(); }

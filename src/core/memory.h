@@ -24,6 +24,9 @@ class MemoryPool {
   /// An uninitialised tensor; its buffer returns to the pool when the last copy of it is gone.
   Tensor tensor(Shape shape, DType dtype);
 
+  /// The same, filled with zeros.
+  Tensor zeros(Shape shape, DType dtype);
+
   /// Gives the unused buffers back to the system.
   void clear();
 

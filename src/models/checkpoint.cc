@@ -54,6 +54,7 @@ Tensor random_weights(const std::string& name, const Shape& shape, double deviat
 struct Checkpoint::Parameters {
   Training training;
   std::map<std::string, Tensor> tensors;
+  std::map<std::string, std::string> aliases;
   std::set<std::string> drawn;
 
   bool may_draw(const std::string& name) const {
@@ -96,12 +97,16 @@ std::vector<std::pair<std::string, Tensor>> Checkpoint::parameters() const {
   return {parameters_->tensors.begin(), parameters_->tensors.end()};
 }
 
+const std::map<std::string, std::string>& Checkpoint::aliases() const {
+  return parameters_->aliases;
+}
+
 bool Checkpoint::tie(const std::string& alias, const std::string& name) const {
   if (!is_trainable() || !tensors_.contains(alias) || !tensors_.contains(name)) return false;
   if (shape(alias) != shape(name)) return false;
   const Tensor value = parameter(name, shape(name));
   if (!stored(alias, shape(alias)).copied().equals(value)) return false;
-  parameters_->tensors.insert_or_assign(alias, value);
+  parameters_->aliases.insert_or_assign(alias, name);
   return true;
 }
 
@@ -143,6 +148,9 @@ Tensor Checkpoint::get(const std::string& name, const Shape& shape) const {
 
 Tensor Checkpoint::parameter(const std::string& name, const Shape& shape) const {
   Parameters& all = *parameters_;
+  if (const auto alias = all.aliases.find(name); alias != all.aliases.end()) {
+    return parameter(alias->second, shape);
+  }
   if (const auto found = all.tensors.find(name); found != all.tensors.end()) return found->second;
   const bool in_file = tensors_.contains(name);
   const bool draws = seed_.has_value() || (!in_file && all.may_draw(name));

@@ -42,8 +42,10 @@ class Checkpoint {
   static Checkpoint trainable(Checkpoint weights, Training training);
 
   bool is_trainable() const { return parameters_ != nullptr; }
-  /// In the order of their names: those that models have asked for, and tensors tied to them.
+  /// In the order of their names, each once: those that models have asked for.
   std::vector<std::pair<std::string, Tensor>> parameters() const;
+  /// Further names of parameters, and the names of those.
+  const std::map<std::string, std::string>& aliases() const;
   /// Makes `alias` another name of the parameter `name` where the file has both and they are alike;
   /// else, and when nothing is trained, false.
   bool tie(const std::string& alias, const std::string& name) const;

@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "formats/json.h"
+#include "models/heads.h"
 #include "models/tensor_names.h"
 #include "ops/rows.h"
 
@@ -15,27 +16,9 @@ namespace {
 
 using formats::quote;
 
-/// What a model has on top of its encoder.
-enum class Head {
-  none,
-  masked_lm,
-  sequence_classification,
-  token_classification,
-  question_answering,
-  multiple_choice
-};
-
-struct HeadName {
-  Head head;
-  std::string_view ending;
-};
-constexpr std::array<HeadName, 6> kHeads = {
-    {{Head::none, "Model"},
-     {Head::masked_lm, "ForMaskedLM"},
-     {Head::sequence_classification, "ForSequenceClassification"},
-     {Head::token_classification, "ForTokenClassification"},
-     {Head::question_answering, "ForQuestionAnswering"},
-     {Head::multiple_choice, "ForMultipleChoice"}}};
+constexpr std::array kHeads = {HeadKind::masked_lm, HeadKind::sequence_classification,
+                               HeadKind::token_classification, HeadKind::question_answering,
+                               HeadKind::multiple_choice};
 
 /// The tensors of the source, taken out one by one, so that what is left over is known.
 class SourceTensors {
@@ -83,12 +66,12 @@ class Converter {
         source_(checkpoint) {}
 
   ConvertedWeights convert() {
-    const Head head = find_head();
-    prefix_ = head == Head::none ? "" : "longformer.";
+    const HeadKind head = find_head();
+    prefix_ = head == HeadKind::none ? "" : "longformer.";
     for (const auto& [name, shape] : encoder_tensors(config_)) encoder_tensor(name, shape);
     // Longformer classifies with a layer of its own where BERT has its pooler.
     const bool classifies_with_pooler =
-        head == Head::sequence_classification && source_.has("classifier.weight");
+        head == HeadKind::sequence_classification && source_.has("classifier.weight");
     if (source_.has("pooler.dense.weight") && !classifies_with_pooler) pooler(head);
     convert_head(head, classifies_with_pooler);
     // BERT's next-sentence head, which Longformer has not, and buffers of old files.
@@ -107,13 +90,13 @@ class Converter {
   bool has_weight(const std::string& name) const { return source_.has(name + ".weight"); }
 
   /// By the class that config.json names where the tensors alone do not say it.
-  Head find_head() const {
-    if (has_weight(masked_lm_.dense)) return Head::masked_lm;
-    if (has_weight("qa_outputs")) return Head::question_answering;
-    if (has_weight("classifier.out_proj")) return Head::sequence_classification;
-    if (!has_weight("classifier")) return Head::none;
-    for (const auto& [head, ending] : kHeads) {
-      if (head != Head::none && config_.architecture.ends_with(ending)) return head;
+  HeadKind find_head() const {
+    if (has_weight(masked_lm_.dense)) return HeadKind::masked_lm;
+    if (has_weight("qa_outputs")) return HeadKind::question_answering;
+    if (has_weight("classifier.out_proj")) return HeadKind::sequence_classification;
+    if (!has_weight("classifier")) return HeadKind::none;
+    for (const HeadKind head : kHeads) {
+      if (config_.architecture.ends_with(class_ending(head))) return head;
     }
     fail(
         "{}: expected architectures of a head that Longformer has, with a tensor "
@@ -121,11 +104,8 @@ class Converter {
         source_.path(), quote(config_.architecture));
   }
 
-  static std::string architecture(Head head) {
-    for (const auto& [known, ending] : kHeads) {
-      if (known == head) return fmt::format("Longformer{}", ending);
-    }
-    return "";
+  static std::string architecture(HeadKind head) {
+    return fmt::format("Longformer{}", class_ending(head));
   }
 
   void add(const std::string& name, const Tensor& tensor) {
@@ -165,29 +145,29 @@ class Converter {
   }
 
   /// Classes whose head does not read the pooler have none.
-  void pooler(Head head) {
+  void pooler(HeadKind head) {
     const bool is_read =
-        head == Head::none || head == Head::masked_lm || head == Head::multiple_choice;
+        head == HeadKind::none || head == HeadKind::masked_lm || head == HeadKind::multiple_choice;
     for (const auto& [name, shape] : pooler_tensors(config_)) {
       const Tensor tensor = source_.take(name, shape);
       if (is_read) add(prefix_ + name, tensor);
     }
   }
 
-  void convert_head(Head head, bool classifies_with_pooler) {
+  void convert_head(HeadKind head, bool classifies_with_pooler) {
     switch (head) {
-      case Head::none:
+      case HeadKind::none:
         return;
-      case Head::masked_lm:
+      case HeadKind::masked_lm:
         return config_.model_type == ModelType::longformer ? untie() : masked_lm();
-      case Head::sequence_classification:
+      case HeadKind::sequence_classification:
         move(classifies_with_pooler ? "pooler.dense" : "classifier.dense", "classifier.dense");
         return move(classifies_with_pooler ? "classifier" : "classifier.out_proj",
                     "classifier.out_proj");
-      case Head::token_classification:
-      case Head::multiple_choice:
+      case HeadKind::token_classification:
+      case HeadKind::multiple_choice:
         return move("classifier", "classifier");
-      case Head::question_answering:
+      case HeadKind::question_answering:
         return move("qa_outputs", "qa_outputs");
     }
   }

@@ -36,6 +36,10 @@ void add_layer(List& list, const EncoderConfig& config, const std::string& name)
 
 }  // namespace
 
+bool is_of_encoder(const std::string& name) {
+  return name.starts_with("embeddings.") || name.starts_with("encoder.");
+}
+
 std::vector<NamedShape> encoder_tensors(const EncoderConfig& config) {
   const Index width = config.hidden_size;
   List list;

@@ -18,6 +18,9 @@ struct NamedShape {
 inline constexpr const char* kWordEmbeddings = "embeddings.word_embeddings.weight";
 inline constexpr const char* kPositionEmbeddings = "embeddings.position_embeddings.weight";
 
+/// Whether a tensor belongs to the embeddings or layers, rather than to the pooler or a head.
+bool is_of_encoder(const std::string& name);
+
 /// What the encoder needs, in the order of the model; names without a prefix.
 std::vector<NamedShape> encoder_tensors(const EncoderConfig& config);
 

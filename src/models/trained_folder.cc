@@ -1,6 +1,6 @@
 #include "models/trained_folder.h"
 
-#include <set>
+#include <map>
 #include <utility>
 
 #include "core/error.h"
@@ -13,10 +13,6 @@ namespace longformer::models {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-bool is_of_encoder(const std::string& name) {
-  return name.starts_with("embeddings.") || name.starts_with("encoder.");
-}
 
 /// With a head, `transformers` has the encoder and the pooler behind a prefix.
 std::string written_name(const EncoderConfig& config, const std::string& name) {
@@ -35,21 +31,11 @@ std::string local_name(const std::string& name) {
 /// Parameters, and tensors of the encoder that were not asked for, by plain name, each once. What
 /// else the source has belongs to another head.
 std::map<std::string, Tensor> all_tensors(const Checkpoint& weights) {
-  std::map<std::string, Tensor> tensors;
-  std::set<const Gradient*> seen;
-  std::set<std::string> aliases;
-  for (const auto& [name, value] : weights.parameters()) {
-    // Frozen parameters have no gradient and no other name.
-    const bool first = !wants_gradient(value) || seen.insert(value.gradient().get()).second;
-    if (first) {
-      tensors.emplace(name, value);
-    } else {
-      aliases.insert(name);
-    }
-  }
+  const auto parameters = weights.parameters();
+  std::map<std::string, Tensor> tensors(parameters.begin(), parameters.end());
   for (const std::string& name : weights.names()) {
     if (!is_of_encoder(name) || weights.is_buffer(name)) continue;
-    if (tensors.contains(name) || aliases.contains(name)) continue;
+    if (tensors.contains(name) || weights.aliases().contains(name)) continue;
     tensors.emplace(name, weights.stored_fp32(name));
   }
   return tensors;
@@ -100,7 +86,6 @@ void write_trained_folder(const TrainedFolder& trained, const Checkpoint& weight
 void read_trained_folder(const std::filesystem::path& folder, const Checkpoint& weights) {
   const Checkpoint stored = Checkpoint::open(folder.string());
   for (const auto& [name, value] : weights.parameters()) {
-    if (!stored.has(name)) continue;  // another name of a tensor that is there
     Tensor target = value;
     ops::assign(target, stored.get_fp32(name, value.shape()));
   }

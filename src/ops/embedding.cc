@@ -171,8 +171,7 @@ Tensor select_rows(const Context& context, const Tensor& x, std::span<const Inde
   record(
       context, selected,
       [context, x, chosen = std::vector<Index>(rows.begin(), rows.end())](const Tensor& gradient) {
-        Tensor dx = context.memory.tensor(x.shape(), x.dtype());
-        std::memset(dx.raw(), 0, dx.bytes());
+        Tensor dx = context.memory.zeros(x.shape(), x.dtype());
         for (std::size_t i = 0; i < chosen.size(); ++i) {
           kernels::add(row_of(gradient, static_cast<Index>(i)), row_of(dx, chosen[i]), x.columns(),
                        x.dtype());
@@ -190,8 +189,7 @@ Tensor sum_rows(const Context& context, const Tensor& x, std::span<const RowRang
          [context, x,
           chosen = std::vector<RowRange>(ranges.begin(), ranges.end())](const Tensor& sent) {
            const Tensor gradient = sent.to(x.dtype());
-           Tensor dx = context.memory.tensor(x.shape(), x.dtype());
-           std::memset(dx.raw(), 0, dx.bytes());
+           Tensor dx = context.memory.zeros(x.shape(), x.dtype());
            for (std::size_t i = 0; i < chosen.size(); ++i) {
              for (Index row = chosen[i].begin; row < chosen[i].end; ++row) {
                kernels::add(row_of(gradient, static_cast<Index>(i)), row_of(dx, row), x.columns(),

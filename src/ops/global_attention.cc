@@ -410,7 +410,7 @@ Floats take_rows(const GlobalRows& globals, Tensor& gradient) {
 
 void global_attention_backward(const Context& context, const Kept& kept, Dropout dropout,
                                Tensor& gradient) {
-  Tensor dx = Tensor::zeros(kept.x.shape(), kept.x.dtype());
+  Tensor dx = context.memory.zeros(kept.x.shape(), kept.x.dtype());
   for (std::size_t i = 0; i < kept.documents.size(); ++i) {
     const Document in{kept.spec, kept.projections, kept.documents[i], kept.x, dropout};
     const Floats rows = take_rows(kept.documents[i], gradient);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cassert>
-#include <cstring>
 
 #include "core/threads.h"
 #include "kernels/elementwise.h"
@@ -83,7 +82,7 @@ void add_norm_backward(const Context& context, const Tensor& sum, const LayerNor
   const Index width = sum.columns();
   const Index blocks = (sum.rows() + kRows - 1) / kRows;
   const bool trained = wants_gradient(norm.weight);
-  Tensor partial = Tensor::zeros({trained ? blocks : 0, 2 * width}, DType::f32);
+  Tensor partial = context.memory.zeros({trained ? blocks : 0, 2 * width}, DType::f32);
   parallel_for(context.threads, blocks, [&](Index b) {
     const Index first = b * kRows;
     float* sums = partial.data<float>() + b * 2 * width;
@@ -107,10 +106,7 @@ void add_norm_backward(const Context& context, const Tensor& sum, const LayerNor
 Tensor layer_norm(const Context& context, const Tensor& x, const LayerNorm& norm) {
   // Rows in fp32 are their own sum.
   Tensor sum = x;
-  if (x.dtype() != DType::f32) {
-    sum = context.memory.tensor(x.shape(), DType::f32);
-    std::memset(sum.raw(), 0, sum.bytes());
-  }
+  if (x.dtype() != DType::f32) sum = context.memory.zeros(x.shape(), DType::f32);
   const Tensor* residual = x.dtype() == DType::f32 ? nullptr : &x;
   Tensor y = add_norm(context, sum, residual, norm, x.dtype());
   record(context, y, [context, x, sum, norm](Tensor gradient) {
@@ -137,6 +133,21 @@ Tensor linear_add_norm(const Context& context, const Tensor& x, const Linear& de
   return y;
 }
 
+void feed_forward_backward(const Context& context, const FeedForwardPass& pass,
+                           const Tensor& gradient) {
+  const auto& [x, block, before, dropout] = pass;
+  // The activation is computed again: kept, it would be a third of all activations.
+  Tensor wide = activated(context, *block.up.activation(), before);
+  drop_elements(context, dropout, wide);
+  Tape::track(wide);
+  multiply_backward(context, wide, block.down, gradient);
+  Tensor inner = wide.gradient()->take();
+  wide = Tensor();
+  drop_elements(context, dropout, inner);
+  activation_backward(context, *block.up.activation(), before, inner);
+  multiply_backward(context, x, block.up, inner);
+}
+
 Tensor feed_forward_add_norm(const Context& context, const Tensor& x, const FeedForward& block,
                              const LayerNorm& norm, const Dropout& dropout) {
   if (block.up.packed() != nullptr) {
@@ -152,14 +163,8 @@ Tensor feed_forward_add_norm(const Context& context, const Tensor& x, const Feed
   Tensor y = add_norm(context, sum, &x, norm, context.dtype);
   record(context, y, [context, x, &block, norm, dropout, before, sum](Tensor gradient) {
     add_norm_backward(context, sum, norm, gradient);
-    // The activation is computed again: kept, it would be a third of all activations.
-    Tensor wide = activated(context, *block.up.activation(), before);
-    Tape::track(wide);
-    multiply_backward(context, wide, block.down, dropout_backward(context, dropout, gradient));
-    Tensor inner = wide.gradient()->take();
-    wide = Tensor();
-    activation_backward(context, *block.up.activation(), before, inner);
-    multiply_backward(context, x, block.up, inner);
+    feed_forward_backward(context, {x, block, before},
+                          dropout_backward(context, dropout, gradient));
     send_gradient(context, x, std::move(gradient));
   });
   return y;

@@ -27,6 +27,18 @@ struct FeedForward {
 Tensor feed_forward_add_norm(const Context& context, const Tensor& x, const FeedForward& block,
                              const LayerNorm& norm, const Dropout& dropout = {});
 
+/// For ops that end a feed-forward block: what is known of down(dropout(up(x))), where `before` is
+/// up(x) before its activation.
+struct FeedForwardPass {
+  const Tensor& x;
+  const FeedForward& block;
+  const Tensor& before;
+  Dropout dropout = {};
+};
+/// From the gradient of its result to those of the block and x.
+void feed_forward_backward(const Context& context, const FeedForwardPass& pass,
+                           const Tensor& gradient);
+
 /// For ops that end in LayerNorm. `sum` [n, D] fp32 becomes sum + residual (when there is one) and
 /// is all that the backward pass needs.
 Tensor add_norm(const Context& context, Tensor& sum, const Tensor* residual, const LayerNorm& norm,

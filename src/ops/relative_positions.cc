@@ -59,8 +59,7 @@ Tensor head_sections(const Context& context, const Tensor& x, Index m,
   record(context, chosen,
          [context, x,
           kept = std::vector<Index>(sections.begin(), sections.end())](const Tensor& gradient) {
-           Tensor dx = context.memory.tensor(x.shape(), x.dtype());
-           std::memset(dx.raw(), 0, dx.bytes());
+           Tensor dx = context.memory.zeros(x.shape(), x.dtype());
            for_sections(x, gradient, kept, [&](std::size_t at, std::size_t to, std::size_t bytes) {
              std::memcpy(static_cast<std::byte*>(dx.raw()) + at,
                          static_cast<const std::byte*>(gradient.raw()) + to, bytes);

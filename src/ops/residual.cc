@@ -49,17 +49,8 @@ Tensor feed_forward_add(const Context& context, const Tensor& x, const FeedForwa
   drop_elements(context, dropout.outer, y);
   add_to(context, residual, y);
   record(context, y, [context, x, &block, residual, dropout, before](Tensor gradient) {
-    // The activation is computed again: kept, it would be a third of all activations.
-    Tensor again = activated(context, *block.up.activation(), before);
-    drop_elements(context, dropout.inner, again);
-    Tape::track(again);
-    multiply_backward(context, again, block.down,
-                      dropout_backward(context, dropout.outer, gradient));
-    Tensor inner_gradient = again.gradient()->take();
-    again = Tensor();
-    drop_elements(context, dropout.inner, inner_gradient);
-    activation_backward(context, *block.up.activation(), before, inner_gradient);
-    multiply_backward(context, x, block.up, inner_gradient);
+    feed_forward_backward(context, {x, block, before, dropout.inner},
+                          dropout_backward(context, dropout.outer, gradient));
     send_gradient(context, residual, std::move(gradient));
   });
   return y;

@@ -1,0 +1,28 @@
+// The activation functions in double, straight from their definitions (spec.md §0).
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/activation.h"
+
+namespace longformer {
+
+inline double activation_truth(double x, kernels::Activation activation) {
+  using kernels::Activation;
+  switch (activation) {
+    case Activation::gelu:
+      return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0)));
+    case Activation::gelu_tanh:
+      return 0.5 * x * (1 + std::tanh(std::sqrt(2.0 / M_PI) * (x + 0.044715 * x * x * x)));
+    case Activation::relu:
+      return std::max(x, 0.0);
+    case Activation::silu:
+      return x / (1 + std::exp(-x));
+    case Activation::tanh:
+      return std::tanh(x);
+  }
+  return NAN;
+}
+
+}  // namespace longformer
