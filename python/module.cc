@@ -59,14 +59,17 @@ DocumentInput input_of(const Document& document) {
 }
 
 /// An array that owns the values; nothing is copied.
-FloatArray array_of(std::vector<float> values, std::initializer_list<std::size_t> shape) {
+FloatArray array_of(std::vector<float> values, std::span<const std::size_t> shape) {
   auto owned = std::make_unique<std::vector<float>>(std::move(values));
   float* data = owned->data();
   nb::capsule owner(owned.get(), [](void* pointer) noexcept {
     std::unique_ptr<std::vector<float>>(static_cast<std::vector<float>*>(pointer)).reset();
   });
   owned.release();
-  return FloatArray(data, shape, owner);
+  return FloatArray(data, shape.size(), shape.data(), owner);
+}
+FloatArray array_of(std::vector<float> values, std::initializer_list<std::size_t> shape) {
+  return array_of(std::move(values), std::span(shape.begin(), shape.size()));
 }
 
 /// None for values that are not there.
@@ -182,17 +185,6 @@ using Target = std::tuple<std::vector<std::int32_t>, std::vector<float>, std::ve
                           std::vector<std::int64_t>>;
 using Gradients = std::vector<std::tuple<std::string, FloatArray>>;
 
-FloatArray array_of(NamedGradient gradient) {
-  const std::vector<std::size_t> shape(gradient.shape.begin(), gradient.shape.end());
-  auto owned = std::make_unique<std::vector<float>>(std::move(gradient.values));
-  float* data = owned->data();
-  nb::capsule owner(owned.get(), [](void* pointer) noexcept {
-    std::unique_ptr<std::vector<float>>(static_cast<std::vector<float>*>(pointer)).reset();
-  });
-  owned.release();
-  return FloatArray(data, shape.size(), shape.data(), owner);
-}
-
 class PythonGradientModel {
  public:
   PythonGradientModel(const std::string& folder, const LoadOptions& options)
@@ -216,8 +208,8 @@ class PythonGradientModel {
     }
     Gradients gradients;
     for (NamedGradient& gradient : result.gradients) {
-      std::string name = gradient.name;
-      gradients.emplace_back(std::move(name), array_of(std::move(gradient)));
+      const std::vector<std::size_t> shape(gradient.shape.begin(), gradient.shape.end());
+      gradients.emplace_back(std::move(gradient.name), array_of(std::move(gradient.values), shape));
     }
     return {result.loss, std::move(gradients)};
   }

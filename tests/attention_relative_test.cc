@@ -165,15 +165,6 @@ TEST(TransformerXl, SegmentsWithMemoryEqualOneSegment) {
 
 // ---- what is refused ----
 
-std::string error_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
 TEST(Refused, SpecsOfRelativePositionsAndDropout) {
   const auto error = [](const AttentionSpec& spec) { return error_of([&] { check(spec); }); };
   EXPECT_EQ(error(with_positions(self_attention(9, 2, 4, symmetric(2)))),

@@ -313,15 +313,6 @@ TEST(Backends, SameBitsEveryTime) {
 
 // ---- what is refused ----
 
-std::string error_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
 std::string check_error(const std::function<void(AttentionSpec&)>& spoil) {
   AttentionSpec spec = self_attention(10, 2, 4, symmetric(2));
   check(spec);

@@ -4,9 +4,12 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 #include <random>
+#include <string>
 #include <vector>
 
+#include "core/error.h"
 #include "kernels/attention.h"
 
 namespace longformer::kernels {
@@ -33,6 +36,16 @@ inline Tensor random_tensor(const Shape& shape, unsigned seed, DType dtype = DTy
   std::vector<float> values(static_cast<std::size_t>(element_count(shape)));
   for (float& value : values) value = normal(generator);
   return Tensor::from(values, shape).to(dtype);
+}
+
+/// The message of the Error that the action throws, or "no error".
+inline std::string error_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
 }
 
 struct Inputs {
