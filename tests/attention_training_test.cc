@@ -79,33 +79,36 @@ std::vector<double> central_differences(Tensor& x, const std::vector<float>& g,
   return slopes;
 }
 
+void expect_central_differences(const std::string& name, const AttentionSpec& spec, unsigned seed) {
+  const Inputs in = random_inputs(spec, seed);
+  Tensor q = doubles(in.query), k = doubles(in.key), v = doubles(in.value);
+  const Positions positions = random_positions(spec, seed + 3);
+  Tensor u = doubles(positions.content_bias), p = doubles(positions.position_bias);
+  Tensor r = doubles(positions.keys);
+  const RelativePositions given = {u, p, r};
+  const RelativePositions* relative = spec.relative_positions ? &given : nullptr;
+  const auto heads = static_cast<Index>(spec.heads.size());
+  const Tensor g = random_tensor({spec.query_count(), heads * spec.head_size}, seed + 6);
+  const auto out = [&] { return reference_attention<double>(spec, q, k, v, relative).out; };
+  const auto found = reference_attention_backward<double>(spec, q, k, v, g, relative);
+  const std::vector<float> weights = g.to_floats();
+  const auto expect_slopes = [&](const char* what, Tensor& x, const std::vector<double>& slopes) {
+    const double difference = max_difference(slopes, central_differences(x, weights, out));
+    EXPECT_TRUE(difference <= 1e-8) << name << ", " << what << " off by " << difference;
+  };
+  expect_slopes("query", q, found.query);
+  expect_slopes("key", k, found.key);
+  expect_slopes("value", v, found.value);
+  if (relative == nullptr) return;
+  expect_slopes("content bias", u, found.content_bias);
+  expect_slopes("position bias", p, found.position_bias);
+  expect_slopes("relative keys", r, found.relative_keys);
+}
+
 TEST(ReferenceBackward, EqualsCentralDifferences) {
   unsigned seed = 1000;
   for (const auto& [name, spec] : small_cases()) {
-    seed += 10;
-    const Inputs in = random_inputs(spec, seed);
-    Tensor q = doubles(in.query), k = doubles(in.key), v = doubles(in.value);
-    const Positions positions = random_positions(spec, seed + 3);
-    Tensor u = doubles(positions.content_bias), p = doubles(positions.position_bias);
-    Tensor r = doubles(positions.keys);
-    const RelativePositions given = {u, p, r};
-    const RelativePositions* relative = spec.relative_positions ? &given : nullptr;
-    const auto heads = static_cast<Index>(spec.heads.size());
-    const Tensor g = random_tensor({spec.query_count(), heads * spec.head_size}, seed + 6);
-    const auto out = [&] { return reference_attention<double>(spec, q, k, v, relative).out; };
-    const auto found = reference_attention_backward<double>(spec, q, k, v, g, relative);
-    const std::vector<float> weights = g.to_floats();
-    const auto expect_slopes = [&](const char* what, Tensor& x, const std::vector<double>& slopes) {
-      const double difference = max_difference(slopes, central_differences(x, weights, out));
-      EXPECT_TRUE(difference <= 1e-8) << name << ", " << what << " off by " << difference;
-    };
-    expect_slopes("query", q, found.query);
-    expect_slopes("key", k, found.key);
-    expect_slopes("value", v, found.value);
-    if (relative == nullptr) continue;
-    expect_slopes("content bias", u, found.content_bias);
-    expect_slopes("position bias", p, found.position_bias);
-    expect_slopes("relative keys", r, found.relative_keys);
+    expect_central_differences(name, spec, seed += 10);
   }
 }
 

@@ -172,8 +172,8 @@ TEST(CharacterLm, GradientsUnderDropoutAreThoseOfTheLoss) {
     ASSERT_GT(square, 0.0) << name;
     const double step = 2e-3 / std::sqrt(square);
     const auto before = value.to_floats();
+    Tensor moved = value;
     const auto loss_at = [&](double factor) {
-      Tensor moved = value;
       for (std::size_t i = 0; i < before.size(); ++i) {
         moved.data<float>()[i] = static_cast<float>(before[i] + factor * step * gradient[i]);
       }

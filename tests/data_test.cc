@@ -328,9 +328,10 @@ TEST_F(DataTest, AnswersThatAreNotWhereTheyShouldBe) {
                                           {line("ran", "\"4\""), "a character as answer_start"},
                                           {line("gone", "null"), "found it nowhere"}}) {
     SCOPED_TRACE(bad);
-    const auto error = error_of([&] { questions("a.jsonl", good + bad); });
+    const std::string lines = good + bad;
+    const auto error = error_of([&] { questions("a.jsonl", lines); });
     expect_error(error, {"a.jsonl:2:", "question \"q7\"", word, "--skip-invalid"});
-    const auto kept = questions("a.jsonl", good + bad + good, {.skip_invalid = true});
+    const auto kept = questions("a.jsonl", lines + good, {.skip_invalid = true});
     EXPECT_EQ(kept.examples.size(), 2u);
     EXPECT_EQ(kept.report.skipped, 1);
   }

@@ -120,11 +120,11 @@ void run_characters(const EvaluateFlags& flags, const std::string& folder) {
 void run(const EvaluateFlags& flags, Messages& messages) {
   const std::string folder = flags.model.folder();
   if (CharacterModel::is_one(folder)) return run_characters(flags, folder);
+  const Model model = Model::load(folder, flags.model.load_options());
   if (const std::string option = flags.characters.given(); !option.empty()) {
     throw Error(
         fmt::format("'{}': expected a character model with {}, found another one", folder, option));
   }
-  const Model model = Model::load(folder, flags.model.load_options());
   const std::string task = task_of(model.info().head);
   if (task == "none" || (!flags.task.empty() && flags.task != task)) {
     throw Error(fmt::format("'{}': expected a head for {}, found {}", folder,

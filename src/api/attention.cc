@@ -73,6 +73,7 @@ std::vector<float> band_attention(std::span<const float> q, std::span<const floa
   const Tensor value = Tensor::from(v, shape);
   Tensor out({n, heads * head_size}, DType::f32);
   const int threads = options.threads == 0 ? available_threads() : options.threads;
+  const ThreadLimit limit(threads);
   kernels::attention(backend, spec, {query, key, value, out, nullptr, threads});
 
   const std::vector<float> token_major = out.to_floats();

@@ -119,6 +119,7 @@ class AttentionWork {
 
 void verify(kernels::AttentionBackend backend, const AttentionBenchOptions& options, DType dtype) {
   const AttentionSpec spec = attention_spec(options, std::min<std::int64_t>(options.n, 384));
+  const ThreadLimit limit(1);
   AttentionWork work(backend, options.pass == "backward", spec, dtype);
   work.run(1);
   work.verify();
@@ -147,7 +148,7 @@ BenchResult bench_model(const Model& model, const ModelBenchOptions& options) {
                          .global_attention_mask = {}};
   if (options.global_tokens > 0) document.global_attention_mask = global;
   const models::Batch batch = implementation.batch({&document, 1});
-  const std::lock_guard<std::mutex> lock(implementation.mutex);
+  const auto turn = implementation.turn();
   const ops::Context context = implementation.context();
   const Timing timing =
       measure(options.repeats, [&] { implementation.encoder.forward(context, batch); });
@@ -168,6 +169,7 @@ BenchResult bench_attention(const AttentionBenchOptions& options) {
           "attention backend {}: the backward pass is left to the fused backend", options.backend);
   verify(backend, options, dtype);
   const AttentionSpec spec = attention_spec(options, options.n);
+  const ThreadLimit limit(threads);
   AttentionWork work(backend, backward, spec, dtype);
   const Timing timing = measure(options.repeats, [&] { work.run(threads); });
   const double flops = (backward ? 8.0 : 4.0) * static_cast<double>(options.head_size) *

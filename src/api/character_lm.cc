@@ -16,8 +16,10 @@ struct CharacterModel::Implementation {
   Implementation(const std::string& folder, const LoadOptions& options)
       : dtype(compute_dtype(options.dtype)),
         threads(options.threads > 0 ? options.threads : available_threads()),
-        model(models::read_character_lm(folder + "/config.json"), models::Checkpoint::open(folder),
-              dtype) {}
+        model(with_threads(threads, [&] {
+          return models::CharacterLm(models::read_character_lm(folder + "/config.json"),
+                                     models::Checkpoint::open(folder), dtype);
+        })) {}
 
   /// Valid while `mutex` is held: the pool serves one forward pass at a time.
   ops::Context context() const { return {.memory = memory, .dtype = dtype, .threads = threads}; }
@@ -56,6 +58,7 @@ CharacterScore CharacterModel::evaluate(const CharacterEvaluation& options) cons
     if (options.progress) options.progress({0, 1, done, count});
   };
   const std::lock_guard<std::mutex> lock(implementation_->mutex);
+  const ThreadLimit limit(implementation_->threads);
   const ops::Context context = implementation_->context();
   const ops::LossSum loss = options.streaming
                                 ? tasks::score_streaming(model, context, scored, report)
@@ -78,6 +81,7 @@ void CharacterModel::generate(const std::string& prompt, const GenerateOptions& 
   std::vector<std::int32_t> next =
       text::encode_characters(alphabet, prompt.empty() ? usual : prompt);
   const std::lock_guard<std::mutex> lock(implementation_->mutex);
+  const ThreadLimit limit(implementation_->threads);
   const ops::Context context = implementation_->context();
   models::CharacterPast past = model.start(context);
   for (std::int64_t i = 0; i < options.characters; ++i) {

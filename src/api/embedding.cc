@@ -104,7 +104,7 @@ void run_pieces(const Model& model, std::span<const Piece> pieces, const EmbedOp
     progress.tokens_total += static_cast<Index>(piece.ids.size());
     progress.documents_total += piece.ends_document ? 1 : 0;
   }
-  const std::lock_guard<std::mutex> lock(implementation.mutex);
+  const auto turn = implementation.turn();
   const ops::Context context = implementation.context();
   for (std::size_t first = 0; first < pieces.size();) {
     std::vector<DocumentInput> inputs;

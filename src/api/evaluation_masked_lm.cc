@@ -41,7 +41,7 @@ Guesses guess(const Model::Implementation& model, const tasks::MaskedRow& row,
   input.ids = row.ids;
   input.global_attention_mask = globals;
   const models::Batch batch = model.batch({&input, 1});
-  const std::lock_guard<std::mutex> lock(model.mutex);
+  const auto turn = model.turn();
   if (!model.masked_lm) model.masked_lm.emplace(model.config, model.weights, model.dtype);
   const ops::Context context = model.context();
   const Tensor hidden = model.encoder.forward(context, batch);

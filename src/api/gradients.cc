@@ -75,7 +75,7 @@ LossGradients GradientModel::loss_and_gradients(std::span<const DocumentInput> d
   const Model::Implementation& model = *implementation_;
   const models::Batch batch = model.batch(documents, model.head);
   const models::Targets wanted = targets_of(model.head, documents, targets, choices);
-  const std::lock_guard<std::mutex> lock(model.mutex);
+  const auto turn = model.turn();
   Tape tape;
   ops::Context context = model.context();
   context.tape = &tape;

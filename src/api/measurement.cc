@@ -72,9 +72,10 @@ double gemm_gflops(const std::string& dtype, int threads, int repeats) {
   constexpr Index kM = 4096, kK = 768, kN = 3072;
   const DType type = compute_dtype(dtype);
   const std::vector<Tensor> weights = {random_normal_tensor({kN, kK}, 1.0f, 1)};
-  const ops::Linear dense(weights, {}, {.dtype = type});
   const Tensor x = random_normal_tensor({kM, kK}, 1.0f, 2).to(type);
   MemoryPool memory;
+  const ThreadLimit limit(thread_count(threads));
+  const ops::Linear dense(weights, {}, {.dtype = type});
   const ops::Context context = {.memory = memory, .dtype = type, .threads = thread_count(threads)};
   const Timing timing = measure(repeats, [&] { ops::linear(context, x, dense, type); });
   return 2.0 * kM * kK * kN / timing.median * 1e-9;

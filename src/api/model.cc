@@ -142,7 +142,7 @@ Model::Implementation::Implementation(models::EncoderConfig model_config,
       weights(std::move(checkpoint)),
       dtype(compute_dtype(options.dtype)),
       threads(options.threads > 0 ? options.threads : available_threads()),
-      encoder(config, weights, dtype),
+      encoder(with_threads(threads, [this] { return models::Encoder(config, weights, dtype); })),
       head(models::head_kind(config, weights)) {
   require(options.threads >= 0, "threads: expected 0 or more, found {}", options.threads);
   info = {.model_type = std::string(name_of(config.model_type)),
@@ -160,6 +160,7 @@ Model::Implementation::Implementation(models::EncoderConfig model_config,
           .labels = has_labels(head) ? config.labels : std::vector<std::string>(),
           .problem_type = has_labels(head) ? config.problem_type : std::string()};
   if (head != models::HeadKind::none && head != models::HeadKind::masked_lm) {
+    const ThreadLimit limit(threads);
     task_head.emplace(config, head, weights, dtype);
   }
 }
@@ -242,7 +243,7 @@ std::vector<DocumentOutput> Model::forward(std::span<const DocumentInput> docume
   const Implementation& model = *implementation_;
   const models::Batch batch =
       model.batch(documents, options.head ? model.head : models::HeadKind::none);
-  const std::lock_guard<std::mutex> lock(model.mutex);
+  const auto turn = model.turn();
   const ops::Context context = model.context();
   std::vector<Tensor> states;
   const auto observer = attention_observer(model, batch, options.attention);
@@ -279,7 +280,7 @@ void Model::attention(const DocumentInput& document, const AttentionSelection& s
   auto observer = attention_observer(model, batch, selection);
   if (!observer) return;
   observer->alone = true;
-  const std::lock_guard<std::mutex> lock(model.mutex);
+  const auto turn = model.turn();
   model.encoder.forward(model.context(), batch, nullptr, &*observer);
 }
 
@@ -309,7 +310,7 @@ std::vector<float> Model::masked_lm_logits(const DocumentInput& document,
     require(row >= 0 && row < batch.rows(), "masked LM: expected positions from 0 to {}, found {}",
             batch.rows() - 1, row);
   }
-  const std::lock_guard<std::mutex> lock(model.mutex);
+  const auto turn = model.turn();
   const ops::Context context = model.context();
   const Tensor hidden = model.encoder.forward(context, batch);
   return model.masked_lm_head()

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/memory.h"
+#include "core/threads.h"
 #include "longformer/model.h"
 #include "models/batch.h"
 #include "models/checkpoint.h"
@@ -34,14 +35,20 @@ struct Model::Implementation {
                       models::HeadKind globals_of = models::HeadKind::none) const;
 
   /// The loss of the folder's head, and with a tape in the context its gradients. Needs a head.
-  /// Call while `mutex` is held.
+  /// Call in one's turn.
   ops::LossSum loss(const ops::Context& context, const models::Batch& batch,
                     const models::Targets& targets, const models::HeadLossOptions& options) const;
 
   /// The masked-LM head, made on first use.
   const models::MaskedLmHead& masked_lm_head() const;
 
-  /// Valid while `mutex` is held: the pool serves one forward pass at a time.
+  /// One computation at a time, on no more threads than the model may use.
+  struct Turn {
+    std::lock_guard<std::mutex> lock;
+    ThreadLimit limit;
+  };
+  Turn turn() const { return {std::lock_guard(mutex), ThreadLimit(threads)}; }
+  /// Valid while it is one's turn: the pool serves one forward pass at a time.
   ops::Context context() const { return {.memory = memory, .dtype = dtype, .threads = threads}; }
 
   models::EncoderConfig config;

@@ -23,6 +23,28 @@ void parallel_for(int threads, Index count, Body&& body) {
   for (Index i = 0; i < count; ++i) body(i);
 }
 
+/// While it lives, parallel regions that this thread begins have at most so many threads, those of
+/// libraries too.
+class ThreadLimit {
+ public:
+  explicit ThreadLimit(int threads) : before_(omp_get_max_threads()) {
+    omp_set_num_threads(threads);
+  }
+  ~ThreadLimit() { omp_set_num_threads(before_); }
+  ThreadLimit(const ThreadLimit&) = delete;
+  ThreadLimit& operator=(const ThreadLimit&) = delete;
+
+ private:
+  int before_;
+};
+
+/// What `make` returns, made on at most so many threads.
+template <typename Make>
+auto with_threads(int threads, Make&& make) {
+  const ThreadLimit limit(threads);
+  return make();
+}
+
 /// Number of the calling thread inside parallel_for: 0 … threads − 1.
 inline int thread_number() { return omp_get_thread_num(); }
 

@@ -16,6 +16,7 @@
 #include "core/cpu.h"
 #include "core/error.h"
 #include "core/memory.h"
+#include "core/threads.h"
 
 namespace longformer::kernels {
 namespace {
@@ -76,22 +77,8 @@ dnnl::algorithm algorithm(Activation activation) {
   return dnnl::algorithm::eltwise_gelu_erf;
 }
 
-/// Makes oneDNN plan for one thread while it lives: the product then runs inside parallel_for.
-class SingleThreadPlan {
- public:
-  explicit SingleThreadPlan(bool active) : threads_(omp_get_max_threads()), active_(active) {
-    if (active_) omp_set_num_threads(1);
-  }
-  ~SingleThreadPlan() {
-    if (active_) omp_set_num_threads(threads_);
-  }
-  SingleThreadPlan(const SingleThreadPlan&) = delete;
-  SingleThreadPlan& operator=(const SingleThreadPlan&) = delete;
-
- private:
-  int threads_;
-  bool active_;
-};
+/// The threads of a product that is run here: one inside parallel_for.
+int product_threads() { return omp_in_parallel() != 0 ? 1 : omp_get_max_threads(); }
 
 /// The matrices below each other in fp32; the matrix itself when there is only one in fp32.
 Tensor stacked(std::span<const Tensor> parts) {
@@ -132,14 +119,14 @@ struct Product {
   memory::desc a, b, c, scratchpad;
 };
 
-/// The product of a shape, compiled once; inside parallel_for for the calling thread alone.
+/// The product of a shape, compiled once for each number of threads.
 const Product& product_of(const GemmShape& s, DType output) {
-  using Key = std::tuple<Index, Index, Index, bool, bool, Index, Index, Index, bool, DType, bool>;
+  using Key = std::tuple<Index, Index, Index, bool, bool, Index, Index, Index, bool, DType, int>;
   static std::map<Key, Product> products;
   static std::mutex mutex;
-  const bool alone = omp_in_parallel() != 0;
+  const int threads = product_threads();
   const Key key(s.m, s.n, s.k, s.transpose_a, s.transpose_b, s.lda, s.ldb, s.ldc, s.beta != 0,
-                output, alone);
+                output, threads);
   const std::lock_guard<std::mutex> lock(mutex);
   if (const auto found = products.find(key); found != products.end()) return found->second;
   const auto strides = [](Index stride, bool transposed) {
@@ -155,7 +142,7 @@ const Product& product_of(const GemmShape& s, DType output) {
     post.append_sum(1.0f);
     attributes.set_post_ops(post);
   }
-  const SingleThreadPlan plan(alone);
+  const ThreadLimit limit(threads);
   const dnnl::matmul::primitive_desc description(dnnl::matmul::desc(a, b, c), attributes,
                                                  cpu_engine());
   const Product product{dnnl::matmul(description), a, b, c, description.scratchpad_desc()};
@@ -247,7 +234,7 @@ struct PackedLinear::Packed {
   memory weights;
   Tensor bias_storage;
   memory bias;
-  std::map<std::tuple<Index, DType, bool>, Kernel> kernels;
+  std::map<std::tuple<Index, DType, int>, Kernel> kernels;
   std::mutex mutex;
 
   dnnl::matmul::primitive_desc describe(Index rows, DType output,
@@ -292,7 +279,7 @@ PackedLinear::PackedLinear(std::span<const Tensor> weights, std::span<const Tens
   }
   const memory::desc any({p.in, p.out}, data_type(p.compute), memory::format_tag::any);
   const memory::desc packed_desc = [&] {
-    const SingleThreadPlan plan(true);
+    const ThreadLimit limit(1);
     return p.describe(kRowBlock, p.compute, any).weights_desc();
   }();
   // The stored numbers are those of bf16 even where oneDNN computes in fp32.
@@ -316,9 +303,10 @@ DType PackedLinear::dtype() const { return packed_->dtype; }
 const PackedLinear::Kernel& PackedLinear::kernel(Index rows, DType output, bool all_threads) const {
   Packed& p = *packed_;
   const std::lock_guard<std::mutex> lock(p.mutex);
-  const auto key = std::make_tuple(rows, output, all_threads);
+  const int threads = all_threads ? product_threads() : 1;
+  const auto key = std::make_tuple(rows, output, threads);
   if (const auto found = p.kernels.find(key); found != p.kernels.end()) return found->second;
-  const SingleThreadPlan plan(!all_threads);
+  const ThreadLimit limit(threads);
   const DType computed_output = p.compute == DType::f32 ? DType::f32 : output;
   const auto description = p.describe(rows, computed_output, p.weights.get_desc());
   Kernel kernel;

@@ -83,6 +83,7 @@ Trainer::Trainer(TrainerSetup setup, ParameterSet& parameters, Objective& object
 
 TrainingResult Trainer::run(const TrainingCallbacks& callbacks) {
   callbacks_ = callbacks;
+  const ThreadLimit limit(threads_);
   open_output();
   resume();
   if (callbacks_.plan) callbacks_.plan(plan());
