@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
 """Times a masked-LM training step of Longformer-base in this project and in `transformers`, in turns.
 
-    python3 bench/train_peers.py [-n 4096] [--rounds 1] [--binary build/longformer]
+    python3 bench/train_peers.py [-n 4096] [--rounds 1] [--binary build/longformer] [--config FILE]
 
-Random weights, window 512, fp32, one document, 15 % of the tokens to be guessed, dropout 0.1, AdamW. Each
+Random weights, window 512 (or those of a config.json), fp32, one document, 15 % of the tokens to be guessed, dropout 0.1, AdamW. Each
 figure comes from a process of its own (one step to warm up, one that counts) that is started fresh in every
 round. Prints medians, peak memory and the ratio as Markdown. transformers needs 15 GB at n = 4,096.
 """
 
 import argparse
 import json
+import pathlib
 import resource
 import statistics
 import subprocess
@@ -20,16 +21,16 @@ import time
 import peers
 
 
-def measure_transformers(n):
+def measure_transformers(config, n):
     import torch
     import transformers
 
     transformers.logging.set_verbosity_error()
     torch.manual_seed(0)
-    keys = {k: v for k, v in peers.config_for(n).items() if k not in ("model_type", "architectures")}
+    keys = {k: v for k, v in config.items() if k not in ("model_type", "architectures")}
     model = transformers.LongformerForMaskedLM(transformers.LongformerConfig(**keys)).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=5e-5)
-    ids = torch.randint(5, 50000, (1, n))
+    ids = torch.randint(5, config["vocab_size"], (1, n))
     labels = torch.where(torch.rand(1, n) < 0.15, ids, -100)
 
     def step():
@@ -56,16 +57,20 @@ def main():
     parser.add_argument("-n", type=int, default=4096)
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--binary", default="build/longformer")
+    parser.add_argument("--config", help="config.json of another Longformer")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    shape = peers.config_for(options.n)
+    if options.config:
+        shape = json.loads(pathlib.Path(options.config).read_text())
     if options.child:
-        measure_transformers(options.n)
+        measure_transformers(shape, options.n)
         return
     with tempfile.NamedTemporaryFile("w", suffix=".json") as config:
-        json.dump(peers.config_for(options.n), config)
+        json.dump(shape, config)
         config.flush()
         ours = [options.binary, "bench", "train", "--config", config.name, "-n", str(options.n), "-r", "1", "--json"]
-        theirs = [sys.executable, __file__, "--child", "-n", str(options.n)]
+        theirs = [sys.executable, __file__, "--child", "-n", str(options.n), "--config", config.name]
         rows = [(run(ours), run(theirs)) for _ in range(options.rounds)]
     print("| | seconds | peak memory |\n|---|---|---|")
     medians = []
