@@ -104,6 +104,21 @@ class TestFinetune:
         assert not any(name.startswith(("pooler", "longformer.pooler", "lm_head")) for name in names)
         assert run("classify", out, "--text", "the of and", "--json").works().json[0]["labels"]
 
+    def test_global_projections_that_are_shared(self, reviews, tmp_path):
+        folder, out = tmp_path / "longformer", tmp_path / "tuned"
+        run("convert", BERT, folder, "--max-positions", 64, "--window", 8).works()
+        ran("finetune", folder, reviews, "--task", "classify", "--shared-global-projections", "--output-dir", out,
+            "--max-steps", 4, *FAST)
+        written, began = tensors(out), tensors(folder)
+        names = [name for name in written if "_global." in name]
+        assert names and len(written) == len(set(written))
+        for name in names:
+            local = name.replace("_global.", ".")
+            assert (written[name] == written[local]).all()
+            assert (written[local] != began[local.removeprefix("longformer.")]).any() or "key_global.bias" in name
+        failed = run("finetune", CLASSIFIER, reviews, "--shared-global-projections", "--output-dir", tmp_path / "no")
+        assert failed.code == 1 and "to share them, found others" in failed.err
+
     def test_a_head_of_another_task_gives_way(self, reviews, tmp_path):
         out = tmp_path / "tuned"
         done = ran("finetune", CHOOSER, reviews, "--task", "classify", "--output-dir", out, "--max-steps", 2, *FAST)

@@ -104,6 +104,8 @@ void add_finetune(CLI::App& program, Action& action) {
   verb.add_option("--head-learning-rate", flags->options.head_learning_rate,
                   "learning rate of the head (that of the encoder)")
       ->type_name("X");
+  verb.add_flag("--shared-global-projections", flags->options.shared_global_projections,
+                "global tokens use query, key and value of all others instead of their own");
   verb.add_flag("--label-all-tokens", flags->options.label_all_pieces,
                 "ner: label every token of a word, not its first one alone");
   verb.add_option("--threshold", flags->options.threshold,

@@ -29,6 +29,9 @@ struct FinetuneOptions {
   std::int64_t stride = 128;
   /// Empty: where the head has it.
   std::optional<GlobalAttention> global_attention = {};
+  /// Global tokens use, and train, the query, key and value of all others instead of their own: an
+  /// ablation of the paper. The folder must have equal ones, as after conversion.
+  bool shared_global_projections = false;
   /// Of the weights that are not encoder; 0 takes training.learning_rate.
   double head_learning_rate = 0;
   /// Label all tokens of a word rather than its first one.

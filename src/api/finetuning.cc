@@ -335,7 +335,8 @@ TrainingResult finetune(const std::string& folder, const FinetuneOptions& option
        .head = task.head,
        .labels = source.labels,
        .problem_type = source.problem_type,
-       .head_rate_scale = head_rate > 0 ? head_rate / used.training.learning_rate : 1},
+       .head_rate_scale = head_rate > 0 ? head_rate / used.training.learning_rate : 1,
+       .shares_global_projections = used.shared_global_projections},
       used.training);
   FinetuneObjective objective(folder, used, source, model);
   if (callbacks.data) callbacks.data(summary_of(task, source, objective, model));

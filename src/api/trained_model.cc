@@ -54,6 +54,19 @@ std::vector<std::string> left_out(models::HeadKind found, models::HeadKind wante
   return prefixes;
 }
 
+void share_global_projections(const std::string& folder, const models::Checkpoint& weights) {
+  bool any = false;
+  for (const std::string& name : weights.names()) {
+    const std::string local = models::local_projection(name);
+    if (local.empty()) continue;
+    require(weights.tie(name, local),
+            "{}: expected {} with the values of {} to share them, found others", folder, name,
+            local);
+    any = true;
+  }
+  require(any, "{}: expected projections of global tokens to share, found none", folder);
+}
+
 }  // namespace
 
 TrainedModel::TrainedModel(TrainedModelSetup setup, const TrainingOptions& options)
@@ -78,6 +91,7 @@ TrainedModel::TrainedModel(TrainedModelSetup setup, const TrainingOptions& optio
                                            .seed = options.seed,
                                            .frozen = setup_.frozen,
                                            .left_out = left_out(found, setup_.head, pools)});
+  if (setup_.shares_global_projections) share_global_projections(setup_.folder, weights);
   const LoadOptions load = {.dtype = options.dtype, .threads = static_cast<int>(options.threads)};
   implementation_ =
       std::make_shared<Model::Implementation>(std::move(config), std::move(weights), load);
@@ -103,7 +117,7 @@ void TrainedModel::add_parameters() {
 training::MicroBatchLoss TrainedModel::step(const models::Batch& batch,
                                             const models::Targets& targets,
                                             std::uint64_t seed) const {
-  const std::lock_guard<std::mutex> lock(implementation_->mutex);
+  const auto turn = implementation_->turn();
   Tape tape;
   ops::Context context = implementation_->context();
   context.tape = &tape;

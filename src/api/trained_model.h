@@ -34,6 +34,8 @@ struct TrainedModelSetup {
   std::function<bool(const std::string& name)> frozen = {};
   /// Rows of the position table before it keep their values.
   Index first_trained_position = 0;
+  /// Global tokens use, and train, the query, key and value of all others.
+  bool shares_global_projections = false;
   /// See models::TrainedFolder.
   bool globals_from_local = false;
 };

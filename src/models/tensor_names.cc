@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <string_view>
+
 namespace longformer::models {
 namespace {
 
@@ -38,6 +40,13 @@ void add_layer(List& list, const EncoderConfig& config, const std::string& name)
 
 bool is_of_encoder(const std::string& name) {
   return name.starts_with("embeddings.") || name.starts_with("encoder.");
+}
+
+std::string local_projection(const std::string& name) {
+  const std::string_view ending = "_global.";
+  const auto at = name.find(ending);
+  if (at == std::string::npos) return "";
+  return name.substr(0, at) + "." + name.substr(at + ending.size());
 }
 
 std::vector<NamedShape> encoder_tensors(const EncoderConfig& config) {

@@ -21,6 +21,10 @@ inline constexpr const char* kPositionEmbeddings = "embeddings.position_embeddin
 /// Whether a tensor belongs to the embeddings or layers, rather than to the pooler or a head.
 bool is_of_encoder(const std::string& name);
 
+/// The projection of all tokens that a projection of global tokens is a copy of after conversion;
+/// empty for other tensors.
+std::string local_projection(const std::string& name);
+
 /// What the encoder needs, in the order of the model; names without a prefix.
 std::vector<NamedShape> encoder_tensors(const EncoderConfig& config);
 

@@ -20,22 +20,16 @@ std::string written_name(const EncoderConfig& config, const std::string& name) {
   return prefixed ? fmt::format("{}.{}", name_of(config.model_type), name) : name;
 }
 
-/// The local projection that a global one is a copy of; empty for other tensors.
-std::string local_name(const std::string& name) {
-  const std::string_view ending = "_global.";
-  const auto at = name.find(ending);
-  if (at == std::string::npos) return "";
-  return name.substr(0, at) + "." + name.substr(at + ending.size());
-}
-
 /// Parameters, and tensors of the encoder that were not asked for, by plain name, each once. What
 /// else the source has belongs to another head.
 std::map<std::string, Tensor> all_tensors(const Checkpoint& weights) {
   const auto parameters = weights.parameters();
   std::map<std::string, Tensor> tensors(parameters.begin(), parameters.end());
+  for (const auto& [alias, name] : weights.aliases()) {
+    if (is_of_encoder(alias)) tensors.emplace(alias, tensors.at(name));
+  }
   for (const std::string& name : weights.names()) {
-    if (!is_of_encoder(name) || weights.is_buffer(name)) continue;
-    if (tensors.contains(name) || weights.aliases().contains(name)) continue;
+    if (!is_of_encoder(name) || weights.is_buffer(name) || tensors.contains(name)) continue;
     tensors.emplace(name, weights.stored_fp32(name));
   }
   return tensors;
@@ -76,7 +70,8 @@ void write_trained_folder(const TrainedFolder& trained, const Checkpoint& weight
   const std::map<std::string, Tensor> tensors = all_tensors(weights);
   std::vector<std::pair<std::string, Tensor>> written;
   for (const auto& [name, value] : tensors) {
-    const auto local = trained.globals_from_local ? tensors.find(local_name(name)) : tensors.end();
+    const auto local =
+        trained.globals_from_local ? tensors.find(local_projection(name)) : tensors.end();
     written.emplace_back(written_name(config, name),
                          local == tensors.end() ? value : local->second);
   }

@@ -1,0 +1,181 @@
+#!/usr/bin/env python3
+"""Puts the figures of docs/results/*.jsonl into the tables of docs/results.md and draws docs/figures/.
+
+    examples/paper/report.py
+
+A table stands between the lines <!-- NAME --> and <!-- end -->, and is written anew. A gap between two rows is
+the mean over seeds that both have of their difference, with its standard error; it counts as reproduced when
+it has the sign that the paper says and exceeds two standard errors. Needs matplotlib.
+"""
+
+import math
+import re
+import statistics
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+
+import experiment
+
+DOCS = experiment.ROOT / "docs"
+FIGURES = DOCS / "figures"
+
+
+def load(name, **wanted):
+    rows = experiment.Results(DOCS / "results" / f"{name}.jsonl").rows
+    return [row for row in rows if all(row.get(key) == value for key, value in wanted.items())]
+
+
+def by_seed(rows, row, metric):
+    return {found["seed"]: found[metric] for found in rows if found["row"] == row}
+
+
+def spread(values, digits):
+    """Mean ± standard deviation."""
+    if not values:
+        return "–"
+    mean = f"{statistics.mean(values):.{digits}f}"
+    return mean if len(values) < 2 else f"{mean} ± {statistics.stdev(values):.{digits}f}"
+
+
+def gap(rows, more, less, metric, digits):
+    """Mean of more − less over the seeds of both, and the verdict."""
+    first, second = by_seed(rows, more, metric), by_seed(rows, less, metric)
+    gaps = [first[seed] - second[seed] for seed in sorted(first.keys() & second.keys())]
+    if len(gaps) < 3:
+        return f"{len(gaps)} of 3 seeds", "too few seeds"
+    mean, error = statistics.mean(gaps), statistics.stdev(gaps) / math.sqrt(len(gaps))
+    text = f"{mean:+.{digits}f} ± {error:.{digits}f}"
+    if mean > 2 * error:
+        return text, "reproduced"
+    return text, "the opposite" if -mean > 2 * error else "no difference beyond two standard errors"
+
+
+def table(header, rows):
+    lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
+    return "\n".join(lines + ["| " + " | ".join(map(str, row)) + " |" for row in rows])
+
+
+def with_gaps(rows, named, gaps, metrics):
+    """Two tables: of rows with (name, paper), and of gaps with (more, less, paper)."""
+    header = ["", "paper", *(f"{label} here" for _, label, _ in metrics), "seeds"]
+    first = []
+    for name, paper in named:
+        values = {metric: list(by_seed(rows, name, metric).values()) for metric, _, _ in metrics}
+        count = len(values[metrics[0][0]])
+        first.append([name, paper, *(spread(values[metric], digits) for metric, _, digits in metrics), count])
+    metric, label, digits = metrics[0]
+    second = [[f"{more} − {less}", paper, *gap(rows, more, less, metric, digits)] for more, less, paper in gaps]
+    return table(header, first) + "\n\n" + table(["gap", "paper", f"{label} here ± standard error", ""], second)
+
+
+def windows(form):
+    rows = load("character_lm", experiment="windows", form=form)
+    return with_gaps(
+        rows,
+        [("decreasing", 1.24), ("fixed", 1.23), ("increasing", 1.21), ("dilation on two heads", 1.20)],
+        [("decreasing", "fixed", "+0.01"), ("fixed", "increasing", "+0.02"),
+         ("decreasing", "increasing", "+0.03"), ("increasing", "dilation on two heads", "+0.01")],
+        [("dev", "dev BPC", 4), ("test", "test BPC", 4)])
+
+
+def staged():
+    rows = load("character_lm", experiment="staged")
+    names = ["longest from the beginning", "staged"]
+    text = with_gaps(rows, [(name, "–") for name in names], [(*names, "> 0")], [("dev", "dev BPC", 4)])
+    figure, axes = plt.subplots(figsize=(6, 3.6), layout="constrained")
+    for name in names:
+        found = [row["by_context"] for row in rows if row["row"] == name]
+        if not found:
+            continue
+        contexts = sorted(map(int, found[0]))
+        columns = [[row[str(n)] for row in found] for n in contexts]
+        deviation = [statistics.stdev(column) if len(column) > 1 else 0 for column in columns]
+        axes.errorbar(contexts, [statistics.mean(column) for column in columns], deviation, marker="o",
+                      capsize=3, label=name)
+    axes.set_xscale("log", base=2)
+    axes.set_xlabel("characters before those that are scored")
+    axes.set_ylabel("BPC")
+    axes.grid(alpha=0.3)
+    axes.legend(frameon=False)
+    figure.savefig(FIGURES / "bpc_by_context.svg")
+    return text
+
+
+def masked_lm():
+    return with_gaps(
+        load("masked_lm"),
+        [("512", 1.846), ("4,096, new positions drawn", 10.299), ("4,096, positions copied", 1.957),
+         ("copied, updates", 1.753), ("copied, only the new positions updated", 1.850),
+         ("as many updates at 512", "–")],
+        [("4,096, new positions drawn", "4,096, positions copied", "+8.342"),
+         ("4,096, positions copied", "512", "+0.111"),
+         ("4,096, positions copied", "copied, updates", "+0.204"),
+         ("4,096, positions copied", "copied, only the new positions updated", "+0.107"),
+         ("512", "copied, updates", "+0.093"),
+         ("as many updates at 512", "copied, updates", "–")],
+        [("bpc", "BPC", 4), ("accuracy", "accuracy", 4)])
+
+
+def classification(task, short, long):
+    metrics = [("f1", "F1", 4), ("accuracy", "accuracy", 4)]
+    if task == "imdb":
+        metrics.reverse()
+    return with_gaps(load("classification", experiment=task), [("512", short), ("4,096", long)],
+                     [("4,096", "512", f"{long - short:+.3f}")], metrics)
+
+
+def linear():
+    rows = load("linear")
+    names = ["longformer.cpp", "longformer.cpp, checkpointing", "transformers"]
+    lengths = sorted({row["n"] for row in rows})
+    median = {}
+    for name in names:
+        for n in lengths:
+            found = [row for row in rows if row["row"] == name and row["n"] == n]
+            if found:
+                median[name, n] = (statistics.median(row["seconds"] for row in found),
+                                   max(row["peak_bytes"] for row in found))
+    figure, panels = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
+    for panel, at, label, scale in ((panels[0], 0, "seconds of a step", 1), (panels[1], 1, "peak memory, GB", 1e9)):
+        for name, marker in zip(names, "o^s"):
+            points = [(n, median[name, n][at] / scale) for n in lengths if (name, n) in median]
+            panel.plot([n for n, _ in points], [value for _, value in points], marker=marker, label=name)
+        panel.set_xscale("log", base=2)
+        panel.set_yscale("log")
+        panel.set_xticks(lengths, [f"{n:,}" for n in lengths], rotation=45, ha="right")
+        panel.set_xlabel("tokens")
+        panel.set_ylabel(label)
+        panel.grid(alpha=0.3)
+    panels[0].legend(frameon=False)
+    figure.savefig(FIGURES / "training_step.svg")
+    cells = [[f"{n:,}", *(f"{median[name, n][0]:.2f} s, {median[name, n][1] / 1e9:.2f} GB"
+                          if (name, n) in median else "–" for name in names)] for n in lengths]
+    return table(["tokens", *names], cells)
+
+
+TABLES = {
+    "windows, text8": lambda: windows("text8"),
+    "windows, bytes": lambda: windows("bytes"),
+    "staged": staged,
+    "masked LM": masked_lm,
+    "hyperpartisan": lambda: classification("hyperpartisan", 0.874, 0.948),
+    "imdb": lambda: classification("imdb", 0.953, 0.957),
+    "linear": linear,
+}
+
+
+def main():
+    page = DOCS / "results.md"
+    text = page.read_text()
+    for name, make in TABLES.items():
+        pattern = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end -->)", re.DOTALL)
+        if pattern.search(text):
+            text = pattern.sub(lambda found, body=make(): f"{found[1]}{body}\n{found[2]}", text)
+    page.write_text(text)
+
+
+if __name__ == "__main__":
+    main()
