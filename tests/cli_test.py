@@ -583,15 +583,19 @@ class TestBench:
         assert [(row["dtype"], row["n"]) for row in rows] == [
             ("fp32", 8), ("fp32", 32), ("bf16", 8), ("bf16", 32)]
         for row in rows:
-            assert list(row) == self.KEYS
+            assert list(row) == [*self.KEYS, "head_seconds"] and row["head_seconds"] == 0
             assert all(row[key] > 0 for key in self.KEYS if key != "dtype")
             assert row["tokens_per_second"] == pytest.approx(row["n"] / row["seconds"], rel=1e-3)
+
+    def test_a_head(self):
+        row = run("bench", "model", FIXTURES / "tiny_longformer_classifier", "-n", 8, "-r", 1, "--json").works().json[0]
+        assert 0 < row["head_seconds"] < 10
 
     def test_config_alone(self):
         out = run("bench", "model", "--config", BERT / "config.json", "-n", "8", "-r", 1, "-o",
                   "csv").works().out
         header, row = out.splitlines()
-        assert header.split(",") == self.KEYS and row.startswith("8,fp32,")
+        assert header.split(",") == [*self.KEYS, "head_seconds"] and row.startswith("8,fp32,")
 
     def test_attention(self):
         rows = run("bench", "attention", "-n", "64-128*2", "--heads", 2, "--head-size", 16, "--window",

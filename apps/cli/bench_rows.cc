@@ -39,6 +39,9 @@ std::vector<std::pair<std::string, std::string>> cells(BenchKind kind, const Ben
   cells.emplace_back("gemm_gflops", fmt::format("{:.6g}", result.gemm_gflops));
   cells.emplace_back("fraction_of_bound", fmt::format("{:.6g}", result.fraction_of_bound));
   cells.emplace_back("peak_rss_bytes", std::to_string(result.peak_rss_bytes));
+  if (kind == BenchKind::model) {
+    cells.emplace_back("head_seconds", fmt::format("{:.6g}", result.head_seconds));
+  }
   if (kind == BenchKind::train) {
     cells.emplace_back("predicted_peak_bytes", std::to_string(result.predicted_peak_bytes));
   }
@@ -105,6 +108,7 @@ BenchRow parse_row(const std::string& line) {
   row.result.gemm_gflops = json.at("gemm_gflops");
   row.result.fraction_of_bound = json.at("fraction_of_bound");
   row.result.peak_rss_bytes = json.at("peak_rss_bytes");
+  row.result.head_seconds = json.at("head_seconds");
   row.result.predicted_peak_bytes = json.at("predicted_peak_bytes");
   row.result.backend = json.at("backend");
   row.result.pass = json.at("pass");
@@ -180,6 +184,7 @@ std::string row_line(const BenchRow& row) {
   json.add("gflops", result.gflops).add("gemm_gflops", result.gemm_gflops);
   json.add("fraction_of_bound", result.fraction_of_bound);
   json.add("peak_rss_bytes", result.peak_rss_bytes).add("backend", result.backend);
+  json.add("head_seconds", result.head_seconds);
   json.add("predicted_peak_bytes", result.predicted_peak_bytes);
   json.add("pass", result.pass).add("window", row.window).add("dilation", row.dilation);
   return json.add("global", row.global).line();

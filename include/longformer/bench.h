@@ -27,6 +27,8 @@ struct BenchResult {
   double fraction_of_bound = 0;
   /// Largest resident set of the process while it ran.
   std::int64_t peak_rss_bytes = 0;
+  /// Models with a task head only: the median time of head and pooler, which `seconds` leaves out.
+  double head_seconds = 0;
   /// Training only: the peak that the plan predicts.
   std::int64_t predicted_peak_bytes = 0;
   /// Attention only.

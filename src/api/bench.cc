@@ -150,11 +150,21 @@ BenchResult bench_model(const Model& model, const ModelBenchOptions& options) {
   const models::Batch batch = implementation.batch({&document, 1});
   const auto turn = implementation.turn();
   const ops::Context context = implementation.context();
+  Tensor hidden;
   const Timing timing =
-      measure(options.repeats, [&] { implementation.encoder.forward(context, batch); });
-  return result_of(timing, options.n, options.dtype,
-                   model_flops(implementation.config, options.n, options.global_tokens),
-                   context.threads);
+      measure(options.repeats, [&] { hidden = implementation.encoder.forward(context, batch); });
+  BenchResult result = result_of(
+      timing, options.n, options.dtype,
+      model_flops(implementation.config, options.n, options.global_tokens), context.threads);
+  if (const auto& head = implementation.task_head) {
+    const auto run_head = [&] {
+      const bool pools = info.has_pooler;
+      const Tensor pooled = pools ? implementation.encoder.pool(context, hidden, batch) : Tensor();
+      head->forward(context, hidden, pooled, batch);
+    };
+    result.head_seconds = measure(options.repeats, run_head).median;
+  }
+  return result;
 }
 
 BenchResult bench_attention(const AttentionBenchOptions& options) {
