@@ -105,7 +105,7 @@ def flops_per_character(windows):
 
 
 def staged_phases():
-    """Three phases with as many FLOPs together as one with the longest windows and segments."""
+    """Three phases, and three of the longest windows and segments with the same rates and FLOPs."""
     longest = [2 * window for window in WINDOWS]
     budget = STEPS * BATCH * LENGTH * flops_per_character(longest)
     stages, whole = [], []
@@ -114,10 +114,11 @@ def staged_phases():
         length = (2 * LENGTH) >> halvings
         batch = 1 << halvings
         steps = round(share * budget / (batch * length * flops_per_character(windows)))
+        rate = RATE / 2 ** (2 - halvings)
         stages.append({"name": f"{length} characters", "length": length, "windows": windows, "batch": batch,
-                       "learning_rate": RATE / 2 ** (2 - halvings), "steps": steps})
-    whole.append({"name": "longest", "length": 2 * LENGTH, "windows": longest, "batch": 1,
-                  "learning_rate": RATE / 2, "steps": STEPS * BATCH // 2})
+                       "learning_rate": rate, "steps": steps})
+        whole.append({"name": f"rate {rate}", "length": 2 * LENGTH, "windows": longest, "batch": BATCH // 2,
+                      "learning_rate": rate, "steps": round(share * STEPS)})
     return {"staged": stages, "longest from the beginning": whole}
 
 

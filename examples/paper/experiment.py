@@ -21,7 +21,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 class Program:
-    """The program, bound to some cores with as many threads."""
+    """The program, bound to some cores: it takes as many threads."""
 
     def __init__(self, binary, cores):
         self.binary = binary
@@ -29,7 +29,7 @@ class Program:
 
     def __call__(self, *arguments):
         """The JSON objects that it prints; its messages are shown when it fails."""
-        command = [self.binary, *map(str, arguments), "--threads", str(len(self.cores)), "--json"]
+        command = [self.binary, *map(str, arguments), "--json"]
         done = subprocess.run(command, capture_output=True, text=True,
                               preexec_fn=lambda: os.sched_setaffinity(0, self.cores))
         if done.returncode != 0:

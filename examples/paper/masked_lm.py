@@ -17,6 +17,9 @@ import pathlib
 import re
 import shutil
 
+import numpy
+from safetensors.numpy import load_file, save_file
+
 import experiment
 
 LENGTH = 4096
@@ -56,9 +59,6 @@ def train(program, source, target, text, flags, rate, tokens, length, dtype=("--
 
 def with_random_positions(source, target, seed):
     """A copy of a converted folder whose rows of positions beyond 512 are drawn anew."""
-    import numpy
-    from safetensors.numpy import load_file, save_file
-
     shutil.copytree(source, target, dirs_exist_ok=True)
     tensors = load_file(target / "model.safetensors")
     name = next(key for key in tensors if key.endswith("position_embeddings.weight"))

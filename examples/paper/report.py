@@ -21,6 +21,7 @@ import experiment
 
 DOCS = experiment.ROOT / "docs"
 FIGURES = DOCS / "figures"
+NOT_RUN = "Not run yet."
 
 
 def load(name, **wanted):
@@ -60,6 +61,8 @@ def table(header, rows):
 
 def with_gaps(rows, named, gaps, metrics):
     """Two tables: of rows with (name, paper), and of gaps with (more, less, paper)."""
+    if not rows:
+        return NOT_RUN
     header = ["", "paper", *(f"{label} here" for _, label, _ in metrics), "seeds"]
     first = []
     for name, paper in named:
@@ -129,6 +132,8 @@ def classification(task, short, long):
 
 def linear():
     rows = load("linear")
+    if not rows:
+        return NOT_RUN
     names = ["longformer.cpp", "longformer.cpp, checkpointing", "transformers"]
     lengths = sorted({row["n"] for row in rows})
     median = {}
