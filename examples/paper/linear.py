@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Time and peak memory of a training step against the length of the document, beside `transformers`.
 
-    examples/paper/linear.py [--rounds 3] [--python PYTHON] [--longest-transformers 16384]
+    examples/paper/linear.py [--rounds 3] [--python PYTHON] [--longest-transformers 8192]
 
 A masked-LM step (AdamW, fp32, 15 % of the tokens to be guessed) of a Longformer of MiniLM's shape: six layers of
 384, window 512. Every figure is the median of the rounds and comes from a process of its own; the programs take
@@ -65,7 +65,7 @@ def main():
     parser.set_defaults(jobs=1)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--python", default=sys.executable)
-    parser.add_argument("--longest-transformers", type=int, default=16384)
+    parser.add_argument("--longest-transformers", type=int, default=8192)
     chosen = parser.parse_args()
     work = pathlib.Path(chosen.work)
     work.mkdir(parents=True, exist_ok=True)
