@@ -159,6 +159,7 @@ class PythonModel {
 
   /// Per token or per document, as the head has them.
   MaybeFloats logits_of(std::vector<float> values, std::size_t rows) const {
+    if (info().head == "candidate-scoring") return array_of(std::move(values), {rows, 1});
     if (info().head != "token-classification") return vector_of(std::move(values));
     return array_of(std::move(values), {rows, info().labels.size()});
   }
@@ -180,9 +181,9 @@ class PythonModel {
   std::mutex mutex_;
 };
 
-/// Labels, values, starts, ends of one document.
+/// Labels, values, starts, ends, candidates of one document.
 using Target = std::tuple<std::vector<std::int32_t>, std::vector<float>, std::vector<std::int64_t>,
-                          std::vector<std::int64_t>>;
+                          std::vector<std::int64_t>, std::vector<std::int64_t>>;
 using Gradients = std::vector<std::tuple<std::string, FloatArray>>;
 
 class PythonGradientModel {

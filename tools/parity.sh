@@ -9,6 +9,7 @@ export PYTHONPATH=$build/python PYTHONDONTWRITEBYTECODE=1
 
 declare -A arguments=(
   [attention_parity.py]=""
+  [candidate_parity.py]="$build/longformer"
   [convert_parity.py]="$build/longformer"
   [events_parity.py]="$build/tests/toy_trainer"
   [files_parity.py]="$build/longformer"

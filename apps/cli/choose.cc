@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "document_stream.h"
 #include "longformer/choice.h"
 #include "longformer/error.h"
 #include "output.h"
@@ -24,15 +25,9 @@ struct ChooseFlags {
   std::string context_file;
   std::string question;
   std::vector<std::string> choices;
-  bool truncate = false;
-  std::string global_attention;
+  LongDocumentFlags long_documents;
 
-  ChooseOptions options() const {
-    ChooseOptions options;
-    options.truncate = truncate;
-    options.global_attention = cli::global_attention(global_attention);
-    return options;
-  }
+  ChooseOptions options() const { return long_documents.applied_to(ChooseOptions()); }
 };
 
 /// A question, and where it comes from.
@@ -85,7 +80,8 @@ class ChooseRun {
   void answer_one(const ChooseOptions& options) {
     Asked asked;
     asked.document.file = "--choice";
-    asked.question = {"", flags_.question, flags_.choices};
+    asked.question.question = flags_.question;
+    asked.question.choices = flags_.choices;
     if (!flags_.context_file.empty()) {
       Document context;
       Inputs({.files = {flags_.context_file}, .texts = {}, .lines = false, .field = {}})
@@ -117,6 +113,7 @@ class ChooseRun {
       const bool readable = asked.document.error.empty();
       ChoiceQuestion question = asked.question;
       asked.question.context.clear();
+      asked.question.supports.clear();
       waiting_.push(std::move(asked), bytes);
       if (readable) return question;
     }
@@ -149,6 +146,7 @@ class ChooseRun {
     if (flags_.model.json) {
       JsonLine json = asked.document.json();
       json.add("tokens", answer.tokens).add("truncated", answer.truncated);
+      json.add("segments", answer.segments);
       json.add("best", answer.best).add("choice", text);
       json.add("probabilities", std::span<const float>(answer.probabilities));
       json.add("logits", std::span<const float>(answer.logits));
@@ -197,8 +195,10 @@ void add_choose(CLI::App& program, Action& action) {
       {.name = "choose",
        .description = "Choose the best of several answers to a question.",
        .details =
-           "The model needs a multiple-choice head. Each line of FILES is a JSON object with "
-           "the text in context, the question in question and the answers in choices.",
+           "The model needs a head for multiple choice, which reads every answer apart, or for "
+           "candidate scoring, which reads all of them together before the text. Each line of "
+           "FILES is a JSON object with the text in context, the question in question and the "
+           "answers in choices; or WikiHop's supports, query and candidates.",
        .examples = "longformer choose MODEL questions.jsonl --json\n"
                    "longformer choose MODEL --context-file novel.txt --question \"Who did it?\" "
                    "--choice \"The butler.\" --choice \"His wife.\" --truncate"});
@@ -210,9 +210,7 @@ void add_choose(CLI::App& program, Action& action) {
       ->type_name("FILE");
   verb.add_option("--question", flags->question, "the question")->type_name("TEXT");
   add_repeatable(verb, "--choice", flags->choices, "an answer; repeated for each");
-  verb.add_flag("--truncate", flags->truncate,
-                "of a context that is too long for the model, keep the first tokens");
-  add_global_attention(verb, flags->global_attention);
+  add_long_documents(verb, flags->long_documents, ChooseOptions().batch_tokens);
   add_json(verb, flags->model);
   add_compute(verb, flags->model);
   verb.callback([flags, &action] {

@@ -44,6 +44,7 @@ std::string task_of(const std::string& head) {
   if (head == "token-classification") return "ner";
   if (head == "question-answering") return "qa";
   if (head == "multiple-choice") return "choose";
+  if (head == "candidate-scoring") return "candidates";
   return head == "masked-lm" ? "mlm" : "none";
 }
 

@@ -41,6 +41,7 @@ void tell(const FinetuneData& data, Messages& messages) {
                             data.rows, data.tokens));
   if (!data.labels.empty()) messages.note("labels: " + listed(data.labels));
   if (!data.drawn.empty()) messages.note("new weights: " + listed(data.drawn));
+  if (!data.added_tokens.empty()) messages.note("new tokens: " + listed(data.added_tokens));
   if (data.skipped > 0) {
     messages.note(fmt::format("left out {} broken examples; {}", data.skipped, data.first_skipped));
   }
@@ -77,7 +78,8 @@ void add_finetune(CLI::App& program, Action& action) {
        .details =
            "Classification (one label, several, or numbers), labels of words, answers in documents "
            "(with several right ones the loss is −log of their probability together), multiple "
-           "choice. A folder without a head for the task gets one. Labels are those of the folder "
+           "choice, candidates that are read together (WikiHop). A folder without a head for the "
+           "task gets one. Labels are those of the folder "
            "when its head fits, else those of the data. What it writes loads in transformers.",
        .examples =
            "longformer finetune MODEL train.jsonl --task classify --truncate --output-dir tuned\n"
@@ -86,6 +88,8 @@ void add_finetune(CLI::App& program, Action& action) {
            "--output-dir tuned\n"
            "longformer finetune MODEL train.conll --task ner --output-dir tuned\n"
            "longformer finetune MODEL train-v2.0.json --task qa --stride 128 --output-dir tuned\n"
+           "longformer finetune MODEL wikihop/train.json --task candidates --stride 0 --output-dir "
+           "tuned\n"
            "longformer finetune MODEL train.jsonl --output-dir tuned --resume-from-checkpoint "
            "last"});
   add_model(verb, flags->model);
@@ -95,7 +99,7 @@ void add_finetune(CLI::App& program, Action& action) {
   verb.add_option("--validation-file", flags->options.validation_path,
                   "examples to evaluate on (none)")
       ->type_name("FILE");
-  add_choice(verb, "--task", flags->options.task, {"classify", "ner", "qa", "choose"},
+  add_choice(verb, "--task", flags->options.task, {"classify", "ner", "qa", "choose", "candidates"},
              "what to train for (that of the model's head)");
   add_data_options(verb, flags->options.data);
   verb.add_flag("--skip-invalid", flags->options.data.skip_invalid,

@@ -24,7 +24,7 @@ import experiment
 
 SPLIT_SEED = 7
 TEST_ARTICLES = 129
-IMDB_TRAINED, IMDB_TESTED = 800, 800
+IMDB_TRAINED, IMDB_TESTED = 400, 400
 RECIPES = {
     "hyperpartisan": {"epochs": 6, "rate": 5e-5, "batch": 8},
     "imdb": {"epochs": 3, "rate": 5e-5, "batch": 8},

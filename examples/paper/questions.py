@@ -21,7 +21,7 @@ import experiment
 
 SPLIT_SEED = 11
 TEST_ARTICLES = 12
-SHORT_QUESTIONS, LONG_QUESTIONS, TEST_QUESTIONS = 6000, 240, 150
+SHORT_QUESTIONS, LONG_QUESTIONS, TEST_QUESTIONS = 6000, 160, 150
 # Characters of an article around the answer: with the question, under 2,048 tokens of English.
 LONG_CHARACTERS = 7600
 RATE = 5e-5

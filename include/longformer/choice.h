@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "longformer/embedding.h"
 #include "longformer/global_attention.h"
 #include "longformer/model.h"
 #include "longformer/tokenizer.h"
@@ -22,6 +23,9 @@ struct ChoiceQuestion {
   std::string context;
   std::string question;
   std::vector<std::string> choices;
+  /// The texts that the context consists of, where the data say so (WikiHop); a head for candidate
+  /// scoring puts a separator at both ends of each.
+  std::vector<std::string> supports = {};
 };
 
 /// The question of a JSON object: {"context", "question", "choices"}, SWAG's {"sent1", "sent2",
@@ -30,12 +34,16 @@ struct ChoiceQuestion {
 ChoiceQuestion parse_choice_question(std::string_view json);
 
 struct ChooseOptions {
-  /// Of a pair that is too long for the model keep the first tokens of its first text; without, it
-  /// is an error.
-  bool truncate = false;
-  /// Absent: question and choice, what stands behind the first separators (Longformer).
-  std::optional<GlobalAttention> global_attention;
-  /// Pairs of one forward pass together hold at most this many tokens (at least one pair).
+  /// Of what is too long for the model: truncate keeps the first tokens of the context. split, of a
+  /// head for candidate scoring alone, repeats question and candidates before every part of the
+  /// supports and adds the logits of all parts, as the authors' script does.
+  TooLong too_long = TooLong::refuse;
+  /// Overlap of the parts, in tokens.
+  std::int64_t stride = 0;
+  /// Absent: of a Longformer, question and choices: what stands behind the first separators for
+  /// multiple choice, before the first one for candidate scoring.
+  std::optional<GlobalAttention> global_attention = {};
+  /// Rows of one forward pass together hold at most this many tokens (at least one row).
   std::int64_t batch_tokens = 8192;
 };
 
@@ -46,9 +54,12 @@ struct ChoiceAnswer {
   std::vector<float> logits;
   /// Softmax over the choices.
   std::vector<float> probabilities;
-  /// Tokens of the longest pair with special ones, before truncation, and what was cut from it.
+  /// Tokens of the longest pair, or of question, candidates and supports together, with special
+  /// ones, before truncation; and what was cut from it.
   std::int64_t tokens = 0;
   std::int64_t truncated = 0;
+  /// Rows in which a candidate was read.
+  std::int64_t segments = 1;
 };
 
 /// What became of one question: the reason when it cannot be answered, else its answer.
@@ -57,12 +68,13 @@ struct ChoiceOutcome {
   ChoiceAnswer answer;
 };
 
-/// A multiple-choice model with its tokenizer.
+/// A model for multiple choice, which reads every choice apart as a pair, or for candidate scoring,
+/// which reads them together (spec.md C.4), with its tokenizer.
 class Chooser {
  public:
-  /// Throws Error for a model without a multiple-choice head.
+  /// Throws Error for a model with neither of the heads.
   Chooser(Model model, Tokenizer tokenizer);
-  /// Throws Error for a folder that cannot be loaded or has no multiple-choice head.
+  /// Throws Error for a folder that cannot be loaded or has neither of the heads.
   static Chooser load(const std::string& folder, const LoadOptions& options = {});
 
   const Model& model() const { return model_; }

@@ -21,7 +21,7 @@ struct FinetuneOptions {
   /// Where training.eval_strategy asks for an evaluation; empty: none.
   std::string validation_path = {};
   DataOptions data = {};
-  /// "classify", "ner", "qa" or "choose"; empty takes that of the folder's head.
+  /// "classify", "ner", "qa", "choose" or "candidates"; empty takes that of the folder's head.
   std::string task = {};
   /// Of documents longer than the model. split trains on each segment with what of the answer is in
   /// it.
@@ -55,6 +55,8 @@ struct FinetuneData {
   std::int64_t unreached_answers = 0;
   /// Weights that the folder did not have and that were drawn.
   std::vector<std::string> drawn;
+  /// Special tokens that the tokenizer did not have; their embeddings were drawn.
+  std::vector<std::string> added_tokens;
 };
 
 struct FinetuneCallbacks {

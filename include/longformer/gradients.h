@@ -15,14 +15,17 @@ namespace longformer {
 /// What the head should have said about one document. −100 does not count.
 struct DocumentTarget {
   /// Sequence classification: the class, [1]. Token classification and masked LM: one for each
-  /// token. Multiple choice: the number of the right choice, [1], at the first document of a
-  /// question.
+  /// token. Multiple choice and candidate scoring: the number of the right choice, [1], at the
+  /// first document of a question.
   std::vector<std::int32_t> labels;
   /// Regression and multi-label classification: one for each label of the model.
   std::vector<float> values;
   /// Question answering: tokens at which a right answer starts and ends. Several are right
   /// together; none, or one beyond the document: it does not count.
   std::vector<std::int64_t> starts, ends;
+  /// Candidate scoring: the token at which each candidate stands; the same number of them in all
+  /// documents of a question.
+  std::vector<std::int64_t> candidates = {};
 };
 
 struct NamedGradient {
@@ -46,9 +49,9 @@ class GradientModel {
   /// Throws Error like Model::load, and for a folder without a head.
   static GradientModel load(const std::string& folder, const LoadOptions& options = {});
 
-  /// Dropout is off. `choices` says how many documents each question of multiple choice has; empty
-  /// for other heads. Throws Error for what Model::forward refuses, and for targets that do not
-  /// fit.
+  /// Dropout is off. `choices` says how many documents each question of multiple choice or
+  /// candidate scoring has; empty for other heads. Throws Error for what Model::forward refuses,
+  /// and for targets that do not fit.
   LossGradients loss_and_gradients(std::span<const DocumentInput> documents,
                                    std::span<const DocumentTarget> targets,
                                    std::span<const std::int64_t> choices = {}) const;

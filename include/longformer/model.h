@@ -2,7 +2,8 @@
 // out.
 //
 // Models: Longformer, BERT, RoBERTa (spec.md A), alone or with a head for a masked LM, sequence
-// classification, token classification, question answering or multiple choice (spec.md A.6).
+// classification, token classification, question answering, multiple choice (spec.md A.6) or
+// candidate scoring (C.4).
 // Dimensions: n tokens of a document, H hidden size, V vocabulary, C classes.
 #pragma once
 
@@ -38,8 +39,9 @@ struct ForwardOptions {
   /// Run the head of the folder, and where a document has no global attention mask give it the one
   /// that `transformers` gives a Longformer of this head: the first token for sequence
   /// classification; the question, up to the first separator, for question answering; what stands
-  /// behind the separators between question and choice for multiple choice; else none. Without, the
-  /// encoder runs alone. Masked-LM logits are never part of it: see masked_lm_logits.
+  /// behind the separators between question and choice for multiple choice; what stands before the
+  /// first separator for candidate scoring; else none. Without, the encoder runs alone. Masked-LM
+  /// logits are never part of it: see masked_lm_logits.
   bool head = true;
   /// Return the last hidden state; without, only what the head says of it.
   bool last_hidden_state = true;
@@ -55,7 +57,8 @@ struct DocumentOutput {
   /// tanh pooler over the first token, [H]; empty when the folder has no pooler.
   std::vector<float> pooler_output;
   /// Sequence classification: [C]. Token classification: [n, C]. Multiple choice: [1], where every
-  /// choice of a question is a document of its own. Else empty.
+  /// choice of a question is a document of its own. Candidate scoring: [n], which counts at the
+  /// tokens where candidates begin. Else empty.
   std::vector<float> logits;
   /// Question answering: [n] each, that the answer starts and ends at a token; else empty.
   std::vector<float> start_logits, end_logits;
@@ -80,7 +83,7 @@ struct ModelInfo {
   /// Tokens may have global attention: a Longformer.
   bool has_global_attention = false;
   /// "masked-lm", "sequence-classification", "token-classification", "question-answering",
-  /// "multiple-choice", or empty for an encoder alone.
+  /// "multiple-choice", "candidate-scoring", or empty for an encoder alone.
   std::string head;
   /// Of a head that classifies, the names of its C classes: id2label of config.json, else LABEL_0,
   /// …

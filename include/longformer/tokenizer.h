@@ -52,8 +52,9 @@ class Tokenizer {
   /// tokenizer_config.json, special_tokens_map.json and added_tokens.json where they exist. Length
   /// limits and padding that the files ask for are not applied: only EncodeOptions cut.
   /// Throws Error for a folder without tokenizer files, and for files that are malformed or of an
-  /// unsupported kind.
-  static Tokenizer load(const std::string& folder);
+  /// unsupported kind. `added` are further special tokens; those that the folder does not have get
+  /// the ids behind all others, in their order.
+  static Tokenizer load(const std::string& folder, std::span<const std::string> added = {});
 
   /// Tokens of a text. Invalid UTF-8 is read as U+FFFD, one per maximal ill-formed part.
   Encoding encode(std::string_view text, const EncodeOptions& options = {}) const;

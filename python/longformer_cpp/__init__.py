@@ -46,7 +46,7 @@ IntegerArray = npt.NDArray[np.int32]
 # [batch, n] arrays are padded; lists of 1-D arrays are ragged.
 Batched = Union[FloatArray, list[FloatArray]]
 #: Labels, values, starts and ends of a document.
-_Target = tuple[list[int], list[float], list[int], list[int]]
+_Target = tuple[list[int], list[float], list[int], list[int], list[int]]
 Document = tuple[
     IntegerArray,
     Optional[IntegerArray],
@@ -273,9 +273,10 @@ class ModelOutput:
     @cached_property
     def logits(self) -> Batched | None:
         """What the head says: [batch, classes] of sequence classification; [batch, n, classes] (or a
-        list) of token classification; [batch, choices] (or a list) of multiple choice; [batch, n,
-        vocabulary] (or a list) of a masked LM. The last is computed when first asked for, by another
-        pass over the documents: a vocabulary of numbers per token is a lot."""
+        list) of token classification; [batch, choices] (or a list) of multiple choice; [batch, n, 1] (or
+        a list) of candidate scoring, which counts at the candidates' tokens; [batch, n, vocabulary] (or
+        a list) of a masked LM. The last is computed when first asked for, by another pass over the
+        documents: a vocabulary of numbers per token is a lot."""
         if self._head_logits is not None or not self._model.has_masked_lm_head:
             return self._head_logits
         return _batched([self._model.masked_lm_logits(d) for d in self._documents], self._length)
@@ -296,7 +297,7 @@ class Model:
     @property
     def head(self) -> str:
         """masked-lm, sequence-classification, token-classification, question-answering,
-        multiple-choice, or empty for an encoder alone."""
+        multiple-choice, candidate-scoring, or empty for an encoder alone."""
         return self._native.head
 
     @property
@@ -367,8 +368,8 @@ def load(folder: str | os.PathLike[str], dtype: str = "fp32", threads: int = 0) 
 
 
 def _targets(model: Model, documents: list[Document], labels: Any, spans: list[Any]) -> list[_Target]:
-    """Labels, values, starts and ends of each document in the form of the head."""
-    targets: list[_Target] = [([], [], [], []) for _ in documents]
+    """Labels, values, starts, ends and candidates of each document in the form of the head."""
+    targets: list[_Target] = [([], [], [], [], []) for _ in documents]
     if model.head == "question-answering":
         for which, (name, positions) in enumerate(zip(("start_positions", "end_positions"), spans)):
             if positions is None:
@@ -382,8 +383,8 @@ def _targets(model: Model, documents: list[Document], labels: Any, spans: list[A
         rows = [_array(row, f"labels[{i}]") for i, row in enumerate(labels)]
     else:
         rows = list(_array(labels, "labels"))
-    if model.head == "multiple-choice":
-        return [([int(row)], [], [], []) for row in rows]
+    if model.head in ("multiple-choice", "candidate-scoring"):
+        return [([int(row)], [], [], [], []) for row in rows]
     if len(rows) != len(documents):
         raise Error(f"labels: expected one row for each of {len(documents)} documents, found {len(rows)}")
     per_token = model.head in ("masked-lm", "token-classification")
@@ -407,10 +408,15 @@ def loss_and_gradients(
     attention_mask: Any = None,
     token_type_ids: Any = None,
     global_attention_mask: Any = None,
+    candidate_positions: Any = None,
+    segments: Any = None,
 ) -> tuple[float, dict[str, FloatArray]]:
     """The loss of the model's head over a batch, as `transformers` computes it, and its gradient for every
     tensor of the folder by name; zeros for tensors that the loss does not depend on. Inputs are those of
-    calling the model; labels are those that `transformers` takes for the head. Dropout is off."""
+    calling the model; labels are those that `transformers` takes for the head. A head for candidate
+    scoring, which `transformers` does not have, takes candidate_positions (a list for each document), in
+    segments the number of documents of each question (one), and in labels the right candidate of each
+    question. Dropout is off."""
     masks = {
         "attention_mask": attention_mask,
         "token_type_ids": token_type_ids,
@@ -422,12 +428,21 @@ def loss_and_gradients(
     if length is not None and model.head != "question-answering":
         documents = [_without_padding(document) for document in documents]
     targets = _targets(model, documents, labels, [start_positions, end_positions])
+    if model.head == "candidate-scoring":
+        choices = [1] * len(documents) if segments is None else [int(count) for count in segments]
     if choices is not None:
-        # A question's label stands at its first choice.
+        if len(targets) != len(choices) or sum(choices) != len(documents):
+            raise Error(f"labels: expected one for each of {len(choices)} questions, found {len(targets)}")
+        # A question's label stands at its first document.
         labelled, first = targets, 0
-        targets = [([], [], [], []) for _ in documents]
+        targets = [([], [], [], [], []) for _ in documents]
         for label, count in zip(labelled, choices, strict=True):
             targets[first], first = label, first + count
+    if model.head == "candidate-scoring":
+        if candidate_positions is None or len(candidate_positions) != len(documents):
+            raise Error(f"candidate_positions: expected a list for each of {len(documents)} documents")
+        for target, positions in zip(targets, candidate_positions):
+            target[4].extend(int(position) for position in positions)
     loss, gradients = model._gradients.loss_and_gradients(documents, targets, choices or [])
     return loss, dict(gradients)
 

@@ -7,6 +7,7 @@
 #include "api/task_folder.h"
 #include "core/error.h"
 #include "formats/json.h"
+#include "tasks/candidates.h"
 #include "tasks/choice_data.h"
 #include "tasks/collation.h"
 #include "tasks/scores.h"
@@ -24,24 +25,19 @@ std::vector<std::int32_t> mask_of_second_text(const Encoding& tokens) {
   return mask;
 }
 
-/// One pair for every choice, as segments of the question.
-class QuestionReader {
- public:
-  QuestionReader(const Model& model, const Tokenizer& tokenizer, const ChooseOptions& options)
-      : model_(model), tokenizer_(tokenizer), options_(options) {}
+constexpr std::string_view kCandidates = "candidate-scoring";
 
-  SegmentedDocument read(const ChoiceQuestion& question) const {
-    SegmentedDocument document;
-    try {
-      require(!question.choices.empty(), "expected at least one choice, found none");
-      require(!question.context.empty() || !question.question.empty(),
-              "expected a context or a question, found neither");
-      for (const std::string& choice : question.choices) add_pair(question, choice, document);
-    } catch (const Error& error) {
-      document.segments.clear();
-      document.error = error.what();
-    }
-    return document;
+/// A question as segments: one pair for every choice.
+class PairReader {
+ public:
+  PairReader(const Model& model, const Tokenizer& tokenizer, const ChooseOptions& options)
+      : model_(model), tokenizer_(tokenizer), options_(options) {
+    require(options.too_long != TooLong::split,
+            "multiple choice: expected truncation of long contexts (--truncate), found a stride");
+  }
+
+  void read(const ChoiceQuestion& question, SegmentedDocument& document) const {
+    for (const std::string& choice : question.choices) add_pair(question, choice, document);
   }
 
  private:
@@ -51,7 +47,7 @@ class QuestionReader {
     const std::int64_t limit = model_.info().max_tokens;
     EncodeOptions options;
     options.strategy = TruncationStrategy::only_first;
-    if (options_.truncate) options.max_length = limit;
+    if (options_.too_long == TooLong::truncate) options.max_length = limit;
     Segment& segment = document.segments.emplace_back();
     segment.tokens = tokenizer_.encode_pair(first, second, options);
     const auto tokens = static_cast<std::int64_t>(segment.tokens.ids.size());
@@ -72,6 +68,76 @@ class QuestionReader {
   const ChooseOptions& options_;
 };
 
+/// A question as segments: all candidates, and a part of the supports in each.
+class TogetherReader {
+ public:
+  TogetherReader(const Model& model, const Tokenizer& tokenizer, const ChooseOptions& options)
+      : model_(model),
+        options_(options),
+        reader_(tokenizer, {.max_tokens = model.info().max_tokens,
+                            .too_long = options.too_long,
+                            .stride = options.stride}) {
+    if (options.global_attention) tasks::check_candidate_rule(options.global_attention->rule());
+  }
+
+  void read(const ChoiceQuestion& question, SegmentedDocument& document) const {
+    tasks::CandidateRows rows = reader_.rows(reader_.tokens(question));
+    document.tokens = rows.tokens;
+    document.truncated = rows.truncated;
+    document.places = std::move(rows.places);
+    for (Encoding& row : rows.rows) {
+      Segment& segment = document.segments.emplace_back();
+      segment.tokens = std::move(row);
+      if (options_.global_attention) {
+        segment.global_mask = options_.global_attention->mask(model_, segment.tokens, "");
+      } else if (model_.info().has_global_attention) {
+        segment.global_mask.assign(segment.tokens.ids.size(), 0);
+        for (const Index at : tasks::of_candidate_part(segment.tokens)) {
+          segment.global_mask[static_cast<std::size_t>(at)] = 1;
+        }
+      }
+    }
+  }
+
+ private:
+  const Model& model_;
+  const ChooseOptions& options_;
+  tasks::CandidateReader reader_;
+};
+
+template <typename Reader>
+SegmentedDocument read_question(const Reader& reader, const ChoiceQuestion& question) {
+  SegmentedDocument document;
+  try {
+    require(!question.choices.empty(), "expected at least one choice, found none");
+    require(!question.context.empty() || !question.question.empty(),
+            "expected a context or a question, found neither");
+    reader.read(question, document);
+  } catch (const Error& error) {
+    document.segments.clear();
+    document.error = error.what();
+  }
+  return document;
+}
+
+/// One for each choice: that of its own document, or the sum of its places in all of them.
+std::vector<float> logits_of(const SegmentedDocument& document,
+                             std::span<const DocumentOutput> outputs) {
+  std::vector<float> logits(document.places.size(), 0.0f);
+  for (const DocumentOutput& output : outputs) {
+    if (document.places.empty()) logits.push_back(output.logits.at(0));
+    for (std::size_t i = 0; i < document.places.size(); ++i) {
+      logits[i] += output.logits.at(static_cast<std::size_t>(document.places[i]));
+    }
+  }
+  return logits;
+}
+
+void require_choice_head(const Model& model, const std::string& folder) {
+  if (model.info().head == kCandidates) return;
+  require_head(model, folder, "multiple-choice", "ForMultipleChoice");
+}
+
 }  // namespace
 
 ChoiceQuestion parse_choice_question(std::string_view json) {
@@ -83,12 +149,12 @@ ChoiceQuestion parse_choice_question(std::string_view json) {
 
 Chooser::Chooser(Model model, Tokenizer tokenizer)
     : model_(std::move(model)), tokenizer_(std::move(tokenizer)) {
-  require_head(model_, "model", "multiple-choice", "ForMultipleChoice");
+  require_choice_head(model_, "model");
 }
 
 Chooser Chooser::load(const std::string& folder, const LoadOptions& options) {
   Model model = Model::load(folder, options);
-  require_head(model, folder, "multiple-choice", "ForMultipleChoice");
+  require_choice_head(model, folder);
   Tokenizer tokenizer = matching_tokenizer(model, folder);
   return {std::move(model), std::move(tokenizer)};
 }
@@ -96,11 +162,17 @@ Chooser Chooser::load(const std::string& folder, const LoadOptions& options) {
 void Chooser::choose(const Source& source, const Sink& sink, const ChooseOptions& options) const {
   require(!options.global_attention || model_.info().has_global_attention,
           "global attention: expected a Longformer model, found {}", model_.info().model_type);
-  const QuestionReader reader(model_, tokenizer_, options);
+  std::optional<PairReader> pairs;
+  std::optional<TogetherReader> together;
+  if (model_.info().head == kCandidates) {
+    together.emplace(model_, tokenizer_, options);
+  } else {
+    pairs.emplace(model_, tokenizer_, options);
+  }
   const auto next = [&]() -> std::optional<SegmentedDocument> {
     const std::optional<ChoiceQuestion> question = source();
     if (!question) return std::nullopt;
-    return reader.read(*question);
+    return together ? read_question(*together, *question) : read_question(*pairs, *question);
   };
   const auto done = [&](const SegmentedDocument& document,
                         std::span<const DocumentOutput> outputs) {
@@ -109,7 +181,8 @@ void Chooser::choose(const Source& source, const Sink& sink, const ChooseOptions
     ChoiceAnswer& answer = outcome.answer;
     answer.tokens = document.tokens;
     answer.truncated = document.truncated;
-    for (const DocumentOutput& output : outputs) answer.logits.push_back(output.logits.at(0));
+    if (!document.places.empty()) answer.segments = static_cast<std::int64_t>(outputs.size());
+    answer.logits = logits_of(document, outputs);
     answer.probabilities = tasks::softmax(answer.logits);
     answer.best =
         std::max_element(answer.logits.begin(), answer.logits.end()) - answer.logits.begin();

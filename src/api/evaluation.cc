@@ -65,7 +65,7 @@ Evaluation evaluate(const Model& model, const Tokenizer& tokenizer, const std::s
     evaluate_tagging(run);
   } else if (head == "question-answering") {
     evaluate_questions(run);
-  } else if (head == "multiple-choice") {
+  } else if (head == "multiple-choice" || head == "candidate-scoring") {
     evaluate_choices(run);
   } else {
     require(head == "masked-lm", "model: expected a head to evaluate, found none");

@@ -138,15 +138,10 @@ void evaluate_classification(EvaluationRun& run) {
 }
 
 void evaluate_choices(EvaluationRun& run) {
-  require(run.options.too_long != TooLong::split,
-          "multiple choice: expected truncation of long contexts (--truncate), found a stride");
   const auto data = tasks::read_choices(run.path, run.options.data);
   run.start(data.report);
   const Chooser chooser(run.model, run.tokenizer);
-  ChooseOptions options;
-  options.truncate = run.options.too_long == TooLong::truncate;
-  options.global_attention = run.options.global_attention;
-  options.batch_tokens = run.options.batch_tokens;
+  const auto options = run.applied_to(ChooseOptions());
   std::int64_t right = 0;
   const auto done = [&, next = std::size_t{0}](const ChoiceOutcome& outcome) mutable {
     const tasks::ChoiceExample& example = data.examples[next++];
@@ -158,7 +153,7 @@ void evaluate_choices(EvaluationRun& run) {
     json["prediction"] = answer.best;
     json["probabilities"] = answer.probabilities;
     run.predict(json);
-    run.count({answer.tokens, answer.truncated, 1});
+    run.count({answer.tokens, answer.truncated, answer.segments});
   };
   const auto source = [&, next = std::size_t{0}]() mutable -> std::optional<ChoiceQuestion> {
     if (next == data.examples.size()) return std::nullopt;

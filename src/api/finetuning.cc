@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <type_traits>
 #include <utility>
 #include <variant>
 
@@ -13,6 +14,7 @@
 #include "core/error.h"
 #include "core/random.h"
 #include "formats/json.h"
+#include "tasks/candidates.h"
 #include "tasks/choice_data.h"
 #include "tasks/classification_data.h"
 #include "tasks/epoch_order.h"
@@ -31,11 +33,12 @@ struct Task {
   /// The metric that tells the best model.
   const char* metric;
 };
-constexpr std::array<Task, 4> kTasks = {{
+constexpr std::array<Task, 5> kTasks = {{
     {"classify", HeadKind::sequence_classification, "accuracy"},
     {"ner", HeadKind::token_classification, "f1"},
     {"qa", HeadKind::question_answering, "f1"},
     {"choose", HeadKind::multiple_choice, "accuracy"},
+    {"candidates", HeadKind::candidate_scoring, "accuracy"},
 }};
 
 /// The data set as it was read; labels that the data fix.
@@ -101,10 +104,24 @@ Task task_of(const models::EncoderConfig& config, const FinetuneOptions& options
       return task;
     }
   }
-  require(!options.task.empty(),
-          "task: expected a folder with a head, or one of classify, ner, qa, choose; found {}",
-          config.architecture.empty() ? "neither" : config.architecture);
-  fail("task: expected classify, ner, qa or choose, found \"{}\"", options.task);
+  require(
+      !options.task.empty(),
+      "task: expected a folder with a head, or one of classify, ner, qa, choose, candidates; found "
+      "{}",
+      config.architecture.empty() ? "neither" : config.architecture);
+  fail("task: expected classify, ner, qa, choose or candidates, found \"{}\"", options.task);
+}
+
+/// The marks around candidates that the tokenizer of the folder does not have.
+models::AddedTokens added_tokens(const std::string& folder, HeadKind head) {
+  if (head != HeadKind::candidate_scoring) return {};
+  const Tokenizer before = Tokenizer::load(folder);
+  const Tokenizer after = Tokenizer::load(folder, tasks::kCandidateMarks);
+  models::AddedTokens added;
+  for (const std::string& mark : tasks::kCandidateMarks) {
+    if (!before.id(mark)) added.emplace_back(mark, after.id(mark).value());
+  }
+  return added;
 }
 
 /// The first metric that an evaluation of the task gives.
@@ -122,10 +139,10 @@ class FinetuneObjective final : public training::Objective {
         has_unanswerable_(source.has_unanswerable),
         model_(model),
         handle_(model.model()),
-        tokenizer_(matching_tokenizer(handle_, folder)) {
-    tasks::Collator collator(tokenizer_, collation());
-    std::visit([&](const auto& data) { collate(data, collator); }, source.data);
-    report_ = collator.report();
+        tokenizer_(matching_tokenizer(handle_, folder, marks())),
+        collator_(tokenizer_, collation()) {
+    std::visit([&](const auto& data) { collate(data); }, source.data);
+    report_ = collator_.report();
     require(!examples_.empty(), "{}: expected examples, found none", options.train_path);
     for (const tasks::Example& example : examples_) {
       Index tokens = 0;
@@ -147,7 +164,7 @@ class FinetuneObjective final : public training::Objective {
     std::vector<tasks::Example> chosen;
     const Index first = micro.index * batch_size();
     for (Index i = first; i < std::min(first + batch_size(), rows()); ++i) {
-      chosen.push_back(examples_[static_cast<std::size_t>(order_[static_cast<std::size_t>(i)])]);
+      chosen.push_back(example(order_[static_cast<std::size_t>(i)]));
     }
     const tasks::TrainingBatch batch = tasks::training_batch(model_.config(), chosen);
     return model_.step(batch.tokens, targets_of(batch), micro.seed);
@@ -169,13 +186,50 @@ class FinetuneObjective final : public training::Objective {
   void load(const std::filesystem::path& folder) override { model_.load(folder); }
 
  private:
+  bool scores_candidates() const {
+    return model_.implementation().head == HeadKind::candidate_scoring;
+  }
+
+  std::span<const std::string> marks() const {
+    return scores_candidates() ? tasks::kCandidateMarks : std::span<const std::string>();
+  }
+
   template <typename Data>
-  void collate(const Data& data, tasks::Collator& collator) {
+  void collate(const Data& data) {
     for (const auto& example : data.examples) {
-      tasks::read_record(tasks::place_of(data.path, example.origin), options_.data, skipped_, [&] {
-        for (auto& part : collator.collate(example)) examples_.push_back(std::move(part));
-      });
+      tasks::read_record(tasks::place_of(data.path, example.origin), options_.data, skipped_,
+                         [&] { collate_one(example); });
     }
+  }
+
+  template <typename Given>
+  void collate_one(const Given& example) {
+    if constexpr (std::is_same_v<Given, tasks::ChoiceExample>) {
+      if (scores_candidates()) return collate_candidates(example);
+    }
+    for (auto& part : collator_.collate(example)) examples_.push_back(std::move(part));
+  }
+
+  void collate_candidates(const tasks::ChoiceExample& example) {
+    if (!candidates_) {
+      candidates_.emplace(tokenizer_,
+                          tasks::CandidateOptions{.max_tokens = model_.config().max_tokens(),
+                                                  .too_long = options_.too_long,
+                                                  .stride = options_.stride});
+    }
+    tasks::CandidateTokens tokens = candidates_->tokens(example.question);
+    examples_.push_back(collator_.collate(candidates_->rows(tokens), example.label));
+    questions_.push_back(std::move(tokens));
+  }
+
+  /// Candidates and supports come in another order in every epoch (spec.md C.4).
+  tasks::Example example(Index index) {
+    const auto at = static_cast<std::size_t>(index);
+    if (!candidates_) return examples_[at];
+    const std::uint64_t seed =
+        random_bits(random_bits(options_.training.seed, static_cast<std::uint64_t>(epoch_)), at);
+    const auto mixed = tasks::shuffled(questions_[at], examples_[at].label, seed);
+    return collator_.collate(candidates_->rows(mixed.tokens), mixed.label);
   }
 
   Index batch_size() const { return options_.training.per_device_train_batch_size; }
@@ -192,6 +246,8 @@ class FinetuneObjective final : public training::Objective {
       };
     } else if (head == HeadKind::multiple_choice && !model_.config().windows.empty()) {
       collation.global_positions = tasks::from_second_text;
+    } else if (head == HeadKind::candidate_scoring) {
+      if (!model_.config().windows.empty()) collation.global_positions = tasks::of_candidate_part;
     } else {
       collation.global_positions = [this, head](const Encoding& tokens) {
         return models::default_globals(model_.config(), head, tokens.ids, options_.train_path);
@@ -242,6 +298,11 @@ class FinetuneObjective final : public training::Objective {
         targets.starts = answers_of(batch, batch.starts, batch.start_offsets);
         targets.ends = answers_of(batch, batch.ends, batch.end_offsets);
         break;
+      case HeadKind::candidate_scoring:
+        targets.choices = batch.candidate_counts;
+        targets.candidates = batch.candidates;
+        targets.labels = batch.labels;
+        break;
       case HeadKind::multiple_choice:
         for (std::size_t i = 0; i + 1 < batch.examples.size(); ++i) {
           targets.choices.push_back(batch.examples[i + 1] - batch.examples[i]);
@@ -260,7 +321,11 @@ class FinetuneObjective final : public training::Objective {
   TrainedModel& model_;
   Model handle_;
   Tokenizer tokenizer_;
+  tasks::Collator collator_;
   std::vector<tasks::Example> examples_;
+  /// Of candidate scoring: what the examples are made of.
+  std::optional<tasks::CandidateReader> candidates_;
+  std::vector<tasks::CandidateTokens> questions_;
   std::vector<Index> lengths_;
   tasks::CollationReport report_;
   tasks::DataReport skipped_;
@@ -294,6 +359,8 @@ training::PhaseCost cost_of(const TrainedModel& model, const FinetuneOptions& op
 FinetuneData summary_of(const Task& task, const Source& source, const FinetuneObjective& objective,
                         const TrainedModel& model) {
   const tasks::DataReport& read = source.report();
+  std::vector<std::string> added_tokens;
+  for (const auto& [token, id] : model.added_tokens()) added_tokens.push_back(token);
   const tasks::CollationReport& rows = objective.report();
   return {.task = task.name,
           .labels = source.labels,
@@ -307,7 +374,8 @@ FinetuneData summary_of(const Task& task, const Source& source, const FinetuneOb
           .truncated_documents = rows.truncated_documents,
           .truncated_tokens = rows.truncated_tokens,
           .unreached_answers = rows.unreached_answers,
-          .drawn = model.drawn()};
+          .drawn = model.drawn(),
+          .added_tokens = std::move(added_tokens)};
 }
 
 }  // namespace
@@ -336,7 +404,8 @@ TrainingResult finetune(const std::string& folder, const FinetuneOptions& option
        .labels = source.labels,
        .problem_type = source.problem_type,
        .head_rate_scale = head_rate > 0 ? head_rate / used.training.learning_rate : 1,
-       .shares_global_projections = used.shared_global_projections},
+       .shares_global_projections = used.shared_global_projections,
+       .added_tokens = added_tokens(folder, task.head)},
       used.training);
   FinetuneObjective objective(folder, used, source, model);
   if (callbacks.data) callbacks.data(summary_of(task, source, objective, model));

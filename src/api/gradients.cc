@@ -20,6 +20,31 @@ std::vector<Index> inside(std::span<const std::int64_t> tokens, Index n) {
   return kept;
 }
 
+/// From documents per question to candidates per question, and where each stands in the batch.
+void gather_candidates(std::span<const DocumentInput> documents,
+                       std::span<const DocumentTarget> targets, models::Targets& all) {
+  std::size_t document = 0;
+  Index row = 0;
+  for (Index& choices : all.choices) {
+    const std::size_t end = document + static_cast<std::size_t>(choices);
+    require(choices > 0 && end <= documents.size(),
+            "loss: expected documents of all questions, found {} documents", documents.size());
+    const std::size_t count = targets[document].candidates.size();
+    const std::size_t first = all.candidates.size();
+    all.candidates.resize(first + count);
+    for (; document < end; ++document) {
+      const auto n = static_cast<Index>(documents[document].ids.size());
+      const auto tokens = inside(targets[document].candidates, n);
+      require(tokens.size() == count,
+              "loss: document {}: expected {} candidates in its {} tokens, found {}", document,
+              count, n, tokens.size());
+      for (std::size_t c = 0; c < count; ++c) all.candidates[first + c].push_back(row + tokens[c]);
+      row += n;
+    }
+    choices = static_cast<Index>(count);
+  }
+}
+
 /// The targets of all documents in the form of the head.
 models::Targets targets_of(HeadKind head, std::span<const DocumentInput> documents,
                            std::span<const DocumentTarget> targets,
@@ -40,6 +65,7 @@ models::Targets targets_of(HeadKind head, std::span<const DocumentInput> documen
     all.starts.push_back(inside(target.starts, n));
     all.ends.push_back(inside(target.ends, n));
   }
+  if (head == HeadKind::candidate_scoring) gather_candidates(documents, targets, all);
   return all;
 }
 

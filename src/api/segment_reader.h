@@ -41,6 +41,8 @@ struct SegmentedDocument {
   /// Of a text that was given as words: the word of each token of `encoding`, and their number.
   std::vector<Index> words;
   std::size_t word_count = 0;
+  /// Of a question whose candidates are read together: where they stand in every segment.
+  std::vector<Index> places;
   std::string error;
 };
 

@@ -11,8 +11,9 @@ void require_head(const Model& model, const std::string& folder, std::string_vie
           found.empty() ? "none" : found);
 }
 
-Tokenizer matching_tokenizer(const Model& model, const std::string& folder) {
-  Tokenizer tokenizer = Tokenizer::load(folder);
+Tokenizer matching_tokenizer(const Model& model, const std::string& folder,
+                             std::span<const std::string> added) {
+  Tokenizer tokenizer = Tokenizer::load(folder, added);
   require(tokenizer.vocabulary_size() <= model.info().vocabulary_size,
           "{}: expected a tokenizer of at most {} tokens (vocab_size of config.json), found {}",
           folder, model.info().vocabulary_size, tokenizer.vocabulary_size());

@@ -1,6 +1,7 @@
 // What the tasks ask of a checkpoint folder beyond the model: its head, and a tokenizer that fits.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -14,7 +15,9 @@ namespace longformer {
 void require_head(const Model& model, const std::string& folder, std::string_view head,
                   std::string_view class_ending);
 
-/// The tokenizer of the folder. Throws Error when it has ids that the model has not.
-Tokenizer matching_tokenizer(const Model& model, const std::string& folder);
+/// The tokenizer of the folder, with further special tokens. Throws Error when it has ids that the
+/// model has not.
+Tokenizer matching_tokenizer(const Model& model, const std::string& folder,
+                             std::span<const std::string> added = {});
 
 }  // namespace longformer

@@ -47,7 +47,8 @@ std::vector<std::string> left_out(models::HeadKind found, models::HeadKind wante
   std::vector<std::string> prefixes;
   if (!pools) prefixes.emplace_back("pooler.");
   if (found != wanted) {
-    for (const char* prefix : {"classifier.", "qa_outputs.", "lm_head.", "cls."}) {
+    for (const char* prefix :
+         {"classifier.", "qa_outputs.", "candidate_scorer.", "lm_head.", "cls."}) {
       prefixes.emplace_back(prefix);
     }
   }
@@ -79,6 +80,11 @@ TrainedModel::TrainedModel(TrainedModelSetup setup, const TrainingOptions& optio
   const auto original = models::parse_config(formats::ConfigReader(source, path));
   json_ = models::trained_config(source, architecture_of(original.model_type, setup_.head),
                                  setup_.labels, setup_.problem_type);
+  Index vocabulary = original.vocab_size;
+  for (const auto& [token, id] : setup_.added_tokens) {
+    vocabulary = std::max<Index>(vocabulary, id + 1);
+  }
+  if (vocabulary > original.vocab_size) json_["vocab_size"] = vocabulary;
   models::EncoderConfig config = models::parse_config(formats::ConfigReader(json_, path));
   models::Checkpoint weights = !alone && has_weights(setup_.folder)
                                    ? models::Checkpoint::open(setup_.folder)
@@ -90,7 +96,8 @@ TrainedModel::TrainedModel(TrainedModelSetup setup, const TrainingOptions& optio
                                            .deviation = config.initializer_range,
                                            .seed = options.seed,
                                            .frozen = setup_.frozen,
-                                           .left_out = left_out(found, setup_.head, pools)});
+                                           .left_out = left_out(found, setup_.head, pools),
+                                           .grown = {models::kWordEmbeddings}});
   if (setup_.shares_global_projections) share_global_projections(setup_.folder, weights);
   const LoadOptions load = {.dtype = options.dtype, .threads = static_cast<int>(options.threads)};
   implementation_ =
@@ -134,6 +141,7 @@ void TrainedModel::save(const fs::path& folder) const {
   models::write_trained_folder({.source = setup_.folder,
                                 .json = json_,
                                 .config = implementation_->config,
+                                .added_tokens = setup_.added_tokens,
                                 .globals_from_local = setup_.globals_from_local},
                                implementation_->weights, folder);
 }

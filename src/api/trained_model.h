@@ -36,7 +36,8 @@ struct TrainedModelSetup {
   Index first_trained_position = 0;
   /// Global tokens use, and train, the query, key and value of all others.
   bool shares_global_projections = false;
-  /// See models::TrainedFolder.
+  /// See models::TrainedFolder. Added tokens that the word embeddings do not have get rows.
+  models::AddedTokens added_tokens = {};
   bool globals_from_local = false;
 };
 
@@ -52,6 +53,8 @@ class TrainedModel {
   Model model() const { return Model::Implementation::model_of(implementation_); }
   /// Weights that the folder did not have.
   std::vector<std::string> drawn() const { return implementation_->weights.drawn(); }
+
+  const models::AddedTokens& added_tokens() const { return setup_.added_tokens; }
 
   /// Forward and backward of one batch: adds the gradient of its mean loss to those of the
   /// parameters. `seed` is that of the dropout.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <map>
 #include <set>
 #include <string_view>
@@ -49,6 +50,24 @@ Tensor random_weights(const std::string& name, const Shape& shape, double deviat
   return random_normal_tensor(shape, static_cast<float>(deviation), seed ^ hash_of(name));
 }
 
+/// The table with further rows, drawn from the distribution of its values.
+Tensor with_further_rows(const Tensor& table, const Shape& shape, std::uint64_t seed) {
+  const std::vector<float> values = table.to_floats();
+  double sum = 0, squares = 0;
+  for (const float value : values) {
+    sum += value;
+    squares += double{value} * value;
+  }
+  const auto count = static_cast<double>(values.size());
+  const double mean = sum / count;
+  const double deviation = std::sqrt(std::max(0.0, squares / count - mean * mean));
+  const Tensor drawn = random_normal_tensor({shape[0] - table.rows(), shape[1]},
+                                            static_cast<float>(deviation), seed);
+  std::vector<float> all = values;
+  for (const float value : drawn.to_floats()) all.push_back(value + static_cast<float>(mean));
+  return Tensor::from(all, shape);
+}
+
 }  // namespace
 
 struct Checkpoint::Parameters {
@@ -60,6 +79,10 @@ struct Checkpoint::Parameters {
   bool may_draw(const std::string& name) const {
     return std::any_of(training.fresh.begin(), training.fresh.end(),
                        [&](const NamedShape& tensor) { return tensor.name == name; });
+  }
+
+  bool may_grow(const std::string& name) const {
+    return std::find(training.grown.begin(), training.grown.end(), name) != training.grown.end();
   }
 };
 
@@ -159,8 +182,11 @@ Tensor Checkpoint::parameter(const std::string& name, const Shape& shape) const 
     value = random_weights(name, shape, all.training.deviation, seed_.value_or(all.training.seed));
     all.drawn.insert(name);
   } else {
-    const Tensor original = stored(name, shape);
-    value = original.copied();
+    Shape kept = shape;
+    if (all.may_grow(name)) kept[0] = std::min(kept[0], this->shape(name)[0]);
+    const Tensor original = stored(name, kept);
+    value = kept == shape ? original.copied()
+                          : with_further_rows(original, shape, all.training.seed ^ hash_of(name));
     release(original);
   }
   const bool frozen = all.training.frozen && all.training.frozen(name);

@@ -38,6 +38,9 @@ class Checkpoint {
     std::function<bool(const std::string& name)> frozen = {};
     /// Tensors whose names begin with one of these are as if the file had none.
     std::vector<std::string> left_out = {};
+    /// Tables that get more rows than they have in the file: further ones are drawn from the normal
+    /// distribution with mean and deviation of those in the file (spec.md C.4).
+    std::vector<std::string> grown = {};
   };
   static Checkpoint trainable(Checkpoint weights, Training training);
 

@@ -58,6 +58,39 @@ bool is_own(const fs::path& name) {
          (text.starts_with("pytorch_model") && text.ends_with(".bin"));
 }
 
+Json described(const std::string& token) {
+  return {{"content", token}, {"lstrip", false},      {"normalized", false},
+          {"rstrip", false},  {"single_word", false}, {"special", true}};
+}
+
+/// The text of a tokenizer.json with further added tokens.
+std::string with_added_tokens(const std::string& text, const AddedTokens& added,
+                              const std::string& path) {
+  if (added.empty()) return text;
+  Json tokenizer = formats::parse_json(text, path);
+  Json& list = tokenizer["added_tokens"];
+  for (const auto& [token, id] : added) {
+    Json entry = {{"id", id}};
+    entry.update(described(token));
+    list.push_back(std::move(entry));
+  }
+  return tokenizer.dump();
+}
+
+/// Tells the files beside the vocabulary of further tokens: in the list of all added ones where
+/// there is one, else as older versions of `transformers` did.
+void tell_added_tokens(const TokenizerCopy& copy, Json& config) {
+  if (copy.added.empty()) return;
+  const bool listed = config.contains("added_tokens_decoder");
+  Json numbers = read_object(copy.source / "added_tokens.json");
+  for (const auto& [token, id] : copy.added) {
+    if (listed) config["added_tokens_decoder"][std::to_string(id)] = described(token);
+    numbers[token] = id;
+    config["additional_special_tokens"].push_back(token);
+  }
+  if (!listed) write_json(copy.target / "added_tokens.json", numbers);
+}
+
 }  // namespace
 
 void write_json(const fs::path& path, const Json& value) {
@@ -77,15 +110,17 @@ void copy_tokenizer(const TokenizerCopy& copy) {
   }
   const fs::path tokenizer = copy.source / "tokenizer.json";
   if (fs::exists(tokenizer)) {
+    const std::string text = formats::with_null_members(
+        formats::read_file(tokenizer.string()), {"truncation", "padding"}, tokenizer.string());
     formats::write_file((copy.target / "tokenizer.json").string(),
-                        formats::with_null_members(formats::read_file(tokenizer.string()),
-                                                   {"truncation", "padding"}, tokenizer.string()));
+                        with_added_tokens(text, copy.added, tokenizer.string()));
   }
   Json config = read_object(copy.source / "tokenizer_config.json");
   for (const char* key : {"max_len", "max_length", "name_or_path", "auto_map"}) config.erase(key);
   config["model_max_length"] = copy.max_tokens;
   // Without it transformers would take the class that belongs to model_type, which is RoBERTa's.
   if (!config.contains("tokenizer_class")) config["tokenizer_class"] = copy.tokenizer_class;
+  tell_added_tokens(copy, config);
   write_json(copy.target / "tokenizer_config.json", config);
 }
 

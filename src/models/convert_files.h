@@ -1,8 +1,11 @@
 // What a converted folder has beside its weights, and how it takes its place.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "core/dtype.h"
 #include "formats/json.h"
@@ -16,6 +19,8 @@ void write_json(const std::filesystem::path& path, const nlohmann::ordered_json&
 /// Whether a folder has the files of a tokenizer.
 bool has_tokenizer(const std::filesystem::path& folder);
 
+using AddedTokens = std::vector<std::pair<std::string, std::int32_t>>;
+
 struct TokenizerCopy {
   std::filesystem::path source;
   std::filesystem::path target;
@@ -23,10 +28,12 @@ struct TokenizerCopy {
   Index max_tokens = 0;
   /// "BertTokenizer" or "RobertaTokenizer": what `transformers` takes where the source names none.
   std::string tokenizer_class;
+  /// Special tokens that the source does not have, with their ids.
+  AddedTokens added = {};
 };
 
-/// Copies the files of the tokenizer, where there is one, with the new length; truncation and
-/// padding that tokenizer.json asks for are taken out. Throws Error.
+/// Copies the files of the tokenizer, where there is one, with the new length and the added tokens;
+/// truncation and padding that tokenizer.json asks for are taken out. Throws Error.
 void copy_tokenizer(const TokenizerCopy& copy);
 
 /// Copies modules.json of sentence-transformers, where there is one, the folders that it names, and

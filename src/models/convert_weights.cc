@@ -16,9 +16,9 @@ namespace {
 
 using formats::quote;
 
-constexpr std::array kHeads = {HeadKind::masked_lm, HeadKind::sequence_classification,
-                               HeadKind::token_classification, HeadKind::question_answering,
-                               HeadKind::multiple_choice};
+constexpr std::array kHeads = {
+    HeadKind::masked_lm,          HeadKind::sequence_classification, HeadKind::token_classification,
+    HeadKind::question_answering, HeadKind::multiple_choice,         HeadKind::candidate_scoring};
 
 /// The tensors of the source, taken out one by one, so that what is left over is known.
 class SourceTensors {
@@ -93,6 +93,7 @@ class Converter {
   HeadKind find_head() const {
     if (has_weight(masked_lm_.dense)) return HeadKind::masked_lm;
     if (has_weight("qa_outputs")) return HeadKind::question_answering;
+    if (has_weight("candidate_scorer")) return HeadKind::candidate_scoring;
     if (has_weight("classifier.out_proj")) return HeadKind::sequence_classification;
     if (!has_weight("classifier")) return HeadKind::none;
     for (const HeadKind head : kHeads) {
@@ -169,17 +170,26 @@ class Converter {
         return move("classifier", "classifier");
       case HeadKind::question_answering:
         return move("qa_outputs", "qa_outputs");
+      case HeadKind::candidate_scoring:
+        move_matrix("candidate_scorer", "candidate_scorer");
+        return;
     }
   }
 
   /// A matrix [outputs, hidden size] with its bias.
   void move(const std::string& from, const std::string& to) {
+    const Index outputs = move_matrix(from, to);
+    add(to + ".bias", source_.take(from + ".bias", {outputs}));
+  }
+
+  /// The outputs of a matrix [outputs, hidden size].
+  Index move_matrix(const std::string& from, const std::string& to) {
     const Tensor matrix = source_.take(from + ".weight");
     require(matrix.shape().size() == 2 && matrix.columns() == config_.hidden_size,
             "{}: expected a tensor {}.weight of {} columns, found {}", source_.path(), from,
             config_.hidden_size, to_string(matrix.shape()));
     add(to + ".weight", matrix);
-    add(to + ".bias", source_.take(from + ".bias", {matrix.rows()}));
+    return matrix.rows();
   }
 
   /// PyTorch files hold the two names of tied tensors, of which one is enough.

@@ -82,7 +82,7 @@ Encoder::Encoder(const EncoderConfig& config, const Checkpoint& weights, DType d
     : dropout_(config.hidden_dropout) {
   const Index width = config.hidden_size;
   embeddings_ = {
-      .words = weights.get("embeddings.word_embeddings.weight", {config.vocab_size, width}),
+      .words = weights.get(kWordEmbeddings, {config.vocab_size, width}),
       .positions = weights.get("embeddings.position_embeddings.weight",
                                {config.max_position_embeddings, width}),
       .types =

@@ -82,8 +82,9 @@ ops::LossSum answer_loss(const ops::Context& context, const TaskLogits& task,
   return total;
 }
 
-ops::LossSum choice_loss(const ops::Context& context, const TaskLogits& task,
-                         const Targets& targets, const HeadLossOptions& options) {
+/// logits has one row for each choice of each question.
+ops::LossSum choice_loss(const ops::Context& context, const Tensor& logits, const Targets& targets,
+                         const HeadLossOptions& options) {
   check_count(targets.labels.size(), static_cast<Index>(targets.choices.size()), "right choices");
   std::vector<ops::RowChoice> questions;
   Index first = 0;
@@ -97,9 +98,26 @@ ops::LossSum choice_loss(const ops::Context& context, const TaskLogits& task,
     first = question.range.end;
     questions.push_back(std::move(question));
   }
-  check_count(static_cast<std::size_t>(first), task.batch.documents(), "choices");
-  return ops::row_cross_entropy(context, task.logits, 0, questions,
+  check_count(static_cast<std::size_t>(first), logits.rows(), "choices");
+  return ops::row_cross_entropy(context, logits, 0, questions,
                                 mean_of(count_of(targets.labels), options));
+}
+
+ops::LossSum candidate_loss(const ops::Context& context, const Tensor& logits,
+                            const Targets& targets, const HeadLossOptions& options) {
+  std::vector<Index> rows;
+  std::vector<ops::RowRange> of_candidate;
+  for (const std::vector<Index>& places : targets.candidates) {
+    const auto first = static_cast<Index>(rows.size());
+    for (const Index row : places) {
+      require(row >= 0 && row < logits.rows(), "loss: expected candidates in {} rows, found row {}",
+              logits.rows(), row);
+      rows.push_back(row);
+    }
+    of_candidate.push_back({first, static_cast<Index>(rows.size())});
+  }
+  const Tensor chosen = ops::select_rows(context, logits, rows);
+  return choice_loss(context, ops::sum_rows(context, chosen, of_candidate), targets, options);
 }
 
 }  // namespace
@@ -138,7 +156,9 @@ ops::LossSum task_loss(const ops::Context& context, const TaskLogits& task, cons
     case HeadKind::question_answering:
       return answer_loss(context, task, targets, options);
     case HeadKind::multiple_choice:
-      return choice_loss(context, task, targets, options);
+      return choice_loss(context, task.logits, targets, options);
+    case HeadKind::candidate_scoring:
+      return candidate_loss(context, task.logits, targets, options);
     case HeadKind::none:
     case HeadKind::masked_lm:
       break;

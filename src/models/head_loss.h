@@ -22,8 +22,12 @@ struct Targets {
   /// Question answering: the tokens of each document, counted from its first, at which a right
   /// answer starts and ends; none where it does not count.
   std::vector<std::vector<Index>> starts, ends;
-  /// Multiple choice: how many documents, one for each choice, every question has.
+  /// How many choices every question has: documents of the batch for multiple choice, elements of
+  /// `candidates` for candidate scoring.
   std::vector<Index> choices;
+  /// Candidate scoring: the rows of the batch at which each candidate stands, one in every document
+  /// of its question, whose logits are added.
+  std::vector<std::vector<Index>> candidates;
 };
 
 struct HeadLossOptions {

@@ -12,21 +12,23 @@
 namespace longformer::models {
 namespace {
 
-constexpr std::array<std::pair<HeadKind, std::string_view>, 6> kNames = {{
+constexpr std::array<std::pair<HeadKind, std::string_view>, 7> kNames = {{
     {HeadKind::none, ""},
     {HeadKind::masked_lm, "masked-lm"},
     {HeadKind::sequence_classification, "sequence-classification"},
     {HeadKind::token_classification, "token-classification"},
     {HeadKind::question_answering, "question-answering"},
     {HeadKind::multiple_choice, "multiple-choice"},
+    {HeadKind::candidate_scoring, "candidate-scoring"},
 }};
 
 /// How the class names of `transformers` end.
-constexpr std::array<std::pair<HeadKind, std::string_view>, 4> kClasses = {{
+constexpr std::array<std::pair<HeadKind, std::string_view>, 5> kClasses = {{
     {HeadKind::sequence_classification, "ForSequenceClassification"},
     {HeadKind::token_classification, "ForTokenClassification"},
     {HeadKind::question_answering, "ForQuestionAnswering"},
     {HeadKind::multiple_choice, "ForMultipleChoice"},
+    {HeadKind::candidate_scoring, "ForCandidateScoring"},
 }};
 
 /// BERT classifies the pooler's output; Longformer and RoBERTa have a layer of their own for it.
@@ -37,27 +39,35 @@ bool has_own_dense(const EncoderConfig& config, HeadKind kind) {
 /// The layer that makes the logits.
 std::string classifier_name(const EncoderConfig& config, HeadKind kind) {
   if (kind == HeadKind::question_answering) return "qa_outputs";
+  if (kind == HeadKind::candidate_scoring) return "candidate_scorer";
   return has_own_dense(config, kind) ? "classifier.out_proj" : "classifier";
 }
 
 bool is_per_token(HeadKind kind) {
-  return kind == HeadKind::token_classification || kind == HeadKind::question_answering;
+  return kind == HeadKind::token_classification || kind == HeadKind::question_answering ||
+         kind == HeadKind::candidate_scoring;
 }
 
 Index outputs_of(const EncoderConfig& config, HeadKind kind) {
   if (kind == HeadKind::question_answering) return 2;
-  if (kind == HeadKind::multiple_choice) return 1;
+  if (kind == HeadKind::multiple_choice || kind == HeadKind::candidate_scoring) return 1;
   return static_cast<Index>(config.labels.size());
 }
+
+/// All have a bias but that of candidates, whose softmax would not see one.
+bool has_bias(HeadKind kind) { return kind != HeadKind::candidate_scoring; }
 
 /// Logits of documents come from fp32 rows, logits of tokens from the hidden state as it is.
 ops::Linear classifier(const EncoderConfig& config, HeadKind kind, const Checkpoint& weights,
                        DType dtype) {
   require(outputs_of(config, kind) > 0, "{} head: expected at least one label, found none",
           name_of(kind));
-  return linear(weights, classifier_name(config, kind),
-                {outputs_of(config, kind), config.hidden_size},
-                is_per_token(kind) ? dtype : DType::f32);
+  const std::string name = classifier_name(config, kind);
+  const Shape shape = {outputs_of(config, kind), config.hidden_size};
+  const DType operands = is_per_token(kind) ? dtype : DType::f32;
+  if (has_bias(kind)) return linear(weights, name, shape, operands);
+  const std::array matrix = {weights.get(name + ".weight", shape)};
+  return {matrix, {}, {.dtype = operands, .trainable = weights.is_trainable()}};
 }
 
 }  // namespace
@@ -76,7 +86,8 @@ HeadKind head_kind(const EncoderConfig& config, const Checkpoint& weights) {
     const bool named = config.architecture.ends_with(ending);
     // A classifier alone may be that of three heads; with a name it is not asked what it looks
     // like.
-    const bool only_one = kind == HeadKind::question_answering || has_own_dense(config, kind);
+    const bool only_one = kind == HeadKind::question_answering ||
+                          kind == HeadKind::candidate_scoring || has_own_dense(config, kind);
     const bool chosen = config.architecture.empty() ? only_one : named;
     if (chosen && weights.has(classifier_name(config, kind) + ".weight")) return kind;
   }
@@ -88,8 +99,8 @@ std::vector<NamedShape> head_tensors(const EncoderConfig& config, HeadKind kind)
   const Index width = config.hidden_size;
   const std::string name = classifier_name(config, kind);
   const Index outputs = outputs_of(config, kind);
-  std::vector<NamedShape> tensors = {{name + ".weight", {outputs, width}},
-                                     {name + ".bias", {outputs}}};
+  std::vector<NamedShape> tensors = {{name + ".weight", {outputs, width}}};
+  if (has_bias(kind)) tensors.push_back({name + ".bias", {outputs}});
   if (has_own_dense(config, kind)) {
     tensors.push_back({"classifier.dense.weight", {width, width}});
     tensors.push_back({"classifier.dense.bias", {width}});
@@ -108,7 +119,7 @@ bool needs_pooler(const EncoderConfig& config, HeadKind kind) {
 
 std::vector<Index> default_globals(const EncoderConfig& config, HeadKind kind,
                                    std::span<const std::int32_t> ids, const std::string& name) {
-  const bool question = kind == HeadKind::question_answering;
+  const bool question = kind == HeadKind::question_answering || kind == HeadKind::candidate_scoring;
   if (config.windows.empty() || ids.empty()) return {};
   if (kind == HeadKind::sequence_classification) return {0};
   if (!question && kind != HeadKind::multiple_choice) return {};
@@ -133,8 +144,10 @@ std::vector<Index> default_globals(const EncoderConfig& config, HeadKind kind,
 TaskHead::TaskHead(const EncoderConfig& config, HeadKind kind, const Checkpoint& weights,
                    DType dtype)
     : per_token_(is_per_token(kind)),
-      // Question answering has no dropout.
-      dropout_(kind == HeadKind::question_answering ? 0 : config.classifier_dropout),
+      // Question answering and candidate scoring have no dropout.
+      dropout_(kind == HeadKind::question_answering || kind == HeadKind::candidate_scoring
+                   ? 0
+                   : config.classifier_dropout),
       classifier_(classifier(config, kind, weights, dtype)) {
   const Index width = config.hidden_size;
   require(!needs_pooler(config, kind) || weights.has("pooler.dense.weight"),

@@ -25,13 +25,16 @@ enum class HeadKind {
   token_classification,
   question_answering,
   multiple_choice,
+  candidate_scoring,
 };
 
 /// "", "masked-lm", "sequence-classification", "token-classification", "question-answering",
-/// "multiple-choice".
+/// "multiple-choice", "candidate-scoring".
 std::string_view name_of(HeadKind kind);
 
-/// How the class names of `transformers` end: "ForMaskedLM", …; "Model" without a head.
+/// How the class names of `transformers` end: "ForMaskedLM", …; "Model" without a head. Candidate
+/// scoring, the head of the paper for WikiHop (spec.md C.4), has no class there; its name goes by
+/// the same rule.
 std::string_view class_ending(HeadKind kind);
 
 /// The head whose tensors the checkpoint has and that architectures[0] names. Without a name the
@@ -50,7 +53,8 @@ bool needs_pooler(const EncoderConfig& config, HeadKind kind);
 
 /// Positions of a document that have global attention unless a mask is given, ascending: the first
 /// token for sequence classification; for question answering what stands before the first
-/// separator; for multiple choice what stands behind the separators between question and choice.
+/// separator, and for candidate scoring likewise; for multiple choice what stands behind the
+/// separators between question and choice.
 /// `transformers` insists on three separators and then skips two positions; with any other number
 /// a second separator is skipped only where it directly follows. None for other heads and for dense
 /// attention. Throws Error that begins with `name` when the head needs a separator and there is
@@ -58,7 +62,8 @@ bool needs_pooler(const EncoderConfig& config, HeadKind kind);
 std::vector<Index> default_globals(const EncoderConfig& config, HeadKind kind,
                                    std::span<const std::int32_t> ids, const std::string& name);
 
-/// Sequence classification, token classification, question answering and multiple choice.
+/// Sequence classification, token classification, question answering, multiple choice and
+/// candidate scoring.
 class TaskHead {
  public:
   /// Throws Error when a tensor is missing or of another shape than the configuration says.
@@ -66,7 +71,8 @@ class TaskHead {
 
   /// Whether there are logits for every token rather than for every document.
   bool per_token() const { return per_token_; }
-  /// Logits of a document or token: the classes; start and end of an answer; one for a choice.
+  /// Logits of a document or token: the classes; start and end of an answer; one for a choice; one
+  /// for the candidate that begins at a token.
   Index outputs() const { return classifier_.out_features(); }
 
   /// hidden [n, D] of a batch, and the pooler's output [documents, D] where the head needs one

@@ -6,7 +6,6 @@
 #include "core/error.h"
 #include "core/tape.h"
 #include "formats/safetensors.h"
-#include "models/convert_files.h"
 #include "ops/optimizer_steps.h"
 
 namespace longformer::models {
@@ -64,8 +63,9 @@ void write_trained_folder(const TrainedFolder& trained, const Checkpoint& weight
     copy_tokenizer({.source = trained.source,
                     .target = target,
                     .max_tokens = config.max_tokens(),
-                    .tokenizer_class = config.model_type == ModelType::bert ? "BertTokenizer"
-                                                                            : "RobertaTokenizer"});
+                    .tokenizer_class =
+                        config.model_type == ModelType::bert ? "BertTokenizer" : "RobertaTokenizer",
+                    .added = trained.added_tokens});
   }
   const std::map<std::string, Tensor> tensors = all_tensors(weights);
   std::vector<std::pair<std::string, Tensor>> written;

@@ -8,6 +8,7 @@
 
 #include "models/checkpoint.h"
 #include "models/config.h"
+#include "models/convert_files.h"
 
 namespace longformer::models {
 
@@ -17,6 +18,8 @@ struct TrainedFolder {
   /// config.json as it will be written, and what it says.
   nlohmann::ordered_json json;
   EncoderConfig config;
+  /// Special tokens that the tokenizer of the source does not have, with their ids.
+  AddedTokens added_tokens = {};
   /// Give every layer the trained query, key and value for its global projections too: a masked LM
   /// trains without global tokens.
   bool globals_from_local = false;

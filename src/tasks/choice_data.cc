@@ -52,7 +52,8 @@ ChoiceQuestion choice_question(const Json& object) {
   if (object.contains("candidates")) {
     question.question = text_of(object, "query");
     question.choices = texts_of(object, "candidates");
-    for (const std::string& support : texts_of(object, "supports")) {
+    question.supports = texts_of(object, "supports");
+    for (const std::string& support : question.supports) {
       question.context += (question.context.empty() ? "" : "\n") + support;
     }
     return question;

@@ -190,6 +190,15 @@ std::vector<Example> Collator::collate(const ChoiceExample& example) {
   return {std::move(whole)};
 }
 
+Example Collator::collate(const CandidateRows& rows, std::int32_t label) {
+  Example example;
+  example.label = label;
+  example.places = rows.places;
+  for (const Encoding& row : rows.rows) example.rows.push_back(row_of(row));
+  count_truncated(rows.tokens, rows.truncated);
+  return example;
+}
+
 WordTokens encode_words(const Tokenizer& tokenizer, std::span<const std::string> words) {
   WordTokens result;
   Encoding& tokens = result.tokens;

@@ -11,6 +11,7 @@
 
 #include "longformer/embedding.h"
 #include "longformer/tokenizer.h"
+#include "tasks/candidates.h"
 #include "tasks/choice_data.h"
 #include "tasks/classification_data.h"
 #include "tasks/question_data.h"
@@ -33,9 +34,10 @@ struct TokenRow {
 
 /// What goes through a model together, and the targets of its task; those of others are empty.
 struct Example {
-  /// One row; of multiple choice one per choice.
+  /// One row; of multiple choice one per choice; of candidate scoring one per part of the supports.
   std::vector<TokenRow> rows;
-  /// Single-label: the class. Multiple choice: the index of the right one. Else kIgnoredLabel.
+  /// Single-label: the class. Multiple choice and candidates: the index of the right one. Else
+  /// kIgnoredLabel.
   std::int32_t label = kIgnoredLabel;
   /// Multi-label: [C] of 0 and 1. Regression: [C].
   std::vector<float> values;
@@ -47,6 +49,8 @@ struct Example {
   /// questions.
   std::vector<Index> starts, ends;
   bool has_answer = false;
+  /// Candidate scoring: where the candidates stand in every row.
+  std::vector<Index> places;
 };
 
 struct CollationOptions {
@@ -89,6 +93,8 @@ class Collator {
   std::vector<Example> collate(const TaggingExample& example);
   std::vector<Example> collate(const QuestionExample& example);
   std::vector<Example> collate(const ChoiceExample& example);
+  /// Candidates that are read together.
+  Example collate(const CandidateRows& rows, std::int32_t label);
 
   /// Of everything collated since construction.
   const CollationReport& report() const { return report_; }

@@ -15,9 +15,9 @@ namespace longformer::tasks {
 struct TrainingBatch {
   models::Batch tokens;
   /// First document of each example, and the number of documents at the end: the choices of a
-  /// question are documents of one example.
+  /// question are documents of one example, and so are the parts of its supports.
   std::vector<Index> examples;
-  /// Of each example: its class, or which of its documents is the right choice.
+  /// Of each example: its class, or which of its documents or candidates is the right choice.
   std::vector<std::int32_t> labels;
   /// [examples, C], multi-label or regression.
   std::vector<float> values;
@@ -28,6 +28,10 @@ struct TrainingBatch {
   std::vector<Index> starts, ends, start_offsets, end_offsets;
   /// [examples] 1 where the row holds an answer; see Example::starts.
   std::vector<std::uint8_t> has_answer;
+  /// [examples] how many candidates each has, and of all of them the rows of `tokens` at which they
+  /// stand, one in each document of the example.
+  std::vector<Index> candidate_counts;
+  std::vector<std::vector<Index>> candidates;
 };
 
 /// Lays examples of one task behind each other. Throws Error for ids or types that the model does

@@ -413,8 +413,13 @@ struct Tokenizer::Implementation {
 Tokenizer::Tokenizer(std::shared_ptr<const Implementation> implementation)
     : implementation_(std::move(implementation)) {}
 
-Tokenizer Tokenizer::load(const std::string& folder) {
-  return Tokenizer(std::make_shared<const Implementation>(text::read_tokenizer(folder)));
+Tokenizer Tokenizer::load(const std::string& folder, std::span<const std::string> added) {
+  text::TokenizerSpec spec = text::read_tokenizer(folder);
+  for (const std::string& token : added) {
+    if (text::find_token(spec, token)) continue;
+    text::add_token(spec, {.content = token, .normalized = false, .special = true}, folder);
+  }
+  return Tokenizer(std::make_shared<const Implementation>(std::move(spec)));
 }
 
 Encoding Tokenizer::encode(std::string_view text, const EncodeOptions& options) const {

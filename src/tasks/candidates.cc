@@ -1,0 +1,177 @@
+#include "tasks/candidates.h"
+
+#include <algorithm>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include "core/error.h"
+#include "core/random.h"
+#include "tasks/epoch_order.h"
+
+namespace longformer::tasks {
+namespace {
+
+constexpr std::int8_t kSpecial = -1;
+
+/// Text with the spaces that tokenized corpora have around punctuation taken out.
+std::string joined(std::string text) {
+  static constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kReplacements = {
+      {{" .", "."},
+       {" ,", ","},
+       {" !", "!"},
+       {" ?", "?"},
+       {"( ", "("},
+       {" )", ")"},
+       {" 's", "'s"}}};
+  for (const auto& [from, to] : kReplacements) {
+    for (auto at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) {
+      text.replace(at, from.size(), to);
+    }
+  }
+  return text;
+}
+
+void append(Encoding& row, std::int32_t id, std::int8_t sequence, bool special) {
+  row.ids.push_back(id);
+  row.offsets.push_back({});
+  row.type_ids.push_back(0);
+  row.special_tokens_mask.push_back(special ? 1 : 0);
+  row.sequence_ids.push_back(sequence);
+}
+
+template <typename Item>
+std::vector<Item> permuted(const std::vector<Item>& items, const std::vector<Index>& order) {
+  std::vector<Item> result;
+  for (const Index i : order) result.push_back(items[static_cast<std::size_t>(i)]);
+  return result;
+}
+
+}  // namespace
+
+CandidateReader::CandidateReader(const Tokenizer& tokenizer, const CandidateOptions& options)
+    : tokenizer_(tokenizer), options_(options) {
+  for (std::size_t i = 0; i < kCandidateMarks.size(); ++i) {
+    const auto id = tokenizer.id(kCandidateMarks[i]);
+    require(id.has_value(), "tokenizer: expected the special token {}, found none",
+            kCandidateMarks[i]);
+    marks_[i] = *id;
+  }
+  const SpecialTokens& special = tokenizer.special_tokens();
+  require(special.cls && special.sep,
+          "tokenizer: expected a first token (cls) and a separator (sep), found none");
+  first_ = *special.cls;
+  separator_ = *special.sep;
+}
+
+std::vector<std::int32_t> CandidateReader::encode(const std::string& text) const {
+  const bool space = tokenizer_.kind() != "WordPiece";
+  std::string words = joined(text);
+  constexpr const char* kSpaces = " \t\n\r";
+  words.erase(words.find_last_not_of(kSpaces) + 1);
+  words.erase(0, words.find_first_not_of(kSpaces));
+  auto ids =
+      tokenizer_
+          .encode(space ? " " + words : words, {.add_special_tokens = false, .max_length = {}})
+          .ids;
+  for (std::size_t i = 0; i < marks_.size(); ++i) {
+    require(std::find(ids.begin(), ids.end(), marks_[i]) == ids.end(),
+            "expected texts without the special token {}, found it in one", kCandidateMarks[i]);
+  }
+  return ids;
+}
+
+CandidateTokens CandidateReader::tokens(const ChoiceQuestion& question) const {
+  require(!question.choices.empty(), "expected at least one candidate, found none");
+  CandidateTokens tokens;
+  tokens.question = encode(question.question);
+  for (const std::string& choice : question.choices) tokens.candidates.push_back(encode(choice));
+  for (const std::string& support : question.supports) tokens.supports.push_back(encode(support));
+  if (question.supports.empty() && !question.context.empty()) {
+    tokens.supports.push_back(encode(question.context));
+  }
+  return tokens;
+}
+
+Encoding CandidateReader::question_part(const CandidateTokens& tokens,
+                                        std::vector<std::int64_t>& places) const {
+  const auto [question, question_end, candidate, candidate_end] = marks_;
+  Encoding part;
+  append(part, first_, 0, true);
+  append(part, question, 0, true);
+  for (const std::int32_t id : tokens.question) append(part, id, 0, false);
+  append(part, question_end, 0, true);
+  for (const auto& ids : tokens.candidates) {
+    places.push_back(static_cast<std::int64_t>(part.ids.size()));
+    append(part, candidate, 0, true);
+    for (const std::int32_t id : ids) append(part, id, 0, false);
+    append(part, candidate_end, 0, true);
+  }
+  return part;
+}
+
+Encoding CandidateReader::support_part(const CandidateTokens& tokens) const {
+  Encoding part;
+  for (const auto& support : tokens.supports) {
+    append(part, separator_, kSpecial, true);
+    for (const std::int32_t id : support) append(part, id, 1, false);
+    append(part, separator_, kSpecial, true);
+  }
+  if (tokens.supports.empty()) append(part, separator_, kSpecial, true);
+  return part;
+}
+
+CandidateRows CandidateReader::rows(const CandidateTokens& tokens) const {
+  CandidateRows result;
+  const Encoding question = question_part(tokens, result.places);
+  const Encoding supports = support_part(tokens);
+  const auto size = static_cast<Index>(question.ids.size());
+  const auto all = static_cast<Index>(supports.ids.size());
+  const Index capacity = options_.max_tokens - size;
+  const Index overlap = options_.too_long == TooLong::split ? options_.stride : 0;
+  require(capacity > overlap, "question and candidates: expected at most {} tokens, found {}",
+          options_.max_tokens - 1 - overlap, size);
+  require(options_.too_long != TooLong::refuse || all <= capacity,
+          "expected at most {} tokens, found {} (--truncate keeps the first ones, --stride N reads "
+          "all)",
+          options_.max_tokens, size + all);
+  const Index read = options_.too_long == TooLong::split ? all : std::min(all, capacity);
+  result.tokens = size + all;
+  result.truncated = all - read;
+  for (Index begin = 0, end = 0; end < read; begin = end - overlap) {
+    end = std::min(read, begin + capacity);
+    Encoding& row = result.rows.emplace_back(question);
+    for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
+      append(row, supports.ids[i], supports.sequence_ids[i], supports.special_tokens_mask[i] != 0);
+    }
+  }
+  return result;
+}
+
+std::vector<std::int64_t> of_candidate_part(const Encoding& row) {
+  std::vector<std::int64_t> positions;
+  while (positions.size() < row.sequence_ids.size() && row.sequence_ids[positions.size()] == 0) {
+    positions.push_back(static_cast<std::int64_t>(positions.size()));
+  }
+  return positions;
+}
+
+void check_candidate_rule(const std::string& rule) {
+  require(rule.find("sentences") == std::string::npos,
+          "global attention: expected a rule without sentences for candidates, found {}", rule);
+}
+
+ShuffledCandidates shuffled(const CandidateTokens& tokens, std::int32_t label, std::uint64_t seed) {
+  const auto order = shuffled(static_cast<Index>(tokens.candidates.size()), random_bits(seed, 0));
+  const auto of_supports =
+      shuffled(static_cast<Index>(tokens.supports.size()), random_bits(seed, 1));
+  ShuffledCandidates result;
+  result.tokens = {.question = tokens.question,
+                   .candidates = permuted(tokens.candidates, order),
+                   .supports = permuted(tokens.supports, of_supports)};
+  result.label =
+      static_cast<std::int32_t>(std::find(order.begin(), order.end(), label) - order.begin());
+  return result;
+}
+
+}  // namespace longformer::tasks

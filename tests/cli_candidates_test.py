@@ -1,0 +1,155 @@
+"""Candidate scoring, the form of the Longformer paper for WikiHop: `finetune --task candidates` adds the tokens
+and the head, `choose` and `evaluate` read what it wrote. Logits and gradients are held against PyTorch in
+tests/parity/candidate_parity.py."""
+
+import json
+import random
+
+import numpy as np
+import pytest
+from cli_test import BERT, FIXTURES, run
+from cli_training_test import CHOOSER, FAST, ran, tensors, without_dropout, write
+
+ANSWER = "his"
+NAMES = ("at", "on", "was", "he", "for")
+MARKS = ["[question]", "[/question]", "[ent]", "[/ent]"]
+
+
+def question(seed):
+    """The answer is always the same word, at any place."""
+    draw = random.Random(seed)
+    candidates = [ANSWER, *draw.sample(NAMES, 2)]
+    draw.shuffle(candidates)
+    supports = [f"the {name} ." for name in draw.sample(NAMES, 2)]
+    return {"id": f"q{seed}", "query": "it is", "candidates": candidates, "answer": ANSWER, "supports": supports}
+
+
+@pytest.fixture(scope="module")
+def longformer(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("candidates")
+    run("convert", without_dropout(BERT, folder / "bert"), folder / "long", "--max-positions", 64, "--window", 8).works()
+    return folder / "long"
+
+
+@pytest.fixture(scope="module")
+def tuned(longformer, tmp_path_factory):
+    """Two steps, whose rate changes next to nothing."""
+    folder = tmp_path_factory.mktemp("tuned")
+    data = write(folder / "w.json", json.dumps([question(i) for i in range(4)]))
+    done = ran("finetune", longformer, data, "--task", "candidates", "--output-dir", folder / "model", "--max-steps", 2,
+               "--learning-rate", 1e-9, *FAST)
+    assert "new weights: candidate_scorer.weight" in done.err
+    assert "new tokens: [question], [/question], [ent], [/ent]" in done.err
+    return folder / "model"
+
+
+class TestFinetune:
+    def test_learns_a_word_wherever_it_stands(self, longformer, tmp_path):
+        data = write(tmp_path / "w.json", json.dumps([question(i) for i in range(12)]))
+        others = write(tmp_path / "o.json", json.dumps([question(i) for i in range(100, 120)]))
+        ran("finetune", longformer, data, "--task", "candidates", "--output-dir", tmp_path / "out", "--max-steps", 200,
+            "--learning-rate", 0.003, *FAST, "--gradient-accumulation-steps", 1)
+        report = run("evaluate", tmp_path / "out", others, "--json").works().json[0]
+        assert report["task"] == "candidate-scoring" and report["metrics"] == {"accuracy": 1.0}
+        # Further training takes task, tokens and head from the folder.
+        done = ran("finetune", tmp_path / "out", data, "--output-dir", tmp_path / "more", "--max-steps", 1, *FAST)
+        assert "candidates: 12 examples" in done.err and "new" not in done.err
+
+    def test_tokens_and_their_embeddings(self, longformer, tuned):
+        name = "embeddings.word_embeddings.weight"
+        before, after = tensors(longformer)[name], tensors(tuned)["longformer." + name]
+        assert len(after) == len(before) + 4
+        assert np.abs(after[:-4] - before).max() < 1e-6
+        # 64 draws from the distribution of the table: mean and deviation within four standard errors.
+        added, error = after[-4:], before.std() / 8
+        assert abs(added.mean() - before.mean()) < 4 * error and abs(added.std() - before.std()) < 4 * error
+        config = json.loads((tuned / "config.json").read_text())
+        assert config["architectures"] == ["LongformerForCandidateScoring"] and config["vocab_size"] == len(after)
+        assert "candidate-scoring" in run("info", tuned).works().out
+        ids = run("tokenize", tuned, "--text", "the [ent] of", "--json").works().json[0]["ids"]
+        assert len(before) + 2 in ids
+
+    def test_order_of_candidates_is_the_seed_and_the_epoch_alone(self, longformer, tmp_path):
+        data = write(tmp_path / "w.json", json.dumps([question(i) for i in range(6)]))
+        flags = ["finetune", longformer, data, "--task", "candidates", "--logging-steps", 1,
+                 "--per-device-train-batch-size", 2, "--gradient-accumulation-steps", 1]  # fmt: skip
+        ran(*flags, "--output-dir", tmp_path / "whole", "--max-steps", 8, "--save-strategy", "steps", "--save-steps", 4)
+        ran(*flags, "--output-dir", tmp_path / "whole2", "--max-steps", 8, "--resume-from-checkpoint",
+            tmp_path / "whole" / "checkpoint-4", "--save-strategy", "no")
+        one, two = tensors(tmp_path / "whole"), tensors(tmp_path / "whole2")
+        assert all((one[name] == two[name]).all() for name in one)
+        ran(*flags, "--output-dir", tmp_path / "other", "--max-steps", 8, "--seed", 7, "--save-strategy", "no")
+        assert any((one[name] != value).any() for name, value in tensors(tmp_path / "other").items())
+
+    def test_a_bert_has_no_globals(self, tmp_path):
+        data = write(tmp_path / "w.json", json.dumps([question(i) for i in range(4)]))
+        done = ran("finetune", BERT, data, "--task", "candidates", "--output-dir", tmp_path / "out", "--max-steps", 2, *FAST)
+        assert "candidate_scorer" in done.err
+        run("choose", tmp_path / "out", data, "--global-attention", "cls").fails(1, "global attention", "bert")
+
+
+class TestChoose:
+    def test_one_pass_for_all_candidates(self, tuned):
+        row = run("choose", tuned, "--json", stdin=json.dumps(question(1))).works().json[0]
+        assert len(row["logits"]) == 3 and row["segments"] == 1 and row["truncated"] == 0
+        assert row["choice"] == question(1)["candidates"][row["best"]]
+        assert abs(sum(row["probabilities"]) - 1) < 1e-5
+        assert np.argmax(row["logits"]) == row["best"]
+
+    def test_supports_do_count(self, tuned):
+        whole = run("choose", tuned, "--json", stdin=json.dumps(question(1))).works().json[0]
+        other = run("choose", tuned, "--json", stdin=json.dumps(question(1) | {"supports": ["of the"]})).works().json[0]
+        assert whole["logits"] != other["logits"]
+        plain = {"context": "of the", "question": "it is", "choices": question(1)["candidates"]}
+        assert run("choose", tuned, "--json", stdin=json.dumps(plain)).works().json[0]["logits"] == other["logits"]
+
+    def test_parts_of_long_supports_are_added(self, tuned):
+        long = question(1) | {"supports": ["the of to " * 20, "in at " * 20]}
+        run("choose", tuned, stdin=json.dumps(long)).fails(1, "64 tokens", "--truncate", "--stride N")
+        parts = run("choose", tuned, "--json", "--stride", 0, stdin=json.dumps(long)).works().json[0]
+        cut = run("choose", tuned, "--json", "--truncate", stdin=json.dumps(long))
+        assert "kept 64" in cut.err
+        assert parts["segments"] > 1 and cut.json[0]["truncated"] == parts["tokens"] - 64
+        assert parts["logits"] != cut.json[0]["logits"]
+        run("choose", tuned, "--stride", 60, stdin=json.dumps(long)).fails(1, "question and candidates")
+
+    def test_global_attention(self, tuned):
+        asked = json.dumps(question(1))
+        rows = {rule: run("choose", tuned, "--json", "--global-attention", rule, stdin=asked).works().json[0]["logits"]
+                for rule in ("default", "none", "cls", "all")}  # fmt: skip
+        assert rows["default"] == run("choose", tuned, "--json", stdin=asked).works().json[0]["logits"]
+        assert len({tuple(logits) for logits in rows.values()}) == 4
+        run("choose", tuned, "--global-attention", "sentences", stdin=asked).fails(1, "without sentences")
+
+    def test_bad_input(self, tuned):
+        run("choose", tuned, stdin=json.dumps(question(1) | {"candidates": []})).fails(1, "at least one choice")
+        asked = question(1) | {"candidates": ["the [ent] of", "a"]}
+        run("choose", tuned, stdin=json.dumps(asked)).fails(1, "without the special token [ent]")
+        run("choose", tuned, stdin=json.dumps(question(1) | {"candidates": ["the of"] * 40})).fails(
+            1, "question and candidates")  # fmt: skip
+        run("classify", tuned, "--text", "a").fails(1, "found candidate-scoring")
+        run("choose", FIXTURES / "tiny_longformer_qa", stdin=json.dumps(question(1))).fails(1, "multiple-choice")
+        run("choose", CHOOSER, "--stride", 4, stdin=json.dumps(question(1))).fails(1, "multiple choice", "--truncate")
+
+
+def test_evaluate_tells_segments_and_predictions(tuned, tmp_path):
+    rows = [question(i) for i in range(5)]
+    rows[2]["supports"] = ["the of to " * 30]
+    data = write(tmp_path / "w.json", json.dumps(rows))
+    done = run("evaluate", tuned, data, "--stride", 0, "--json", "--predictions", tmp_path / "p.jsonl")
+    assert "1 of 5 examples are longer than the model: read in segments" in done.err
+    report = done.json[0]
+    assert report["examples"] == 5 and report["segmented_examples"] == 1
+    said = [json.loads(line) for line in (tmp_path / "p.jsonl").read_text().splitlines()]
+    expected = [run("choose", tuned, "--stride", 0, "--json", stdin=json.dumps(row)).works().json[0] for row in rows]
+    assert [one["prediction"] for one in said] == [one["best"] for one in expected]
+    right = np.mean([one["prediction"] == row["candidates"].index(row["answer"]) for one, row in zip(said, rows)])
+    assert report["metrics"]["accuracy"] == pytest.approx(right)
+
+
+def test_convert_carries_the_head(tuned, tmp_path):
+    run("convert", tuned, tmp_path / "longer", "--max-positions", 128).works()
+    asked = json.dumps(question(3))
+    before, after = (run("choose", folder, "--json", stdin=asked).works().json[0]["logits"]
+                     for folder in (tuned, tmp_path / "longer"))  # fmt: skip
+    assert np.allclose(before, after, atol=1e-5)
