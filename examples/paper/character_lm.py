@@ -36,7 +36,8 @@ ROWS = {
 LENGTH, STEPS, RATE = 1024, 600, 4e-3
 # The last phase has windows of up to 512 characters and segments of 2,048.
 PHASE_SHARES = (0.6, 0.25, 0.15)
-CONTEXTS = (128, 256, 512, 1024, 2048, 3072)
+CONTEXTS = (16, 32, 64, 128, 256, 512, 1024, 2048, 3072)
+# Characters that one window scores, or as many as its context where that is shorter.
 CONTEXT_STEP = 128
 CONTEXT_CHARACTERS = 32768
 
@@ -78,6 +79,13 @@ def train(program, work, name, form, model, flags):
 
 def bits(program, folder, form, part, text, *flags):
     return program("evaluate", folder, text, *form_flags(form), "--part", part, *flags)[-1]["metrics"]["bpc"]
+
+
+def bits_with(program, folder, form, text, context):
+    """With at least so many characters before those that are scored."""
+    step = min(CONTEXT_STEP, context)
+    return bits(program, folder, form, "validation", text, "--window-characters", context + step,
+                "--step-characters", step, "--characters", CONTEXT_CHARACTERS)
 
 
 def windows_runs(work, form, seeds):
@@ -131,11 +139,7 @@ def staged_runs(work, form, seeds):
             model = config(form, phases[-1]["windows"], NO_DILATION)
             folder = train(program, work, name, form, model, ["--seed", seed, "--phases", file])
             text = text_of(work)
-            by_context = {
-                context: bits(program, folder, form, "validation", text, "--window-characters",
-                              context + CONTEXT_STEP, "--step-characters", CONTEXT_STEP, "--characters",
-                              CONTEXT_CHARACTERS)
-                for context in CONTEXTS}
+            by_context = {context: bits_with(program, folder, form, text, context) for context in CONTEXTS}
             return {"characters": sum(p["steps"] * p["batch"] * p["length"] for p in phases),
                     "dev": bits(program, folder, form, "validation", text, "--streaming"),
                     "by_context": by_context}

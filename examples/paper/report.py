@@ -130,6 +130,15 @@ def classification(task, short, long):
                      [("4,096", "512", f"{long - short:+.3f}")], metrics)
 
 
+def questions():
+    whole = "2,048"
+    named = [(whole, 73.8), ("2,048, no projections of their own", 72.2), ("2,048, no global attention", 65.5),
+             ("2,048, no masked-LM updates", 73.2), ("2,048, only the new positions updated", 73.5),
+             ("512", "–"), ("512, n² attention", 71.7)]
+    gaps = [(whole, name, "> 0" if paper == "–" else f"{73.8 - paper:+.1f}") for name, paper in named[1:]]
+    return with_gaps(load("questions"), named, gaps, [("f1", "F1", 2), ("exact_match", "exact match", 2)])
+
+
 def linear():
     rows = load("linear")
     if not rows:
@@ -168,6 +177,7 @@ TABLES = {
     "masked LM": masked_lm,
     "hyperpartisan": lambda: classification("hyperpartisan", 0.874, 0.948),
     "imdb": lambda: classification("imdb", 0.953, 0.957),
+    "questions": questions,
     "linear": linear,
 }
 
