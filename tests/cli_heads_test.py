@@ -180,7 +180,7 @@ class TestChoose:
 
     def test_json(self):
         row = run("choose", CHOOSER, "--json", stdin=json.dumps(self.QUESTION)).works().json[0]
-        assert list(row) == ["file", "line", "id", "tokens", "truncated", "best", "choice",
+        assert list(row) == ["file", "line", "id", "tokens", "truncated", "segments", "best", "choice",
                              "probabilities", "logits"]
         assert row["id"] == "q1" and row["choice"] == self.QUESTION["choices"][row["best"]]
         logits = np.array(row["logits"])

@@ -104,6 +104,20 @@ class TestFinetune:
         assert not any(name.startswith(("pooler", "longformer.pooler", "lm_head")) for name in names)
         assert run("classify", out, "--text", "the of and", "--json").works().json[0]["labels"]
 
+    def test_rules_of_global_attention(self, reviews, tmp_path):
+        """A rule is that of evaluating: what was learned with it is lost without."""
+        rows = [json.loads(line) for line in reviews.read_text().splitlines()]
+        for row in rows:
+            row["text"] = row["text"].replace(" was", ". It was")
+        data = write(tmp_path / "sentences.jsonl", rows)
+        losses = {}
+        for rule in ("default", "cls", "none", "sentences", "every:4"):
+            out = tmp_path / rule.replace(":", "")
+            ran("finetune", CLASSIFIER, data, "--global-attention", rule, "--output-dir", out, "--max-steps", 2, *FAST)
+            losses[rule] = json.loads((out / "log.jsonl").read_text().splitlines()[-1])["loss"]
+        assert losses["default"] == losses["cls"]
+        assert len(set(losses.values())) == 4
+
     def test_global_projections_that_are_shared(self, reviews, tmp_path):
         folder, out = tmp_path / "longformer", tmp_path / "tuned"
         run("convert", BERT, folder, "--max-positions", 64, "--window", 8).works()

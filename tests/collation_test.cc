@@ -156,10 +156,11 @@ TEST_P(Collation, EveryWordIsLabelledOnceInOverlappingRows) {
 }
 
 TEST_P(Collation, ClassesAndGlobalTokens) {
-  Collator rows = collator({.max_tokens = 8,
-                            .too_long = TooLong::split,
-                            .stride = 2,
-                            .global_positions = [](const Encoding&) { return Positions{0}; }});
+  Collator rows = collator(
+      {.max_tokens = 8,
+       .too_long = TooLong::split,
+       .stride = 2,
+       .global_positions = [](const Encoding&, std::string_view) { return Positions{0}; }});
   ClassificationExample example;
   example.text = "the lamp the lamp the lamp the lamp the lamp";
   example.label = 2;
@@ -173,6 +174,37 @@ TEST_P(Collation, ClassesAndGlobalTokens) {
   example.values = {0, 1};
   EXPECT_EQ(rows.collate(example)[0].label, kIgnoredLabel);
   EXPECT_EQ(rows.collate(example)[0].values, (std::vector<float>{0, 1}));
+}
+
+/// Every place with the token of which the text has an l.
+Positions lamps(const Encoding& tokens, std::string_view text) {
+  const auto last = *std::max_element(tokens.sequence_ids.begin(), tokens.sequence_ids.end());
+  Positions found;
+  for (std::size_t i = 0; i < tokens.ids.size(); ++i) {
+    const CharacterSpan span = tokens.offsets[i];
+    if (tokens.sequence_ids[i] != last || span.end > static_cast<Index>(text.size())) continue;
+    const auto word = text.substr(static_cast<std::size_t>(span.begin),
+                                  static_cast<std::size_t>(span.end - span.begin));
+    if (word.find('l') != std::string_view::npos) found.push_back(static_cast<Index>(i));
+  }
+  return found;
+}
+
+TEST_P(Collation, RulesOfGlobalTokensReadTheText) {
+  Collator rows = collator({.max_tokens = kPlenty, .global_positions = lamps});
+  ClassificationExample alone, pair;
+  alone.text = pair.pair.emplace("the lamp, the lamp");
+  pair.text = "lamp lamp lamp";
+  QuestionExample question;
+  question.context = std::make_shared<const std::string>("the lamp, the lamp");
+  question.question = "lamp?";
+  EXPECT_EQ(rows.collate(alone)[0].rows[0].global_positions.size(), 2u);
+  EXPECT_EQ(rows.collate(pair)[0].rows[0].global_positions.size(), 2u);
+  EXPECT_EQ(rows.collate(question)[0].rows[0].global_positions.size(), 2u);
+  TaggingExample words;
+  words.words = {"the", "lamp", "lamp"};
+  words.labels = {0, 1, 1};
+  EXPECT_EQ(rows.collate(words)[0].rows[0].global_positions.size(), 2u);
 }
 
 TEST_P(Collation, PairsAreCutWhereTheyAreLongest) {
@@ -190,7 +222,10 @@ TEST_P(Collation, PairsAreCutWhereTheyAreLongest) {
 TEST_P(Collation, ChoicesAreRowsOfOneExample) {
   const ChoiceExample example = {
       {}, {"the lighthouse keeper's lamp", "who?", {"the keeper", "x", ""}}, 1};
-  Collator rows = collator({.max_tokens = kPlenty, .global_positions = from_second_text});
+  Collator rows = collator(
+      {.max_tokens = kPlenty, .global_positions = [](const Encoding& tokens, std::string_view) {
+         return from_second_text(tokens);
+       }});
   const auto examples = rows.collate(example);
   ASSERT_EQ(examples.size(), 1u);
   ASSERT_EQ(examples[0].rows.size(), 3u);

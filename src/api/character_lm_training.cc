@@ -32,10 +32,11 @@ models::CharacterLmConfig config_of(const CharacterLmTraining& options) {
 models::Checkpoint weights_of(const CharacterLmTraining& options,
                               const models::CharacterLmConfig& config) {
   const bool drawn = options.model_folder.empty();
-  return models::Checkpoint::trainable(
-      drawn ? models::Checkpoint::random(options.training.seed)
-            : models::Checkpoint::open(options.model_folder),
-      {.deviation = config.initializer_range, .seed = options.training.seed});
+  return models::Checkpoint::trainable(drawn ? models::Checkpoint::random(options.training.seed)
+                                             : models::Checkpoint::open(options.model_folder),
+                                       {.deviation = config.initializer_range,
+                                        .gain_deviation = config.initializer_range,
+                                        .seed = options.training.seed});
 }
 
 class CharacterLmObjective final : public training::Objective {

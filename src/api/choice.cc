@@ -31,10 +31,7 @@ constexpr std::string_view kCandidates = "candidate-scoring";
 class PairReader {
  public:
   PairReader(const Model& model, const Tokenizer& tokenizer, const ChooseOptions& options)
-      : model_(model), tokenizer_(tokenizer), options_(options) {
-    require(options.too_long != TooLong::split,
-            "multiple choice: expected truncation of long contexts (--truncate), found a stride");
-  }
+      : model_(model), tokenizer_(tokenizer), options_(options) {}
 
   void read(const ChoiceQuestion& question, SegmentedDocument& document) const {
     for (const std::string& choice : question.choices) add_pair(question, choice, document);
@@ -162,6 +159,7 @@ Chooser Chooser::load(const std::string& folder, const LoadOptions& options) {
 void Chooser::choose(const Source& source, const Sink& sink, const ChooseOptions& options) const {
   require(!options.global_attention || model_.info().has_global_attention,
           "global attention: expected a Longformer model, found {}", model_.info().model_type);
+  check_too_long_choices(model_, options.too_long);
   std::optional<PairReader> pairs;
   std::optional<TogetherReader> together;
   if (model_.info().head == kCandidates) {

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "api/evaluation_run.h"
+#include "api/task_folder.h"
 #include "core/error.h"
 #include "longformer/choice.h"
 #include "tasks/choice_data.h"
@@ -138,6 +139,7 @@ void evaluate_classification(EvaluationRun& run) {
 }
 
 void evaluate_choices(EvaluationRun& run) {
+  check_too_long_choices(run.model, run.options.too_long);
   const auto data = tasks::read_choices(run.path, run.options.data);
   run.start(data.report);
   const Chooser chooser(run.model, run.tokenizer);

@@ -241,15 +241,19 @@ class FinetuneObjective final : public training::Objective {
                                          .label_all_pieces = options_.label_all_pieces};
     const HeadKind head = model_.implementation().head;
     if (options_.global_attention) {
-      collation.global_positions = [this](const Encoding& tokens) {
-        return positions_of(options_.global_attention->mask(handle_, tokens, ""));
+      collation.global_positions = [this](const Encoding& tokens, std::string_view text) {
+        return positions_of(options_.global_attention->mask(handle_, tokens, text));
       };
     } else if (head == HeadKind::multiple_choice && !model_.config().windows.empty()) {
-      collation.global_positions = tasks::from_second_text;
-    } else if (head == HeadKind::candidate_scoring) {
-      if (!model_.config().windows.empty()) collation.global_positions = tasks::of_candidate_part;
-    } else {
-      collation.global_positions = [this, head](const Encoding& tokens) {
+      collation.global_positions = [](const Encoding& tokens, std::string_view) {
+        return tasks::from_second_text(tokens);
+      };
+    } else if (head == HeadKind::candidate_scoring && !model_.config().windows.empty()) {
+      collation.global_positions = [](const Encoding& tokens, std::string_view) {
+        return tasks::of_candidate_part(tokens);
+      };
+    } else if (head != HeadKind::candidate_scoring) {
+      collation.global_positions = [this, head](const Encoding& tokens, std::string_view) {
         return models::default_globals(model_.config(), head, tokens.ids, options_.train_path);
       };
     }
@@ -383,15 +387,11 @@ FinetuneData summary_of(const Task& task, const Source& source, const FinetuneOb
 TrainingResult finetune(const std::string& folder, const FinetuneOptions& options,
                         const FinetuneCallbacks& callbacks) {
   check(options.training);
-  // Rows of tokens are made without the text that this rule reads.
-  if (options.global_attention) {
-    const std::string& rule = options.global_attention->rule();
-    require(rule.find("sentences") == std::string::npos,
-            "global attention: expected a rule without sentences while fine-tuning, found {}",
-            rule);
-  }
   const models::EncoderConfig config = models::read_config(folder + "/config.json");
   const Task task = task_of(config, options);
+  if (task.head == HeadKind::candidate_scoring && options.global_attention) {
+    tasks::check_candidate_rule(options.global_attention->rule());
+  }
   FinetuneOptions used = options;
   const Source source = read_source(config, task, used);
   if (used.training.metric_for_best_model == "loss") {

@@ -11,6 +11,11 @@ void require_head(const Model& model, const std::string& folder, std::string_vie
           found.empty() ? "none" : found);
 }
 
+void check_too_long_choices(const Model& model, TooLong too_long) {
+  require(model.info().head != "multiple-choice" || too_long != TooLong::split,
+          "multiple choice: expected truncation of long contexts (--truncate), found a stride");
+}
+
 Tokenizer matching_tokenizer(const Model& model, const std::string& folder,
                              std::span<const std::string> added) {
   Tokenizer tokenizer = Tokenizer::load(folder, added);

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "longformer/embedding.h"
 #include "longformer/model.h"
 #include "longformer/tokenizer.h"
 
@@ -14,6 +15,9 @@ namespace longformer {
 /// `transformers` end in `class_ending`.
 void require_head(const Model& model, const std::string& folder, std::string_view head,
                   std::string_view class_ending);
+
+/// Throws Error for segments where the head reads every choice apart.
+void check_too_long_choices(const Model& model, TooLong too_long);
 
 /// The tokenizer of the folder, with further special tokens. Throws Error when it has ids that the
 /// model has not.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <utility>
 
 #include "core/error.h"
@@ -55,6 +56,15 @@ std::vector<std::string> left_out(models::HeadKind found, models::HeadKind wante
   return prefixes;
 }
 
+/// Rows of padding (spec.md A.1).
+std::map<std::string, Index> padding_rows(const models::EncoderConfig& config) {
+  std::map<std::string, Index> rows = {{models::kWordEmbeddings, config.pad_token_id}};
+  if (config.model_type != models::ModelType::bert) {
+    rows[models::kPositionEmbeddings] = config.pad_token_id;
+  }
+  return rows;
+}
+
 void share_global_projections(const std::string& folder, const models::Checkpoint& weights) {
   bool any = false;
   for (const std::string& name : weights.names()) {
@@ -94,6 +104,7 @@ TrainedModel::TrainedModel(TrainedModelSetup setup, const TrainingOptions& optio
   weights = models::Checkpoint::trainable(std::move(weights),
                                           {.fresh = fresh_tensors(config, setup_.head),
                                            .deviation = config.initializer_range,
+                                           .zero_rows = padding_rows(config),
                                            .seed = options.seed,
                                            .frozen = setup_.frozen,
                                            .left_out = left_out(found, setup_.head, pools),

@@ -40,14 +40,25 @@ std::uint64_t hash_of(const std::string& name) {
   return hash;
 }
 
-Tensor random_weights(const std::string& name, const Shape& shape, double deviation,
+struct Deviations {
+  double weights = 0.02, gains = 0;
+};
+
+Tensor random_weights(const std::string& name, const Shape& shape, const Deviations& deviations,
                       std::uint64_t seed) {
   if (name.ends_with("bias")) return Tensor::zeros(shape, DType::f32);
-  if (shape.size() == 1) {
-    const std::vector<float> ones(static_cast<std::size_t>(element_count(shape)), 1.0f);
-    return Tensor::from(ones, shape);
+  const bool is_gain = shape.size() == 1;
+  Tensor drawn = random_normal_tensor(
+      shape, static_cast<float>(is_gain ? deviations.gains : deviations.weights),
+      seed ^ hash_of(name));
+  if (is_gain) {
+    for (Index i = 0; i < shape[0]; ++i) drawn.data<float>()[i] += 1;
   }
-  return random_normal_tensor(shape, static_cast<float>(deviation), seed ^ hash_of(name));
+  return drawn;
+}
+
+void clear_row(Tensor& table, Index row) {
+  std::fill_n(table.data<float>() + row * table.columns(), table.columns(), 0.0f);
 }
 
 /// The table with further rows, drawn from the distribution of its values.
@@ -179,7 +190,11 @@ Tensor Checkpoint::parameter(const std::string& name, const Shape& shape) const 
   const bool draws = seed_.has_value() || (!in_file && all.may_draw(name));
   Tensor value;
   if (draws) {
-    value = random_weights(name, shape, all.training.deviation, seed_.value_or(all.training.seed));
+    const Deviations deviations = {.weights = all.training.deviation,
+                                   .gains = all.training.gain_deviation};
+    value = random_weights(name, shape, deviations, seed_.value_or(all.training.seed));
+    const auto zero = all.training.zero_rows.find(name);
+    if (zero != all.training.zero_rows.end()) clear_row(value, zero->second);
     all.drawn.insert(name);
   } else {
     Shape kept = shape;
@@ -195,7 +210,7 @@ Tensor Checkpoint::parameter(const std::string& name, const Shape& shape) const 
 }
 
 Tensor Checkpoint::stored(const std::string& name, const Shape& shape) const {
-  if (seed_) return random_weights(name, shape, 0.02, *seed_);
+  if (seed_) return random_weights(name, shape, {}, *seed_);
   const auto found = tensors_.find(name);
   require(found != tensors_.end(), "{}: expected a tensor {} of shape {}, found none", name_, name,
           to_string(shape));

@@ -27,12 +27,16 @@ class Checkpoint {
   static Checkpoint random(std::uint64_t seed);
 
   /// The same weights as parameters of a training run: fp32, each with a gradient. What the model
-  /// asks for and the file has not is drawn from N(0, deviation²), biases 0 and LayerNorm gains 1,
-  /// where its name is among `fresh`; so is everything when the weights are random. Tensors become
+  /// asks for and the file has not is drawn from N(0, deviation²), LayerNorm gains from N(1,
+  /// gain_deviation²), biases 0, where its name is among `fresh`; so is everything when the weights
+  /// are random. Tensors become
   /// parameters when a model first asks for them.
   struct Training {
     std::vector<NamedShape> fresh = {};
     double deviation = 0.02;
+    double gain_deviation = 0;
+    /// Rows that are 0 where their table is drawn: those of padding.
+    std::map<std::string, Index> zero_rows = {};
     std::uint64_t seed = 0;
     /// Parameters for whose names it holds get no gradient.
     std::function<bool(const std::string& name)> frozen = {};

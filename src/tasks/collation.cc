@@ -63,33 +63,34 @@ void Collator::count_truncated(Index tokens, Index truncated) {
   report_.truncated_tokens += truncated;
 }
 
-TokenRow Collator::row_of(const Encoding& tokens) {
+TokenRow Collator::row_of(const Encoding& tokens, std::string_view text) {
   ++report_.rows;
   TokenRow row = {tokens.ids, tokens.type_ids, {}};
-  if (options_.global_positions) row.global_positions = options_.global_positions(tokens);
+  if (options_.global_positions) row.global_positions = options_.global_positions(tokens, text);
   return row;
 }
 
-Collator::Rows Collator::rows_of(const Encoding& text, const TextTemplate& around) {
+Collator::Rows Collator::rows_of(const Encoding& tokens, std::string_view text,
+                                 const TextTemplate& around) {
   const bool split = options_.too_long == TooLong::split;
   const Index capacity = options_.max_tokens - around.size();
   const Index overlap = split ? options_.stride : 0;
   require(capacity > overlap,
           "question: expected at most {} tokens with the special ones, found {}",
           options_.max_tokens - 1 - overlap, around.size());
-  auto tokens = static_cast<Index>(text.ids.size());
-  const Index all = tokens + around.size();
-  require(options_.too_long != TooLong::refuse || tokens <= capacity,
+  auto read = static_cast<Index>(tokens.ids.size());
+  const Index all = read + around.size();
+  require(options_.too_long != TooLong::refuse || read <= capacity,
           "expected at most {} tokens, found {} (--truncate keeps the first ones, --stride N reads "
           "all)",
           options_.max_tokens, all);
-  if (!split) tokens = std::min(tokens, capacity);
-  count_truncated(all, all - around.size() - tokens);
+  if (!split) read = std::min(read, capacity);
+  count_truncated(all, all - around.size() - read);
   Rows rows;
   rows.prefix = around.prefix();
-  rows.ranges = plan_segments(tokens, capacity, overlap);
+  rows.ranges = plan_segments(read, capacity, overlap);
   for (const TokenRange& range : rows.ranges) {
-    rows.examples.emplace_back().rows.push_back(row_of(around.around(text, range)));
+    rows.examples.emplace_back().rows.push_back(row_of(around.around(tokens, range), text));
   }
   return rows;
 }
@@ -105,11 +106,11 @@ std::vector<Example> Collator::collate(const ClassificationExample& example) {
             "expected at most {} tokens, found {} (--truncate keeps the first ones)",
             options_.max_tokens, size);
     count_truncated(size + tokens.truncated, tokens.truncated);
-    examples.emplace_back().rows.push_back(row_of(tokens));
+    examples.emplace_back().rows.push_back(row_of(tokens, *example.pair));
   } else {
     const std::string& text = example.pair ? *example.pair : example.text;
     examples =
-        rows_of(tokenizer_.encode(text, {.add_special_tokens = false, .max_length = {}}),
+        rows_of(tokenizer_.encode(text, {.add_special_tokens = false, .max_length = {}}), text,
                 example.pair ? TextTemplate(tokenizer_, example.text) : TextTemplate(tokenizer_))
             .examples;
   }
@@ -122,7 +123,7 @@ std::vector<Example> Collator::collate(const ClassificationExample& example) {
 
 std::vector<Example> Collator::collate(const TaggingExample& example) {
   const WordTokens words = encode_words(tokenizer_, example.words);
-  Rows rows = rows_of(words.tokens, TextTemplate(tokenizer_));
+  Rows rows = rows_of(words.tokens, words.text, TextTemplate(tokenizer_));
   const Index read = rows.ranges.back().end;
   const auto owned = owned_tokens(rows.ranges, read);
   for (std::size_t r = 0; r < rows.examples.size(); ++r) {
@@ -144,7 +145,7 @@ std::vector<Example> Collator::collate(const TaggingExample& example) {
 std::vector<Example> Collator::collate(const QuestionExample& example) {
   const Encoding text =
       tokenizer_.encode(*example.context, {.add_special_tokens = false, .max_length = {}});
-  Rows rows = rows_of(text, TextTemplate(tokenizer_, example.question));
+  Rows rows = rows_of(text, *example.context, TextTemplate(tokenizer_, example.question));
   bool reached = example.answers.empty();
   for (std::size_t r = 0; r < rows.examples.size(); ++r) {
     Example& row = rows.examples[r];
@@ -184,7 +185,7 @@ std::vector<Example> Collator::collate(const ChoiceExample& example) {
             options_.max_tokens, size);
     longest = std::max(longest, size + tokens.truncated);
     truncated = std::max(truncated, tokens.truncated);
-    whole.rows.push_back(row_of(tokens));
+    whole.rows.push_back(row_of(tokens, second));
   }
   count_truncated(longest, truncated);
   return {std::move(whole)};
@@ -194,7 +195,7 @@ Example Collator::collate(const CandidateRows& rows, std::int32_t label) {
   Example example;
   example.label = label;
   example.places = rows.places;
-  for (const Encoding& row : rows.rows) example.rows.push_back(row_of(row));
+  for (const Encoding& row : rows.rows) example.rows.push_back(row_of(row, ""));
   count_truncated(rows.tokens, rows.truncated);
   return example;
 }

@@ -6,6 +6,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -64,8 +65,9 @@ struct CollationOptions {
   Index stride = 128;
   /// Label every token of a word, rather than its first one alone.
   bool label_all_pieces = false;
-  /// The positions with global attention of a row; none when null.
-  std::function<std::vector<Index>(const Encoding&)> global_positions = {};
+  /// The positions with global attention of a row; none when null. The text is what the offsets of
+  /// the tokens refer to; of a pair, the second one.
+  std::function<std::vector<Index>(const Encoding&, std::string_view text)> global_positions = {};
 };
 
 /// What became of documents that are longer than a row, so that nothing is lost unnoticed.
@@ -101,8 +103,8 @@ class Collator {
 
  private:
   struct Rows;
-  Rows rows_of(const Encoding& text, const TextTemplate& around);
-  TokenRow row_of(const Encoding& tokens);
+  Rows rows_of(const Encoding& tokens, std::string_view text, const TextTemplate& around);
+  TokenRow row_of(const Encoding& tokens, std::string_view text);
   void count_truncated(Index tokens, Index truncated);
 
   const Tokenizer& tokenizer_;
