@@ -47,18 +47,20 @@ struct Deviations {
 Tensor random_weights(const std::string& name, const Shape& shape, const Deviations& deviations,
                       std::uint64_t seed) {
   if (name.ends_with("bias")) return Tensor::zeros(shape, DType::f32);
-  const bool is_gain = shape.size() == 1;
-  Tensor drawn = random_normal_tensor(
-      shape, static_cast<float>(is_gain ? deviations.gains : deviations.weights),
-      seed ^ hash_of(name));
-  if (is_gain) {
-    for (Index i = 0; i < shape[0]; ++i) drawn.data<float>()[i] += 1;
+  const std::uint64_t own_seed = seed ^ hash_of(name);
+  if (shape.size() > 1) {
+    return random_normal_tensor(shape, static_cast<float>(deviations.weights), own_seed);
   }
-  return drawn;
+  std::vector<float> gains =
+      random_normal_tensor(shape, static_cast<float>(deviations.gains), own_seed).to_floats();
+  for (float& gain : gains) gain += 1;
+  return Tensor::from(gains, shape);
 }
 
-void clear_row(Tensor& table, Index row) {
-  std::fill_n(table.data<float>() + row * table.columns(), table.columns(), 0.0f);
+Tensor with_zero_row(const Tensor& table, Index row) {
+  std::vector<float> values = table.to_floats();
+  std::fill_n(values.begin() + row * table.columns(), table.columns(), 0.0f);
+  return Tensor::from(values, table.shape());
 }
 
 /// The table with further rows, drawn from the distribution of its values.
@@ -194,7 +196,7 @@ Tensor Checkpoint::parameter(const std::string& name, const Shape& shape) const 
                                    .gains = all.training.gain_deviation};
     value = random_weights(name, shape, deviations, seed_.value_or(all.training.seed));
     const auto zero = all.training.zero_rows.find(name);
-    if (zero != all.training.zero_rows.end()) clear_row(value, zero->second);
+    if (zero != all.training.zero_rows.end()) value = with_zero_row(value, zero->second);
     all.drawn.insert(name);
   } else {
     Shape kept = shape;
