@@ -47,10 +47,15 @@ def text_of(work):
 
 
 def unpack_text(work):
+    """Once, as another experiment may be reading it."""
+    if text_of(work).exists():
+        return
     source = experiment.data_folder() / "enwik8_head" / "enwik8.head4154064.xz"
     work.mkdir(parents=True, exist_ok=True)
-    with lzma.open(source) as packed, text_of(work).open("wb") as stream:
+    part = text_of(work).with_suffix(".part")
+    with lzma.open(source) as packed, part.open("wb") as stream:
         shutil.copyfileobj(packed, stream)
+    part.rename(text_of(work))
 
 
 def form_flags(form):
