@@ -198,8 +198,10 @@ void add_choose(CLI::App& program, Action& action) {
            "The model needs a head for multiple choice, which reads every answer apart, or for "
            "candidate scoring, which reads all of them together before the text. Each line of "
            "FILES is a JSON object with the text in context, the question in question and the "
-           "answers in choices; or WikiHop's supports, query and candidates.",
+           "answers in choices; or WikiHop's supports, query and candidates. --stride is for "
+           "candidate scoring alone.",
        .examples = "longformer choose MODEL questions.jsonl --json\n"
+                   "longformer choose MODEL wikihop.jsonl --stride 0\n"
                    "longformer choose MODEL --context-file novel.txt --question \"Who did it?\" "
                    "--choice \"The butler.\" --choice \"His wife.\" --truncate"});
   add_model(verb, flags->model);

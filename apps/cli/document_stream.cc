@@ -15,7 +15,7 @@ void add_long_documents(CLI::App& verb, LongDocumentFlags& flags, std::int64_t b
   verb.add_option_function<std::int64_t>(
           "--stride", [&flags](std::int64_t tokens) { flags.stride = tokens; },
           "read a document that is too long for the model in segments that overlap by N tokens")
-      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 30))
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 30).description(""))
       ->type_name("N")
       ->excludes(truncate);
   add_global_attention(verb, flags.global_attention);

@@ -55,7 +55,7 @@ CLI::App& add_verb(CLI::App& program, const VerbText& text) {
     examples += "  " + text.examples.substr(begin, end - begin) + "\n";
     begin = end + 1;
   }
-  verb->footer(fmt::format("\nExamples:\n{}\n{}", examples, kExitCodes));
+  verb->footer(fmt::format("Examples:\n{}\n{}", examples, kExitCodes));
   return *verb;
 }
 
