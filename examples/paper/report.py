@@ -22,6 +22,12 @@ import experiment
 DOCS = experiment.ROOT / "docs"
 FIGURES = DOCS / "figures"
 NOT_RUN = "Not run yet."
+# The same figures give the same file.
+matplotlib.rcParams["svg.hashsalt"] = "longformer"
+
+
+def save(figure, name):
+    figure.savefig(FIGURES / name, metadata={"Date": None})
 
 
 def load(name, **wanted):
@@ -103,7 +109,7 @@ def staged():
     axes.set_ylabel("BPC")
     axes.grid(alpha=0.3)
     axes.legend(frameon=False)
-    figure.savefig(FIGURES / "bpc_by_context.svg")
+    save(figure, "bpc_by_context.svg")
     return text
 
 
@@ -164,7 +170,7 @@ def linear():
         panel.set_ylabel(label)
         panel.grid(alpha=0.3)
     panels[0].legend(frameon=False)
-    figure.savefig(FIGURES / "training_step.svg")
+    save(figure, "training_step.svg")
     cells = [[f"{n:,}", *(f"{median[name, n][0]:.2f} s, {median[name, n][1] / 1e9:.2f} GB"
                           if (name, n) in median else "–" for name in names)] for n in lengths]
     return table(["tokens", *names], cells)
