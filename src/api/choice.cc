@@ -15,13 +15,12 @@
 namespace longformer {
 namespace {
 
-/// The default of the head, told by where the texts end: a text that contains separators of its own
-/// must not move it. Empty, so that the head decides, when the second text has no tokens.
-std::vector<std::int32_t> mask_of_second_text(const Encoding& tokens) {
-  const std::vector<Index> positions = tasks::from_second_text(tokens);
+/// The default of the head, told by where the texts stand: a text that contains separators of its
+/// own must not move it. Empty, so that the head decides, when there are no such tokens.
+std::vector<std::int32_t> mask_of(const Encoding& tokens, const std::vector<Index>& positions) {
   if (positions.empty()) return {};
   std::vector<std::int32_t> mask(tokens.ids.size(), 0);
-  std::fill(mask.begin() + positions.front(), mask.end(), 1);
+  for (const Index position : positions) mask[static_cast<std::size_t>(position)] = 1;
   return mask;
 }
 
@@ -56,7 +55,7 @@ class PairReader {
     if (options_.global_attention) {
       segment.global_mask = options_.global_attention->mask(model_, segment.tokens, second);
     } else if (model_.info().has_global_attention) {
-      segment.global_mask = mask_of_second_text(segment.tokens);
+      segment.global_mask = mask_of(segment.tokens, tasks::from_second_text(segment.tokens));
     }
   }
 
@@ -88,10 +87,7 @@ class TogetherReader {
       if (options_.global_attention) {
         segment.global_mask = options_.global_attention->mask(model_, segment.tokens, "");
       } else if (model_.info().has_global_attention) {
-        segment.global_mask.assign(segment.tokens.ids.size(), 0);
-        for (const Index at : tasks::of_candidate_part(segment.tokens)) {
-          segment.global_mask[static_cast<std::size_t>(at)] = 1;
-        }
+        segment.global_mask = mask_of(segment.tokens, tasks::of_candidate_part(segment.tokens));
       }
     }
   }

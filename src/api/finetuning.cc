@@ -252,7 +252,7 @@ class FinetuneObjective final : public training::Objective {
       collation.global_positions = [](const Encoding& tokens, std::string_view) {
         return tasks::of_candidate_part(tokens);
       };
-    } else if (head != HeadKind::candidate_scoring) {
+    } else {
       collation.global_positions = [this, head](const Encoding& tokens, std::string_view) {
         return models::default_globals(model_.config(), head, tokens.ids, options_.train_path);
       };

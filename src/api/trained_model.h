@@ -36,8 +36,9 @@ struct TrainedModelSetup {
   Index first_trained_position = 0;
   /// Global tokens use, and train, the query, key and value of all others.
   bool shares_global_projections = false;
-  /// See models::TrainedFolder. Added tokens that the word embeddings do not have get rows.
+  /// See models::TrainedFolder. Tokens that the word embeddings do not have get rows.
   models::AddedTokens added_tokens = {};
+  /// See models::TrainedFolder.
   bool globals_from_local = false;
 };
 

@@ -29,8 +29,7 @@ class Checkpoint {
   /// The same weights as parameters of a training run: fp32, each with a gradient. What the model
   /// asks for and the file has not is drawn from N(0, deviation²), LayerNorm gains from N(1,
   /// gain_deviation²), biases 0, where its name is among `fresh`; so is everything when the weights
-  /// are random. Tensors become
-  /// parameters when a model first asks for them.
+  /// are random. Tensors become parameters when a model first asks for them.
   struct Training {
     std::vector<NamedShape> fresh = {};
     double deviation = 0.02;

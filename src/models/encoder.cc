@@ -83,8 +83,7 @@ Encoder::Encoder(const EncoderConfig& config, const Checkpoint& weights, DType d
   const Index width = config.hidden_size;
   embeddings_ = {
       .words = weights.get(kWordEmbeddings, {config.vocab_size, width}),
-      .positions = weights.get("embeddings.position_embeddings.weight",
-                               {config.max_position_embeddings, width}),
+      .positions = weights.get(kPositionEmbeddings, {config.max_position_embeddings, width}),
       .types =
           weights.get("embeddings.token_type_embeddings.weight", {config.type_vocab_size, width}),
       .norm = layer_norm(config, weights, "embeddings.LayerNorm"),

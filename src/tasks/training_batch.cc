@@ -36,10 +36,11 @@ void append_row(const models::EncoderConfig& config, const TokenRow& row, models
   batch.starts.push_back(batch.rows());
 }
 
-/// `first` is the first document of the example, which is in the batch already.
-void append_candidates(const Example& example, std::size_t first, TrainingBatch& batch) {
+/// The documents of the example are in the batch already, its place in `examples` is not.
+void append_candidates(const Example& example, TrainingBatch& batch) {
   if (example.places.empty()) return;
   const auto& starts = batch.tokens.starts;
+  const auto first = static_cast<std::size_t>(batch.examples.back());
   for (const Index place : example.places) {
     auto& rows = batch.candidates.emplace_back();
     for (std::size_t d = first; d + 1 < starts.size(); ++d) rows.push_back(starts[d] + place);
@@ -61,9 +62,8 @@ TrainingBatch training_batch(const models::EncoderConfig& config,
   }
   for (const Example& example : examples) {
     const Index first = batch.tokens.rows();
-    const auto document = static_cast<std::size_t>(batch.tokens.documents());
     for (const TokenRow& row : example.rows) append_row(config, row, batch.tokens);
-    append_candidates(example, document, batch);
+    append_candidates(example, batch);
     batch.examples.push_back(batch.tokens.documents());
     if (example.label != kIgnoredLabel) batch.labels.push_back(example.label);
     append(batch.values, example.values);
