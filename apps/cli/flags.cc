@@ -15,7 +15,6 @@ namespace longformer::cli {
 
 namespace {
 
-constexpr std::size_t kColumns = 100;
 constexpr const char* kExitCodes =
     "Exit codes: 0 success, 1 an input failed (the results of the others are kept), 2 wrong usage.";
 

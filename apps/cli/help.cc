@@ -7,7 +7,6 @@ namespace longformer::cli {
 namespace {
 
 constexpr std::size_t kNameColumns = 30;
-constexpr std::size_t kColumns = 100;
 
 /// Columns of a piece of UTF-8 where every character takes one: bytes that begin a character.
 std::size_t columns(std::string_view text) {

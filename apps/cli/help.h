@@ -8,6 +8,9 @@
 
 namespace longformer::cli {
 
+/// Width of the help texts.
+inline constexpr std::size_t kColumns = 100;
+
 class HelpFormatter : public CLI::Formatter {
  public:
   HelpFormatter();

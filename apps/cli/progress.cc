@@ -11,7 +11,6 @@ namespace longformer::cli {
 namespace {
 
 constexpr double kQuietSeconds = 2.0;
-constexpr double kSecondsBetweenUpdates = 0.2;
 
 }  // namespace
 

@@ -114,7 +114,7 @@ SegmentedDocument read_question(const Reader& reader, const ChoiceQuestion& ques
 }
 
 /// One for each choice: that of its own document, or the sum of its places in all of them.
-std::vector<float> logits_of(const SegmentedDocument& document,
+std::vector<float> choice_logits(const SegmentedDocument& document,
                              std::span<const DocumentOutput> outputs) {
   std::vector<float> logits(document.places.size(), 0.0f);
   for (const DocumentOutput& output : outputs) {
@@ -176,7 +176,7 @@ void Chooser::choose(const Source& source, const Sink& sink, const ChooseOptions
     answer.tokens = document.tokens;
     answer.truncated = document.truncated;
     if (!document.places.empty()) answer.segments = static_cast<std::int64_t>(outputs.size());
-    answer.logits = logits_of(document, outputs);
+    answer.logits = choice_logits(document, outputs);
     answer.probabilities = tasks::softmax(answer.logits);
     answer.best =
         std::max_element(answer.logits.begin(), answer.logits.end()) - answer.logits.begin();

@@ -11,6 +11,9 @@ namespace longformer {
 
 using Index = std::int64_t;
 
+/// An Index as the subscript of a standard container.
+inline std::size_t at(Index index) { return static_cast<std::size_t>(index); }
+
 enum class DType : std::uint8_t { f64, f32, f16, bf16, i64, i32, i16, i8, u8, boolean };
 
 /// Bytes of one element.

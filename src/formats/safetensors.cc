@@ -37,15 +37,15 @@ constexpr std::array<DTypeName, 10> kDTypes = {{{DType::f64, "F64"},
                                                 {DType::u8, "U8"},
                                                 {DType::boolean, "BOOL"}}};
 
-struct Range {
+struct DataRange {
   std::uint64_t begin;
   std::uint64_t end;
 };
 
 /// One header entry, with everything that its messages need.
-class Entry {
+class HeaderEntry {
  public:
-  Entry(const std::string& path, const std::string& name, const Json& value)
+  HeaderEntry(const std::string& path, const std::string& name, const Json& value)
       : where_(fmt::format("{}: tensor {}", path, quote(name))), value_(value) {
     require(value_.is_object(), "{}: expected an object of dtype, shape, data_offsets, found {}",
             where_, shown(value_));
@@ -81,11 +81,11 @@ class Entry {
   }
 
   /// Checked against the data bytes of the file and against what the shape needs.
-  Range range(std::uint64_t data_bytes, const Shape& shape, DType dtype) const {
+  DataRange range(std::uint64_t data_bytes, const Shape& shape, DType dtype) const {
     const Json& value = member("data_offsets");
     require(value.is_array() && value.size() == 2, "{}: expected two data_offsets, found {}",
             where_, shown(value));
-    const Range range{unsigned_of(value[0], "data_offsets", value),
+    const DataRange range{unsigned_of(value[0], "data_offsets", value),
                       unsigned_of(value[1], "data_offsets", value)};
     require(range.begin <= range.end && range.end <= data_bytes,
             "{}: expected data_offsets inside the {} data bytes of the file, found {}", where_,
@@ -118,7 +118,7 @@ class Entry {
   const Json& value_;
 };
 
-void check_overlaps(const std::string& path, std::vector<std::pair<Range, std::string>> ranges) {
+void check_overlaps(const std::string& path, std::vector<std::pair<DataRange, std::string>> ranges) {
   std::erase_if(ranges, [](const auto& entry) { return entry.first.begin == entry.first.end; });
   std::sort(ranges.begin(), ranges.end(),
             [](const auto& a, const auto& b) { return a.first.begin < b.first.begin; });
@@ -188,16 +188,16 @@ SafetensorsHeader read_safetensors_header(const std::shared_ptr<MappedFile>& fil
   require(json.is_object(), "{}: header: expected a JSON object, found {}", path, shown(json));
 
   SafetensorsHeader header;
-  std::vector<std::pair<Range, std::string>> ranges;
+  std::vector<std::pair<DataRange, std::string>> ranges;
   for (const auto& [name, value] : json.items()) {
     if (name == "__metadata__") {
       header.metadata = metadata_of(path, value);
       continue;
     }
-    const Entry entry(path, name, value);
+    const HeaderEntry entry(path, name, value);
     const DType dtype = entry.dtype();
     Shape shape = entry.shape();
-    const Range range = entry.range(data_bytes, shape, dtype);
+    const DataRange range = entry.range(data_bytes, shape, dtype);
     ranges.emplace_back(range, name);
     const std::byte* data = file->data() + data_begin + static_cast<std::size_t>(range.begin);
     header.tensors.emplace(name, StoredTensor(file, data, std::move(shape), dtype));

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "core/error.h"
+#include "models/config_limits.h"
 
 namespace longformer::models {
 namespace {
@@ -12,9 +13,6 @@ namespace {
 using formats::ConfigReader;
 using formats::shown;
 
-constexpr Index kMaxHidden = Index{1} << 16;
-constexpr Index kMaxLayers = 1024;
-constexpr Index kMaxIntermediate = Index{1} << 20;
 constexpr Index kMaxReach = Index{1} << 24;
 
 double rate(const ConfigReader& config, const std::string& key, double otherwise) {

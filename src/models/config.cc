@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "models/config_limits.h"
 #include "models/original_config.h"
 
 namespace longformer::models {
@@ -14,16 +15,6 @@ namespace {
 using formats::ConfigReader;
 using formats::quote;
 using formats::shown;
-
-// Limits far above every model, low enough that no product of two of them overflows an Index.
-constexpr Index kMaxVocabulary = Index{1} << 24;
-constexpr Index kMaxHidden = Index{1} << 16;
-constexpr Index kMaxLayers = 1024;
-constexpr Index kMaxIntermediate = Index{1} << 20;
-constexpr Index kMaxPositions = Index{1} << 26;
-constexpr Index kMaxTypes = Index{1} << 16;
-constexpr Index kMaxWindow = Index{1} << 30;
-constexpr Index kMaxLabels = Index{1} << 20;
 
 struct ActivationName {
   std::string_view name;

@@ -21,9 +21,7 @@ using Floats = std::vector<float>;
 
 constexpr float kMasked = -std::numeric_limits<float>::infinity();
 /// Rows of x that one step takes.
-constexpr Index kStep = 256;
-
-std::size_t at(Index value) { return static_cast<std::size_t>(value); }
+constexpr Index kKeysPerStep = 256;
 
 void write_row(std::span<const float> values, Tensor& out, Index row) {
   const Index width = out.columns();
@@ -61,7 +59,7 @@ struct Document {
   Index count() const { return globals.document.key_count; }
   /// As many parts of x as threads: the same bits whatever else is in the batch.
   Index parts(const Context& context) const {
-    return std::clamp<Index>(count() / (2 * kStep), 1, context.threads);
+    return std::clamp<Index>(count() / (2 * kKeysPerStep), 1, context.threads);
   }
   bool masked(Index key) const { return !spec.key_mask.empty() && spec.key_mask[at(key)] == 0; }
 };
@@ -149,8 +147,8 @@ void online_softmax(std::span<float> scores, Index keys, PartialSum& partial) {
 PartialSum attend(const Document& in, const Floats& transformed, Index begin, Index end) {
   PartialSum partial(in.rows(), in.width());
   Floats scores, space;
-  for (Index first = begin; first < end; first += kStep) {
-    const Index keys = std::min(kStep, end - first);
+  for (Index first = begin; first < end; first += kKeysPerStep) {
+    const Index keys = std::min(kKeysPerStep, end - first);
     const float* block = block_of(in.x, first, keys, space);
     score(in, transformed, block, first, keys, scores);
     online_softmax(scores, keys, partial);
@@ -296,8 +294,8 @@ Floats attend_backward(const Document& in, const Summary& summary, const MeanGra
     offset[at(row)] = static_cast<float>(along);
   }
   Floats queries(at(rows * width), 0.0f), weights, slopes, space, sums;
-  for (Index first = range.first; first < range.second; first += kStep) {
-    const Index keys = std::min(kStep, range.second - first);
+  for (Index first = range.first; first < range.second; first += kKeysPerStep) {
+    const Index keys = std::min(kKeysPerStep, range.second - first);
     const float* block = block_of(in.x, first, keys, space);
     score(in, summary.transformed, block, first, keys, weights);
     slopes.resize(weights.size());

@@ -11,7 +11,7 @@ namespace {
 using kernels::gemm;
 
 /// Rows of x that one product takes.
-constexpr Index kStep = 256;
+constexpr Index kRowsPerStep = 256;
 
 }  // namespace
 
@@ -89,9 +89,9 @@ Tensor project_document(const Context& context, const Tensor& x, const GlobalRow
   const Index width = x.columns();
   const Index heads = width / head_size;
   Tensor projected = context.memory.tensor({heads, n, head_size}, DType::f32);
-  parallel_for(context.threads, (n + kStep - 1) / kStep, [&](Index step) {
-    const Index first = step * kStep;
-    const Index rows = std::min(kStep, n - first);
+  parallel_for(context.threads, (n + kRowsPerStep - 1) / kRowsPerStep, [&](Index step) {
+    const Index first = step * kRowsPerStep;
+    const Index rows = std::min(kRowsPerStep, n - first);
     std::vector<float> block(static_cast<std::size_t>(rows * width));
     for (Index i = 0; i < rows; ++i) {
       copy_row(x, globals.document.key_begin + first + i, block.data() + i * width);

@@ -15,14 +15,14 @@ namespace {
 using kernels::GemmShape;
 
 /// The part of a stacked matrix [n, out] that belongs to one of the weights.
-struct Part {
+struct WeightColumns {
   std::size_t index = 0;
   Index begin = 0;
   Index width = 0;
 };
 
-std::vector<Part> parts_of(const Linear& dense) {
-  std::vector<Part> parts;
+std::vector<WeightColumns> parts_of(const Linear& dense) {
+  std::vector<WeightColumns> parts;
   Index begin = 0;
   for (std::size_t i = 0; i < dense.weights().size(); ++i) {
     const Index width = dense.weights()[i].rows();
@@ -56,7 +56,7 @@ void product(const GemmShape& shape, DType in, const void* a, const void* b, Ten
   }
 }
 
-void add_bias(const Context& context, const Tensor& bias, const Part& part, Tensor& y) {
+void add_bias(const Context& context, const Tensor& bias, const WeightColumns& part, Tensor& y) {
   for_row_blocks(context, y.rows(), [&](Index first, Index rows) {
     Tensor block = y.slice_rows(first, rows);
     kernels::add_bias(
@@ -66,7 +66,7 @@ void add_bias(const Context& context, const Tensor& bias, const Part& part, Tens
 }
 
 /// Threads share the columns, so the order of every sum is the same for any number of them.
-void bias_backward(const Context& context, const Tensor& gradient, const Part& part, Tensor& sums) {
+void bias_backward(const Context& context, const Tensor& gradient, const WeightColumns& part, Tensor& sums) {
   constexpr Index kColumns = 64;
   parallel_for(context.threads, (part.width + kColumns - 1) / kColumns, [&](Index block) {
     const Index first = block * kColumns;
@@ -230,7 +230,7 @@ Tensor multiply(const Context& context, const Tensor& x, const Linear& dense, DT
   const DType written = dense.dtype() == DType::f32 ? DType::f32 : output;
   const Tensor operand = x.to(dense.dtype());
   Tensor y = context.memory.tensor({x.rows(), dense.out_features()}, written);
-  for (const Part& part : parts_of(dense)) {
+  for (const WeightColumns& part : parts_of(dense)) {
     product({.m = x.rows(),
              .n = part.width,
              .k = dense.in_features(),
@@ -249,7 +249,7 @@ void multiply_backward(const Context& context, const Tensor& x, const Linear& de
   const Tensor operand = x.to(dense.dtype());
   Tensor dx;
   if (wants_gradient(x)) dx = context.memory.tensor(x.shape(), dense.dtype());
-  for (const Part& part : parts_of(dense)) {
+  for (const WeightColumns& part : parts_of(dense)) {
     const void* columns = column_of(dy, part.begin);
     const Tensor& weight = dense.weights()[part.index];
     if (wants_gradient(weight)) {

@@ -10,8 +10,6 @@
 namespace longformer::tasks {
 namespace {
 
-std::size_t at(Index index) { return static_cast<std::size_t>(index); }
-
 /// log Σ exp over the values of all owned tokens and one more.
 class LogSum {
  public:

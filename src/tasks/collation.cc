@@ -9,8 +9,6 @@
 namespace longformer::tasks {
 namespace {
 
-std::size_t at(Index index) { return static_cast<std::size_t>(index); }
-
 /// First and last token of an answer, when it lies whole in the tokens of the range.
 std::optional<TokenRange> answer_tokens(std::span<const CharacterSpan> offsets, TokenRange range,
                                         CharacterSpan answer) {

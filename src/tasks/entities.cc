@@ -67,10 +67,10 @@ std::vector<Labelled> label_words(std::span<const float> scores, const TaggedTok
 }
 
 /// Whether a label begins an entity, and the rest of it. Labels without "B-" or "I-" continue.
-struct Tag {
+struct GroupLabel {
   bool begins = false;
   std::string_view name;
-  explicit Tag(std::string_view label) : begins(label.starts_with("B-")), name(label) {
+  explicit GroupLabel(std::string_view label) : begins(label.starts_with("B-")), name(label) {
     if (begins || label.starts_with("I-")) name.remove_prefix(2);
   }
 };
@@ -86,8 +86,8 @@ std::vector<TokenEntity> grouped(std::span<const Labelled> parts,
     do {
       sum += static_cast<double>(parts[end].score);
       ++end;
-    } while (end < parts.size() && !Tag(labels[parts[end].label]).begins &&
-             Tag(labels[parts[end].label]).name == Tag(labels[parts[end - 1].label]).name);
+    } while (end < parts.size() && !GroupLabel(labels[parts[end].label]).begins &&
+             GroupLabel(labels[parts[end].label]).name == GroupLabel(labels[parts[end - 1].label]).name);
     groups.push_back({group_name(labels[parts[begin].label]),
                       static_cast<float>(sum / static_cast<double>(end - begin)),
                       {parts[begin].tokens.begin, parts[end - 1].tokens.end}});

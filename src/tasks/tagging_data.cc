@@ -9,13 +9,13 @@ namespace longformer::tasks {
 namespace {
 
 /// A document before its labels are resolved.
-struct Unresolved {
+struct UnresolvedWords {
   Origin origin;
   std::string place;
   std::vector<std::string> words, labels;
 };
 
-std::string label_field(const Json& object, const DataOptions& options) {
+std::string tags_field(const Json& object, const DataOptions& options) {
   if (!options.label_field.empty()) return options.label_field;
   for (const char* name : {"ner_tags", "labels", "tags"}) {
     if (object.contains(name)) return name;
@@ -25,15 +25,15 @@ std::string label_field(const Json& object, const DataOptions& options) {
       "none of them");
 }
 
-Unresolved document_of(const Json& object, const DataOptions& options) {
-  Unresolved document;
+UnresolvedWords words_of(const Json& object, const DataOptions& options) {
+  UnresolvedWords document;
   document.origin.id = id_of(object);
   for (const Json& word : list_member(object, "tokens")) {
     require(word.is_string(), "expected strings in the member \"tokens\", found {}",
             formats::shown(word));
     document.words.push_back(word.get<std::string>());
   }
-  for (const Json& label : list_member(object, label_field(object, options))) {
+  for (const Json& label : list_member(object, tags_field(object, options))) {
     document.labels.push_back(scalar_text(label, "label"));
   }
   require(document.words.size() == document.labels.size(),
@@ -43,7 +43,7 @@ Unresolved document_of(const Json& object, const DataOptions& options) {
 }
 
 /// Words and labels of one line of columns.
-void add_word(const std::string& line, Unresolved& sentence) {
+void add_word(const std::string& line, UnresolvedWords& sentence) {
   constexpr const char* kSpaces = " \t";
   const std::size_t word_end = line.find_first_of(kSpaces);
   const std::size_t last = line.find_last_not_of(kSpaces);
@@ -55,11 +55,11 @@ void add_word(const std::string& line, Unresolved& sentence) {
   sentence.labels.push_back(line.substr(label + 1, last - label));
 }
 
-std::vector<Unresolved> read_columns(const std::string& path, const DataOptions& options,
+std::vector<UnresolvedWords> read_columns(const std::string& path, const DataOptions& options,
                                      DataReport& report) {
   text::LineReader lines(path);
-  std::vector<Unresolved> sentences;
-  Unresolved sentence;
+  std::vector<UnresolvedWords> sentences;
+  UnresolvedWords sentence;
   std::string error, line;
   const auto finish = [&] {
     if (sentence.origin.line == 0) return;
@@ -92,15 +92,15 @@ std::vector<Unresolved> read_columns(const std::string& path, const DataOptions&
   return sentences;
 }
 
-std::vector<Unresolved> read_documents(const std::string& path, const DataOptions& options,
+std::vector<UnresolvedWords> read_words(const std::string& path, const DataOptions& options,
                                        DataReport& report) {
   if (options.format == "conll") return read_columns(path, options, report);
   require(options.format == "json" || options.format == "jsonl",
           "format: expected jsonl, json or conll for token classification, found {}",
           options.format);
-  std::vector<Unresolved> documents;
+  std::vector<UnresolvedWords> documents;
   read_objects(path, options, report, [&](const Json& object, const Record& record) {
-    Unresolved document = document_of(object, options);
+    UnresolvedWords document = words_of(object, options);
     document.place = record.place;
     document.origin.line = record.number;
     documents.push_back(std::move(document));
@@ -117,19 +117,19 @@ TaggingData read_tagging(const std::string& path, const DataOptions& given,
   TaggingData data;
   data.path = path;
   DataReport read;
-  std::vector<Unresolved> documents = read_documents(path, options, read);
+  std::vector<UnresolvedWords> documents = read_words(path, options, read);
   data.report.skipped = read.skipped;
   data.report.first_skipped = read.first_skipped;
   if (labels) {
     data.labels = *labels;
   } else {
     std::vector<std::string> all;
-    for (const Unresolved& document : documents) {
+    for (const UnresolvedWords& document : documents) {
       all.insert(all.end(), document.labels.begin(), document.labels.end());
     }
     data.labels = LabelSet::collected(std::move(all));
   }
-  for (Unresolved& document : documents) {
+  for (UnresolvedWords& document : documents) {
     read_record(document.place, options, data.report, [&] {
       TaggingExample example;
       for (const std::string& label : document.labels) {

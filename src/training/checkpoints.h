@@ -12,6 +12,9 @@
 
 namespace longformer::training {
 
+/// The file of a checkpoint that holds its TrainerState.
+inline constexpr const char* kStateFile = "trainer_state.json";
+
 /// Where a training is. Random numbers and the order of the data follow from these counters and the
 /// seed, so that nothing else needs to be kept.
 struct TrainerState {

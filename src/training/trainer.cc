@@ -21,7 +21,6 @@ using Json = nlohmann::ordered_json;
 using Clock = std::chrono::steady_clock;
 
 constexpr const char* kOptimizerFile = "optimizer.safetensors";
-constexpr const char* kStateFile = "trainer_state.json";
 constexpr const char* kOptionsFile = "training_args.json";
 
 double seconds_since(Clock::time_point start) {
