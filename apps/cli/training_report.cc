@@ -13,7 +13,6 @@ namespace longformer::cli {
 
 namespace {
 
-
 std::string line_of(const TrainingProgress& progress, TrainingReport::Loss loss) {
   std::string line = fmt::format("step {}/{}", grouped(progress.step), grouped(progress.steps));
   if (!progress.phase.empty()) line += fmt::format(" ({})", progress.phase);

@@ -115,7 +115,7 @@ SegmentedDocument read_question(const Reader& reader, const ChoiceQuestion& ques
 
 /// One for each choice: that of its own document, or the sum of its places in all of them.
 std::vector<float> choice_logits(const SegmentedDocument& document,
-                             std::span<const DocumentOutput> outputs) {
+                                 std::span<const DocumentOutput> outputs) {
   std::vector<float> logits(document.places.size(), 0.0f);
   for (const DocumentOutput& output : outputs) {
     if (document.places.empty()) logits.push_back(output.logits.at(0));

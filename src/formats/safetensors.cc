@@ -86,7 +86,7 @@ class HeaderEntry {
     require(value.is_array() && value.size() == 2, "{}: expected two data_offsets, found {}",
             where_, shown(value));
     const DataRange range{unsigned_of(value[0], "data_offsets", value),
-                      unsigned_of(value[1], "data_offsets", value)};
+                          unsigned_of(value[1], "data_offsets", value)};
     require(range.begin <= range.end && range.end <= data_bytes,
             "{}: expected data_offsets inside the {} data bytes of the file, found {}", where_,
             data_bytes, shown(value));
@@ -118,7 +118,8 @@ class HeaderEntry {
   const Json& value_;
 };
 
-void check_overlaps(const std::string& path, std::vector<std::pair<DataRange, std::string>> ranges) {
+void check_overlaps(const std::string& path,
+                    std::vector<std::pair<DataRange, std::string>> ranges) {
   std::erase_if(ranges, [](const auto& entry) { return entry.first.begin == entry.first.end; });
   std::sort(ranges.begin(), ranges.end(),
             [](const auto& a, const auto& b) { return a.first.begin < b.first.begin; });

@@ -66,7 +66,8 @@ void add_bias(const Context& context, const Tensor& bias, const WeightColumns& p
 }
 
 /// Threads share the columns, so the order of every sum is the same for any number of them.
-void bias_backward(const Context& context, const Tensor& gradient, const WeightColumns& part, Tensor& sums) {
+void bias_backward(const Context& context, const Tensor& gradient, const WeightColumns& part,
+                   Tensor& sums) {
   constexpr Index kColumns = 64;
   parallel_for(context.threads, (part.width + kColumns - 1) / kColumns, [&](Index block) {
     const Index first = block * kColumns;

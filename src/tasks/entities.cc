@@ -87,7 +87,8 @@ std::vector<TokenEntity> grouped(std::span<const Labelled> parts,
       sum += static_cast<double>(parts[end].score);
       ++end;
     } while (end < parts.size() && !GroupLabel(labels[parts[end].label]).begins &&
-             GroupLabel(labels[parts[end].label]).name == GroupLabel(labels[parts[end - 1].label]).name);
+             GroupLabel(labels[parts[end].label]).name ==
+                 GroupLabel(labels[parts[end - 1].label]).name);
     groups.push_back({group_name(labels[parts[begin].label]),
                       static_cast<float>(sum / static_cast<double>(end - begin)),
                       {parts[begin].tokens.begin, parts[end - 1].tokens.end}});

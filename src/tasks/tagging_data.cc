@@ -56,7 +56,7 @@ void add_word(const std::string& line, UnresolvedWords& sentence) {
 }
 
 std::vector<UnresolvedWords> read_columns(const std::string& path, const DataOptions& options,
-                                     DataReport& report) {
+                                          DataReport& report) {
   text::LineReader lines(path);
   std::vector<UnresolvedWords> sentences;
   UnresolvedWords sentence;
@@ -93,7 +93,7 @@ std::vector<UnresolvedWords> read_columns(const std::string& path, const DataOpt
 }
 
 std::vector<UnresolvedWords> read_words(const std::string& path, const DataOptions& options,
-                                       DataReport& report) {
+                                        DataReport& report) {
   if (options.format == "conll") return read_columns(path, options, report);
   require(options.format == "json" || options.format == "jsonl",
           "format: expected jsonl, json or conll for token classification, found {}",
