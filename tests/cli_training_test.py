@@ -10,7 +10,7 @@ import time
 
 import numpy as np
 import pytest
-from cli_test import BERT, BINARY, FIXTURES, run
+from cli_test import BERT, BINARY, FIXTURES, ROOT, run
 
 CLASSIFIER = FIXTURES / "tiny_longformer_classifier"
 TAGGER = FIXTURES / "tiny_bert_tagger"
@@ -212,8 +212,83 @@ class TestFinetune:
         result = done.json[0]
         accuracy = run("evaluate", out, reviews, "--json").works().json[0]["metrics"]["accuracy"]
         assert accuracy == pytest.approx(result["best_metric"])
+        assert result["stopped_early"] and result["steps"] < 300
         best = pathlib.Path(result["best_checkpoint"])
         assert (best / "model.safetensors").read_bytes() == (out / "model.safetensors").read_bytes()
+
+    def test_the_head_has_a_rate_of_its_own(self, reviews, tmp_path):
+        """The first step of AdamW moves every weight by the rate."""
+        moved = {}
+        for rate, head_rate in ((1e-4, 0), (1e-4, 0.01), (0, 0.01)):
+            out = tmp_path / f"tuned{rate}-{head_rate}"
+            ran("finetune", CLASSIFIER, reviews, "--output-dir", out, "--max-steps", 1, "--learning-rate", rate,
+                "--head-learning-rate", head_rate, "--lr-scheduler-type", "constant")  # fmt: skip
+            before, after = tensors(CLASSIFIER), tensors(out)
+            moved[rate, head_rate] = {
+                part: max(np.abs(after[name] - before[name]).max() for name in after if name.startswith(part))
+                for part in ("longformer.encoder", "classifier")
+            }
+        assert moved[1e-4, 0]["classifier"] == pytest.approx(1e-4, rel=0.01)
+        assert moved[1e-4, 0.01]["classifier"] == pytest.approx(0.01, rel=0.01)
+        assert moved[1e-4, 0.01]["longformer.encoder"] == pytest.approx(1e-4, rel=0.01)
+        assert moved[0, 0.01] == {"longformer.encoder": 0, "classifier": pytest.approx(0.01, rel=0.01)}
+        failed = run("finetune", CLASSIFIER, reviews, "--output-dir", tmp_path / "no", "--head-learning-rate", -3)
+        failed.fails(2, "--head-learning-rate", "at least 0")
+
+    def test_label_smoothing(self, reviews, tmp_path):
+        """The loss of no logits at all is that of chance, smoothed or not; a learned one is larger."""
+        losses = []
+        for smoothing in (0, 0.2):
+            out = tmp_path / f"tuned{smoothing}"
+            ran("finetune", CLASSIFIER, reviews, "--output-dir", out, "--max-steps", 60, *FAST,
+                "--label-smoothing-factor", smoothing)  # fmt: skip
+            losses.append([json.loads(line)["loss"] for line in (out / "log.jsonl").read_text().splitlines()][-1])
+        assert losses[0] < losses[1]
+        rows = [{"question": "the of", "choices": ["and to", "he was"], "label": i % 2} for i in range(4)]
+        data = write(tmp_path / "choices.jsonl", rows)
+        models = []
+        for smoothing in (0, 0.2):
+            out = tmp_path / f"chosen{smoothing}"
+            ran("finetune", CHOOSER, data, "--output-dir", out, "--max-steps", 2, *FAST,
+                "--label-smoothing-factor", smoothing)  # fmt: skip
+            models.append((out / "model.safetensors").read_bytes())
+        assert models[0] != models[1]
+        numbers = write(tmp_path / "numbers.jsonl", [{"text": "the of", "label": 0.5}, {"text": "and", "label": 1.5}])
+        failed = run("finetune", BERT, numbers, "--task", "classify", "--label-smoothing-factor", 0.1, "--output-dir",
+                     tmp_path / "no")  # fmt: skip
+        failed.fails(1, "label_smoothing_factor", "one right class")
+
+    def test_validation_data_are_read_before_training(self, reviews, tmp_path):
+        def tuned(rows, *flags):
+            return run("finetune", CLASSIFIER, reviews, "--output-dir", tmp_path / "out", "--overwrite-output-dir",
+                       "--max-steps", 2, "--learning-rate", 0.01, "--validation-file",
+                       write(tmp_path / "dev.jsonl", rows), *flags)  # fmt: skip
+
+        evaluating = ["--eval-strategy", "steps", "--eval-steps", 1]
+        good, unknown = {"text": "the of", "label": "good"}, {"text": "and to", "label": "wonderful"}
+        long, empty = {"text": text(90, 1), "label": "bad"}, {"text": "", "label": "bad"}
+        for rows, said in (([good, unknown], ["dev.jsonl:2", "wonderful"]), ([good, long], ["dev.jsonl:2", "--truncate"]),
+                           ("", ["dev.jsonl"])):  # fmt: skip
+            failed = tuned(rows, *evaluating)
+            failed.fails(1, *said)
+            assert "trained parameters" not in failed.err
+        done = tuned([good, unknown, long, empty], *evaluating, "--skip-invalid", "--truncate")
+        assert done.code == 0, done.err
+        for words in ("validation: 3 examples", "left out 1 broken examples", "dev.jsonl:2", "1 examples are empty",
+                      "1 documents are longer than the model"):  # fmt: skip
+            assert words in done.err
+        assert "the validation file is not read" in tuned([good]).err
+        failed = run("finetune", CLASSIFIER, reviews, "--output-dir", tmp_path / "none", *evaluating)
+        failed.fails(1, "validation_file", "eval_strategy")
+
+    def test_a_resumed_training_has_the_same_data(self, reviews, tmp_path):
+        out = tmp_path / "out"
+        arguments = ["finetune", CLASSIFIER, reviews, "--output-dir", out, "--save-steps", 1, "--max-steps", 4]
+        ran(*arguments, "--per-device-train-batch-size", 1)
+        (out / "model.safetensors").unlink()
+        resumed = [*arguments, "--resume-from-checkpoint", out / "checkpoint-3", "--per-device-train-batch-size", 8]
+        run(*resumed).fails(1, "epochs of 24 micro-batches", "found 3")
+        assert not (out / "model.safetensors").exists()
 
     def test_checkpointing_gives_the_same_bits(self, reviews, tmp_path):
         models = []
@@ -248,6 +323,7 @@ class TestFinetune:
     def test_wrong_use(self, reviews, tmp_path):
         run("finetune", CLASSIFIER, reviews).fails(2, "--output-dir")
         run("finetune", CLASSIFIER, reviews, "--output-dir", tmp_path, "--learning-rate", -1).fails(2, "--learning-rate")
+        run("finetune", CLASSIFIER, reviews, "--output-dir", tmp_path / "x", "--threshold", 7).fails(2, "--threshold")
         run("finetune", BERT, reviews, "--output-dir", tmp_path / "x").fails(1, "classify, ner, qa, choose")
 
 
@@ -341,6 +417,22 @@ class TestPretrainMlm:
         run("pretrain-mlm", model, corpus, "--output-dir", out, "--max-seq-length", 4000).fails(1, "at most 40")
         run("pretrain-mlm", model, corpus, "--output-dir", out, "--only-positions-from", 40).fails(1, "less than 40")
         run("pretrain-mlm", model, "--output-dir", out).fails(2, "FILE")
+        run("pretrain-mlm", model, corpus, "--output-dir", out, "--format", "conll").fails(2, "--format", "lines")
+        run("pretrain-mlm", model, corpus, "--output-dir", out, "--eval-strategy", "epoch").fails(1, "validation_file")
+        missing = tmp_path / "missing.txt"
+        failed = run("pretrain-mlm", model, corpus, "--output-dir", out, "--eval-strategy", "epoch",
+                     "--validation-file", missing)  # fmt: skip
+        failed.fails(1, "missing.txt")
+        assert "trained parameters" not in failed.err
+
+    def test_what_was_read_is_told(self, model, tmp_path):
+        rows = [{"text": "the of and"}, {"text": ""}, {"words": "he was"}, {"text": "he was with"}]
+        corpus = write(tmp_path / "corpus.jsonl", rows)
+        arguments = ["pretrain-mlm", model, corpus, "--output-dir", tmp_path / "out", "--max-steps", 1]
+        run(*arguments).fails(1, "corpus.jsonl:3", "text")
+        done = ran(*arguments, "--skip-invalid", "--separate-documents")
+        for words in ("training: 3 documents, 2 rows", "left out 1 broken records", "1 documents are empty"):
+            assert words in done.err
 
 
 class TestBenchTrain:
@@ -352,3 +444,8 @@ class TestBenchTrain:
         for row in rows:
             assert row["seconds"] > 0 and row["gflops"] > 0 and row["predicted_peak_bytes"] > 0
         run("bench", "train").fails(2, "MODEL", "--config")
+
+    def test_character_model(self, tmp_path):
+        config = ROOT / "examples" / "character-lm" / "tiny.json"
+        row = run("bench", "train", "--config", config, "-n", 64, "-r", 1, "-o", "json").works().json[0]
+        assert row["n"] == 64 and row["seconds"] > 0 and row["gflops"] > 0 and row["predicted_peak_bytes"] > 0

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <set>
@@ -89,6 +90,35 @@ TEST(MemoryPool, HandsFreedBuffersOutAgain) {
   const Tensor c = pool.tensor({990}, DType::f32);
   EXPECT_NE(c.raw(), first);
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(c.raw()) % 64, 0u);
+}
+
+TEST(MemoryPool, HoldsNoMoreThanWasInUseAtOnce) {
+  MemoryPool pool;
+  std::size_t most = 0;
+  for (std::uint64_t round = 0; round < 200; ++round) {
+    // Documents of any length, whose tensors live side by side.
+    std::vector<Tensor> tensors;
+    std::size_t used = 0;
+    for (std::uint64_t i = 0; i < 5; ++i) {
+      const auto length = static_cast<Index>(1000 + random_bits(round, i) % 100000);
+      tensors.push_back(pool.tensor({length}, DType::f32));
+      used += tensors.back().bytes();
+    }
+    most = std::max(most, used);
+    // A buffer may be an eighth larger than what is asked for.
+    EXPECT_LE(pool.bytes(), most + most / 8 + 5 * 4096);
+  }
+  pool.clear();
+  EXPECT_EQ(pool.bytes(), 0u);
+}
+
+TEST(MemoryPool, LeavesAMuchLargerBufferToOthers) {
+  MemoryPool pool;
+  const Tensor kept = pool.tensor({1 << 20}, DType::f32);
+  const std::size_t wide = pool.tensor({1 << 20}, DType::f32).bytes();
+  EXPECT_EQ(pool.bytes(), kept.bytes() + wide);
+  const Tensor narrow = pool.tensor({1 << 19}, DType::f32);
+  EXPECT_EQ(pool.bytes(), kept.bytes() + narrow.bytes());
 }
 
 TEST(MemoryPool, TensorsOutliveThePool) {

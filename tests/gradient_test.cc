@@ -7,6 +7,7 @@
 #include <cstring>
 #include <functional>
 #include <numeric>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,8 @@
 #include "ops/gradients.h"
 #include "ops/loss.h"
 #include "ops/normalization.h"
+#include "ops/relative_positions.h"
+#include "ops/residual.h"
 
 namespace longformer::ops {
 namespace {
@@ -138,26 +141,86 @@ Row linear_add_norm_row(const Dropout& dropout) {
           .activations = 2};
 }
 
-Row feed_forward_row(const Dropout& dropout) {
+Row linear_add_row(const Dropout& dropout) {
+  return {.name = dropout.active() ? "linear_add_with_dropout" : "linear_add",
+          .shapes = {{kRows, kIn}, {kRows, kOut}, {kOut, kIn}, {kOut}},
+          .run =
+              [dropout](const Context& context, const std::vector<Tensor>& in) {
+                return linear_add(context, in[0], layer(context, in[2], in[3]), in[1], dropout);
+              },
+          .truth =
+              [dropout](const Inputs& in) {
+                return added(dropped(product(in[0], in[2], in[3], kIn), dropout), in[1]);
+              },
+          .activations = 2};
+}
+
+/// From x [kRows, kIn] by way of kOut wide rows back to kIn.
+FeedForward& feed_forward(const Context& context, std::span<const Tensor> weights) {
+  return kept(FeedForward{
+      .up = Linear(std::vector{weights[0]}, std::vector{weights[1]},
+                   {.dtype = context.dtype, .activation = Activation::gelu, .trainable = true}),
+      .down = Linear(std::vector{weights[2]}, std::vector{weights[3]},
+                     {.dtype = context.dtype, .trainable = true})});
+}
+
+Row feed_forward_add_row(const FeedForwardDropout& dropout) {
   return {
-      .name = dropout.active() ? "feed_forward_with_dropout" : "feed_forward",
-      .shapes = {{kRows, kIn}, {kOut, kIn}, {kOut}, {kIn, kOut}, {kIn}, {kIn}, {kIn}},
+      .name = dropout.inner.active() ? "feed_forward_add_with_dropout" : "feed_forward_add",
+      .shapes = {{kRows, kIn}, {kRows, kIn}, {kOut, kIn}, {kOut}, {kIn, kOut}, {kIn}},
       .run =
           [dropout](const Context& context, const std::vector<Tensor>& in) {
-            auto& block = kept(FeedForward{
-                .up = Linear(
-                    std::vector{in[1]}, std::vector{in[2]},
-                    {.dtype = context.dtype, .activation = Activation::gelu, .trainable = true}),
-                .down = Linear(std::vector{in[3]}, std::vector{in[4]},
-                               {.dtype = context.dtype, .trainable = true})});
-            return feed_forward_add_norm(context, in[0], block, norm_of(in[5], in[6]), dropout);
+            return feed_forward_add(context, in[0], feed_forward(context, std::span(in).subspan(2)),
+                                    in[1], dropout);
           },
       .truth =
           [dropout](const Inputs& in) {
-            const Doubles wide = activated_all(product(in[0], in[1], in[2], kIn), Activation::gelu);
-            return normalised(added(dropped(product(wide, in[3], in[4], kOut), dropout), in[0]),
-                              in[5], in[6]);
-          }};
+            const Doubles wide = dropped(
+                activated_all(product(in[0], in[2], in[3], kIn), Activation::gelu), dropout.inner);
+            return added(dropped(product(wide, in[4], in[5], kOut), dropout.outer), in[1]);
+          },
+      .activations = 2};
+}
+
+/// Heads of 4 × 3 sections of 5 columns; two heads take the same.
+Row head_sections_row() {
+  constexpr Index kHeads = 4, kSections = 3, kLength = 2, kWidth = 5;
+  static const std::vector<Index> chosen = {2, 0, 1, 0};
+  return {.name = "head_sections",
+          .shapes = {{kHeads, kSections * kLength, kWidth}},
+          .run =
+              [](const Context& context, const std::vector<Tensor>& in) {
+                return head_sections(context, in[0], kLength, chosen);
+              },
+          .truth =
+              [](const Inputs& in) {
+                Doubles y;
+                for (Index head = 0; head < kHeads; ++head) {
+                  const Index first = head * kSections * kLength + chosen[at(head)] * kLength;
+                  for (Index i = 0; i < kLength * kWidth; ++i) {
+                    y.push_back(in[0][at(first * kWidth + i)]);
+                  }
+                }
+                return y;
+              }};
+}
+
+Row feed_forward_row(const Dropout& dropout) {
+  return {.name = dropout.active() ? "feed_forward_with_dropout" : "feed_forward",
+          .shapes = {{kRows, kIn}, {kOut, kIn}, {kOut}, {kIn, kOut}, {kIn}, {kIn}, {kIn}},
+          .run =
+              [dropout](const Context& context, const std::vector<Tensor>& in) {
+                return feed_forward_add_norm(context, in[0],
+                                             feed_forward(context, std::span(in).subspan(1)),
+                                             norm_of(in[5], in[6]), dropout);
+              },
+          .truth =
+              [dropout](const Inputs& in) {
+                const Doubles wide =
+                    activated_all(product(in[0], in[1], in[2], kIn), Activation::gelu);
+                return normalised(added(dropped(product(wide, in[3], in[4], kOut), dropout), in[0]),
+                                  in[5], in[6]);
+              }};
 }
 
 /// Heads of 4 of the stacked projections of 8 columns each, one behind the other.
@@ -371,8 +434,13 @@ std::vector<Row> rows() {
           layer_norm_row(),
           linear_add_norm_row({}),
           linear_add_norm_row(dropout),
+          linear_add_row({}),
+          linear_add_row(dropout),
           feed_forward_row({}),
           feed_forward_row(dropout),
+          feed_forward_add_row({}),
+          feed_forward_add_row({.inner = {.rate = 0.2f, .seed = 12}, .outer = dropout}),
+          head_sections_row(),
           embed_row({}),
           embed_row(dropout),
           rows_row(false),
@@ -535,18 +603,19 @@ LossRow element_row(bool binary) {
           .weight = 6};
 }
 
-LossRow choice_row() {
+LossRow choice_row(double smoothing) {
   static const std::vector<RowChoice> choices = {{.range = {0, 4}, .right = {2}},
                                                  {.range = {4, 6}, .right = {}},
                                                  {.range = {6, 9}, .right = {6, 8}}};
-  return {.name = "row_cross_entropy",
+  return {.name = smoothing > 0 ? "row_cross_entropy_smoothed" : "row_cross_entropy",
           .shape = {9, 2},
           .run =
-              [](const Context& context, const Tensor& logits, const LossOptions& options) {
+              [smoothing](const Context& context, const Tensor& logits, LossOptions options) {
+                options.label_smoothing = smoothing;
                 return row_cross_entropy(context, logits, 1, choices, options);
               },
           .truth =
-              [](const Doubles& x) {
+              [smoothing](const Doubles& x) {
                 double loss = 0;
                 for (const RowChoice& choice : choices) {
                   if (choice.right.empty()) continue;
@@ -555,7 +624,10 @@ LossRow choice_row() {
                     all.push_back(x[at(row * 2 + 1)]);
                   }
                   for (const Index row : choice.right) right.push_back(x[at(row * 2 + 1)]);
-                  loss += logsumexp(all) - logsumexp(right);
+                  const double mean = std::accumulate(all.begin(), all.end(), 0.0) /
+                                      static_cast<double>(all.size());
+                  loss += (1 - smoothing) * (logsumexp(all) - logsumexp(right)) +
+                          smoothing * (logsumexp(all) - mean);
                 }
                 return loss;
               },
@@ -563,8 +635,8 @@ LossRow choice_row() {
 }
 
 TEST(Losses, EqualTheirDefinitionAndCentralDifferences) {
-  for (const LossRow& row :
-       {class_row(0), class_row(0.1), element_row(true), element_row(false), choice_row()}) {
+  for (const LossRow& row : {class_row(0), class_row(0.1), element_row(true), element_row(false),
+                             choice_row(0), choice_row(0.3)}) {
     MemoryPool memory;
     const Context context = {.memory = memory, .threads = 2};
     Tensor logits = random_normal_tensor(row.shape, 1.5f, 7);

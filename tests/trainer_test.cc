@@ -91,6 +91,7 @@ class Disturbed : public toy::Network {
   std::vector<MicroBatch> seen = {};
   std::vector<std::string> phases = {};
   std::vector<double> metrics = {};
+  std::string evaluation_error = {};
 
   void begin_phase(const Phase& phase, std::int64_t number) override {
     phases.push_back(phase.name + std::to_string(number));
@@ -105,6 +106,7 @@ class Disturbed : public toy::Network {
     return loss;
   }
   Metrics evaluate() override {
+    require(evaluation_error.empty(), "{}", evaluation_error);
     if (metrics.empty()) return toy::Network::evaluate();
     const double value = metrics[evaluations_ % metrics.size()];
     ++evaluations_;
@@ -432,6 +434,55 @@ TEST_F(TrainerTest, BadCheckpointsAreToldInOneLine) {
   const std::string moments = formats::read_file(checkpoint + "/optimizer.safetensors");
   formats::write_file(checkpoint + "/optimizer.safetensors", moments.substr(0, 1000));
   expect_error(error_of([&] { train(wanted); }), {"optimizer.safetensors"});
+}
+
+TEST_F(TrainerTest, GoesOnOnlyWithEpochsOfTheSameLength) {
+  TrainingOptions wanted = options();
+  train(wanted);
+  wanted.resume_from_checkpoint = wanted.output_dir + "/checkpoint-6";
+  toy::Network network;
+  const Comm comm;
+  Trainer trainer({.options = wanted, .phases = {single_phase(wanted, 3)}}, network.parameters(),
+                  network, comm);
+  expect_error(error_of([&] { trainer.run({}); }),
+               {"trainer_state.json", "epochs of 7 micro-batches", "found 3"});
+}
+
+TEST_F(TrainerTest, AFailedEvaluationLeavesACheckpoint) {
+  TrainingOptions wanted = options();
+  wanted.eval_strategy = "steps";
+  wanted.eval_steps = 4;
+  Disturbed network;
+  network.evaluation_error = "dev.jsonl:3: expected a label";
+  expect_error(error_of([&] { train(wanted, network, network.parameters()); }),
+               {"after step 4", "dev.jsonl:3", "checkpoint-4"});
+  wanted.eval_strategy = "no";
+  wanted.resume_from_checkpoint = "last";
+  Disturbed again;
+  EXPECT_EQ(train(wanted, again, again.parameters()).steps, 20);
+  EXPECT_EQ(again.seen.front().step, 4);
+
+  wanted = options("best");
+  wanted.eval_strategy = "steps";
+  wanted.eval_steps = 4;
+  wanted.load_best_model_at_end = true;
+  wanted.metric_for_best_model = "f1";
+  expect_error(error_of([&] { train(wanted); }),
+               {"metric_for_best_model: expected one of loss, found 'f1'", "checkpoint-4"});
+}
+
+TEST_F(TrainerTest, DataWithoutAnEndHaveNoEpochs) {
+  toy::Network network;
+  const Comm comm;
+  for (const char* name : {"eval_strategy", "save_strategy"}) {
+    TrainingOptions wanted = options();
+    (name[0] == 'e' ? wanted.eval_strategy : wanted.save_strategy) = "epoch";
+    expect_error(error_of([&] {
+                   Trainer({.options = wanted, .phases = {single_phase(wanted, 0)}},
+                           network.parameters(), network, comm);
+                 }),
+                 {name, "no end"});
+  }
 }
 
 /// Makes files of more than some bytes impossible to write.

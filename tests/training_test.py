@@ -193,7 +193,7 @@ def test_progress_on_a_terminal(tmp_path):
 def test_options(tmp_path):
     output = tmp_path / "out"
     values = {
-        "per_device_train_batch_size": 3, "per_device_eval_batch_size": 5, "gradient_accumulation_steps": 2,
+        "per_device_train_batch_size": 3, "gradient_accumulation_steps": 2,
         "num_train_epochs": 1.5, "max_steps": 4, "optim": "adafactor", "learning_rate": 1e-3, "weight_decay": 0.02,
         "adam_beta1": 0.8, "adam_beta2": 0.95, "adam_epsilon": 1e-6, "max_grad_norm": 0.25,
         "lr_scheduler_type": "polynomial", "warmup_steps": 2, "warmup_ratio": 0.3, "lr_power": 2.5, "lr_end": 1e-7,
@@ -202,15 +202,15 @@ def test_options(tmp_path):
         "early_stopping_patience": 9, "early_stopping_threshold": 0.5, "seed": 2**64 - 1, "dtype": "bf16",
         "label_smoothing_factor": 0.1, "threads": 1,
     }  # fmt: skip
-    flags = ["adafactor_relative_step", "load_best_model_at_end", "gradient_checkpointing", "group_by_length",
-             "overwrite_output_dir"]  # fmt: skip
+    flags = ["adafactor_relative_step", "load_best_model_at_end", "gradient_checkpointing", "overwrite_output_dir"]  # fmt: skip
     arguments = []
     for key, value in values.items():
         arguments += ["--" + key.replace("_", "-"), json.dumps(value).strip('"')]
     done = train(output, *arguments, *["--" + flag.replace("_", "-") for flag in flags])
     assert done.returncode == 0, done.stderr
     written = json.loads((output / "training_args.json").read_text())
-    expected = {**values, **dict.fromkeys(flags, True), "output_dir": str(output), "resume_from_checkpoint": ""}
+    expected = {**values, **dict.fromkeys(flags, True), "output_dir": str(output), "resume_from_checkpoint": "",
+                "group_by_length": False}  # fmt: skip
     assert written == expected
     assert json.loads((output / "checkpoint-4" / "training_args.json").read_text()) == expected
 

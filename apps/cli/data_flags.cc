@@ -42,6 +42,14 @@ void add_data_options(CLI::App& verb, DataOptions& data) {
       "--no-quotes", [&data] { data.quotes = false; }, "quotes in CSV and TSV files are text");
 }
 
+void add_text_options(CLI::App& verb, DataOptions& data) {
+  add_choice(verb, "--format", data.format, {"text", "lines", "jsonl", "json"},
+             "a document is a file (text), each of its lines (lines), or an object (jsonl, json) "
+             "(by the ending; else text)");
+  verb.add_option("--text-field", data.text_field, "field of the text in objects (text)")
+      ->type_name("NAME");
+}
+
 void add_masking(CLI::App& verb, MaskingOptions& masking) {
   verb.add_option("--mlm-probability", masking.probability,
                   "masked LM: share of the tokens to guess (0.15)")

@@ -11,6 +11,9 @@ namespace longformer::cli {
 /// How the files of a data set are read. `data` must live as long as the verb.
 void add_data_options(CLI::App& verb, DataOptions& data);
 
+/// The same for plain text without labels.
+void add_text_options(CLI::App& verb, DataOptions& data);
+
 /// Which tokens a masked LM has to guess, and how text is packed into rows.
 void add_masking(CLI::App& verb, MaskingOptions& masking);
 

@@ -168,6 +168,7 @@ void add_scoring(CLI::App& verb, EvaluateFlags& flags) {
              "logits of a document: mean or max over its segments (mean)");
   verb.add_option("--threshold", options.threshold,
                   "multi-label: probability above which a class is predicted (0.5)")
+      ->check(number_up_to(1))
       ->type_name("P");
   add_number(verb, "--max-answer-tokens", options.max_answer_tokens, {.least = 1},
              "longest answer (30)");

@@ -1,6 +1,8 @@
 // longformer finetune: trains a model for a task on examples with labels.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <limits>
 #include <memory>
 #include <string>
 
@@ -36,12 +38,9 @@ std::string listed(const std::vector<std::string>& names) {
 }
 
 /// What the data said, and what will be lost of it.
-void tell(const FinetuneData& data, Messages& messages) {
-  messages.note(fmt::format("{}: {} examples, {} rows, {} tokens", data.task, data.examples,
-                            data.rows, data.tokens));
-  if (!data.labels.empty()) messages.note("labels: " + listed(data.labels));
-  if (!data.drawn.empty()) messages.note("new weights: " + listed(data.drawn));
-  if (!data.added_tokens.empty()) messages.note("new tokens: " + listed(data.added_tokens));
+void tell_data(const std::string& name, const FinetuneData& data, Messages& messages) {
+  messages.note(fmt::format("{}: {} examples, {} rows, {} tokens", name, data.examples, data.rows,
+                            data.tokens));
   if (data.skipped > 0) {
     messages.note(fmt::format("left out {} broken examples; {}", data.skipped, data.first_skipped));
   }
@@ -56,13 +55,25 @@ void tell(const FinetuneData& data, Messages& messages) {
   }
 }
 
+void tell(const FinetuneData& data, Messages& messages) {
+  tell_data(data.task, data, messages);
+  if (!data.labels.empty()) messages.note("labels: " + listed(data.labels));
+  if (!data.drawn.empty()) messages.note("new weights: " + listed(data.drawn));
+  if (!data.added_tokens.empty()) messages.note("new tokens: " + listed(data.added_tokens));
+}
+
 void run(const FinetuneFlags& flags, Messages& messages) {
   const std::string folder = flags.model.folder();
   TrainingReport report(messages);
   const FinetuneOptions options = flags.all();
   const FinetuneCallbacks callbacks = {
       .training = report.callbacks(),
-      .data = [&messages](const FinetuneData& data) { tell(data, messages); }};
+      .data = [&messages](const FinetuneData& data) { tell(data, messages); },
+      .validation =
+          [&messages](const FinetuneData& data) { tell_data("validation", data, messages); }};
+  if (options.training.eval_strategy == "no" && !options.validation_path.empty()) {
+    messages.note("the validation file is not read: --eval-strategy is no");
+  }
   const TrainingResult result = finetune(folder, options, callbacks);
   report.finish(result, options.training.output_dir, flags.model.json);
 }
@@ -106,7 +117,9 @@ void add_finetune(CLI::App& program, Action& action) {
                 "leave out examples that are broken, and count them");
   add_long_documents(verb, flags->long_documents, flags->options.batch_tokens);
   verb.add_option("--head-learning-rate", flags->options.head_learning_rate,
-                  "learning rate of the head (that of the encoder)")
+                  "learning rate of the head (that of the encoder); with --learning-rate 0 the "
+                  "encoder is frozen")
+      ->check(number_up_to(std::numeric_limits<double>::infinity()))
       ->type_name("X");
   verb.add_flag("--shared-global-projections", flags->options.shared_global_projections,
                 "global tokens use query, key and value of all others instead of their own");
@@ -114,8 +127,12 @@ void add_finetune(CLI::App& program, Action& action) {
                 "ner: label every token of a word, not its first one alone");
   verb.add_option("--threshold", flags->options.threshold,
                   "multi-label: probability above which a class is predicted (0.5)")
+      ->check(number_up_to(1))
       ->type_name("P");
   add_training(verb, flags->options.training);
+  verb.add_flag("--group-by-length", flags->options.training.group_by_length,
+                "put documents of similar length into a batch")
+      ->group("Training");
   add_json(verb, flags->model);
   verb.callback([flags, &action] {
     static_cast<void>(flags->all());

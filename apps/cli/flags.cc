@@ -5,6 +5,7 @@
 #include <CLI/TypeTools.hpp>
 #include <CLI/Validators.hpp>
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "help.h"
@@ -124,6 +125,17 @@ CLI::Option* add_number(CLI::App& verb, const std::string& name, std::int64_t& v
   return verb.add_option(name, value, description)
       ->check(CLI::Validator(check, ""))
       ->type_name("N");
+}
+
+CLI::Validator number_up_to(double most) {
+  const auto check = [most](const std::string& text) -> std::string {
+    double number = 0;
+    const bool is_number = CLI::detail::lexical_cast(text, number);
+    if (is_number && number >= 0 && number <= most) return "";
+    return std::isinf(most) ? fmt::format("expected a number of at least 0, found '{}'", text)
+                            : fmt::format("expected a number from 0 to {}, found '{}'", most, text);
+  };
+  return CLI::Validator(check, "");
 }
 
 CLI::Option* add_choice(CLI::App& verb, const std::string& name, std::string& value,

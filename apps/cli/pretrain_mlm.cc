@@ -29,6 +29,9 @@ struct PretrainFlags {
 void run(const PretrainFlags& flags, Messages& messages) {
   const std::string folder = flags.model.folder();
   TrainingReport report(messages);
+  if (flags.options.training.eval_strategy == "no" && !flags.options.validation_file.empty()) {
+    messages.note("the validation file is not read: --eval-strategy is no");
+  }
   const TrainingResult result = train_masked_lm(folder, flags.options, report.callbacks());
   report.finish(result, flags.options.training.output_dir, flags.model.json);
 }
@@ -62,7 +65,9 @@ void add_pretrain_mlm(CLI::App& program, Action& action) {
   verb.add_option("--validation-file", flags->options.validation_file,
                   "held-out text: loss, bits per token and perplexity (none)")
       ->type_name("FILE");
-  add_data_options(verb, flags->options.data);
+  add_text_options(verb, flags->options.data);
+  verb.add_flag("--skip-invalid", flags->options.data.skip_invalid,
+                "leave out records that are broken, and count them");
   add_masking(verb, flags->options.masking);
   add_number(verb, "--only-positions-from", flags->options.only_positions_from, {.least = 1},
              "train only the rows of positions from this one on; freeze all else");

@@ -2,10 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <CLI/TypeTools.hpp>
-#include <CLI/Validators.hpp>
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 #include "longformer/error.h"
@@ -24,16 +21,8 @@ class Group {
     return grouped(add_number(verb_, name, value, {.least = least}, with_default(text, value)));
   }
   CLI::Option* real(const std::string& name, double& value, double most, const std::string& text) {
-    const auto check = [most](const std::string& given) -> std::string {
-      double number = 0;
-      const bool is_number = CLI::detail::lexical_cast(given, number);
-      if (is_number && number >= 0 && number <= most) return "";
-      return std::isinf(most)
-                 ? fmt::format("expected a number of at least 0, found '{}'", given)
-                 : fmt::format("expected a number from 0 to {}, found '{}'", most, given);
-    };
     CLI::Option* option = verb_.add_option(name, value, with_default(text, value));
-    return grouped(option->check(CLI::Validator(check, ""))->type_name("NUMBER"));
+    return grouped(option->check(number_up_to(most))->type_name("NUMBER"));
   }
   CLI::Option* real(const std::string& name, double& value, const std::string& text) {
     return real(name, value, std::numeric_limits<double>::infinity(), text);
@@ -92,8 +81,6 @@ void add_run(CLI::App& verb, TrainingOptions& options) {
       "--gradient-checkpointing", options.gradient_checkpointing,
       "compute layers again in the backward pass instead of keeping them: a third more time, "
       "much less memory");
-  group.flag("--group-by-length", options.group_by_length,
-             "put documents of similar length into a batch");
 }
 
 void add_optimizer(CLI::App& verb, TrainingOptions& options) {
@@ -126,8 +113,6 @@ void add_evaluation(CLI::App& verb, TrainingOptions& options) {
   group.choice("--eval-strategy", options.eval_strategy, {"no", "steps", "epoch"},
                "when to evaluate");
   group.number("--eval-steps", options.eval_steps, 1, "steps between evaluations");
-  group.number("--per-device-eval-batch-size", options.per_device_eval_batch_size, 1,
-               "documents of a batch of the evaluation");
   group.choice("--save-strategy", options.save_strategy, {"no", "steps", "epoch"},
                "when to write a checkpoint");
   group.number("--save-steps", options.save_steps, 1, "steps between checkpoints");

@@ -71,7 +71,7 @@ struct AttentionBenchOptions {
 BenchResult bench_attention(const AttentionBenchOptions& options);
 
 struct TrainBenchOptions {
-  /// A folder, or a config.json alone with random weights.
+  /// A folder, or a config.json alone with random weights, which a character model always has.
   std::string model;
   std::string config;
   std::int64_t n = 4096;
@@ -81,9 +81,10 @@ struct TrainBenchOptions {
   bool gradient_checkpointing = false;
 };
 
-/// Times masked-LM training steps of one document of n random tokens, 15 % of them to be guessed,
-/// with AdamW. The useful work of a step is three times that of a forward pass (design.md §6).
-/// `predicted_peak_bytes` is what the plan of a training says.
+/// Times training steps with AdamW of one document of n random tokens: a masked LM that guesses
+/// 15 % of them, or a character LM that predicts each. The useful work of a step is three times
+/// that of a forward pass (design.md §6). `predicted_peak_bytes` is what the plan of a training
+/// says.
 BenchResult bench_train(const TrainBenchOptions& options);
 
 }  // namespace longformer

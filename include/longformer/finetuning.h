@@ -32,7 +32,8 @@ struct FinetuneOptions {
   /// Global tokens use, and train, the query, key and value of all others instead of their own: an
   /// ablation of the paper. The folder must have equal ones, as after conversion.
   bool shared_global_projections = false;
-  /// Of the weights that are not encoder; 0 takes training.learning_rate.
+  /// Of the weights that are not encoder; 0 takes training.learning_rate. Where that is 0 the
+  /// encoder is frozen.
   double head_learning_rate = 0;
   /// Label all tokens of a word rather than its first one.
   bool label_all_pieces = false;
@@ -42,7 +43,7 @@ struct FinetuneOptions {
   std::int64_t batch_tokens = EvaluateOptions().batch_tokens;
 };
 
-/// What the data said before training began.
+/// What a data set said before training began.
 struct FinetuneData {
   std::string task;
   std::vector<std::string> labels;
@@ -62,6 +63,8 @@ struct FinetuneData {
 struct FinetuneCallbacks {
   TrainingCallbacks training = {};
   std::function<void(const FinetuneData&)> data = {};
+  /// The same of the validation data, where there will be an evaluation.
+  std::function<void(const FinetuneData&)> validation = {};
 };
 
 /// Trains encoder and head of a folder on a data set; a folder without a head for the task gets one

@@ -22,7 +22,6 @@ struct TrainingOptions {
   std::string resume_from_checkpoint = {};
 
   std::int64_t per_device_train_batch_size = 8;
-  std::int64_t per_device_eval_batch_size = 8;
   /// Micro-batches of a step.
   std::int64_t gradient_accumulation_steps = 1;
   double num_train_epochs = 3;
@@ -52,7 +51,7 @@ struct TrainingOptions {
   double lr_end = 0;
 
   std::int64_t logging_steps = 10;
-  /// "no", "steps" or "epoch".
+  /// "no", "steps" or "epoch", which needs data that end.
   std::string eval_strategy = "no";
   std::int64_t eval_steps = 500;
   std::string save_strategy = "steps";
@@ -72,7 +71,10 @@ struct TrainingOptions {
   /// "fp32" or "bf16"; weights and optimizer stay fp32.
   std::string dtype = "fp32";
   bool gradient_checkpointing = false;
+  /// Of fine-tuning: documents of similar length in a micro-batch.
   bool group_by_length = false;
+  /// Part of the probability that goes to all classes alike; where the loss is a cross-entropy with
+  /// one right class.
   double label_smoothing_factor = 0;
   /// 0 takes what CPU affinity and the cgroup quota allow.
   std::int64_t threads = 0;

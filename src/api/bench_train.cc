@@ -1,11 +1,15 @@
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "api/measurement.h"
 #include "api/model_cost.h"
 #include "api/trained_model.h"
+#include "core/memory.h"
 #include "core/random.h"
+#include "core/threads.h"
 #include "longformer/bench.h"
+#include "models/character_lm.h"
 #include "training/optimizer.h"
 #include "training/trainer.h"
 
@@ -31,13 +35,16 @@ models::Batch random_batch(const models::EncoderConfig& config, std::int64_t n,
   return batch;
 }
 
-}  // namespace
-
-BenchResult bench_train(const TrainBenchOptions& options) {
+TrainingOptions training_of(const TrainBenchOptions& options) {
   TrainingOptions training;
   training.dtype = options.dtype;
   training.threads = options.threads;
   training.gradient_checkpointing = options.gradient_checkpointing;
+  return training;
+}
+
+BenchResult bench_masked_lm(const TrainBenchOptions& options) {
+  const TrainingOptions training = training_of(options);
   TrainedModel model(
       {.folder = options.model, .config_file = options.config, .head = models::HeadKind::masked_lm},
       training);
@@ -61,6 +68,63 @@ BenchResult bench_train(const TrainBenchOptions& options) {
   result.predicted_peak_bytes =
       training::memory_plan(model.parameters(), *optimizer, activations).peak_bytes;
   return result;
+}
+
+/// One segment of random characters, each of which is predicted.
+BenchResult bench_character_lm(const TrainBenchOptions& options, const std::string& config_file) {
+  const TrainingOptions training = training_of(options);
+  const models::CharacterLmConfig config = models::read_character_lm(config_file);
+  const int threads = thread_count(options.threads);
+  const DType dtype = compute_dtype(options.dtype);
+  const ThreadLimit limit(threads);
+  const auto weights = models::Checkpoint::trainable(
+      models::Checkpoint::random(training.seed),
+      {.deviation = config.initializer_range, .gain_deviation = config.initializer_range});
+  const models::CharacterLm model(config, weights, dtype);
+  training::ParameterSet parameters;
+  for (const auto& [name, value] : weights.parameters()) {
+    parameters.add({.name = name, .value = value, .decays = training::decays_by_name(name)});
+  }
+  const auto optimizer = training::Optimizer::make(training, parameters, threads);
+  std::vector<std::int32_t> ids;
+  for (std::int64_t i = 0; i <= options.n; ++i) {
+    ids.push_back(static_cast<std::int32_t>(random_bits(7, static_cast<std::uint64_t>(i)) %
+                                            static_cast<std::uint64_t>(config.vocab_size)));
+  }
+  const std::span<const std::int32_t> all(ids);
+  const auto n = static_cast<std::size_t>(options.n);
+  MemoryPool memory;
+  std::uint64_t seed = 0;
+  const Timing timing = measure(options.repeats, [&] {
+    Tape tape;
+    const ops::Context context = {.memory = memory,
+                                  .dtype = dtype,
+                                  .threads = threads,
+                                  .tape = &tape,
+                                  .dropout_seed = seed++,
+                                  .checkpointing = options.gradient_checkpointing};
+    model.loss(context, all.first(n), all.last(n), options.n,
+               {.scale = 1 / static_cast<double>(n)});
+    tape.backward();
+    optimizer->step(training.learning_rate, 1);
+  });
+  BenchResult result = result_of(timing, options.n, options.dtype,
+                                 3 * character_lm_flops(config, options.n), threads);
+  const std::int64_t activations = activation_bytes(
+      config, options.n,
+      {.tokens = options.n, .dtype = dtype, .checkpointing = options.gradient_checkpointing});
+  result.predicted_peak_bytes =
+      training::memory_plan(parameters, *optimizer, activations).peak_bytes;
+  return result;
+}
+
+}  // namespace
+
+BenchResult bench_train(const TrainBenchOptions& options) {
+  const std::string config =
+      options.config.empty() ? options.model + "/config.json" : options.config;
+  return models::is_character_lm(config) ? bench_character_lm(options, config)
+                                         : bench_masked_lm(options);
 }
 
 }  // namespace longformer

@@ -62,9 +62,8 @@ bool head_fits(const models::EncoderConfig& config, HeadKind head) {
   return config.architecture.ends_with(models::class_ending(head));
 }
 
-Source read_source(const models::EncoderConfig& config, const Task& task,
+Source read_source(const models::EncoderConfig& config, const Task& task, const std::string& path,
                    const FinetuneOptions& options) {
-  const std::string& path = options.train_path;
   const bool known = head_fits(config, task.head) && models::has_labels(task.head);
   std::optional<tasks::LabelSet> labels;
   if (known) labels.emplace(config.labels);
@@ -133,8 +132,9 @@ std::string metric_of(const Task& task, const std::string& problem_type) {
 
 class FinetuneObjective final : public training::Objective {
  public:
-  FinetuneObjective(const std::string& folder, const FinetuneOptions& options, const Source& source,
-                    TrainedModel& model)
+  /// `path` is that of the source, for messages.
+  FinetuneObjective(const std::string& folder, const std::string& path,
+                    const FinetuneOptions& options, const Source& source, TrainedModel& model)
       : options_(options),
         has_unanswerable_(source.has_unanswerable),
         model_(model),
@@ -143,7 +143,7 @@ class FinetuneObjective final : public training::Objective {
         collator_(tokenizer_, collation()) {
     std::visit([&](const auto& data) { collate(data); }, source.data);
     report_ = collator_.report();
-    require(!examples_.empty(), "{}: expected examples, found none", options.train_path);
+    require(!examples_.empty(), "{}: expected examples, found none", path);
     for (const tasks::Example& example : examples_) {
       Index tokens = 0;
       for (const auto& row : example.rows) tokens += static_cast<Index>(row.ids.size());
@@ -360,6 +360,37 @@ training::PhaseCost cost_of(const TrainedModel& model, const FinetuneOptions& op
                                .checkpointing = options.training.gradient_checkpointing})};
 }
 
+/// Throws Error for options that do not suit each other, the task, or the data.
+void check_options(const FinetuneOptions& options, const Task& task, const Source& source) {
+  const TrainingOptions& training = options.training;
+  require(training.eval_strategy == "no" || !options.validation_path.empty(),
+          "validation_file: expected examples to evaluate on, as eval_strategy is {}, found none",
+          training.eval_strategy);
+  require(options.head_learning_rate >= 0 && std::isfinite(options.head_learning_rate),
+          "head_learning_rate: expected a number of at least 0, found {}",
+          options.head_learning_rate);
+  require(options.threshold >= 0 && options.threshold <= 1,
+          "threshold: expected a probability from 0 to 1, found {}", options.threshold);
+  const bool one_class = task.head != HeadKind::question_answering &&
+                         source.problem_type != "regression" &&
+                         source.problem_type != "multi_label_classification";
+  require(one_class || training.label_smoothing_factor == 0,
+          "label_smoothing_factor: expected 0 where there is not one right class, found {}",
+          training.label_smoothing_factor);
+}
+
+/// The learning rates of encoder and head; an encoder that would not move is frozen.
+void set_rates(FinetuneOptions& options, TrainedModelSetup& setup) {
+  double& rate = options.training.learning_rate;
+  const double head_rate = options.head_learning_rate;
+  if (head_rate == 0) return;
+  if (rate == 0) {
+    setup.frozen = [](const std::string& name) { return models::is_of_encoder(name); };
+    rate = head_rate;
+  }
+  setup.head_rate_scale = head_rate / rate;
+}
+
 FinetuneData summary_of(const Task& task, const Source& source, const FinetuneObjective& objective,
                         const TrainedModel& model) {
   const tasks::DataReport& read = source.report();
@@ -393,22 +424,29 @@ TrainingResult finetune(const std::string& folder, const FinetuneOptions& option
     tasks::check_candidate_rule(options.global_attention->rule());
   }
   FinetuneOptions used = options;
-  const Source source = read_source(config, task, used);
+  const Source source = read_source(config, task, used.train_path, used);
+  check_options(used, task, source);
   if (used.training.metric_for_best_model == "loss") {
     used.training.metric_for_best_model = metric_of(task, source.problem_type);
   }
-  const double head_rate = used.head_learning_rate;
-  TrainedModel model(
-      {.folder = folder,
-       .head = task.head,
-       .labels = source.labels,
-       .problem_type = source.problem_type,
-       .head_rate_scale = head_rate > 0 ? head_rate / used.training.learning_rate : 1,
-       .shares_global_projections = used.shared_global_projections,
-       .added_tokens = added_tokens(folder, task.head)},
-      used.training);
-  FinetuneObjective objective(folder, used, source, model);
+  TrainedModelSetup setup = {.folder = folder,
+                             .head = task.head,
+                             .labels = source.labels,
+                             .problem_type = source.problem_type,
+                             .shares_global_projections = used.shared_global_projections,
+                             .added_tokens = added_tokens(folder, task.head)};
+  set_rates(used, setup);
+  TrainedModel model(std::move(setup), used.training);
+  FinetuneObjective objective(folder, used.train_path, used, source, model);
+  std::optional<FinetuneData> validation;
+  if (used.training.eval_strategy != "no") {
+    // What is wrong with the validation data shall not end a training that has begun.
+    const Source held_out = read_source(model.config(), task, used.validation_path, used);
+    const FinetuneObjective read(folder, used.validation_path, used, held_out, model);
+    validation = summary_of(task, held_out, read, model);
+  }
   if (callbacks.data) callbacks.data(summary_of(task, source, objective, model));
+  if (callbacks.validation && validation) callbacks.validation(*validation);
   training::Phase phase = training::single_phase(used.training, objective.micro_batches());
   phase.cost = cost_of(model, used, objective.lengths());
   return run_training(used.training, {phase}, model.parameters(), objective, callbacks.training);

@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <cmath>
+#include <optional>
+#include <span>
 #include <utility>
 
 #include "api/model_cost.h"
@@ -19,24 +21,45 @@ namespace {
 
 using Rows = std::vector<std::vector<std::int32_t>>;
 
-/// All training text as rows of tokens.
-Rows packed_rows(const MaskedLmTraining& options, const Tokenizer& tokenizer, Index row_tokens) {
-  require(!options.train_files.empty(), "training text: expected at least one file, found none");
-  tasks::DocumentPacker packer(
-      tokenizer, {.tokens = row_tokens, .across_documents = options.masking.across_documents});
+/// Text as rows of tokens, and what reading it said.
+struct PackedText {
   Rows rows;
   tasks::DataReport report;
-  for (const std::string& file : options.train_files) {
-    tasks::read_texts(file, options.data, report, [&](const std::string& text) {
+};
+
+PackedText packed_text(std::span<const std::string> files, const MaskedLmTraining& options,
+                       const Tokenizer& tokenizer, Index row_tokens) {
+  require(!files.empty(), "training text: expected at least one file, found none");
+  tasks::DocumentPacker packer(
+      tokenizer, {.tokens = row_tokens, .across_documents = options.masking.across_documents});
+  PackedText text;
+  for (const std::string& file : files) {
+    tasks::read_texts(file, options.data, text.report, [&](const std::string& document) {
       EncodeOptions plain;
       plain.add_special_tokens = false;
-      packer.add(tokenizer.encode(text, plain).ids, rows);
+      packer.add(tokenizer.encode(document, plain).ids, text.rows);
     });
   }
-  packer.finish(rows);
-  require(!rows.empty(), "training text: expected some tokens, found none in {} files",
-          options.train_files.size());
-  return rows;
+  packer.finish(text.rows);
+  require(!text.rows.empty(), "{}: expected some tokens, found none in {} files", files[0],
+          files.size());
+  return text;
+}
+
+/// Tells what was read, and what was lost of it.
+void tell(const char* name, const PackedText& text, const TrainingCallbacks& callbacks) {
+  if (!callbacks.note) return;
+  std::size_t tokens = 0;
+  for (const auto& row : text.rows) tokens += row.size();
+  callbacks.note(fmt::format("{}: {} documents, {} rows, {} tokens", name, text.report.examples,
+                             text.rows.size(), tokens));
+  if (text.report.skipped > 0) {
+    callbacks.note(fmt::format("left out {} broken records; {}", text.report.skipped,
+                               text.report.first_skipped));
+  }
+  if (text.report.empty > 0) {
+    callbacks.note(fmt::format("{} documents are empty", text.report.empty));
+  }
 }
 
 class MaskedLmObjective final : public training::Objective {
@@ -46,8 +69,23 @@ class MaskedLmObjective final : public training::Objective {
         model_(model),
         tokenizer_(matching_tokenizer(model.model(), folder)),
         rules_(tasks::masking_rules(tokenizer_)),
-        rows_(packed_rows(options, tokenizer_, row_tokens())) {
+        text_(packed_text(options.train_files, options, tokenizer_, row_tokens())) {
     rules_.probability = options.masking.probability;
+  }
+
+  /// Tells what the data are. What is wrong with the validation data shall not end a training that
+  /// has begun, so they are read here too.
+  void tell_data(const TrainingCallbacks& callbacks) const {
+    std::optional<PackedText> validation;
+    if (options_.training.eval_strategy != "no") {
+      const std::string& file = options_.validation_file;
+      require(!file.empty(),
+              "validation_file: expected text to evaluate on, as eval_strategy is {}",
+              options_.training.eval_strategy);
+      validation = packed_text({&file, 1}, options_, tokenizer_, row_tokens());
+    }
+    tell("training", text_, callbacks);
+    if (validation) tell("validation", *validation, callbacks);
   }
 
   Index row_tokens() const {
@@ -56,16 +94,13 @@ class MaskedLmObjective final : public training::Objective {
     require(wanted <= most, "row length: expected at most {} tokens, found {}", most, wanted);
     return wanted;
   }
-  Index micro_batches() const {
-    return (static_cast<Index>(rows_.size()) + batch_rows() - 1) / batch_rows();
-  }
+  Index micro_batches() const { return (rows() + batch_rows() - 1) / batch_rows(); }
 
   training::MicroBatchLoss run(const training::MicroBatch& micro) override {
     if (micro.epoch != epoch_) {
       epoch_ = micro.epoch;
-      order_ =
-          tasks::shuffled(static_cast<Index>(rows_.size()),
-                          random_bits(options_.training.seed, static_cast<std::uint64_t>(epoch_)));
+      order_ = tasks::shuffled(
+          rows(), random_bits(options_.training.seed, static_cast<std::uint64_t>(epoch_)));
     }
     models::Batch batch;
     models::Targets targets;
@@ -92,14 +127,15 @@ class MaskedLmObjective final : public training::Objective {
   void load(const std::filesystem::path& folder) override { model_.load(folder); }
 
  private:
+  Index rows() const { return static_cast<Index>(text_.rows.size()); }
   Index batch_rows() const { return options_.training.per_device_train_batch_size; }
 
   /// The row with some of its tokens hidden: others in each epoch.
   void append(std::size_t row, models::Batch& batch, models::Targets& targets) const {
     const std::uint64_t number =
-        static_cast<std::uint64_t>(epoch_) * rows_.size() + static_cast<std::uint64_t>(row);
+        static_cast<std::uint64_t>(epoch_ * rows()) + static_cast<std::uint64_t>(row);
     const tasks::MaskedRow masked =
-        tasks::mask_row(rows_[row], rules_, options_.training.seed, number);
+        tasks::mask_row(text_.rows[row], rules_, options_.training.seed, number);
     const std::size_t begin = targets.labels.size();
     targets.labels.resize(begin + masked.ids.size(), ops::kIgnored);
     for (std::size_t i = 0; i < masked.positions.size(); ++i) {
@@ -116,7 +152,7 @@ class MaskedLmObjective final : public training::Objective {
   TrainedModel& model_;
   Tokenizer tokenizer_;
   tasks::MaskingRules rules_;
-  Rows rows_;
+  PackedText text_;
   std::int64_t epoch_ = -1;
   std::vector<Index> order_;
 };
@@ -158,6 +194,7 @@ TrainingResult train_masked_lm(const std::string& folder, const MaskedLmTraining
   check(options.training);
   TrainedModel model(setup_of(folder, options), options.training);
   MaskedLmObjective objective(folder, options, model);
+  objective.tell_data(callbacks);
   training::Phase phase = training::single_phase(options.training, objective.micro_batches());
   phase.cost = cost_of(model, options, objective.row_tokens());
   return run_training(options.training, {phase}, model.parameters(), objective, callbacks);

@@ -13,7 +13,8 @@ namespace longformer {
 std::shared_ptr<void> allocate_aligned(std::size_t bytes);
 
 /// Keeps released buffers for the next request of a similar size, so that the layers of a forward
-/// pass touch the same pages. Not thread-safe: one pool belongs to one forward pass at a time.
+/// pass touch the same pages; but never more in all than were once in use. Not thread-safe: one
+/// pool belongs to one forward pass at a time.
 class MemoryPool {
  public:
   MemoryPool();
@@ -27,12 +28,15 @@ class MemoryPool {
   /// The same, filled with zeros.
   Tensor zeros(Shape shape, DType dtype);
 
+  /// Of all buffers, in use or not.
+  std::size_t bytes() const;
+
   /// Gives the unused buffers back to the system.
   void clear();
 
  private:
-  struct FreeList;
-  std::shared_ptr<FreeList> free_;
+  struct Buffers;
+  std::shared_ptr<Buffers> buffers_;
 };
 
 }  // namespace longformer

@@ -88,8 +88,11 @@ void Tensor::copy_to(std::span<float> out) const {
 
 Tensor Tensor::to(DType dtype) const {
   if (dtype == dtype_) return *this;
-  Tensor wide(shape_, DType::f32);
-  copy_to({wide.data<float>(), static_cast<std::size_t>(size())});
+  Tensor wide = *this;
+  if (dtype_ != DType::f32) {
+    wide = Tensor(shape_, DType::f32);
+    copy_to({wide.data<float>(), static_cast<std::size_t>(size())});
+  }
   if (dtype == DType::f32) return wide;
   require(dtype == DType::bf16 || dtype == DType::f16, "tensor: cannot convert {} to {}",
           name_of(dtype_), name_of(dtype));

@@ -205,7 +205,11 @@ const Tensor& Linear::operand(std::size_t index) const {
   if (options_.dtype == DType::f32) return weight;
   Copy& copy = copies_[index];
   const std::uint64_t version = wants_gradient(weight) ? weight.gradient()->version : 0;
-  if (copy.tensor.empty() || copy.version != version) copy = {weight.to(options_.dtype), version};
+  if (copy.tensor.empty() || copy.version != version) {
+    // Before the next one is made: both of a decoder are much of a small model's memory.
+    copy.tensor = Tensor();
+    copy = {weight.to(options_.dtype), version};
+  }
   return copy.tensor;
 }
 

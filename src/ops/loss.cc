@@ -144,14 +144,18 @@ LossSum row_cross_entropy(const Context& context, const Tensor& logits, Index co
     for (Index row = choice.range.begin; row < choice.range.end; ++row) rows.push_back(row);
     const double all = logsumexp(values, stride, rows);
     const double right = logsumexp(values, stride, choice.right);
-    loss.sum += all - right;
+    const double uniform = options.label_smoothing / static_cast<double>(rows.size());
+    loss.sum += all - (1 - options.label_smoothing) * right;
     loss.weight += 1;
     slopes.assign(rows.size(), 0.0);
     for (std::size_t i = 0; i < rows.size(); ++i) {
-      slopes[i] = std::exp(static_cast<double>(values[rows[i] * stride]) - all);
+      const auto value = static_cast<double>(values[rows[i] * stride]);
+      loss.sum -= uniform * value;
+      slopes[i] = std::exp(value - all) - uniform;
     }
     for (const Index row : choice.right) {
       slopes[static_cast<std::size_t>(row - choice.range.begin)] -=
+          (1 - options.label_smoothing) *
           std::exp(static_cast<double>(values[row * stride]) - right);
     }
     for (std::size_t i = 0; i < rows.size(); ++i) {

@@ -54,7 +54,7 @@ struct RowChoice {
 
 /// −log of the probability that a softmax down a column of logits [n, outputs], over the rows of
 /// each choice, gives to its right rows together: cross-entropy for one right row, the OR-loss of
-/// Clark and Gardner for several.
+/// Clark and Gardner for several. label_smoothing takes the rows of a choice as the classes.
 LossSum row_cross_entropy(const Context& context, const Tensor& logits, Index column,
                           std::span<const RowChoice> choices, const LossOptions& options);
 

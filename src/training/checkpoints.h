@@ -28,6 +28,9 @@ struct TrainerState {
   std::int64_t phase_step = 0;
   std::int64_t epoch = 0;
   std::int64_t epoch_micro_batches = 0;
+  /// Length of an epoch: the counters mean nothing for data or batches of another size. 0: the data
+  /// have no end.
+  std::int64_t micro_batches_per_epoch = 0;
   /// Sum of the losses of the steps that no log line has told yet, and their number.
   double unlogged_loss = 0;
   std::int64_t unlogged_steps = 0;

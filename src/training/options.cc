@@ -23,7 +23,6 @@ void for_each_option(Options& options, Visit&& visit) {
   visit("overwrite_output_dir", options.overwrite_output_dir);
   visit("resume_from_checkpoint", options.resume_from_checkpoint);
   visit("per_device_train_batch_size", options.per_device_train_batch_size);
-  visit("per_device_eval_batch_size", options.per_device_eval_batch_size);
   visit("gradient_accumulation_steps", options.gradient_accumulation_steps);
   visit("num_train_epochs", options.num_train_epochs);
   visit("max_steps", options.max_steps);
@@ -130,7 +129,6 @@ void check(const TrainingOptions& options) {
             minimum, value);
   };
   least("per_device_train_batch_size", options.per_device_train_batch_size, 1);
-  least("per_device_eval_batch_size", options.per_device_eval_batch_size, 1);
   least("gradient_accumulation_steps", options.gradient_accumulation_steps, 1);
   least("max_steps", options.max_steps, -1);
   least("warmup_steps", options.warmup_steps, 0);

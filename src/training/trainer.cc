@@ -76,6 +76,12 @@ Trainer::Trainer(TrainerSetup setup, ParameterSet& parameters, Objective& object
     require(phase.steps >= 0 && phase.accumulation >= 1,
             "phase '{}': expected steps and accumulation, found {} and {}", phase.name, phase.steps,
             phase.accumulation);
+    for (const auto& [name, strategy] :
+         {std::pair("eval_strategy", setup_.options.eval_strategy),
+          std::pair("save_strategy", setup_.options.save_strategy)}) {
+      require(phase.micro_batches_per_epoch > 0 || strategy != "epoch",
+              "{}: expected no or steps, as the data have no end, found 'epoch'", name);
+    }
   }
   optimizer_ = Optimizer::make(setup_.options, parameters_, threads_);
 }
@@ -148,6 +154,10 @@ void Trainer::resume() {
   const auto phases = static_cast<std::int64_t>(setup_.phases.size());
   require(state_.phase < phases, "{}: expected one of {} phases, found phase {}", state_file,
           phases, state_.phase + 1);
+  require(state_.micro_batches_per_epoch == phase().micro_batches_per_epoch,
+          "{}: expected epochs of {} micro-batches, as data and batch size of the checkpoint have "
+          "them, found {}",
+          state_file, state_.micro_batches_per_epoch, phase().micro_batches_per_epoch);
   objective_.load(folder);
   const std::string moments = (folder / kOptimizerFile).string();
   optimizer_->restore(formats::SafetensorsFile::open(moments).tensors(), state_.optimizer_steps,
@@ -344,9 +354,8 @@ void Trainer::check_finite(double value, const char* what) const {
   if (std::isfinite(value)) return;
   const std::string bad = first_bad_gradient(parameters_, threads_);
   const std::string where = bad.empty() ? "" : fmt::format(", first in the gradient of {}", bad);
-  const std::string last = last_checkpoint();
   fail("step {}: expected a finite {}, found {}{}; {}", state_.step + 1, what, value, where,
-       last.empty() ? "there is no checkpoint yet" : "the last good checkpoint is " + last);
+       last_good());
 }
 
 TrainingProgress Trainer::report(const StepReport& step) {
@@ -404,6 +413,16 @@ bool Trainer::is_due(const std::string& strategy, std::int64_t every, bool ends_
 }
 
 void Trainer::evaluate(TrainingProgress& progress) {
+  try {
+    judge(progress);
+  } catch (const Error& error) {
+    save_checkpoint();
+    fail("evaluation after step {}: {}; the checkpoint is {}", state_.step, error.what(),
+         last_checkpoint());
+  }
+}
+
+void Trainer::judge(TrainingProgress& progress) {
   const TrainingOptions& options = setup_.options;
   const auto start = Clock::now();
   progress.metrics = objective_.evaluate();
@@ -446,6 +465,7 @@ bool Trainer::is_better(double metric, double best, double threshold) const {
 void Trainer::save_checkpoint() {
   if (comm_.rank() != 0) return;
   state_.optimizer_steps = optimizer_->step_counts();
+  state_.micro_batches_per_epoch = phase().micro_batches_per_epoch;
   checkpoints_.write(state_.step, [&](const fs::path& folder) {
     objective_.save(folder);
     formats::write_safetensors((folder / kOptimizerFile).string(), optimizer_->moments());
@@ -468,13 +488,27 @@ void Trainer::finish() {
   }
   if (comm_.rank() != 0) return;
   const fs::path output = setup_.options.output_dir;
-  const formats::NewFolder staging(output / "model");
-  objective_.save(staging.path());
-  staging.sync();
-  for (const auto& entry : fs::directory_iterator(staging.path())) {
-    fs::rename(entry.path(), output / entry.path().filename());
+  const auto write = [&] {
+    const formats::NewFolder staging(output / "model");
+    objective_.save(staging.path());
+    staging.sync();
+    for (const auto& entry : fs::directory_iterator(staging.path())) {
+      fs::rename(entry.path(), output / entry.path().filename());
+    }
+    formats::sync(output);
+  };
+  try {
+    write();
+  } catch (const Error& error) {
+    fail("the final model could not be written: {}; {}", error.what(), last_good());
+  } catch (const fs::filesystem_error& error) {
+    fail("the final model could not be written: {}; {}", error.what(), last_good());
   }
-  formats::sync(output);
+}
+
+std::string Trainer::last_good() const {
+  const std::string last = last_checkpoint();
+  return last.empty() ? "there is no checkpoint yet" : "the last good checkpoint is " + last;
 }
 
 std::string Trainer::last_checkpoint() const {

@@ -147,11 +147,15 @@ class Trainer {
   void write_log(const TrainingProgress& progress);
   void log(nlohmann::ordered_json line);
   bool is_due(const std::string& strategy, std::int64_t every, bool ends_epoch) const;
+  /// A failure leaves a checkpoint.
   void evaluate(TrainingProgress& progress);
+  void judge(TrainingProgress& progress);
   bool is_better(double metric, double best, double threshold) const;
   void save_checkpoint();
   void finish();
   std::string last_checkpoint() const;
+  /// Where to go on from, for messages.
+  std::string last_good() const;
   void note(const std::string& text) const;
 
   TrainerSetup setup_;
