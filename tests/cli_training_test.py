@@ -2,8 +2,10 @@
 the other verbs read, go on bit-equal after a kill, and say what is wrong with their input."""
 
 import json
+import os
 import pathlib
 import random
+import re
 import signal
 import subprocess
 import time
@@ -287,7 +289,9 @@ class TestFinetune:
         ran(*arguments, "--per-device-train-batch-size", 1)
         (out / "model.safetensors").unlink()
         resumed = [*arguments, "--resume-from-checkpoint", out / "checkpoint-3", "--per-device-train-batch-size", 8]
-        run(*resumed).fails(1, "epochs of 24 micro-batches", "found 3")
+        failed = run(*resumed)
+        assert failed.code == 1
+        assert "expected epochs of 24 micro-batches" in failed.err and failed.err.endswith("found 3\n")
         assert not (out / "model.safetensors").exists()
 
     def test_checkpointing_gives_the_same_bits(self, reviews, tmp_path):
@@ -433,6 +437,43 @@ class TestPretrainMlm:
         done = ran(*arguments, "--skip-invalid", "--separate-documents")
         for words in ("training: 3 documents, 2 rows", "left out 1 broken records", "1 documents are empty"):
             assert words in done.err
+
+
+class TestPlan:
+    """The peak memory that is predicted is within 15 % of what the system counts."""
+
+    FLAGS = [[], ["--bf16"], ["--gradient-checkpointing"], ["--bf16", "--gradient-checkpointing"]]
+
+    @staticmethod
+    def check(tmp_path, *arguments):
+        command = [BINARY, *map(str, arguments), "--output-dir", str(tmp_path / "out"), "--max-steps", "2"]
+        with open(tmp_path / "err", "wb") as errors:
+            process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=errors)
+            _, status, usage = os.wait4(process.pid, 0)
+        told = (tmp_path / "err").read_text()
+        assert status == 0, told
+        predicted = float(re.search(r"memory about ([0-9.]+) MB", told)[1]) * 1e6
+        assert predicted == pytest.approx(usage.ru_maxrss * 1024, rel=0.15), told
+
+    @pytest.mark.parametrize("flags", FLAGS)
+    def test_character_model(self, tmp_path, flags):
+        data = write(tmp_path / "text", text(40000, 1))
+        self.check(tmp_path, "pretrain-lm", "--config", ROOT / "examples" / "character-lm" / "tiny.json", data, "--length",
+                   1024, "--per-device-train-batch-size", 8, *flags)  # fmt: skip
+
+    @pytest.mark.parametrize("flags", FLAGS)
+    def test_masked_lm(self, tmp_path, flags):
+        folder = tmp_path / "new"
+        folder.mkdir()
+        for file in CLASSIFIER.iterdir():
+            if file.is_file() and "safetensors" not in file.name:
+                (folder / file.name).write_bytes(file.read_bytes())
+        config = json.loads((folder / "config.json").read_text())
+        config.update(hidden_size=192, num_hidden_layers=4, num_attention_heads=6, intermediate_size=768,
+                      max_position_embeddings=1026, attention_window=[64] * 4)  # fmt: skip
+        (folder / "config.json").write_text(json.dumps(config))
+        data = write(tmp_path / "corpus.txt", text(20000, 1))
+        self.check(tmp_path, "pretrain-mlm", folder, data, "--per-device-train-batch-size", 8, *flags)
 
 
 class TestBenchTrain:

@@ -173,7 +173,8 @@ TEST_F(TrainerTest, WhatItWrites) {
   EXPECT_FALSE(result.interrupted);
   EXPECT_EQ(plan.trained_parameters, 12 * 24 + 24 * 4);
   EXPECT_EQ(plan.steps, 20);
-  EXPECT_EQ(plan.peak_bytes, 16 * plan.trained_parameters);
+  EXPECT_EQ(plan.peak_bytes, 16 * plan.trained_parameters + plan.data_bytes);
+  EXPECT_GT(plan.data_bytes, 0);
   EXPECT_EQ(
       names(wanted.output_dir),
       (std::vector<std::string>{"checkpoint-12", "checkpoint-18", "checkpoint-20", "checkpoint-6",

@@ -79,10 +79,11 @@ void TrainingReport::plan(const TrainingPlan& plan) const {
   text += fmt::format("; {} steps", grouped(plan.steps - plan.steps_done));
   if (plan.steps_done > 0) text += fmt::format(" after {}", grouped(plan.steps_done));
   if (plan.tokens_per_step > 0) text += fmt::format(" of {} tokens", grouped(plan.tokens_per_step));
-  text += fmt::format("\nmemory about {}: weights {}, gradients {}, optimizer {}, activations {}",
-                      bytes_of(plan.peak_bytes), bytes_of(plan.weight_bytes),
-                      bytes_of(plan.gradient_bytes), bytes_of(plan.optimizer_bytes),
-                      bytes_of(plan.activation_bytes));
+  text += fmt::format(
+      "\nmemory about {}: weights {}, gradients {}, optimizer {}, activations {}, "
+      "data and program {}",
+      bytes_of(plan.peak_bytes), bytes_of(plan.weight_bytes), bytes_of(plan.gradient_bytes),
+      bytes_of(plan.optimizer_bytes), bytes_of(plan.activation_bytes), bytes_of(plan.data_bytes));
   if (plan.seconds > 0) text += fmt::format("; time about {}", duration(plan.seconds));
   fmt::print(stderr, "{}\n", text);
 }

@@ -104,6 +104,8 @@ struct TrainingPlan {
   std::int64_t gradient_bytes = 0;
   std::int64_t optimizer_bytes = 0;
   std::int64_t activation_bytes = 0;
+  /// Data and program: what is in memory before the first step.
+  std::int64_t data_bytes = 0;
   std::int64_t peak_bytes = 0;
   /// Predicted time of all steps that are left; 0 when unknown.
   double seconds = 0;

@@ -12,6 +12,9 @@ namespace longformer {
 /// buffers ask for huge pages. Throws Error with the size when the system has none.
 std::shared_ptr<void> allocate_aligned(std::size_t bytes);
 
+/// What this process has in memory now; 0 where the system does not tell.
+std::size_t resident_bytes();
+
 /// Keeps released buffers for the next request of a similar size, so that the layers of a forward
 /// pass touch the same pages; but never more in all than were once in use. Not thread-safe: one
 /// pool belongs to one forward pass at a time.

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/memory.h"
 #include "core/random.h"
 #include "core/threads.h"
 #include "formats/json.h"
@@ -90,8 +91,9 @@ TrainingResult Trainer::run(const TrainingCallbacks& callbacks) {
   callbacks_ = callbacks;
   const ThreadLimit limit(threads_);
   open_output();
+  const std::int64_t data = data_bytes();
   resume();
-  if (callbacks_.plan) callbacks_.plan(plan());
+  if (callbacks_.plan) callbacks_.plan(plan(data));
   if (comm_.rank() == 0) {
     log_ = std::make_unique<Log>(setup_.options.output_dir, state_.log_history, state_.step);
   }
@@ -133,6 +135,11 @@ void Trainer::open_output() {
           folder.string());
   checkpoints_.remove_leftovers();
   formats::write_file((folder / kOptionsFile).string(), to_json(options));
+}
+
+std::int64_t Trainer::data_bytes() const {
+  const std::int64_t weights = memory_plan(parameters_, *optimizer_, 0).weight_bytes;
+  return std::max<std::int64_t>(0, static_cast<std::int64_t>(resident_bytes()) - weights);
 }
 
 void Trainer::resume() {
@@ -192,12 +199,14 @@ TrainingPlan memory_plan(const ParameterSet& parameters, const Optimizer& optimi
   return plan;
 }
 
-TrainingPlan Trainer::plan() const {
+TrainingPlan Trainer::plan(std::int64_t data_bytes) const {
   std::int64_t activation_bytes = 0;
   for (const Phase& phase : setup_.phases) {
     activation_bytes = std::max(activation_bytes, phase.cost.activation_bytes);
   }
   TrainingPlan plan = memory_plan(parameters_, *optimizer_, activation_bytes);
+  plan.data_bytes = data_bytes;
+  plan.peak_bytes += data_bytes;
   plan.steps = total_steps();
   plan.steps_done = state_.step;
   double flops = 0;

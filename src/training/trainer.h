@@ -104,7 +104,8 @@ struct TrainerSetup {
   double expected_fraction = 0.6;
 };
 
-/// Parameters and memory of a plan: weights, gradients and moments beside the activations.
+/// Parameters and memory of a plan: weights, gradients and moments beside the activations, without
+/// data and program.
 TrainingPlan memory_plan(const ParameterSet& parameters, const Optimizer& optimizer,
                          std::int64_t activation_bytes);
 
@@ -128,9 +129,11 @@ class Trainer {
   };
 
   void open_output();
+  /// What is in memory beside the weights, before the first step.
+  std::int64_t data_bytes() const;
   void resume();
   void note_changed_options(const std::string& file) const;
-  TrainingPlan plan() const;
+  TrainingPlan plan(std::int64_t data_bytes) const;
   std::int64_t total_steps() const;
   double work_left() const;
 
