@@ -85,10 +85,12 @@ install: build ## Install program, library and headers (PREFIX=/usr/local)
 	cmake --build $(BUILD) -j $(JOBS)
 	cmake --install $(BUILD) --prefix $(PREFIX)
 
+# With compiler and warnings of every other build the compiler cache knows the sources already.
 python: packages ## pip install the Python package into a fresh environment and test it
 	rm -rf $(BUILD)/python-venv
 	$(PYTHON) -m venv $(BUILD)/python-venv
-	$(BUILD)/python-venv/bin/pip install --quiet --disable-pip-version-check . pytest mypy
+	CXX=c++ $(BUILD)/python-venv/bin/pip install --quiet --disable-pip-version-check \
+	  --config-settings=cmake.define.LONGFORMER_WERROR=ON . pytest mypy
 	$(BUILD)/python-venv/bin/python -m pytest -q python/tests
 
 bench: build ## Measure the attention backends and a model of Longformer-base size
