@@ -37,16 +37,21 @@ def ran(*arguments):
     return done
 
 
-def without_dropout(source, target):
-    """The folder with dropout off, so that little training tells much."""
+def copied(source, target, weights=True, **changes):
+    """The folder, with or without its weights, and with changes of its config.json."""
     target.mkdir()
     for file in source.iterdir():
-        if file.is_file():
+        if file.is_file() and (weights or "safetensors" not in file.name):
             (target / file.name).write_bytes(file.read_bytes())
     config = json.loads((target / "config.json").read_text())
-    config.update(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    config.update(changes)
     (target / "config.json").write_text(json.dumps(config))
     return target
+
+
+def without_dropout(source, target):
+    """The folder with dropout off, so that little training tells much."""
+    return copied(source, target, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
 
 
 def tensors(folder):
@@ -238,7 +243,7 @@ class TestFinetune:
         failed.fails(2, "--head-learning-rate", "at least 0")
 
     def test_label_smoothing(self, reviews, tmp_path):
-        """The loss of no logits at all is that of chance, smoothed or not; a learned one is larger."""
+        """What was learned by heart has a larger loss with it; choices are smoothed too; numbers are refused."""
         losses = []
         for smoothing in (0, 0.2):
             out = tmp_path / f"tuned{smoothing}"
@@ -374,11 +379,7 @@ class TestPretrainMlm:
                 np.testing.assert_array_equal(value, after[full], err_msg=full)
 
     def test_from_scratch(self, corpus, tmp_path):
-        folder = tmp_path / "new"
-        folder.mkdir()
-        for file in CLASSIFIER.iterdir():
-            if file.is_file() and "safetensors" not in file.name:
-                (folder / file.name).write_bytes(file.read_bytes())
+        folder = copied(CLASSIFIER, tmp_path / "new", weights=False)
         out = tmp_path / "trained"
         ran("pretrain-mlm", folder, corpus, "--output-dir", out, "--max-steps", 3, *FAST)
         values = tensors(out)
@@ -463,15 +464,9 @@ class TestPlan:
 
     @pytest.mark.parametrize("flags", FLAGS)
     def test_masked_lm(self, tmp_path, flags):
-        folder = tmp_path / "new"
-        folder.mkdir()
-        for file in CLASSIFIER.iterdir():
-            if file.is_file() and "safetensors" not in file.name:
-                (folder / file.name).write_bytes(file.read_bytes())
-        config = json.loads((folder / "config.json").read_text())
-        config.update(hidden_size=192, num_hidden_layers=4, num_attention_heads=6, intermediate_size=768,
-                      max_position_embeddings=1026, attention_window=[64] * 4)  # fmt: skip
-        (folder / "config.json").write_text(json.dumps(config))
+        folder = copied(CLASSIFIER, tmp_path / "new", weights=False, hidden_size=192, num_hidden_layers=4,
+                        num_attention_heads=6, intermediate_size=768, max_position_embeddings=1026,
+                        attention_window=[64] * 4)  # fmt: skip
         data = write(tmp_path / "corpus.txt", text(20000, 1))
         self.check(tmp_path, "pretrain-mlm", folder, data, "--per-device-train-batch-size", 8, *flags)
 
