@@ -13,7 +13,7 @@ SOURCES := $(shell git ls-files --cached --others --exclude-standard '*.h' '*.cc
 
 .DEFAULT_GOAL := help
 .PHONY: help packages browser-packages lint-packages build everything test debug asan tsan fuzz \
-        oracle test-venv parity quickstart lint install python bench clean
+        oracle test-venv parity quickstart lint fresh fresh-short install python bench clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -80,6 +80,14 @@ lint: lint-packages ## Format, layers, house rules and clang-tidy (BASE=commit: 
 	python3 tools/check_layers.py
 	python3 tools/check_rules.py
 	JOBS=$(JOBS) tools/tidy.sh $(BASE)
+
+fresh: ## The README's commands in a minimal Debian 12 made for it (root; SUITE=trixie: Debian 13)
+	@tools/packages.sh fresh
+	@tools/fresh.sh
+
+fresh-short: ## Only its packages, configuration and a program that finds the installed package
+	@tools/packages.sh fresh
+	@tools/fresh.sh --short
 
 install: build ## Install program, library and headers (PREFIX=/usr/local)
 	cmake --build $(BUILD) -j $(JOBS)

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Installs the Debian packages of the named groups (build, browser, lint) that are missing. Asks the package
-# manager only when something is missing, so a machine that has everything needs no root.
+# Installs the Debian packages of the named groups (build, browser, lint, fresh) that are missing. Asks
+# the package manager only when something is missing, so a machine that has everything needs no root.
+# A user who cannot become root without being asked for a password gets the command to pass on.
 set -euo pipefail
 
 declare -A groups=(
@@ -9,6 +10,7 @@ declare -A groups=(
            librapidcheck-dev python3 python3-dev python3-venv python3-pip"
   [browser]="chromium chromium-driver fonts-dejavu-core"
   [lint]="clang clang-format clang-tidy libomp-dev"
+  [fresh]="debootstrap git"
 )
 
 missing=()
@@ -22,7 +24,15 @@ done
 ((${#missing[@]})) || exit 0
 
 as_root=()
-((EUID == 0)) || as_root=(sudo)
+if ((EUID != 0)); then
+  as_root=(sudo -n)
+  if ! sudo -n true 2>/dev/null; then
+    echo "packages.sh: these Debian packages are missing, and installing them needs root:" >&2
+    printf '  %s\n' "${missing[@]}" >&2
+    echo "As root: apt-get update && apt-get install --no-install-recommends ${missing[*]}" >&2
+    exit 1
+  fi
+fi
 echo "Installing: ${missing[*]}"
 "${as_root[@]}" apt-get update -qq
 "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
