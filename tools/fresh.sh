@@ -76,7 +76,7 @@ refuses_without_root() {
 # An empty archive stands for the library: configuring does not read it.
 consumer_configures() {
   inside "ar rcs build/liblongformer.a && cmake --install build --component library >/dev/null &&
-    cmake -S examples/embed -B /tmp/embed"
+    cmake -S examples/embed -B /tmp/embed -G Ninja"
 }
 
 # The passages that the README prints are those that the quickstart finds.
