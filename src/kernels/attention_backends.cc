@@ -132,7 +132,7 @@ float softmax_in_place(float* scores, Index count) {
 #pragma omp simd reduction(+ : sum)
   for (Index i = 0; i < count; ++i) {
     // Where nothing is visible the difference of two infinities is NaN and must not be used.
-    const float weight = exp_of_negative(scores[i] - largest);
+    const float weight = softmax_weight(scores[i] - largest);
     scores[i] = scores[i] == kMaskedScore ? 0.0f : weight;
     sum += scores[i];
   }

@@ -3,8 +3,6 @@
 #pragma once
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -13,6 +11,7 @@
 #include <vector>
 
 #include "kernels/attention.h"
+#include "kernels/softmax_weight.h"
 
 namespace longformer::kernels {
 
@@ -114,24 +113,6 @@ inline float dot(const float* a, const float* b, Index count) {
 #pragma omp simd reduction(+ : sum)
   for (Index i = 0; i < count; ++i) sum += a[i] * b[i];
   return sum;
-}
-
-/// e^x for x ≤ 0, relative error below 2e-7, 0 below −87; unlike std::exp it vectorises.
-inline float exp_of_negative(float x) {
-  const float clamped = x < -87.0f ? -87.0f : x;
-  const float shifted = clamped * 1.44269504f + 12582912.0f;
-  const float power = shifted - 12582912.0f;
-  const float rest = (clamped - power * 0.693359375f) + power * 2.12194440e-4f;
-  float series = 1.9875691500e-4f;
-  series = series * rest + 1.3981999507e-3f;
-  series = series * rest + 8.3334519073e-3f;
-  series = series * rest + 4.1665795894e-2f;
-  series = series * rest + 1.6666665459e-1f;
-  series = series * rest + 5.0000001201e-1f;
-  series = series * rest * rest + rest + 1.0f;
-  const auto exponent = (std::bit_cast<std::uint32_t>(shifted) + 127u) << 23;
-  const float result = series * std::bit_cast<float>(exponent);
-  return x < -87.0f ? 0.0f : result;
 }
 
 /// fp32 working memory, one part for each worker of a parallel_for over `tasks` tasks.

@@ -576,7 +576,8 @@ void Worker::finish_tile(Index tile) {
   plan_.kernels.finish(work_);
   for (Index i = 0; i < count; ++i) {
     const Lane& lane = lanes_[tile * lanes + i];
-    if (state.limit[i] == kUnsetLimit) {
+    // A score that is NaN sets no limit, but shows in the sum.
+    if (state.limit[i] == kUnsetLimit && !std::isnan(state.sum[i])) {
       write_zeros(lane.row);
       continue;
     }

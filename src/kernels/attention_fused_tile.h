@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "core/dtype.h"
+#include "kernels/softmax_weight.h"
 
 namespace longformer::kernels {
 

@@ -30,13 +30,11 @@ HWY_INLINE typename S::V ScoreUnit(const TileWork& work) {
   return S::Set(S::kPack == 1 ? 1.0f : work.scale);
 }
 
-/// 2^x for x ≤ 127; what is below −126 becomes 2^−126.
+/// 2^x for x ≤ 127, 0 below kNegligibleExponent.
 template <class S>
 HWY_INLINE typename S::V Exp2(typename S::V x) {
   // Adding 1.5·2^23 rounds to an integer and leaves it in the low bits.
   const auto magic = S::Set(12582912.0f);
-  // In this order x86 keeps a NaN.
-  x = S::Max(S::Set(-126.0f), x);
   const auto shifted = S::Add(x, magic);
   const auto rest = S::Sub(x, S::Sub(shifted, magic));
   // Minimax polynomials of 2^x on [−½, ½]: relative error 7.5e-8, and 7.5e-5 where the result is
@@ -53,7 +51,9 @@ HWY_INLINE typename S::V Exp2(typename S::V x) {
     power = S::MulAdd(power, rest, S::Set(6.9326099e-1f));
     power = S::MulAdd(power, rest, S::Set(9.9992807e-1f));
   }
-  return S::AddExponent(power, shifted);
+  // A NaN is not below and stays.
+  return S::SelectAbove(S::Set(kNegligibleExponent), x, S::Set(0.0f),
+                        S::AddExponent(power, shifted));
 }
 
 /// Transposes four vectors within each group of four lanes.
@@ -243,9 +243,7 @@ HWY_NOINLINE void RaiseMaxima(const TileWork& work, const float* top) {
     const auto shift = S::Load(tile.shift + lane);
     const auto highest = S::Load(top + lane);
     const auto new_shift = S::Sub(zero, S::Mul(highest, unit_of_score));
-    // What a lane has summed up before its first key is noise of masked keys.
     auto factor = Exp2<S>(S::Min(S::Sub(new_shift, shift), zero));
-    factor = S::SelectAbove(limit, S::Set(kUnsetLimit), factor, zero);
     factor = S::SelectAbove(highest, limit, factor, S::Set(1.0f));
     S::Store(S::SelectAbove(highest, limit, new_shift, shift), tile.shift + lane);
     S::Store(S::SelectAbove(highest, limit, S::Add(highest, margin), limit), tile.limit + lane);

@@ -12,10 +12,10 @@
 // clang-format off
 #include <hwy/foreach_target.h>  // comes before every other header of Highway
 #include <hwy/highway.h>
-#include <hwy/contrib/math/math-inl.h>
 // clang-format on
 
 #include "kernels/simd_float_inl.h"
+#include "kernels/simd_softmax_weight_inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace longformer::kernels {
@@ -77,7 +77,8 @@ float Weights(float* scores, Index keys, float highest) {
   std::fill(scores + keys, scores + padded, -std::numeric_limits<float>::infinity());
   auto sums = hn::Zero(Float());
   for (Index j = 0; j < padded; j += lanes) {
-    const auto weight = hn::Exp(Float(), hn::Sub(hn::Load(Float(), scores + j), shift));
+    const auto exponent = hn::Sub(hn::Load(Float(), scores + j), shift);
+    const auto weight = SoftmaxWeight(Float(), exponent);
     hn::Store(weight, Float(), scores + j);
     sums = hn::Add(sums, weight);
   }
@@ -108,7 +109,7 @@ float AttendRowOf(const RowAttention& row, float* out) {
     }
     if (step.count == 0) continue;
     const float raised = highest >= top ? highest : top;
-    const float rescale = highest == kNone ? 0.0f : std::exp(highest - raised);
+    const float rescale = softmax_weight(highest - raised);
     denominator = denominator * rescale + Weights(step.weights.data(), step.count, raised);
     highest = raised;
     AddValues<T>(row, step, rescale, out);

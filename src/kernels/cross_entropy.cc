@@ -11,9 +11,8 @@
 #include <hwy/highway.h>
 
 // After foreach_target.h, which includes this file once for each instruction set.
-#include <hwy/contrib/math/math-inl.h>
-
 #include "kernels/simd_float_inl.h"
+#include "kernels/simd_softmax_weight_inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace longformer::kernels {
@@ -35,13 +34,13 @@ double CrossEntropy(float* logits, Index count, const RowTarget& target, double 
     Index c = begin;
     for (; c + lanes <= end; c += lanes) {
       const auto shifted = hn::Sub(LoadFloats(logits + c), top);
-      powers = hn::Add(powers, hn::Exp(d, shifted));
+      powers = hn::Add(powers, SoftmaxWeight(d, shifted));
       values = hn::Add(values, shifted);
     }
     denominator += static_cast<double>(hn::GetLane(hn::SumOfLanes(d, powers)));
     total += static_cast<double>(hn::GetLane(hn::SumOfLanes(d, values)));
     for (; c < end; ++c) {
-      denominator += std::exp(static_cast<double>(logits[c] - highest));
+      denominator += static_cast<double>(softmax_weight(logits[c] - highest));
       total += static_cast<double>(logits[c] - highest);
     }
   }
@@ -56,10 +55,10 @@ double CrossEntropy(float* logits, Index count, const RowTarget& target, double 
   const auto less = static_cast<float>(even * scale);
   Index c = 0;
   for (; c + lanes <= count; c += lanes) {
-    const auto probability = hn::Exp(d, hn::Sub(LoadFloats(logits + c), hn::Set(d, shift)));
+    const auto probability = SoftmaxWeight(d, hn::Sub(LoadFloats(logits + c), hn::Set(d, shift)));
     StoreFloats(hn::MulSub(probability, hn::Set(d, factor), hn::Set(d, less)), logits + c);
   }
-  for (; c < count; ++c) logits[c] = std::exp(logits[c] - shift) * factor - less;
+  for (; c < count; ++c) logits[c] = softmax_weight(logits[c] - shift) * factor - less;
   logits[target.label] -= static_cast<float>((1 - target.smoothing) * scale);
   return loss;
 }

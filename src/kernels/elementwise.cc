@@ -14,6 +14,7 @@
 #include <hwy/contrib/math/math-inl.h>
 
 #include "kernels/simd_float_inl.h"
+#include "kernels/simd_softmax_weight_inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace longformer::kernels {
@@ -32,7 +33,8 @@ struct Normal {
 };
 HWY_INLINE Normal NormalOf(FloatVector x) {
   const auto size = hn::Abs(x);
-  const auto bell = hn::Exp(kFloat, hn::Mul(hn::Mul(x, x), Constant(-0.5)));
+  const auto exponent = hn::Mul(hn::Mul(x, x), Constant(-0.5));
+  const auto bell = SoftmaxWeight(kFloat, exponent);
   const auto t =
       hn::Div(Constant(1), hn::MulAdd(size, Constant(0.3275911 * M_SQRT1_2), Constant(1)));
   auto series = Constant(1.061405429);
@@ -45,7 +47,10 @@ HWY_INLINE Normal NormalOf(FloatVector x) {
   return {hn::IfThenElse(above, hn::Sub(Constant(1), tail), tail), bell};
 }
 
-HWY_INLINE FloatVector TanhOf(FloatVector x) { return hn::Tanh(kFloat, x); }
+/// Beyond ±10 it is ±1 in fp32, and what it is computed from would be subnormal.
+HWY_INLINE FloatVector TanhOf(FloatVector x) {
+  return hn::Tanh(kFloat, hn::Max(Constant(-10), hn::Min(Constant(10), x)));
+}
 
 HWY_INLINE FloatVector SigmoidOf(FloatVector x) {
   return hn::Div(Constant(1), hn::Add(Constant(1), hn::Exp(kFloat, hn::Neg(x))));

@@ -10,6 +10,7 @@
 
 #include "core/threads.h"
 #include "kernels/gemm.h"
+#include "kernels/softmax_weight.h"
 #include "ops/global_rows.h"
 #include "ops/gradients.h"
 
@@ -128,14 +129,14 @@ void online_softmax(std::span<float> scores, Index keys, PartialSum& partial) {
       std::fill(line.begin(), line.end(), 0.0f);
       continue;
     }
-    const float rescale = std::exp(partial.maximum[row] - highest);
+    const float rescale = kernels::softmax_weight(partial.maximum[row] - highest);
     if (rescale != 1.0f) {
       for (std::size_t c = 0; c < width; ++c) partial.sum[row * width + c] *= rescale;
       partial.mass[row] *= rescale;
     }
     float denominator = 0;
     for (float& weight : line) {
-      weight = std::exp(weight - highest);
+      weight = kernels::softmax_weight(weight - highest);
       denominator += weight;
     }
     partial.denominator[row] = partial.denominator[row] * rescale + denominator;
@@ -179,11 +180,12 @@ void merge(std::span<const PartialSum> partials, Summary& summary) {
     if (highest == kMasked) continue;
     float denominator = 0;
     for (const auto& partial : partials) {
-      denominator += partial.denominator[row] * std::exp(partial.maximum[row] - highest);
+      denominator +=
+          partial.denominator[row] * kernels::softmax_weight(partial.maximum[row] - highest);
     }
     summary.logsumexp[row] = highest + std::log(denominator);
     for (const auto& partial : partials) {
-      const float weight = std::exp(partial.maximum[row] - highest) / denominator;
+      const float weight = kernels::softmax_weight(partial.maximum[row] - highest) / denominator;
       summary.mass[row] += weight * partial.mass[row];
       for (std::size_t c = 0; c < width; ++c) {
         summary.mean[row * width + c] += weight * partial.sum[row * width + c];
@@ -303,8 +305,9 @@ Floats attend_backward(const Document& in, const Summary& summary, const MeanGra
          slopes.data());
     const auto apply = [&](Index row, Index j, float factor) {
       const auto i = at(row * keys + j);
-      const float weight =
-          weights[i] == kMasked ? 0.0f : std::exp(weights[i] - summary.logsumexp[at(row)]);
+      const float weight = weights[i] == kMasked
+                               ? 0.0f
+                               : kernels::softmax_weight(weights[i] - summary.logsumexp[at(row)]);
       slopes[i] = weight * (factor * (slopes[i] + gradient.mass[at(row)]) - offset[at(row)]);
       weights[i] = weight * factor;
     };

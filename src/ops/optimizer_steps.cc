@@ -62,14 +62,23 @@ struct AdamWFactors {
   float keep, rate, root, epsilon, beta1, beta2, rest1, rest2, scale;
 };
 
+/// Moments below these are 0: beside an epsilon they move nothing, and those of parameters without
+/// a gradient would shrink until every step computes with subnormal numbers.
+constexpr float kNegligibleMean = 1e-30f;
+constexpr float kNegligibleSquare = 1e-36f;
+
+float without_negligible(float moment, float limit) {
+  return std::abs(moment) < limit ? 0.0f : moment;
+}
+
 /// p, g, m and v of `count` elements.
 void move_adamw(float* __restrict p, const float* __restrict gradients, float* __restrict m,
                 float* __restrict v, Index count, const AdamWFactors& factors) {
   const AdamWFactors f = factors;
   for (Index i = 0; i < count; ++i) {
     const float g = f.scale * gradients[i];
-    const float mean = f.beta1 * m[i] + f.rest1 * g;
-    const float square = f.beta2 * v[i] + f.rest2 * g * g;
+    const float mean = without_negligible(f.beta1 * m[i] + f.rest1 * g, kNegligibleMean);
+    const float square = without_negligible(f.beta2 * v[i] + f.rest2 * g * g, kNegligibleSquare);
     p[i] = f.keep * p[i] - f.rate * mean / (std::sqrt(square) * f.root + f.epsilon);
     m[i] = mean;
     v[i] = square;
@@ -148,7 +157,7 @@ struct Move {
 void follow(const Move& move, float update, float& value, float* mean) {
   float change = move.rate * update;
   if (mean != nullptr) {
-    *mean = move.beta1 * *mean + (1 - move.beta1) * change;
+    *mean = without_negligible(move.beta1 * *mean + (1 - move.beta1) * change, kNegligibleMean);
     change = *mean;
   }
   value = value - move.decay * value - change;
