@@ -45,6 +45,9 @@ auto with_threads(int threads, Make&& make) {
   return make();
 }
 
+/// Threads that a parallel region begun here may have: 1 inside parallel_for.
+inline int free_threads() { return omp_in_parallel() != 0 ? 1 : omp_get_max_threads(); }
+
 /// Number of the calling thread inside parallel_for: 0 … threads − 1.
 inline int thread_number() { return omp_get_thread_num(); }
 

@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <span>
 
 #include "core/cpu.h"
 #include "core/error.h"
 #include "core/threads.h"
 #include "kernels/attention_backends.h"
+#include "kernels/attention_products.h"
+#include "kernels/attention_products_backward.h"
 
 namespace longformer::kernels {
 namespace {
@@ -106,8 +109,9 @@ void finish(const BackwardPlan& plan, Index head, std::span<HeadSums> parts) {
     }
   }
   const Index rows = plan.in.key.dimension(1);
-  write(all.key, plan.in.key_gradient, head * rows * d);
-  write(all.value, plan.in.value_gradient, head * rows * d);
+  const auto count = static_cast<std::size_t>(rows * d);
+  write(std::span(all.key).first(count), plan.in.key_gradient, head * rows * d);
+  write(std::span(all.value).first(count), plan.in.value_gradient, head * rows * d);
   if (plan.distances > 0) {
     const RelativeGradients& to = *plan.in.relative_gradients;
     write(all.content_bias, to.content_bias, head * d);
@@ -141,12 +145,42 @@ void check_gradients(const AttentionSpec& spec, const AttentionBackwardArguments
   alike("the relative keys", in.relative_gradients->keys, in.relative->keys);
 }
 
+/// All heads, or all parts of them, on all threads.
+template <typename Worker>
+void run_all(const BackwardPlan& plan) {
+  const auto heads = static_cast<Index>(plan.spec.heads.size());
+  const Index queries = plan.spec.query_count();
+  const Index tasks = heads * plan.parts;
+  const int threads = static_cast<int>(std::clamp<Index>(plan.in.threads, 1, tasks));
+  std::vector<Worker> workers;
+  workers.reserve(static_cast<std::size_t>(threads));
+  for (int i = 0; i < threads; ++i) workers.emplace_back(plan);
+  // Whole heads are written at once, so that each thread needs one set of sums only.
+  const bool whole = plan.parts == 1;
+  std::vector<HeadSums> sums(static_cast<std::size_t>(whole ? threads : tasks));
+  parallel_for(threads, tasks, [&](Index task) {
+    const Index head = task / plan.parts;
+    const Index part = task % plan.parts;
+    const int thread = threads == 1 ? 0 : thread_number();
+    const Range range = {queries * part / plan.parts, queries * (part + 1) / plan.parts};
+    HeadSums& own = sums[static_cast<std::size_t>(whole ? thread : task)];
+    own.start(plan,
+              part == 0 ? Range{0, plan.in.key.dimension(1)} : keys_in_reach(plan, head, range));
+    workers[static_cast<std::size_t>(thread)].run(head, range, own);
+    if (whole) finish(plan, head, {&own, 1});
+  });
+  if (whole) return;
+  parallel_for(threads, heads, [&](Index head) {
+    finish(plan, head, std::span(sums).subspan(head * plan.parts, plan.parts));
+  });
+}
+
 }  // namespace
 
 BackwardPlan::BackwardPlan(const AttentionSpec& spec_in, const AttentionBackwardArguments& in_in)
     : spec(spec_in), in(in_in), rows(spec_in) {
   const bool bf16 = in.query.dtype() == DType::bf16;
-  widen = bf16 && cpu_isa() != CpuIsa::avx512_bf16;
+  widen = bf16 && cpu_isa() < CpuIsa::avx512_bf16;
   kernels = bf16 && !widen ? bf16_tile_kernels() : fp32_tile_kernels();
   dims = padded_dims(kernels, spec.head_size);
   const Index longest = longest_sequence(spec);
@@ -158,14 +192,27 @@ BackwardPlan::BackwardPlan(const AttentionSpec& spec_in, const AttentionBackward
       parts_of(static_cast<Index>(spec.heads.size()), std::max(in.threads, 1), spec.query_count());
 }
 
+bool BackwardPlan::sends_back(Index head, Index row) const {
+  const float logsumexp = in.logsumexp.data<float>()[head * in.logsumexp.dimension(1) + row];
+  if (logsumexp == -std::numeric_limits<float>::infinity()) return false;
+  const Index count = spec.head_size;
+  const Index from = (row * static_cast<Index>(spec.heads.size()) + head) * count;
+  const auto any = [count](const auto* gradient) {
+    return std::any_of(gradient, gradient + count,
+                       [](auto x) { return static_cast<float>(x) != 0; });
+  };
+  return in.out_gradient.dtype() == DType::f32 ? any(in.out_gradient.data<float>() + from)
+                                               : any(in.out_gradient.data<BFloat16>() + from);
+}
+
 void HeadSums::start(const BackwardPlan& plan, Range own_keys) {
   const Index d = plan.spec.head_size;
   const auto clear = [](std::vector<float>& numbers, Index count) {
     numbers.assign(static_cast<std::size_t>(count), 0.0f);
   };
   keys = own_keys;
-  clear(key, (keys.end - keys.begin) * d);
-  clear(value, (keys.end - keys.begin) * d);
+  clear(key, (keys.end - keys.begin + kRowsBehind) * d);
+  clear(value, (keys.end - keys.begin + kRowsBehind) * d);
   clear(global_key, static_cast<Index>(plan.spec.global_keys.size()) * d);
   clear(global_value, static_cast<Index>(plan.spec.global_keys.size()) * d);
   if (plan.distances == 0) return;
@@ -185,30 +232,11 @@ void attention_backward(const AttentionSpec& spec, const AttentionBackwardArgume
                       .relative = in.relative});
   check_gradients(spec, in);
   const BackwardPlan plan(spec, in);
-  const auto heads = static_cast<Index>(spec.heads.size());
-  const Index queries = spec.query_count();
-  const Index tasks = heads * plan.parts;
-  const int threads = static_cast<int>(std::clamp<Index>(in.threads, 1, tasks));
-  std::vector<BackwardWorker> workers;
-  workers.reserve(static_cast<std::size_t>(threads));
-  for (int i = 0; i < threads; ++i) workers.emplace_back(plan);
-  // Whole heads are written at once, so that each thread needs one set of sums only.
-  const bool whole = plan.parts == 1;
-  std::vector<HeadSums> sums(static_cast<std::size_t>(whole ? threads : tasks));
-  parallel_for(threads, tasks, [&](Index task) {
-    const Index head = task / plan.parts;
-    const Index part = task % plan.parts;
-    const int thread = threads == 1 ? 0 : thread_number();
-    const Range range = {queries * part / plan.parts, queries * (part + 1) / plan.parts};
-    HeadSums& own = sums[static_cast<std::size_t>(whole ? thread : task)];
-    own.start(plan, part == 0 ? Range{0, in.key.dimension(1)} : keys_in_reach(plan, head, range));
-    workers[static_cast<std::size_t>(thread)].run(head, range, own);
-    if (whole) finish(plan, head, {&own, 1});
-  });
-  if (whole) return;
-  parallel_for(threads, heads, [&](Index head) {
-    finish(plan, head, std::span(sums).subspan(head * plan.parts, plan.parts));
-  });
+  if (prefers_products() && !why_not_products(spec, in.query.dtype())) {
+    run_all<ProductBackwardWorker>(plan);
+  } else {
+    run_all<BackwardWorker>(plan);
+  }
 }
 
 }  // namespace longformer::kernels

@@ -30,10 +30,16 @@ struct BackwardPlan {
   Index parts;
 
   BackwardPlan(const AttentionSpec& spec, const AttentionBackwardArguments& in);
+
+  /// Whether a query sees something and its output has a gradient.
+  bool sends_back(Index head, Index row) const;
 };
 
 /// What a range of queries of one head sends back to everything but the queries; rows of d numbers.
 struct HeadSums {
+  /// Products of whole tiles add zeros to so many rows behind the last key.
+  static constexpr Index kRowsBehind = 64;
+
   /// Of the rows of `key` and `value`; global keys have rows of their own.
   Range keys;
   std::vector<float> key, value;
@@ -65,7 +71,6 @@ class BackwardWorker {
   void allocate();
   void run(const Task& task, HeadSums& sums);
   void select_lanes(const Task& task);
-  bool sends_back(Index row) const;
   bool sees_chunk(Index tile, Range places, Index globals) const;
   void pack_keys(const KeySequence& keys, Index begin, Index end);
   void end_rows_at(Index packed);

@@ -175,24 +175,13 @@ void BackwardWorker::run(const Task& task, HeadSums& sums) {
   write_query_gradients(sums);
 }
 
-/// Only queries that see something and whose output has a gradient have work to do.
 void BackwardWorker::select_lanes(const Task& task) {
   plan_.rows.collect(task, lanes_, blind_);
   for (const Index row : blind_) write_zeros(row);
   std::erase_if(lanes_, [this](const Lane& lane) {
-    if (sends_back(lane.row)) return false;
+    if (plan_.sends_back(head_, lane.row)) return false;
     write_zeros(lane.row);
     return true;
-  });
-}
-
-bool BackwardWorker::sends_back(Index row) const {
-  const auto& in = plan_.in;
-  const float logsumexp = in.logsumexp.data<float>()[head_ * in.logsumexp.dimension(1) + row];
-  if (logsumexp == -std::numeric_limits<float>::infinity()) return false;
-  const Index count = plan_.spec.head_size;
-  return with_numbers(in.out_gradient, output_offset(row), [count](const auto* from) {
-    return std::any_of(from, from + count, [](auto x) { return static_cast<float>(x) != 0; });
   });
 }
 

@@ -15,9 +15,10 @@
 #include "core/memory.h"
 #include "core/threads.h"
 #include "kernels/attention_fused_tile.h"
+#include "kernels/attention_products.h"
 #include "kernels/attention_relative.h"
-#include "kernels/attention_row.h"
 #include "kernels/attention_tasks.h"
+#include "kernels/attention_visible_row.h"
 
 namespace longformer::kernels {
 namespace {
@@ -64,7 +65,7 @@ struct Plan {
 Plan::Plan(const AttentionSpec& spec_in, const AttentionArguments& in_in)
     : spec(spec_in), in(in_in), rows(spec_in) {
   const bool bf16 = in.query.dtype() == DType::bf16;
-  widen = bf16 && cpu_isa() != CpuIsa::avx512_bf16;
+  widen = bf16 && cpu_isa() < CpuIsa::avx512_bf16;
   kernels = bf16 && !widen ? bf16_tile_kernels() : fp32_tile_kernels();
   training = spec.dropout.active() || spec.relative_positions;
   distances = spec.relative_positions ? in.relative->keys.dimension(1) : 0;
@@ -130,7 +131,7 @@ class Worker {
 
  private:
   void attend(const KeySequence& keys);
-  void attend_row(const AttentionDocument& document, const Lane& lane);
+  void attend_alone(const Lane& lane);
   void prepare_training();
   void start_tile(Index tile);
   void stage_queries(Index tile, const float* bias);
@@ -148,6 +149,7 @@ class Worker {
   void finish_tile(Index tile);
   void write_row(Index lane_in_tile, const Lane& lane);
   void write_zeros(Index row);
+  bool all_finite(const std::byte* row) const;
 
   const std::byte* row_of(const Tensor& tensor, Index row) const {
     const Index rows = tensor.dimension(1);
@@ -186,6 +188,7 @@ class Worker {
   Index packed_until_ = 0;
   Index packed_ = 0;
   const std::byte* even_value_ = nullptr;
+  const AttentionDocument* document_ = nullptr;
   Index head_ = 0;
   Index dilation_ = 1;
 
@@ -268,29 +271,22 @@ void Worker::run(const Task& task) {
   }
   dilation_ = task.sees_everything ? 1 : plan_.spec.heads[task.head].dilation;
   head_ = task.head;
+  document_ = task.document;
   plan_.rows.collect(task, lanes_, blind_);
   for (const Index row : blind_) write_zeros(row);
   const bool one_by_one = task.sees_everything && lanes_.size() <= kFewQueries;
   if (one_by_one && !plan_.training) {
-    for (const Lane& lane : lanes_) attend_row(*task.document, lane);
+    for (const Lane& lane : lanes_) attend_alone(lane);
   } else if (!lanes_.empty()) {
     attend(plan_.rows.keys_of(task, lanes_));
   }
 }
 
-/// A query that sees its whole document.
-void Worker::attend_row(const AttentionDocument& document, const Lane& lane) {
-  const auto& mask = plan_.spec.key_mask;
+/// One query without a tile.
+void Worker::attend_alone(const Lane& lane) {
   row_.resize(static_cast<std::size_t>(plan_.spec.head_size));
-  const float logsumexp =
-      kernels::attend_row({.query = row_of(plan_.in.query, lane.row),
-                           .keys = row_of(plan_.in.key, document.key_begin),
-                           .values = row_of(plan_.in.value, document.key_begin),
-                           .dtype = plan_.in.query.dtype(),
-                           .head_size = plan_.spec.head_size,
-                           .count = plan_.spec.causal ? lane.position + 1 : document.key_count,
-                           .visible = mask.empty() ? nullptr : mask.data() + document.key_begin},
-                          row_.data());
+  const float logsumexp = attend_visible(plan_.spec, {plan_.in.query, plan_.in.key, plan_.in.value},
+                                         *document_, head_, lane.row, row_.data());
   std::byte* out = out_row(lane.row);
   if (plan_.in.query.dtype() == DType::bf16) {
     std::transform(row_.begin(), row_.end(), reinterpret_cast<BFloat16*>(out),
@@ -582,6 +578,11 @@ void Worker::finish_tile(Index tile) {
       continue;
     }
     write_row(i, lane);
+    // A value that is not finite shows in the whole tile, weighed with 0 or not.
+    if (!plan_.training && !all_finite(out_row(lane.row))) {
+      attend_alone(lane);
+      continue;
+    }
     if (plan_.in.logsumexp == nullptr) continue;
     const double exponent = std::log2(state.sum[i]) - double{state.shift[i]};
     plan_.in.logsumexp->data<float>()[head_ * plan_.spec.query_count() + lane.row] =
@@ -605,6 +606,19 @@ void Worker::write_row(Index lane_in_tile, const Lane& lane) {
   for (Index i = 0; i < size; ++i) narrow[i] = BFloat16(widened_[i]);
 }
 
+bool Worker::all_finite(const std::byte* row) const {
+  const Index size = plan_.spec.head_size;
+  // Numbers of ones in place of bools, which g++ 12 sums up in vectors.
+  const auto count = [size](const auto* bits, unsigned exponent) {
+    unsigned wrong = 0;
+    for (Index i = 0; i < size; ++i) wrong += (bits[i] & exponent) == exponent ? 1u : 0u;
+    return wrong;
+  };
+  return (plan_.in.query.dtype() == DType::bf16
+              ? count(reinterpret_cast<const std::uint16_t*>(row), 0x7f80u)
+              : count(reinterpret_cast<const std::uint32_t*>(row), 0x7f800000u)) == 0;
+}
+
 void Worker::write_zeros(Index row) {
   std::memset(out_row(row), 0, plan_.spec.head_size * plan_.element_bytes);
   if (plan_.in.logsumexp != nullptr) {
@@ -616,6 +630,9 @@ void Worker::write_zeros(Index row) {
 }  // namespace
 
 void attention_fused(const AttentionSpec& spec, const AttentionArguments& in) {
+  if (prefers_products() && !why_not_products(spec, in.query.dtype())) {
+    return attention_products(spec, in);
+  }
   const Plan plan(spec, in);
   if (plan.tasks.empty()) return;
   std::vector<Worker> workers;

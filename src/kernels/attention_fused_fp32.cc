@@ -4,6 +4,7 @@
 
 #include "core/random.h"
 #include "kernels/attention_fused_tile.h"
+#include "kernels/attention_product_rows.h"
 #include "kernels/simd_dispatch.h"
 
 // Vectors whose size is known only at run time cannot be kept in arrays.
@@ -12,6 +13,8 @@
 #define HWY_TARGET_INCLUDE "kernels/attention_fused_fp32.cc"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
+
+#include "kernels/simd_float_inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace longformer::kernels::HWY_NAMESPACE {
@@ -77,6 +80,11 @@ struct Fp32 {
     return hn::IfThenZeroElse(dropped, hn::Mul(v, Set(dropout.kept_factor)));
   }
   static HWY_INLINE void StoreNarrow(V v, float* to) { Store(v, to); }
+  static HWY_INLINE void StoreBf16(V v, BFloat16* to) { StoreFloats(v, to); }
+  static HWY_INLINE V LoadBf16(const BFloat16* from) { return LoadFloats(from); }
+  static HWY_INLINE V LoadUnaligned(const float* from) { return hn::LoadU(D(), from); }
+  static HWY_INLINE float Highest(V v) { return hn::GetLane(hn::MaxOfLanes(D(), v)); }
+  static HWY_INLINE float Sum(V v) { return hn::GetLane(hn::SumOfLanes(D(), v)); }
   /// power · 2^n, n in the low bits of `shifted`.
   static HWY_INLINE V AddExponent(V power, V shifted) {
     const auto exponent = hn::ShiftLeft<23>(hn::BitCast(I(), shifted));
@@ -85,8 +93,10 @@ struct Fp32 {
 };
 
 #include "kernels/attention_backward_tile_inl.h"
+#include "kernels/attention_product_rows_inl.h"
 
 TileKernels Fp32Kernels() { return AllKernelsOf<Fp32>(); }
+RowKernels PortableRowKernels() { return RowKernelsOf<Fp32>(); }
 
 }  // namespace longformer::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -95,10 +105,16 @@ HWY_AFTER_NAMESPACE();
 namespace longformer::kernels {
 
 HWY_EXPORT(Fp32Kernels);
+HWY_EXPORT(PortableRowKernels);
 
 TileKernels fp32_tile_kernels() {
   limit_simd_targets();
   return HWY_DYNAMIC_DISPATCH(Fp32Kernels)();
+}
+
+RowKernels portable_row_kernels() {
+  limit_simd_targets();
+  return HWY_DYNAMIC_DISPATCH(PortableRowKernels)();
 }
 
 }  // namespace longformer::kernels

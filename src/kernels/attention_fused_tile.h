@@ -139,7 +139,7 @@ inline constexpr float kUnsetLimit = -1e30f;
 /// Kernels for packed fp32 on this CPU.
 TileKernels fp32_tile_kernels();
 
-/// Kernels for packed bf16 with bf16 multiply instructions; only for CpuIsa::avx512_bf16.
+/// Kernels for packed bf16 with bf16 multiply instructions; from CpuIsa::avx512_bf16 on.
 TileKernels bf16_tile_kernels();
 
 }  // namespace longformer::kernels

@@ -20,8 +20,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V SoftmaxWeight(D d, V x) {
   const auto lowest = hn::Set(d, kNegligibleLogit);
-  // In this order x86 keeps a NaN.
-  return hn::IfThenZeroElse(hn::Lt(x, lowest), hn::Exp(d, hn::Max(lowest, x)));
+  const auto power = hn::IfThenElseZero(hn::Ge(x, lowest), hn::Exp(d, hn::Max(x, lowest)));
+  return hn::IfThenElse(hn::IsNaN(x), x, power);
 }
 
 }  // namespace HWY_NAMESPACE

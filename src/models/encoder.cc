@@ -29,12 +29,14 @@ ops::LayerNorm layer_norm(const EncoderConfig& config, const Checkpoint& weights
 }
 
 ops::Linear linear(const Checkpoint& weights, const std::string& name, const Shape& shape,
-                   DType dtype, std::optional<Activation> activation) {
+                   DType dtype, std::optional<Activation> activation, kernels::LinearSlabs slabs) {
   const std::array matrix = {weights.get(name + ".weight", shape)};
   const std::array bias = {weights.get(name + ".bias", {shape[0]})};
-  ops::Linear dense(
-      matrix, bias,
-      {.dtype = dtype, .activation = activation, .trainable = weights.is_trainable()});
+  ops::Linear dense(matrix, bias,
+                    {.dtype = dtype,
+                     .activation = activation,
+                     .trainable = weights.is_trainable(),
+                     .slabs = slabs});
   weights.release(matrix[0]);
   return dense;
 }
@@ -52,6 +54,17 @@ std::vector<std::int32_t> position_rows(const EncoderConfig& config,
   return rows;
 }
 
+ops::FeedForward feed_forward(const EncoderConfig& config, Index layer, const Checkpoint& weights,
+                              DType dtype) {
+  const Index slabs = kernels::feed_forward_slabs(config.intermediate_size, dtype);
+  return {.up = linear(weights, layer_name(layer) + "intermediate.dense",
+                       {config.intermediate_size, config.hidden_size}, dtype, config.activation,
+                       {.out = slabs}),
+          .down = linear(weights, layer_name(layer) + "output.dense",
+                         {config.hidden_size, config.intermediate_size}, dtype, std::nullopt,
+                         {.in = slabs})};
+}
+
 EncoderLayer::EncoderLayer(const EncoderConfig& config, Index layer, const Checkpoint& weights,
                            DType dtype)
     : attention_(self_attention(config, layer, weights, dtype)),
@@ -59,11 +72,7 @@ EncoderLayer::EncoderLayer(const EncoderConfig& config, Index layer, const Check
                                {config.hidden_size, config.hidden_size}, dtype)),
       attention_norm_(
           layer_norm(config, weights, layer_name(layer) + "attention.output.LayerNorm")),
-      feed_forward_{
-          .up = linear(weights, layer_name(layer) + "intermediate.dense",
-                       {config.intermediate_size, config.hidden_size}, dtype, config.activation),
-          .down = linear(weights, layer_name(layer) + "output.dense",
-                         {config.hidden_size, config.intermediate_size}, dtype)},
+      feed_forward_(feed_forward(config, layer, weights, dtype)),
       output_norm_(layer_norm(config, weights, layer_name(layer) + "output.LayerNorm")),
       dropout_(config.hidden_dropout),
       places_(dropout_places(layer)) {}

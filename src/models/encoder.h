@@ -81,6 +81,7 @@ ops::LayerNorm layer_norm(const EncoderConfig& config, const Checkpoint& weights
 
 /// A dense layer of the checkpoint.
 ops::Linear linear(const Checkpoint& weights, const std::string& name, const Shape& shape,
-                   DType dtype, std::optional<Activation> activation = std::nullopt);
+                   DType dtype, std::optional<Activation> activation = std::nullopt,
+                   kernels::LinearSlabs slabs = {});
 
 }  // namespace longformer::models

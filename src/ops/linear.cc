@@ -14,7 +14,9 @@ namespace {
 
 using kernels::GemmShape;
 
-/// The part of a stacked matrix [n, out] that belongs to one of the weights.
+/// The columns of the stacked result that belong to one of the weights. Where nothing is packed
+/// they are a matrix [n, width] of their own, one after the other: with rows further apart than
+/// they are wide oneDNN leaves its fast path.
 struct WeightColumns {
   std::size_t index = 0;
   Index begin = 0;
@@ -32,22 +34,23 @@ std::vector<WeightColumns> parts_of(const Linear& dense) {
   return parts;
 }
 
-std::byte* column_of(Tensor& matrix, Index column) {
-  return static_cast<std::byte*>(matrix.raw()) +
-         static_cast<std::size_t>(column) * element_size(matrix.dtype());
+/// Start of the matrix of a part, from row `row` on.
+std::byte* part_of(Tensor& stacked, const WeightColumns& part, Index row = 0) {
+  const Index rows = stacked.rows();
+  return static_cast<std::byte*>(stacked.raw()) +
+         static_cast<std::size_t>(part.begin * rows + row * part.width) *
+             element_size(stacked.dtype());
 }
-const std::byte* column_of(const Tensor& matrix, Index column) {
-  return column_of(const_cast<Tensor&>(matrix), column);
+const std::byte* part_of(const Tensor& stacked, const WeightColumns& part, Index row = 0) {
+  return part_of(const_cast<Tensor&>(stacked), part, row);
 }
 
 /// A product on all threads; factors have the dtype `in`.
-void product(const GemmShape& shape, DType in, const void* a, const void* b, Tensor& c,
-             Index column = 0) {
-  void* to = column_of(c, column);
+void product(const GemmShape& shape, DType in, const void* a, const void* b, DType out, void* to) {
   if (in == DType::f32) {
     kernels::gemm(shape, static_cast<const float*>(a), static_cast<const float*>(b),
                   static_cast<float*>(to));
-  } else if (c.dtype() == DType::f32) {
+  } else if (out == DType::f32) {
     kernels::gemm(shape, static_cast<const BFloat16*>(a), static_cast<const BFloat16*>(b),
                   static_cast<float*>(to));
   } else {
@@ -58,10 +61,9 @@ void product(const GemmShape& shape, DType in, const void* a, const void* b, Ten
 
 void add_bias(const Context& context, const Tensor& bias, const WeightColumns& part, Tensor& y) {
   for_row_blocks(context, y.rows(), [&](Index first, Index rows) {
-    Tensor block = y.slice_rows(first, rows);
     kernels::add_bias(
-        {.bias = bias.data<float>(), .rows = rows, .columns = part.width, .stride = y.columns()},
-        column_of(block, part.begin), y.dtype());
+        {.bias = bias.data<float>(), .rows = rows, .columns = part.width, .stride = part.width},
+        part_of(y, part, first), y.dtype());
   });
 }
 
@@ -71,10 +73,11 @@ void bias_backward(const Context& context, const Tensor& gradient, const WeightC
   constexpr Index kColumns = 64;
   parallel_for(context.threads, (part.width + kColumns - 1) / kColumns, [&](Index block) {
     const Index first = block * kColumns;
-    kernels::add_column_sums({.x = column_of(gradient, part.begin + first),
+    kernels::add_column_sums({.x = part_of(gradient, part) +
+                                   static_cast<std::size_t>(first) * element_size(gradient.dtype()),
                               .rows = gradient.rows(),
                               .columns = std::min(kColumns, part.width - first),
-                              .stride = gradient.columns()},
+                              .stride = part.width},
                              gradient.dtype(), sums.data<float>() + first);
   });
 }
@@ -157,31 +160,31 @@ void project_packed(const Context& context, const Tensor& x, const kernels::Pack
   });
 }
 
-/// The projections as one token-major matrix, one after the other.
+/// The projections as token-major matrices, one after the other.
 void project_plain(const Context& context, const Tensor& x, const Linear& projections,
                    HeadLayout layout, std::vector<Tensor>& projected) {
   const Tensor stacked = multiply(context, x, projections, context.dtype);
-  for_row_blocks(context, x.rows(), [&](Index first, Index rows) {
-    HeadLayout block = layout;
-    block.begin = first;
-    for (Tensor& part : projected) {
-      split_heads(block, row_of(stacked, first), part, rows);
-      block.column += layout.heads * layout.head_size;
-    }
-  });
+  for (const WeightColumns& part : parts_of(projections)) {
+    layout.stride = part.width;
+    for_row_blocks(context, x.rows(), [&](Index first, Index rows) {
+      HeadLayout block = layout;
+      block.begin = first;
+      split_heads(block, part_of(stacked, part, first), projected[part.index], rows);
+    });
+  }
 }
 
 void project_backward(const Context& context, const Tensor& x, const Linear& projections,
-                      const HeadLayout& layout, std::span<const Tensor> gradients) {
+                      HeadLayout layout, std::span<const Tensor> gradients) {
   Tensor stacked = context.memory.tensor({x.rows(), projections.out_features()}, context.dtype);
-  for_row_blocks(context, x.rows(), [&](Index first, Index rows) {
-    HeadLayout block = layout;
-    block.begin = first;
-    for (const Tensor& gradient : gradients) {
-      join_heads(block, gradient, row_of(stacked, first), rows);
-      block.column += layout.heads * layout.head_size;
-    }
-  });
+  for (const WeightColumns& part : parts_of(projections)) {
+    layout.stride = part.width;
+    for_row_blocks(context, x.rows(), [&](Index first, Index rows) {
+      HeadLayout block = layout;
+      block.begin = first;
+      join_heads(block, gradients[part.index], part_of(stacked, part, first), rows);
+    });
+  }
   multiply_backward(context, x, projections, stacked);
 }
 
@@ -196,7 +199,8 @@ Linear::Linear(std::span<const Tensor> weights, std::span<const Tensor> biases,
     biases_.assign(biases.begin(), biases.end());
     copies_.resize(weights_.size());
   } else {
-    packed_.emplace(weights, biases, options.dtype, options.activation);
+    packed_.emplace(weights, biases,
+                    kernels::PackedLinearOptions{options.dtype, options.activation, options.slabs});
   }
 }
 
@@ -206,9 +210,9 @@ const Tensor& Linear::operand(std::size_t index) const {
   Copy& copy = copies_[index];
   const std::uint64_t version = wants_gradient(weight) ? weight.gradient()->version : 0;
   if (copy.tensor.empty() || copy.version != version) {
-    // Before the next one is made: both of a decoder are much of a small model's memory.
-    copy.tensor = Tensor();
-    copy = {weight.to(options_.dtype), version};
+    if (copy.tensor.empty()) copy.tensor = Tensor(weight.shape(), DType::bf16);
+    weight.round_to(copy.tensor);
+    copy.version = version;
   }
   return copy.tensor;
 }
@@ -236,12 +240,9 @@ Tensor multiply(const Context& context, const Tensor& x, const Linear& dense, DT
   const Tensor operand = x.to(dense.dtype());
   Tensor y = context.memory.tensor({x.rows(), dense.out_features()}, written);
   for (const WeightColumns& part : parts_of(dense)) {
-    product({.m = x.rows(),
-             .n = part.width,
-             .k = dense.in_features(),
-             .transpose_b = true,
-             .ldc = dense.out_features()},
-            dense.dtype(), operand.raw(), dense.operand(part.index).raw(), y, part.begin);
+    product({.m = x.rows(), .n = part.width, .k = dense.in_features(), .transpose_b = true},
+            dense.dtype(), operand.raw(), dense.operand(part.index).raw(), y.dtype(),
+            part_of(y, part));
     if (!dense.biases().empty()) add_bias(context, dense.biases()[part.index], part, y);
   }
   return y.to(output);
@@ -255,27 +256,19 @@ void multiply_backward(const Context& context, const Tensor& x, const Linear& de
   Tensor dx;
   if (wants_gradient(x)) dx = context.memory.tensor(x.shape(), dense.dtype());
   for (const WeightColumns& part : parts_of(dense)) {
-    const void* columns = column_of(dy, part.begin);
+    const void* columns = part_of(dy, part);
     const Tensor& weight = dense.weights()[part.index];
     if (wants_gradient(weight)) {
-      product({.m = part.width,
-               .n = dense.in_features(),
-               .k = n,
-               .transpose_a = true,
-               .lda = dense.out_features(),
-               .beta = 1},
-              dense.dtype(), columns, operand.raw(), parameter_gradient(weight));
+      product({.m = part.width, .n = dense.in_features(), .k = n, .transpose_a = true, .beta = 1},
+              dense.dtype(), columns, operand.raw(), DType::f32, parameter_gradient(weight).raw());
     }
     if (!dense.biases().empty() && wants_gradient(dense.biases()[part.index])) {
       bias_backward(context, dy, part, parameter_gradient(dense.biases()[part.index]));
     }
     if (dx.empty()) continue;
-    product({.m = n,
-             .n = dense.in_features(),
-             .k = part.width,
-             .lda = dense.out_features(),
-             .beta = part.index == 0 ? 0.0f : 1.0f},
-            dense.dtype(), columns, dense.operand(part.index).raw(), dx);
+    product(
+        {.m = n, .n = dense.in_features(), .k = part.width, .beta = part.index == 0 ? 0.0f : 1.0f},
+        dense.dtype(), columns, dense.operand(part.index).raw(), dx.dtype(), dx.raw());
   }
   if (!dx.empty()) send_gradient(context, x, dx.to(x.dtype()));
 }

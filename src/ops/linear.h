@@ -21,6 +21,8 @@ struct LinearOptions {
   /// Keep the tensors and multiply them as they are, so that an optimizer may change them; else
   /// they are packed once for this machine and may be released.
   bool trainable = false;
+  /// Of a layer that is packed.
+  kernels::LinearSlabs slabs = {};
 };
 
 /// y = activation(x·Wᵀ + b). Several matrices given together are stacked along `out`.
@@ -68,7 +70,8 @@ std::vector<Tensor> project_heads(const Context& context, const Tensor& x,
 Tensor activated(const Context& context, Activation activation, const Tensor& x);
 void activation_backward(const Context& context, Activation activation, const Tensor& x,
                          Tensor& gradient);
-/// x·Wᵀ + b without the activation.
+/// x·Wᵀ + b without the activation. The products of several weights are matrices [n, out] one after
+/// the other, here and in the gradient.
 Tensor multiply(const Context& context, const Tensor& x, const Linear& dense, DType output);
 /// Its backward pass: from the gradient [n, out], in dense.dtype(), to those of weights, biases and
 /// x.
