@@ -84,6 +84,9 @@ class Tensor {
   void copy_to(std::span<float> out) const;
   /// The tensor converted to another floating dtype; itself when it has it already.
   Tensor to(DType dtype) const;
+  /// Writes the elements of a fp32 tensor, rounded to bf16, to a tensor of the same shape, on all
+  /// free threads.
+  void round_to(Tensor& narrow) const;
   /// A copy of the elements as fp32, on the heap.
   Tensor copied() const;
 

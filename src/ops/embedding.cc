@@ -40,8 +40,9 @@ void with_row(const Tensor& table, Index row, Body&& body) {
 }
 
 void add_row(const Tensor& table, Index row, float* to) {
-  with_row(table, row, [&](auto value) {
-    for (Index c = 0; c < table.columns(); ++c) to[c] += value(c);
+  with_row(table, row, [columns = table.columns(), to](auto value) {
+#pragma omp simd
+    for (Index c = 0; c < columns; ++c) to[c] += value(c);
   });
 }
 
@@ -63,6 +64,7 @@ void scatter_rows(const Context& context, const Tensor& gradient,
       if (row == padding) continue;
       float* to = sums.data<float>() + row * width;
       with_row(gradient, i, [&](auto value) {
+#pragma omp simd
         for (Index c = first; c < last; ++c) to[c] += scale * value(c);
       });
     }
