@@ -9,11 +9,18 @@ CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/longformer
 ORACLE ?= $(CACHE)/oracle
 TEST_VENV ?= $(CACHE)/test
 
+# What `make lint` and `make check` compare the files with.
+BASE ?=
+CHECK_BASE ?= $(or $(BASE),$(shell git merge-base HEAD origin/main 2>/dev/null),HEAD)
+# A failure of ctest counts, whatever its output is piped into.
+SHELL := bash
+.SHELLFLAGS := -o pipefail -c
+
 SOURCES := $(shell git ls-files --cached --others --exclude-standard '*.h' '*.cc' 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help packages browser-packages lint-packages build everything test debug asan tsan fuzz \
-        oracle test-venv parity quickstart lint install python bench clean
+.PHONY: help packages browser-packages lint-packages build everything check test debug asan tsan \
+        fuzz oracle test-venv parity quickstart lint install python bench clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -40,9 +47,13 @@ everything: test-venv
 	  -DPython_EXECUTABLE=$(TEST_VENV)/bin/python -DLONGFORMER_TEST_PYTHON=$(TEST_VENV)/bin/python
 	cmake --build $(BUILD) -j $(JOBS)
 
+check: everything ## Before a commit: lint what differs from origin/main, build, run the C++ tests (2 minutes)
+	@$(MAKE) --no-print-directory lint BASE=$(CHECK_BASE)
+	ctest --preset release -L unit | python3 tools/slowest.py $(BUILD) 5
+
 test: everything browser-packages ## Build everything and run all tests
 	@rm -f $(BUILD)/junit*.xml
-	ctest --preset release --output-junit junit.xml
+	ctest --preset release --output-junit junit.xml | python3 tools/slowest.py $(BUILD)
 	@python3 tools/check_skips.py tools/allowed_skips.txt $(BUILD)/junit*.xml
 
 debug: packages ## Debug build with assertions, and its tests
@@ -50,16 +61,17 @@ debug: packages ## Debug build with assertions, and its tests
 	cmake --build $(BUILD)/debug -j $(JOBS)
 	ctest --preset debug
 
-asan: packages ## Build with address and undefined-behaviour sanitizers, and its tests
+asan: packages ## Build with address and undefined-behaviour sanitizers, and the C++ tests
 	cmake --preset asan
 	cmake --build $(BUILD)/asan -j $(JOBS)
-	ctest --preset asan --output-junit junit.xml
-	@python3 tools/check_skips.py tools/allowed_skips.txt $(BUILD)/asan/junit.xml
+	@rm -f $(BUILD)/asan/junit*.xml
+	ctest --preset asan | python3 tools/slowest.py $(BUILD)/asan
+	@python3 tools/check_skips.py tools/allowed_skips.txt $(BUILD)/asan/junit*.xml
 
-tsan: lint-packages ## Build with the thread sanitizer, and its C++ tests
+tsan: lint-packages ## Build with the thread sanitizer, and the C++ tests of what runs on threads
 	cmake --preset tsan
 	cmake --build $(BUILD)/tsan -j $(JOBS)
-	ctest --preset tsan
+	ctest --preset tsan | python3 tools/slowest.py $(BUILD)/tsan
 
 fuzz: lint-packages ## Fuzz every parser for SECONDS=60 each (TARGETS="pickle zip": only these)
 	cmake --preset fuzz
@@ -69,17 +81,19 @@ fuzz: lint-packages ## Fuzz every parser for SECONDS=60 each (TARGETS="pickle zi
 oracle: packages ## Python environment with transformers and torch, 6 GB (ORACLE=folder)
 	@PYTHON=$(PYTHON) tools/venv.sh $(ORACLE) requirements/oracle.txt
 
-parity: oracle everything quickstart ## Compare with transformers and tokenizers, with tables
-	tools/parity.sh $(ORACLE)/bin/python
+parity: oracle everything quickstart ## Compare with transformers and tokenizers, with tables (PARITY="--seconds 120": a part)
+	$(ORACLE)/bin/python tools/parity.py $(PARITY)
 
 quickstart: build ## Convert a real BERT to 4,096 tokens and search whole novels with it
 	@examples/quickstart.sh
 
-lint: lint-packages ## Format, layers, house rules and clang-tidy (BASE=commit: only files changed since)
+# For clang-tidy clang is the compiler, so that it knows every flag.
+lint: lint-packages ## Format, layers, house rules and clang-tidy (BASE=commit: clang-tidy on what differs)
 	clang-format --dry-run -Werror $(SOURCES)
 	python3 tools/check_layers.py
 	python3 tools/check_rules.py
-	JOBS=$(JOBS) tools/tidy.sh $(BASE)
+	@cmake --preset release -B $(BUILD)/tidy -DCMAKE_CXX_COMPILER=clang++ -DLONGFORMER_TESTS=OFF >/dev/null
+	python3 tools/tidy.py --jobs $(JOBS) --cache $(CACHE)/tidy $(addprefix --base ,$(BASE)) $(TIDY)
 
 install: build ## Install program, library and headers (PREFIX=/usr/local)
 	cmake --build $(BUILD) -j $(JOBS)
