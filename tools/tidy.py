@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """clang-tidy over the sources of the library and the program; what has passed is not read again.
 
-    tools/tidy.py [--base COMMIT] [--seconds N] [--seed WORD] [--jobs N] [--cache FOLDER]
+    tools/tidy.py [--base COMMIT] [--seconds N] [--seed WORD] [--jobs N] [--cache FOLDER] [--root FOLDER]
 
 Without --base all sources are checked. With it: those that differ from that commit, and for each
 header that differs a source that includes it. With --seconds as well, the others follow until the
@@ -151,10 +151,11 @@ def main():
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     default = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache"))
     parser.add_argument("--cache", type=pathlib.Path, default=default / "longformer" / "tidy")
+    here = pathlib.Path(__file__).resolve().parent.parent
+    parser.add_argument("--root", type=pathlib.Path, default=here, help="the checkout")
     options = parser.parse_args()
 
-    root = pathlib.Path(__file__).resolve().parent.parent
-    tree, build = Tree(root), root / "build" / "tidy"
+    tree, build = Tree(options.root), options.root / "build" / "tidy"
     cache = Cache(options.cache, tree, build)
     sources = tree.sources()
     must, others = sources, []
