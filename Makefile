@@ -92,7 +92,8 @@ quickstart: build ## Convert a real BERT to 4,096 tokens and search whole novels
 
 # For clang-tidy clang is the compiler, so that it knows every flag.
 lint: lint-packages ## Format, layers, house rules and clang-tidy (BASE=commit: clang-tidy on what differs)
-	clang-format --dry-run -Werror $(SOURCES)
+	@echo clang-format --dry-run -Werror
+	@printf '%s\n' $(SOURCES) | xargs -P $(JOBS) -n 40 clang-format --dry-run -Werror
 	python3 tools/check_layers.py
 	python3 tools/check_rules.py
 	@cmake --preset release -B $(BUILD)/tidy -DCMAKE_CXX_COMPILER=clang++ -DLONGFORMER_TESTS=OFF >/dev/null
