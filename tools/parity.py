@@ -83,7 +83,12 @@ def run(name, arguments):
     """Runs one comparison; whether it passed."""
     print("==", name, *arguments, flush=True)
     begin = time.monotonic()
-    environment = os.environ | {"PYTHONPATH": str(BUILD / "python"), "PYTHONDONTWRITEBYTECODE": "1"}
+    # Two runtimes of OpenMP, ours and that of torch, must not spin against each other.
+    environment = os.environ | {
+        "PYTHONPATH": str(BUILD / "python"),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "OMP_WAIT_POLICY": "passive",
+    }
     command = [sys.executable, f"tests/parity/{name}", *arguments]
     done = subprocess.run(command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL)
     print(f"== {name}: {time.monotonic() - begin:.0f} s", flush=True)

@@ -136,9 +136,8 @@ def main():
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     table = Table()
-    for case in cases_of(options):
-        if options.only is not None and case.index not in options.only:
-            continue
+    cases = [c for c in cases_of(options) if options.only is None or c.index in options.only]
+    for case in cases:
         try:
             run_case(table, case, options.seed * 100_003 + case.index)
         except Exception as error:  # one broken case must not hide the others
@@ -147,7 +146,7 @@ def main():
     for failure in table.failures[:40]:
         print("FAIL", failure)
     print(
-        f"{options.count} cases against transformers {transformers.__version__}, seed "
+        f"{len(cases)} cases against transformers {transformers.__version__}, seed "
         f"{options.seed}: {sum(table.comparisons.values())} comparisons, "
         f"{len(table.failures)} failures"
     )

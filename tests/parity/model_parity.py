@@ -315,10 +315,11 @@ def main():
     cases, beyond = cases_of(options)
     if options.count >= SHORTEST_RUN_FOR_COVERAGE:
         require_coverage(cases)
+    if options.only is not None:
+        cases = [case for case in cases if case.index in options.only]
+        beyond = [case for case in beyond if case.index in options.only]
     table, errors, begin = Table(), collections.defaultdict(list), time.monotonic()
     for case in cases + ([] if engine is None else beyond):
-        if options.only is not None and case.index not in options.only:
-            continue
         started = time.monotonic()
         try:
             if case.index >= options.count:
