@@ -11,7 +11,7 @@ TEST_VENV ?= $(CACHE)/test
 
 # What `make lint` and `make check` compare the files with.
 BASE ?=
-CHECK_BASE ?= $(or $(BASE),$(shell git merge-base HEAD origin/main 2>/dev/null),HEAD)
+CHECK_BASE = $(or $(BASE),$(shell git merge-base HEAD origin/main 2>/dev/null || git merge-base HEAD main),HEAD)
 # A failure of ctest counts, whatever its output is piped into.
 SHELL := bash
 .SHELLFLAGS := -o pipefail -c
