@@ -9,11 +9,21 @@ CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/longformer
 ORACLE ?= $(CACHE)/oracle
 TEST_VENV ?= $(CACHE)/test
 
+# What `make lint` and `make check` compare the files with.
+BASE ?=
+CHECK_BASE = $(or $(BASE),$(shell git merge-base HEAD origin/main 2>/dev/null || git merge-base HEAD main),HEAD)
+# A failure of ctest counts, whatever its output is piped into.
+SHELL := bash
+.SHELLFLAGS := -o pipefail -c
+
+# ON compiles several sources at once: half the time for all of them, more for each one that changes.
+UNITY ?= OFF
+
 SOURCES := $(shell git ls-files --cached --others --exclude-standard '*.h' '*.cc' 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help packages browser-packages lint-packages build everything test debug asan tsan fuzz \
-        oracle test-venv parity quickstart lint fresh fresh-short install python bench clean
+.PHONY: help packages browser-packages lint-packages build everything check test debug asan tsan \
+        fuzz oracle test-venv parity quickstart lint fresh fresh-short install python bench clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -36,13 +46,17 @@ test-venv: packages
 	@PYTHON=$(PYTHON) tools/venv.sh $(TEST_VENV) requirements/test.txt
 
 everything: test-venv
-	cmake --preset release -DLONGFORMER_TESTS=ON -DLONGFORMER_PYTHON=ON \
+	cmake --preset release -DLONGFORMER_TESTS=ON -DLONGFORMER_PYTHON=ON -DCMAKE_UNITY_BUILD=$(UNITY) \
 	  -DPython_EXECUTABLE=$(TEST_VENV)/bin/python -DLONGFORMER_TEST_PYTHON=$(TEST_VENV)/bin/python
 	cmake --build $(BUILD) -j $(JOBS)
 
+check: everything ## Before a commit: lint what differs from origin/main, build, run the C++ tests (2 minutes)
+	@$(MAKE) --no-print-directory lint BASE=$(CHECK_BASE)
+	ctest --preset release -L unit | python3 tools/slowest.py $(BUILD) 5
+
 test: everything browser-packages ## Build everything and run all tests
 	@rm -f $(BUILD)/junit*.xml
-	ctest --preset release --output-junit junit.xml
+	ctest --preset release --output-junit junit.xml | python3 tools/slowest.py $(BUILD)
 	@python3 tools/check_skips.py tools/allowed_skips.txt $(BUILD)/junit*.xml
 
 debug: packages ## Debug build with assertions, and its tests
@@ -50,16 +64,17 @@ debug: packages ## Debug build with assertions, and its tests
 	cmake --build $(BUILD)/debug -j $(JOBS)
 	ctest --preset debug
 
-asan: packages ## Build with address and undefined-behaviour sanitizers, and its tests
+asan: packages ## Build with address and undefined-behaviour sanitizers, and the C++ tests
 	cmake --preset asan
 	cmake --build $(BUILD)/asan -j $(JOBS)
-	ctest --preset asan --output-junit junit.xml
-	@python3 tools/check_skips.py tools/allowed_skips.txt $(BUILD)/asan/junit.xml
+	@rm -f $(BUILD)/asan/junit*.xml
+	ctest --preset asan | python3 tools/slowest.py $(BUILD)/asan
+	@python3 tools/check_skips.py tools/allowed_skips.txt $(BUILD)/asan/junit*.xml
 
-tsan: lint-packages ## Build with the thread sanitizer, and its C++ tests
+tsan: lint-packages ## Build with the thread sanitizer, and the C++ tests of what runs on threads
 	cmake --preset tsan
 	cmake --build $(BUILD)/tsan -j $(JOBS)
-	ctest --preset tsan
+	ctest --preset tsan | python3 tools/slowest.py $(BUILD)/tsan
 
 fuzz: lint-packages ## Fuzz every parser for SECONDS=60 each (TARGETS="pickle zip": only these)
 	cmake --preset fuzz
@@ -69,17 +84,20 @@ fuzz: lint-packages ## Fuzz every parser for SECONDS=60 each (TARGETS="pickle zi
 oracle: packages ## Python environment with transformers and torch, 6 GB (ORACLE=folder)
 	@PYTHON=$(PYTHON) tools/venv.sh $(ORACLE) requirements/oracle.txt
 
-parity: oracle everything quickstart ## Compare with transformers and tokenizers, with tables
-	tools/parity.sh $(ORACLE)/bin/python
+parity: oracle everything quickstart ## Compare with transformers and tokenizers, with tables (PARITY="--seconds 120": a part)
+	$(ORACLE)/bin/python tools/parity.py $(PARITY)
 
 quickstart: build ## Convert a real BERT to 4,096 tokens and search whole novels with it
 	@examples/quickstart.sh
 
-lint: lint-packages ## Format, layers, house rules and clang-tidy (BASE=commit: only files changed since)
-	clang-format --dry-run -Werror $(SOURCES)
+# For clang-tidy clang is the compiler, so that it knows every flag.
+lint: lint-packages ## Format, layers, house rules and clang-tidy (BASE=commit: clang-tidy on what differs)
+	@echo clang-format --dry-run -Werror
+	@printf '%s\n' $(SOURCES) | xargs -P $(JOBS) -n 40 clang-format --dry-run -Werror
 	python3 tools/check_layers.py
 	python3 tools/check_rules.py
-	JOBS=$(JOBS) tools/tidy.sh $(BASE)
+	@cmake --preset release -B $(BUILD)/tidy -DCMAKE_CXX_COMPILER=clang++ -DLONGFORMER_TESTS=OFF >/dev/null
+	python3 tools/tidy.py --jobs $(JOBS) --cache $(CACHE)/tidy $(addprefix --base ,$(BASE)) $(TIDY)
 
 fresh: ## The README's commands in a minimal Debian 12 made for it (root; SUITE=trixie: Debian 13)
 	@tools/packages.sh fresh
@@ -98,7 +116,8 @@ python: packages ## pip install the Python package into a fresh environment and 
 	rm -rf $(BUILD)/python-venv
 	$(PYTHON) -m venv $(BUILD)/python-venv
 	CXX=c++ $(BUILD)/python-venv/bin/pip install --quiet --disable-pip-version-check \
-	  --config-settings=cmake.define.LONGFORMER_WERROR=ON . pytest mypy
+	  --config-settings=cmake.define.LONGFORMER_WERROR=ON \
+	  --config-settings=cmake.define.CMAKE_UNITY_BUILD=$(UNITY) . pytest mypy
 	$(BUILD)/python-venv/bin/python -m pytest -q python/tests
 
 bench: build ## Measure the attention backends and a model of Longformer-base size

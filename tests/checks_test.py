@@ -1,6 +1,9 @@
 """The checks of tools/ find what they are for: each case is a tiny tree with one thing wrong."""
 
+import json
+import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -10,9 +13,9 @@ TOOLS = pathlib.Path(__file__).resolve().parent.parent / "tools"
 UNFINISHED_WORD = "TO" + "DO"
 
 
-def run(tool, *arguments, env=None):
+def run(tool, *arguments, env=None, stdin=None):
     command = [sys.executable, str(TOOLS / tool), *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, env=env)
+    return subprocess.run(command, capture_output=True, text=True, env=env, input=stdin)
 
 
 class TreeCase(unittest.TestCase):
@@ -180,6 +183,133 @@ class Skips(TreeCase):
         self.write("empty.xml", "<testsuite/>")
         result = run("check_skips.py", self.root / "allowed.txt", self.root / "empty.xml")
         self.assertEqual(result.returncode, 1)
+
+
+@unittest.skipUnless(shutil.which("git"), "git names the files")
+class Tidy(TreeCase):
+    """A clang-tidy that writes down what it is given and finds fault with the word `fault`."""
+
+    def setUp(self):
+        super().setUp()
+        self.write("bin/clang-tidy", '''#!/bin/sh
+for file; do :; done
+[ "$file" = --version ] && { echo 1; exit; }
+echo "$file" >>read.txt
+! grep fault "$file"
+''')  # fmt: skip
+        (self.root / "bin/clang-tidy").chmod(0o755)
+        self.write(".clang-tidy", "Checks: all\n")
+        self.write(".gitignore", "bin\nbuild\ncache\nread.txt\n")
+        self.write("src/core/deep.h", "#include <vector>\n")
+        self.write("src/core/near.h", '#include "core/deep.h"\n')
+        self.write("src/core/a.cc", '#include "core/near.h"\n')
+        self.write("src/core/b.cc", '#include "core/near.h"\n')
+        self.write("src/core/c.cc", "")
+        self.write("apps/cli/flags.h", "")
+        self.write("apps/cli/d.cc", '#include "flags.h"\n')
+        self.git("init", "--quiet")
+        self.commit()
+
+    def git(self, *arguments):
+        identity = ["-c", "user.name=a", "-c", "user.email=a@b"]
+        subprocess.run(["git", "-C", self.root, *identity, *arguments], check=True, capture_output=True)
+
+    def commit(self):
+        self.git("add", "--all")
+        self.git("commit", "--quiet", "--message", "a state")
+
+    def tidy(self, *arguments, flags="-O1"):
+        """(names of the sources that clang-tidy was given, result)"""
+        commands = [
+            {"file": f"{self.root}/{name}.cc", "command": f"c++ {flags} {name}.cc", "directory": str(self.root)}
+            for name in ("src/core/a", "src/core/b", "src/core/c", "apps/cli/d")
+        ]
+        self.write("build/tidy/compile_commands.json", json.dumps(commands))
+        self.write("read.txt", "")
+        env = os.environ | {"PATH": f"{self.root}/bin:{os.environ['PATH']}"}
+        result = run("tidy.py", "--root", self.root, "--cache", self.root / "cache", *arguments, env=env)
+        read = sorted(pathlib.Path(line).stem for line in (self.root / "read.txt").read_text().split())
+        return "".join(read), result
+
+    def test_all_once(self):
+        read, result = self.tidy()
+        self.assertEqual((read, result.returncode), ("abcd", 0), result.stderr)
+        self.assertEqual(self.tidy()[0], "")
+
+    def test_what_is_read_again(self):
+        self.tidy()
+        self.write("src/core/deep.h", "#include <map>\n")
+        self.assertEqual(self.tidy()[0], "ab")
+        self.write("apps/cli/flags.h", "#include <map>\n")
+        self.assertEqual(self.tidy()[0], "d")
+        self.assertEqual(self.tidy(flags="-O2")[0], "abcd")
+        self.write(".clang-tidy", "Checks: none\n")
+        self.assertEqual(self.tidy(flags="-O2")[0], "abcd")
+
+    def test_a_fault_stays_one(self):
+        self.write("src/core/b.cc", "fault\n")
+        for _ in range(2):
+            read, result = self.tidy()
+            self.assertEqual(result.returncode, 1)
+            self.assertIn("fault", result.stdout)
+            self.assertIn("b", read)
+
+    def test_changes_since_a_commit(self):
+        self.write("src/core/c.cc", "int x;\n")
+        self.write("src/core/e.cc", "")
+        self.assertEqual(self.tidy("--base", "HEAD")[0], "ce")
+        self.commit()
+        self.assertEqual(self.tidy("--base", "HEAD")[0], "")
+        self.assertEqual(self.tidy("--base", "HEAD~1", "--seconds", 60)[0], "abd")
+
+    def test_a_header_is_read_through_one_source(self):
+        self.write("src/core/deep.h", "#include <map>\n")
+        self.assertEqual(self.tidy("--base", "HEAD")[0], "a")
+        self.assertEqual(self.tidy("--base", "HEAD", "--seconds", 0)[0], "")
+        self.assertEqual(self.tidy("--base", "HEAD", "--seconds", 60)[0], "bcd")
+
+    def test_without_the_commit_all_are_read(self):
+        read, result = self.tidy("--base", "HEAD~9")
+        self.assertEqual(read, "abcd")
+        self.assertIn("no commit HEAD~9", result.stdout)
+
+
+class Slowest(TreeCase):
+    OUTPUT = """    Start 1: A.quick
+1/3 Test #1: A.quick .......   Passed    0.01 sec
+2/3 Test #2: program ....***Failed    9.00 sec
+3/3 Test #3: B.slow ........   Passed    3.50 sec
+
+67% tests passed, 1 tests failed out of 3
+"""
+
+    def test_stands_before_the_summary(self):
+        self.write(
+            "junit-program.xml",
+            '<testsuite><testcase classname="P" name="long" time="8.5"/>'
+            '<testcase classname="P" name="short" time="0.5"/></testsuite>',
+        )
+        lines = run("slowest.py", self.root, 2, stdin=self.OUTPUT).stdout.splitlines()
+        self.assertEqual(lines[-1], "67% tests passed, 1 tests failed out of 3")
+        self.assertEqual([line.split()[-1] for line in lines[-4:-2]], ["P.long", "B.slow"])
+        self.assertEqual(lines[:4], self.OUTPUT.splitlines()[:4])
+
+
+class Parity(unittest.TestCase):
+    def test_a_seed_draws_its_part_and_all_seeds_everything(self):
+        sys.path.insert(0, str(TOOLS))
+        import parity
+
+        names = parity.scripts()
+        self.assertEqual(parity.draw(names, "1"), parity.draw(names, "1"))
+        seen = set()
+        for seed in range(200):
+            for name, arguments in parity.draw(names, str(seed))[:4]:
+                models = arguments[-1] if "--only" in arguments else "all"
+                seen |= {(name, model) for model in models.split(",")}
+        models = {name: parity.COMPARISONS[name].models for name in names}
+        cards = {(n, str(i)) for n in names for i in range(models[n])} | {(n, "all") for n in names if not models[n]}
+        self.assertEqual(seen, cards)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ import time
 
 import numpy as np
 import pytest
+from terminal import read_to_the_end
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BINARY = os.environ.get("LONGFORMER_BINARY", str(ROOT / "build" / "longformer"))
@@ -690,8 +691,7 @@ class TestStreams:
         process.stdin.close()
         assert process.wait(timeout=60) == 0
         os.close(terminal)
-        shown = os.read(ours, 10000).decode()
-        os.close(ours)
+        shown = read_to_the_end(ours)
         assert re.search(r"\d documents, \d+ tokens/s\r", shown) and shown.endswith("\x1b[K"), shown
 
     def test_no_progress_without_a_terminal(self, tmp_path):

@@ -17,6 +17,7 @@ import subprocess
 import time
 
 import pytest
+from terminal import read_to_the_end
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BINARY = pathlib.Path(os.environ.get("LONGFORMER_BINARY", str(ROOT / "build" / "longformer")))
@@ -179,15 +180,8 @@ def test_progress_on_a_terminal(tmp_path):
     process = subprocess.run(command(tmp_path / "out", "--max-steps", 6, "--pause", 100, "--eval-strategy", "steps",
                                      "--eval-steps", 4), stderr=stderr, stdout=subprocess.DEVNULL, check=True)  # fmt: skip
     os.close(stderr)
-    text = b""
-    try:
-        while part := os.read(terminal, 4096):
-            text += part
-    except OSError:
-        pass
-    os.close(terminal)
     assert process.returncode == 0
-    text = text.decode()
+    text = read_to_the_end(terminal)
     assert "\x1b[Kstep 1/6" in text and "\r\x1b[Kstep 3/6" in text and "\x1b[Kstep 6/6" in text
     assert "evaluation after step 4: loss " in text
 

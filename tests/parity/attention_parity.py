@@ -1,6 +1,6 @@
 """Compares attention probabilities with those of `transformers` on random models and inputs.
 
-    python3 tests/parity/attention_parity.py [--count 48] [--seed 5] [--only INDEX]
+    python3 tests/parity/attention_parity.py [--count 48] [--seed 5] [--only INDEX,…]
 
 The models and documents are those of random_models.py: windows, holes in masks, ragged batches,
 none to all tokens global; dense attention of BERT and RoBERTa. What is compared is the row of every
@@ -130,15 +130,14 @@ def main():
     )
     parser.add_argument("--count", type=int, default=48)
     parser.add_argument("--seed", type=int, default=5)
-    parser.add_argument("--only", type=int, help="run the case of this index alone")
+    random_models.add_only(parser)
     options = parser.parse_args()
     warnings.filterwarnings("ignore")
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     table = Table()
-    for case in cases_of(options):
-        if options.only is not None and case.index != options.only:
-            continue
+    cases = [c for c in cases_of(options) if options.only is None or c.index in options.only]
+    for case in cases:
         try:
             run_case(table, case, options.seed * 100_003 + case.index)
         except Exception as error:  # one broken case must not hide the others
@@ -147,7 +146,7 @@ def main():
     for failure in table.failures[:40]:
         print("FAIL", failure)
     print(
-        f"{options.count} cases against transformers {transformers.__version__}, seed "
+        f"{len(cases)} cases against transformers {transformers.__version__}, seed "
         f"{options.seed}: {sum(table.comparisons.values())} comparisons, "
         f"{len(table.failures)} failures"
     )

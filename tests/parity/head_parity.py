@@ -1,7 +1,7 @@
 """Compares the heads of longformer_cpp with `transformers` on random models and inputs, in one live
 run.
 
-    python3 tests/parity/head_parity.py [--count 60] [--seed 3] [--only INDEX]
+    python3 tests/parity/head_parity.py [--count 60] [--seed 3] [--only INDEX,…]
 
 Sequence classification, token classification, question answering and multiple choice of Longformer,
 BERT and RoBERTa. Configurations, documents and weights are drawn as in model_parity.py. Where global
@@ -179,7 +179,7 @@ def main():
     )
     parser.add_argument("--count", type=int, default=60)
     parser.add_argument("--seed", type=int, default=3)
-    parser.add_argument("--only", type=int, help="run the case of this index alone")
+    random_models.add_only(parser)
     parser.add_argument("--verbose", action="store_true", help="print each case as it runs")
     options = parser.parse_args()
     warnings.filterwarnings("ignore")
@@ -192,7 +192,7 @@ def main():
     table, begin = model_parity.Table(), time.monotonic()
     kinds = collections.Counter()
     for case in cases:
-        if options.only is not None and case.index != options.only:
+        if options.only is not None and case.index not in options.only:
             continue
         started = time.monotonic()
         kinds[case.class_name, case.globals if case.is_longformer else "dense", refused(case)] += 1

@@ -1,6 +1,6 @@
 """Compares longformer_cpp with `transformers` on random models and inputs, in one live run.
 
-    python3 tests/parity/model_parity.py [--count 72] [--seed 2] [--only INDEX] [--oracles-only]
+    python3 tests/parity/model_parity.py [--count 72] [--seed 2] [--only INDEX,…] [--oracles-only]
 
 Each case draws a configuration and documents, saves the folder with `transformers` and runs both on
 it. `transformers` also runs in double precision: random weights make some softmaxes so sharp that
@@ -298,7 +298,7 @@ def main():
         help="cases against transformers; a third as many go beyond it",
     )
     parser.add_argument("--seed", type=int, default=2)
-    parser.add_argument("--only", type=int, help="run the case of this index alone")
+    random_models.add_only(parser)
     parser.add_argument("--verbose", action="store_true", help="print each case as it runs")
     parser.add_argument("--no-bf16", dest="bf16", action="store_false")
     parser.add_argument(
@@ -315,10 +315,11 @@ def main():
     cases, beyond = cases_of(options)
     if options.count >= SHORTEST_RUN_FOR_COVERAGE:
         require_coverage(cases)
+    if options.only is not None:
+        cases = [case for case in cases if case.index in options.only]
+        beyond = [case for case in beyond if case.index in options.only]
     table, errors, begin = Table(), collections.defaultdict(list), time.monotonic()
     for case in cases + ([] if engine is None else beyond):
-        if options.only is not None and case.index != options.only:
-            continue
         started = time.monotonic()
         try:
             if case.index >= options.count:

@@ -84,7 +84,7 @@ def texts():
         for length in (60, 1500, 9000):
             begin = draw.randrange(len(novel) - length)
             found.append(novel[begin : begin + length])
-    if "LONGFORMER_DATA" in os.environ:
+    if os.environ.get("LONGFORMER_DATA"):
         name = "hyperpartisan/articles-training-byarticle-20181122.xml"
         xml = pathlib.Path(os.environ["LONGFORMER_DATA"], name).read_text()
         articles = re.findall(r"<article .*?</article>", xml, re.DOTALL)[:4]

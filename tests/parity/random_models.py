@@ -137,6 +137,15 @@ class Case:
         return " ".join(parts)
 
 
+def add_only(parser):
+    """The option that runs some cases of the deck, by their indices, and leaves them what they are."""
+    parser.add_argument(
+        "--only",
+        type=lambda text: {int(index) for index in text.split(",")},
+        help="run only the cases of these indices, such as 3,17",
+    )
+
+
 class Decks:
     """Deals the values of each named dimension in shuffled rounds."""
 

@@ -1,0 +1,16 @@
+"""What a program shows on a terminal, which the tests give it."""
+
+import errno
+import os
+
+
+def read_to_the_end(terminal):
+    """What was shown on a terminal that nobody writes to any more; the kernel passes it on in parts."""
+    parts = []
+    with os.fdopen(terminal, "rb", buffering=0) as stream:
+        try:
+            while part := stream.read(10000):
+                parts.append(part)
+        except OSError as error:  # how Linux says that the other end is closed
+            assert error.errno == errno.EIO
+    return b"".join(parts).decode()
