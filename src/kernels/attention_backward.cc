@@ -222,7 +222,17 @@ void HeadSums::start(const BackwardPlan& plan, Range own_keys) {
       Tensor::zeros({plan.distances + RelativeTerm::kRowsBeyond, plan.dims}, DType::f32);
 }
 
+BackwardForm backward_form(const AttentionSpec& spec, DType dtype) {
+  const bool products = prefers_products() && !why_not_products(spec, dtype);
+  return products ? BackwardForm::products : BackwardForm::tiles;
+}
+
 void attention_backward(const AttentionSpec& spec, const AttentionBackwardArguments& in) {
+  attention_backward(spec, in, backward_form(spec, in.query.dtype()));
+}
+
+void attention_backward(const AttentionSpec& spec, const AttentionBackwardArguments& in,
+                        BackwardForm form) {
   check(spec);
   check_inputs(spec, {.query = in.query,
                       .key = in.key,
@@ -232,7 +242,7 @@ void attention_backward(const AttentionSpec& spec, const AttentionBackwardArgume
                       .relative = in.relative});
   check_gradients(spec, in);
   const BackwardPlan plan(spec, in);
-  if (prefers_products() && !why_not_products(spec, in.query.dtype())) {
+  if (form == BackwardForm::products) {
     run_all<ProductBackwardWorker>(plan);
   } else {
     run_all<BackwardWorker>(plan);

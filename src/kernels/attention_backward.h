@@ -12,6 +12,16 @@
 
 namespace longformer::kernels {
 
+/// By tiles in registers, or by products of whole tiles.
+enum class BackwardForm { tiles, products };
+
+/// The faster form that this CPU has for the spec.
+BackwardForm backward_form(const AttentionSpec& spec, DType dtype);
+
+/// attention_backward() in a form that can run the spec.
+void attention_backward(const AttentionSpec& spec, const AttentionBackwardArguments& in,
+                        BackwardForm form);
+
 /// What all parts of a call share.
 struct BackwardPlan {
   const AttentionSpec& spec;
