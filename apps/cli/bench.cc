@@ -5,6 +5,7 @@
 
 #include <memory>
 
+#include "bench_report.h"
 #include "bench_rows.h"
 #include "longformer/error.h"
 #include "longformer/hub.h"
@@ -331,11 +332,24 @@ void add_bench(CLI::App& program, Action& action) {
                 .description = "Measure time, rate, peak memory and the fraction of the bound "
                                "useful FLOPs ÷ GEMM rate.",
                 .examples = "longformer bench model MODEL -n 512,4096 --dtype fp32,bf16\n"
-                            "longformer bench attention -n 1024-16384*2"});
+                            "longformer bench attention -n 1024-16384*2\n"
+                            "longformer bench --report > table.md"});
   add_model_bench(verb, action);
   add_attention_bench(verb, action);
   add_train_bench(verb, action);
-  verb.require_subcommand(1);
+  const auto report = std::make_shared<bool>(false);
+  const auto threads = std::make_shared<std::int64_t>(0);
+  verb.add_flag(
+      "--report", *report,
+      "measure attention, forward passes and training steps of Longformer-base, and print "
+      "the table for docs/benchmarks.md with the name of the CPU");
+  add_threads(verb, *threads);
+  verb.require_subcommand(0, 1);
+  verb.callback([&verb, &action, report, threads] {
+    if (!verb.get_subcommands().empty()) return;
+    if (!*report) throw UsageError("bench: expected model, attention, train or --report");
+    action = [threads](Messages& messages) { report_machine(*threads, messages); };
+  });
 }
 
 }  // namespace longformer::cli

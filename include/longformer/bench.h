@@ -14,6 +14,11 @@ namespace longformer {
 /// `repeats` runs.
 double gemm_gflops(const std::string& dtype, int threads, int repeats);
 
+/// What figures are told with: the CPU as it names itself, the number of threads (0: as many as
+/// this process may use) and the instruction set that the kernels take, as "Intel(R) Xeon(R)
+/// Processor (family 6, model 143), 2 threads, amx_bf16".
+std::string machine_name(int threads);
+
 struct BenchResult {
   std::int64_t n = 0;
   std::string dtype;

@@ -7,10 +7,13 @@
 #include <cstdlib>
 #include <fstream>
 #include <functional>
+#include <map>
+#include <string>
 
 #include "api/measurement.h"
 #include "api/model_cost.h"
 #include "api/model_implementation.h"
+#include "core/cpu.h"
 #include "core/error.h"
 #include "core/random.h"
 #include "core/threads.h"
@@ -20,6 +23,20 @@
 
 namespace longformer {
 namespace {
+
+/// Values of the first processor in /proc/cpuinfo, by their names.
+std::map<std::string, std::string> cpu_facts() {
+  std::map<std::string, std::string> facts;
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line) && !line.empty();) {
+    const auto colon = line.find(':');
+    if (colon == std::string::npos) continue;
+    const auto last = line.find_last_not_of(" \t", colon - 1);
+    const auto value = line.find_first_not_of(' ', colon + 1);
+    facts[line.substr(0, last + 1)] = value == std::string::npos ? "" : line.substr(value);
+  }
+  return facts;
+}
 
 using kernels::AttentionSpec;
 
@@ -126,6 +143,17 @@ void verify(kernels::AttentionBackend backend, const AttentionBenchOptions& opti
 }
 
 }  // namespace
+
+std::string machine_name(int threads) {
+  const auto facts = cpu_facts();
+  const auto fact = [&facts](const std::string& name) {
+    const auto found = facts.find(name);
+    return found == facts.end() ? std::string("unknown") : found->second;
+  };
+  return fmt::format("{} (family {}, model {}), {} threads, {}", fact("model name"),
+                     fact("cpu family"), fact("model"), threads > 0 ? threads : available_threads(),
+                     name_of(cpu_isa()));
+}
 
 BenchResult bench_model(const Model& model, const ModelBenchOptions& options) {
   const Model::Implementation& implementation = model.implementation();
