@@ -12,6 +12,7 @@
 #include "core/random.h"
 #include "core/tensor.h"
 #include "core/threads.h"
+#include "error_testing.h"
 
 namespace longformer {
 namespace {
@@ -138,6 +139,17 @@ TEST(ParallelFor, VisitsEveryIndexOnce) {
     for (const auto& count : visits) EXPECT_EQ(count, 1);
   }
   EXPECT_GE(available_threads(), 1);
+}
+
+TEST(CheckedThreads, AreThoseOfAMachine) {
+  EXPECT_EQ(checked_threads(0), available_threads());
+  EXPECT_EQ(checked_threads(3), 3);
+  EXPECT_EQ(checked_threads(kMostThreads), kMostThreads);
+  for (const std::int64_t wrong : {std::int64_t{-1}, std::int64_t{kMostThreads} + 1,
+                                   std::int64_t{1} << 40}) {
+    expect_error(error_of([wrong] { checked_threads(wrong); }),
+                 {"threads", "to 1024", fmt::format("found {}", wrong)});
+  }
 }
 
 /// Rates of single elements, of neighbours in a row and in a column, and of elements whose rows and

@@ -11,6 +11,7 @@
 #include "help.h"
 #include "longformer/error.h"
 #include "longformer/hub.h"
+#include "longformer/threads.h"
 
 namespace longformer::cli {
 
@@ -74,7 +75,7 @@ void add_json(CLI::App& verb, ModelFlags& flags) {
 }
 
 void add_threads(CLI::App& verb, std::int64_t& threads) {
-  add_number(verb, "--threads", threads, {.least = 0, .most = 4096},
+  add_number(verb, "--threads", threads, {.least = 0, .most = kMostThreads},
              "0 takes what CPU affinity and the cgroup quota allow (0)");
 }
 

@@ -20,7 +20,7 @@ namespace longformer {
 struct LoadOptions {
   /// "fp32" or "bf16": weights and activations; normalisation and softmax stay fp32.
   std::string dtype = "fp32";
-  /// 0 takes what CPU affinity, the cgroup quota and OMP_NUM_THREADS allow.
+  /// At most kMostThreads; 0 takes what CPU affinity, the cgroup quota and OMP_NUM_THREADS allow.
   int threads = 0;
 };
 
@@ -92,7 +92,9 @@ struct ModelInfo {
   std::string problem_type;
 };
 
-/// Thread-compatible: one call at a time per Model; every call uses the threads of LoadOptions.
+/// Thread-compatible: one call at a time per Model; every call uses the threads of LoadOptions. In a
+/// process that was forked the thread that forked computes alone, and others as before; a fork
+/// during a call of another thread leaves the model of the new process locked for ever.
 class Model {
  public:
   /// Throws Error for a folder that is missing, malformed, inconsistent or of an unsupported type.

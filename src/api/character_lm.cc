@@ -15,7 +15,7 @@ namespace longformer {
 struct CharacterModel::Implementation {
   Implementation(const std::string& folder, const LoadOptions& options)
       : dtype(compute_dtype(options.dtype)),
-        threads(options.threads > 0 ? options.threads : available_threads()),
+        threads(checked_threads(options.threads)),
         model(with_threads(threads, [&] {
           return models::CharacterLm(models::read_character_lm(folder + "/config.json"),
                                      models::Checkpoint::open(folder), dtype);

@@ -46,8 +46,7 @@ class CharacterLmObjective final : public training::Objective {
         config_(config_of(options)),
         weights_(weights_of(options, config_)),
         dtype_(compute_dtype(options.training.dtype)),
-        threads_(options.training.threads > 0 ? static_cast<int>(options.training.threads)
-                                              : available_threads()),
+        threads_(checked_threads(options.training.threads)),
         model_(config_, weights_, dtype_),
         text_(options.data, config_.alphabet),
         train_(text_.part(TextPart::train)) {

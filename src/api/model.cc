@@ -141,10 +141,9 @@ Model::Implementation::Implementation(models::EncoderConfig model_config,
     : config(std::move(model_config)),
       weights(std::move(checkpoint)),
       dtype(compute_dtype(options.dtype)),
-      threads(options.threads > 0 ? options.threads : available_threads()),
+      threads(checked_threads(options.threads)),
       encoder(with_threads(threads, [this] { return models::Encoder(config, weights, dtype); })),
       head(models::head_kind(config, weights)) {
-  require(options.threads >= 0, "threads: expected 0 or more, found {}", options.threads);
   info = {.model_type = std::string(name_of(config.model_type)),
           .layers = config.layers,
           .heads = config.heads,

@@ -68,8 +68,7 @@ Trainer::Trainer(TrainerSetup setup, ParameterSet& parameters, Objective& object
       parameters_(parameters),
       objective_(objective),
       comm_(comm),
-      threads_(setup_.options.threads > 0 ? static_cast<int>(setup_.options.threads)
-                                          : available_threads()),
+      threads_(checked_threads(setup_.options.threads)),
       checkpoints_(setup_.options.output_dir) {
   check(setup_.options);
   require(parameters_.trained_elements() > 0, "training: expected trained parameters, found none");
