@@ -154,7 +154,7 @@ class EmbedRun {
         messages_(messages),
         options_(flags.options()),
         inputs_(flags.inputs),
-        embedder_(Embedder::load(flags.model.folder(), flags.model.load_options())),
+        embedder_(Embedder::load(flags.model.folder(), flags.model.load_options(messages))),
         writer_(flags, embedder_.hidden_size()),
         progress_(inputs_.total_documents(), inputs_.total_bytes()) {}
 

@@ -44,8 +44,11 @@ struct ModelFlags {
   std::int64_t threads = 0;
   bool json = false;
 
-  LoadOptions load_options() const {
-    return {.dtype = dtype, .threads = static_cast<int>(threads)};
+  /// With notes of the library among the messages, which must outlive the model.
+  LoadOptions load_options(Messages& messages) const {
+    return {.dtype = dtype,
+            .threads = static_cast<int>(threads),
+            .note = [&messages](const std::string& text) { messages.note(text); }};
   }
   /// The folder of the model; see longformer::find_model.
   std::string folder() const;

@@ -110,11 +110,11 @@ void add_info(CLI::App& program, Action& action) {
   add_model(verb, *flags);
   add_json(verb, *flags);
   verb.callback([flags, &action] {
-    action = [flags](Messages&) {
+    action = [flags](Messages& messages) {
       const std::string folder = flags->folder();
       Output output;
       if (CharacterModel::is_one(folder)) {
-        const CharacterModelInfo info = CharacterModel::load(folder).info();
+        const CharacterModelInfo info = CharacterModel::load(folder, flags->load_options(messages)).info();
         output.write(character_info_text(info, flags->json));
         return;
       }

@@ -59,6 +59,9 @@ class CharacterLmObjective final : public training::Objective {
   }
 
   training::ParameterSet& parameters() { return parameters_; }
+  void tell_nonfinite(const std::function<void(const std::string&)>& note) const {
+    weights_.tell_nonfinite(note);
+  }
   std::vector<training::Phase> phases() const;
 
   void begin_phase(const training::Phase& phase, std::int64_t number) override {
@@ -223,6 +226,7 @@ TrainingResult train_character_lm(const CharacterLmTraining& options,
                                   const TrainingCallbacks& callbacks) {
   check(options.training);
   CharacterLmObjective objective(options);
+  objective.tell_nonfinite(callbacks.note);
   return run_training(options.training, objective.phases(), objective.parameters(), objective,
                       callbacks);
 }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "api/finite_results.h"
 #include "api/model_implementation.h"
 #include "api/task_folder.h"
 #include "core/error.h"
@@ -74,7 +75,7 @@ struct Accumulator {
   void add(const Target& target, std::span<const float> folded) {
     float* to = values.data() + target.vector * width;
     for (std::size_t c = 0; c < folded.size(); ++c) {
-      to[c] = pooling == Pooling::max ? std::max(to[c], folded[c]) : to[c] + folded[c];
+      to[c] = pooling == Pooling::max ? ops::larger(to[c], folded[c]) : to[c] + folded[c];
     }
     counts[static_cast<std::size_t>(target.vector)] += target.rows.end - target.rows.begin;
   }
@@ -243,9 +244,11 @@ std::vector<Embedding> Embedder::embed(std::span<const std::string> texts,
   run_pieces(model_, pieces, options, accumulator, progress);
   accumulator.finish(options.normalize.value_or(normalize_));
   const float* values = accumulator.values.data();
-  for (Embedding& result : results) {
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    Embedding& result = results[i];
     const Index size = result.rows * hidden_size();
     result.values.assign(values, values + size);
+    require_finite(result.values, "vectors", fmt::format("document {}", i));
     values += size;
   }
   return results;
@@ -296,6 +299,7 @@ Embedding Embedder::embed_passages(std::string_view text, const PassageOptions& 
   if (tokens > 0) run_pieces(model_, pieces, options, accumulator, progress);
   accumulator.finish(options.normalize.value_or(normalize_));
   result.values = std::move(accumulator.values);
+  require_finite(result.values, "vectors", "");
   return result;
 }
 

@@ -434,7 +434,8 @@ TrainingResult finetune(const std::string& folder, const FinetuneOptions& option
                              .labels = source.labels,
                              .problem_type = source.problem_type,
                              .shares_global_projections = used.shared_global_projections,
-                             .added_tokens = added_tokens(folder, task.head)};
+                             .added_tokens = added_tokens(folder, task.head),
+                             .note = callbacks.training.note};
   set_rates(used, setup);
   TrainedModel model(std::move(setup), used.training);
   FinetuneObjective objective(folder, used.train_path, used, source, model);

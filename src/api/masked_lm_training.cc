@@ -192,7 +192,9 @@ TrainedModelSetup setup_of(const std::string& folder, const MaskedLmTraining& op
 TrainingResult train_masked_lm(const std::string& folder, const MaskedLmTraining& options,
                                const TrainingCallbacks& callbacks) {
   check(options.training);
-  TrainedModel model(setup_of(folder, options), options.training);
+  TrainedModelSetup setup = setup_of(folder, options);
+  setup.note = callbacks.note;
+  TrainedModel model(std::move(setup), options.training);
   MaskedLmObjective objective(folder, options, model);
   objective.tell_data(callbacks);
   training::Phase phase = training::single_phase(options.training, objective.micro_batches());

@@ -40,6 +40,8 @@ struct TrainedModelSetup {
   models::AddedTokens added_tokens = {};
   /// See models::TrainedFolder.
   bool globals_from_local = false;
+  /// Of weights that are not finite: LoadOptions::note.
+  std::function<void(const std::string&)> note = {};
 };
 
 class TrainedModel {

@@ -438,6 +438,7 @@ void Trainer::judge(TrainingProgress& progress) {
   std::optional<double> metric;
   std::string names;
   for (const auto& [name, value] : progress.metrics) {
+    require(name != "loss" || std::isfinite(value), "expected a finite loss, found {}", value);
     line["eval_" + name] = value;
     names += (names.empty() ? "" : ", ") + name;
     if (name == without_prefix(options.metric_for_best_model)) metric = value;
