@@ -73,6 +73,7 @@ class CharacterLmObjective final : public training::Objective {
   }
   training::MicroBatchLoss run(const training::MicroBatch& micro) override;
   training::Metrics evaluate() override;
+  std::vector<std::string> metric_names() const override { return {"loss", "bpc"}; }
   void save(const std::filesystem::path& folder) override {
     models::write_json(folder / "config.json", models::to_json(model_.config()));
     formats::write_safetensors((folder / "model.safetensors").string(), weights_.parameters());

@@ -4,6 +4,7 @@
 #include <span>
 #include <utility>
 
+#include "api/evaluation_run.h"
 #include "api/model_cost.h"
 #include "api/task_folder.h"
 #include "api/trained_model.h"
@@ -121,6 +122,10 @@ class MaskedLmObjective final : public training::Objective {
     options.masking.row_tokens = row_tokens();
     return longformer::evaluate(model_.model(), tokenizer_, options_.validation_file, options)
         .metrics;
+  }
+
+  std::vector<std::string> metric_names() const override {
+    return longformer::metric_names(model_.model().info(), false, false);
   }
 
   void save(const std::filesystem::path& folder) override { model_.save(folder); }

@@ -150,6 +150,12 @@ training::MicroBatchLoss TrainedModel::step(const models::Batch& batch,
       .loss = loss.weight > 0 ? loss.sum / loss.weight : 0, .weight = 1, .tokens = batch.rows()};
 }
 
+ops::LossSum TrainedModel::loss(const models::Batch& batch, const models::Targets& targets) const {
+  const auto turn = implementation_->turn();
+  return implementation_->loss(implementation_->context(), batch, targets,
+                               {.scale = 1, .label_smoothing = label_smoothing_});
+}
+
 void TrainedModel::save(const fs::path& folder) const {
   models::write_trained_folder({.source = setup_.folder,
                                 .json = json_,

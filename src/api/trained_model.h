@@ -64,6 +64,9 @@ class TrainedModel {
   training::MicroBatchLoss step(const models::Batch& batch, const models::Targets& targets,
                                 std::uint64_t seed) const;
 
+  /// The loss of a batch as it is now, as `step` has it but without dropout.
+  ops::LossSum loss(const models::Batch& batch, const models::Targets& targets) const;
+
   /// As training::Objective wants them.
   void save(const std::filesystem::path& folder) const;
   void load(const std::filesystem::path& folder) const;
