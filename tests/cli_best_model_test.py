@@ -54,7 +54,8 @@ def finetuned(model, rows, folder, *flags, batch=10):
     data = write(folder / "data.json", json.dumps(rows)) if isinstance(rows, list) and "query" in rows[0] else (
         write(folder / "data.jsonl", rows))  # fmt: skip
     return run("finetune", model, data, "--validation-file", data, "--output-dir", folder / "out", "--eval-strategy",
-               "steps", "--eval-steps", 1, "--logging-steps", 1, "--per-device-train-batch-size", batch, "--json",
+               "steps", "--eval-steps", 1, "--logging-steps", 1, "--per-device-train-batch-size", batch,
+               "--gradient-accumulation-steps", 1, "--json",
                *flags)  # fmt: skip
 
 

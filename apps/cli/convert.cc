@@ -109,7 +109,8 @@ void add_convert(CLI::App& program, Action& action) {
              "dtype of the weights (as they are)");
   verb.add_flag("--overwrite", flags->options.overwrite, "replace a previous result in TARGET");
   add_json(verb, flags->source);
-  verb.callback([flags, &action] { action = [flags](Messages& messages) { run(*flags, messages); }; });
+  verb.callback(
+      [flags, &action] { action = [flags](Messages& messages) { run(*flags, messages); }; });
 }
 
 }  // namespace longformer::cli

@@ -114,7 +114,8 @@ void add_info(CLI::App& program, Action& action) {
       const std::string folder = flags->folder();
       Output output;
       if (CharacterModel::is_one(folder)) {
-        const CharacterModelInfo info = CharacterModel::load(folder, flags->load_options(messages)).info();
+        const CharacterModelInfo info =
+            CharacterModel::load(folder, flags->load_options(messages)).info();
         output.write(character_info_text(info, flags->json));
         return;
       }

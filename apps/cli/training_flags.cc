@@ -120,9 +120,10 @@ void add_evaluation(CLI::App& verb, TrainingOptions& options) {
                "keep so many checkpoints, beside the best one; 0 keeps all");
   group.flag("--load-best-model-at-end", options.load_best_model_at_end,
              "the final model is that of the best evaluation");
-  group.text("--metric-for-best-model", options.metric_for_best_model, "NAME",
-             "a metric of the evaluation, or loss (the first metric of the task, of a language model "
-             "the loss)");
+  group.text(
+      "--metric-for-best-model", options.metric_for_best_model, "NAME",
+      "a metric of the evaluation, or loss (the first metric of the task, of a language model "
+      "the loss)");
   group.grouped(verb.add_option_function<bool>(
                         "--greater-is-better",
                         [&options](const bool& greater) { options.greater_is_better = greater; },

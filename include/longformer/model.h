@@ -23,8 +23,8 @@ struct LoadOptions {
   std::string dtype = "fp32";
   /// At most kMostThreads; 0 takes what CPU affinity, the cgroup quota and OMP_NUM_THREADS allow.
   int threads = 0;
-  /// Told in one line which weights are NaN or infinite, if any; while the folder is loaded, or when
-  /// a part that is made on first use is. Must stay valid as long as the model.
+  /// Told in one line which weights are NaN or infinite, if any; while the folder is loaded, or
+  /// when a part that is made on first use is. Must stay valid as long as the model.
   std::function<void(const std::string&)> note = {};
 };
 
@@ -96,8 +96,8 @@ struct ModelInfo {
   std::string problem_type;
 };
 
-/// Thread-compatible: one call at a time per Model; every call uses the threads of LoadOptions. In a
-/// process that was forked the thread that forked computes alone, and others as before; a fork
+/// Thread-compatible: one call at a time per Model; every call uses the threads of LoadOptions. In
+/// a process that was forked the thread that forked computes alone, and others as before; a fork
 /// during a call of another thread leaves the model of the new process locked for ever.
 class Model {
  public:

@@ -113,8 +113,9 @@ class MaskedLmRun {
       globals = run_.options.global_attention->mask(run_.model, tokens, {});
     }
     const Guesses found = guess(run_.model.implementation(), row, globals);
-    require(std::isfinite(found.loss), "{}: row {}: expected a finite loss from the model, found {}",
-            run_.path, number, found.loss);
+    require(std::isfinite(found.loss),
+            "{}: row {}: expected a finite loss from the model, found {}", run_.path, number,
+            found.loss);
     tokens_ += static_cast<std::int64_t>(ids.size());
     describe(number, row, found);
     const auto rows = static_cast<std::int64_t>(rows_.size());

@@ -110,9 +110,8 @@ TrainedModel::TrainedModel(TrainedModelSetup setup, const TrainingOptions& optio
                                            .left_out = left_out(found, setup_.head, pools),
                                            .grown = {models::kWordEmbeddings}});
   if (setup_.shares_global_projections) share_global_projections(setup_.folder, weights);
-  const LoadOptions load = {.dtype = options.dtype,
-                            .threads = static_cast<int>(options.threads),
-                            .note = setup_.note};
+  const LoadOptions load = {
+      .dtype = options.dtype, .threads = static_cast<int>(options.threads), .note = setup_.note};
   implementation_ =
       std::make_shared<Model::Implementation>(std::move(config), std::move(weights), load);
   require(implementation_->head == setup_.head,

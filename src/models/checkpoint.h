@@ -83,8 +83,8 @@ class Checkpoint {
   /// The tensor as the file has it, in fp32, whatever was trained.
   Tensor stored_fp32(const std::string& name) const;
 
-  /// Notes that tensors hold NaN or infinite numbers, in one line that names them: those that models
-  /// have asked for since the last call. Nothing without a callback.
+  /// Notes that tensors hold NaN or infinite numbers, in one line that names them: those that
+  /// models have asked for since the last call. Nothing without a callback.
   void tell_nonfinite(const std::function<void(const std::string&)>& note) const;
 
   /// Gives the mapped pages of a tensor that was copied elsewhere back to the system.
