@@ -121,6 +121,13 @@ class TestSearch:
         other = run("search", DENSE, *flags, "--query-prompt", "he ").json[0]["hits"]
         assert [hit["score"] for hit in other] != [hit["score"] for hit in found]
 
+    def test_index_of_another_window(self, novel, tmp_path):
+        flags = ["--index", tmp_path / "index", *self.FLAGS]
+        for window in (4, 8):
+            run("convert", DENSE, tmp_path / str(window), "--max-positions", 64, "--window", window).works()
+        run("search", tmp_path / "4", novel, *flags).works()
+        run("search", tmp_path / "8", *flags).fails(1, "make it anew")
+
     def test_index_of_another_version(self, tmp_path):
         index = tmp_path / "index"
         index.write_bytes(b"longformer-index-1\n" + bytes(100))

@@ -407,9 +407,12 @@ PassageContext Embedder::passage_context() const {
 
 std::uint64_t Embedder::fingerprint() const {
   std::uint64_t hash = model_.implementation().weights.fingerprint();
-  hash = hash * 31 + modules_->vectors.fingerprint();
+  const auto mix = [&hash](std::uint64_t value) { hash = hash * 31 + value; };
+  // The same weights see something else through other windows.
+  for (const Index window : model_.info().windows) mix(static_cast<std::uint64_t>(window));
+  mix(modules_->vectors.fingerprint());
   for (const char letter : modules_->description.pooling) {
-    hash = hash * 31 + static_cast<unsigned char>(letter);
+    mix(static_cast<unsigned char>(letter));
   }
   return hash;
 }
