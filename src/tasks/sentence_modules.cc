@@ -1,7 +1,6 @@
 #include "tasks/sentence_modules.h"
 
 #include <array>
-#include <cmath>
 #include <filesystem>
 #include <limits>
 #include <utility>
