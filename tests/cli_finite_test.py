@@ -14,6 +14,7 @@ TAGGER = FIXTURES / "tiny_bert_tagger"
 QA = FIXTURES / "tiny_longformer_qa"
 CHOOSER = FIXTURES / "tiny_longformer_choice"
 CHARACTERS = FIXTURES / "character_lm" / "tied"
+DENSE = FIXTURES / "sentence_dense"
 GOOD, BAD = "he was with the of and", "he was at the of and"
 NOTE = "longformer: note: "
 
@@ -72,7 +73,9 @@ class TestDocuments:
     @pytest.mark.parametrize("dtype", ["fp32", "bf16"])
     @pytest.mark.parametrize("verb,model,flags", [
         ("embed", BERT, []), ("embed", BERT, ["--pooling", "max"]), ("embed", BERT, ["--pooling", "tokens"]),
-        ("embed", BERT, ["--pooling", "passages", "--passage-tokens", 8]), ("embed", CLASSIFIER, ["--pooling", "cls"]),
+        ("embed", BERT, ["--pooling", "passages", "--passage-tokens", 8]),
+        ("embed", BERT, ["--pooling", "passages", "--passage-tokens", 8, "--context", "document"]),
+        ("embed", DENSE, []), ("embed", DENSE, ["--pooling", "passages", "--passage-tokens", 8]), ("embed", CLASSIFIER, ["--pooling", "cls"]),
         ("embed", CLASSIFIER, ["--normalize"]), ("classify", CLASSIFIER, []),
         ("ner", TAGGER, ["--ignore-labels", ""])])  # fmt: skip
     def test_lines_of_text(self, tmp_path, texts, verb, model, flags, dtype, value):
@@ -80,6 +83,28 @@ class TestDocuments:
         plain = run(verb, model, *flags).works().json
         result = run(verb, spoiled_word(model, tmp_path / "model", value), *flags)
         spoils_the_second(result, result.json, plain)
+
+    @pytest.mark.parametrize("activation", ["Identity", "Tanh", "ReLU"])
+    def test_weights_of_a_dense_module(self, tmp_path, texts, activation):
+        """An activation such as ReLU makes no number of NaN."""
+        model = shutil.copytree(DENSE, tmp_path / "model")
+        dense = model / "3_Dense"
+        shutil.rmtree(dense)
+        spoiled(DENSE / "3_Dense", dense, "linear.weight")
+        config = json.loads((dense / "config.json").read_text())
+        config["activation_function"] = f"torch.nn.modules.activation.{activation}"
+        (dense / "config.json").write_text(json.dumps(config))
+        result = run("embed", model, texts, "--lines", "--json")
+        assert result.code == 1 and ["error" in row for row in result.json] == [True] * 3
+        assert all("finite vectors" in error for error in tells(result, "linear.weight"))
+
+    def test_an_error_of_a_passage_is_one_of_its_document(self, tmp_path):
+        model = spoiled_word(BERT, tmp_path / "model")
+        flags = ["--pooling", "passages", "--passage-tokens", 3, "--text", f"{GOOD} {BAD}"]
+        result = run("embed", model, *flags)
+        (error,) = tells(result)
+        assert result.code == 1 and error.endswith(": expected finite vectors from the model, found NaN")
+        assert "document" not in error
 
     def test_a_converted_model(self, tmp_path, texts):
         model = spoiled_word(BERT, tmp_path / "bert")

