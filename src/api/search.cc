@@ -5,8 +5,8 @@
 #include <numeric>
 #include <type_traits>
 
-#include "api/model_implementation.h"
 #include "core/error.h"
+#include "core/finite.h"
 #include "formats/json.h"
 
 namespace longformer {
@@ -133,6 +133,8 @@ SearchIndex SearchIndex::load(const std::string& file, const Embedder& embedder)
     require(document.vectors.size() == document.spans.size() * static_cast<std::size_t>(size),
             "{}: document {}: expected {} passage vectors, found {} numbers", file, document.name,
             document.spans.size(), document.vectors.size());
+    require(all_finite(document.vectors), "{}: document {}: expected finite vectors, found others",
+            file, document.name);
     index.documents_.push_back(std::move(document));
   }
   require(reader.done(), "{}: expected the end of the index, found more bytes", file);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <utility>
 #include <variant>
 
 #include "core/error.h"
@@ -13,15 +12,20 @@
 namespace longformer::tasks {
 namespace {
 
-/// Makes all of a row NaN that is not finite in `before`: tanh(∞) is 1.
-void spoil_as_before(std::span<const float> before, std::span<float> after, Index rows) {
-  const std::size_t width_before = before.size() / static_cast<std::size_t>(rows);
-  const std::size_t width_after = after.size() / static_cast<std::size_t>(rows);
-  for (std::size_t row = 0; row < static_cast<std::size_t>(rows); ++row) {
-    if (all_finite(before.subspan(row * width_before, width_before))) continue;
-    std::ranges::fill(after.subspan(row * width_after, width_after),
+using kernels::Activation;
+
+/// Rows [rows, D] behind an activation. One that is not finite before becomes NaN: tanh(∞) is 1.
+std::vector<float> vectors_behind(const ops::Context& context, Activation activation,
+                                  const Tensor& x) {
+  const std::vector<float> before = x.to_floats();
+  std::vector<float> after = ops::activated(context, activation, x).to_floats();
+  const auto width = static_cast<std::size_t>(x.columns());
+  for (std::size_t first = 0; first < before.size(); first += width) {
+    if (all_finite(std::span(before).subspan(first, width))) continue;
+    std::ranges::fill(std::span(after).subspan(first, width),
                       std::numeric_limits<float>::quiet_NaN());
   }
+  return after;
 }
 
 }  // namespace
@@ -52,8 +56,9 @@ VectorModules::VectorModules(std::span<const VectorModule> modules, Index width,
     const Tensor weight = weights.get_fp32("linear.weight", shape);
     std::vector<Tensor> biases;
     if (dense->bias) biases.push_back(weights.get_fp32("linear.bias", {dense->out_features}));
-    steps_.push_back({std::make_shared<const ops::Linear>(
-        std::span(&weight, 1), biases, ops::LinearOptions{.activation = dense->activation})});
+    steps_.push_back(
+        {std::make_shared<const ops::Linear>(std::span(&weight, 1), biases, ops::LinearOptions()),
+         dense->activation});
     weights.tell_nonfinite(note);
     width_ = dense->out_features;
     fingerprint_ = fingerprint_ * 31 + weights.fingerprint();
@@ -71,9 +76,8 @@ std::vector<float> VectorModules::apply(const ops::Context& context,
     const Index rows = static_cast<Index>(vectors.size()) / width;
     if (rows == 0) break;
     const Tensor x = Tensor::from(vectors, {rows, width});
-    std::vector<float> next = ops::linear(context, x, *step.dense, DType::f32).to_floats();
-    spoil_as_before(vectors, next, rows);
-    vectors = std::move(next);
+    const Tensor y = ops::linear(context, x, *step.dense, DType::f32);
+    vectors = step.activation ? vectors_behind(context, *step.activation, y) : y.to_floats();
     width = step.dense->out_features();
   }
   return vectors;

@@ -4,10 +4,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "kernels/activation.h"
 #include "ops/context.h"
 #include "ops/linear.h"
 #include "tasks/sentence_modules.h"
@@ -28,8 +30,8 @@ class VectorModules {
   /// The size of the vectors that come out.
   Index width() const { return width_; }
 
-  /// The vectors [rows, width] after all modules, without a Normalize at the end. Those that are
-  /// not finite stay so: all of it becomes NaN, whatever an activation would make of them.
+  /// The vectors [rows, width] after all modules, without a Normalize at the end. What is
+  /// not finite stays so, whatever an activation would make of it.
   std::vector<float> apply(const ops::Context& context, std::vector<float> vectors) const;
 
   /// A number that other weights hardly share.
@@ -39,6 +41,7 @@ class VectorModules {
   /// A Dense, or a Normalize between two of them.
   struct Step {
     std::shared_ptr<const ops::Linear> dense;
+    std::optional<kernels::Activation> activation = {};
   };
   std::vector<Step> steps_;
   Index first_width_ = 0;
