@@ -156,6 +156,14 @@ class TestDocuments:
         assert "'at'" in question and "finite vectors" in question
         assert [hit["file"] for hit in result.json[0]["hits"]] == ["a.txt"] and "error" in result.json[1]
 
+    def test_an_index_of_other_numbers(self, tmp_path):
+        (tmp_path / "a.txt").write_text(GOOD)
+        flags = ["--index", "index", "--query", "he", "--passage-tokens", 8]
+        run("search", BERT, "a.txt", *flags, folder=tmp_path).works()
+        index = tmp_path / "index"
+        index.write_bytes(index.read_bytes()[:-4] + struct.pack("<f", np.nan))
+        run("search", BERT, *flags, folder=tmp_path).fails(1, "index: document a.txt", "finite vectors")
+
     def test_attention(self, tmp_path, texts):
         """Probabilities of the second layer: those of the first would do too."""
         flags = [texts, "--lines", "--json", "--layer", "1", "--head", "0"]
