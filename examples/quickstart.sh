@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Turns a real BERT into a 4,096-token Longformer and searches three novels by meaning.
+# Turns a real BERT into a 4,096-token Longformer, and searches three novels by meaning.
 #
 # LONGFORMER_BINARY     the program (build/longformer)
 # LONGFORMER_QUICKSTART where the model is kept between runs (quickstart/)
@@ -34,13 +34,16 @@ if [[ ! -e $cache/minilm-4096/config.json ]]; then
 fi
 "$longformer" info "$cache/minilm-4096"
 
+# Passages of 128 tokens, each read alone: the BERT reads them as it was trained to.
 say "3. Three novels, three questions"
 cd "$root/examples/novels"
-time "$longformer" search "$cache/minilm-4096" *.txt --index "$cache/novels.index" \
+time "$longformer" search "$bert" *.txt --index "$cache/passages.index" \
   --query "How did Alice get small?" \
   --query "Why did the hound glow in the dark?" \
   --query "Why had the Martians no resistance to our diseases?"
 
 echo
 echo "The vectors are kept. The next question does not read them again:"
-echo "  $longformer search $cache/minilm-4096 --index $cache/novels.index --query \"…\""
+echo "  $longformer search $bert --index $cache/passages.index --query \"…\""
+echo "A text of up to 4,096 tokens as one vector:"
+echo "  $longformer embed $cache/minilm-4096 FILE"

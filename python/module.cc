@@ -8,6 +8,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -106,11 +107,35 @@ struct CollectedLayer {
   }
 };
 
+/// Gathers what the library has to say of weights, for when the GIL is held.
+class Notes {
+ public:
+  std::function<void(const std::string&)> collector() {
+    return [this](const std::string& note) { notes_.push_back(note); };
+  }
+  std::vector<std::string> take() { return std::exchange(notes_, {}); }
+  /// One RuntimeWarning for each, which may raise.
+  static void warn(const std::vector<std::string>& notes) {
+    for (const std::string& note : notes) {
+      constexpr Py_ssize_t kCallerOfThePackage = 2;
+      if (PyErr_WarnEx(PyExc_RuntimeWarning, note.c_str(), kCallerOfThePackage) != 0) {
+        throw nb::python_error();
+      }
+    }
+  }
+
+ private:
+  std::vector<std::string> notes_;
+};
+
 /// A Model takes one call at a time; Python threads take turns here, without the GIL.
 class PythonModel {
  public:
-  PythonModel(const std::string& folder, const LoadOptions& options)
-      : model_(Model::load(find_model(folder), options)) {}
+  PythonModel(const std::string& folder, std::string dtype, int threads)
+      : model_(load(folder,
+                    {.dtype = std::move(dtype), .threads = threads, .note = notes_.collector()})) {
+    Notes::warn(notes_.take());
+  }
 
   const ModelInfo& info() const { return model_.info(); }
 
@@ -167,16 +192,25 @@ class PythonModel {
   FloatArray masked_lm_logits(const Document& document) {
     const DocumentInput input = input_of(document);
     std::vector<float> logits;
+    std::vector<std::string> notes;
     {
       nb::gil_scoped_release release;
       std::lock_guard lock(mutex_);
       logits = model_.masked_lm_logits(input);
+      notes = notes_.take();
     }
+    Notes::warn(notes);
     return array_of(std::move(logits),
                     {input.ids.size(), static_cast<std::size_t>(info().vocabulary_size)});
   }
 
  private:
+  static Model load(const std::string& folder, const LoadOptions& options) {
+    nb::gil_scoped_release release;
+    return Model::load(find_model(folder), options);
+  }
+
+  Notes notes_;
   Model model_;
   std::mutex mutex_;
 };
@@ -265,8 +299,7 @@ void bind_model(nb::module_& module) {
       .def(
           "__init__",
           [](PythonModel* self, const std::string& folder, std::string dtype, int threads) {
-            nb::gil_scoped_release release;
-            new (self) PythonModel(folder, {.dtype = std::move(dtype), .threads = threads});
+            new (self) PythonModel(folder, std::move(dtype), threads);
           },
           "folder"_a, "dtype"_a, "threads"_a)
       .def("forward", &PythonModel::forward, "documents"_a, "hidden_states"_a, "attentions"_a)
@@ -340,9 +373,14 @@ NB_MODULE(_native, module) {
       .def_rw("overwrite", &ConvertOptions::overwrite);
   module.def(
       "convert",
-      [](const std::string& source, const std::string& target, const ConvertOptions& options) {
-        nb::gil_scoped_release release;
-        convert(find_model(source), target, options);
+      [](const std::string& source, const std::string& target, ConvertOptions options) {
+        Notes notes;
+        options.note = notes.collector();
+        {
+          nb::gil_scoped_release release;
+          convert(find_model(source), target, options);
+        }
+        Notes::warn(notes.take());
       },
       "source"_a, "target"_a, "options"_a);
   module.def("band_attention", &attend, "q"_a, "k"_a, "v"_a, "window"_a, "dilation"_a, "causal"_a,

@@ -134,7 +134,8 @@ TEST(BandAttention, SaysWhatIsWrong) {
             "attention backend: expected loop, chunks, fused or full, found \"dense\"");
   EXPECT_EQ(error_of({.causal = true, .backend = "chunks"}),
             "attention backend chunks: overlapping blocks cannot be causal");
-  EXPECT_EQ(error_of({.threads = -1}), "band attention: expected 0 threads or more, found -1");
+  EXPECT_EQ(error_of({.threads = -1}),
+            "threads: expected 0 (as many as there are) to 1024, found -1");
   EXPECT_EQ(error_of({}, 72),
             "band attention: expected as many keys and values as queries, 80 numbers, found 72 and "
             "80");

@@ -125,7 +125,7 @@ class TestUsage:
     @pytest.mark.parametrize("flags,word", [
         (["--dtype", "fp8"], "fp8"), (["--threads", "-1"], "-1"), (["--pooling", "sum"], "sum"),
         (["--truncate", "--split"], "--truncate"), (["--normalize", "--no-normalize"], "--normalize"),
-        (["--passage-tokens", "0"], "0"), (["--passage-tokens", "x"], "x"),
+        (["--passage-tokens", "0"], "0"), (["--passage-tokens", "x"], "x"), (["--threads", "1025"], "to 1024"),
         (["--format", "xml"], "xml"), (["--text"], "--text"),
         (["--pooling", "passages", "--truncate"], "any length"),
         (["--format", "npy", "--json"], "--output")])

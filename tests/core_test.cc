@@ -1,17 +1,21 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cmath>
+#include <limits>
 #include <set>
 #include <vector>
 
 #include "core/cpu.h"
 #include "core/error.h"
+#include "core/finite.h"
 #include "core/memory.h"
 #include "core/random.h"
 #include "core/tensor.h"
 #include "core/threads.h"
+#include "error_testing.h"
 
 namespace longformer {
 namespace {
@@ -138,6 +142,41 @@ TEST(ParallelFor, VisitsEveryIndexOnce) {
     for (const auto& count : visits) EXPECT_EQ(count, 1);
   }
   EXPECT_GE(available_threads(), 1);
+}
+
+TEST(Finite, CountsNanAndBothInfinitiesOfEveryType) {
+  constexpr float kInfinite = std::numeric_limits<float>::infinity();
+  const float nan = std::nanf("");
+  // Longer than a piece that is looked at as a whole, with an odd rest.
+  std::vector<float> values(200003, 1.5f);
+  values[1] = std::numeric_limits<float>::denorm_min();
+  for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
+    values[0] = dtype == DType::f16 ? 65504.0f : 3e38f;
+    values[7] = values[70000] = values.back() = 2;
+    EXPECT_EQ(count_nonfinite(Tensor::from(values, {200003}).to(dtype)), 0) << name_of(dtype);
+    EXPECT_TRUE(all_finite(values));
+    values[7] = nan;
+    EXPECT_FALSE(all_finite(values));
+    values[70000] = kInfinite;
+    values.back() = -kInfinite;
+    EXPECT_EQ(count_nonfinite(Tensor::from(values, {200003}).to(dtype)), 3) << name_of(dtype);
+  }
+  EXPECT_TRUE(all_finite({}));
+  Tensor doubles({3}, DType::f64);
+  const std::array<double, 3> wide = {1e300, -kInfinite, std::nan("")};
+  std::copy(wide.begin(), wide.end(), doubles.data<double>());
+  EXPECT_EQ(count_nonfinite(doubles), 2);
+}
+
+TEST(CheckedThreads, AreThoseOfAMachine) {
+  EXPECT_EQ(checked_threads(0), available_threads());
+  EXPECT_EQ(checked_threads(3), 3);
+  EXPECT_EQ(checked_threads(kMostThreads), kMostThreads);
+  for (const std::int64_t wrong :
+       {std::int64_t{-1}, std::int64_t{kMostThreads} + 1, std::int64_t{1} << 40}) {
+    expect_error(error_of([wrong] { checked_threads(wrong); }),
+                 {"threads", "to 1024", fmt::format("found {}", wrong)});
+  }
 }
 
 /// Rates of single elements, of neighbours in a row and in a column, and of elements whose rows and

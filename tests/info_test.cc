@@ -153,8 +153,8 @@ TEST_F(InfoTest, SaysWhatIsNotUsed) {
   expect_parts(unsupported(), {"modules.json", "syntax error"});
   fs::remove(folder_ / "modules.json");
 
-  write("1_Pooling/config.json", R"({"pooling_mode_lasttoken": true})");
-  expect_parts(unsupported(), {"pooling_mode_lasttoken"});
+  write("1_Pooling/config.json", R"({"pooling_mode_weightedmean_tokens": true})");
+  expect_parts(unsupported(), {"1_Pooling", "weightedmean"});
   fs::remove_all(folder_ / "1_Pooling");
 
   fs::remove(folder_ / "model.safetensors");

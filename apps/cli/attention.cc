@@ -110,7 +110,7 @@ class AttentionRun {
         folder_(flags.model.folder()),
         inputs_(flags.inputs),
         tokenizer_(Tokenizer::load(folder_)),
-        model_(Model::load(folder_, flags.model.load_options())) {
+        model_(Model::load(folder_, flags.model.load_options(messages))) {
     global_attention_ = global_attention(flags_.global_attention);
     layers_ = chosen(flags_.choice(flags_.layer), model_.info().layers, "layer");
     heads_ = chosen(flags_.choice(flags_.head), model_.info().heads, "head");

@@ -37,7 +37,7 @@ std::string windows_of(const FolderInfo& info) {
   return same ? std::to_string(windows.front()) : fmt::format("{}", fmt::join(windows, ", "));
 }
 
-void run(const ConvertFlags& flags) {
+void run(const ConvertFlags& flags, Messages& messages) {
   namespace fs = std::filesystem;
   const std::string source = flags.source.folder();
   const bool occupied = fs::exists(flags.target) && !fs::is_empty(flags.target);
@@ -50,6 +50,7 @@ void run(const ConvertFlags& flags) {
   ConvertOptions options = flags.options;
   if (flags.max_positions > 0) options.max_positions = flags.max_positions;
   if (flags.window > 0) options.window = flags.window;
+  options.note = [&messages](const std::string& text) { messages.note(text); };
   const ConvertedFrom before = convert(source, flags.target, options);
   const FolderInfo after = inspect(flags.target);
   Output output;
@@ -108,7 +109,8 @@ void add_convert(CLI::App& program, Action& action) {
              "dtype of the weights (as they are)");
   verb.add_flag("--overwrite", flags->options.overwrite, "replace a previous result in TARGET");
   add_json(verb, flags->source);
-  verb.callback([flags, &action] { action = [flags](Messages&) { run(*flags); }; });
+  verb.callback(
+      [flags, &action] { action = [flags](Messages& messages) { run(*flags, messages); }; });
 }
 
 }  // namespace longformer::cli

@@ -27,6 +27,10 @@ struct EmbedFlags {
   InputOptions inputs;
   std::string pooling;
   std::int64_t passage_tokens = 128;
+  std::string context;
+  std::optional<std::string> prompt;
+  std::optional<std::string> prompt_name;
+  std::int64_t max_length = 0;
   bool normalize = false;
   bool no_normalize = false;
   bool truncate = false;
@@ -51,6 +55,16 @@ struct EmbedFlags {
     if (truncate) options.too_long = TooLong::truncate;
     if (split) options.too_long = TooLong::split;
     options.global_attention = cli::global_attention(global_attention);
+    options.prompt = prompt;
+    options.prompt_name = prompt_name;
+    if (max_length > 0) options.max_length = max_length;
+    return options;
+  }
+
+  Embedder::PassageOptions passage_options() const {
+    Embedder::PassageOptions options;
+    options.passage_tokens = passage_tokens;
+    if (!context.empty()) options.context = passage_context(context);
     return options;
   }
 };
@@ -59,6 +73,9 @@ void check(const EmbedFlags& flags) {
   if (flags.passages() && (flags.truncate || flags.split)) {
     throw UsageError(
         "--pooling passages reads documents of any length: leave out --truncate and --split");
+  }
+  if (!flags.passages() && !flags.context.empty()) {
+    throw UsageError("--context is for passages: add --pooling passages");
   }
   const bool npy_to_stdout = flags.chosen_format() == Format::npy && flags.output.empty();
   if (npy_to_stdout && flags.model.json) {
@@ -69,16 +86,16 @@ void check(const EmbedFlags& flags) {
 /// Where vectors go, in each of the formats. Keeps the place of documents that failed.
 class VectorWriter {
  public:
-  VectorWriter(const EmbedFlags& flags, std::int64_t hidden_size)
+  VectorWriter(const EmbedFlags& flags, std::int64_t embedding_size)
       : flags_(flags),
         format_(flags.chosen_format()),
-        columns_(static_cast<std::size_t>(hidden_size)) {
+        columns_(static_cast<std::size_t>(embedding_size)) {
     if (!flags.output.empty()) file_.emplace(flags.output);
     if (format_ != Format::npy) return;
     if (output().is_terminal()) {
       throw UsageError("a NumPy array is no text for a terminal: name a file with --output");
     }
-    npy_.emplace(output(), hidden_size);
+    npy_.emplace(output(), embedding_size);
   }
 
   void write(const Document& document, const Embedding& embedding) {
@@ -154,8 +171,8 @@ class EmbedRun {
         messages_(messages),
         options_(flags.options()),
         inputs_(flags.inputs),
-        embedder_(Embedder::load(flags.model.folder(), flags.model.load_options())),
-        writer_(flags, embedder_.hidden_size()),
+        embedder_(Embedder::load(flags.model.folder(), flags.model.load_options(messages))),
+        writer_(flags, embedder_.embedding_size(options_)),
         progress_(inputs_.total_documents(), inputs_.total_bytes()) {}
 
   void run() {
@@ -209,9 +226,8 @@ class EmbedRun {
   void embed_one(const Document& document, const ProgressCallback& report) {
     try {
       if (flags_.passages()) {
-        Embedder::PassageOptions passages;
-        passages.passage_tokens = flags_.passage_tokens;
-        accept(document, embedder_.embed_passages(document.text, passages, options_, report));
+        accept(document,
+               embedder_.embed_passages(document.text, flags_.passage_options(), options_, report));
       } else {
         accept(document, embedder_.embed({&document.text, 1}, options_, report).at(0));
       }
@@ -221,7 +237,7 @@ class EmbedRun {
   }
 
   void accept(const Document& document, const Embedding& embedding) {
-    const std::int64_t limit = embedder_.model().info().max_tokens;
+    const std::int64_t limit = embedder_.max_length(options_);
     if (embedding.truncated > 0) {
       messages_.note(fmt::format("{}: {} tokens, kept the first {}", document.label(),
                                  embedding.tokens, embedding.tokens - embedding.truncated));
@@ -250,11 +266,22 @@ class EmbedRun {
 };
 
 void add_options(CLI::App& verb, EmbedFlags& flags) {
-  add_choice(verb, "--pooling", flags.pooling, {"cls", "mean", "max", "tokens", "passages"},
-             "cls, mean, max, tokens (a vector per token) or passages (a vector per passage); "
-             "else what the folder says, else mean");
+  add_choice(verb, "--pooling", flags.pooling,
+             {"cls", "mean", "max", "mean_sqrt_len_tokens", "lasttoken", "tokens", "passages"},
+             "cls, mean, max, mean_sqrt_len_tokens, lasttoken, tokens (a vector per token) or "
+             "passages (a vector per passage); else what the folder says, else mean");
   add_number(verb, "--passage-tokens", flags.passage_tokens, {.least = 1, .most = 1 << 24},
              "length of a passage (128)");
+  add_context(verb, flags.context);
+  CLI::Option* prompt =
+      verb.add_option("--prompt", flags.prompt, "put this text before every document")
+          ->type_name("TEXT");
+  verb.add_option("--prompt-name", flags.prompt_name,
+                  "put this prompt of the folder before every document; else its default prompt")
+      ->type_name("NAME")
+      ->excludes(prompt);
+  add_number(verb, "--max-length", flags.max_length, {.least = 1},
+             "longest document in tokens; else what the folder says, else what the model takes");
   CLI::Option* truncate = verb.add_flag("--truncate", flags.truncate,
                                         "of a document that is too long for the model, keep the "
                                         "first tokens");

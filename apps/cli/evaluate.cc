@@ -109,10 +109,10 @@ void add_notes(const Evaluation& result, Messages& messages) {
   }
 }
 
-void run_characters(const EvaluateFlags& flags, const std::string& folder) {
+void run_characters(const EvaluateFlags& flags, const std::string& folder, Messages& messages) {
   CharacterEvaluation options = flags.characters.options();
   options.data.file = flags.data;
-  const CharacterModel model = CharacterModel::load(folder, flags.model.load_options());
+  const CharacterModel model = CharacterModel::load(folder, flags.model.load_options(messages));
   ProgressLine progress(0, kWhole);
   options.progress = progress.unit(0, kWhole);
   Output().write(character_score_text(model.evaluate(options), flags.model.json));
@@ -120,8 +120,8 @@ void run_characters(const EvaluateFlags& flags, const std::string& folder) {
 
 void run(const EvaluateFlags& flags, Messages& messages) {
   const std::string folder = flags.model.folder();
-  if (CharacterModel::is_one(folder)) return run_characters(flags, folder);
-  const Model model = Model::load(folder, flags.model.load_options());
+  if (CharacterModel::is_one(folder)) return run_characters(flags, folder, messages);
+  const Model model = Model::load(folder, flags.model.load_options(messages));
   if (const std::string option = flags.characters.given(); !option.empty()) {
     throw Error(
         fmt::format("'{}': expected a character model with {}, found another one", folder, option));

@@ -40,6 +40,7 @@ std::vector<Candidate> best(std::span<const float> logits, std::int64_t top_k) {
   const float largest = *std::max_element(logits.begin(), logits.end());
   double sum = 0;
   for (const float logit : logits) sum += std::exp(static_cast<double>(logit - largest));
+  if (!std::isfinite(sum)) throw Error("expected finite logits from the model, found others");
   std::vector<std::int32_t> order(logits.size());
   std::iota(order.begin(), order.end(), 0);
   const auto kept = std::min(static_cast<std::size_t>(top_k), order.size());
@@ -74,7 +75,7 @@ class FillMaskRun {
         folder_(flags.model.folder()),
         inputs_(flags.inputs),
         tokenizer_(Tokenizer::load(folder_)),
-        model_(Model::load(folder_, flags.model.load_options())) {
+        model_(Model::load(folder_, flags.model.load_options(messages))) {
     if (!tokenizer_.special_tokens().mask) {
       throw Error(fmt::format("'{}': expected a tokenizer with a mask token, found none", folder_));
     }

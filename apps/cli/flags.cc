@@ -11,6 +11,7 @@
 #include "help.h"
 #include "longformer/error.h"
 #include "longformer/hub.h"
+#include "longformer/threads.h"
 
 namespace longformer::cli {
 
@@ -74,7 +75,7 @@ void add_json(CLI::App& verb, ModelFlags& flags) {
 }
 
 void add_threads(CLI::App& verb, std::int64_t& threads) {
-  add_number(verb, "--threads", threads, {.least = 0, .most = 4096},
+  add_number(verb, "--threads", threads, {.least = 0, .most = kMostThreads},
              "0 takes what CPU affinity and the cgroup quota allow (0)");
 }
 
@@ -91,6 +92,12 @@ CLI::Option* add_global_attention(CLI::App& verb, std::string& rule) {
           "tokens with global attention, terms separated by commas: none, default, all, cls, "
           "question, sentences (the first token of each), every:64, 17, 0-15")
       ->type_name("RULE");
+}
+
+CLI::Option* add_context(CLI::App& verb, std::string& context) {
+  return add_choice(verb, "--context", context, {"none", "document"},
+                    "what a passage is read with: none, or the document around it; else what the "
+                    "folder says, else none");
 }
 
 std::optional<GlobalAttention> global_attention(const std::string& rule) {

@@ -44,8 +44,11 @@ struct ModelFlags {
   std::int64_t threads = 0;
   bool json = false;
 
-  LoadOptions load_options() const {
-    return {.dtype = dtype, .threads = static_cast<int>(threads)};
+  /// With notes of the library among the messages, which must outlive the model.
+  LoadOptions load_options(Messages& messages) const {
+    return {.dtype = dtype,
+            .threads = static_cast<int>(threads),
+            .note = [&messages](const std::string& text) { messages.note(text); }};
   }
   /// The folder of the model; see longformer::find_model.
   std::string folder() const;
@@ -58,6 +61,8 @@ void add_threads(CLI::App& verb, std::int64_t& threads);
 void add_compute(CLI::App& verb, ModelFlags& flags);
 /// --global-attention.
 CLI::Option* add_global_attention(CLI::App& verb, std::string& rule);
+/// --context, of passages.
+CLI::Option* add_context(CLI::App& verb, std::string& context);
 /// The rule of a command line; absent when it is empty. Throws UsageError.
 std::optional<GlobalAttention> global_attention(const std::string& rule);
 /// FILES, --text, --lines and --field.

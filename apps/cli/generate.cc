@@ -21,7 +21,7 @@ struct GenerateFlags {
 
 void run(const GenerateFlags& flags, Messages& messages) {
   const std::string folder = flags.model.folder();
-  const CharacterModel model = CharacterModel::load(folder, flags.model.load_options());
+  const CharacterModel model = CharacterModel::load(folder, flags.model.load_options(messages));
   GenerateOptions options = flags.options;
   options.seed = static_cast<std::uint64_t>(flags.seed);
   const StopSignals signals;

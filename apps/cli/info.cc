@@ -23,8 +23,21 @@ std::string windows_text(const std::vector<std::int64_t>& windows) {
 }
 
 std::string pooling_text(const FolderInfo& info) {
-  if (info.pooling.empty()) return "none in the folder (mean is taken)";
-  return info.pooling + (info.normalize ? ", then scaled to length 1" : "");
+  std::string text = info.pooling.empty() ? "none in the folder (mean is taken)" : info.pooling;
+  for (const std::int64_t size : info.dense_sizes) text += fmt::format(", Dense to {}", size);
+  return text + (info.normalize ? ", then scaled to length 1" : "");
+}
+
+/// What the folder says of texts to embed: nothing of what is as it is without it.
+void print_text_rows(const FolderInfo& info,
+                     const std::function<void(const char*, std::string)>& row) {
+  if (info.max_length > 0) row("longest to embed", grouped(info.max_length) + " tokens");
+  for (const auto& [name, prompt] : info.prompts) {
+    const char* mark = name == info.default_prompt_name ? " (default)" : "";
+    row("prompt", fmt::format("{}{}: \"{}\"", name, mark, on_one_line(prompt)));
+  }
+  row("passages",
+      info.passage_context == "none" ? "each a text of its own" : "in the context of the document");
 }
 
 std::string labels_text(const FolderInfo& info) {
@@ -61,6 +74,7 @@ void print_table(Output& output, const FolderInfo& info) {
   row("receptive field", grouped(info.receptive_field) + " tokens to each side");
   row("tokenizer", info.tokenizer.empty() ? "none" : info.tokenizer);
   row("pooling", pooling_text(info));
+  print_text_rows(info, row);
   row("pooler", info.has_pooler ? "yes" : "no");
   row("masked-LM head", info.has_masked_lm_head ? "yes" : "no");
   row("head", info.head.empty() ? "none" : info.head);
@@ -89,6 +103,13 @@ JsonLine as_json(const FolderInfo& info) {
   json.add("windows", std::span<const std::int64_t>(info.windows));
   json.add("receptive_field", info.receptive_field).add("tokenizer", info.tokenizer);
   json.add("pooling", info.pooling).add("normalize", info.normalize);
+  json.add("embedding_size", info.embedding_size);
+  json.add("dense_sizes", std::span<const std::int64_t>(info.dense_sizes));
+  json.add("max_length", info.max_length);
+  JsonLine prompts;
+  for (const auto& [name, prompt] : info.prompts) prompts.add(name, prompt);
+  json.add_json("prompts", prompts.object()).add("default_prompt_name", info.default_prompt_name);
+  json.add("passage_context", info.passage_context);
   json.add("has_pooler", info.has_pooler).add("has_masked_lm_head", info.has_masked_lm_head);
   json.add("head", info.head).add("num_labels", static_cast<std::int64_t>(info.labels.size()));
   json.add("labels", std::span<const std::string>(info.labels));
@@ -110,11 +131,12 @@ void add_info(CLI::App& program, Action& action) {
   add_model(verb, *flags);
   add_json(verb, *flags);
   verb.callback([flags, &action] {
-    action = [flags](Messages&) {
+    action = [flags](Messages& messages) {
       const std::string folder = flags->folder();
       Output output;
       if (CharacterModel::is_one(folder)) {
-        const CharacterModelInfo info = CharacterModel::load(folder).info();
+        const CharacterModelInfo info =
+            CharacterModel::load(folder, flags->load_options(messages)).info();
         output.write(character_info_text(info, flags->json));
         return;
       }

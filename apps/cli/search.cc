@@ -31,7 +31,22 @@ struct SearchFlags {
   std::string index;
   std::int64_t passage_tokens = 128;
   bool passage_tokens_given = false;
+  std::string context;
+  std::optional<std::string> passage_prompt;
+  std::optional<std::string> query_prompt;
+
+  SearchOptions options() const {
+    SearchOptions options;
+    options.passages.passage_tokens = passage_tokens;
+    if (!context.empty()) options.passages.context = passage_context(context);
+    options.passage_prompt = passage_prompt;
+    return options;
+  }
 };
+
+const char* context_name(const SearchOptions& options) {
+  return options.passages.context == PassageContext::document ? "document" : "none";
+}
 
 class Stopwatch {
  public:
@@ -48,7 +63,7 @@ class SearchRun {
   SearchRun(const SearchFlags& flags, Messages& messages)
       : flags_(flags),
         messages_(messages),
-        embedder_(Embedder::load(flags.model.folder(), flags.model.load_options())),
+        embedder_(Embedder::load(flags.model.folder(), flags.model.load_options(messages))),
         index_(open_index()) {}
 
   void run() {
@@ -65,24 +80,47 @@ class SearchRun {
   }
 
  private:
-  SearchIndex open_index() const {
-    Embedder::PassageOptions passages;
-    passages.passage_tokens = flags_.passage_tokens;
+  SearchIndex open_index() {
+    const SearchIndex fresh(embedder_, flags_.options());
     if (flags_.index.empty() || !std::filesystem::exists(flags_.index)) {
       if (!flags_.index.empty() && flags_.inputs.files.empty()) {
         throw Error(fmt::format("no index '{}', and no files to make it of", flags_.index));
       }
-      return SearchIndex(embedder_, passages);
+      return fresh;
     }
     SearchIndex index = SearchIndex::load(flags_.index, embedder_);
-    const std::int64_t found = index.passage_options().passage_tokens;
-    if (flags_.passage_tokens_given && found != flags_.passage_tokens) {
-      throw Error(
-          fmt::format("index '{}' has passages of {} tokens, --passage-tokens asks for {}: "
-                      "leave the option out or use another file",
-                      flags_.index, found, flags_.passage_tokens));
-    }
+    compare(index.options(), fresh.options());
     return index;
+  }
+
+  /// What the command line says about passages must be what the index has; what the folder says
+  /// otherwise is told.
+  void compare(const SearchOptions& found, const SearchOptions& wanted) {
+    const auto differ = [this](bool given, const std::string& has, const std::string& option,
+                               const std::string& value) {
+      if (given) {
+        throw Error(
+            fmt::format("index '{}' has passages {}, {} asks for {}: leave the option out "
+                        "or use another file",
+                        flags_.index, has, option, value));
+      }
+      messages_.note(fmt::format("index '{}' has passages {}, and keeps to it; the folder says {}",
+                                 flags_.index, has, value));
+    };
+    if (flags_.passage_tokens_given &&
+        found.passages.passage_tokens != wanted.passages.passage_tokens) {
+      differ(true, fmt::format("of {} tokens", found.passages.passage_tokens), "--passage-tokens",
+             std::to_string(wanted.passages.passage_tokens));
+    }
+    if (found.passages.context != wanted.passages.context) {
+      differ(!flags_.context.empty(), fmt::format("with context {}", context_name(found)),
+             "--context", context_name(wanted));
+    }
+    if (found.passage_prompt != wanted.passage_prompt) {
+      differ(flags_.passage_prompt.has_value(),
+             fmt::format("behind the prompt '{}'", on_one_line(found.passage_prompt.value_or(""))),
+             "--passage-prompt", fmt::format("'{}'", on_one_line(*wanted.passage_prompt)));
+    }
   }
 
   void add_documents() {
@@ -134,7 +172,7 @@ class SearchRun {
     const Stopwatch watch;
     std::vector<SearchHit> hits;
     try {
-      hits = index_.query(embedder_, question, flags_.top_k);
+      hits = index_.query(embedder_, question, flags_.top_k, flags_.query_prompt);
     } catch (const Error& error) {
       messages_.error(fmt::format("question '{}': {}", question, error.what()));
       if (flags_.model.json) {
@@ -205,9 +243,9 @@ void add_search(CLI::App& program, Action& action) {
       program,
       {.name = "search",
        .description = "Find the passages of whole documents that answer a question.",
-       .details = "Passage "
-                  "vectors are pooled from token states in the context of the whole segment "
-                  "that the model can see. Without --query each line of stdin is a question.",
+       .details = "Each passage becomes a vector as a text of its own, or with --context document "
+                  "in the context of everything that the model can see around it. Without --query "
+                  "each line of stdin is a question.",
        .examples = "longformer search MODEL novels/*.txt --query \"How did the dog die?\"\n"
                    "longformer search MODEL novels/*.txt --index novels.index --query \"…\"\n"
                    "longformer search MODEL --index novels.index --json < questions.txt"});
@@ -226,6 +264,13 @@ void add_search(CLI::App& program, Action& action) {
       ->type_name("FILE");
   CLI::Option* passage = add_number(verb, "--passage-tokens", flags->passage_tokens,
                                     {.least = 1, .most = 1 << 24}, "length of a passage (128)");
+  add_context(verb, flags->context);
+  verb.add_option("--passage-prompt", flags->passage_prompt,
+                  "put this text before every passage; else the prompt 'document' of the folder")
+      ->type_name("TEXT");
+  verb.add_option("--query-prompt", flags->query_prompt,
+                  "put this text before every question; else the prompt 'query' of the folder")
+      ->type_name("TEXT");
   add_json(verb, flags->model);
   add_compute(verb, flags->model);
   verb.callback([flags, passage, &action] {

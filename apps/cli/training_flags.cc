@@ -120,12 +120,14 @@ void add_evaluation(CLI::App& verb, TrainingOptions& options) {
                "keep so many checkpoints, beside the best one; 0 keeps all");
   group.flag("--load-best-model-at-end", options.load_best_model_at_end,
              "the final model is that of the best evaluation");
-  group.text("--metric-for-best-model", options.metric_for_best_model, "NAME",
-             fmt::format("what best means ({})", options.metric_for_best_model));
+  group.text(
+      "--metric-for-best-model", options.metric_for_best_model, "NAME",
+      "a metric of the evaluation, or loss (the first metric of the task, of a language model "
+      "the loss)");
   group.grouped(verb.add_option_function<bool>(
                         "--greater-is-better",
                         [&options](const bool& greater) { options.greater_is_better = greater; },
-                        "true or false (false for loss, perplexity, bpc and mse, else true)")
+                        "true or false (false for loss, perplexity, bpc, mse and mae, else true)")
                     ->type_name("BOOL"));
   group.number("--early-stopping-patience", options.early_stopping_patience, 0,
                "stop after so many evaluations without gain; 0 does not");

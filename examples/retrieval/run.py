@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
 """Does a whole document in one model find more than its beginning, or its pieces one by one?
 
-From each of 160 Wikipedia articles of more than 9,000 characters, one paragraph of the second half is
-taken out and becomes the query; the article it came from must be found among all 160. Compares what
-a 512-token BERT can do with the Longformer that `longformer convert` makes of it.
+articles   From each of 160 Wikipedia articles of more than 9,000 characters, one paragraph of the second
+           half is taken out and becomes the query; the article it came from must be found among all 160.
+passages   The paragraph of SQuAD, or the piece of a COVID-QA paper, that answers a question (passages.py).
 
-    examples/retrieval/run.py BERT LONGFORMER [--output table.md]
+Both compare what a 512-token BERT can do with the Longformer that `longformer convert` makes of it.
 
-BERT and LONGFORMER are folders: `make quickstart` leaves both in quickstart/. The articles are read
-from $LONGFORMER_DATA/wiki_en_extract/enwiki_AA.txt.xz; without them nothing is done.
+    examples/retrieval/run.py BERT LONGFORMER [--task articles|passages|all] [--output table.md]
+
+BERT and LONGFORMER are folders: `make quickstart` leaves both in quickstart/. The data are read from
+$LONGFORMER_DATA: wiki_en_extract/enwiki_AA.txt.xz, squad/dev-v1.1.json, covidqa/*.json. A task without
+them is skipped.
 """
 
 import argparse
@@ -24,6 +27,8 @@ import tempfile
 import time
 
 import numpy as np
+
+import passages
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ARTICLES = 160
@@ -69,9 +74,10 @@ def sample(file, seed):
 class Program:
     """The longformer program; texts go in as JSON lines, vectors come back as an array."""
 
-    def __init__(self, binary, folder):
+    def __init__(self, binary, folder, dtype):
         self.binary = binary
         self.folder = pathlib.Path(folder)
+        self.dtype = dtype
 
     def run(self, verb, model, texts, *options):
         file = self.folder / "texts.jsonl"
@@ -81,10 +87,12 @@ class Program:
                                 stderr=subprocess.DEVNULL)
         return [json.loads(line) for line in result.stdout.splitlines()]
 
-    def embed(self, model, texts, *options):
+    def embed(self, model, texts, *options, normalize=True):
         """(vectors, what is known of each text); vectors of a text begin at its first_row."""
         array = self.folder / "vectors.npy"
-        known = self.run("embed", model, texts, "--normalize", "--output", str(array), *options)
+        scaling = "--normalize" if normalize else "--no-normalize"
+        known = self.run("embed", model, texts, scaling, "--dtype", self.dtype, "--output", str(array),
+                         *options)
         return np.load(array), known
 
     def token_offsets(self, model, texts):
@@ -119,18 +127,20 @@ def measure(program, bert, longformer, documents, queries):
         vectors, known = program.embed(model, texts, *options)
         return vectors, known, time.perf_counter() - start
 
-    bert_queries, _ = program.embed(bert, queries, "--truncate")
+    # The folder's own limit is shorter than what the model takes.
+    whole = ("--truncate", "--max-length", "512")
+    bert_queries, _ = program.embed(bert, queries, *whole)
     long_queries, _ = program.embed(longformer, queries)
     offsets = program.token_offsets(bert, documents)
     room = PIECE_TOKENS - SPECIAL_TOKENS
     pieces = [cut_pieces(text, spans, room) for text, spans in zip(documents, offsets)]
 
-    vectors, _, seconds = timed(bert, [cut[0] for cut in pieces])
+    vectors, _, seconds = timed(bert, [cut[0] for cut in pieces], *whole)
     rows.append(("BERT, first 256 tokens", recall_at_1(bert_queries @ vectors.T), seconds))
-    vectors, _, seconds = timed(bert, documents, "--truncate")
+    vectors, _, seconds = timed(bert, documents, *whole)
     rows.append(("BERT, first 512 tokens", recall_at_1(bert_queries @ vectors.T), seconds))
 
-    vectors, _, seconds = timed(bert, [piece for cut in pieces for piece in cut])
+    vectors, _, seconds = timed(bert, [piece for cut in pieces for piece in cut], *whole)
     firsts = np.cumsum([0] + [len(cut) for cut in pieces[:-1]])
     means = np.add.reduceat(vectors, firsts, axis=0)
     means /= np.linalg.norm(means, axis=1, keepdims=True)
@@ -141,9 +151,9 @@ def measure(program, bert, longformer, documents, queries):
     vectors, _, seconds = timed(longformer, documents, "--truncate")
     recall = recall_at_1(long_queries @ vectors.T)
     rows.append(("Longformer, one vector of the whole article", recall, seconds))
-    vectors, known, seconds = timed(longformer, documents, "--pooling", "passages")
+    vectors, known, seconds = timed(longformer, documents, "--pooling", "passages", "--context", "document")
     best = best_of_groups(long_queries @ vectors.T, [row["first_row"] for row in known])
-    rows.append(("Longformer, best late-chunked passage", recall_at_1(best), seconds))
+    rows.append(("Longformer, best passage in context", recall_at_1(best), seconds))
     return rows
 
 
@@ -158,25 +168,39 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("bert", help="folder of the source model")
     parser.add_argument("longformer", help="folder that `longformer convert` made of it")
+    parser.add_argument("--task", choices=["articles", "passages", "all"], default="all")
+    parser.add_argument("--dtype", choices=["fp32", "bf16"], default="fp32")
+    parser.add_argument("--every", type=int, default=1, help="of passages: every so manieth question")
     parser.add_argument("--output", help="also write the table to this file")
     parser.add_argument("--seed", type=int, default=1)
     return parser.parse_args()
 
 
+def missing(files):
+    for file in files:
+        if not file.exists():
+            print(f"skipped: nothing at {file} (set LONGFORMER_DATA)", file=sys.stderr)
+            return True
+    return False
+
+
 def main():
     options = arguments()
     data = pathlib.Path(os.environ.get("LONGFORMER_DATA") or ROOT / "../shared/data")
-    file = data / "wiki_en_extract" / "enwiki_AA.txt.xz"
-    if not file.exists():
-        print(f"skipped: no articles at {file} (set LONGFORMER_DATA)", file=sys.stderr)
-        return 0
     binary = os.environ.get("LONGFORMER_BINARY", str(ROOT / "build" / "longformer"))
-    documents, queries = sample(file, options.seed)
+    articles = data / "wiki_en_extract" / "enwiki_AA.txt.xz"
+    tables = []
     with tempfile.TemporaryDirectory() as folder:
-        rows = measure(Program(binary, folder), options.bert, options.longformer, documents, queries)
-    print(table(rows, documents))
+        program = Program(binary, folder, options.dtype)
+        models = (options.bert, options.longformer)
+        if options.task != "passages" and not missing([articles]):
+            documents, queries = sample(articles, options.seed)
+            tables.append(table(measure(program, *models, documents, queries), documents))
+        if options.task != "articles" and not missing([data / "squad" / "dev-v1.1.json", data / "covidqa"]):
+            tables.append(passages.table(*passages.measure(program, *models, data, options.every)))
+    print("\n".join(tables))
     if options.output:
-        pathlib.Path(options.output).write_text(table(rows, documents))
+        pathlib.Path(options.output).write_text("\n".join(tables))
     return 0
 
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -21,6 +22,8 @@ struct ConvertOptions {
   std::string dtype = {};
   /// Replace a previous conversion in the target folder.
   bool overwrite = false;
+  /// Told in one line which weights of the source are NaN or infinite, if any; they are kept.
+  std::function<void(const std::string&)> note = {};
 };
 
 /// What the source of a conversion was.

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -17,10 +17,20 @@
 namespace longformer {
 
 /// `tokens` gives one vector per token; the others one vector per document or passage.
-enum class Pooling { cls, mean, max, tokens };
+/// `mean_sqrt_len` divides the sum by the square root of the number of tokens, `last` takes the
+/// last token.
+enum class Pooling { cls, mean, max, mean_sqrt_len, last, tokens };
 
-/// Parses cls, mean, max or tokens. Throws Error for anything else.
+/// Parses cls, mean, max, mean_sqrt_len_tokens, lasttoken or tokens. Throws Error for anything
+/// else.
 Pooling pooling(const std::string& name);
+
+/// What the model reads together with a passage: nothing, so that each passage is embedded as a
+/// text of its own, or the document around it, from whose token states the passage is pooled.
+enum class PassageContext { none, document };
+
+/// Parses none or document. Throws Error for anything else.
+PassageContext passage_context(const std::string& name);
 
 /// What to do with a document of more tokens than the model takes.
 enum class TooLong {
@@ -34,65 +44,104 @@ enum class TooLong {
 };
 
 struct EmbedOptions {
-  /// Absent: what 1_Pooling/config.json of the folder says, mean when there is none.
+  /// Absent: what the Pooling of the folder says, mean when there is none.
   std::optional<Pooling> pooling;
-  /// Scale vectors to length 1. Absent: whether the folder has a 2_Normalize module.
+  /// True: scale vectors to length 1 in the end; false: leave out a Normalize with which the
+  /// modules of the folder end. Absent: as the folder says. Token vectors are scaled only when it
+  /// is true.
   std::optional<bool> normalize;
   TooLong too_long = TooLong::refuse;
   /// Absent: no token has global attention.
   std::optional<GlobalAttention> global_attention;
+  /// What is put before every text. Absent: the prompt that `prompt_name` names.
+  std::optional<std::string> prompt;
+  /// A prompt of config_sentence_transformers.json. "query" and "document" always exist, empty
+  /// unless the folder fills them. Absent: default_prompt_name of the folder, else no prompt.
+  std::optional<std::string> prompt_name;
+  /// Longest text in tokens, with prompt and special tokens. Absent: what the folder says
+  /// (max_seq_length). Never more than the model takes.
+  std::optional<std::int64_t> max_length;
   /// Documents of one forward pass together hold at most this many tokens (at least one document).
   std::int64_t batch_tokens = 16384;
 };
 
-/// Vectors of one document: [rows, H] row-major; rows is 1, or the number of tokens or passages.
+/// Vectors of one document: [rows, embedding size] row-major; rows is 1, or the number of tokens or
+/// passages.
 struct Embedding {
   std::int64_t rows = 0;
   std::vector<float> values;
   /// What each row covers, in characters of the text (token and passage rows; else the whole text).
   std::vector<CharacterSpan> spans;
-  /// Tokens of the document with special ones, before truncation.
+  /// Tokens of the document with its prompt and special ones, before truncation.
   std::int64_t tokens = 0;
   /// Tokens that --truncate cut off.
   std::int64_t truncated = 0;
 };
 
-/// A model, its tokenizer, and the pooling that its folder asks for.
+/// A model, its tokenizer, and what a folder of sentence-transformers says of texts and vectors:
+/// pooling, Dense and Normalize modules, prompts.
 class Embedder {
  public:
+  /// Throws Error for files that cannot be read, and for a module of modules.json that cannot be
+  /// run. A pooling that cannot be run is an error only where it is asked for.
   static Embedder load(const std::string& folder, const LoadOptions& options = {});
 
   const Model& model() const { return model_; }
   const Tokenizer& tokenizer() const { return tokenizer_; }
-  std::int64_t hidden_size() const { return model_.info().hidden_size; }
+  /// Elements of a vector: the hidden size for token vectors, else what the last Dense gives.
+  std::int64_t embedding_size(const EmbedOptions& options = {}) const;
+  /// Longest text in tokens, with prompt and special tokens.
+  std::int64_t max_length(const EmbedOptions& options = {}) const;
+  /// What is put before every text. Throws Error for a name that the folder does not have.
+  std::string prompt(const EmbedOptions& options = {}) const;
+  /// What the folder says of passages (`passage_context` of config_sentence_transformers.json),
+  /// none unless it says anything.
+  PassageContext passage_context() const;
+  /// A number that embedders whose vectors cannot be compared hardly share.
+  std::uint64_t fingerprint() const;
 
-  /// One Embedding per text, in order. Throws Error for a document that cannot be embedded.
+  /// One Embedding per text, in order. Throws Error for a document that cannot be embedded, or
+  /// whose vectors are not finite.
   std::vector<Embedding> embed(std::span<const std::string> texts, const EmbedOptions& options = {},
                                const ProgressCallback& progress = {}) const;
 
-  /// Vectors of passages of about `passage_tokens` tokens that end at sentence or word ends, pooled
-  /// from token states in the context of the whole segment ("late chunking"). Documents of any
-  /// length: segments of the model's full length overlap by `overlap_tokens`, so that every passage
-  /// has its window. Passages overlap by half when `overlapping_passages`.
+  /// Passages of about `passage_tokens` tokens that end at sentence or word ends, and overlap by
+  /// half when `overlapping_passages`.
   struct PassageOptions {
     std::int64_t passage_tokens = 128;
-    std::int64_t overlap_tokens = 512;
     bool overlapping_passages = false;
+    /// Absent: what the folder says.
+    std::optional<PassageContext> context;
+    /// In the context of the document: segments of the full length overlap by so many tokens, so
+    /// that every passage has its window.
+    std::int64_t overlap_tokens = 512;
   };
+  /// Vectors of the passages of a document of any length. Without context each passage is embedded
+  /// as `embed` embeds its text, prompt included. In the context of the document it is pooled from
+  /// the token states of a whole segment ("late chunking"); the prompt stands before the document.
+  /// Throws Error as `embed` does.
   Embedding embed_passages(std::string_view text, const PassageOptions& passages,
                            const EmbedOptions& options = {},
                            const ProgressCallback& progress = {}) const;
 
  private:
-  Embedder(Model model, Tokenizer tokenizer, Pooling pooling, bool normalize)
-      : model_(std::move(model)),
-        tokenizer_(std::move(tokenizer)),
-        pooling_(pooling),
-        normalize_(normalize) {}
+  struct Modules;
+  Embedder(Model model, Tokenizer tokenizer, std::shared_ptr<const Modules> modules)
+      : model_(std::move(model)), tokenizer_(std::move(tokenizer)), modules_(std::move(modules)) {}
+  Pooling pooling_of(const EmbedOptions& options) const;
+  std::vector<Embedding> embed_unchecked(std::span<const std::string> texts,
+                                         const EmbedOptions& options,
+                                         const ProgressCallback& progress) const;
+  Embedding embed_passages_alone(std::string_view text, const PassageOptions& passages,
+                                 const EmbedOptions& options,
+                                 const ProgressCallback& progress) const;
+  Embedding embed_passages_in_document(std::string_view text, const PassageOptions& passages,
+                                       const EmbedOptions& options,
+                                       const ProgressCallback& progress) const;
+
   Model model_;
   Tokenizer tokenizer_;
-  Pooling pooling_;
-  bool normalize_;
+  std::shared_ptr<const Modules> modules_;
 };
 
 }  // namespace longformer

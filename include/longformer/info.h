@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace longformer {
@@ -39,9 +40,20 @@ struct FolderInfo {
   std::string head;
   std::vector<std::string> labels;
   std::string problem_type;
-  /// "mean", "cls", "max" of 1_Pooling/config.json, or empty.
+  /// As sentence-transformers names it, such as "mean"; empty when the folder does not say.
   std::string pooling;
+  /// Whether its modules end with Normalize.
   bool normalize = false;
+  /// Elements of a pooled vector, and those behind each Dense module.
+  std::int64_t embedding_size = 0;
+  std::vector<std::int64_t> dense_sizes;
+  /// Longest text to embed in tokens (max_seq_length); 0 when the folder does not say.
+  std::int64_t max_length = 0;
+  /// Names and texts of the prompts that are not empty, and the name of the default one, or empty.
+  std::vector<std::pair<std::string, std::string>> prompts;
+  std::string default_prompt_name;
+  /// "none" or "document": see PassageContext.
+  std::string passage_context = "none";
   /// Predicted peak memory in bytes of one document of max_tokens.
   std::int64_t memory_fp32 = 0;
   std::int64_t memory_bf16 = 0;

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -20,8 +21,11 @@ namespace longformer {
 struct LoadOptions {
   /// "fp32" or "bf16": weights and activations; normalisation and softmax stay fp32.
   std::string dtype = "fp32";
-  /// 0 takes what CPU affinity, the cgroup quota and OMP_NUM_THREADS allow.
+  /// At most kMostThreads; 0 takes what CPU affinity, the cgroup quota and OMP_NUM_THREADS allow.
   int threads = 0;
+  /// Told in one line which weights are NaN or infinite, if any; while the folder is loaded, or
+  /// when a part that is made on first use is. Must stay valid as long as the model.
+  std::function<void(const std::string&)> note = {};
 };
 
 /// One document. Empty masks mean: attend to everything, token types 0, positions by the rule of
@@ -92,7 +96,9 @@ struct ModelInfo {
   std::string problem_type;
 };
 
-/// Thread-compatible: one call at a time per Model; every call uses the threads of LoadOptions.
+/// Thread-compatible: one call at a time per Model; every call uses the threads of LoadOptions. In
+/// a process that was forked the thread that forked computes alone, and others as before; a fork
+/// during a call of another thread leaves the model of the new process locked for ever.
 class Model {
  public:
   /// Throws Error for a folder that is missing, malformed, inconsistent or of an unsupported type.
@@ -106,13 +112,15 @@ class Model {
   /// Documents of different lengths cost the sum of their lengths; each result is that of the
   /// document alone. Throws Error for an empty document, ids out of range, a mask of the wrong
   /// length, a document longer than max_tokens, and one that has neither a global attention mask
-  /// nor the separator that the head's default needs.
+  /// nor the separator that the head's default needs. What is NaN or infinite is returned so: the
+  /// tasks (Classifier, Embedder, …) make it an error of the document.
   std::vector<DocumentOutput> forward(std::span<const DocumentInput> documents,
                                       const ForwardOptions& options = {}) const;
 
   /// Shows attention probabilities of one document, and runs no further than that takes. Global
   /// tokens are those of its mask, or without one those that forward gives the head. Throws
-  /// Error for layers or heads that the model does not have, and as forward does.
+  /// Error for layers or heads that the model does not have, for probabilities that are not finite,
+  /// and as forward does.
   void attention(const DocumentInput& document, const AttentionSelection& selection) const;
 
   /// The global attention mask, [n], that forward gives a document of these tokens when it has

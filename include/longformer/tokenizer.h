@@ -53,8 +53,10 @@ class Tokenizer {
   /// limits and padding that the files ask for are not applied: only EncodeOptions cut.
   /// Throws Error for a folder without tokenizer files, and for files that are malformed or of an
   /// unsupported kind. `added` are further special tokens; those that the folder does not have get
-  /// the ids behind all others, in their order.
-  static Tokenizer load(const std::string& folder, std::span<const std::string> added = {});
+  /// the ids behind all others, in their order. With `lowercase` every text is lower-cased before
+  /// anything else, as do_lower_case of sentence-transformers asks.
+  static Tokenizer load(const std::string& folder, std::span<const std::string> added = {},
+                        bool lowercase = false);
 
   /// Tokens of a text. Invalid UTF-8 is read as U+FFFD, one per maximal ill-formed part.
   Encoding encode(std::string_view text, const EncodeOptions& options = {}) const;

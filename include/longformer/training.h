@@ -59,9 +59,10 @@ struct TrainingOptions {
   /// Older checkpoints are removed, but never the best one; 0 keeps all.
   std::int64_t save_total_limit = 0;
   bool load_best_model_at_end = false;
-  /// A metric of the evaluation, with or without "eval_".
-  std::string metric_for_best_model = "loss";
-  /// Absent: all metrics but loss, perplexity, bpc and mse are better when greater.
+  /// A metric of the evaluation, with or without "eval_"; empty takes the first one of the task
+  /// when fine-tuning, else the loss.
+  std::string metric_for_best_model = {};
+  /// Absent: all metrics but loss, perplexity, bpc, mse and mae are better when greater.
   std::optional<bool> greater_is_better = {};
   /// Stop after so many evaluations in a row without a better metric; 0 never.
   std::int64_t early_stopping_patience = 0;

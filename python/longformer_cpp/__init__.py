@@ -361,8 +361,14 @@ class Model:
 
 
 def load(folder: str | os.PathLike[str], dtype: str = "fp32", threads: int = 0) -> Model:
-    """Loads a Hugging Face checkpoint folder, or org/name[@revision] of the local Hub cache. dtype is fp32 or bf16; threads 0 takes what CPU
-    affinity, the cgroup quota and OMP_NUM_THREADS allow."""
+    """Loads a Hugging Face checkpoint folder, or org/name[@revision] of the local Hub cache. dtype is
+    fp32 or bf16; threads is at most 1024, and 0 takes what CPU affinity, the cgroup quota and
+    OMP_NUM_THREADS allow. Weights that are NaN or infinite are a RuntimeWarning; results are then what
+    they are, as in `transformers`.
+
+    A process that os.fork or multiprocessing makes may go on using the model: on one thread where it
+    calls it from the thread that forked and that had called it before. Fork while no thread is in a
+    call: the lock of the model would stay taken in the new process."""
     source = (os.fspath(folder), dtype, threads)
     return Model(_native.Model(*source), *source)
 

@@ -1,5 +1,7 @@
 """Models against the numbers of transformers, in every form that input may have."""
 
+import json
+import shutil
 import threading
 
 import numpy as np
@@ -313,3 +315,22 @@ def test_threads_take_turns(folder, cases):
     for worker in workers:
         worker.join()
     assert not wrong
+
+
+def test_weights_that_are_not_finite(folder, tmp_path):
+    """They are told, and results are as they are, like those of transformers."""
+    shutil.copytree(folder("tiny_bert"), tmp_path / "model")
+    file = tmp_path / "model" / "model.safetensors"
+    data = bytearray(file.read_bytes())
+    header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+    place = 8 + int.from_bytes(data[:8], "little")
+    place += header["encoder.layer.1.output.dense.bias"]["data_offsets"][0]
+    data[place : place + 4] = np.float32(np.nan).tobytes()
+    file.write_bytes(data)
+    with pytest.warns(RuntimeWarning, match=r"encoder.layer.1.output.dense.bias \(1 of 16\)") as told:
+        model = longformer_cpp.load(tmp_path / "model")
+    assert len(told) == 1 and told[0].filename == __file__
+    out = model([[5, 6, 7]], output_hidden_states=True)
+    assert np.isnan(out.last_hidden_state[0]).all() and np.isfinite(out.hidden_states[1][0]).all()
+    with pytest.warns(RuntimeWarning, match="output.dense.bias"):
+        longformer_cpp.convert(tmp_path / "model", tmp_path / "converted", window=8, max_positions=64)

@@ -64,15 +64,13 @@ std::vector<float> band_attention(std::span<const float> q, std::span<const floa
       q.size(), k.size(), v.size());
   const kernels::AttentionSpec spec = spec_of(n, heads, head_size, options);
   const kernels::AttentionBackend backend = kernels::attention_backend(options.backend);
-  require(options.threads >= 0, "band attention: expected 0 threads or more, found {}",
-          options.threads);
+  const int threads = checked_threads(options.threads);
 
   const Shape shape = {heads, n, head_size};
   const Tensor query = Tensor::from(q, shape);
   const Tensor key = Tensor::from(k, shape);
   const Tensor value = Tensor::from(v, shape);
   Tensor out({n, heads * head_size}, DType::f32);
-  const int threads = options.threads == 0 ? available_threads() : options.threads;
   const ThreadLimit limit(threads);
   kernels::attention(backend, spec, {query, key, value, out, nullptr, threads});
 

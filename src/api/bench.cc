@@ -199,7 +199,7 @@ BenchResult bench_attention(const AttentionBenchOptions& options) {
   require(options.n >= 1, "n: expected at least 1, found {}", options.n);
   const auto backend = kernels::attention_backend(options.backend);
   const DType dtype = compute_dtype(options.dtype);
-  const int threads = thread_count(options.threads);
+  const int threads = checked_threads(options.threads);
   const bool backward = options.pass == "backward";
   require(backward || options.pass == "forward", "pass: expected forward or backward, found \"{}\"",
           options.pass);

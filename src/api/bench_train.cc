@@ -48,7 +48,7 @@ BenchResult bench_masked_lm(const TrainBenchOptions& options) {
   TrainedModel model(
       {.folder = options.model, .config_file = options.config, .head = models::HeadKind::masked_lm},
       training);
-  const int threads = thread_count(options.threads);
+  const int threads = checked_threads(options.threads);
   const auto optimizer = training::Optimizer::make(training, model.parameters(), threads);
   models::Targets targets;
   const models::Batch batch = random_batch(model.config(), options.n, targets);
@@ -74,7 +74,7 @@ BenchResult bench_masked_lm(const TrainBenchOptions& options) {
 BenchResult bench_character_lm(const TrainBenchOptions& options, const std::string& config_file) {
   const TrainingOptions training = training_of(options);
   const models::CharacterLmConfig config = models::read_character_lm(config_file);
-  const int threads = thread_count(options.threads);
+  const int threads = checked_threads(options.threads);
   const DType dtype = compute_dtype(options.dtype);
   const ThreadLimit limit(threads);
   const auto weights = models::Checkpoint::trainable(

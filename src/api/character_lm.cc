@@ -1,10 +1,12 @@
 #include "longformer/character_lm.h"
 
 #include <chrono>
+#include <cmath>
 #include <mutex>
 #include <numbers>
 #include <utility>
 
+#include "api/finite_results.h"
 #include "core/error.h"
 #include "core/threads.h"
 #include "models/character_lm.h"
@@ -15,10 +17,13 @@ namespace longformer {
 struct CharacterModel::Implementation {
   Implementation(const std::string& folder, const LoadOptions& options)
       : dtype(compute_dtype(options.dtype)),
-        threads(options.threads > 0 ? options.threads : available_threads()),
+        threads(checked_threads(options.threads)),
         model(with_threads(threads, [&] {
-          return models::CharacterLm(models::read_character_lm(folder + "/config.json"),
-                                     models::Checkpoint::open(folder), dtype);
+          const auto weights = models::Checkpoint::open(folder);
+          models::CharacterLm loaded(models::read_character_lm(folder + "/config.json"), weights,
+                                     dtype);
+          weights.tell_nonfinite(options.note);
+          return loaded;
         })) {}
 
   /// Valid while `mutex` is held: the pool serves one forward pass at a time.
@@ -66,6 +71,8 @@ CharacterScore CharacterModel::evaluate(const CharacterEvaluation& options) cons
   CharacterScore score;
   score.characters = count;
   score.loss = loss.sum / loss.weight;
+  require(std::isfinite(score.loss), "{}: expected a finite loss from the model, found {}",
+          text.name(), score.loss);
   score.bpc = score.loss / std::numbers::ln2;
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
   score.seconds = seconds.count();
@@ -88,6 +95,7 @@ void CharacterModel::generate(const std::string& prompt, const GenerateOptions& 
     const Tensor hidden = model.forward(context, next, past);
     const Tensor last = hidden.slice_rows(hidden.rows() - 1, 1);
     const std::vector<float> logits = model.logits(context, last).to_floats();
+    require_finite(logits, "logits", fmt::format("prompt and {} characters", i));
     const double uniform = random_uniform(options.seed, static_cast<std::uint64_t>(i));
     next = {tasks::draw(logits, options, uniform)};
     if (!callback(text::decode_character(alphabet, next[0]))) return;

@@ -46,8 +46,7 @@ class CharacterLmObjective final : public training::Objective {
         config_(config_of(options)),
         weights_(weights_of(options, config_)),
         dtype_(compute_dtype(options.training.dtype)),
-        threads_(options.training.threads > 0 ? static_cast<int>(options.training.threads)
-                                              : available_threads()),
+        threads_(checked_threads(options.training.threads)),
         model_(config_, weights_, dtype_),
         text_(options.data, config_.alphabet),
         train_(text_.part(TextPart::train)) {
@@ -60,6 +59,9 @@ class CharacterLmObjective final : public training::Objective {
   }
 
   training::ParameterSet& parameters() { return parameters_; }
+  void tell_nonfinite(const std::function<void(const std::string&)>& note) const {
+    weights_.tell_nonfinite(note);
+  }
   std::vector<training::Phase> phases() const;
 
   void begin_phase(const training::Phase& phase, std::int64_t number) override {
@@ -71,6 +73,7 @@ class CharacterLmObjective final : public training::Objective {
   }
   training::MicroBatchLoss run(const training::MicroBatch& micro) override;
   training::Metrics evaluate() override;
+  std::vector<std::string> metric_names() const override { return {"loss", "bpc"}; }
   void save(const std::filesystem::path& folder) override {
     models::write_json(folder / "config.json", models::to_json(model_.config()));
     formats::write_safetensors((folder / "model.safetensors").string(), weights_.parameters());
@@ -224,6 +227,7 @@ TrainingResult train_character_lm(const CharacterLmTraining& options,
                                   const TrainingCallbacks& callbacks) {
   check(options.training);
   CharacterLmObjective objective(options);
+  objective.tell_nonfinite(callbacks.note);
   return run_training(options.training, objective.phases(), objective.parameters(), objective,
                       callbacks);
 }

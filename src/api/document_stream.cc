@@ -7,6 +7,7 @@
 #include <thread>
 #include <utility>
 
+#include "api/finite_results.h"
 #include "core/error.h"
 
 namespace longformer {
@@ -127,6 +128,14 @@ DocumentInput input_of(const Segment& segment) {
           .global_attention_mask = segment.global_mask};
 }
 
+/// Empty when all that the head says is finite.
+std::string why_no_result(const DocumentOutput& output) {
+  for (const auto* logits : {&output.logits, &output.start_logits, &output.end_logits}) {
+    if (std::string reason = why_not_finite(*logits, "logits"); !reason.empty()) return reason;
+  }
+  return "";
+}
+
 /// The consumer: keeps the documents that are under way, in order.
 class Consumer {
  public:
@@ -178,7 +187,9 @@ class Consumer {
     try {
       std::vector<DocumentOutput> outputs = model_.forward(inputs, options);
       for (std::size_t i = 0; i < outputs.size(); ++i) {
-        flights_[owners[i]].outputs.push_back(std::move(outputs[i]));
+        Flight& flight = flights_[owners[i]];
+        if (flight.document.error.empty()) flight.document.error = why_no_result(outputs[i]);
+        flight.outputs.push_back(std::move(outputs[i]));
       }
     } catch (const Error& error) {
       // One document spoils the batch; taken one by one, the others keep their results.

@@ -22,8 +22,8 @@ struct StreamOptions {
 
 /// Calls `next` on another thread until it returns nothing, and `done` on this one for every
 /// document in order, with one output for each segment (no last hidden state). A document that the
-/// model refuses is done with an error and no outputs. A forward pass never waits for documents
-/// that are not there yet. Rethrows what `next` and `done` throw.
+/// model refuses, or whose logits are not finite, is done with an error and no outputs. A forward
+/// pass never waits for documents that are not there yet. Rethrows what `next` and `done` throw.
 void stream_documents(
     const Model& model, const StreamOptions& options,
     const std::function<std::optional<SegmentedDocument>()>& next,

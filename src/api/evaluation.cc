@@ -53,6 +53,30 @@ void EvaluationRun::add_labels(const tasks::ClassificationMetrics& metrics) {
   }
 }
 
+std::vector<std::string> metric_names(const ModelInfo& info, bool answerable, bool unanswerable) {
+  if (info.head == "masked-lm") return {"loss", "bpc", "perplexity", "accuracy"};
+  if (info.head == "token-classification") {
+    return {"f1", "precision", "recall", "f1_macro", "accuracy"};
+  }
+  if (info.head == "question-answering") {
+    std::vector<std::string> names = {"f1", "exact_match"};
+    if (unanswerable && answerable) {
+      names.insert(names.end(), {"has_answer_f1", "has_answer_exact_match"});
+    }
+    if (unanswerable) names.emplace_back("no_answer_exact_match");
+    return names;
+  }
+  if (info.head != "sequence-classification") return {"accuracy"};
+  if (info.problem_type == "regression") return {"pearson", "spearman", "mse", "mae"};
+  if (info.problem_type == "multi_label_classification") {
+    return {"f1_micro", "f1_macro", "f1_weighted", "precision_micro", "recall_micro", "accuracy"};
+  }
+  std::vector<std::string> names = {"accuracy"};
+  if (info.labels.size() == 2) names.emplace_back("f1");
+  names.insert(names.end(), {"f1_macro", "f1_weighted", "precision_macro", "recall_macro"});
+  return names;
+}
+
 Evaluation evaluate(const Model& model, const Tokenizer& tokenizer, const std::string& path,
                     const EvaluateOptions& options) {
   const auto begin = std::chrono::steady_clock::now();

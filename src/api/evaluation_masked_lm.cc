@@ -42,14 +42,14 @@ Guesses guess(const Model::Implementation& model, const tasks::MaskedRow& row,
   input.global_attention_mask = globals;
   const models::Batch batch = model.batch({&input, 1});
   const auto turn = model.turn();
-  if (!model.masked_lm) model.masked_lm.emplace(model.config, model.weights, model.dtype);
+  const models::MaskedLmHead& head = model.masked_lm_head();
   const ops::Context context = model.context();
   const Tensor hidden = model.encoder.forward(context, batch);
   for (std::size_t begin = 0; begin < row.positions.size(); begin += kChunk) {
     const std::size_t count = std::min(kChunk, row.positions.size() - begin);
     const std::span<const Index> positions(row.positions.data() + begin, count);
     const std::vector<float> logits =
-        model.masked_lm->forward(context, ops::select_rows(context, hidden, positions)).to_floats();
+        head.forward(context, ops::select_rows(context, hidden, positions)).to_floats();
     const std::size_t width = logits.size() / count;
     for (std::size_t i = 0; i < count; ++i) {
       score(std::span(logits).subspan(i * width, width), row.labels[begin + i], guesses);
@@ -113,6 +113,9 @@ class MaskedLmRun {
       globals = run_.options.global_attention->mask(run_.model, tokens, {});
     }
     const Guesses found = guess(run_.model.implementation(), row, globals);
+    require(std::isfinite(found.loss),
+            "{}: row {}: expected a finite loss from the model, found {}", run_.path, number,
+            found.loss);
     tokens_ += static_cast<std::int64_t>(ids.size());
     describe(number, row, found);
     const auto rows = static_cast<std::int64_t>(rows_.size());

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "longformer/evaluation.h"
 #include "tasks/data_file.h"
@@ -54,6 +55,10 @@ class EvaluationRun {
  private:
   std::int64_t total_ = 0;
 };
+
+/// The names of Evaluation::metrics, in their order; of questions it depends on whether some, and
+/// some not, have an answer.
+std::vector<std::string> metric_names(const ModelInfo& info, bool answerable, bool unanswerable);
 
 /// One file for each: evaluation_classes.cc, evaluation_spans.cc, evaluation_masked_lm.cc.
 void evaluate_classification(EvaluationRun& run);

@@ -7,6 +7,7 @@
 #include <utility>
 #include <variant>
 
+#include "api/evaluation_run.h"
 #include "api/model_cost.h"
 #include "api/task_folder.h"
 #include "api/trained_model.h"
@@ -49,7 +50,7 @@ struct Source {
   std::vector<std::string> labels;
   std::string problem_type;
   /// Questions without an answer are right when they point to the first token.
-  bool has_unanswerable = false;
+  bool has_answerable = false, has_unanswerable = false;
 
   const tasks::DataReport& report() const {
     return std::visit([](const auto& read) -> const tasks::DataReport& { return read.report; },
@@ -92,7 +93,8 @@ Source read_source(const models::EncoderConfig& config, const Task& task, const 
   if (task.head == HeadKind::question_answering) {
     auto data = tasks::read_questions(path, options.data);
     const bool unanswerable = data.unanswerable > 0;
-    return {std::move(data), {}, "", unanswerable};
+    const bool answerable = data.report.examples > data.unanswerable;
+    return {std::move(data), {}, "", answerable, unanswerable};
   }
   return {tasks::read_choices(path, options.data), {}, ""};
 }
@@ -136,6 +138,7 @@ class FinetuneObjective final : public training::Objective {
   FinetuneObjective(const std::string& folder, const std::string& path,
                     const FinetuneOptions& options, const Source& source, TrainedModel& model)
       : options_(options),
+        has_answerable_(source.has_answerable),
         has_unanswerable_(source.has_unanswerable),
         model_(model),
         handle_(model.model()),
@@ -170,8 +173,19 @@ class FinetuneObjective final : public training::Objective {
     return model_.step(batch.tokens, targets_of(batch), micro.seed);
   }
 
+  /// What evaluations are made on: an objective over the validation data, which must live as long.
+  void set_validation(const FinetuneObjective& validation) { validation_ = &validation; }
+
+  std::vector<std::string> metric_names() const override {
+    const FinetuneObjective& data = validation_ == nullptr ? *this : *validation_;
+    auto names =
+        longformer::metric_names(handle_.info(), data.has_answerable_, data.has_unanswerable_);
+    names.insert(names.begin(), "loss");
+    return names;
+  }
+
   training::Metrics evaluate() override {
-    if (options_.validation_path.empty()) return {};
+    if (validation_ == nullptr) return {};
     EvaluateOptions options;
     options.data = options_.data;
     options.too_long = options_.too_long;
@@ -179,13 +193,32 @@ class FinetuneObjective final : public training::Objective {
     options.global_attention = options_.global_attention;
     options.threshold = options_.threshold;
     options.batch_tokens = options_.batch_tokens;
-    return longformer::evaluate(handle_, tokenizer_, options_.validation_path, options).metrics;
+    training::Metrics metrics = {{"loss", validation_->mean_loss()}};
+    const auto found = longformer::evaluate(handle_, tokenizer_, options_.validation_path, options);
+    metrics.insert(metrics.end(), found.metrics.begin(), found.metrics.end());
+    return metrics;
   }
 
   void save(const std::filesystem::path& folder) override { model_.save(folder); }
   void load(const std::filesystem::path& folder) override { model_.load(folder); }
 
  private:
+  /// Over all examples in their order. As in the Hugging Face Trainer each has the mean loss of its
+  /// batch, here of as many examples as a micro-batch has.
+  double mean_loss() const {
+    double sum = 0, count = 0;
+    for (Index first = 0; first < rows(); first += batch_size()) {
+      const Index end = std::min(first + batch_size(), rows());
+      const std::vector<tasks::Example> chosen(examples_.begin() + first, examples_.begin() + end);
+      const tasks::TrainingBatch batch = tasks::training_batch(model_.config(), chosen);
+      const ops::LossSum loss = model_.loss(batch.tokens, targets_of(batch));
+      if (loss.weight == 0) continue;
+      sum += static_cast<double>(end - first) * loss.sum / loss.weight;
+      count += static_cast<double>(end - first);
+    }
+    return count > 0 ? sum / count : 0;
+  }
+
   bool scores_candidates() const {
     return model_.implementation().head == HeadKind::candidate_scoring;
   }
@@ -321,7 +354,7 @@ class FinetuneObjective final : public training::Objective {
   }
 
   const FinetuneOptions& options_;
-  bool has_unanswerable_;
+  bool has_answerable_, has_unanswerable_;
   TrainedModel& model_;
   Model handle_;
   Tokenizer tokenizer_;
@@ -335,6 +368,7 @@ class FinetuneObjective final : public training::Objective {
   tasks::DataReport skipped_;
   std::int64_t epoch_ = -1;
   std::vector<Index> order_;
+  const FinetuneObjective* validation_ = nullptr;
 };
 
 training::PhaseCost cost_of(const TrainedModel& model, const FinetuneOptions& options,
@@ -426,7 +460,7 @@ TrainingResult finetune(const std::string& folder, const FinetuneOptions& option
   FinetuneOptions used = options;
   const Source source = read_source(config, task, used.train_path, used);
   check_options(used, task, source);
-  if (used.training.metric_for_best_model == "loss") {
+  if (used.training.metric_for_best_model.empty()) {
     used.training.metric_for_best_model = metric_of(task, source.problem_type);
   }
   TrainedModelSetup setup = {.folder = folder,
@@ -434,16 +468,19 @@ TrainingResult finetune(const std::string& folder, const FinetuneOptions& option
                              .labels = source.labels,
                              .problem_type = source.problem_type,
                              .shares_global_projections = used.shared_global_projections,
-                             .added_tokens = added_tokens(folder, task.head)};
+                             .added_tokens = added_tokens(folder, task.head),
+                             .note = callbacks.training.note};
   set_rates(used, setup);
   TrainedModel model(std::move(setup), used.training);
   FinetuneObjective objective(folder, used.train_path, used, source, model);
   std::optional<FinetuneData> validation;
+  std::optional<FinetuneObjective> held_out;
   if (used.training.eval_strategy != "no") {
     // What is wrong with the validation data shall not end a training that has begun.
-    const Source held_out = read_source(model.config(), task, used.validation_path, used);
-    const FinetuneObjective read(folder, used.validation_path, used, held_out, model);
-    validation = summary_of(task, held_out, read, model);
+    const Source read = read_source(model.config(), task, used.validation_path, used);
+    held_out.emplace(folder, used.validation_path, used, read, model);
+    validation = summary_of(task, read, *held_out, model);
+    objective.set_validation(*held_out);
   }
   if (callbacks.data) callbacks.data(summary_of(task, source, objective, model));
   if (callbacks.validation && validation) callbacks.validation(*validation);

@@ -215,30 +215,29 @@ void describe_tokenizer(const std::string& folder, FolderInfo& info) {
   }
 }
 
-/// Modules of sentence-transformers behind the encoder that are neither pooling nor scaling.
-std::vector<std::string> other_modules(const fs::path& list) {
-  std::vector<std::string> names;
-  if (!fs::exists(list)) return names;
-  for (const auto& module : formats::read_json(list.string())) {
-    if (!module.is_object()) continue;
-    const std::string type =
-        formats::ConfigReader(module, list.string()).string("type", "unnamed module");
-    const bool known =
-        type.ends_with("Transformer") || type.ends_with("Pooling") || type.ends_with("Normalize");
-    if (!known) names.push_back(formats::quote(type));
-  }
-  return names;
-}
-
 void describe_sentence_modules(const std::string& folder, FolderInfo& info) {
+  info.embedding_size = info.hidden_size;
   try {
     const tasks::SentenceModules modules = tasks::read_sentence_modules(folder);
-    info.pooling = modules.pooling.value_or("");
-    info.normalize = modules.normalize;
-    const auto others = other_modules(fs::path(folder) / "modules.json");
-    if (!others.empty()) {
+    info.pooling = modules.pooling;
+    info.normalize = modules.normalizes();
+    info.max_length = modules.max_length.value_or(0);
+    info.default_prompt_name = modules.default_prompt_name;
+    info.passage_context = modules.passage_context;
+    for (const auto& [name, prompt] : modules.prompts) {
+      if (!prompt.empty()) info.prompts.emplace_back(name, prompt);
+    }
+    for (const tasks::VectorModule& module : modules.vector_modules) {
+      const auto* dense = std::get_if<tasks::DenseModule>(&module);
+      if (dense == nullptr) continue;
+      info.dense_sizes.push_back(dense->out_features);
+      info.embedding_size = dense->out_features;
+    }
+    const auto& known = tasks::kPoolings;
+    if (!info.pooling.empty() &&
+        std::find(known.begin(), known.end(), info.pooling) == known.end()) {
       info.unsupported.push_back(
-          fmt::format("modules.json: modules that are not applied: {}", listed(others)));
+          fmt::format("{}: pooling {}", modules.pooling_file, formats::quote(info.pooling)));
     }
   } catch (const Error& error) {
     info.unsupported.push_back(error.what());

@@ -4,6 +4,7 @@
 #include <span>
 #include <utility>
 
+#include "api/evaluation_run.h"
 #include "api/model_cost.h"
 #include "api/task_folder.h"
 #include "api/trained_model.h"
@@ -123,6 +124,10 @@ class MaskedLmObjective final : public training::Objective {
         .metrics;
   }
 
+  std::vector<std::string> metric_names() const override {
+    return longformer::metric_names(model_.model().info(), false, false);
+  }
+
   void save(const std::filesystem::path& folder) override { model_.save(folder); }
   void load(const std::filesystem::path& folder) override { model_.load(folder); }
 
@@ -192,7 +197,9 @@ TrainedModelSetup setup_of(const std::string& folder, const MaskedLmTraining& op
 TrainingResult train_masked_lm(const std::string& folder, const MaskedLmTraining& options,
                                const TrainingCallbacks& callbacks) {
   check(options.training);
-  TrainedModel model(setup_of(folder, options), options.training);
+  TrainedModelSetup setup = setup_of(folder, options);
+  setup.note = callbacks.note;
+  TrainedModel model(std::move(setup), options.training);
   MaskedLmObjective objective(folder, options, model);
   objective.tell_data(callbacks);
   training::Phase phase = training::single_phase(options.training, objective.micro_batches());

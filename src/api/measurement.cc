@@ -50,8 +50,6 @@ Timing measure(int repeats, const std::function<void()>& work) {
   return {median, seconds.front(), seconds.back()};
 }
 
-int thread_count(int threads) { return threads > 0 ? threads : available_threads(); }
-
 BenchResult result_of(const Timing& timing, std::int64_t n, const std::string& dtype, double flops,
                       int threads) {
   BenchResult result;
@@ -75,9 +73,10 @@ double gemm_gflops(const std::string& dtype, int threads, int repeats) {
   const std::vector<Tensor> weights = {random_normal_tensor({kN, kK}, 1.0f, 1)};
   const Tensor x = random_normal_tensor({kM, kK}, 1.0f, 2).to(type);
   MemoryPool memory;
-  const ThreadLimit limit(thread_count(threads));
+  const int team = checked_threads(threads);
+  const ThreadLimit limit(team);
   const ops::Linear dense(weights, {}, {.dtype = type});
-  const ops::Context context = {.memory = memory, .dtype = type, .threads = thread_count(threads)};
+  const ops::Context context = {.memory = memory, .dtype = type, .threads = team};
   const Timing timing = measure(repeats, [&] { ops::linear(context, x, dense, type); });
   return 2.0 * kM * kK * kN / timing.median * 1e-9;
 }

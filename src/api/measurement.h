@@ -20,7 +20,4 @@ Timing measure(int repeats, const std::function<void()>& work);
 BenchResult result_of(const Timing& timing, std::int64_t n, const std::string& dtype, double flops,
                       int threads);
 
-/// So many, or for 0 those that this process may use.
-int thread_count(int threads);
-
 }  // namespace longformer

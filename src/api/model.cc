@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "api/finite_results.h"
 #include "api/model_implementation.h"
 #include "core/error.h"
 #include "core/threads.h"
@@ -141,10 +142,10 @@ Model::Implementation::Implementation(models::EncoderConfig model_config,
     : config(std::move(model_config)),
       weights(std::move(checkpoint)),
       dtype(compute_dtype(options.dtype)),
-      threads(options.threads > 0 ? options.threads : available_threads()),
+      threads(checked_threads(options.threads)),
+      note(options.note),
       encoder(with_threads(threads, [this] { return models::Encoder(config, weights, dtype); })),
       head(models::head_kind(config, weights)) {
-  require(options.threads >= 0, "threads: expected 0 or more, found {}", options.threads);
   info = {.model_type = std::string(name_of(config.model_type)),
           .layers = config.layers,
           .heads = config.heads,
@@ -163,6 +164,7 @@ Model::Implementation::Implementation(models::EncoderConfig model_config,
     const ThreadLimit limit(threads);
     task_head.emplace(config, head, weights, dtype);
   }
+  weights.tell_nonfinite(note);
 }
 
 models::Batch Model::Implementation::batch(std::span<const DocumentInput> documents,
@@ -201,7 +203,10 @@ models::Batch Model::Implementation::batch(std::span<const DocumentInput> docume
 }
 
 const models::MaskedLmHead& Model::Implementation::masked_lm_head() const {
-  if (!masked_lm) masked_lm.emplace(config, weights, dtype);
+  if (!masked_lm) {
+    masked_lm.emplace(config, weights, dtype);
+    weights.tell_nonfinite(note);
+  }
   return *masked_lm;
 }
 
@@ -277,7 +282,16 @@ std::vector<DocumentOutput> Model::forward(std::span<const DocumentInput> docume
 void Model::attention(const DocumentInput& document, const AttentionSelection& selection) const {
   const Implementation& model = *implementation_;
   const models::Batch batch = model.batch({&document, 1}, model.head);
-  auto observer = attention_observer(model, batch, selection);
+  AttentionSelection checked = selection;
+  if (selection.callback) {
+    checked.callback = [&selection](HeadAttention head) {
+      for (const auto* values : {&head.local, &head.global}) {
+        require_finite(*values, "probabilities", fmt::format("layer {}", head.layer));
+      }
+      selection.callback(std::move(head));
+    };
+  }
+  auto observer = attention_observer(model, batch, checked);
   if (!observer) return;
   observer->alone = true;
   const auto turn = model.turn();

@@ -1,10 +1,12 @@
 // What a public Model holds; shared by the parts of the API that run it.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
 
 #include "core/memory.h"
@@ -39,7 +41,7 @@ struct Model::Implementation {
   ops::LossSum loss(const ops::Context& context, const models::Batch& batch,
                     const models::Targets& targets, const models::HeadLossOptions& options) const;
 
-  /// The masked-LM head, made on first use.
+  /// The masked-LM head, made on first use, in one's turn.
   const models::MaskedLmHead& masked_lm_head() const;
 
   /// One computation at a time, on no more threads than the model may use.
@@ -55,6 +57,7 @@ struct Model::Implementation {
   models::Checkpoint weights;
   DType dtype;
   int threads;
+  std::function<void(const std::string&)> note;
   models::Encoder encoder;
   models::HeadKind head;
   /// Of every kind but the masked LM.

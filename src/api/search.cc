@@ -5,14 +5,15 @@
 #include <numeric>
 #include <type_traits>
 
-#include "api/model_implementation.h"
 #include "core/error.h"
+#include "core/finite.h"
 #include "formats/json.h"
 
 namespace longformer {
 namespace {
 
-constexpr std::string_view kMagic = "longformer-index-1\n";
+constexpr std::string_view kAnyMagic = "longformer-index-";
+constexpr std::string_view kMagic = "longformer-index-2\n";
 
 /// Appends numbers and texts to a byte string.
 class Writer {
@@ -72,9 +73,11 @@ class Reader {
 };
 
 /// The options that make passage vectors and questions comparable.
-EmbedOptions unit_vectors() {
+EmbedOptions unit_vectors(const std::optional<std::string>& prompt, const char* prompt_name) {
   EmbedOptions options;
   options.normalize = true;
+  options.prompt = prompt;
+  options.prompt_name = prompt_name;
   return options;
 }
 
@@ -84,27 +87,36 @@ bool overlaps(const CharacterSpan& a, const CharacterSpan& b) {
 
 }  // namespace
 
-SearchIndex::SearchIndex(const Embedder& embedder, const Embedder::PassageOptions& passages)
-    : options_(passages),
-      hidden_size_(embedder.hidden_size()),
-      fingerprint_(embedder.model().implementation().weights.fingerprint()) {}
+SearchIndex::SearchIndex(const Embedder& embedder, const SearchOptions& options)
+    : options_(options),
+      embedding_size_(embedder.embedding_size()),
+      fingerprint_(embedder.fingerprint()) {
+  options_.passages.context = options.passages.context.value_or(embedder.passage_context());
+  options_.passage_prompt = embedder.prompt(unit_vectors(options.passage_prompt, "document"));
+}
 
 SearchIndex SearchIndex::load(const std::string& file, const Embedder& embedder) {
   const std::string bytes = formats::read_file(file);
   Reader reader(bytes, file);
-  require(std::string_view(bytes).starts_with(kMagic),
+  require(std::string_view(bytes).starts_with(kAnyMagic),
           "{}: expected a search index, found another kind of file", file);
+  require(std::string_view(bytes).starts_with(kMagic),
+          "{}: expected a search index of this version, found one of another; make it anew", file);
   reader.take(kMagic.size());
-  SearchIndex index(embedder, {});
+  SearchIndex index(embedder);
   const auto fingerprint = reader.number<std::uint64_t>();
-  const auto hidden_size = reader.number<std::int64_t>();
-  require(fingerprint == index.fingerprint_ && hidden_size == index.hidden_size_,
-          "{}: expected an index of this model, found one of other weights (hidden size {}); make "
+  const auto size = reader.number<std::int64_t>();
+  require(fingerprint == index.fingerprint_ && size == index.embedding_size_,
+          "{}: expected an index of this model, found one of other weights (vectors of {}); make "
           "it anew",
-          file, hidden_size);
-  index.options_.passage_tokens = reader.number<std::int64_t>();
-  index.options_.overlap_tokens = reader.number<std::int64_t>();
-  index.options_.overlapping_passages = reader.number<std::uint8_t>() != 0;
+          file, size);
+  Embedder::PassageOptions& passages = index.options_.passages;
+  passages.passage_tokens = reader.number<std::int64_t>();
+  passages.overlap_tokens = reader.number<std::int64_t>();
+  passages.overlapping_passages = reader.number<std::uint8_t>() != 0;
+  const bool in_document = reader.number<std::uint8_t>() != 0;
+  passages.context = in_document ? PassageContext::document : PassageContext::none;
+  index.options_.passage_prompt = reader.text();
   const auto count = reader.number<std::uint64_t>();
   for (std::uint64_t i = 0; i < count; ++i) {
     Document document;
@@ -118,10 +130,11 @@ SearchIndex SearchIndex::load(const std::string& file, const Embedder& embedder)
               "{}: document {}: expected passages inside {} characters, found {} to {}", file,
               document.name, characters, span.begin, span.end);
     }
-    require(
-        document.vectors.size() == document.spans.size() * static_cast<std::size_t>(hidden_size),
-        "{}: document {}: expected {} passage vectors, found {} numbers", file, document.name,
-        document.spans.size(), document.vectors.size());
+    require(document.vectors.size() == document.spans.size() * static_cast<std::size_t>(size),
+            "{}: document {}: expected {} passage vectors, found {} numbers", file, document.name,
+            document.spans.size(), document.vectors.size());
+    require(all_finite(document.vectors), "{}: document {}: expected finite vectors, found others",
+            file, document.name);
     index.documents_.push_back(std::move(document));
   }
   require(reader.done(), "{}: expected the end of the index, found more bytes", file);
@@ -131,10 +144,13 @@ SearchIndex SearchIndex::load(const std::string& file, const Embedder& embedder)
 void SearchIndex::save(const std::string& file) const {
   Writer writer;
   writer.number(fingerprint_);
-  writer.number(hidden_size_);
-  writer.number(options_.passage_tokens);
-  writer.number(options_.overlap_tokens);
-  writer.number<std::uint8_t>(options_.overlapping_passages ? 1 : 0);
+  writer.number(embedding_size_);
+  const Embedder::PassageOptions& passages = options_.passages;
+  writer.number(passages.passage_tokens);
+  writer.number(passages.overlap_tokens);
+  writer.number<std::uint8_t>(passages.overlapping_passages ? 1 : 0);
+  writer.number<std::uint8_t>(passages.context == PassageContext::document ? 1 : 0);
+  writer.text(options_.passage_prompt.value_or(""));
   writer.number<std::uint64_t>(documents_.size());
   for (const Document& document : documents_) {
     writer.text(document.name);
@@ -147,7 +163,8 @@ void SearchIndex::save(const std::string& file) const {
 
 void SearchIndex::add(const Embedder& embedder, const std::string& name, std::string text,
                       const ProgressCallback& progress) {
-  Embedding passages = embedder.embed_passages(text, options_, unit_vectors(), progress);
+  Embedding passages = embedder.embed_passages(
+      text, options_.passages, unit_vectors(options_.passage_prompt, "document"), progress);
   std::erase_if(documents_, [&](const Document& document) { return document.name == name; });
   documents_.push_back(
       {name, std::move(text), std::move(passages.spans), std::move(passages.values)});
@@ -168,9 +185,11 @@ std::int64_t SearchIndex::passages() const {
 }
 
 std::vector<SearchHit> SearchIndex::query(const Embedder& embedder, const std::string& question,
-                                          std::int64_t top_k) const {
+                                          std::int64_t top_k,
+                                          const std::optional<std::string>& prompt) const {
   require(top_k >= 1, "top-k: expected at least 1, found {}", top_k);
-  const std::vector<float> wanted = embedder.embed({&question, 1}, unit_vectors())[0].values;
+  const std::vector<float> wanted =
+      embedder.embed({&question, 1}, unit_vectors(prompt, "query"))[0].values;
   struct Candidate {
     float score;
     std::size_t document, passage;

@@ -17,8 +17,8 @@ void check_too_long_choices(const Model& model, TooLong too_long) {
 }
 
 Tokenizer matching_tokenizer(const Model& model, const std::string& folder,
-                             std::span<const std::string> added) {
-  Tokenizer tokenizer = Tokenizer::load(folder, added);
+                             std::span<const std::string> added, bool lowercase) {
+  Tokenizer tokenizer = Tokenizer::load(folder, added, lowercase);
   require(tokenizer.vocabulary_size() <= model.info().vocabulary_size,
           "{}: expected a tokenizer of at most {} tokens (vocab_size of config.json), found {}",
           folder, model.info().vocabulary_size, tokenizer.vocabulary_size());

@@ -19,9 +19,9 @@ void require_head(const Model& model, const std::string& folder, std::string_vie
 /// Throws Error for segments where the head reads every choice apart.
 void check_too_long_choices(const Model& model, TooLong too_long);
 
-/// The tokenizer of the folder, with further special tokens. Throws Error when it has ids that the
-/// model has not.
+/// The tokenizer of the folder, with the further arguments of Tokenizer::load. Throws Error when it
+/// has ids that the model has not.
 Tokenizer matching_tokenizer(const Model& model, const std::string& folder,
-                             std::span<const std::string> added = {});
+                             std::span<const std::string> added = {}, bool lowercase = false);
 
 }  // namespace longformer

@@ -110,7 +110,8 @@ TrainedModel::TrainedModel(TrainedModelSetup setup, const TrainingOptions& optio
                                            .left_out = left_out(found, setup_.head, pools),
                                            .grown = {models::kWordEmbeddings}});
   if (setup_.shares_global_projections) share_global_projections(setup_.folder, weights);
-  const LoadOptions load = {.dtype = options.dtype, .threads = static_cast<int>(options.threads)};
+  const LoadOptions load = {
+      .dtype = options.dtype, .threads = static_cast<int>(options.threads), .note = setup_.note};
   implementation_ =
       std::make_shared<Model::Implementation>(std::move(config), std::move(weights), load);
   require(implementation_->head == setup_.head,
@@ -146,6 +147,12 @@ training::MicroBatchLoss TrainedModel::step(const models::Batch& batch,
   tape.backward();
   return {
       .loss = loss.weight > 0 ? loss.sum / loss.weight : 0, .weight = 1, .tokens = batch.rows()};
+}
+
+ops::LossSum TrainedModel::loss(const models::Batch& batch, const models::Targets& targets) const {
+  const auto turn = implementation_->turn();
+  return implementation_->loss(implementation_->context(), batch, targets,
+                               {.scale = 1, .label_smoothing = label_smoothing_});
 }
 
 void TrainedModel::save(const fs::path& folder) const {

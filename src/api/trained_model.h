@@ -40,6 +40,8 @@ struct TrainedModelSetup {
   models::AddedTokens added_tokens = {};
   /// See models::TrainedFolder.
   bool globals_from_local = false;
+  /// Of weights that are not finite: LoadOptions::note.
+  std::function<void(const std::string&)> note = {};
 };
 
 class TrainedModel {
@@ -61,6 +63,9 @@ class TrainedModel {
   /// parameters. `seed` is that of the dropout.
   training::MicroBatchLoss step(const models::Batch& batch, const models::Targets& targets,
                                 std::uint64_t seed) const;
+
+  /// The loss of a batch as it is now, as `step` has it but without dropout.
+  ops::LossSum loss(const models::Batch& batch, const models::Targets& targets) const;
 
   /// As training::Objective wants them.
   void save(const std::filesystem::path& folder) const;

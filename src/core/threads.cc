@@ -1,5 +1,6 @@
 #include "core/threads.h"
 
+#include <pthread.h>
 #include <sched.h>
 
 #include <algorithm>
@@ -7,6 +8,8 @@
 #include <cstdlib>
 #include <fstream>
 #include <string>
+
+#include "core/error.h"
 
 namespace longformer {
 namespace {
@@ -60,6 +63,23 @@ int cgroup_threads() {
   return allowed;
 }
 
+/// What the OpenMP runtime keeps of a thread, as far as a fork spoils it.
+struct Teams {
+  bool any = false;
+  bool lost = false;
+};
+
+Teams& teams_of_this_thread() {
+  thread_local Teams teams;
+  return teams;
+}
+
+/// Runs in the new process, on the thread that forked: the only one that is left.
+void after_fork() {
+  Teams& teams = teams_of_this_thread();
+  teams.lost = teams.any;
+}
+
 }  // namespace
 
 int available_threads() {
@@ -70,6 +90,22 @@ int available_threads() {
     if (value > 0) threads = std::min(threads, value);
   }
   return std::max(1, threads);
+}
+
+int checked_threads(std::int64_t wanted) {
+  require(wanted >= 0 && wanted <= kMostThreads,
+          "threads: expected 0 (as many as there are) to {}, found {}", kMostThreads, wanted);
+  return wanted == 0 ? available_threads() : static_cast<int>(wanted);
+}
+
+int team_size(int wanted) {
+  if (wanted <= 1) return wanted;
+  static const int registered = pthread_atfork(nullptr, nullptr, after_fork);
+  static_cast<void>(registered);
+  Teams& teams = teams_of_this_thread();
+  if (teams.lost) return 1;
+  teams.any = true;
+  return wanted;
 }
 
 }  // namespace longformer

@@ -3,7 +3,10 @@
 
 #include <omp.h>
 
+#include <cstdint>
+
 #include "core/dtype.h"
+#include "longformer/threads.h"
 
 namespace longformer {
 
@@ -11,15 +14,24 @@ namespace longformer {
 /// OMP_NUM_THREADS; at least 1.
 int available_threads();
 
+/// The threads that an option asks for: 0 means available_threads(). Throws Error for fewer and for
+/// more than kMostThreads.
+int checked_threads(std::int64_t wanted);
+
+/// How many threads the calling thread may have of those that it wants: all; but one when it came
+/// out of a fork and had a team before, since it would wait for threads that the fork did not copy.
+int team_size(int wanted);
+
 /// Calls body(index) for every index below count, handed out one by one to `threads` threads.
 /// The body must not throw.
 template <typename Body>
 void parallel_for(int threads, Index count, Body&& body) {
-  if (threads <= 1 || count <= 1) {
+  const int team = count <= 1 ? 1 : team_size(threads);
+  if (team <= 1) {
     for (Index i = 0; i < count; ++i) body(i);
     return;
   }
-#pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
+#pragma omp parallel for schedule(dynamic, 1) num_threads(team)
   for (Index i = 0; i < count; ++i) body(i);
 }
 
@@ -28,7 +40,7 @@ void parallel_for(int threads, Index count, Body&& body) {
 class ThreadLimit {
  public:
   explicit ThreadLimit(int threads) : before_(omp_get_max_threads()) {
-    omp_set_num_threads(threads);
+    omp_set_num_threads(team_size(threads));
   }
   ~ThreadLimit() { omp_set_num_threads(before_); }
   ThreadLimit(const ThreadLimit&) = delete;

@@ -72,7 +72,8 @@ HWY_INLINE FloatVector ValueOf(FloatVector x) {
   } else if constexpr (kActivation == Activation::gelu_tanh) {
     return hn::Mul(hn::Mul(x, Constant(0.5)), hn::Add(Constant(1), TanhOf(InnerOf(x))));
   } else if constexpr (kActivation == Activation::relu) {
-    return hn::Max(x, hn::Zero(kFloat));
+    // A maximum would make 0 of NaN.
+    return hn::IfThenZeroElse(hn::Lt(x, hn::Zero(kFloat)), x);
   } else if constexpr (kActivation == Activation::silu) {
     return hn::Mul(x, SigmoidOf(x));
   } else {

@@ -17,6 +17,7 @@
 #include "core/error.h"
 #include "core/memory.h"
 #include "core/threads.h"
+#include "kernels/elementwise.h"
 
 namespace longformer::kernels {
 namespace {
@@ -98,6 +99,9 @@ dnnl::algorithm algorithm(Activation activation) {
   }
   return dnnl::algorithm::eltwise_gelu_erf;
 }
+
+/// oneDNN's ReLU turns a NaN into 0.
+bool is_fused(Activation activation) { return activation != Activation::relu; }
 
 void append_activation(dnnl::post_ops& post, Activation activation) {
   const float alpha = activation == Activation::silu ? 1.0f : 0.0f;
@@ -337,7 +341,9 @@ dnnl::matmul::primitive_desc PackedLinear::Packed::describe(Index rows, DType ou
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   dnnl::post_ops post;
   if (add) post.append_sum(1.0f);
-  if (options.activation) append_activation(post, *options.activation);
+  if (options.activation && is_fused(*options.activation)) {
+    append_activation(post, *options.activation);
+  }
   attributes.set_post_ops(post);
   if (bias_storage.empty() || add) {
     return matmul_description({source, weights_desc, memory::desc(), target}, attributes);
@@ -465,6 +471,10 @@ void PackedLinear::run(const Kernel& kernel, const void* x, void* y) const {
         {DNNL_ARG_SCRATCHPAD, memory(kernel.scratchpad, cpu_engine(), scratch)}};
     if (!p.biases.empty() && of_x == 0) arguments.emplace(DNNL_ARG_BIAS, p.biases[slab]);
     (of_x == 0 ? kernel.first : kernel.next).execute(thread_stream(), arguments);
+  }
+  if (p.options.activation && !is_fused(*p.options.activation)) {
+    const DType dtype = narrow ? DType::f32 : kernel.output;
+    activate(*p.options.activation, target, target, kernel.rows * p.out, dtype);
   }
   if (narrow) {
     std::transform(wide_y.begin(), wide_y.end(), static_cast<BFloat16*>(y),

@@ -5,9 +5,12 @@
 #include <cmath>
 #include <map>
 #include <set>
+#include <span>
 #include <string_view>
+#include <utility>
 
 #include "core/error.h"
+#include "core/finite.h"
 #include "core/random.h"
 #include "core/tape.h"
 #include "formats/json.h"
@@ -99,8 +102,21 @@ struct Checkpoint::Parameters {
   }
 };
 
+/// Each tensor is looked at when it is first asked for.
+struct Checkpoint::Findings {
+  std::set<std::string> seen;
+  /// "name (3 of 768)" of tensors that hold NaN or infinite numbers and have not been told.
+  std::vector<std::string> nonfinite;
+
+  void look_at(const std::string& shown, const Tensor& tensor) {
+    const Index count = count_nonfinite(tensor);
+    if (count > 0) nonfinite.push_back(fmt::format("{} ({} of {})", shown, count, tensor.size()));
+  }
+};
+
 Checkpoint Checkpoint::open(const std::string& folder) {
   Checkpoint checkpoint;
+  checkpoint.findings_ = std::make_shared<Findings>();
   checkpoint.files_ = formats::WeightFiles::open(folder);
   checkpoint.name_ = checkpoint.files_->path();
   for (const auto& [name, tensor] : checkpoint.files_->tensors()) {
@@ -221,7 +237,13 @@ Tensor Checkpoint::stored(const std::string& name, const Shape& shape) const {
           to_string(shape), to_string(tensor.shape()));
   require(is_floating(tensor.dtype()), "{}: tensor {}: expected fp32, fp16, bf16 or fp64, found {}",
           name_, name, name_of(tensor.dtype()));
-  return tensor.load();
+  Tensor loaded = tensor.load();
+  if (findings_->seen.insert(name).second) {
+    findings_->look_at(stored_name(name), loaded);
+    // Most tables and some matrices stay where they are, and few of their rows are needed.
+    files_->release(loaded);
+  }
+  return loaded;
 }
 
 Tensor Checkpoint::get_fp32(const std::string& name, const Shape& shape) const {
@@ -230,6 +252,17 @@ Tensor Checkpoint::get_fp32(const std::string& name, const Shape& shape) const {
 
 Tensor Checkpoint::stored_fp32(const std::string& name) const {
   return stored(name, shape(name)).to(DType::f32);
+}
+
+void Checkpoint::tell_nonfinite(const std::function<void(const std::string&)>& note) const {
+  if (!findings_ || findings_->nonfinite.empty() || !note) return;
+  constexpr std::size_t kNamed = 3;
+  const std::vector<std::string> found = std::exchange(findings_->nonfinite, {});
+  const std::span<const std::string> named(found.data(), std::min(kNamed, found.size()));
+  std::string rest;
+  if (found.size() > kNamed) rest = fmt::format(" and {} more tensors", found.size() - kNamed);
+  note(fmt::format("{}: expected finite weights, found NaN or infinite ones in {}{}", name_,
+                   fmt::join(named, ", "), rest));
 }
 
 void Checkpoint::release(const Tensor& tensor) const {

@@ -83,6 +83,10 @@ class Checkpoint {
   /// The tensor as the file has it, in fp32, whatever was trained.
   Tensor stored_fp32(const std::string& name) const;
 
+  /// Notes that tensors hold NaN or infinite numbers, in one line that names them: those that
+  /// models have asked for since the last call. Nothing without a callback.
+  void tell_nonfinite(const std::function<void(const std::string&)>& note) const;
+
   /// Gives the mapped pages of a tensor that was copied elsewhere back to the system.
   void release(const Tensor& tensor) const;
 
@@ -91,6 +95,7 @@ class Checkpoint {
 
  private:
   struct Parameters;
+  struct Findings;
   Tensor stored(const std::string& name, const Shape& shape) const;
   Tensor parameter(const std::string& name, const Shape& shape) const;
 
@@ -98,6 +103,7 @@ class Checkpoint {
   std::optional<std::uint64_t> seed_;
   /// Copies of a checkpoint share it.
   std::shared_ptr<Parameters> parameters_;
+  std::shared_ptr<Findings> findings_;
   std::optional<formats::WeightFiles> files_;
   formats::StoredTensors tensors_;
   /// By plain name.

@@ -158,8 +158,9 @@ ConvertedFrom convert_checked(const std::string& source_folder, const std::strin
   const Conversion conversion = read_source(source_folder, target_folder, options);
   check_target(conversion);
   const EncoderConfig& config = conversion.config;
-  const ConvertedWeights weights =
-      convert_weights(config, Checkpoint::open(source_folder), conversion.plan);
+  const Checkpoint source = Checkpoint::open(source_folder);
+  const ConvertedWeights weights = convert_weights(config, source, conversion.plan);
+  source.tell_nonfinite(options.note);
   // RoBERTa's and Longformer's head always use the exact GELU, BERT's the model's activation.
   require(weights.architecture != "LongformerForMaskedLM" || config.model_type != ModelType::bert ||
               config.activation == Activation::gelu,

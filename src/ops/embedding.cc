@@ -205,7 +205,7 @@ Tensor sum_rows(const Context& context, const Tensor& x, std::span<const RowRang
 
 Tensor max_rows(const Context& context, const Tensor& x, std::span<const RowRange> ranges) {
   return fold_rows(context, x, ranges, -std::numeric_limits<float>::infinity(),
-                   [](float highest, float value) { return std::max(highest, value); });
+                   [](float highest, float value) { return larger(highest, value); });
 }
 
 }  // namespace longformer::ops

@@ -1,6 +1,7 @@
 // Token embeddings (spec.md A.3) and the ways out of a hidden state: rows and pooling.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -43,6 +44,9 @@ struct RowRange {
 
 /// Sum over the rows of each range, [ranges, D] fp32; an empty range gives zeros.
 Tensor sum_rows(const Context& context, const Tensor& x, std::span<const RowRange> ranges);
+
+/// The larger number; NaN when one of them is.
+inline float larger(float a, float b) { return std::isnan(a) || b <= a ? a : b; }
 
 /// Largest value of each column over the rows of each range, [ranges, D] fp32.
 Tensor max_rows(const Context& context, const Tensor& x, std::span<const RowRange> ranges);

@@ -1,20 +1,68 @@
-// The sentence-transformers files of a folder: which pooling and normalisation it was trained with.
+// The sentence-transformers files of a folder: what is done with a text before the encoder, and
+// with the token states behind it.
 #pragma once
 
+#include <array>
+#include <map>
 #include <optional>
 #include <string>
+#include <variant>
+#include <vector>
+
+#include "core/tensor.h"
+#include "kernels/activation.h"
 
 namespace longformer::tasks {
 
-struct SentenceModules {
-  /// "cls", "mean" or "max"; absent when the folder has no 1_Pooling/config.json.
-  std::optional<std::string> pooling;
-  /// Whether vectors are scaled to length 1 (a Normalize module).
-  bool normalize = false;
+/// y = activation(W·x + b); the weights are in a folder of their own.
+struct DenseModule {
+  std::string folder;
+  Index in_features = 0;
+  Index out_features = 0;
+  bool bias = true;
+  std::optional<kernels::Activation> activation;
 };
 
-/// Reads 1_Pooling/config.json, and modules.json or the folder 2_Normalize. Throws Error for
-/// malformed files and for a pooling mode that is not supported.
+/// Vectors are scaled to length 1.
+struct NormalizeModule {};
+
+using VectorModule = std::variant<DenseModule, NormalizeModule>;
+
+/// The poolings that can be run, as the package names them.
+inline constexpr std::array kPoolings = {"cls", "mean", "max", "mean_sqrt_len_tokens", "lasttoken"};
+
+struct SentenceModules {
+  /// As the package names it, such as "mean", several joined by "+", whether or not it can be run;
+  /// empty when the folder does not say.
+  std::string pooling;
+  /// The file that says so.
+  std::string pooling_file;
+  /// Whether the tokens of a prompt are pooled with those of the text.
+  bool include_prompt = true;
+  /// What is done with pooled vectors, in order.
+  std::vector<VectorModule> vector_modules;
+  /// Longest text in tokens, special ones included; absent when the folder does not say.
+  std::optional<Index> max_length;
+  /// Texts are lower-cased first.
+  bool lowercase = false;
+  /// What is put before a text, by name. "query" and "document" are always there.
+  std::map<std::string, std::string> prompts = {{"query", ""}, {"document", ""}};
+  /// The prompt of a text for which none is named; empty when there is none.
+  std::string default_prompt_name;
+  /// "none" or "document": what a passage is read with.
+  std::string passage_context = "none";
+
+  /// Whether the last module scales vectors to length 1.
+  bool normalizes() const {
+    return !vector_modules.empty() &&
+           std::holds_alternative<NormalizeModule>(vector_modules.back());
+  }
+};
+
+/// Reads modules.json with the folders that it names (without it 1_Pooling and 2_Normalize),
+/// sentence_bert_config.json, config_sentence_transformers.json, and in a folder with modules.json
+/// the length limit of tokenizer_config.json. Throws Error for malformed files and for a module
+/// that cannot be run, which it names.
 SentenceModules read_sentence_modules(const std::string& folder);
 
 }  // namespace longformer::tasks

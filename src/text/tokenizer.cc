@@ -413,8 +413,12 @@ struct Tokenizer::Implementation {
 Tokenizer::Tokenizer(std::shared_ptr<const Implementation> implementation)
     : implementation_(std::move(implementation)) {}
 
-Tokenizer Tokenizer::load(const std::string& folder, std::span<const std::string> added) {
+Tokenizer Tokenizer::load(const std::string& folder, std::span<const std::string> added,
+                          bool lowercase) {
   text::TokenizerSpec spec = text::read_tokenizer(folder);
+  if (lowercase) {
+    spec.normalization.insert(spec.normalization.begin(), text::NormalizationStep::lowercase);
+  }
   for (const std::string& token : added) {
     if (text::find_token(spec, token)) continue;
     text::add_token(spec, {.content = token, .normalized = false, .special = true}, folder);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/threads.h"
 #include "formats/json.h"
 #include "longformer/training.h"
 
@@ -137,7 +138,7 @@ void check(const TrainingOptions& options) {
   least("save_steps", options.save_steps, 1);
   least("save_total_limit", options.save_total_limit, 0);
   least("early_stopping_patience", options.early_stopping_patience, 0);
-  least("threads", options.threads, 0);
+  static_cast<void>(checked_threads(options.threads));
   check_least("num_train_epochs", options.num_train_epochs, 0);
   check_least("learning_rate", options.learning_rate, 0);
   check_least("weight_decay", options.weight_decay, 0);

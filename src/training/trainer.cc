@@ -29,7 +29,7 @@ double seconds_since(Clock::time_point start) {
 }
 
 bool is_smaller_better(const std::string& metric) {
-  constexpr std::array<std::string_view, 4> kErrors = {"loss", "perplexity", "bpc", "mse"};
+  constexpr std::array<std::string_view, 5> kErrors = {"loss", "perplexity", "bpc", "mse", "mae"};
   return std::find(kErrors.begin(), kErrors.end(), metric) != kErrors.end();
 }
 
@@ -68,8 +68,7 @@ Trainer::Trainer(TrainerSetup setup, ParameterSet& parameters, Objective& object
       parameters_(parameters),
       objective_(objective),
       comm_(comm),
-      threads_(setup_.options.threads > 0 ? static_cast<int>(setup_.options.threads)
-                                          : available_threads()),
+      threads_(checked_threads(setup_.options.threads)),
       checkpoints_(setup_.options.output_dir) {
   check(setup_.options);
   require(parameters_.trained_elements() > 0, "training: expected trained parameters, found none");
@@ -84,7 +83,17 @@ Trainer::Trainer(TrainerSetup setup, ParameterSet& parameters, Objective& object
               "{}: expected no or steps, as the data have no end, found 'epoch'", name);
     }
   }
+  set_metric();
   optimizer_ = Optimizer::make(setup_.options, parameters_, threads_);
+}
+
+void Trainer::set_metric() {
+  std::string& metric = setup_.options.metric_for_best_model;
+  if (metric.empty()) metric = "loss";
+  const std::vector<std::string> names = objective_.metric_names();
+  const bool known = std::find(names.begin(), names.end(), without_prefix(metric)) != names.end();
+  require(known || names.empty(), "metric_for_best_model: expected one of {}, found '{}'",
+          fmt::join(names, ", "), metric);
 }
 
 TrainingResult Trainer::run(const TrainingCallbacks& callbacks) {
@@ -439,6 +448,7 @@ void Trainer::judge(TrainingProgress& progress) {
   std::optional<double> metric;
   std::string names;
   for (const auto& [name, value] : progress.metrics) {
+    require(name != "loss" || std::isfinite(value), "expected a finite loss, found {}", value);
     line["eval_" + name] = value;
     names += (names.empty() ? "" : ", ") + name;
     if (name == without_prefix(options.metric_for_best_model)) metric = value;

@@ -88,6 +88,8 @@ class Objective {
   virtual MicroBatchLoss run(const MicroBatch& batch) = 0;
   /// Metrics by names without "eval_"; must leave everything that training needs as it was.
   virtual Metrics evaluate() { return {}; }
+  /// The names of the metrics that it gives; none where they are unknown before.
+  virtual std::vector<std::string> metric_names() const { return {}; }
   /// Writes the model, as a Hugging Face folder in fp32, and any state of its own into a folder
   /// that exists.
   virtual void save(const std::filesystem::path& folder) = 0;
@@ -128,6 +130,8 @@ class Trainer {
     bool ends_epoch = false;
   };
 
+  /// Fills in the metric for the best model, or throws Error when there is none of its name.
+  void set_metric();
   void open_output();
   /// What is in memory beside the weights, before the first step.
   std::int64_t data_bytes() const;
