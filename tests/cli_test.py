@@ -639,6 +639,20 @@ class TestBench:
         run("bench", "model").fails(2, "--config")
         run("bench").fails(2, "longformer bench --help")
 
+    def test_report_names_the_machine_and_fills_every_row(self, tmp_path):
+        base = json.loads((ROOT / "bench" / "longformer_base.json").read_text())
+        small = {"vocab_size": 50, "hidden_size": 32, "num_hidden_layers": 1,
+                 "num_attention_heads": 2, "intermediate_size": 64}
+        config = tmp_path / "config.json"
+        config.write_text(json.dumps({**base, **small}))
+        lines = run("bench", "--report", "--config", config).works().out.splitlines()
+        assert lines[0].startswith("### ") and " threads, " in lines[0]
+        rows = [line.split(" | ") for line in lines if line.startswith("| ")][1:]
+        assert [row[0] for row in rows] == 2 * [
+            "| attention forward", "| attention backward", "| forward, n 64", "| forward, n 512",
+            "| forward, n 4096", "| training step, n 4096"]
+        assert all(float(row[5]) > 0 for row in rows)
+
     def test_missing_folder(self):
         run("bench", "model", "/nowhere", "-n", "8").fails(1, "/nowhere")
 

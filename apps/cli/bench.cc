@@ -343,12 +343,18 @@ void add_bench(CLI::App& program, Action& action) {
       "--report", *report,
       "measure attention, forward passes and training steps of Longformer-base, and print "
       "the table for docs/benchmarks.md with the name of the CPU");
+  const auto config = std::make_shared<std::string>();
+  verb.add_option("--config", *config,
+                  "report a model of this config.json in place of Longformer-base")
+      ->type_name("FILE");
   add_threads(verb, *threads);
   verb.require_subcommand(0, 1);
-  verb.callback([&verb, &action, report, threads] {
+  verb.callback([&verb, &action, report, config, threads] {
     if (!verb.get_subcommands().empty()) return;
-    if (!*report) throw UsageError("bench: expected model, attention, train or --report");
-    action = [threads](Messages& messages) { report_machine(*threads, messages); };
+    if (!*report)
+      throw UsageError(
+          "bench: expected model, attention, train or --report; see 'longformer bench --help'");
+    action = [config, threads](Messages& messages) { report_machine(*config, *threads, messages); };
   });
 }
 

@@ -81,18 +81,20 @@ std::string time_text(double seconds) {
 
 }  // namespace
 
-void report_machine(std::int64_t threads, Messages& messages) {
-  const TemporaryFile config(kBase);
+void report_machine(const std::string& config, std::int64_t threads, Messages& messages) {
+  const TemporaryFile base(kBase);
   const std::time_t now = std::time(nullptr);
   Output output;
   output.write(fmt::format(
-      "### {}, {:%Y-%m-%d}\n\n    longformer bench --report\n\n"
-      "12 heads of 64, window 512; the model is of the size of Longformer-base, the step a masked "
-      "LM's.\n\n| what | dtype | time | GFLOP/s | GEMM | fraction of the bound | peak memory |\n"
+      "### {}, {:%Y-%m-%d}\n\n    longformer bench --report{}\n\n"
+      "Attention of 12 heads of 64, window 512, n 4096; {}; the step is a masked LM's.\n\n| what | "
+      "dtype | time | GFLOP/s | GEMM | fraction of the bound | peak memory |\n"
       "|---|---|---|---|---|---|---|\n",
-      machine_name(static_cast<int>(threads)), fmt::localtime(now)));
+      machine_name(static_cast<int>(threads)), fmt::localtime(now),
+      config.empty() ? "" : " --config " + config,
+      config.empty() ? "a model of the size of Longformer-base" : "a model of this configuration"));
   output.flush();
-  for (const ReportRow& wanted : report_rows(config.path())) {
+  for (const ReportRow& wanted : report_rows(config.empty() ? base.path() : config)) {
     std::vector<std::string> arguments = wanted.arguments;
     arguments.insert(arguments.end(),
                      {"--dtype", wanted.dtype, "--threads", std::to_string(threads), "--one-row"});

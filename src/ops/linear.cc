@@ -160,31 +160,43 @@ void project_packed(const Context& context, const Tensor& x, const kernels::Pack
   });
 }
 
-/// The projections as token-major matrices, one after the other.
-void project_plain(const Context& context, const Tensor& x, const Linear& projections,
-                   HeadLayout layout, std::vector<Tensor>& projected) {
-  const Tensor stacked = multiply(context, x, projections, context.dtype);
+/// Calls body(layout, part, number) for each projection, with where it lies in the matrix of its
+/// weight: one weight may hold several.
+template <typename Body>
+void for_projections(const Linear& projections, HeadLayout layout, const Body& body) {
+  const Index width = layout.heads * layout.head_size;
   for (const WeightColumns& part : parts_of(projections)) {
     layout.stride = part.width;
-    for_row_blocks(context, x.rows(), [&](Index first, Index rows) {
-      HeadLayout block = layout;
-      block.begin = first;
-      split_heads(block, part_of(stacked, part, first), projected[part.index], rows);
-    });
+    for (layout.column = 0; layout.column < part.width; layout.column += width) {
+      body(layout, part, at((part.begin + layout.column) / width));
+    }
   }
 }
 
+void project_plain(const Context& context, const Tensor& x, const Linear& projections,
+                   const HeadLayout& layout, std::vector<Tensor>& projected) {
+  const Tensor stacked = multiply(context, x, projections, context.dtype);
+  for_projections(projections, layout,
+                  [&](HeadLayout own, const WeightColumns& part, std::size_t index) {
+                    for_row_blocks(context, x.rows(), [&](Index first, Index rows) {
+                      HeadLayout block = own;
+                      block.begin = first;
+                      split_heads(block, part_of(stacked, part, first), projected[index], rows);
+                    });
+                  });
+}
+
 void project_backward(const Context& context, const Tensor& x, const Linear& projections,
-                      HeadLayout layout, std::span<const Tensor> gradients) {
+                      const HeadLayout& layout, std::span<const Tensor> gradients) {
   Tensor stacked = context.memory.tensor({x.rows(), projections.out_features()}, context.dtype);
-  for (const WeightColumns& part : parts_of(projections)) {
-    layout.stride = part.width;
-    for_row_blocks(context, x.rows(), [&](Index first, Index rows) {
-      HeadLayout block = layout;
-      block.begin = first;
-      join_heads(block, gradients[part.index], part_of(stacked, part, first), rows);
-    });
-  }
+  for_projections(projections, layout,
+                  [&](HeadLayout own, const WeightColumns& part, std::size_t index) {
+                    for_row_blocks(context, x.rows(), [&](Index first, Index rows) {
+                      HeadLayout block = own;
+                      block.begin = first;
+                      join_heads(block, gradients[index], part_of(stacked, part, first), rows);
+                    });
+                  });
   multiply_backward(context, x, projections, stacked);
 }
 
