@@ -200,6 +200,14 @@ void project_backward(const Context& context, const Tensor& x, const Linear& pro
   multiply_backward(context, x, projections, stacked);
 }
 
+/// As Tensor::to(), but in memory that the pool keeps.
+Tensor rounded(const Context& context, const Tensor& x, DType dtype) {
+  if (x.dtype() != DType::f32 || dtype != DType::bf16) return x.to(dtype);
+  Tensor narrow = context.memory.tensor(x.shape(), dtype);
+  x.round_to(narrow);
+  return narrow;
+}
+
 }  // namespace
 
 Linear::Linear(std::span<const Tensor> weights, std::span<const Tensor> biases,
@@ -263,7 +271,7 @@ Tensor multiply(const Context& context, const Tensor& x, const Linear& dense, DT
 void multiply_backward(const Context& context, const Tensor& x, const Linear& dense,
                        const Tensor& gradient) {
   const Index n = x.rows();
-  const Tensor dy = gradient.to(dense.dtype());
+  const Tensor dy = rounded(context, gradient, dense.dtype());
   const Tensor operand = x.to(dense.dtype());
   Tensor dx;
   if (wants_gradient(x)) dx = context.memory.tensor(x.shape(), dense.dtype());
