@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::size_t kAlignment = 64;
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
-/// What a pool may hold unused in any case: a few activations of a document of 4,096 tokens.
+/// What a large pool may hold unused: a few activations of a document of 4,096 tokens.
 constexpr std::size_t kSlack = std::size_t{16} << 20;
 
 /// Where a large buffer begins within its first page. Loops over several buffers that all begin on
@@ -112,7 +112,7 @@ struct MemoryPool::Buffers {
   void make_room(std::size_t bytes) {
     const std::size_t used = used_bytes + bytes;
     const std::size_t most = std::max(most_used_bytes, used);
-    const std::size_t slack = most / 32 + kSlack;
+    const std::size_t slack = std::min(most / 4, std::max(most / 32, kSlack));
     while (!free.empty() && used + free_bytes > most + slack) {
       const auto largest = std::prev(free.end());
       free_bytes -= largest->first;
