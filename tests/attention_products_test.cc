@@ -7,7 +7,6 @@
 #include <string>
 
 #include "attention_training_testing.h"
-#include "kernels/attention_backward.h"
 #include "kernels/gemm.h"
 
 namespace longformer::kernels {
@@ -92,25 +91,6 @@ TEST(Products, ForwardAsTheReference) {
   }
 }
 
-/// The gradients of both forms of the backward pass.
-Gradients gradients_of(const AttentionSpec& spec, const TrainingInputs& x, BackwardForm form,
-                       int threads) {
-  Tensor query = unwritten(x.in.query), key = unwritten(x.in.key), value = unwritten(x.in.value);
-  attention_backward(spec,
-                     {.query = x.in.query,
-                      .key = x.in.key,
-                      .value = x.in.value,
-                      .out = x.out,
-                      .logsumexp = x.logsumexp,
-                      .out_gradient = x.out_gradient,
-                      .query_gradient = query,
-                      .key_gradient = key,
-                      .value_gradient = value,
-                      .threads = threads},
-                     form);
-  return {query.to_floats(), key.to_floats(), value.to_floats(), {}, {}, {}};
-}
-
 void expect_close(const std::vector<float>& found, const std::vector<float>& expected,
                   const std::string& what) {
   double largest = 1e-3;
@@ -125,15 +105,14 @@ TEST(Products, BackwardAsTiles) {
   for (const auto& [name, spec] : cases()) {
     const TrainingInputs x(spec, ++seed, DType::bf16);
     // Tiles in fp32 are held against finite differences of the reference by their own tests.
-    AttentionSpec same = spec;
     TrainingInputs wide = x;
     for (Tensor* tensor :
          {&wide.in.query, &wide.in.key, &wide.in.value, &wide.out, &wide.out_gradient}) {
       *tensor = tensor->to(DType::f32);
     }
-    const Gradients expected = gradients_of(same, wide, BackwardForm::tiles, 1);
+    const Gradients expected = run_backward(spec, wide, 1, BackwardForm::tiles);
     for (const int threads : {1, 2, 7}) {
-      const Gradients found = gradients_of(spec, x, BackwardForm::products, threads);
+      const Gradients found = run_backward(spec, x, threads, BackwardForm::products);
       expect_close(found.query, expected.query, name + ", queries");
       expect_close(found.key, expected.key, name + ", keys");
       expect_close(found.value, expected.value, name + ", values");
@@ -150,8 +129,8 @@ TEST(Products, SameBitsEveryTimeAndForEveryNumberOfThreads) {
     return out.to_floats();
   };
   EXPECT_EQ(forward(2), forward(2));
-  EXPECT_EQ(gradients_of(spec, x, BackwardForm::products, 2).key,
-            gradients_of(spec, x, BackwardForm::products, 2).key);
+  EXPECT_EQ(run_backward(spec, x, 2, BackwardForm::products).key,
+            run_backward(spec, x, 2, BackwardForm::products).key);
 }
 
 /// What masked rows hold is undefined.
@@ -173,8 +152,8 @@ TEST(Products, MaskedRowsMayHoldNaN) {
   attention_products(spec, {clean.in.query, clean.in.key, clean.in.value, expected, nullptr, 1});
   attention_products(spec, {dirty.in.query, dirty.in.key, dirty.in.value, out, nullptr, 1});
   EXPECT_EQ(out.to_floats(), expected.to_floats());
-  const Gradients from_clean = gradients_of(spec, clean, BackwardForm::products, 1);
-  const Gradients from_dirty = gradients_of(spec, dirty, BackwardForm::products, 1);
+  const Gradients from_clean = run_backward(spec, clean, 1, BackwardForm::products);
+  const Gradients from_dirty = run_backward(spec, dirty, 1, BackwardForm::products);
   EXPECT_EQ(from_dirty.query, from_clean.query);
   EXPECT_EQ(from_dirty.key, from_clean.key);
   EXPECT_EQ(from_dirty.value, from_clean.value);

@@ -2,12 +2,14 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "attention_testing.h"
 #include "core/error.h"
+#include "kernels/attention_backward.h"
 #include "kernels/reference.h"
 
 namespace longformer::kernels {
@@ -106,7 +108,9 @@ struct TrainingInputs {
   }
 };
 
-inline Gradients run_backward(const AttentionSpec& spec, const TrainingInputs& x, int threads) {
+/// The gradients in the form that this CPU takes, or in the given one.
+inline Gradients run_backward(const AttentionSpec& spec, const TrainingInputs& x, int threads,
+                              std::optional<BackwardForm> form = std::nullopt) {
   Tensor query = unwritten(x.in.query), key = unwritten(x.in.key), value = unwritten(x.in.value);
   Tensor content = unwritten(x.positions.content_bias);
   Tensor position = unwritten(x.positions.position_bias);
@@ -114,18 +118,20 @@ inline Gradients run_backward(const AttentionSpec& spec, const TrainingInputs& x
   const RelativePositions relative = x.relative();
   const RelativeGradients gradients = {content, position, keys};
   const bool given = spec.relative_positions;
-  attention_backward(spec, {.query = x.in.query,
-                            .key = x.in.key,
-                            .value = x.in.value,
-                            .out = x.out,
-                            .logsumexp = x.logsumexp,
-                            .out_gradient = x.out_gradient,
-                            .query_gradient = query,
-                            .key_gradient = key,
-                            .value_gradient = value,
-                            .relative = given ? &relative : nullptr,
-                            .relative_gradients = given ? &gradients : nullptr,
-                            .threads = threads});
+  attention_backward(spec,
+                     {.query = x.in.query,
+                      .key = x.in.key,
+                      .value = x.in.value,
+                      .out = x.out,
+                      .logsumexp = x.logsumexp,
+                      .out_gradient = x.out_gradient,
+                      .query_gradient = query,
+                      .key_gradient = key,
+                      .value_gradient = value,
+                      .relative = given ? &relative : nullptr,
+                      .relative_gradients = given ? &gradients : nullptr,
+                      .threads = threads},
+                     form.value_or(backward_form(spec, x.in.query.dtype())));
   Gradients result = {query.to_floats(), key.to_floats(), value.to_floats(), {}, {}, {}};
   if (!given) return result;
   result.content_bias = content.to_floats();

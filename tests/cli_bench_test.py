@@ -1,0 +1,89 @@
+"""`longformer bench`: rows of every form, lists that are wrong, and the report of a machine."""
+
+import json
+
+import pytest
+from cli_test import BERT, FIXTURES, ROOT, longformer, run  # noqa: F401  (longformer is a fixture)
+
+
+class TestBench:
+    KEYS = ["n", "dtype", "seconds", "tokens_per_second", "gflops", "gemm_gflops",
+            "fraction_of_bound", "peak_rss_bytes"]
+
+    def test_model(self, longformer):
+        rows = run("bench", "model", longformer, "-n", "8,32", "--dtype", "fp32,bf16", "-r", 1,
+                   "--global-tokens", 1, "-o", "json").works().json
+        assert [(row["dtype"], row["n"]) for row in rows] == [
+            ("fp32", 8), ("fp32", 32), ("bf16", 8), ("bf16", 32)]
+        for row in rows:
+            assert list(row) == [*self.KEYS, "head_seconds"] and row["head_seconds"] == 0
+            assert all(row[key] > 0 for key in self.KEYS if key != "dtype")
+            assert row["tokens_per_second"] == pytest.approx(row["n"] / row["seconds"], rel=1e-3)
+
+    def test_a_head(self):
+        row = run("bench", "model", FIXTURES / "tiny_longformer_classifier", "-n", 8, "-r", 1, "--json").works().json[0]
+        assert 0 < row["head_seconds"] < 10
+
+    def test_config_alone(self):
+        out = run("bench", "model", "--config", BERT / "config.json", "-n", "8", "-r", 1, "-o",
+                  "csv").works().out
+        header, row = out.splitlines()
+        assert header.split(",") == [*self.KEYS, "head_seconds"] and row.startswith("8,fp32,")
+
+    def test_attention(self):
+        rows = run("bench", "attention", "-n", "64-128*2", "--heads", 2, "--head-size", 16, "--window",
+                   16, "--backend", "loop,fused", "-r", 1, "--json").works().json
+        assert [(row["n"], row["backend"]) for row in rows] == [
+            (64, "loop"), (64, "fused"), (128, "loop"), (128, "fused")]
+        keys = ["n", "dtype", "backend", "pass", "window", "dilation", "global", *self.KEYS[2:]]
+        assert all(list(row) == keys and row["pass"] == "forward" for row in rows)
+
+    def test_peak_memory_is_that_of_the_row(self):
+        flags = ["--heads", 2, "--head-size", 16, "--window", 16, "--backend", "fused", "-r", 1, "--json"]
+        rows = run("bench", "attention", "-n", "200000,64", *flags).works().json
+        assert rows[1]["peak_rss_bytes"] < rows[0]["peak_rss_bytes"] - 20e6
+
+    def test_a_backend_that_cannot_keeps_the_others(self):
+        result = run("bench", "attention", "-n", 64, "--heads", 2, "--head-size", 16, "--window", 16,
+                     "--dilation", 2, "--backend", "chunks,fused", "-r", 1, "--json")
+        assert result.code == 1 and [row["backend"] for row in result.json] == ["fused"]
+        assert len(result.err.splitlines()) == 1 and "chunks" in result.err
+
+    def test_backward_is_that_of_fused(self):
+        flags = ["--heads", 2, "--head-size", 16, "--window", 16, "--global", 1, "-r", 1, "--json"]
+        result = run("bench", "attention", "-n", 64, "--pass", "forward,backward", "--backend",
+                     "loop,fused", *flags)
+        assert result.code == 1
+        assert [(row["backend"], row["pass"]) for row in result.json] == [
+            ("loop", "forward"), ("fused", "forward"), ("fused", "backward")]
+        assert all(row["gflops"] > 0 for row in result.json)
+        assert len(result.err.splitlines()) == 1 and "loop" in result.err
+
+    def test_text(self):
+        out = run("bench", "attention", "-n", 64, "--backend", "fused", "-r", 1).works().out
+        assert out.splitlines()[0].split()[:3] == ["n", "dtype", "backend"] and len(out.splitlines()) == 2
+
+    @pytest.mark.parametrize("list_", ["x", "1,", "1-2", "4-16*1", "4-16*", "-5", "1;2"])
+    def test_wrong_lists(self, list_):
+        run("bench", "attention", f"--length={list_}").fails(2, "-n")
+
+    def test_nothing_named(self):
+        run("bench", "model").fails(2, "--config")
+        run("bench").fails(2, "longformer bench --help")
+
+    def test_report_names_the_machine_and_fills_every_row(self, tmp_path):
+        base = json.loads((ROOT / "bench" / "longformer_base.json").read_text())
+        small = {"vocab_size": 50, "hidden_size": 32, "num_hidden_layers": 1,
+                 "num_attention_heads": 2, "intermediate_size": 64}
+        config = tmp_path / "config.json"
+        config.write_text(json.dumps({**base, **small}))
+        lines = run("bench", "--report", "--config", config).works().out.splitlines()
+        assert lines[0].startswith("### ") and " threads, " in lines[0]
+        rows = [line.split(" | ") for line in lines if line.startswith("| ")][1:]
+        assert [row[0] for row in rows] == 2 * [
+            "| attention forward", "| attention backward", "| forward, n 64", "| forward, n 512",
+            "| forward, n 4096", "| training step, n 4096"]
+        assert all(float(row[4]) > 0 and row[2].endswith("s") for row in rows)
+
+    def test_missing_folder(self):
+        run("bench", "model", "/nowhere", "-n", "8").fails(1, "/nowhere")
