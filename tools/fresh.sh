@@ -59,6 +59,8 @@ make_root() {
   mount -t proc proc "$root/proc"
   mount --rbind /dev "$root/dev"
   cp -L /etc/resolv.conf "$root/etc/resolv.conf"
+  # An installed Debian has these names; the browser looks for itself under one.
+  printf '127.0.0.1 localhost\n::1 localhost\n' >"$root/etc/hosts"
   cp -L /etc/ssl/certs/ca-certificates.crt "$root/etc/network.crt"
   git clone --quiet --no-hardlinks . "$root$home"
   if $short; then return; fi

@@ -60,7 +60,8 @@ CpuIsa capped() {
   for (const auto& [isa, name] : kNames) {
     if (name == wanted) return std::min(isa, detected());
   }
-  fail("LONGFORMER_CPU_ISA: expected sse4, avx2, avx512, avx512_bf16 or amx_bf16, found \"{}\"", wanted);
+  fail("LONGFORMER_CPU_ISA: expected sse4, avx2, avx512, avx512_bf16 or amx_bf16, found \"{}\"",
+       wanted);
 }
 
 }  // namespace

@@ -106,9 +106,9 @@ struct MemoryPool::Buffers {
   }
 
  private:
-  /// Unused buffers, largest first, go back to the system where all together would be much more than
-  /// was ever in use. Some slack lets the layers hand the same pages on: clearing new ones took 4 %
-  /// of a training step.
+  /// Unused buffers, largest first, go back to the system where all together would be much more
+  /// than was ever in use. Some slack lets the layers hand the same pages on: clearing new ones
+  /// took 4 % of a training step.
   void make_room(std::size_t bytes) {
     const std::size_t used = used_bytes + bytes;
     const std::size_t most = std::max(most_used_bytes, used);
