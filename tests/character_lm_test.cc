@@ -52,8 +52,8 @@ Text text_of(const std::string& characters) {
 
 struct Loaded {
   explicit Loaded(const std::string& name, bool trained = false)
-      : weights(trained ? Checkpoint::trainable(Checkpoint::open(fixture(name)), {})
-                        : Checkpoint::open(fixture(name))),
+      : weights(trained ? Weights::trained(Weights::open(fixture(name), {}), {})
+                        : Weights::open(fixture(name), {})),
         model(read_character_lm(fixture(name) + "/config.json"), weights, DType::f32),
         expected(formats::SafetensorsFile::open(fixture(name) + "/expected.safetensors")) {}
 
@@ -63,7 +63,7 @@ struct Loaded {
   }
 
   MemoryPool memory;
-  Checkpoint weights;
+  Weights weights;
   CharacterLm model;
   formats::SafetensorsFile expected;
 };
@@ -75,12 +75,12 @@ TEST_P(CharacterLmFixture, LogitsAreThoseOfPyTorch) {
     Loaded loaded(GetParam(), trained);
     const Text text = text_of(kText);
     const auto n = static_cast<Index>(text.ids.size());
-    const Tensor hidden = loaded.model.forward(loaded.context(), text.ids, n);
+    const Tensor hidden = loaded.model.forward(loaded.context(), segments_of(text.ids, n));
     const auto logits = loaded.model.logits(loaded.context(), hidden).to_floats();
     EXPECT_TRUE(difference(logits, loaded.wanted("logits")) <= 2e-6)
         << difference(logits, loaded.wanted("logits"));
     const ops::LossSum loss =
-        loaded.model.loss(loaded.context(), text.ids, text.labels, n, {.scale = 1});
+        loaded.model.loss(loaded.context(), segments_of(text.ids, n), text.labels, {.scale = 1});
     EXPECT_TRUE(std::abs(loss.sum / loaded.wanted("loss")[0] - 1) <= 2e-6);
     EXPECT_EQ(loss.weight, static_cast<double>(n));
   }
@@ -94,8 +94,8 @@ TEST_P(CharacterLmFixture, GradientsAreThoseOfPyTorch) {
     ops::Context context = loaded.context();
     context.tape = &tape;
     context.checkpointing = checkpointing;
-    loaded.model.loss(context, text.ids, text.labels, static_cast<Index>(text.ids.size()),
-                      {.scale = 1});
+    loaded.model.loss(context, segments_of(text.ids, static_cast<Index>(text.ids.size())),
+                      text.labels, {.scale = 1});
     tape.backward();
     std::size_t compared = 0;
     for (const auto& [name, value] : loaded.weights.parameters()) {
@@ -117,33 +117,124 @@ TEST_P(CharacterLmFixture, ReadPieceByPieceGivesTheSame) {
   const auto n = static_cast<Index>(text.ids.size());
   ops::Context context = loaded.context();
   const auto whole =
-      loaded.model.logits(context, loaded.model.forward(context, text.ids, n)).to_floats();
+      loaded.model.logits(context, loaded.model.forward(context, segments_of(text.ids, n)))
+          .to_floats();
   for (const std::size_t piece : {1u, 7u, 64u, 700u}) {
-    CharacterPast past = loaded.model.start(context);
+    State past = loaded.model.start(DType::f32);
     std::vector<float> logits;
     for (std::size_t begin = 0; begin < text.ids.size(); begin += piece) {
       const auto count = std::min(piece, text.ids.size() - begin);
       const std::span<const std::int32_t> ids(text.ids.data() + begin, count);
-      const Tensor hidden = loaded.model.forward(context, ids, past);
+      const Tensor hidden = loaded.model.forward(
+          context, segments_of(ids, static_cast<Index>(count)), {.state = &past});
       for (const float logit : loaded.model.logits(context, hidden).to_floats()) {
         logits.push_back(logit);
       }
     }
-    EXPECT_EQ(past.characters(), n);
+    EXPECT_EQ(past.tokens(0), n);
     EXPECT_TRUE(difference(logits, whole) <= 1e-5) << piece << ": " << difference(logits, whole);
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(Both, CharacterLmFixture, testing::Values("tied", "untied"));
 
+/// Logits of the next `count` characters of each stream, which begin at these places of a text.
+std::vector<float> next_logits(Loaded& loaded, const Text& text, std::span<const Index> places,
+                               Index count, State& state) {
+  Batch batch;
+  for (const Index place : places) {
+    batch.starts.push_back(batch.rows());
+    for (Index i = place; i < place + count; ++i) batch.ids.push_back(text.ids[at(i)]);
+  }
+  batch.starts.push_back(batch.rows());
+  const ops::Context context = loaded.context();
+  return loaded.model.logits(context, loaded.model.forward(context, batch, {.state = &state}))
+      .to_floats();
+}
+
+std::vector<float> part(const std::vector<float>& all, std::size_t index, std::size_t count) {
+  const std::size_t size = all.size() / count;
+  return {all.begin() + static_cast<std::ptrdiff_t>(index * size),
+          all.begin() + static_cast<std::ptrdiff_t>((index + 1) * size)};
+}
+
+TEST(CharacterState, StreamsAreReadTogetherAsAlone) {
+  Loaded loaded("tied");
+  const Text text = text_of(kText);
+  State both = loaded.model.start(DType::f32, 2);
+  State first = loaded.model.start(DType::f32);
+  State second = loaded.model.start(DType::f32);
+  for (const auto& [begin, count] : {std::pair<Index, Index>{0, 9}, {9, 1}, {10, 12}}) {
+    const std::array<Index, 2> places = {begin, begin + 20};
+    const auto together = next_logits(loaded, text, places, count, both);
+    const auto a = next_logits(loaded, text, std::span(places).first(1), count, first);
+    const auto b = next_logits(loaded, text, std::span(places).last(1), count, second);
+    EXPECT_TRUE(difference(part(together, 0, 2), a) <= 1e-6);
+    EXPECT_TRUE(difference(part(together, 1, 2), b) <= 1e-6);
+  }
+  EXPECT_EQ(both.tokens(1), 22);
+  EXPECT_GT(both.bytes(), first.bytes());
+}
+
+TEST(CharacterState, ReorderedStreamsGoOnFromTheirSources) {
+  Loaded loaded("tied");
+  const Text text = text_of(kText);
+  State state = loaded.model.start(DType::f32, 2);
+  next_logits(loaded, text, std::array<Index, 2>{0, 20}, 12, state);
+  State alone = state;
+  const std::array<Index, 3> sources = {1, 0, 1};
+  state.reorder(sources);
+  ASSERT_EQ(state.streams(), 3);
+  EXPECT_EQ(state.tokens(2), 12);
+  const auto ordered = next_logits(loaded, text, std::array<Index, 3>{40, 40, 40}, 5, state);
+  const auto before = next_logits(loaded, text, std::array<Index, 2>{40, 40}, 5, alone);
+  EXPECT_TRUE(difference(part(ordered, 0, 3), part(before, 1, 2)) <= 1e-6);
+  EXPECT_TRUE(difference(part(ordered, 1, 3), part(before, 0, 2)) <= 1e-6);
+  EXPECT_TRUE(difference(part(ordered, 2, 3), part(before, 1, 2)) <= 1e-6);
+  EXPECT_TRUE(difference(part(before, 0, 2), part(before, 1, 2)) > 1e-3);
+  EXPECT_THROW(state.reorder(std::array<Index, 1>{3}), Error);
+}
+
+TEST(CharacterState, ACopyIsIndependent) {
+  Loaded loaded("tied");
+  const Text text = text_of(kText);
+  const std::array<Index, 1> begin = {0}, next = {12};
+  State state = loaded.model.start(DType::f32);
+  next_logits(loaded, text, begin, 12, state);
+  State copy = state;
+  const auto here = next_logits(loaded, text, next, 8, state);
+  next_logits(loaded, text, std::array<Index, 1>{30}, 20, state);
+  EXPECT_EQ(next_logits(loaded, text, next, 8, copy), here);
+}
+
+TEST(CharacterState, ASavedOneGoesOn) {
+  Loaded loaded("tied");
+  const Text text = text_of(kText);
+  const TemporaryFolder folder;
+  State state = loaded.model.start(DType::f32, 2);
+  next_logits(loaded, text, std::array<Index, 2>{0, 20}, 15, state);
+  state.save(folder.path());
+  State restored = loaded.model.start(DType::f32, 2);
+  restored.restore(folder.path());
+  EXPECT_EQ(restored.tokens(1), 15);
+  const std::array<Index, 2> places = {15, 35};
+  EXPECT_TRUE(difference(next_logits(loaded, text, places, 9, restored),
+                         next_logits(loaded, text, places, 9, state)) <= 1e-6);
+  State other = loaded.model.start(DType::f32, 1);
+  EXPECT_THROW(other.restore(folder.path()), Error);
+  State narrow = loaded.model.start(DType::bf16, 2);
+  EXPECT_THROW(narrow.restore(folder.path()), Error);
+}
+
 TEST(CharacterLm, SegmentsDoNotSeeEachOther) {
   Loaded loaded("tied");
   const Text text = text_of(kText);
   ops::Context context = loaded.context();
-  const Tensor both = loaded.model.forward(context, text.ids, 20);
+  const Tensor both = loaded.model.forward(context, segments_of(text.ids, 20));
   const std::span<const std::int32_t> ids(text.ids);
   for (const auto& [begin, count] : {std::pair<Index, Index>{0, 20}, {20, 20}, {40, 17}}) {
-    const Tensor alone = loaded.model.forward(context, ids.subspan(begin, count), count);
+    const Tensor alone =
+        loaded.model.forward(context, segments_of(ids.subspan(begin, count), count));
     const auto here = both.slice_rows(begin, count).to_floats();
     EXPECT_TRUE(difference(here, alone.to_floats()) <= 1e-6) << begin;
   }
@@ -154,7 +245,7 @@ double dropped_loss(Loaded& loaded, const Text& text, Tape* tape) {
   ops::Context context = loaded.context();
   context.tape = tape;
   context.dropout_seed = 5;
-  return loaded.model.loss(context, text.ids, text.labels, 30, {.scale = 1}).sum;
+  return loaded.model.loss(context, segments_of(text.ids, 30), text.labels, {.scale = 1}).sum;
 }
 
 TEST(CharacterLm, GradientsUnderDropoutAreThoseOfTheLoss) {

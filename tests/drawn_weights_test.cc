@@ -7,13 +7,15 @@
 #include <vector>
 
 #include "error_testing.h"
-#include "models/checkpoint.h"
-#include "models/tensor_names.h"
+#include "models/encoder.h"
+#include "models/registry.h"
 
 namespace longformer::models {
 namespace {
 
 const std::filesystem::path kFixtures = std::filesystem::path(__FILE__).parent_path() / "fixtures";
+
+const TensorNames& roberta_names() { return family_of("roberta", "").names; }
 
 struct Moments {
   double mean = 0, deviation = 0;
@@ -35,31 +37,45 @@ std::vector<float> row(const Tensor& table, Index index) {
 }
 
 TEST(DrawnWeights, AreOfTheirDistributions) {
-  const auto weights = Checkpoint::trainable(
-      Checkpoint::random(3),
-      {.deviation = 0.05, .gain_deviation = 0.02, .zero_rows = {{kWordEmbeddings, 1}}});
-  const Tensor words = weights.get(kWordEmbeddings, {200, 64});
+  const auto weights = Weights::trained(Weights::drawn(3), {});
+  const Tensor words = weights.get(kWordEmbeddings, {200, 64}, Init::normal(0.05, 1));
   EXPECT_EQ(row(words, 1), std::vector<float>(64, 0.0f));
   const Moments of_words = moments(words.slice_rows(2, 198).to_floats());
   EXPECT_NEAR(of_words.mean, 0, 4 * 0.05 / std::sqrt(198.0 * 64));
   EXPECT_NEAR(of_words.deviation, 0.05, 0.002);
-  const Moments gains = moments(weights.get("LayerNorm.weight", {4096}).to_floats());
+  const Moments gains = moments(weights.get("norm", {4096}, Init::gains(0.02)).to_floats());
   EXPECT_NEAR(gains.mean, 1, 4 * 0.02 / 64);
   EXPECT_NEAR(gains.deviation, 0.02, 0.001);
-  EXPECT_EQ(weights.get("LayerNorm.bias", {8}).to_floats(), std::vector<float>(8, 0.0f));
+  EXPECT_EQ(weights.get("other", {9}, Init::gains()).to_floats(), std::vector<float>(9, 1.0f));
+  EXPECT_EQ(weights.get("zeros", {8}, Init::zeros()).to_floats(), std::vector<float>(8, 0.0f));
 }
 
-TEST(DrawnWeights, GainsAreOneUnlessToldOtherwise) {
-  const auto weights = Checkpoint::trainable(Checkpoint::random(3), {});
-  EXPECT_EQ(weights.get("LayerNorm.weight", {9}).to_floats(), std::vector<float>(9, 1.0f));
+TEST(DrawnWeights, ATensorBeginsAsItsModelSaysWhateverItsNameIs) {
+  const auto weights = Weights::drawn(3);
+  const Tensor bias = weights.get("attention.r_w_bias", {12, 64}, Init::normal(0.02));
+  EXPECT_NEAR(moments(bias.to_floats()).deviation, 0.02, 0.002);
+}
+
+TEST(RecordingWeights, ListWhatAModelIsMadeOf) {
+  const auto config = read_config((kFixtures / "tiny_roberta" / "config.json").string());
+  const auto file = Weights::open((kFixtures / "tiny_roberta").string(), config.family->names);
+  std::size_t found = 0;
+  for (const auto& [name, shape] : encoder_tensors(config)) {
+    EXPECT_EQ(file.shape(name), shape) << name;
+    ++found;
+  }
+  const auto names = file.names();
+  EXPECT_EQ(found, std::count_if(names.begin(), names.end(), [&](const std::string& name) {
+              return is_of_encoder(name) && !file.is_buffer(name);
+            }));
 }
 
 TEST(DrawnWeights, ATableGrowsByRowsLikeItsOwn) {
-  const auto file = Checkpoint::open((kFixtures / "tiny_roberta").string());
+  const auto file = Weights::open((kFixtures / "tiny_roberta").string(), roberta_names());
   const Shape stored = file.shape(kWordEmbeddings);
   const Shape grown = {stored[0] + 64, stored[1]};
-  const auto weights = Checkpoint::trainable(file, {.seed = 5, .grown = {kWordEmbeddings}});
-  const Tensor table = weights.get(kWordEmbeddings, grown);
+  const auto weights = Weights::trained(file, {.seed = 5, .grown = {kWordEmbeddings}});
+  const Tensor table = weights.get(kWordEmbeddings, grown, Init::normal(0.02));
   const Tensor before = file.stored_fp32(kWordEmbeddings);
   EXPECT_TRUE(table.slice_rows(0, stored[0]).copied().equals(before));
   const Moments old_rows = moments(before.to_floats());
@@ -68,15 +84,15 @@ TEST(DrawnWeights, ATableGrowsByRowsLikeItsOwn) {
   EXPECT_NEAR(new_rows.mean, old_rows.mean, 4 * error);
   EXPECT_NEAR(new_rows.deviation, old_rows.deviation, 4 * error);
   EXPECT_NE(row(table, stored[0]), row(table, stored[0] + 1));
-  EXPECT_TRUE(weights.drawn().empty());
+  EXPECT_TRUE(weights.drawn_parameters().empty());
 }
 
 TEST(DrawnWeights, OtherTablesDoNotGrow) {
-  const auto file = Checkpoint::open((kFixtures / "tiny_roberta").string());
+  const auto file = Weights::open((kFixtures / "tiny_roberta").string(), roberta_names());
   const Shape stored = file.shape(kWordEmbeddings);
-  const auto weights = Checkpoint::trainable(file, {});
+  const auto weights = Weights::trained(file, {});
   expect_error(error_of([&] {
-                 weights.get(kWordEmbeddings, {stored[0] + 1, stored[1]});
+                 weights.get(kWordEmbeddings, {stored[0] + 1, stored[1]}, Init::normal(0.02));
                }),
                {kWordEmbeddings, "expected shape"});
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "models/encoder.h"
+#include "models/registry.h"
 #include "toy_network.h"
 
 namespace longformer {
@@ -126,11 +127,12 @@ EncoderPass run_encoder(const std::string& name, DType dtype, bool recomputes) {
   const auto folder = std::filesystem::path(__FILE__).parent_path() / "fixtures" / name;
   models::EncoderConfig config = models::read_config((folder / "config.json").string());
   config.hidden_dropout = config.attention_dropout = 0.2;
-  const auto weights = models::Checkpoint::trainable(models::Checkpoint::open(folder.string()), {});
+  const auto weights =
+      models::Weights::trained(models::Weights::open(folder.string(), config.family->names), {});
   const models::Encoder encoder(config, weights, dtype);
   models::Batch batch;
   batch.starts = {0, 11, 18};
-  if (!config.windows.empty()) batch.global_rows = {0, 3, 11};
+  if (config.has_global_attention()) batch.global_rows = {0, 3, 11};
   for (std::int32_t i = 0; i < 18; ++i) batch.ids.push_back(5 + 3 * i % 11);
   batch.types.assign(batch.ids.size(), 0);
   for (std::size_t document = 0; document < 2; ++document) {

@@ -35,9 +35,11 @@ TEST_P(TrainedForward, EqualsThatOfAServingModel) {
   const std::string folder = fixture(GetParam());
   const auto config = models::read_config(folder + "/config.json");
   const LoadOptions options = {.dtype = "fp32", .threads = 2};
-  const Model::Implementation serving(config, models::Checkpoint::open(folder), options);
+  const Model::Implementation serving(config, models::Weights::open(folder, config.family->names),
+                                      options);
   const Model::Implementation training(
-      config, models::Checkpoint::trainable(models::Checkpoint::open(folder), {}), options);
+      config, models::Weights::trained(models::Weights::open(folder, config.family->names), {}),
+      options);
   const std::vector<std::int32_t> ids = ids_of(serving.info, serving.info.max_tokens - 2);
   std::vector<std::int32_t> globals(ids.size(), 0);
   if (serving.info.has_global_attention) globals[0] = globals[7] = 1;

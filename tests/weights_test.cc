@@ -13,7 +13,7 @@
 #include "formats/json.h"
 #include "formats/safetensors.h"
 #include "formats/torch_file.h"
-#include "models/checkpoint.h"
+#include "models/registry.h"
 
 namespace longformer::models {
 namespace {
@@ -36,6 +36,8 @@ class WeightsTest : public ::testing::Test {
     tensors_ = {file.tensors().begin(), file.tensors().end()};
   }
   void TearDown() override { fs::remove_all(folder_); }
+
+  Weights open() const { return Weights::open(folder_.string(), family_of("bert", "").names); }
 
   std::string path(const std::string& name) const { return (folder_ / name).string(); }
 
@@ -67,10 +69,10 @@ class WeightsTest : public ::testing::Test {
   }
 
   void expect_the_tensors_of_tiny_bert() const {
-    const Checkpoint checkpoint = Checkpoint::open(folder_.string());
+    const Weights weights = open();
     for (const auto& [name, tensor] : tensors_) {
       SCOPED_TRACE(name);
-      const Tensor found = checkpoint.get(name, tensor.shape());
+      const Tensor found = weights.get(name, tensor.shape(), {});
       EXPECT_EQ(found.dtype(), tensor.dtype());
       EXPECT_EQ(std::memcmp(found.raw(), tensor.raw(), tensor.bytes()), 0);
     }
@@ -78,7 +80,7 @@ class WeightsTest : public ::testing::Test {
 
   std::string error() const {
     try {
-      Checkpoint::open(folder_.string());
+      open();
     } catch (const Error& error) {
       const std::string message = error.what();
       EXPECT_EQ(message.find('\n'), std::string::npos) << message;
@@ -105,11 +107,11 @@ TEST_F(WeightsTest, OldNamesViewsAndBuffersOfBothTorchFormats) {
     fs::copy_file(kFixtures / "torch" / name, path("pytorch_model.bin"),
                   fs::copy_options::overwrite_existing);
     expect_the_tensors_of_tiny_bert();
-    const Checkpoint checkpoint = Checkpoint::open(folder_.string());
-    EXPECT_EQ(checkpoint.names().size(), tensors_.size() + 1);
-    EXPECT_TRUE(checkpoint.is_buffer("embeddings.position_ids"));
-    EXPECT_FALSE(checkpoint.is_buffer("embeddings.LayerNorm.weight"));
-    EXPECT_EQ(checkpoint.format(), name[10] == 'z' ? "PyTorch zip" : "PyTorch stream");
+    const Weights weights = open();
+    EXPECT_EQ(weights.names().size(), tensors_.size() + 1);
+    EXPECT_TRUE(weights.is_buffer("embeddings.position_ids"));
+    EXPECT_FALSE(weights.is_buffer("embeddings.LayerNorm.weight"));
+    EXPECT_EQ(weights.format(), name[10] == 'z' ? "PyTorch zip" : "PyTorch stream");
   }
 }
 
@@ -135,18 +137,18 @@ TEST_F(WeightsTest, PrefersWhatTransformersPrefers) {
 
 TEST_F(WeightsTest, SameWeightsHaveTheSameFingerprint) {
   formats::write_safetensors(path("model.safetensors"), tensors_);
-  const std::uint64_t first = Checkpoint::open(folder_.string()).fingerprint();
+  const std::uint64_t first = open().fingerprint();
   fs::remove(path("model.safetensors"));
   write_shards(".bin");
-  EXPECT_EQ(Checkpoint::open(folder_.string()).fingerprint(), first);
+  EXPECT_EQ(open().fingerprint(), first);
 }
 
 TEST_F(WeightsTest, ReleasedTensorsReadAgain) {
   write_shards(".bin");
-  const Checkpoint checkpoint = Checkpoint::open(folder_.string());
+  const Weights weights = open();
   for (const auto& [name, tensor] : tensors_) {
-    const Tensor found = checkpoint.get(name, tensor.shape());
-    checkpoint.release(found);
+    const Tensor found = weights.get(name, tensor.shape(), {});
+    weights.release(found);
     EXPECT_EQ(std::memcmp(found.raw(), tensor.raw(), tensor.bytes()), 0) << name;
   }
 }

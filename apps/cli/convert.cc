@@ -21,7 +21,6 @@ struct ConvertFlags {
   ModelFlags source;
   std::string target;
   std::int64_t max_positions = 0;
-  std::int64_t window = 0;
   ConvertOptions options;
 };
 
@@ -49,7 +48,6 @@ void run(const ConvertFlags& flags, Messages& messages) {
   }
   ConvertOptions options = flags.options;
   if (flags.max_positions > 0) options.max_positions = flags.max_positions;
-  if (flags.window > 0) options.window = flags.window;
   options.note = [&messages](const std::string& text) { messages.note(text); };
   const ConvertedFrom before = convert(source, flags.target, options);
   const FolderInfo after = inspect(flags.target);
@@ -99,9 +97,11 @@ void add_convert(CLI::App& program, Action& action) {
   verb.add_option("TARGET", flags->target, "folder to write")->required()->type_name("");
   add_number(verb, "--max-positions", flags->max_positions, {.least = 1, .most = 1 << 24},
              "longest document in tokens, special tokens included (4096, or that of a Longformer)");
-  add_number(verb, "--window", flags->window, {.least = 2, .most = 1 << 24},
-             "tokens that a token sees, half on each side; even (512, or those of a "
-             "Longformer)")
+  verb.add_option("--window", flags->options.windows,
+                  "tokens that a token sees, half on each side; even; one for each layer, "
+                  "separated by commas, or one for all (512, or those of a Longformer)")
+      ->delimiter(',')
+      ->check(CLI::Range(std::int64_t{2}, std::int64_t{1} << 24))
       ->check(CLI::Validator(even, ""));
   add_choice(verb, "--to", flags->options.format, {"safetensors", "bin"},
              "write model.safetensors or pytorch_model.bin (safetensors)");

@@ -1,4 +1,4 @@
-// Turning a BERT or RoBERTa folder into a Longformer folder, and a Longformer folder into another
+// Turning the folder of an encoder into a Longformer folder, and a Longformer folder into another
 // (spec.md C.1).
 #pragma once
 
@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace longformer {
 
@@ -13,9 +14,9 @@ struct ConvertOptions {
   /// Longest document of the result in tokens, special tokens included. Absent: that of the source
   /// if it is a Longformer, else 4096.
   std::optional<std::int64_t> max_positions = {};
-  /// Total window of every layer, half on each side; even. Absent: those of the source if it is a
-  /// Longformer, else 512.
-  std::optional<std::int64_t> window = {};
+  /// Total windows, half on each side; even: one for all layers, or one for each. Empty: those of
+  /// the source if it is a Longformer, else 512.
+  std::vector<std::int64_t> windows = {};
   /// "safetensors" or "bin": which file holds the weights.
   std::string format = "safetensors";
   /// "fp32", "fp16" or "bf16"; empty keeps that of every tensor.
@@ -28,7 +29,7 @@ struct ConvertOptions {
 
 /// What the source of a conversion was.
 struct ConvertedFrom {
-  /// "bert", "roberta", "longformer", or "original longformer".
+  /// Its model_type, or "original longformer".
   std::string model_type;
   std::int64_t max_tokens = 0;
 };

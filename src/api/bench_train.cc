@@ -10,6 +10,7 @@
 #include "core/threads.h"
 #include "longformer/bench.h"
 #include "models/character_lm.h"
+#include "models/registry.h"
 #include "training/optimizer.h"
 #include "training/trainer.h"
 
@@ -77,9 +78,7 @@ BenchResult bench_character_lm(const TrainBenchOptions& options, const std::stri
   const int threads = checked_threads(options.threads);
   const DType dtype = compute_dtype(options.dtype);
   const ThreadLimit limit(threads);
-  const auto weights = models::Checkpoint::trainable(
-      models::Checkpoint::random(training.seed),
-      {.deviation = config.initializer_range, .gain_deviation = config.initializer_range});
+  const auto weights = models::Weights::trained(models::Weights::drawn(training.seed), {});
   const models::CharacterLm model(config, weights, dtype);
   training::ParameterSet parameters;
   for (const auto& [name, value] : weights.parameters()) {
@@ -93,6 +92,7 @@ BenchResult bench_character_lm(const TrainBenchOptions& options, const std::stri
   }
   const std::span<const std::int32_t> all(ids);
   const auto n = static_cast<std::size_t>(options.n);
+  const models::Batch batch = models::segments_of(all.first(n), options.n);
   MemoryPool memory;
   std::uint64_t seed = 0;
   const Timing timing = measure(options.repeats, [&] {
@@ -103,8 +103,7 @@ BenchResult bench_character_lm(const TrainBenchOptions& options, const std::stri
                                   .tape = &tape,
                                   .dropout_seed = seed++,
                                   .checkpointing = options.gradient_checkpointing};
-    model.loss(context, all.first(n), all.last(n), options.n,
-               {.scale = 1 / static_cast<double>(n)});
+    model.loss(context, batch, all.last(n), {.scale = 1 / static_cast<double>(n)});
     tape.backward();
     optimizer->step(training.learning_rate, 1);
   });
@@ -123,8 +122,8 @@ BenchResult bench_character_lm(const TrainBenchOptions& options, const std::stri
 BenchResult bench_train(const TrainBenchOptions& options) {
   const std::string config =
       options.config.empty() ? options.model + "/config.json" : options.config;
-  return models::is_character_lm(config) ? bench_character_lm(options, config)
-                                         : bench_masked_lm(options);
+  return models::is_language_model(config) ? bench_character_lm(options, config)
+                                           : bench_masked_lm(options);
 }
 
 }  // namespace longformer

@@ -10,6 +10,7 @@
 #include "core/error.h"
 #include "core/threads.h"
 #include "models/character_lm.h"
+#include "models/registry.h"
 #include "tasks/character_scoring.h"
 
 namespace longformer {
@@ -19,7 +20,7 @@ struct CharacterModel::Implementation {
       : dtype(compute_dtype(options.dtype)),
         threads(checked_threads(options.threads)),
         model(with_threads(threads, [&] {
-          const auto weights = models::Checkpoint::open(folder);
+          const auto weights = models::Weights::open(folder, {});
           models::CharacterLm loaded(models::read_character_lm(folder + "/config.json"), weights,
                                      dtype);
           weights.tell_nonfinite(options.note);
@@ -36,7 +37,7 @@ struct CharacterModel::Implementation {
   mutable MemoryPool memory;
 };
 
-bool CharacterModel::is_one(const std::string& folder) { return models::is_character_lm(folder); }
+bool CharacterModel::is_one(const std::string& folder) { return models::is_language_model(folder); }
 
 CharacterModel CharacterModel::load(const std::string& folder, const LoadOptions& options) {
   return CharacterModel(std::make_shared<const Implementation>(folder, options));
@@ -45,7 +46,7 @@ CharacterModel CharacterModel::load(const std::string& folder, const LoadOptions
 CharacterModelInfo CharacterModel::info() const {
   const models::CharacterLmConfig& config = implementation_->model.config();
   return {.alphabet = std::string(text::name_of(config.alphabet)),
-          .parameters = config.parameters(),
+          .parameters = models::parameter_count(config),
           .layers = config.layers,
           .windows = config.windows,
           .dilations = config.dilations,
@@ -90,9 +91,10 @@ void CharacterModel::generate(const std::string& prompt, const GenerateOptions& 
   const std::lock_guard<std::mutex> lock(implementation_->mutex);
   const ThreadLimit limit(implementation_->threads);
   const ops::Context context = implementation_->context();
-  models::CharacterPast past = model.start(context);
+  models::State past = model.start(context.dtype);
   for (std::int64_t i = 0; i < options.characters; ++i) {
-    const Tensor hidden = model.forward(context, next, past);
+    const models::Batch batch = models::segments_of(next, static_cast<Index>(next.size()));
+    const Tensor hidden = model.forward(context, batch, {.state = &past});
     const Tensor last = hidden.slice_rows(hidden.rows() - 1, 1);
     const std::vector<float> logits = model.logits(context, last).to_floats();
     require_finite(logits, "logits", fmt::format("prompt and {} characters", i));

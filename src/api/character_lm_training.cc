@@ -11,7 +11,7 @@
 #include "formats/safetensors.h"
 #include "longformer/character_lm.h"
 #include "models/character_lm.h"
-#include "models/convert_files.h"
+#include "models/convert/files.h"
 #include "models/trained_folder.h"
 #include "tasks/character_phases.h"
 #include "tasks/character_scoring.h"
@@ -29,14 +29,11 @@ models::CharacterLmConfig config_of(const CharacterLmTraining& options) {
       options.config_file.empty() ? options.model_folder + "/config.json" : options.config_file);
 }
 
-models::Checkpoint weights_of(const CharacterLmTraining& options,
-                              const models::CharacterLmConfig& config) {
+models::Weights weights_of(const CharacterLmTraining& options) {
   const bool drawn = options.model_folder.empty();
-  return models::Checkpoint::trainable(drawn ? models::Checkpoint::random(options.training.seed)
-                                             : models::Checkpoint::open(options.model_folder),
-                                       {.deviation = config.initializer_range,
-                                        .gain_deviation = config.initializer_range,
-                                        .seed = options.training.seed});
+  return models::Weights::trained(drawn ? models::Weights::drawn(options.training.seed)
+                                        : models::Weights::open(options.model_folder, {}),
+                                  {.seed = options.training.seed});
 }
 
 class CharacterLmObjective final : public training::Objective {
@@ -44,7 +41,7 @@ class CharacterLmObjective final : public training::Objective {
   explicit CharacterLmObjective(const CharacterLmTraining& options)
       : options_(options),
         config_(config_of(options)),
-        weights_(weights_of(options, config_)),
+        weights_(weights_of(options)),
         dtype_(compute_dtype(options.training.dtype)),
         threads_(checked_threads(options.training.threads)),
         model_(config_, weights_, dtype_),
@@ -99,7 +96,7 @@ class CharacterLmObjective final : public training::Objective {
 
   const CharacterLmTraining& options_;
   models::CharacterLmConfig config_;
-  models::Checkpoint weights_;
+  models::Weights weights_;
   DType dtype_;
   int threads_;
   models::CharacterLm model_;
@@ -191,7 +188,7 @@ training::MicroBatchLoss CharacterLmObjective::run(const training::MicroBatch& m
   training.dropout_seed = random_bits(micro.seed, ~std::uint64_t{0});
   training.checkpointing = options_.training.gradient_checkpointing;
   const ops::LossSum loss =
-      model_.loss(training, ids, labels, length,
+      model_.loss(training, models::segments_of(ids, length), labels,
                   {.scale = 1, .label_smoothing = options_.training.label_smoothing_factor});
   tape.backward();
   return {.loss = loss.sum, .weight = loss.weight, .tokens = static_cast<Index>(ids.size())};

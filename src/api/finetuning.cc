@@ -277,11 +277,11 @@ class FinetuneObjective final : public training::Objective {
       collation.global_positions = [this](const Encoding& tokens, std::string_view text) {
         return positions_of(options_.global_attention->mask(handle_, tokens, text));
       };
-    } else if (head == HeadKind::multiple_choice && !model_.config().windows.empty()) {
+    } else if (head == HeadKind::multiple_choice && model_.config().has_global_attention()) {
       collation.global_positions = [](const Encoding& tokens, std::string_view) {
         return tasks::from_second_text(tokens);
       };
-    } else if (head == HeadKind::candidate_scoring && !model_.config().windows.empty()) {
+    } else if (head == HeadKind::candidate_scoring && model_.config().has_global_attention()) {
       collation.global_positions = [](const Encoding& tokens, std::string_view) {
         return tasks::of_candidate_part(tokens);
       };

@@ -87,7 +87,7 @@ GradientModel::GradientModel(std::shared_ptr<const Model::Implementation> implem
 
 GradientModel GradientModel::load(const std::string& folder, const LoadOptions& options) {
   auto config = models::read_config(folder + "/config.json");
-  auto weights = models::Checkpoint::trainable(models::Checkpoint::open(folder), {});
+  auto weights = models::Weights::trained(models::Weights::open(folder, config.family->names), {});
   auto implementation =
       std::make_shared<Model::Implementation>(std::move(config), std::move(weights), options);
   require(implementation->head != HeadKind::none,

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
-#include <numeric>
 #include <optional>
 #include <set>
 
@@ -12,11 +11,10 @@
 #include "formats/json.h"
 #include "kernels/gemm.h"
 #include "longformer/tokenizer.h"
-#include "models/checkpoint.h"
 #include "models/config.h"
 #include "models/heads.h"
 #include "models/masked_lm.h"
-#include "models/tensor_names.h"
+#include "models/registry.h"
 #include "tasks/sentence_modules.h"
 
 namespace longformer {
@@ -36,22 +34,28 @@ std::string listed(const std::vector<std::string>& names) {
   return names.size() == shown ? text : fmt::format("{} and {} more", text, names.size() - shown);
 }
 
-/// Tensors by what becomes of them, from the header of the file.
-class Weights {
+/// Tensors of a file by what becomes of them.
+class TensorUse {
  public:
-  Weights(const EncoderConfig& config, models::Checkpoint checkpoint)
-      : config_(config), checkpoint_(std::move(checkpoint)) {
-    for (const std::string& name : checkpoint_.names()) unused_.insert(name);
-    for (const auto& tensor : models::encoder_tensors(config_)) use(tensor);
-    if (checkpoint_.has("pooler.dense.weight")) {
-      has_pooler_ = true;
-      for (const auto& tensor : models::pooler_tensors(config_)) use(tensor);
+  TensorUse(const EncoderConfig& config, models::Weights weights) : weights_(std::move(weights)) {
+    const models::Weights recording = models::Weights::recording(&weights_);
+    const models::Encoder encoder(config, recording, DType::f32);
+    has_pooler_ = encoder.has_pooler();
+    head_ = models::head_kind(config, weights_);
+    has_masked_lm_ = models::MaskedLmHead::present(config, weights_);
+    try {
+      if (head_ != models::HeadKind::none && head_ != models::HeadKind::masked_lm) {
+        const models::TaskHead head(config, head_, recording, DType::f32);
+      }
+      if (has_masked_lm_) const models::MaskedLmHead head(config, recording, DType::f32);
+    } catch (const Error& error) {
+      faults_.push_back(error.what());
     }
-    head_ = models::head_kind(config_, checkpoint_);
-    for (const auto& tensor : models::head_tensors(config_, head_)) use(tensor);
-    if (models::MaskedLmHead::present(config_, checkpoint_)) use_masked_lm();
+    for (const std::string& name : weights_.names()) unused_.insert(name);
+    for (const models::WeightRecord& tensor : recording.recorded()) use(tensor);
+    for (const std::string& alias : recording.recorded_aliases()) unused_.erase(alias);
     for (const std::string& name : std::vector<std::string>(unused_.begin(), unused_.end())) {
-      if (!checkpoint_.is_buffer(name)) continue;
+      if (!weights_.is_buffer(name)) continue;
       buffers_.push_back(name);
       unused_.erase(name);
     }
@@ -64,15 +68,15 @@ class Weights {
   const std::set<std::string>& dtypes() const { return dtypes_; }
   const std::vector<std::string>& faults() const { return faults_; }
   const std::vector<std::string>& buffers() const { return buffers_; }
-  std::string file() const { return fs::path(checkpoint_.path()).filename().string(); }
-  const std::string& format() const { return checkpoint_.format(); }
+  std::string file() const { return fs::path(weights_.path()).filename().string(); }
+  const std::string& format() const { return weights_.format(); }
   std::vector<std::string> unused() const { return {unused_.begin(), unused_.end()}; }
 
  private:
-  void use(const models::NamedShape& tensor) {
+  void use(const models::WeightRecord& tensor) {
     unused_.erase(tensor.name);
     try {
-      const Tensor found = checkpoint_.get(tensor.name, tensor.shape);
+      const Tensor found = weights_.stored(tensor.name, tensor.shape);
       parameters_ += found.size();
       dtypes_.emplace(name_of(found.dtype()));
     } catch (const Error& error) {
@@ -80,25 +84,7 @@ class Weights {
     }
   }
 
-  void use_masked_lm() {
-    has_masked_lm_ = true;
-    const auto names = models::masked_lm_names(config_.model_type);
-    const Index width = config_.hidden_size;
-    const Index vocabulary = config_.vocab_size;
-    use({names.dense + ".weight", {width, width}});
-    use({names.dense + ".bias", {width}});
-    use({names.norm + ".weight", {width}});
-    use({names.norm + ".bias", {width}});
-    use({names.bias[checkpoint_.has(names.bias[0]) ? 0 : 1], {vocabulary}});
-    for (const std::string& bias : names.bias) unused_.erase(bias);
-    const std::string decoder = names.decoder + ".weight";
-    unused_.erase(decoder);
-    if (!config_.tie_word_embeddings && checkpoint_.has(decoder))
-      use({decoder, {vocabulary, width}});
-  }
-
-  const EncoderConfig& config_;
-  models::Checkpoint checkpoint_;
+  models::Weights weights_;
   std::set<std::string> unused_;
   std::set<std::string> dtypes_;
   std::vector<std::string> faults_;
@@ -109,8 +95,8 @@ class Weights {
   models::HeadKind head_ = models::HeadKind::none;
 };
 
-std::optional<Weights> read_weights(const EncoderConfig& config, const std::string& folder,
-                                    FolderInfo& info) {
+std::optional<TensorUse> read_weights(const EncoderConfig& config, const std::string& folder,
+                                      FolderInfo& info) {
   std::string missing;
   try {
     formats::weights_file(folder);
@@ -121,7 +107,7 @@ std::optional<Weights> read_weights(const EncoderConfig& config, const std::stri
     info.unsupported.push_back(missing);
     return std::nullopt;
   }
-  return Weights(config, models::Checkpoint::open(folder));
+  return TensorUse(config, models::Weights::open(folder, config.family->names));
 }
 
 /// Peak of one document of n tokens (no global tokens, no masked-LM logits):
@@ -150,7 +136,7 @@ Index predicted_memory(const EncoderConfig& config, DType dtype, const std::stri
 }
 
 void describe_config(const EncoderConfig& config, FolderInfo& info) {
-  info.model_type = name_of(config.model_type);
+  info.model_type = config.model_type();
   info.architecture = config.architecture;
   info.layers = config.layers;
   info.hidden_size = config.hidden_size;
@@ -160,14 +146,17 @@ void describe_config(const EncoderConfig& config, FolderInfo& info) {
   info.max_tokens = config.max_tokens();
   info.type_vocabulary_size = config.type_vocab_size;
   info.activation = models::name_of(config.activation);
-  info.windows = config.windows;
-  info.receptive_field =
-      config.windows.empty()
-          ? config.max_tokens()
-          : std::accumulate(config.windows.begin(), config.windows.end(), Index{0}) / 2;
+  info.windows = config.windows();
+  Index reach = 0;
+  for (const auto& heads : config.patterns) {
+    Index farthest = 0;
+    for (const auto& head : heads) farthest = std::max(farthest, head.reach_left * head.dilation);
+    reach += farthest;
+  }
+  info.receptive_field = info.windows.empty() ? config.max_tokens() : reach;
 }
 
-void describe_weights(const EncoderConfig& config, const std::optional<Weights>& weights,
+void describe_weights(const EncoderConfig& config, const std::optional<TensorUse>& weights,
                       FolderInfo& info) {
   if (!weights) {
     for (const auto& tensor : models::encoder_tensors(config)) {
@@ -272,7 +261,7 @@ FolderInfo inspect(const std::string& folder) {
   const EncoderConfig config = models::read_config((fs::path(folder) / "config.json").string());
   FolderInfo info;
   describe_config(config, info);
-  const std::optional<Weights> weights = read_weights(config, folder, info);
+  const std::optional<TensorUse> weights = read_weights(config, folder, info);
   describe_weights(config, weights, info);
   describe_tokenizer(folder, info);
   describe_sentence_modules(folder, info);

@@ -55,14 +55,15 @@ void check_document(const DocumentInput& document, const models::EncoderConfig& 
   check_length(document.global_attention_mask, n, "a global attention mask", name);
   check_values(document.ids, 0, config.vocab_size - 1, "token ids", name);
   check_values(document.attention_mask, 0, 1, "attention mask values", name);
-  check_values(document.token_type_ids, 0, config.type_vocab_size - 1, "token type ids", name);
+  const Index types = std::max<Index>(config.type_vocab_size, 1);
+  check_values(document.token_type_ids, 0, types - 1, "token type ids", name);
   check_values(document.position_ids, 0, config.max_position_embeddings - 1, "position ids", name);
   // −1 is how the LED tokenizer pads this mask.
   check_values(document.global_attention_mask, -1, 1, "global attention mask values", name);
   const auto& global = document.global_attention_mask;
-  require(!config.windows.empty() || std::find(global.begin(), global.end(), 1) == global.end(),
-          "{}: expected no global tokens for model_type {}, found some", name,
-          name_of(config.model_type));
+  require(
+      config.has_global_attention() || std::find(global.begin(), global.end(), 1) == global.end(),
+      "{}: expected no global tokens for model_type {}, found some", name, config.model_type());
 }
 
 /// All of `count` where none are chosen; else the chosen ones in ascending order.
@@ -137,26 +138,26 @@ void store_logits(const Tensor& logits, Index first, Index rows, models::HeadKin
 
 }  // namespace
 
-Model::Implementation::Implementation(models::EncoderConfig model_config,
-                                      models::Checkpoint checkpoint, const LoadOptions& options)
+Model::Implementation::Implementation(models::EncoderConfig model_config, models::Weights stored,
+                                      const LoadOptions& options)
     : config(std::move(model_config)),
-      weights(std::move(checkpoint)),
+      weights(std::move(stored)),
       dtype(compute_dtype(options.dtype)),
       threads(checked_threads(options.threads)),
       note(options.note),
       encoder(with_threads(threads, [this] { return models::Encoder(config, weights, dtype); })),
       head(models::head_kind(config, weights)) {
-  info = {.model_type = std::string(name_of(config.model_type)),
+  info = {.model_type = std::string(config.model_type()),
           .layers = config.layers,
           .heads = config.heads,
           .hidden_size = config.hidden_size,
           .vocabulary_size = config.vocab_size,
-          .windows = config.windows,
+          .windows = config.windows(),
           .max_tokens = config.max_tokens(),
           .pad_token_id = config.pad_token_id,
           .has_pooler = encoder.has_pooler(),
           .has_masked_lm_head = models::MaskedLmHead::present(config, weights),
-          .has_global_attention = !config.windows.empty(),
+          .has_global_attention = config.has_global_attention(),
           .head = std::string(name_of(head)),
           .labels = has_labels(head) ? config.labels : std::vector<std::string>(),
           .problem_type = has_labels(head) ? config.problem_type : std::string()};
@@ -231,13 +232,13 @@ Model::Model(std::shared_ptr<const Implementation> implementation)
 
 Model Model::load(const std::string& folder, const LoadOptions& options) {
   auto config = models::read_config(folder + "/config.json");
-  auto weights = models::Checkpoint::open(folder);
+  auto weights = models::Weights::open(folder, config.family->names);
   return Model(std::make_shared<Implementation>(std::move(config), std::move(weights), options));
 }
 
 Model Model::random(const std::string& config_file, const LoadOptions& options) {
   return Model(std::make_shared<Implementation>(models::read_config(config_file),
-                                                models::Checkpoint::random(1), options));
+                                                models::Weights::drawn(1), options));
 }
 
 const ModelInfo& Model::info() const { return implementation_->info; }
@@ -252,8 +253,10 @@ std::vector<DocumentOutput> Model::forward(std::span<const DocumentInput> docume
   const ops::Context context = model.context();
   std::vector<Tensor> states;
   const auto observer = attention_observer(model, batch, options.attention);
-  const Tensor last = model.encoder.forward(
-      context, batch, options.hidden_states ? &states : nullptr, observer ? &*observer : nullptr);
+  const Tensor last =
+      model.encoder.forward(context, batch,
+                            {.hidden_states = options.hidden_states ? &states : nullptr,
+                             .observer = observer ? &*observer : nullptr});
   const Tensor pooled = model.info.has_pooler ? model.encoder.pool(context, last, batch) : Tensor();
   const bool head = options.head && model.task_head;
   const Tensor logits = head ? model.task_head->forward(context, last, pooled, batch) : Tensor();
@@ -295,7 +298,7 @@ void Model::attention(const DocumentInput& document, const AttentionSelection& s
   if (!observer) return;
   observer->alone = true;
   const auto turn = model.turn();
-  model.encoder.forward(model.context(), batch, nullptr, &*observer);
+  model.encoder.forward(model.context(), batch, {.observer = &*observer});
 }
 
 std::vector<std::int32_t> Model::default_global_attention_mask(

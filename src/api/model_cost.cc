@@ -1,27 +1,36 @@
 #include "api/model_cost.h"
 
 #include <algorithm>
+#include <array>
+#include <utility>
 
 #include "kernels/attention.h"
 
 namespace longformer {
 
 using kernels::AttentionSpec;
+namespace {
+
+kernels::AttentionRows one_document(Index n) {
+  return kernels::self_attention_rows(std::array<Index, 2>{0, n});
+}
+
+}  // namespace
 
 double model_flops(const models::EncoderConfig& config, std::int64_t n, std::int64_t globals) {
   const auto width = static_cast<double>(config.hidden_size);
   const double linears =
       2.0 * static_cast<double>(n) *
       (4 * width * width + 2 * width * static_cast<double>(config.intermediate_size));
+  kernels::AttentionRows rows = one_document(n);
+  for (Index i = 0; i < globals; ++i) rows.global_keys.push_back(i);
+  const auto shared_rows = kernels::shared(std::move(rows));
   double flops = 0;
   for (Index layer = 0; layer < config.layers; ++layer) {
-    const Index reach = config.windows.empty()
-                            ? kernels::kUnlimitedReach
-                            : config.windows[static_cast<std::size_t>(layer)] / 2;
-    AttentionSpec spec =
-        kernels::self_attention(n, config.heads, config.head_size(), {reach, reach, 1});
-    for (Index i = 0; i < globals; ++i) spec.global_keys.push_back(i);
-    spec.global_queries = kernels::GlobalQueries::see_everything;
+    const AttentionSpec spec = {{.head_size = config.head_size(),
+                                 .heads = config.pattern(layer),
+                                 .global_queries = kernels::GlobalQueries::see_everything},
+                                shared_rows};
     flops += linears + 4.0 * static_cast<double>(config.head_size()) * kernels::visible_pairs(spec);
   }
   return flops;
@@ -60,14 +69,12 @@ double character_lm_flops(const models::CharacterLmConfig& config, std::int64_t 
   const auto width = static_cast<double>(config.hidden_size);
   const auto inner = static_cast<double>(config.heads * config.head_size);
   const auto characters = static_cast<double>(n);
+  const auto rows = kernels::shared(one_document(n));
   double flops = 2 * characters * width * static_cast<double>(config.vocab_size);
   for (Index layer = 0; layer < config.layers; ++layer) {
     const Index window = config.windows[static_cast<std::size_t>(layer)];
-    AttentionSpec spec = kernels::self_attention(n, config.heads, config.head_size, {window, 0, 1});
-    for (Index head = 0; head < config.heads; ++head) {
-      spec.heads[static_cast<std::size_t>(head)].dilation = config.stride(layer, head);
-    }
-    spec.causal = true;
+    const AttentionSpec spec = {
+        {.head_size = config.head_size, .heads = config.pattern(layer), .causal = true}, rows};
     const auto distances = static_cast<double>(std::min(window, n - 1) + 1);
     flops += 2 * characters *
              (4 * width * inner + 2 * width * static_cast<double>(config.intermediate_size));
@@ -105,7 +112,7 @@ std::int64_t activation_bytes(const models::CharacterLmConfig& config, std::int6
   // While a layer goes back: the wide rows twice, and gradients of query, key, value and rows.
   const std::int64_t passing = 2 * wide + 2 * row + 6 * heads;
   std::int64_t copies = 0;
-  if (shape.dtype != DType::f32) copies = 2 * config.parameters();
+  if (shape.dtype != DType::f32) copies = 2 * models::parameter_count(config);
   return kept + passing + copies;
 }
 

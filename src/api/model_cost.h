@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "models/character_lm_config.h"
+#include "models/character_lm.h"
 #include "models/config.h"
 #include "models/heads.h"
 

@@ -13,18 +13,19 @@
 #include "core/threads.h"
 #include "longformer/model.h"
 #include "models/batch.h"
-#include "models/checkpoint.h"
 #include "models/config.h"
 #include "models/encoder.h"
 #include "models/head_loss.h"
 #include "models/heads.h"
 #include "models/masked_lm.h"
+#include "models/registry.h"
+#include "models/weights.h"
 #include "ops/context.h"
 
 namespace longformer {
 
 struct Model::Implementation {
-  Implementation(models::EncoderConfig model_config, models::Checkpoint checkpoint,
+  Implementation(models::EncoderConfig model_config, models::Weights stored,
                  const LoadOptions& options);
 
   static Model model_of(std::shared_ptr<const Implementation> implementation) {
@@ -54,7 +55,7 @@ struct Model::Implementation {
   ops::Context context() const { return {.memory = memory, .dtype = dtype, .threads = threads}; }
 
   models::EncoderConfig config;
-  models::Checkpoint weights;
+  models::Weights weights;
   DType dtype;
   int threads;
   std::function<void(const std::string&)> note;

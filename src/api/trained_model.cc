@@ -15,12 +15,8 @@ namespace {
 namespace fs = std::filesystem;
 
 /// "LongformerForMaskedLM" and so on.
-std::string architecture_of(models::ModelType type, models::HeadKind head) {
-  const char* family = type == models::ModelType::longformer ? "Longformer"
-                       : type == models::ModelType::bert     ? "Bert"
-                                                             : "Roberta";
-  const auto ending = models::class_ending(head);
-  return fmt::format("{}{}", family, ending);
+std::string architecture_of(const models::Family& family, models::HeadKind head) {
+  return fmt::format("{}{}", family.class_prefix, models::class_ending(head));
 }
 
 bool has_weights(const fs::path& folder) {
@@ -28,44 +24,7 @@ bool has_weights(const fs::path& folder) {
                      [&](const char* file) { return fs::exists(folder / file); });
 }
 
-/// Tensors that a folder of another head has not.
-std::vector<models::NamedShape> fresh_tensors(const models::EncoderConfig& config,
-                                              models::HeadKind head) {
-  std::vector<models::NamedShape> tensors = head == models::HeadKind::masked_lm
-                                                ? models::masked_lm_tensors(config)
-                                                : models::head_tensors(config, head);
-  if (models::needs_pooler(config, head)) {
-    for (models::NamedShape& tensor : models::pooler_tensors(config)) {
-      tensors.push_back(std::move(tensor));
-    }
-  }
-  return tensors;
-}
-
-/// Beginnings of the names of tensors that the trained head does not read, or reads as those of
-/// another head.
-std::vector<std::string> left_out(models::HeadKind found, models::HeadKind wanted, bool pools) {
-  std::vector<std::string> prefixes;
-  if (!pools) prefixes.emplace_back("pooler.");
-  if (found != wanted) {
-    for (const char* prefix :
-         {"classifier.", "qa_outputs.", "candidate_scorer.", "lm_head.", "cls."}) {
-      prefixes.emplace_back(prefix);
-    }
-  }
-  return prefixes;
-}
-
-/// Rows of padding (spec.md A.1).
-std::map<std::string, Index> padding_rows(const models::EncoderConfig& config) {
-  std::map<std::string, Index> rows = {{models::kWordEmbeddings, config.pad_token_id}};
-  if (config.model_type != models::ModelType::bert) {
-    rows[models::kPositionEmbeddings] = config.pad_token_id;
-  }
-  return rows;
-}
-
-void share_global_projections(const std::string& folder, const models::Checkpoint& weights) {
+void share_global_projections(const std::string& folder, const models::Weights& weights) {
   bool any = false;
   for (const std::string& name : weights.names()) {
     const std::string local = models::local_projection(name);
@@ -88,7 +47,7 @@ TrainedModel::TrainedModel(TrainedModelSetup setup, const TrainingOptions& optio
   const std::string path = alone ? setup_.config_file : setup_.folder + "/config.json";
   const nlohmann::ordered_json source = formats::read_json(path);
   const auto original = models::parse_config(formats::ConfigReader(source, path));
-  json_ = models::trained_config(source, architecture_of(original.model_type, setup_.head),
+  json_ = models::trained_config(source, architecture_of(*original.family, setup_.head),
                                  setup_.labels, setup_.problem_type);
   Index vocabulary = original.vocab_size;
   for (const auto& [token, id] : setup_.added_tokens) {
@@ -96,19 +55,23 @@ TrainedModel::TrainedModel(TrainedModelSetup setup, const TrainingOptions& optio
   }
   if (vocabulary > original.vocab_size) json_["vocab_size"] = vocabulary;
   models::EncoderConfig config = models::parse_config(formats::ConfigReader(json_, path));
-  models::Checkpoint weights = !alone && has_weights(setup_.folder)
-                                   ? models::Checkpoint::open(setup_.folder)
-                                   : models::Checkpoint::random(options.seed);
+  const models::TensorNames& names = config.family->names;
+  models::Weights weights = !alone && has_weights(setup_.folder)
+                                ? models::Weights::open(setup_.folder, names)
+                                : models::Weights::drawn(options.seed, names);
   const models::HeadKind found = models::head_kind(original, weights);
   const bool pools = models::needs_pooler(config, setup_.head);
-  weights = models::Checkpoint::trainable(std::move(weights),
-                                          {.fresh = fresh_tensors(config, setup_.head),
-                                           .deviation = config.initializer_range,
-                                           .zero_rows = padding_rows(config),
-                                           .seed = options.seed,
-                                           .frozen = setup_.frozen,
-                                           .left_out = left_out(found, setup_.head, pools),
-                                           .grown = {models::kWordEmbeddings}});
+  // What the trained head does not read, or would read as tensors of another head.
+  const auto left_out = [same = found == setup_.head, pools](const std::string& name) {
+    if (name.starts_with("pooler.")) return !pools;
+    return !same && !models::is_of_encoder(name);
+  };
+  weights = models::Weights::trained(std::move(weights),
+                                     {.fresh = models::head_tensors(config, setup_.head),
+                                      .seed = options.seed,
+                                      .frozen = setup_.frozen,
+                                      .left_out = left_out,
+                                      .grown = {models::kWordEmbeddings}});
   if (setup_.shares_global_projections) share_global_projections(setup_.folder, weights);
   const LoadOptions load = {
       .dtype = options.dtype, .threads = static_cast<int>(options.threads), .note = setup_.note};

@@ -55,7 +55,7 @@ class TrainedModel {
   /// The model as it is now, for evaluation: the same weights.
   Model model() const { return Model::Implementation::model_of(implementation_); }
   /// Weights that the folder did not have.
-  std::vector<std::string> drawn() const { return implementation_->weights.drawn(); }
+  std::vector<std::string> drawn() const { return implementation_->weights.drawn_parameters(); }
 
   const models::AddedTokens& added_tokens() const { return setup_.added_tokens; }
 

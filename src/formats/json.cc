@@ -239,13 +239,20 @@ std::string shown(const nlohmann::ordered_json& value) {
   return shortened(value.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
-ConfigReader::ConfigReader(const nlohmann::ordered_json& object, std::string name)
-    : object_(object), name_(std::move(name)) {
+ConfigReader::ConfigReader(const nlohmann::ordered_json& object, std::string name, KeyNames keys)
+    : object_(object), name_(std::move(name)), keys_(keys) {
   require(object_.is_object(), "{}: expected a JSON object, found {}", name_, shown(object_));
 }
 
+std::string ConfigReader::renamed(const std::string& key) const {
+  for (const auto& [asked, found] : keys_) {
+    if (key == asked) return std::string(found);
+  }
+  return key;
+}
+
 bool ConfigReader::has(const std::string& key) const {
-  const auto found = object_.find(key);
+  const auto found = object_.find(renamed(key));
   return found != object_.end() && !found->is_null();
 }
 
@@ -257,35 +264,39 @@ std::int64_t ConfigReader::integer(const std::string& key, std::int64_t otherwis
                                                                                         << 62;
   const bool good = value.is_number_integer() && !too_large &&
                     value.get<std::int64_t>() >= minimum && value.get<std::int64_t>() <= maximum;
-  require(good, "{}: {}: expected an integer from {} to {}, found {}", name_, key, minimum, maximum,
-          shown(value));
+  require(good, "{}: {}: expected an integer from {} to {}, found {}", name_, renamed(key), minimum,
+          maximum, shown(value));
   return value.get<std::int64_t>();
 }
 
 double ConfigReader::number(const std::string& key, double otherwise) const {
   if (!has(key)) return otherwise;
   const Json& value = at(key);
-  require(value.is_number(), "{}: {}: expected a number, found {}", name_, key, shown(value));
+  require(value.is_number(), "{}: {}: expected a number, found {}", name_, renamed(key),
+          shown(value));
   return value.get<double>();
 }
 
 bool ConfigReader::boolean(const std::string& key, bool otherwise) const {
   if (!has(key)) return otherwise;
   const Json& value = at(key);
-  require(value.is_boolean(), "{}: {}: expected true or false, found {}", name_, key, shown(value));
+  require(value.is_boolean(), "{}: {}: expected true or false, found {}", name_, renamed(key),
+          shown(value));
   return value.get<bool>();
 }
 
 std::string ConfigReader::string(const std::string& key, const std::string& otherwise) const {
   if (!has(key)) return otherwise;
   const Json& value = at(key);
-  require(value.is_string(), "{}: {}: expected a string, found {}", name_, key, shown(value));
+  require(value.is_string(), "{}: {}: expected a string, found {}", name_, renamed(key),
+          shown(value));
   return value.get<std::string>();
 }
 
 const nlohmann::ordered_json& ConfigReader::at(const std::string& key) const {
-  const auto found = object_.find(key);
-  require(found != object_.end(), "{}: expected the key {}, found none", name_, quote(key));
+  const auto found = object_.find(renamed(key));
+  require(found != object_.end(), "{}: expected the key {}, found none", name_,
+          quote(renamed(key)));
   return *found;
 }
 

@@ -4,8 +4,10 @@
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace longformer::formats {
@@ -37,8 +39,11 @@ std::string shown(const nlohmann::ordered_json& value);
 /// An object of a config file with its name for messages.
 class ConfigReader {
  public:
-  /// Throws Error unless `object` is a JSON object. The object must outlive the reader.
-  ConfigReader(const nlohmann::ordered_json& object, std::string name);
+  /// What a key is called in this object, as {asked for, found}.
+  using KeyNames = std::span<const std::pair<std::string_view, std::string_view>>;
+
+  /// Throws Error unless `object` is a JSON object. Object and names must outlive the reader.
+  ConfigReader(const nlohmann::ordered_json& object, std::string name, KeyNames keys = {});
 
   bool has(const std::string& key) const;  ///< Present and not null.
   /// The value of a key, or the default when it is absent or null. Throws Error with key, expected
@@ -54,8 +59,11 @@ class ConfigReader {
   const std::string& name() const { return name_; }
 
  private:
+  std::string renamed(const std::string& key) const;
+
   const nlohmann::ordered_json& object_;
   std::string name_;
+  KeyNames keys_;
 };
 
 }  // namespace longformer::formats

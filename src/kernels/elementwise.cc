@@ -59,6 +59,16 @@ HWY_INLINE FloatVector SigmoidOf(FloatVector x) {
   return hn::Div(Constant(1), hn::Add(Constant(1), hn::Exp(kFloat, hn::Neg(x))));
 }
 
+constexpr double kQuickGelu = 1.702;
+
+/// tanh(log(1 + e)) = e·(e + 2) / (e·(e + 2) + 2) with e = exp(x). Beyond 20 it is 1 in fp32; below
+/// −80 it would be subnormal.
+HWY_INLINE FloatVector TanhOfSoftplus(FloatVector x) {
+  const auto e = hn::Exp(kFloat, hn::Max(Constant(-80), hn::Min(Constant(20), x)));
+  const auto part = hn::Mul(e, hn::Add(e, Constant(2)));
+  return hn::Div(part, hn::Add(part, Constant(2)));
+}
+
 /// √(2/π)·(x + 0.044715·x³), whose tanh gelu_tanh takes.
 HWY_INLINE FloatVector InnerOf(FloatVector x) {
   const auto cubic = hn::MulAdd(hn::Mul(x, x), Constant(0.044715), Constant(1));
@@ -76,6 +86,10 @@ HWY_INLINE FloatVector ValueOf(FloatVector x) {
     return hn::IfThenZeroElse(hn::Lt(x, hn::Zero(kFloat)), x);
   } else if constexpr (kActivation == Activation::silu) {
     return hn::Mul(x, SigmoidOf(x));
+  } else if constexpr (kActivation == Activation::quick_gelu) {
+    return hn::Mul(x, SigmoidOf(hn::Mul(x, Constant(kQuickGelu))));
+  } else if constexpr (kActivation == Activation::mish) {
+    return hn::Mul(x, TanhOfSoftplus(x));
   } else {
     return TanhOf(x);
   }
@@ -98,6 +112,14 @@ HWY_INLINE FloatVector SlopeOf(FloatVector x) {
   } else if constexpr (kActivation == Activation::silu) {
     const auto sigmoid = SigmoidOf(x);
     return hn::Mul(sigmoid, hn::MulAdd(x, hn::Sub(one, sigmoid), one));
+  } else if constexpr (kActivation == Activation::quick_gelu) {
+    const auto scaled = hn::Mul(x, Constant(kQuickGelu));
+    const auto sigmoid = SigmoidOf(scaled);
+    return hn::Mul(sigmoid, hn::MulAdd(scaled, hn::Sub(one, sigmoid), one));
+  } else if constexpr (kActivation == Activation::mish) {
+    const auto tanh = TanhOfSoftplus(x);
+    const auto curve = hn::Mul(hn::NegMulAdd(tanh, tanh, one), SigmoidOf(x));
+    return hn::MulAdd(x, curve, tanh);
   } else {
     const auto tanh = TanhOf(x);
     return hn::NegMulAdd(tanh, tanh, one);
@@ -152,6 +174,10 @@ void WithActivation(Activation activation, const Body& body) {
       return body(std::integral_constant<Activation, Activation::silu>());
     case Activation::tanh:
       return body(std::integral_constant<Activation, Activation::tanh>());
+    case Activation::quick_gelu:
+      return body(std::integral_constant<Activation, Activation::quick_gelu>());
+    case Activation::mish:
+      return body(std::integral_constant<Activation, Activation::mish>());
   }
 }
 

@@ -93,18 +93,29 @@ dnnl::algorithm algorithm(Activation activation) {
     case Activation::relu:
       return dnnl::algorithm::eltwise_relu;
     case Activation::silu:
+    case Activation::quick_gelu:
       return dnnl::algorithm::eltwise_swish;
     case Activation::tanh:
       return dnnl::algorithm::eltwise_tanh;
+    case Activation::mish:
+      return dnnl::algorithm::eltwise_mish;
   }
   return dnnl::algorithm::eltwise_gelu_erf;
 }
 
-/// oneDNN's ReLU turns a NaN into 0.
-bool is_fused(Activation activation) { return activation != Activation::relu; }
+/// oneDNN's ReLU turns a NaN into 0; Mish is rare and stays ours.
+bool is_fused(Activation activation) {
+  return activation != Activation::relu && activation != Activation::mish;
+}
+
+/// The factor in x·sigmoid(factor·x).
+float swish_factor(Activation activation) {
+  if (activation == Activation::quick_gelu) return 1.702f;
+  return activation == Activation::silu ? 1.0f : 0.0f;
+}
 
 void append_activation(dnnl::post_ops& post, Activation activation) {
-  const float alpha = activation == Activation::silu ? 1.0f : 0.0f;
+  const float alpha = swish_factor(activation);
 #if DNNL_VERSION_MAJOR >= 3
   post.append_eltwise(algorithm(activation), alpha, 0.0f);
 #else

@@ -1,202 +1,85 @@
 #include "models/character_lm.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <utility>
 
 #include "core/error.h"
 #include "ops/dropout.h"
 #include "ops/embedding.h"
-#include "ops/recompute.h"
 #include "ops/relative_positions.h"
 
 namespace longformer::models {
 namespace {
 
-// Numbers of the places where the model drops (ops::Context::dropout).
-constexpr std::uint64_t kEmbeddings = 0;
-constexpr std::uint64_t kSinusoids = 1;
-constexpr std::uint64_t kLastHidden = 2;
-constexpr std::uint64_t kPlacesOfLayer = 4;
+// Numbers of the places where the model drops beside its layers.
+constexpr std::uint64_t kSinusoidPlace = 1;
+constexpr std::uint64_t kLastHiddenPlace = 2;
 
-std::string name_in(Index layer, const char* name) {
-  return fmt::format("layers.{}.{}", layer, name);
+LayerSource source_of(const CharacterLmConfig& config, const Weights& weights, DType dtype) {
+  return {.weights = weights,
+          .dtype = dtype,
+          .initializer_range = config.initializer_range,
+          .layer_norm_eps = config.layer_norm_eps,
+          .gain_range = config.initializer_range};
 }
 
-ops::LayerNorm norm(const CharacterLmConfig& config, const Checkpoint& weights,
-                    const std::string& name) {
-  const Shape shape = {config.hidden_size};
-  return {.weight = weights.get_fp32(name + ".weight", shape),
-          .bias = weights.get_fp32(name + ".bias", shape),
-          .epsilon = static_cast<float>(config.layer_norm_eps)};
-}
-
-struct Dense {
-  std::string name;
-  Shape shape;
-  std::string bias = {};
-  std::optional<ops::Activation> activation = std::nullopt;
-};
-
-ops::Linear dense(const Checkpoint& weights, const Dense& layer, DType dtype) {
-  const std::array matrix = {weights.get(layer.name + ".weight", layer.shape)};
-  std::vector<Tensor> bias;
-  if (!layer.bias.empty()) bias.push_back(weights.get(layer.bias, {layer.shape[0]}));
-  ops::Linear made(
-      matrix, bias,
-      {.dtype = dtype, .activation = layer.activation, .trainable = weights.is_trainable()});
-  weights.release(matrix[0]);
-  return made;
-}
-
-ops::Linear biased(const Checkpoint& weights, const std::string& name, const Shape& shape,
-                   DType dtype, std::optional<ops::Activation> activation = std::nullopt) {
-  return dense(weights,
-               {.name = name, .shape = shape, .bias = name + ".bias", .activation = activation},
-               dtype);
-}
-
-ops::Linear decoder(const CharacterLmConfig& config, const Checkpoint& weights, DType dtype) {
-  return dense(weights,
-               {.name = config.tie_word_embeddings ? "embedding" : "output",
-                .shape = {config.vocab_size, config.hidden_size},
-                .bias = "output.bias"},
-               dtype);
-}
-
-ops::Context untaped(const ops::Context& context) {
-  ops::Context same = context;
-  same.tape = nullptr;
-  return same;
+std::unique_ptr<Block> language_layer(const CharacterLmConfig& config, Index layer,
+                                      const LayerSource& source,
+                                      std::shared_ptr<const Attention> attention) {
+  const auto name = [layer](const char* part) { return fmt::format("layers.{}.{}", layer, part); };
+  const Index width = config.hidden_size;
+  const Index inner = config.intermediate_size;
+  return pre_norm_block(
+      {.attention = std::move(attention),
+       .attention_output = linear(source, name("attention_output"),
+                                  {width, config.heads * config.head_size}, {.bias = ""}),
+       .attention_norm = layer_norm(source, name("attention_norm"), width),
+       .feed_forward = {.up = linear(source, name("up"), {inner, width},
+                                     {.activation = ops::Activation::gelu}),
+                        .down = linear(source, name("down"), {width, inner})},
+       .feed_forward_norm = layer_norm(source, name("feed_forward_norm"), width),
+       .dropout = config.dropout,
+       .place = layer_place(layer)});
 }
 
 }  // namespace
 
-CharacterLmLayer::CharacterLmLayer(const CharacterLmConfig& config, Index layer,
-                                   const Checkpoint& weights, DType dtype)
-    : window_(0),
-      reach_(0),
-      heads_(config.heads),
-      head_size_(config.head_size),
-      dropout_(config.dropout),
-      attention_dropout_(config.attention_dropout),
-      place_(kPlacesOfLayer * (static_cast<std::uint64_t>(layer) + 1)),
-      content_bias_(weights.get_fp32("relative_content", {heads_, head_size_})),
-      position_bias_(weights.get_fp32("relative_position", {heads_, head_size_})),
-      attention_norm_(norm(config, weights, name_in(layer, "attention_norm"))),
-      feed_forward_norm_(norm(config, weights, name_in(layer, "feed_forward_norm"))),
-      query_key_value_(dense(weights,
-                             {.name = name_in(layer, "query_key_value"),
-                              .shape = {3 * heads_ * head_size_, config.hidden_size}},
-                             dtype)),
-      relative_key_(dense(weights,
-                          {.name = name_in(layer, "relative_key"),
-                           .shape = {heads_ * head_size_, config.hidden_size}},
-                          dtype)),
-      attention_output_(dense(weights,
-                              {.name = name_in(layer, "attention_output"),
-                               .shape = {config.hidden_size, heads_ * head_size_}},
-                              dtype)),
-      feed_forward_{.up = biased(weights, name_in(layer, "up"),
-                                 {config.intermediate_size, config.hidden_size}, dtype,
-                                 ops::Activation::gelu),
-                    .down = biased(weights, name_in(layer, "down"),
-                                   {config.hidden_size, config.intermediate_size}, dtype)} {
-  for (Index head = 0; head < heads_; ++head) strides_.push_back(config.stride(layer, head));
-  set_window(config.windows[static_cast<std::size_t>(layer)]);
+Index parameter_count(const CharacterLmConfig& config) {
+  const Weights recording = Weights::recording();
+  const CharacterLm model(config, recording, DType::f32);
+  Index count = 0;
+  for (const auto& [name, shape] : recording.recorded()) count += element_count(shape);
+  return count;
 }
 
-void CharacterLmLayer::set_window(Index window) {
-  window_ = window;
-  reach_ = window * strides_.back();
+Batch segments_of(std::span<const std::int32_t> ids, Index length) {
+  Batch batch;
+  batch.ids.assign(ids.begin(), ids.end());
+  for (Index begin = 0; begin < batch.rows(); begin += length) batch.starts.push_back(begin);
+  batch.starts.push_back(batch.rows());
+  return batch;
 }
 
-kernels::AttentionSpec CharacterLmLayer::spec(const ops::Context& context) const {
-  kernels::AttentionSpec spec;
-  spec.head_size = head_size_;
-  for (const Index stride : strides_) spec.heads.push_back({window_, 0, stride});
-  spec.causal = true;
-  spec.relative_positions = true;
-  spec.dropout = context.dropout(attention_dropout_, place_);
-  return spec;
-}
-
-Tensor CharacterLmLayer::relative_keys(const ops::Context& context, const Tensor& sinusoids) const {
-  const Index farthest = sinusoids.rows() - 1;
-  const Index count = std::min(window_, farthest) + 1;
-  // Dilated heads have a section of their own; steps that go too far are seen by nobody.
-  const bool dilated = strides_.back() > 1 && strides_.front() == 1;
-  std::vector<Index> strides = {strides_.front()};
-  if (dilated) strides.push_back(strides_.back());
-  std::vector<Index> rows;
-  for (const Index stride : strides) {
-    for (Index step = 0; step < count; ++step) rows.push_back(std::min(step * stride, farthest));
-  }
-  // Sinusoids are no weights: nothing is sent back to them.
-  const Tensor table = ops::select_rows(untaped(context), sinusoids, rows);
-  const Tensor keys = ops::project_heads(context, table, relative_key_, heads_, head_size_)[0];
-  if (!dilated) return keys;
-  std::vector<Index> sections;
-  for (const Index stride : strides_) sections.push_back(stride > 1 ? 1 : 0);
-  return ops::head_sections(context, keys, count, sections);
-}
-
-CharacterLayerPast CharacterLmLayer::start(const ops::Context& context) const {
-  return {.ring = ops::KeyRing(heads_, head_size_, reach_, context.dtype), .relative_keys = {}};
-}
-
-Tensor CharacterLmLayer::attend(const ops::Context& context, const Tensor& x,
-                                const CharacterPass& pass, CharacterLayerPast* past) const {
-  const auto projected = ops::project_heads(context, x, query_key_value_, heads_, head_size_);
-  kernels::AttentionSpec layer = spec(context);
-  ops::RelativePositions relative = {
-      .content_bias = content_bias_, .position_bias = position_bias_, .keys = {}};
-  if (past == nullptr) {
-    layer.documents = pass.documents;
-    relative.keys = relative_keys(context, pass.sinusoids);
-    return ops::attention(context, layer, projected[0], projected[1], projected[2], &relative);
-  }
-  past->ring.append(projected[1], projected[2]);
-  if (past->relative_keys.empty()) past->relative_keys = relative_keys(context, pass.sinusoids);
-  relative.keys = past->relative_keys;
-  const Index count = x.rows();
-  const ops::KeyRing& ring = past->ring;
-  // The empty document takes the rows of the ring that hold nothing.
-  layer.documents = {{.query_begin = 0,
-                      .query_count = count,
-                      .key_begin = ring.begin(),
-                      .key_count = ring.count(),
-                      .query_offset = ring.count() - count},
-                     {.query_begin = count, .key_begin = ring.capacity()}};
-  return ops::attention(context, layer, projected[0], ring.keys(), ring.values(), &relative);
-}
-
-Tensor CharacterLmLayer::forward(const ops::Context& context, const Tensor& x,
-                                 const CharacterPass& pass, CharacterLayerPast* past) const {
-  const Tensor attended = attend(context, ops::layer_norm(context, x, attention_norm_), pass, past);
-  const Tensor hidden = ops::linear_add(context, attended, attention_output_, x,
-                                        context.dropout(dropout_, place_ + 1));
-  return ops::feed_forward_add(context, ops::layer_norm(context, hidden, feed_forward_norm_),
-                               feed_forward_, hidden,
-                               {.inner = context.dropout(dropout_, place_ + 2),
-                                .outer = context.dropout(dropout_, place_ + 3)});
-}
-
-CharacterLm::CharacterLm(CharacterLmConfig config, const Checkpoint& weights, DType dtype)
-    : config_(std::move(config)),
-      embedding_(weights.get_fp32("embedding.weight", {config_.vocab_size, config_.hidden_size})),
-      decoder_(decoder(config_, weights, dtype)) {
+CharacterLm::CharacterLm(CharacterLmConfig config, const Weights& weights, DType dtype)
+    : config_(std::move(config)) {
+  const LayerSource source = source_of(config_, weights, dtype);
+  const Index width = config_.hidden_size;
+  embedding_ = weights.get_fp32("embedding.weight", {config_.vocab_size, width},
+                                Init::normal(config_.initializer_range));
+  decoder_ = linear(source, config_.tie_word_embeddings ? "embedding" : "output",
+                    {config_.vocab_size, width}, {.bias = "output.bias"});
   for (Index layer = 0; layer < config_.layers; ++layer) {
-    layers_.emplace_back(config_, layer, weights, dtype);
+    attention_.push_back(std::make_shared<RelativeAttention>(config_, layer, source));
+    layers_.add(language_layer(config_, layer, source, attention_.back()));
   }
-  if (config_.final_layer_norm) final_norm_ = norm(config_, weights, "final_norm");
+  if (config_.final_layer_norm) final_norm_ = layer_norm(source, "final_norm", width);
 }
 
 void CharacterLm::set_windows(const std::vector<Index>& windows) {
   config_.windows = windows;
-  for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
-    layers_[layer].set_window(windows[layer]);
+  for (std::size_t layer = 0; layer < attention_.size(); ++layer) {
+    attention_[layer]->set_window(windows[layer]);
   }
 }
 
@@ -208,83 +91,47 @@ Index CharacterLm::most_distance() const {
   return most;
 }
 
-Tensor CharacterLm::embedded(const ops::Context& context, std::span<const std::int32_t> ids) const {
-  return ops::embed_scaled(context, embedding_, ids,
-                           std::sqrt(static_cast<float>(config_.hidden_size)),
-                           context.dropout(config_.dropout, kEmbeddings));
+Tensor CharacterLm::distances(const ops::Context& context, Index count) const {
+  // Sinusoids are no weights: nothing is sent back to them.
+  ops::Context untaped = context;
+  untaped.tape = nullptr;
+  return ops::dropout(untaped, ops::sinusoids(context, count, config_.hidden_size),
+                      context.dropout(config_.dropout, kSinusoidPlace));
 }
 
-Tensor CharacterLm::finished(const ops::Context& context, const Tensor& x) const {
-  const Tensor last = final_norm_ ? ops::layer_norm(context, x, *final_norm_) : x;
-  return ops::dropout(context, last, context.dropout(config_.dropout, kLastHidden));
-}
-
-Tensor CharacterLm::run(const ops::Context& context, std::span<const std::int32_t> ids,
-                        const std::shared_ptr<const CharacterPass>& pass) const {
-  Tensor x = embedded(context, ids);
-  for (const CharacterLmLayer& layer : layers_) {
-    if (context.checkpointing) {
-      const auto part = [&layer, pass](const ops::Context& inner, std::span<const Tensor> in) {
-        return std::vector<Tensor>{layer.forward(inner, in[0], *pass, nullptr)};
-      };
-      x = ops::recompute(context, {x}, part)[0];
-    } else {
-      x = layer.forward(context, x, *pass, nullptr);
+Tensor CharacterLm::forward(const ops::Context& context, const Batch& batch,
+                            const PassOptions& options) const {
+  const auto shared = std::make_shared<SharedInput>();
+  shared->starts = batch.starts;
+  Index farthest = most_distance();
+  if (options.state == nullptr) {
+    shared->rows = kernels::shared(kernels::self_attention_rows(batch.starts));
+    Index longest = 0;
+    for (Index i = 0; i < batch.documents(); ++i) {
+      longest = std::max(longest, batch.starts[at(i + 1)] - batch.starts[at(i)]);
     }
+    farthest = std::min(longest - 1, farthest);
   }
-  return finished(context, x);
+  shared->make_distances = [this, context, farthest] { return distances(context, farthest + 1); };
+  const Tensor embedded = ops::embed_scaled(context, embedding_, batch.ids,
+                                            std::sqrt(static_cast<float>(config_.hidden_size)),
+                                            context.dropout(config_.dropout, kEmbeddingPlace));
+  const Tensor x = layers_.forward(context, embedded, shared, options);
+  const Tensor last = final_norm_ ? ops::layer_norm(context, x, *final_norm_) : x;
+  return ops::dropout(context, last, context.dropout(config_.dropout, kLastHiddenPlace));
 }
 
-Tensor CharacterLm::forward(const ops::Context& context, std::span<const std::int32_t> ids,
-                            Index length) const {
-  const auto pass = std::make_shared<CharacterPass>();
-  const auto n = static_cast<Index>(ids.size());
-  for (Index begin = 0; begin < n; begin += length) {
-    const Index count = std::min(length, n - begin);
-    pass->documents.push_back(
-        {.query_begin = begin, .query_count = count, .key_begin = begin, .key_count = count});
-  }
-  const Index distances = std::min({length, n, most_distance() + 1});
-  pass->sinusoids =
-      ops::dropout(untaped(context), ops::sinusoids(context, distances, config_.hidden_size),
-                   context.dropout(config_.dropout, kSinusoids));
-  return run(context, ids, pass);
-}
+State CharacterLm::start(DType dtype, Index streams) const { return layers_.start(dtype, streams); }
 
-ops::LossSum CharacterLm::loss(const ops::Context& context, std::span<const std::int32_t> ids,
-                               std::span<const std::int32_t> labels, Index length,
-                               const ops::LossOptions& options) const {
-  return ops::linear_cross_entropy(context, forward(context, ids, length), decoder_, labels,
+ops::LossSum CharacterLm::loss(const ops::Context& context, const Batch& batch,
+                               std::span<const std::int32_t> labels,
+                               const ops::LossOptions& options, const PassOptions& pass) const {
+  return ops::linear_cross_entropy(context, forward(context, batch, pass), *decoder_, labels,
                                    options);
 }
 
-CharacterPast CharacterLm::start(const ops::Context& context) const {
-  CharacterPast past;
-  for (const CharacterLmLayer& layer : layers_) past.layers_.push_back(layer.start(context));
-  return past;
-}
-
-Tensor CharacterLm::forward(const ops::Context& context, std::span<const std::int32_t> ids,
-                            CharacterPast& past) const {
-  CharacterPass pass;
-  if (past.characters_ == 0) {
-    pass.sinusoids = ops::sinusoids(context, most_distance() + 1, config_.hidden_size);
-  }
-  Tensor x = embedded(context, ids);
-  for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
-    x = layers_[layer].forward(context, x, pass, &past.layers_[layer]);
-  }
-  past.characters_ += static_cast<Index>(ids.size());
-  return finished(context, x);
-}
-
-ops::LossSum CharacterLm::loss(const ops::Context& context, std::span<const std::int32_t> ids,
-                               std::span<const std::int32_t> labels, CharacterPast& past) const {
-  return ops::linear_cross_entropy(context, forward(context, ids, past), decoder_, labels, {});
-}
-
 Tensor CharacterLm::logits(const ops::Context& context, const Tensor& hidden) const {
-  return ops::linear(context, hidden, decoder_, DType::f32);
+  return ops::linear(context, hidden, *decoder_, DType::f32);
 }
 
 }  // namespace longformer::models

@@ -1,7 +1,6 @@
 #include "models/character_lm_config.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <numeric>
 
 #include "core/error.h"
@@ -62,41 +61,24 @@ void read_windows(const ConfigReader& config, CharacterLmConfig& model) {
 
 }  // namespace
 
-Index CharacterLmConfig::stride(Index layer, Index head) const {
-  return head + dilated_heads < heads ? 1 : dilations[static_cast<std::size_t>(layer)] + 1;
+std::vector<kernels::HeadPattern> CharacterLmConfig::pattern(Index layer) const {
+  std::vector<kernels::HeadPattern> pattern;
+  for (Index head = 0; head < heads; ++head) {
+    const Index dilation = head + dilated_heads < heads ? 1 : dilations[at(layer)] + 1;
+    pattern.push_back({windows[at(layer)], 0, dilation});
+  }
+  return pattern;
 }
 
 Index CharacterLmConfig::reach(Index layer) const {
-  return windows[static_cast<std::size_t>(layer)] * stride(layer, heads - 1);
+  const kernels::HeadPattern last = pattern(layer).back();
+  return last.reach_left * last.dilation;
 }
 
 Index CharacterLmConfig::receptive_field() const {
   Index sum = 0;
   for (Index layer = 0; layer < layers; ++layer) sum += reach(layer);
   return sum;
-}
-
-Index CharacterLmConfig::parameters() const {
-  const Index inner = heads * head_size;
-  const Index layer = 5 * inner * hidden_size + 2 * hidden_size * intermediate_size +
-                      intermediate_size + hidden_size + 4 * hidden_size;
-  const Index table = vocab_size * hidden_size;
-  return layers * layer + table + vocab_size + 2 * inner +
-         (final_layer_norm ? 2 * hidden_size : 0) + (tie_word_embeddings ? 0 : table);
-}
-
-bool is_character_lm(const std::string& folder_or_file) {
-  namespace fs = std::filesystem;
-  const fs::path path = fs::is_directory(folder_or_file) ? fs::path(folder_or_file) / "config.json"
-                                                         : fs::path(folder_or_file);
-  if (!fs::is_regular_file(path)) return false;
-  try {
-    const auto json = formats::read_json(path.string());
-    return json.is_object() && json.value("model_type", nlohmann::ordered_json()) ==
-                                   nlohmann::ordered_json(kCharacterLmType);
-  } catch (const Error&) {
-    return false;
-  }
 }
 
 std::vector<Index> layer_numbers(const ConfigReader& config, const std::string& key, Index layers,

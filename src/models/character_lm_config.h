@@ -6,6 +6,7 @@
 
 #include "core/dtype.h"
 #include "formats/json.h"
+#include "kernels/attention.h"
 #include "text/characters.h"
 
 namespace longformer::models {
@@ -36,19 +37,13 @@ struct CharacterLmConfig {
   bool tie_word_embeddings = true;
   double initializer_range = 0;
 
-  /// Steps between the characters that a head sees.
-  Index stride(Index layer, Index head) const;
+  /// What the heads of a layer see.
+  std::vector<kernels::HeadPattern> pattern(Index layer) const;
   /// Distance of the farthest character that a layer sees.
   Index reach(Index layer) const;
   /// How far back the last layer sees through those below it.
   Index receptive_field() const;
-  /// Exact number of weights.
-  Index parameters() const;
 };
-
-/// Whether the config.json of a folder, or a file, has the model_type of these models. False for
-/// what cannot be read.
-bool is_character_lm(const std::string& folder_or_file);
 
 /// Throws Error that names file, key, expected and found.
 CharacterLmConfig parse_character_lm(const formats::ConfigReader& config);

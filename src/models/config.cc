@@ -7,11 +7,13 @@
 
 #include "core/error.h"
 #include "models/config_limits.h"
-#include "models/original_config.h"
+#include "models/convert/original_config.h"
+#include "models/registry.h"
 
 namespace longformer::models {
 namespace {
 
+using Json = nlohmann::ordered_json;
 using formats::ConfigReader;
 using formats::quote;
 using formats::shown;
@@ -21,12 +23,14 @@ struct ActivationName {
   Activation activation;
 };
 /// The first name of each activation is the usual one; the others compute the same function.
-constexpr std::array<ActivationName, 11> kActivations = {{
+constexpr std::array<ActivationName, 13> kActivations = {{
     {"gelu", Activation::gelu},
     {"gelu_new", Activation::gelu_tanh},
     {"relu", Activation::relu},
     {"silu", Activation::silu},
     {"tanh", Activation::tanh},
+    {"quick_gelu", Activation::quick_gelu},
+    {"mish", Activation::mish},
     {"gelu_python", Activation::gelu},
     {"gelu_fast", Activation::gelu_tanh},
     {"gelu_pytorch_tanh", Activation::gelu_tanh},
@@ -35,50 +39,21 @@ constexpr std::array<ActivationName, 11> kActivations = {{
     {"swish", Activation::silu},
 }};
 
-constexpr std::array<std::pair<ModelType, std::string_view>, 3> kModelTypes = {{
-    {ModelType::longformer, "longformer"},
-    {ModelType::bert, "bert"},
-    {ModelType::roberta, "roberta"},
-}};
-
-/// What the configuration classes of `transformers` assume for absent keys, where they differ.
-struct Defaults {
-  Index vocab_size;
-  Index pad_token_id;
-};
-
-Defaults defaults_of(ModelType type) {
-  switch (type) {
-    case ModelType::longformer:
-      return {.vocab_size = 30522, .pad_token_id = 1};
-    case ModelType::bert:
-      return {.vocab_size = 30522, .pad_token_id = 0};
-    case ModelType::roberta:
-      return {.vocab_size = 50265, .pad_token_id = 1};
-  }
-  return {};
-}
-
-ModelType model_type_of(const ConfigReader& config) {
+const Family& family_of(const ConfigReader& config) {
   const bool is_original = is_original_config(config.object(), config.name());
   require(
       !is_original,
       "{}: attention_window: expected it with model_type longformer only, found a Longformer of "
       "another form: make a folder of it with longformer convert",
       config.name());
-  require(config.has("model_type"),
-          "{}: expected the key \"model_type\" (longformer, bert or roberta), found none",
-          config.name());
-  const std::string name = config.string("model_type", "");
-  for (const auto& [type, known] : kModelTypes) {
-    if (name == known) return type;
-  }
-  require(name != "xlm-roberta" && name != "camembert",
-          "{}: model_type: expected longformer, bert or roberta, found {}, whose SentencePiece "
-          "tokenizer is not supported",
-          config.name(), quote(name));
-  fail("{}: model_type: expected longformer, bert or roberta, found {}", config.name(),
-       quote(name));
+  require(config.has("model_type"), "{}: expected the key \"model_type\" ({}), found none",
+          config.name(), encoder_names());
+  const Family& family = models::family_of(config.string("model_type", ""), config.name());
+  require(family.encoder.has_value(),
+          "{}: model_type: expected an encoder ({}), found {}, a language model, which generates "
+          "text and is evaluated on text",
+          config.name(), encoder_names(), family.model_type);
+  return family;
 }
 
 Activation activation_of(const ConfigReader& config) {
@@ -86,11 +61,21 @@ Activation activation_of(const ConfigReader& config) {
   for (const ActivationName& known : kActivations) {
     if (name == known.name) return known.activation;
   }
-  fail("{}: hidden_act: expected gelu, gelu_new, relu, silu or tanh, found {}", config.name(),
-       quote(name));
+  fail("{}: hidden_act: expected gelu, gelu_new, relu, silu, tanh, quick_gelu or mish, found {}",
+       config.name(), quote(name));
 }
 
-Index checked_window(const ConfigReader& config, const nlohmann::ordered_json& value) {
+/// One number for all layers, or a list of one value for each.
+std::vector<Json> layer_values(const ConfigReader& config, const std::string& key, Index layers) {
+  const auto count = static_cast<std::size_t>(layers);
+  const Json& value = config.at(key);
+  if (!value.is_array()) return std::vector<Json>(count, value);
+  require(value.size() == count, "{}: {}: expected one number, or {} for the {} layers, found {}",
+          config.name(), key, layers, layers, shown(value));
+  return {value.begin(), value.end()};
+}
+
+Index checked_window(const ConfigReader& config, const Json& value) {
   const bool good =
       value.is_number_integer() && value <= kMaxWindow && value >= 2 && value.get<Index>() % 2 == 0;
   require(good, "{}: attention_window: expected even integers from 2 to {}, found {}",
@@ -98,17 +83,38 @@ Index checked_window(const ConfigReader& config, const nlohmann::ordered_json& v
   return value.get<Index>();
 }
 
-std::vector<Index> windows_of(const ConfigReader& config, Index layers) {
-  const auto count = static_cast<std::size_t>(layers);
-  if (!config.has("attention_window")) return std::vector<Index>(count, 512);
-  const auto& value = config.at("attention_window");
-  if (!value.is_array()) return std::vector<Index>(count, checked_window(config, value));
-  require(value.size() == count,
-          "{}: attention_window: expected one number, or {} for the {} layers, found {}",
-          config.name(), layers, layers, shown(value));
-  std::vector<Index> windows;
-  for (const auto& window : value) windows.push_back(checked_window(config, window));
-  return windows;
+Index checked_dilation(const ConfigReader& config, const Json& value) {
+  require(value.is_number_integer() && value >= 1 && value <= kMaxDilation,
+          "{}: attention_dilation: expected integers from 1 to {}, found {}", config.name(),
+          kMaxDilation, shown(value));
+  return value.get<Index>();
+}
+
+/// Windows of both sides together, as `transformers` has them, and the step between the keys of a
+/// window for each layer, or each head of each layer, as the first implementation has it.
+void read_windows(const ConfigReader& config, EncoderConfig& model) {
+  std::vector<Json> windows(static_cast<std::size_t>(model.layers), 512);
+  if (config.has("attention_window")) {
+    windows = layer_values(config, "attention_window", model.layers);
+  }
+  std::vector<Json> dilations(windows.size(), 1);
+  if (config.has("attention_dilation")) {
+    dilations = layer_values(config, "attention_dilation", model.layers);
+  }
+  const auto heads = static_cast<std::size_t>(model.heads);
+  for (std::size_t layer = 0; layer < windows.size(); ++layer) {
+    const Index reach = checked_window(config, windows[layer]) / 2;
+    const Json& dilation = dilations[layer];
+    const Json of_heads = dilation.is_array() ? dilation : Json(std::vector<Json>(heads, dilation));
+    require(of_heads.size() == heads,
+            "{}: attention_dilation: expected one number, or {} for the {} heads, of layer {}, "
+            "found {}",
+            config.name(), heads, heads, layer, shown(dilation));
+    std::vector<HeadPattern>& pattern = model.patterns.emplace_back();
+    for (const Json& one : of_heads) {
+      pattern.push_back({reach, reach, checked_dilation(config, one)});
+    }
+  }
 }
 
 double number_within(const ConfigReader& config, const std::string& key, double otherwise,
@@ -174,7 +180,7 @@ std::string problem_type_of(const ConfigReader& config) {
 }
 
 /// Settings that change what the model computes and that no encoder here has.
-void check_supported(const ConfigReader& config) {
+void check_supported(const ConfigReader& config, const EncoderTraits& traits) {
   const std::string positions = config.string("position_embedding_type", "absolute");
   require(positions == "absolute",
           "{}: position_embedding_type: expected \"absolute\", found {}: not supported",
@@ -183,6 +189,25 @@ void check_supported(const ConfigReader& config) {
     require(!config.boolean(key, false),
             "{}: {}: expected false, found true: decoders are not supported", config.name(), key);
   }
+  for (const auto& [key, expected] : traits.fixed_keys) {
+    const std::string found = config.string(std::string(key), std::string(expected));
+    require(found == expected, "{}: {}: expected {}, found {}: not supported", config.name(), key,
+            expected, quote(found));
+  }
+}
+
+HeadDropout head_dropout(const ConfigReader& config, const EncoderConfig& model) {
+  const EncoderTraits& traits = model.traits();
+  const auto rate = [&](std::string_view key, double otherwise) {
+    return key.empty() ? otherwise : number_within(config, std::string(key), otherwise, 0.99);
+  };
+  const double documents = rate(traits.document_dropout.key,
+                                traits.document_dropout.otherwise.value_or(model.hidden_dropout));
+  return {.documents = documents,
+          .choices =
+              rate(traits.choice_dropout.key, traits.choice_dropout.otherwise.value_or(documents)),
+          .tokens = traits.tokens_drop_as_layers ? model.hidden_dropout : documents,
+          .spans = rate(traits.span_dropout.key, traits.span_dropout.otherwise.value_or(0))};
 }
 
 void check_consistent(const ConfigReader& config, const EncoderConfig& result) {
@@ -198,53 +223,79 @@ void check_consistent(const ConfigReader& config, const EncoderConfig& result) {
 
 }  // namespace
 
-std::string_view name_of(ModelType type) {
-  return kModelTypes[static_cast<std::size_t>(type)].second;
-}
-
 std::string_view name_of(Activation activation) {
   return kActivations[static_cast<std::size_t>(activation)].name;
 }
 
-EncoderConfig parse_config(const formats::ConfigReader& config) {
-  EncoderConfig result;
-  result.model_type = model_type_of(config);
-  check_supported(config);
-  const Defaults defaults = defaults_of(result.model_type);
-  result.vocab_size = config.integer("vocab_size", defaults.vocab_size, 1, kMaxVocabulary);
-  result.hidden_size = config.integer("hidden_size", 768, 1, kMaxHidden);
-  result.layers = config.integer("num_hidden_layers", 12, 1, kMaxLayers);
-  result.heads = config.integer("num_attention_heads", 12, 1, result.hidden_size);
-  result.intermediate_size = config.integer("intermediate_size", 3072, 1, kMaxIntermediate);
-  result.activation = activation_of(config);
-  result.max_position_embeddings = config.integer("max_position_embeddings", 512, 1, kMaxPositions);
-  result.type_vocab_size = config.integer("type_vocab_size", 2, 1, kMaxTypes);
-  result.layer_norm_eps = number_within(config, "layer_norm_eps", 1e-12, 1.0);
-  result.pad_token_id =
-      config.integer("pad_token_id", defaults.pad_token_id, 0, result.vocab_size - 1);
-  if (result.model_type == ModelType::longformer) {
-    result.windows = windows_of(config, result.layers);
+const EncoderTraits& EncoderConfig::traits() const { return *family->encoder; }
+
+std::string_view EncoderConfig::model_type() const { return family->model_type; }
+
+bool EncoderConfig::has_global_attention() const { return traits().has_global_attention; }
+
+std::vector<Index> EncoderConfig::windows() const {
+  std::vector<Index> windows;
+  for (const auto& heads : patterns) {
+    if (heads[0].reach_left != kernels::kUnlimitedReach) {
+      windows.push_back(heads[0].reach_left + heads[0].reach_right);
+    }
   }
-  result.initializer_range = number_within(config, "initializer_range", 0.02, 100.0);
-  result.hidden_dropout = number_within(config, "hidden_dropout_prob", 0.1, 0.99);
-  result.attention_dropout = number_within(config, "attention_probs_dropout_prob", 0.1, 0.99);
-  const bool own = result.model_type != ModelType::longformer && config.has("classifier_dropout");
-  result.classifier_dropout =
-      own ? number_within(config, "classifier_dropout", 0, 0.99) : result.hidden_dropout;
-  result.tie_word_embeddings = config.boolean("tie_word_embeddings", true);
-  result.architecture = architecture_of(config);
-  if (result.model_type == ModelType::longformer) {
+  return windows;
+}
+
+Index EncoderConfig::first_position() const {
+  return traits().positions_follow_padding ? pad_token_id + 1 : 0;
+}
+
+EncoderConfig parse_config(const ConfigReader& given) {
+  EncoderConfig model;
+  model.family = &family_of(given);
+  const EncoderTraits& traits = model.traits();
+  const ConfigReader config(given.object(), given.name(), traits.keys);
+  check_supported(config, traits);
+  const EncoderDefaults& defaults = traits.defaults;
+  model.vocab_size = config.integer("vocab_size", defaults.vocab_size, 1, kMaxVocabulary);
+  model.hidden_size = config.integer("hidden_size", defaults.hidden_size, 1, kMaxHidden);
+  model.embedding_size = model.hidden_size;
+  if (traits.projects_embeddings) {
+    model.embedding_size = config.integer("embedding_size", 128, 1, kMaxHidden);
+  }
+  model.layers = config.integer("num_hidden_layers", defaults.layers, 1, kMaxLayers);
+  model.heads = config.integer("num_attention_heads", defaults.heads, 1, model.hidden_size);
+  model.intermediate_size =
+      config.integer("intermediate_size", defaults.intermediate_size, 1, kMaxIntermediate);
+  model.activation = activation_of(config);
+  model.max_position_embeddings = config.integer("max_position_embeddings", 512, 1, kMaxPositions);
+  if (traits.has_token_types) {
+    model.type_vocab_size = config.integer("type_vocab_size", 2, 1, kMaxTypes);
+  }
+  model.layer_norm_eps = number_within(config, "layer_norm_eps", 1e-12, 1.0);
+  model.pad_token_id =
+      config.integer("pad_token_id", defaults.pad_token_id, 0, model.vocab_size - 1);
+  if (traits.has_windows) {
+    read_windows(config, model);
     // The class default stays even where it is no token of a small vocabulary.
-    result.sep_token_id = config.integer("sep_token_id", 2, 0, kMaxVocabulary);
+    model.sep_token_id = config.integer("sep_token_id", 2, 0, kMaxVocabulary);
+  } else {
+    const HeadPattern everything = {kernels::kUnlimitedReach, kernels::kUnlimitedReach, 1};
+    model.patterns.assign(
+        static_cast<std::size_t>(model.layers),
+        std::vector<HeadPattern>(static_cast<std::size_t>(model.heads), everything));
   }
-  result.labels = labels_of(config);
-  result.problem_type = problem_type_of(config);
-  check_consistent(config, result);
-  return result;
+  model.initializer_range = number_within(config, "initializer_range", 0.02, 100.0);
+  model.hidden_dropout = number_within(config, "hidden_dropout_prob", 0.1, 0.99);
+  model.attention_dropout = number_within(config, "attention_probs_dropout_prob", 0.1, 0.99);
+  model.head_dropout = head_dropout(config, model);
+  model.tie_word_embeddings = config.boolean("tie_word_embeddings", true);
+  model.architecture = architecture_of(config);
+  model.labels = labels_of(config);
+  model.problem_type = problem_type_of(config);
+  check_consistent(config, model);
+  return model;
 }
 
 EncoderConfig read_config(const std::string& path) {
-  const nlohmann::ordered_json object = formats::read_json(path);
+  const Json object = formats::read_json(path);
   return parse_config(ConfigReader(object, path));
 }
 

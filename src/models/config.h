@@ -1,48 +1,56 @@
-// config.json of the encoders: Longformer, BERT and RoBERTa (spec.md A.1).
+// config.json of the encoders (spec.md A.1).
 #pragma once
 
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "core/dtype.h"
 #include "formats/json.h"
 #include "kernels/activation.h"
+#include "kernels/attention.h"
 
 namespace longformer::models {
 
 using kernels::Activation;
+using kernels::HeadPattern;
 
-enum class ModelType { longformer, bert, roberta };
+struct Family;
+struct EncoderTraits;
 
-/// "longformer", "bert", "roberta": the model_type of config.json.
-std::string_view name_of(ModelType type);
-
-/// "gelu", "gelu_new", "relu", "silu", "tanh": the hidden_act of config.json.
+/// "gelu", "gelu_new", "quick_gelu", …: the hidden_act of config.json.
 std::string_view name_of(Activation activation);
+
+/// Dropout while training of what the last layer of a head is given.
+struct HeadDropout {
+  double documents = 0, choices = 0, tokens = 0, spans = 0;
+};
 
 /// Sizes and constants of an encoder; every number is within the limits that read_config checks.
 struct EncoderConfig {
-  ModelType model_type = ModelType::longformer;
+  /// Its row in the table of families; never null in a configuration that was read.
+  const Family* family = nullptr;
   Index vocab_size = 0;
   Index hidden_size = 0;
+  /// Width of the embedding tables; what differs from hidden_size is projected to it.
+  Index embedding_size = 0;
   Index layers = 0;
   Index heads = 0;
   Index intermediate_size = 0;
   Activation activation = Activation::gelu;
   /// Rows of the position table.
   Index max_position_embeddings = 0;
+  /// Rows of the token type table; 0 for families that have none.
   Index type_vocab_size = 0;
   double layer_norm_eps = 0;
   Index pad_token_id = 0;
-  /// Total window of each layer, even; empty for dense attention.
-  std::vector<Index> windows;
+  /// What each head of each layer sees: a window, or everything.
+  std::vector<std::vector<HeadPattern>> patterns;
   double initializer_range = 0;
-  /// Dropout while training: of embeddings and the results of sub-layers, of attention
-  /// probabilities, and of what a classifier is given.
+  /// Dropout while training: of embeddings and the results of sub-layers, and of attention
+  /// probabilities.
   double hidden_dropout = 0;
   double attention_dropout = 0;
-  double classifier_dropout = 0;
+  HeadDropout head_dropout;
   bool tie_word_embeddings = true;
   /// architectures[0], such as "LongformerForMaskedLM"; empty when config.json has none.
   std::string architecture;
@@ -53,10 +61,21 @@ struct EncoderConfig {
   /// "regression", "single_label_classification", "multi_label_classification", or empty.
   std::string problem_type;
 
+  const EncoderTraits& traits() const;
+  /// The model_type of config.json.
+  std::string_view model_type() const;
+  /// Whether tokens can have global attention.
+  bool has_global_attention() const;
+  const std::vector<HeadPattern>& pattern(Index layer) const {
+    return patterns[static_cast<std::size_t>(layer)];
+  }
+  /// Total window of each layer in tokens, that of its undilated heads; empty for attention without
+  /// windows.
+  std::vector<Index> windows() const;
+
   Index head_size() const { return hidden_size / heads; }
-  /// Position row of the first token. BERT counts from row 0; RoBERTa and Longformer keep the rows
-  /// up to the pad id.
-  Index first_position() const { return model_type == ModelType::bert ? 0 : pad_token_id + 1; }
+  /// Position row of the first token.
+  Index first_position() const;
   /// Longest document in tokens, special tokens included.
   Index max_tokens() const { return max_position_embeddings - first_position(); }
 };

@@ -1,145 +1,124 @@
 #include "models/encoder.h"
 
-#include <algorithm>
-#include <array>
 #include <utility>
 
 #include "core/error.h"
-#include "ops/recompute.h"
+#include "models/registry.h"
 
 namespace longformer::models {
 namespace {
 
-std::string layer_name(Index layer) { return fmt::format("encoder.layer.{}.", layer); }
+std::unique_ptr<Block> encoder_layer(const EncoderConfig& config, Index layer,
+                                     const LayerSource& source) {
+  const std::string name = fmt::format("encoder.layer.{}.", layer);
+  const Index width = config.hidden_size;
+  const Index inner = config.intermediate_size;
+  const Index slabs = kernels::feed_forward_slabs(inner, source.dtype);
+  // The order is that of the files of `transformers`.
+  auto attention = config.traits().attention(config, layer, source.weights, source.dtype);
+  auto output = linear(source, name + "attention.output.dense", {width, width});
+  auto norm = layer_norm(source, name + "attention.output.LayerNorm", width);
+  auto up = linear(source, name + "intermediate.dense", {inner, width},
+                   {.activation = config.activation, .slabs = {.out = slabs}});
+  auto down = linear(source, name + "output.dense", {width, inner}, {.slabs = {.in = slabs}});
+  return post_norm_block({.attention = std::move(attention),
+                          .attention_output = std::move(output),
+                          .attention_norm = std::move(norm),
+                          .feed_forward = {.up = std::move(up), .down = std::move(down)},
+                          .feed_forward_norm = layer_norm(source, name + "output.LayerNorm", width),
+                          .dropout = config.hidden_dropout,
+                          .place = layer_place(layer)});
+}
 
-std::unique_ptr<SelfAttention> self_attention(const EncoderConfig& config, Index layer,
-                                              const Checkpoint& weights, DType dtype) {
-  return config.windows.empty() ? dense_attention(config, layer, weights, dtype)
-                                : longformer_attention(config, layer, weights, dtype);
+ops::EmbeddingTables embedding_tables(const EncoderConfig& config, const LayerSource& source) {
+  const EncoderTraits& traits = config.traits();
+  const Index width = config.embedding_size;
+  const Index padding = config.pad_token_id;
+  const Index position_padding = traits.positions_follow_padding ? padding : -1;
+  ops::EmbeddingTables tables;
+  tables.words = embedding(source, kWordEmbeddings, {config.vocab_size, width}, padding);
+  tables.positions = embedding(source, kPositionEmbeddings, {config.max_position_embeddings, width},
+                               position_padding);
+  tables.types = traits.has_token_types
+                     ? embedding(source, "embeddings.token_type_embeddings.weight",
+                                 {config.type_vocab_size, width})
+                     : Tensor::zeros({1, width}, DType::f32);
+  tables.norm = layer_norm(source, "embeddings.LayerNorm", width);
+  tables.word_padding = padding;
+  tables.position_padding = position_padding;
+  return tables;
 }
 
 }  // namespace
 
-ops::LayerNorm layer_norm(const EncoderConfig& config, const Checkpoint& weights,
-                          const std::string& name) {
-  const Shape shape = {config.hidden_size};
-  return {.weight = weights.get_fp32(name + ".weight", shape),
-          .bias = weights.get_fp32(name + ".bias", shape),
-          .epsilon = static_cast<float>(config.layer_norm_eps)};
+Encoder::Encoder(const EncoderConfig& config, const Weights& weights, DType dtype)
+    : dropout_(config.hidden_dropout), has_global_attention_(config.has_global_attention()) {
+  const LayerSource source = layer_source(config, weights, dtype);
+  const Index width = config.hidden_size;
+  embeddings_ = embedding_tables(config, source);
+  if (config.embedding_size != width) {
+    projection_ = linear(source, "embeddings_project", {width, config.embedding_size});
+  }
+  for (Index layer = 0; layer < config.layers; ++layer) {
+    layers_.add(encoder_layer(config, layer, source));
+  }
+  if (weights.has(std::string(kPooler) + ".weight")) {
+    pooler_ = linear(source, kPooler, {width, width}, {.activation = Activation::tanh});
+  }
 }
 
-ops::Linear linear(const Checkpoint& weights, const std::string& name, const Shape& shape,
-                   DType dtype, std::optional<Activation> activation, kernels::LinearSlabs slabs) {
-  const std::array matrix = {weights.get(name + ".weight", shape)};
-  const std::array bias = {weights.get(name + ".bias", {shape[0]})};
-  ops::Linear dense(matrix, bias,
-                    {.dtype = dtype,
-                     .activation = activation,
-                     .trainable = weights.is_trainable(),
-                     .slabs = slabs});
-  weights.release(matrix[0]);
-  return dense;
+Tensor Encoder::embed(const ops::Context& context, const Batch& batch) const {
+  const Tensor embedded =
+      ops::embed(context, embeddings_,
+                 {.words = batch.ids, .positions = batch.positions, .types = batch.types},
+                 context.dropout(dropout_, kEmbeddingPlace));
+  return projection_ ? ops::linear(context, embedded, *projection_, context.dtype) : embedded;
+}
+
+Tensor Encoder::forward(const ops::Context& context, const Batch& batch,
+                        const PassOptions& options) const {
+  kernels::AttentionRows rows = kernels::self_attention_rows(batch.starts);
+  rows.key_mask = batch.mask;
+  if (has_global_attention_) rows.global_keys = batch.global_rows;
+  const auto shared = std::make_shared<SharedInput>();
+  shared->starts = batch.starts;
+  shared->rows = kernels::shared(std::move(rows));
+  return layers_.forward(context, embed(context, batch), shared, options);
+}
+
+State Encoder::start(DType dtype, Index streams) const { return layers_.start(dtype, streams); }
+
+Tensor Encoder::pool(const ops::Context& context, const Tensor& hidden, const Batch& batch) const {
+  const std::span<const Index> first(batch.starts.data(), batch.starts.size() - 1);
+  return ops::linear(context, ops::select_rows(context, hidden, first), *pooler_, DType::f32);
 }
 
 std::vector<std::int32_t> position_rows(const EncoderConfig& config,
                                         std::span<const std::int32_t> ids) {
   const auto pad = static_cast<std::int32_t>(config.pad_token_id);
+  const bool skips_padding = config.traits().positions_follow_padding;
   auto next = static_cast<std::int32_t>(config.first_position());
   std::vector<std::int32_t> rows;
   rows.reserve(ids.size());
-  for (const std::int32_t id : ids) {
-    const bool is_padding = config.model_type != ModelType::bert && id == pad;
-    rows.push_back(is_padding ? pad : next++);
-  }
+  for (const std::int32_t id : ids) rows.push_back(skips_padding && id == pad ? pad : next++);
   return rows;
 }
 
-ops::FeedForward feed_forward(const EncoderConfig& config, Index layer, const Checkpoint& weights,
-                              DType dtype) {
-  const Index slabs = kernels::feed_forward_slabs(config.intermediate_size, dtype);
-  return {.up = linear(weights, layer_name(layer) + "intermediate.dense",
-                       {config.intermediate_size, config.hidden_size}, dtype, config.activation,
-                       {.out = slabs}),
-          .down = linear(weights, layer_name(layer) + "output.dense",
-                         {config.hidden_size, config.intermediate_size}, dtype, std::nullopt,
-                         {.in = slabs})};
+bool is_of_encoder(const std::string& name) {
+  return name.starts_with("embeddings") || name.starts_with("encoder.");
 }
 
-EncoderLayer::EncoderLayer(const EncoderConfig& config, Index layer, const Checkpoint& weights,
-                           DType dtype)
-    : attention_(self_attention(config, layer, weights, dtype)),
-      attention_output_(linear(weights, layer_name(layer) + "attention.output.dense",
-                               {config.hidden_size, config.hidden_size}, dtype)),
-      attention_norm_(
-          layer_norm(config, weights, layer_name(layer) + "attention.output.LayerNorm")),
-      feed_forward_(feed_forward(config, layer, weights, dtype)),
-      output_norm_(layer_norm(config, weights, layer_name(layer) + "output.LayerNorm")),
-      dropout_(config.hidden_dropout),
-      places_(dropout_places(layer)) {}
-
-Tensor EncoderLayer::forward(const ops::Context& context, const Tensor& x, const Batch& batch,
-                             const HeadObserver* observer) const {
-  const Tensor attended = attention_->forward(context, x, batch, observer);
-  const Tensor hidden =
-      ops::linear_add_norm(context, attended, attention_output_, x, attention_norm_,
-                           context.dropout(dropout_, places_.attention_output));
-  return ops::feed_forward_add_norm(context, hidden, feed_forward_, output_norm_,
-                                    context.dropout(dropout_, places_.output));
+std::string local_projection(const std::string& name) {
+  const std::string_view ending = "_global.";
+  const auto place = name.find(ending);
+  if (place == std::string::npos) return "";
+  return name.substr(0, place) + "." + name.substr(place + ending.size());
 }
 
-Encoder::Encoder(const EncoderConfig& config, const Checkpoint& weights, DType dtype)
-    : dropout_(config.hidden_dropout) {
-  const Index width = config.hidden_size;
-  embeddings_ = {
-      .words = weights.get(kWordEmbeddings, {config.vocab_size, width}),
-      .positions = weights.get(kPositionEmbeddings, {config.max_position_embeddings, width}),
-      .types =
-          weights.get("embeddings.token_type_embeddings.weight", {config.type_vocab_size, width}),
-      .norm = layer_norm(config, weights, "embeddings.LayerNorm"),
-      .word_padding = config.pad_token_id,
-      .position_padding = config.model_type == ModelType::bert ? -1 : config.pad_token_id};
-  for (Index layer = 0; layer < config.layers; ++layer) {
-    layers_.emplace_back(config, layer, weights, dtype);
-  }
-  if (weights.has("pooler.dense.weight")) {
-    pooler_ = linear(weights, "pooler.dense", {width, width}, dtype, Activation::tanh);
-  }
-}
-
-Tensor Encoder::forward(const ops::Context& context, const Batch& batch,
-                        std::vector<Tensor>* hidden_states,
-                        const AttentionObserver* observer) const {
-  Tensor x = ops::embed(context, embeddings_,
-                        {.words = batch.ids, .positions = batch.positions, .types = batch.types},
-                        context.dropout(dropout_, kEmbeddingPlace));
-  if (hidden_states != nullptr) hidden_states->push_back(x);
-  for (Index i = 0; i < static_cast<Index>(layers_.size()); ++i) {
-    HeadObserver heads;
-    const bool observed = observer != nullptr &&
-                          std::binary_search(observer->layers.begin(), observer->layers.end(), i);
-    if (observed) {
-      heads = {observer->heads, [observer, i](const ops::HeadProbabilities& probabilities) {
-                 observer->observe(i, probabilities);
-               }};
-    }
-    const EncoderLayer& layer = layers_[static_cast<std::size_t>(i)];
-    if (context.checkpointing) {
-      const auto part = [&layer, &batch](const ops::Context& inner, std::span<const Tensor> in) {
-        return std::vector<Tensor>{layer.forward(inner, in[0], batch, nullptr)};
-      };
-      x = ops::recompute(context, {x}, part)[0];
-    } else {
-      x = layer.forward(context, x, batch, observed ? &heads : nullptr);
-    }
-    if (hidden_states != nullptr) hidden_states->push_back(x);
-    if (observed && observer->alone && i == observer->layers.back()) break;
-  }
-  return x;
-}
-
-Tensor Encoder::pool(const ops::Context& context, const Tensor& hidden, const Batch& batch) const {
-  const std::span<const Index> first(batch.starts.data(), batch.starts.size() - 1);
-  return ops::linear(context, ops::select_rows(context, hidden, first), *pooler_, DType::f32);
+std::vector<WeightRecord> encoder_tensors(const EncoderConfig& config) {
+  const Weights recording = Weights::recording();
+  const Encoder encoder(config, recording, DType::f32);
+  return recording.recorded();
 }
 
 }  // namespace longformer::models

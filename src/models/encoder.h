@@ -1,87 +1,58 @@
-// The encoder of Longformer, BERT and RoBERTa: embeddings, post-norm layers, pooler (spec.md A.3,
+// The encoder of all families that have one: embeddings, post-norm layers, pooler (spec.md A.3,
 // A.5).
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <vector>
 
-#include "models/batch.h"
-#include "models/checkpoint.h"
-#include "models/config.h"
-#include "models/self_attention.h"
+#include "models/network.h"
 #include "ops/embedding.h"
-#include "ops/normalization.h"
 
 namespace longformer::models {
 
-/// Which attention probabilities of a forward pass to look at.
-struct AttentionObserver {
-  /// Ascending.
-  std::vector<Index> layers, heads;
-  std::function<void(Index layer, const ops::HeadProbabilities&)> observe;
-  /// Nothing else of the pass is needed: it ends after the last of the layers, and what it returns
-  /// is unspecified.
-  bool alone = false;
-};
+inline constexpr const char* kWordEmbeddings = "embeddings.word_embeddings.weight";
+inline constexpr const char* kPositionEmbeddings = "embeddings.position_embeddings.weight";
+inline constexpr const char* kPooler = "pooler.dense";
 
-/// a = LayerNorm(dense(attention(x)) + x); LayerNorm(down(activation(up(a))) + a).
-class EncoderLayer {
- public:
-  EncoderLayer(const EncoderConfig& config, Index layer, const Checkpoint& weights, DType dtype);
-
-  Tensor forward(const ops::Context& context, const Tensor& x, const Batch& batch,
-                 const HeadObserver* observer) const;
-
- private:
-  std::unique_ptr<SelfAttention> attention_;
-  ops::Linear attention_output_;
-  ops::LayerNorm attention_norm_;
-  ops::FeedForward feed_forward_;
-  ops::LayerNorm output_norm_;
-  double dropout_;
-  DropoutPlaces places_;
-};
-
-class Encoder {
+class Encoder final : public Network {
  public:
   /// Throws Error when a weight is missing or of another shape than the configuration says.
-  Encoder(const EncoderConfig& config, const Checkpoint& weights, DType dtype);
+  Encoder(const EncoderConfig& config, const Weights& weights, DType dtype);
 
-  /// Last hidden state, [n, D]. Appends the embeddings and the output of every layer to
-  /// `hidden_states` unless it is null, and shows its attention to the observer unless that is.
-  /// With a tape the batch must live until the backward pass.
   Tensor forward(const ops::Context& context, const Batch& batch,
-                 std::vector<Tensor>* hidden_states = nullptr,
-                 const AttentionObserver* observer = nullptr) const;
+                 const PassOptions& options = {}) const override;
+  State start(DType dtype, Index streams = 1) const override;
 
   bool has_pooler() const { return pooler_.has_value(); }
   /// tanh(W x + b) of the first token of every document, [documents, D] fp32.
   Tensor pool(const ops::Context& context, const Tensor& hidden, const Batch& batch) const;
 
-  const Tensor& word_embeddings() const { return embeddings_.words; }
-
  private:
+  Tensor embed(const ops::Context& context, const Batch& batch) const;
+
   ops::EmbeddingTables embeddings_;
-  std::vector<EncoderLayer> layers_;
+  std::optional<ops::Linear> projection_;
+  Stack layers_;
   std::optional<ops::Linear> pooler_;
   double dropout_;
+  bool has_global_attention_;
 };
 
-/// Position row of every token: BERT counts from 0; RoBERTa and Longformer count the tokens that
-/// are not padding from pad_token_id + 1 on and give padding the row pad_token_id (spec.md A.3).
+/// Position row of every token. Families whose positions follow the row of padding count the tokens
+/// that are not padding from there on, and give padding that row (spec.md A.3).
 std::vector<std::int32_t> position_rows(const EncoderConfig& config,
                                         std::span<const std::int32_t> ids);
 
-/// A LayerNorm of the checkpoint, "….weight" and "….bias".
-ops::LayerNorm layer_norm(const EncoderConfig& config, const Checkpoint& weights,
-                          const std::string& name);
+/// Whether a tensor belongs to the embeddings or layers, rather than to the pooler or a head.
+bool is_of_encoder(const std::string& name);
 
-/// A dense layer of the checkpoint.
-ops::Linear linear(const Checkpoint& weights, const std::string& name, const Shape& shape,
-                   DType dtype, std::optional<Activation> activation = std::nullopt,
-                   kernels::LinearSlabs slabs = {});
+/// The projection of all tokens that a projection of global tokens is a copy of after conversion;
+/// empty for other tensors.
+std::string local_projection(const std::string& name);
+
+/// The tensors of an encoder without pooler, in the order of the model.
+std::vector<WeightRecord> encoder_tensors(const EncoderConfig& config);
 
 }  // namespace longformer::models

@@ -6,7 +6,9 @@
 #include <utility>
 
 #include "core/error.h"
+#include "models/layers.h"
 #include "models/masked_lm.h"
+#include "models/registry.h"
 #include "ops/dropout.h"
 
 namespace longformer::models {
@@ -31,16 +33,41 @@ constexpr std::array<std::pair<HeadKind, std::string_view>, 5> kClasses = {{
     {HeadKind::candidate_scoring, "ForCandidateScoring"},
 }};
 
-/// BERT classifies the pooler's output; Longformer and RoBERTa have a layer of their own for it.
+/// The layer of the first token before the classifier; null for heads that read all tokens.
+const DocumentLayer* document_layer(const EncoderConfig& config, HeadKind kind) {
+  const EncoderTraits& traits = config.traits();
+  if (kind == HeadKind::sequence_classification) return &traits.document_layer;
+  return kind == HeadKind::multiple_choice ? &traits.choice_layer : nullptr;
+}
+
+/// Whether that layer is one of the head, rather than the pooler.
 bool has_own_dense(const EncoderConfig& config, HeadKind kind) {
-  return kind == HeadKind::sequence_classification && config.model_type != ModelType::bert;
+  const DocumentLayer* layer = document_layer(config, kind);
+  return layer != nullptr && !layer->name.empty();
 }
 
 /// The layer that makes the logits.
 std::string classifier_name(const EncoderConfig& config, HeadKind kind) {
   if (kind == HeadKind::question_answering) return "qa_outputs";
   if (kind == HeadKind::candidate_scoring) return "candidate_scorer";
-  return has_own_dense(config, kind) ? "classifier.out_proj" : "classifier";
+  const bool documents = kind == HeadKind::sequence_classification;
+  return std::string(documents ? config.traits().document_classifier : "classifier");
+}
+
+double dropout_of(const EncoderConfig& config, HeadKind kind) {
+  const HeadDropout& rates = config.head_dropout;
+  switch (kind) {
+    case HeadKind::sequence_classification:
+      return rates.documents;
+    case HeadKind::multiple_choice:
+      return rates.choices;
+    case HeadKind::token_classification:
+      return rates.tokens;
+    case HeadKind::question_answering:
+      return rates.spans;
+    default:
+      return 0;
+  }
 }
 
 bool is_per_token(HeadKind kind) {
@@ -58,16 +85,13 @@ Index outputs_of(const EncoderConfig& config, HeadKind kind) {
 bool has_bias(HeadKind kind) { return kind != HeadKind::candidate_scoring; }
 
 /// Logits of documents come from fp32 rows, logits of tokens from the hidden state as it is.
-ops::Linear classifier(const EncoderConfig& config, HeadKind kind, const Checkpoint& weights,
-                       DType dtype) {
+ops::Linear classifier(const EncoderConfig& config, HeadKind kind, const LayerSource& source) {
   require(outputs_of(config, kind) > 0, "{} head: expected at least one label, found none",
           name_of(kind));
   const std::string name = classifier_name(config, kind);
-  const Shape shape = {outputs_of(config, kind), config.hidden_size};
-  const DType operands = is_per_token(kind) ? dtype : DType::f32;
-  if (has_bias(kind)) return linear(weights, name, shape, operands);
-  const std::array matrix = {weights.get(name + ".weight", shape)};
-  return {matrix, {}, {.dtype = operands, .trainable = weights.is_trainable()}};
+  LinearParts parts = {.dtype = is_per_token(kind) ? source.dtype : DType::f32};
+  if (!has_bias(kind)) parts.bias = "";
+  return linear(source, name, {outputs_of(config, kind), config.hidden_size}, parts);
 }
 
 }  // namespace
@@ -81,7 +105,7 @@ std::string_view class_ending(HeadKind kind) {
   return found == kClasses.end() ? "Model" : found->second;
 }
 
-HeadKind head_kind(const EncoderConfig& config, const Checkpoint& weights) {
+HeadKind head_kind(const EncoderConfig& config, const Weights& weights) {
   for (const auto& [kind, ending] : kClasses) {
     const bool named = config.architecture.ends_with(ending);
     // A classifier alone may be that of three heads; with a name it is not asked what it looks
@@ -94,17 +118,19 @@ HeadKind head_kind(const EncoderConfig& config, const Checkpoint& weights) {
   return MaskedLmHead::present(config, weights) ? HeadKind::masked_lm : HeadKind::none;
 }
 
-std::vector<NamedShape> head_tensors(const EncoderConfig& config, HeadKind kind) {
-  if (kind == HeadKind::none || kind == HeadKind::masked_lm) return {};
-  const Index width = config.hidden_size;
-  const std::string name = classifier_name(config, kind);
-  const Index outputs = outputs_of(config, kind);
-  std::vector<NamedShape> tensors = {{name + ".weight", {outputs, width}}};
-  if (has_bias(kind)) tensors.push_back({name + ".bias", {outputs}});
-  if (has_own_dense(config, kind)) {
-    tensors.push_back({"classifier.dense.weight", {width, width}});
-    tensors.push_back({"classifier.dense.bias", {width}});
+std::vector<WeightRecord> head_tensors(const EncoderConfig& config, HeadKind kind) {
+  const Weights recording = Weights::recording();
+  if (kind == HeadKind::masked_lm) {
+    const MaskedLmHead head(config, recording, DType::f32);
+  } else if (kind != HeadKind::none) {
+    const TaskHead head(config, kind, recording, DType::f32);
   }
+  if (needs_pooler(config, kind)) {
+    const ops::Linear pooler = linear(layer_source(config, recording, DType::f32), kPooler,
+                                      {config.hidden_size, config.hidden_size});
+  }
+  std::vector<WeightRecord> tensors = recording.recorded();
+  std::erase_if(tensors, [](const WeightRecord& tensor) { return is_of_encoder(tensor.name); });
   return tensors;
 }
 
@@ -113,14 +139,13 @@ bool has_labels(HeadKind kind) {
 }
 
 bool needs_pooler(const EncoderConfig& config, HeadKind kind) {
-  return kind == HeadKind::multiple_choice ||
-         (kind == HeadKind::sequence_classification && !has_own_dense(config, kind));
+  return document_layer(config, kind) != nullptr && !has_own_dense(config, kind);
 }
 
 std::vector<Index> default_globals(const EncoderConfig& config, HeadKind kind,
                                    std::span<const std::int32_t> ids, const std::string& name) {
   const bool question = kind == HeadKind::question_answering || kind == HeadKind::candidate_scoring;
-  if (config.windows.empty() || ids.empty()) return {};
+  if (!config.has_global_attention() || ids.empty()) return {};
   if (kind == HeadKind::sequence_classification) return {0};
   if (!question && kind != HeadKind::multiple_choice) return {};
   const auto sep = static_cast<std::int32_t>(config.sep_token_id);
@@ -141,20 +166,19 @@ std::vector<Index> default_globals(const EncoderConfig& config, HeadKind kind,
   return positions;
 }
 
-TaskHead::TaskHead(const EncoderConfig& config, HeadKind kind, const Checkpoint& weights,
-                   DType dtype)
+TaskHead::TaskHead(const EncoderConfig& config, HeadKind kind, const Weights& weights, DType dtype)
     : per_token_(is_per_token(kind)),
-      // Question answering and candidate scoring have no dropout.
-      dropout_(kind == HeadKind::question_answering || kind == HeadKind::candidate_scoring
-                   ? 0
-                   : config.classifier_dropout),
-      classifier_(classifier(config, kind, weights, dtype)) {
+      dropout_(dropout_of(config, kind)),
+      classifier_(classifier(config, kind, layer_source(config, weights, dtype))) {
   const Index width = config.hidden_size;
-  require(!needs_pooler(config, kind) || weights.has("pooler.dense.weight"),
-          "{} head: expected a tensor pooler.dense.weight, found none", name_of(kind));
-  if (has_own_dense(config, kind)) {
-    dense_ = linear(weights, "classifier.dense", {width, width}, dtype, Activation::tanh);
-  }
+  const bool pools = needs_pooler(config, kind) && !weights.is_recording();
+  require(!pools || weights.has(std::string(kPooler) + ".weight"),
+          "{} head: expected a tensor {}.weight, found none", name_of(kind), kPooler);
+  if (!has_own_dense(config, kind)) return;
+  const DocumentLayer& layer = *document_layer(config, kind);
+  dense_ = linear(layer_source(config, weights, dtype), std::string(layer.name), {width, width},
+                  {.activation = layer.activation});
+  drops_input_ = layer.drops_input;
 }
 
 Tensor TaskHead::forward(const ops::Context& context, const Tensor& hidden, const Tensor& pooled,
@@ -165,7 +189,8 @@ Tensor TaskHead::forward(const ops::Context& context, const Tensor& hidden, cons
     return ops::linear(context, ops::dropout(context, x, first), classifier_, DType::f32);
   }
   const std::span<const Index> starts(batch.starts.data(), batch.starts.size() - 1);
-  const Tensor rows = ops::dropout(context, ops::select_rows(context, hidden, starts), first);
+  const Tensor rows = ops::dropout(context, ops::select_rows(context, hidden, starts),
+                                   drops_input_ ? first : Dropout());
   const Tensor dense = ops::linear(context, rows, *dense_, DType::f32);
   const Dropout second = context.dropout(dropout_, kHeadDensePlace);
   return ops::linear(context, ops::dropout(context, dense, second), classifier_, DType::f32);

@@ -10,10 +10,9 @@
 #include <vector>
 
 #include "models/batch.h"
-#include "models/checkpoint.h"
 #include "models/config.h"
 #include "models/encoder.h"
-#include "models/tensor_names.h"
+#include "models/weights.h"
 #include "ops/linear.h"
 
 namespace longformer::models {
@@ -37,13 +36,13 @@ std::string_view name_of(HeadKind kind);
 /// the same rule.
 std::string_view class_ending(HeadKind kind);
 
-/// The head whose tensors the checkpoint has and that architectures[0] names. Without a name the
+/// The head whose tensors the weights have and that architectures[0] names. Without a name the
 /// tensors decide, where only one head has such tensors.
-HeadKind head_kind(const EncoderConfig& config, const Checkpoint& weights);
+HeadKind head_kind(const EncoderConfig& config, const Weights& weights);
 
-/// Tensors of a head beside those of the encoder and the pooler; none for the masked LM, whose
-/// tensors depend on the checkpoint.
-std::vector<NamedShape> head_tensors(const EncoderConfig& config, HeadKind kind);
+/// Tensors of a head beside those of the encoder, with the pooler where the head needs one. With a
+/// tied decoder, the masked LM has none for it.
+std::vector<WeightRecord> head_tensors(const EncoderConfig& config, HeadKind kind);
 
 /// Whether the head tells classes apart: its logits belong to the labels of the configuration.
 bool has_labels(HeadKind kind);
@@ -67,7 +66,7 @@ std::vector<Index> default_globals(const EncoderConfig& config, HeadKind kind,
 class TaskHead {
  public:
   /// Throws Error when a tensor is missing or of another shape than the configuration says.
-  TaskHead(const EncoderConfig& config, HeadKind kind, const Checkpoint& weights, DType dtype);
+  TaskHead(const EncoderConfig& config, HeadKind kind, const Weights& weights, DType dtype);
 
   /// Whether there are logits for every token rather than for every document.
   bool per_token() const { return per_token_; }
@@ -82,10 +81,11 @@ class TaskHead {
 
  private:
   bool per_token_;
-  /// Of what the layers are given while training.
+  /// Dropout of what the layers are given while training.
   double dropout_;
   /// The first token's layer where the head does not take the pooler's.
   std::optional<ops::Linear> dense_;
+  bool drops_input_ = true;
   ops::Linear classifier_;
 };
 

@@ -4,44 +4,49 @@
 #include <string>
 
 #include "models/encoder.h"
-#include "models/tensor_names.h"
+#include "models/registry.h"
 
 namespace longformer::models {
 namespace {
 
-ops::Linear decoder(const EncoderConfig& config, const Checkpoint& weights, DType dtype) {
-  const MaskedLmNames names = masked_lm_names(config.model_type);
-  const std::string untied = names.decoder + ".weight";
-  // transformers keeps a decoder that the file has, even where the configuration ties it; trained
-  // are they one where they are alike.
+ops::Linear decoder(const EncoderConfig& config, const LayerSource& source) {
+  const MaskedLmNames& names = *config.traits().masked_lm;
+  const Weights& weights = source.weights;
+  const std::string own = std::string(names.decoder) + ".weight";
+  // transformers keeps a decoder that the file has, even where the configuration ties it; in a
+  // training both are one where they are alike.
   const bool tied =
-      config.tie_word_embeddings && (!weights.has(untied) || weights.tie(untied, kWordEmbeddings));
-  const std::array matrix = {
-      weights.get(tied ? kWordEmbeddings : untied, {config.vocab_size, config.hidden_size})};
-  const std::string& bias_name = weights.has(names.bias[0]) ? names.bias[0] : names.bias[1];
-  if (weights.has(names.bias[0]) && weights.has(names.bias[1])) {
-    weights.tie(names.bias[1], names.bias[0]);
+      config.tie_word_embeddings && (!weights.has(own) || weights.tie(own, kWordEmbeddings));
+  const std::string first(names.bias[0]), second(names.bias[1]);
+  if (first != second && weights.has(first) && weights.has(second)) weights.tie(second, first);
+  const std::string bias = weights.has(first) ? first : second;
+  if (!tied) {
+    return linear(source, std::string(names.decoder), {config.vocab_size, config.hidden_size},
+                  {.bias = bias});
   }
-  const std::array bias = {weights.get(bias_name, {config.vocab_size})};
-  return {matrix, bias, {.dtype = dtype, .trainable = weights.is_trainable()}};
-}
-
-/// The heads of Longformer and RoBERTa use GELU whatever the configuration says.
-Activation head_activation(const EncoderConfig& config) {
-  return config.model_type == ModelType::bert ? config.activation : Activation::gelu;
+  const std::array matrix = {embedding(
+      source, kWordEmbeddings, {config.vocab_size, config.hidden_size}, config.pad_token_id)};
+  const std::array biases = {weights.get(bias, {config.vocab_size}, Init::zeros())};
+  return {matrix, biases, {.dtype = source.dtype, .trainable = weights.keeps_tensors()}};
 }
 
 }  // namespace
 
-bool MaskedLmHead::present(const EncoderConfig& config, const Checkpoint& weights) {
-  return weights.has(masked_lm_names(config.model_type).dense + ".weight");
+bool MaskedLmHead::present(const EncoderConfig& config, const Weights& weights) {
+  const auto& names = config.traits().masked_lm;
+  return names && weights.has(std::string(names->dense) + ".weight");
 }
 
-MaskedLmHead::MaskedLmHead(const EncoderConfig& config, const Checkpoint& weights, DType dtype)
-    : dense_(linear(weights, masked_lm_names(config.model_type).dense,
-                    {config.hidden_size, config.hidden_size}, dtype, head_activation(config))),
-      norm_(layer_norm(config, weights, masked_lm_names(config.model_type).norm)),
-      decoder_(decoder(config, weights, dtype)) {}
+MaskedLmHead::MaskedLmHead(const EncoderConfig& config, const Weights& weights, DType dtype)
+    : MaskedLmHead(config, layer_source(config, weights, dtype)) {}
+
+MaskedLmHead::MaskedLmHead(const EncoderConfig& config, const LayerSource& source)
+    : dense_(linear(
+          source, std::string(config.traits().masked_lm->dense),
+          {config.hidden_size, config.hidden_size},
+          {.activation = config.traits().masked_lm->activation.value_or(config.activation)})),
+      norm_(layer_norm(source, std::string(config.traits().masked_lm->norm), config.hidden_size)),
+      decoder_(decoder(config, source)) {}
 
 Tensor MaskedLmHead::transform(const ops::Context& context, const Tensor& hidden) const {
   const Tensor transformed = ops::linear(context, hidden, dense_, context.dtype);

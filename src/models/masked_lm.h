@@ -1,8 +1,8 @@
 // The masked-LM head of Longformer, RoBERTa and BERT (spec.md A.6).
 #pragma once
 
-#include "models/checkpoint.h"
 #include "models/config.h"
+#include "models/layers.h"
 #include "ops/context.h"
 #include "ops/loss.h"
 #include "ops/normalization.h"
@@ -12,12 +12,12 @@ namespace longformer::models {
 /// logits = decoder(LayerNorm(activation(dense(x)))) + bias.
 class MaskedLmHead {
  public:
-  /// Whether the checkpoint has the tensors of the head.
-  static bool present(const EncoderConfig& config, const Checkpoint& weights);
+  /// Whether the weights have the tensors of the head.
+  static bool present(const EncoderConfig& config, const Weights& weights);
 
   /// The decoder is the one of the file, else, when the configuration ties them, the word embedding
   /// table.
-  MaskedLmHead(const EncoderConfig& config, const Checkpoint& weights, DType dtype);
+  MaskedLmHead(const EncoderConfig& config, const Weights& weights, DType dtype);
 
   Index vocabulary_size() const { return decoder_.out_features(); }
 
@@ -30,6 +30,7 @@ class MaskedLmHead {
                     std::span<const std::int32_t> labels, const ops::LossOptions& options) const;
 
  private:
+  MaskedLmHead(const EncoderConfig& config, const LayerSource& source);
   /// What the decoder is given.
   Tensor transform(const ops::Context& context, const Tensor& hidden) const;
 

@@ -6,6 +6,8 @@
 #include "core/error.h"
 #include "core/tape.h"
 #include "formats/safetensors.h"
+#include "models/encoder.h"
+#include "models/registry.h"
 #include "ops/optimizer_steps.h"
 
 namespace longformer::models {
@@ -15,13 +17,14 @@ using Json = nlohmann::ordered_json;
 
 /// With a head, `transformers` has the encoder and the pooler behind a prefix.
 std::string written_name(const EncoderConfig& config, const std::string& name) {
+  const TensorNames& names = config.family->names;
   const bool prefixed = is_of_encoder(name) || name.starts_with("pooler.");
-  return prefixed ? fmt::format("{}.{}", name_of(config.model_type), name) : name;
+  return prefixed ? std::string(names.prefixes[0]) + names.file_name(name) : name;
 }
 
 /// Parameters, and tensors of the encoder that were not asked for, by plain name, each once. What
 /// else the source has belongs to another head.
-std::map<std::string, Tensor> all_tensors(const Checkpoint& weights) {
+std::map<std::string, Tensor> all_tensors(const Weights& weights) {
   const auto parameters = weights.parameters();
   std::map<std::string, Tensor> tensors(parameters.begin(), parameters.end());
   for (const auto& [alias, name] : weights.aliases()) {
@@ -55,7 +58,7 @@ Json trained_config(const Json& source, const std::string& architecture,
   return json;
 }
 
-void write_trained_folder(const TrainedFolder& trained, const Checkpoint& weights,
+void write_trained_folder(const TrainedFolder& trained, const Weights& weights,
                           const std::filesystem::path& target) {
   const EncoderConfig& config = trained.config;
   write_json(target / "config.json", trained.json);
@@ -63,8 +66,7 @@ void write_trained_folder(const TrainedFolder& trained, const Checkpoint& weight
     copy_tokenizer({.source = trained.source,
                     .target = target,
                     .max_tokens = config.max_tokens(),
-                    .tokenizer_class =
-                        config.model_type == ModelType::bert ? "BertTokenizer" : "RobertaTokenizer",
+                    .tokenizer_class = std::string(config.traits().tokenizer_class),
                     .added = trained.added_tokens});
   }
   const std::map<std::string, Tensor> tensors = all_tensors(weights);
@@ -78,11 +80,11 @@ void write_trained_folder(const TrainedFolder& trained, const Checkpoint& weight
   formats::write_safetensors((target / "model.safetensors").string(), written);
 }
 
-void read_trained_folder(const std::filesystem::path& folder, const Checkpoint& weights) {
-  const Checkpoint stored = Checkpoint::open(folder.string());
+void read_trained_folder(const std::filesystem::path& folder, const Weights& weights) {
+  const Weights stored = Weights::open(folder.string(), weights.tensor_names());
   for (const auto& [name, value] : weights.parameters()) {
     Tensor target = value;
-    ops::assign(target, stored.get_fp32(name, value.shape()));
+    ops::assign(target, stored.stored(name, value.shape()).to(DType::f32));
   }
 }
 

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "models/checkpoint.h"
 #include "models/config.h"
-#include "models/convert_files.h"
+#include "models/convert/files.h"
+#include "models/weights.h"
 
 namespace longformer::models {
 
@@ -34,10 +34,10 @@ nlohmann::ordered_json trained_config(const nlohmann::ordered_json& source,
 
 /// Writes config.json, model.safetensors in fp32 and the files of the tokenizer into a folder that
 /// exists. Throws Error.
-void write_trained_folder(const TrainedFolder& trained, const Checkpoint& weights,
+void write_trained_folder(const TrainedFolder& trained, const Weights& weights,
                           const std::filesystem::path& target);
 
 /// Puts the values of a folder that was written so back into the parameters. Throws Error.
-void read_trained_folder(const std::filesystem::path& folder, const Checkpoint& weights);
+void read_trained_folder(const std::filesystem::path& folder, const Weights& weights);
 
 }  // namespace longformer::models

@@ -7,13 +7,13 @@ namespace longformer::ops {
 namespace {
 
 /// Copies `rows` rows of every head; the tensors may be the same.
-void copy_rows(const Tensor& from, Index first, Tensor& to, Index at, Index rows) {
+void copy_rows(const Tensor& from, Index first, Tensor& to, Index target, Index rows) {
   const Index d = from.dimension(2);
   const std::size_t row = static_cast<std::size_t>(d) * element_size(from.dtype());
   for (Index head = 0; head < from.dimension(0); ++head) {
     const auto source = static_cast<std::size_t>(head * from.dimension(1) + first) * row;
-    const auto target = static_cast<std::size_t>(head * to.dimension(1) + at) * row;
-    std::memmove(static_cast<std::byte*>(to.raw()) + target,
+    const auto place = static_cast<std::size_t>(head * to.dimension(1) + target) * row;
+    std::memmove(static_cast<std::byte*>(to.raw()) + place,
                  static_cast<const std::byte*>(from.raw()) + source,
                  static_cast<std::size_t>(rows) * row);
   }
@@ -21,35 +21,86 @@ void copy_rows(const Tensor& from, Index first, Tensor& to, Index at, Index rows
 
 }  // namespace
 
-KeyRing::KeyRing(Index heads, Index head_size, Index past, DType dtype)
-    : past_(past),
-      keys_(Tensor::zeros({heads, 2 * past + 1, head_size}, dtype)),
-      values_(Tensor::zeros({heads, 2 * past + 1, head_size}, dtype)) {}
+KeyRing::KeyRing(const Size& size, DType dtype)
+    : size_(size),
+      capacity_(2 * size.past + 1),
+      keys_(Tensor::zeros({size.heads, size.streams * capacity_, size.head_size}, dtype)),
+      values_(Tensor::zeros({size.heads, size.streams * capacity_, size.head_size}, dtype)),
+      places_(at(size.streams)) {}
 
-void KeyRing::make_room(Index kept, Index added) {
-  const Index first = begin_ + count_ - kept;
-  if (first + kept + added <= capacity()) {
-    begin_ = first;
-    return;
-  }
-  // Half of it stays free, so that the next move is far away.
-  const bool grows = kept + added > capacity();
-  const Shape larger = {keys_.dimension(0), 2 * past_ + added, keys_.dimension(2)};
+/// Every stream keeps its rows, at the beginning of a larger section.
+void KeyRing::grow(Index capacity) {
   for (Tensor* ring : {&keys_, &values_}) {
-    Tensor target = grows ? Tensor::zeros(larger, ring->dtype()) : *ring;
-    copy_rows(*ring, first, target, 0, kept);
-    *ring = target;
+    Tensor larger =
+        Tensor::zeros({size_.heads, streams() * capacity, size_.head_size}, ring->dtype());
+    for (Index s = 0; s < streams(); ++s) {
+      copy_rows(*ring, begin(s), larger, s * capacity, count(s));
+    }
+    *ring = larger;
   }
-  begin_ = 0;
+  for (Place& place : places_) place.begin = 0;
+  capacity_ = capacity;
 }
 
-void KeyRing::append(const Tensor& key, const Tensor& value) {
-  const Index added = key.dimension(1);
-  const Index kept = std::min(past_, count_);
-  make_room(kept, added);
-  copy_rows(key, 0, keys_, begin_ + kept, added);
-  copy_rows(value, 0, values_, begin_ + kept, added);
-  count_ = kept + added;
+/// Lets go of all but the last `kept` tokens and makes room behind them.
+void KeyRing::make_room(Index stream, Index kept, Index added) {
+  Place& place = places_[at(stream)];
+  place.begin += place.count - kept;
+  place.count = kept;
+  if (place.begin + kept + added <= capacity_) return;
+  // Half of it stays free, so that the next move is far away.
+  if (kept + added > capacity_) return grow(2 * size_.past + added);
+  for (Tensor* ring : {&keys_, &values_}) {
+    copy_rows(*ring, begin(stream), *ring, stream * capacity_, kept);
+  }
+  place.begin = 0;
+}
+
+void KeyRing::append(Index stream, const NewRows& rows) {
+  make_room(stream, std::min(size_.past, count(stream)), rows.count);
+  const Index target = begin(stream) + count(stream);
+  copy_rows(rows.key, rows.first, keys_, target, rows.count);
+  copy_rows(rows.value, rows.first, values_, target, rows.count);
+  places_[at(stream)].count += rows.count;
+}
+
+void KeyRing::append(const Tensor& key, const Tensor& value, std::span<const Index> starts) {
+  for (Index s = 0; s < streams(); ++s) {
+    append(s, {key, value, starts[at(s)], starts[at(s + 1)] - starts[at(s)]});
+  }
+}
+
+void KeyRing::append_to(Index stream, const Tensor& key, const Tensor& value) {
+  append(stream, {key, value, 0, key.dimension(1)});
+}
+
+void KeyRing::reorder(std::span<const Index> sources) {
+  const auto streams = static_cast<Index>(sources.size());
+  std::vector<Place> places;
+  for (const Index source : sources) places.push_back({0, count(source)});
+  for (Tensor* ring : {&keys_, &values_}) {
+    Tensor ordered =
+        Tensor::zeros({size_.heads, streams * capacity_, size_.head_size}, ring->dtype());
+    for (Index s = 0; s < streams; ++s) {
+      const Index source = sources[at(s)];
+      copy_rows(*ring, begin(source), ordered, s * capacity_, count(source));
+    }
+    *ring = ordered;
+  }
+  places_ = std::move(places);
+}
+
+Tensor KeyRing::kept(const Tensor& rows, Index stream) const {
+  Tensor result({size_.heads, count(stream), size_.head_size}, rows.dtype());
+  copy_rows(rows, begin(stream), result, 0, count(stream));
+  return result;
+}
+
+Tensor KeyRing::kept_keys(Index stream) const { return kept(keys_, stream); }
+Tensor KeyRing::kept_values(Index stream) const { return kept(values_, stream); }
+
+std::int64_t KeyRing::bytes() const {
+  return static_cast<std::int64_t>(keys_.bytes() + values_.bytes());
 }
 
 }  // namespace longformer::ops

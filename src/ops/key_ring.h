@@ -1,34 +1,63 @@
-// The keys and values of a layer that later tokens still see, for text that is read piece by piece
-// (spec.md D.4).
+// The keys and values of a layer that later tokens still see, for texts that are read piece by
+// piece (spec.md D.4).
 #pragma once
+
+#include <span>
+#include <vector>
 
 #include "core/tensor.h"
 
 namespace longformer::ops {
 
-/// Keeps the last `past` tokens before those that were appended last. A row is moved about once in
-/// its life, whatever the length of the text.
+/// Keeps, for each of several streams, the last `past` tokens before those that were appended last.
+/// A row is moved about once in its life, whatever the length of the text.
 class KeyRing {
  public:
-  KeyRing(Index heads, Index head_size, Index past, DType dtype);
+  struct Size {
+    Index heads = 0, head_size = 0;
+    Index past = 0;
+    Index streams = 1;
+  };
+  KeyRing(const Size& size, DType dtype);
 
-  /// Key and value [H, q, d] of the next q tokens.
-  void append(const Tensor& key, const Tensor& value);
+  /// Key and value [H, n, d] of the next tokens: rows starts[s] … starts[s + 1] − 1 are those of
+  /// stream s.
+  void append(const Tensor& key, const Tensor& value, std::span<const Index> starts);
+  /// The next tokens of one stream alone.
+  void append_to(Index stream, const Tensor& key, const Tensor& value);
 
-  /// [H, capacity, d]; rows begin() … begin() + count() − 1 hold the tokens, the others numbers
-  /// without meaning.
+  /// [H, streams · capacity, d]; rows begin(s) … begin(s) + count(s) − 1 hold the tokens of stream
+  /// s, all others numbers without meaning.
   const Tensor& keys() const { return keys_; }
   const Tensor& values() const { return values_; }
-  Index begin() const { return begin_; }
-  Index count() const { return count_; }
-  Index capacity() const { return keys_.dimension(1); }
+  Index begin(Index stream) const { return stream * capacity_ + places_[at(stream)].begin; }
+  Index count(Index stream) const { return places_[at(stream)].count; }
+  Index streams() const { return static_cast<Index>(places_.size()); }
+
+  /// Stream i becomes a copy of stream sources[i].
+  void reorder(std::span<const Index> sources);
+  /// The tokens of a stream, [H, count, d]: keys, or values.
+  Tensor kept_keys(Index stream) const;
+  Tensor kept_values(Index stream) const;
+  std::int64_t bytes() const;
 
  private:
-  void make_room(Index kept, Index added);
+  struct Place {
+    Index begin = 0, count = 0;
+  };
+  struct NewRows {
+    const Tensor &key, &value;
+    Index first = 0, count = 0;
+  };
+  void append(Index stream, const NewRows& rows);
+  void make_room(Index stream, Index kept, Index added);
+  void grow(Index capacity);
+  Tensor kept(const Tensor& rows, Index stream) const;
 
-  Index past_;
+  Size size_;
+  Index capacity_;
   Tensor keys_, values_;
-  Index begin_ = 0, count_ = 0;
+  std::vector<Place> places_;
 };
 
 }  // namespace longformer::ops

@@ -42,7 +42,7 @@ ops::LossSum score_windows(const models::CharacterLm& model, const ops::Context&
     std::vector<std::int32_t> labels(ids.begin() + 1, ids.end());
     std::fill_n(labels.begin(), begin - first, ops::kIgnored);
     const std::span<const std::int32_t> inputs(ids.data(), labels.size());
-    add(model.loss(context, inputs, labels, end - first, {}), total);
+    add(model.loss(context, models::segments_of(inputs, end - first), labels), total);
     if (callback) callback(end);
   }
   return total;
@@ -51,14 +51,15 @@ ops::LossSum score_windows(const models::CharacterLm& model, const ops::Context&
 ops::LossSum score_streaming(const models::CharacterLm& model, const ops::Context& context,
                              const ScoredText& scored, const ScoreCallback& callback) {
   const Index count = scored.count();
-  models::CharacterPast past = model.start(context);
+  models::State past = model.start(context.dtype);
   ops::LossSum total;
   for (Index begin = 0; begin < count; begin += kPiece) {
     const Index characters = std::min(kPiece, count - begin);
     const auto ids = scored.text.ids(scored.range.begin + begin, characters + 1);
     const std::span<const std::int32_t> all(ids);
     const auto n = static_cast<std::size_t>(characters);
-    add(model.loss(context, all.first(n), all.last(n), past), total);
+    const models::Batch batch = models::segments_of(all.first(n), characters);
+    add(model.loss(context, batch, all.last(n), {}, {.state = &past}), total);
     if (callback) callback(begin + characters);
   }
   return total;

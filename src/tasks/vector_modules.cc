@@ -7,7 +7,7 @@
 
 #include "core/error.h"
 #include "core/finite.h"
-#include "models/checkpoint.h"
+#include "models/layers.h"
 
 namespace longformer::tasks {
 namespace {
@@ -51,13 +51,12 @@ VectorModules::VectorModules(std::span<const VectorModule> modules, Index width,
     }
     require(dense->in_features == width_, "{}: in_features: expected {}, found {}", dense->folder,
             width_, dense->in_features);
-    const models::Checkpoint weights = models::Checkpoint::open(dense->folder);
-    const Shape shape = {dense->out_features, dense->in_features};
-    const Tensor weight = weights.get_fp32("linear.weight", shape);
-    std::vector<Tensor> biases;
-    if (dense->bias) biases.push_back(weights.get_fp32("linear.bias", {dense->out_features}));
+    const models::Weights weights = models::Weights::open(dense->folder, {});
+    models::LinearParts parts;
+    if (!dense->bias) parts.bias = "";
     steps_.push_back(
-        {std::make_shared<const ops::Linear>(std::span(&weight, 1), biases, ops::LinearOptions()),
+        {std::make_shared<const ops::Linear>(models::linear(
+             {.weights = weights}, "linear", {dense->out_features, dense->in_features}, parts)),
          dense->activation});
     weights.tell_nonfinite(note);
     width_ = dense->out_features;

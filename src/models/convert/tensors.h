@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "core/tensor.h"
-#include "models/checkpoint.h"
 #include "models/config.h"
+#include "models/weights.h"
 
 namespace longformer::models {
 
@@ -26,11 +26,11 @@ struct ConvertedWeights {
   std::string architecture;
 };
 
-/// Turns the weights of a BERT, RoBERTa or Longformer into those of a Longformer: positions
-/// repeated or cut, query, key and value copied into the global projections where there are none,
-/// and the tensors of the head under the names of Longformer. Throws Error for tensors that are
-/// missing, of another shape, or of a head that Longformer has not.
-ConvertedWeights convert_weights(const EncoderConfig& config, const Checkpoint& source,
+/// Turns the weights of an encoder into those of a Longformer: positions repeated or cut, query,
+/// key and value copied into the global projections where there are none, and the tensors of the
+/// head under the names of Longformer. Throws Error for tensors that are missing, of another shape,
+/// or of a head that Longformer has not.
+ConvertedWeights convert_weights(const EncoderConfig& config, const Weights& source,
                                  const WeightPlan& plan);
 
 }  // namespace longformer::models

@@ -1,4 +1,4 @@
-#include "models/original_config.h"
+#include "models/convert/original_config.h"
 
 #include <algorithm>
 
@@ -23,12 +23,11 @@ void check_attention(const ConfigReader& config) {
   require(!config.boolean("autoregressive", false),
           "{}: autoregressive: expected false, found true: decoders are not supported",
           config.name());
-  if (!config.has("attention_dilation")) return;
-  const Json& dilation = config.at("attention_dilation");
-  const Json list = dilation.is_array() ? dilation : Json::array({dilation});
-  require(std::all_of(list.begin(), list.end(), [](const Json& value) { return value == 1; }),
-          "{}: attention_dilation: expected 1 in every layer, found {}: transformers has no other",
-          config.name(), shown(dilation));
+}
+
+bool is_one(const Json& dilation) {
+  if (!dilation.is_array()) return dilation == 1;
+  return std::all_of(dilation.begin(), dilation.end(), is_one);
 }
 
 /// Total windows of one-sided ones, which parse_config then checks.
@@ -59,8 +58,10 @@ void update_original_config(Json& config, const std::string& name) {
   if (!mode_of(reader).empty()) {
     config["attention_window"] = doubled(config["attention_window"], name);
   }
-  for (const char* key : {"attention_mode", "attention_dilation", "autoregressive"}) {
-    config.erase(key);
+  for (const char* key : {"attention_mode", "autoregressive"}) config.erase(key);
+  // Steps of one are what a model without the key has, and `transformers` knows nothing else.
+  if (config.contains("attention_dilation") && is_one(config["attention_dilation"])) {
+    config.erase("attention_dilation");
   }
   config["model_type"] = "longformer";
   // The defaults of RoBERTa, which it extends.

@@ -26,7 +26,7 @@ struct TokenizerCopy {
   std::filesystem::path target;
   /// Longest document, special tokens included.
   Index max_tokens = 0;
-  /// "BertTokenizer" or "RobertaTokenizer": what `transformers` takes where the source names none.
+  /// "BertTokenizer", "RobertaTokenizer", …: what `transformers` takes where the source names none.
   std::string tokenizer_class;
   /// Special tokens that the source does not have, with their ids.
   AddedTokens added = {};

@@ -1,4 +1,4 @@
-#include "models/convert_weights.h"
+#include "models/convert/tensors.h"
 
 #include <array>
 #include <set>
@@ -8,7 +8,7 @@
 #include "core/error.h"
 #include "formats/json.h"
 #include "models/heads.h"
-#include "models/tensor_names.h"
+#include "models/registry.h"
 #include "ops/rows.h"
 
 namespace longformer::models {
@@ -23,63 +23,65 @@ constexpr std::array kHeads = {
 /// The tensors of the source, taken out one by one, so that what is left over is known.
 class SourceTensors {
  public:
-  explicit SourceTensors(const Checkpoint& checkpoint) : checkpoint_(checkpoint) {
-    for (const std::string& name : checkpoint_.names()) {
-      if (!checkpoint_.is_buffer(name)) left_.insert(name);
+  explicit SourceTensors(const Weights& weights) : weights_(weights) {
+    for (const std::string& name : weights_.names()) {
+      if (!weights_.is_buffer(name)) left_.insert(name);
     }
   }
 
-  bool has(const std::string& name) const { return checkpoint_.has(name); }
+  bool has(const std::string& name) const { return weights_.has(name); }
   void drop(const std::string& name) { left_.erase(name); }
   const std::set<std::string>& left() const { return left_; }
-  const std::string& path() const { return checkpoint_.path(); }
+  const std::string& path() const { return weights_.path(); }
 
   Tensor take(const std::string& name, const Shape& shape) {
     drop(name);
-    return checkpoint_.get(name, shape);
+    return weights_.stored(name, shape);
   }
-  Tensor take(const std::string& name) { return take(name, checkpoint_.shape(name)); }
-  Tensor read(const std::string& name) const {
-    return checkpoint_.get(name, checkpoint_.shape(name));
-  }
+  Tensor take(const std::string& name) { return take(name, weights_.shape(name)); }
+  Tensor read(const std::string& name) const { return weights_.stored(name, weights_.shape(name)); }
 
   /// Whatever was not taken belongs to a head that Longformer has not.
   void require_empty(const std::string& architecture) const {
     if (left_.empty()) return;
     fail("{}: expected an encoder, with a head that Longformer has or none, found a tensor {}{}{}",
-         checkpoint_.path(), quote(*left_.begin()), architecture.empty() ? "" : " of ",
-         architecture);
+         weights_.path(), quote(*left_.begin()), architecture.empty() ? "" : " of ", architecture);
   }
 
  private:
-  const Checkpoint& checkpoint_;
+  const Weights& weights_;
   std::set<std::string> left_;
 };
 
 /// Collects the target's tensors in the order of the model.
 class Converter {
  public:
-  Converter(const EncoderConfig& config, const Checkpoint& checkpoint, const WeightPlan& plan)
+  Converter(const EncoderConfig& config, const Weights& weights, const WeightPlan& plan)
       : config_(config),
+        traits_(config.traits()),
+        target_(*family_of("longformer", "").encoder),
         plan_(plan),
-        masked_lm_(masked_lm_names(config.model_type)),
-        source_(checkpoint) {}
+        source_(weights) {}
 
   ConvertedWeights convert() {
+    require(!traits_.projects_embeddings || config_.embedding_size == config_.hidden_size,
+            "{}: embedding_size: expected {}, as Longformer has no projection behind its "
+            "embeddings, found {}",
+            source_.path(), config_.hidden_size, config_.embedding_size);
     const HeadKind head = find_head();
     prefix_ = head == HeadKind::none ? "" : "longformer.";
     for (const auto& [name, shape] : encoder_tensors(config_)) encoder_tensor(name, shape);
     // Longformer classifies with a layer of its own where BERT has its pooler.
     const bool classifies_with_pooler =
-        head == HeadKind::sequence_classification && source_.has("classifier.weight");
+        head == HeadKind::sequence_classification && traits_.document_layer.name.empty();
     if (source_.has("pooler.dense.weight") && !classifies_with_pooler) pooler(head);
-    convert_head(head, classifies_with_pooler);
-    // BERT's next-sentence head, which Longformer has not, and buffers of old files.
-    for (const char* name : {"embeddings.position_ids", "embeddings.token_type_ids",
-                             "cls.seq_relationship.weight", "cls.seq_relationship.bias"}) {
+    convert_head(head);
+    for (const std::string_view name : traits_.unread) source_.drop(std::string(name));
+    // Buffers of old files.
+    for (const char* name : {"embeddings.position_ids", "embeddings.token_type_ids"}) {
       source_.drop(name);
     }
-    if (config_.model_type == ModelType::longformer) keep_the_rest();
+    if (config_.has_global_attention()) keep_the_rest();
     source_.require_empty(config_.architecture);
     const bool has_own_name = config_.architecture.starts_with("Longformer");
     return {.tensors = std::move(result_),
@@ -87,11 +89,13 @@ class Converter {
   }
 
  private:
-  bool has_weight(const std::string& name) const { return source_.has(name + ".weight"); }
+  bool has_weight(std::string_view name) const {
+    return source_.has(std::string(name) + ".weight");
+  }
 
   /// By the class that config.json names where the tensors alone do not say it.
   HeadKind find_head() const {
-    if (has_weight(masked_lm_.dense)) return HeadKind::masked_lm;
+    if (traits_.masked_lm && has_weight(traits_.masked_lm->dense)) return HeadKind::masked_lm;
     if (has_weight("qa_outputs")) return HeadKind::question_answering;
     if (has_weight("candidate_scorer")) return HeadKind::candidate_scoring;
     if (has_weight("classifier.out_proj")) return HeadKind::sequence_classification;
@@ -129,7 +133,12 @@ class Converter {
                                        .count = plan_.max_positions});
     }
     add(prefix_ + name, tensor);
-    if (config_.model_type == ModelType::longformer) return;
+    // Every token is of one type where the source knows none.
+    if (!traits_.has_token_types && name == kPositionEmbeddings) {
+      add(prefix_ + "embeddings.token_type_embeddings.weight",
+          Tensor::zeros({1, config_.hidden_size}, DType::f32).to(tensor.dtype()));
+    }
+    if (config_.has_global_attention()) return;
     for (const std::string projection : {"self.query", "self.key", "self.value"}) {
       const std::size_t place = name.find(projection);
       if (place == std::string::npos) continue;
@@ -149,24 +158,29 @@ class Converter {
   void pooler(HeadKind head) {
     const bool is_read =
         head == HeadKind::none || head == HeadKind::masked_lm || head == HeadKind::multiple_choice;
-    for (const auto& [name, shape] : pooler_tensors(config_)) {
-      const Tensor tensor = source_.take(name, shape);
-      if (is_read) add(prefix_ + name, tensor);
-    }
+    const Index width = config_.hidden_size;
+    const Tensor weight = source_.take("pooler.dense.weight", {width, width});
+    const Tensor bias = source_.take("pooler.dense.bias", {width});
+    if (!is_read) return;
+    add(prefix_ + "pooler.dense.weight", weight);
+    add(prefix_ + "pooler.dense.bias", bias);
   }
 
-  void convert_head(HeadKind head, bool classifies_with_pooler) {
+  void convert_head(HeadKind head) {
     switch (head) {
       case HeadKind::none:
         return;
       case HeadKind::masked_lm:
-        return config_.model_type == ModelType::longformer ? untie() : masked_lm();
+        return config_.has_global_attention() ? untie() : masked_lm();
       case HeadKind::sequence_classification:
-        move(classifies_with_pooler ? "pooler.dense" : "classifier.dense", "classifier.dense");
-        return move(classifies_with_pooler ? "classifier" : "classifier.out_proj",
-                    "classifier.out_proj");
-      case HeadKind::token_classification:
+        require_same(traits_.document_layer, target_.document_layer);
+        move(traits_.document_layer.name.empty() ? "pooler.dense" : traits_.document_layer.name,
+             target_.document_layer.name);
+        return move(traits_.document_classifier, target_.document_classifier);
       case HeadKind::multiple_choice:
+        require_same(traits_.choice_layer, target_.choice_layer);
+        return move("classifier", "classifier");
+      case HeadKind::token_classification:
         return move("classifier", "classifier");
       case HeadKind::question_answering:
         return move("qa_outputs", "qa_outputs");
@@ -176,10 +190,18 @@ class Converter {
     }
   }
 
+  /// The layer of the first token must compute what that of Longformer does.
+  void require_same(const DocumentLayer& layer, const DocumentLayer& wanted) const {
+    require(layer.activation == wanted.activation,
+            "{}: expected a classifier with {}, as Longformer's, found one with {} (convert the "
+            "folder of the encoder without it, and fine-tune)",
+            source_.path(), name_of(wanted.activation), name_of(layer.activation));
+  }
+
   /// A matrix [outputs, hidden size] with its bias.
-  void move(const std::string& from, const std::string& to) {
-    const Index outputs = move_matrix(from, to);
-    add(to + ".bias", source_.take(from + ".bias", {outputs}));
+  void move(std::string_view from, std::string_view to) {
+    const Index outputs = move_matrix(std::string(from), std::string(to));
+    add(std::string(to) + ".bias", source_.take(std::string(from) + ".bias", {outputs}));
   }
 
   /// The outputs of a matrix [outputs, hidden size].
@@ -194,9 +216,10 @@ class Converter {
 
   /// PyTorch files hold the two names of tied tensors, of which one is enough.
   void untie() {
+    const MaskedLmNames& names = *traits_.masked_lm;
     const std::array<std::pair<std::string, std::string>, 2> ties = {
-        {{masked_lm_.decoder + ".weight", kWordEmbeddings},
-         {masked_lm_.bias[0], masked_lm_.bias[1]}}};
+        {{std::string(names.decoder) + ".weight", kWordEmbeddings},
+         {std::string(names.bias[0]), std::string(names.bias[1])}}};
     for (const auto& [tied, original] : ties) {
       const bool both = source_.has(tied) && source_.has(original);
       if (both && source_.read(tied).is_same_as(source_.read(original))) source_.drop(tied);
@@ -204,31 +227,34 @@ class Converter {
   }
 
   void masked_lm() {
+    const MaskedLmNames& from = *traits_.masked_lm;
+    const MaskedLmNames& to = *target_.masked_lm;
     const Index width = config_.hidden_size;
     const Index vocabulary = config_.vocab_size;
-    const auto copy = [&](const std::string& from, const std::string& to, const Shape& shape) {
-      add("lm_head." + to, source_.take(from, shape));
+    const auto copy = [&](std::string_view source, std::string_view target, const char* part,
+                          const Shape& shape) {
+      add(std::string(target) + part, source_.take(std::string(source) + part, shape));
     };
-    copy(masked_lm_.dense + ".weight", "dense.weight", {width, width});
-    copy(masked_lm_.dense + ".bias", "dense.bias", {width});
-    copy(masked_lm_.norm + ".weight", "layer_norm.weight", {width});
-    copy(masked_lm_.norm + ".bias", "layer_norm.bias", {width});
-    const Tensor bias =
-        source_.take(masked_lm_.bias[source_.has(masked_lm_.bias[0]) ? 0 : 1], {vocabulary});
-    source_.drop(masked_lm_.bias[1]);
-    add("lm_head.bias", bias);
-    const std::string decoder = masked_lm_.decoder + ".weight";
+    copy(from.dense, to.dense, ".weight", {width, width});
+    copy(from.dense, to.dense, ".bias", {width});
+    copy(from.norm, to.norm, ".weight", {width});
+    copy(from.norm, to.norm, ".bias", {width});
+    const std::string own_bias(from.bias[0]), other_bias(from.bias[1]);
+    const Tensor bias = source_.take(source_.has(own_bias) ? own_bias : other_bias, {vocabulary});
+    source_.drop(other_bias);
+    add(std::string(to.bias[1]), bias);
     if (config_.tie_word_embeddings) {
-      source_.drop(decoder);
+      source_.drop(std::string(from.decoder) + ".weight");
       return;
     }
-    copy(decoder, "decoder.weight", {vocabulary, width});
-    add("lm_head.decoder.bias", bias);
+    copy(from.decoder, to.decoder, ".weight", {vocabulary, width});
+    add(std::string(to.bias[0]), bias);
   }
 
   const EncoderConfig& config_;
+  const EncoderTraits& traits_;
+  const EncoderTraits& target_;
   const WeightPlan& plan_;
-  MaskedLmNames masked_lm_;
   SourceTensors source_;
   std::string prefix_;
   std::vector<std::pair<std::string, Tensor>> result_;
@@ -236,7 +262,7 @@ class Converter {
 
 }  // namespace
 
-ConvertedWeights convert_weights(const EncoderConfig& config, const Checkpoint& source,
+ConvertedWeights convert_weights(const EncoderConfig& config, const Weights& source,
                                  const WeightPlan& plan) {
   return Converter(config, source, plan).convert();
 }

@@ -1,4 +1,4 @@
-#include "models/convert_files.h"
+#include "models/convert/files.h"
 
 #include <fcntl.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
-#include "models/convert.h"
+#include "models/convert/convert.h"
 
-#include <array>
+#include <algorithm>
 #include <filesystem>
 #include <utility>
 #include <vector>
@@ -10,11 +10,12 @@
 #include "formats/safetensors.h"
 #include "formats/torch_file.h"
 #include "longformer/tokenizer.h"
-#include "models/checkpoint.h"
 #include "models/config.h"
-#include "models/convert_files.h"
-#include "models/convert_weights.h"
-#include "models/original_config.h"
+#include "models/convert/files.h"
+#include "models/convert/original_config.h"
+#include "models/convert/tensors.h"
+#include "models/registry.h"
+#include "models/weights.h"
 
 namespace longformer::models {
 namespace {
@@ -29,26 +30,35 @@ constexpr Index kMaxTarget = Index{1} << 24;
 struct Conversion {
   fs::path source;
   fs::path target;
-  ConvertOptions options;
+  ConversionOptions options;
   /// As `transformers` would write it.
   Json source_json;
   EncoderConfig config;
-  /// Of the first implementation of Longformer.
+  /// It was of the first implementation of Longformer.
   bool is_original = false;
   WeightPlan plan;
 
   std::vector<Index> windows() const {
-    if (!options.window && !config.windows.empty()) return config.windows;
-    return std::vector<Index>(static_cast<std::size_t>(config.layers),
-                              options.window.value_or(512));
+    const auto layers = static_cast<std::size_t>(config.layers);
+    if (options.windows.size() == 1) return std::vector<Index>(layers, options.windows[0]);
+    if (!options.windows.empty()) return options.windows;
+    const std::vector<Index> own = config.windows();
+    return own.empty() ? std::vector<Index>(layers, 512) : own;
+  }
+  bool is_dilated() const {
+    return std::any_of(config.patterns.begin(), config.patterns.end(), [](const auto& heads) {
+      return std::any_of(heads.begin(), heads.end(),
+                         [](const HeadPattern& head) { return head.dilation > 1; });
+    });
   }
 };
 
 /// The ids that LongformerConfig knows: BERT's config.json has none, so they come from its
 /// tokenizer.
 void set_special_ids(const Conversion& conversion, Json& json) {
-  if (conversion.config.model_type == ModelType::longformer && !conversion.is_original) return;
-  if (conversion.config.model_type != ModelType::bert) {
+  const EncoderTraits& traits = conversion.config.traits();
+  if (traits.has_global_attention && !conversion.is_original) return;
+  if (traits.positions_follow_padding) {
     const formats::ConfigReader reader(json, "config.json");
     json["bos_token_id"] = reader.integer("bos_token_id", 0, 0, kMaxTarget);
     json["eos_token_id"] = reader.integer("eos_token_id", 2, 0, kMaxTarget);
@@ -65,10 +75,17 @@ void set_special_ids(const Conversion& conversion, Json& json) {
 Json target_config(const Conversion& conversion, const std::string& architecture) {
   const EncoderConfig& config = conversion.config;
   Json json = conversion.source_json;
+  for (const auto& [key, own] : config.traits().keys) {
+    const auto found = json.find(std::string(own));
+    if (found != json.end()) json[std::string(key)] = Json(*found);
+    json.erase(std::string(own));
+  }
   // Keys of the source class, and of the file's own history.
-  for (const char* key : {"_name_or_path", "transformers_version", "position_embedding_type",
-                          "use_cache", "is_decoder", "add_cross_attention", "classifier_dropout",
-                          "gradient_checkpointing", "auto_map"}) {
+  for (const char* key :
+       {"_name_or_path", "transformers_version", "position_embedding_type", "use_cache",
+        "is_decoder", "add_cross_attention", "classifier_dropout", "gradient_checkpointing",
+        "auto_map", "sinusoidal_pos_embds", "seq_classif_dropout", "qa_dropout", "embedding_size",
+        "summary_type", "summary_use_proj", "summary_activation", "summary_last_dropout"}) {
     json.erase(key);
   }
   json["architectures"] = {architecture};
@@ -82,7 +99,7 @@ Json target_config(const Conversion& conversion, const std::string& architecture
   json["num_attention_heads"] = config.heads;
   json["intermediate_size"] = config.intermediate_size;
   json["hidden_act"] = name_of(config.activation);
-  json["type_vocab_size"] = config.type_vocab_size;
+  json["type_vocab_size"] = std::max<Index>(config.type_vocab_size, 1);
   json["layer_norm_eps"] = config.layer_norm_eps;
   json["pad_token_id"] = config.pad_token_id;
   json["tie_word_embeddings"] = config.tie_word_embeddings;
@@ -97,14 +114,15 @@ Json target_config(const Conversion& conversion, const std::string& architecture
   return json;
 }
 
-void check_options(const ConvertOptions& options) {
+void check_options(const ConversionOptions& options) {
   const auto positions = options.max_positions.value_or(1);
   require(positions >= 1 && positions <= kMaxTarget,
           "max positions: expected a number from 1 to {}, found {}", kMaxTarget, positions);
-  const auto window = options.window.value_or(2);
-  require(window >= 2 && window % 2 == 0 && window <= 2 * kMaxTarget,
-          "window: expected an even number from 2 to {} (half on each side), found {}",
-          2 * kMaxTarget, window);
+  for (const Index window : options.windows) {
+    require(window >= 2 && window % 2 == 0 && window <= 2 * kMaxTarget,
+            "window: expected even numbers from 2 to {} (half on each side), found {}",
+            2 * kMaxTarget, window);
+  }
   require(options.format == "safetensors" || options.format == "bin",
           "format: expected safetensors or bin, found {}", quote(options.format));
 }
@@ -131,7 +149,7 @@ void check_target(const Conversion& conversion) {
 }
 
 Conversion read_source(const std::string& source, const std::string& target,
-                       const ConvertOptions& options) {
+                       const ConversionOptions& options) {
   require(fs::is_directory(source), "{}: expected a model folder, found {}", source,
           fs::exists(source) ? "a file" : "none");
   Conversion conversion;
@@ -146,23 +164,34 @@ Conversion read_source(const std::string& source, const std::string& target,
   conversion.is_original = is_original_config(conversion.source_json, path);
   if (conversion.is_original) update_original_config(conversion.source_json, path);
   conversion.config = parse_config(formats::ConfigReader(conversion.source_json, path));
-  const bool is_longformer = conversion.config.model_type == ModelType::longformer;
-  const Index positions = is_longformer ? conversion.config.max_tokens() : 4096;
+  const Index positions =
+      conversion.config.has_global_attention() ? conversion.config.max_tokens() : 4096;
+  const std::size_t windows = options.windows.size();
+  require(windows <= 1 || windows == static_cast<std::size_t>(conversion.config.layers),
+          "window: expected one number, or {} for the {} layers, found {}",
+          conversion.config.layers, conversion.config.layers, windows);
   conversion.plan = {.max_positions = options.max_positions.value_or(positions),
                      .dtype = dtype_of(options.dtype)};
   return conversion;
 }
 
-ConvertedFrom convert_checked(const std::string& source_folder, const std::string& target_folder,
-                              const ConvertOptions& options) {
+ConversionSource convert_checked(const std::string& source_folder, const std::string& target_folder,
+                                 const ConversionOptions& options) {
   const Conversion conversion = read_source(source_folder, target_folder, options);
   check_target(conversion);
   const EncoderConfig& config = conversion.config;
-  const Checkpoint source = Checkpoint::open(source_folder);
+  const Weights source = Weights::open(source_folder, config.family->names);
   const ConvertedWeights weights = convert_weights(config, source, conversion.plan);
   source.tell_nonfinite(options.note);
+  if (conversion.is_dilated() && options.note) {
+    options.note(fmt::format(
+        "{}: attention_dilation is kept, which transformers does not know: it would run the same "
+        "windows without dilation",
+        target_folder));
+  }
   // RoBERTa's and Longformer's head always use the exact GELU, BERT's the model's activation.
-  require(weights.architecture != "LongformerForMaskedLM" || config.model_type != ModelType::bert ||
+  const auto& masked_lm = config.traits().masked_lm;
+  require(weights.architecture != "LongformerForMaskedLM" || masked_lm->activation ||
               config.activation == Activation::gelu,
           "{}: hidden_act: expected gelu, which the masked-LM head of Longformer uses, found {}",
           source_folder, name_of(config.activation));
@@ -171,9 +200,7 @@ ConvertedFrom convert_checked(const std::string& source_folder, const std::strin
   const TokenizerCopy files = {.source = conversion.source,
                                .target = staging.path(),
                                .max_tokens = conversion.plan.max_positions,
-                               .tokenizer_class = config.model_type == ModelType::bert
-                                                      ? "BertTokenizer"
-                                                      : "RobertaTokenizer"};
+                               .tokenizer_class = std::string(config.traits().tokenizer_class)};
   write_json(staging.path() / "config.json", target_config(conversion, weights.architecture));
   copy_tokenizer(files);
   copy_sentence_transformers(files);
@@ -183,15 +210,15 @@ ConvertedFrom convert_checked(const std::string& source_folder, const std::strin
     formats::write_safetensors((staging.path() / "model.safetensors").string(), weights.tensors);
   }
   staging.commit();
-  return {.model_type = conversion.is_original ? "original longformer"
-                                               : std::string(name_of(config.model_type)),
+  return {.model_type =
+              conversion.is_original ? "original longformer" : std::string(config.model_type()),
           .max_tokens = config.max_tokens()};
 }
 
 }  // namespace
 
-ConvertedFrom convert_folder(const std::string& source_folder, const std::string& target_folder,
-                             const ConvertOptions& options) {
+ConversionSource convert_folder(const std::string& source_folder, const std::string& target_folder,
+                                const ConversionOptions& options) {
   check_options(options);
   try {
     return convert_checked(source_folder, target_folder, options);

@@ -14,9 +14,9 @@ namespace longformer::models {
 /// object.
 bool is_original_config(const nlohmann::ordered_json& config, const std::string& name);
 
-/// Makes it the configuration of the same model in `transformers`, with total windows. Throws Error
-/// for attention that Longformer of `transformers` does not have: dilated, autoregressive, or of
-/// another mode.
+/// Makes it the configuration of the same model in `transformers`, with total windows. Dilation,
+/// which `transformers` does not have, stays. Throws Error for attention that is autoregressive or
+/// of another mode.
 void update_original_config(nlohmann::ordered_json& config, const std::string& name);
 
 }  // namespace longformer::models

@@ -1,0 +1,89 @@
+// The one part in which the families differ: who attends to whom. Each way is a file beside this.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "models/config.h"
+#include "models/layers.h"
+#include "models/state.h"
+#include "ops/attention_probabilities.h"
+#include "ops/context.h"
+
+namespace longformer::models {
+
+/// What the layers of one forward pass share; backward passes keep it.
+struct SharedInput {
+  /// First row of each document, and the number of rows at the end.
+  std::vector<Index> starts;
+  std::shared_ptr<const kernels::AttentionRows> rows;
+  /// Makes the table of relative positions, whose row δ is that of the distance δ, as far as
+  /// anything sees, [distances, D]. Layers that have a state may do without it.
+  std::function<Tensor()> make_distances = {};
+
+  /// That table, made when it is first asked for.
+  const Tensor& distances() const {
+    if (distances_.empty()) distances_ = make_distances();
+    return distances_;
+  }
+
+ private:
+  mutable Tensor distances_;
+};
+
+/// Looks at the probabilities of some heads of a layer while it runs.
+struct HeadObserver {
+  std::span<const Index> heads;
+  std::function<void(const ops::HeadProbabilities&)> observe;
+};
+
+/// What one layer is given beside its rows.
+struct LayerInput {
+  const SharedInput& shared;
+  /// What the layer has kept of the tokens before; null for texts that begin.
+  LayerState* state = nullptr;
+  const HeadObserver* observer = nullptr;
+};
+
+/// Self-attention of one layer, up to and without its output projection.
+class Attention {
+ public:
+  virtual ~Attention() = default;
+  /// x [n, D] to [n, heads · head size].
+  virtual Tensor forward(const ops::Context& context, const Tensor& x,
+                         const LayerInput& in) const = 0;
+  /// A fresh state for so many streams; null for layers that keep nothing.
+  virtual std::unique_ptr<LayerState> start(DType dtype, Index streams) const {
+    static_cast<void>(dtype);
+    static_cast<void>(streams);
+    return nullptr;
+  }
+};
+
+/// Numbers of the places where a model drops (ops::Context::dropout): those of embeddings, of a
+/// head, and four for each layer, the first of them for attention probabilities.
+inline constexpr std::uint64_t kEmbeddingPlace = 0;
+inline constexpr std::uint64_t kHeadPlace = 1;
+inline constexpr std::uint64_t kHeadDensePlace = 2;
+constexpr std::uint64_t layer_place(Index layer) {
+  return 4 * (static_cast<std::uint64_t>(layer) + 1);
+}
+
+/// Window and global tokens with projections of their own (Longformer paper §3.1, spec.md A.4).
+std::unique_ptr<Attention> longformer_attention(const EncoderConfig& config, Index layer,
+                                                const Weights& weights, DType dtype);
+
+/// Every token attends to every token (BERT, RoBERTa and their kin).
+std::unique_ptr<Attention> dense_attention(const EncoderConfig& config, Index layer,
+                                           const Weights& weights, DType dtype);
+
+/// What the encoders have in common.
+LayerSource layer_source(const EncoderConfig& config, const Weights& weights, DType dtype);
+ops::Linear query_key_value(const EncoderConfig& config, Index layer, const LayerSource& source);
+std::string self_attention_name(Index layer);
+
+}  // namespace longformer::models

@@ -1,0 +1,43 @@
+// Self-attention of BERT, RoBERTa and their kin: every token sees every token.
+#include "models/attention/attention.h"
+
+namespace longformer::models {
+namespace {
+
+class DenseAttention final : public Attention {
+ public:
+  DenseAttention(const EncoderConfig& config, Index layer, const LayerSource& source)
+      : pattern_{.head_size = config.head_size(), .heads = config.pattern(layer)},
+        dropout_(config.attention_dropout),
+        place_(layer_place(layer)),
+        query_key_value_(query_key_value(config, layer, source)) {}
+
+  Tensor forward(const ops::Context& context, const Tensor& x,
+                 const LayerInput& in) const override {
+    ops::AttentionSpec spec = {pattern_, in.shared.rows};
+    spec.dropout = context.dropout(dropout_, place_);
+    const auto heads = static_cast<Index>(pattern_.heads.size());
+    const auto projected =
+        ops::project_heads(context, x, query_key_value_, heads, pattern_.head_size);
+    if (in.observer != nullptr) {
+      ops::attention_probabilities(context, spec, {.query = projected[0], .key = projected[1]},
+                                   in.observer->heads, in.observer->observe);
+    }
+    return ops::attention(context, spec, projected[0], projected[1], projected[2]);
+  }
+
+ private:
+  kernels::AttentionPattern pattern_;
+  double dropout_;
+  std::uint64_t place_;
+  ops::Linear query_key_value_;
+};
+
+}  // namespace
+
+std::unique_ptr<Attention> dense_attention(const EncoderConfig& config, Index layer,
+                                           const Weights& weights, DType dtype) {
+  return std::make_unique<DenseAttention>(config, layer, layer_source(config, weights, dtype));
+}
+
+}  // namespace longformer::models

@@ -1,0 +1,64 @@
+#include "models/blocks.h"
+
+#include "ops/residual.h"
+
+namespace longformer::models {
+namespace {
+
+class BlockOfParts : public Block {
+ public:
+  explicit BlockOfParts(BlockParts parts) : parts_(std::move(parts)) {}
+
+  std::unique_ptr<LayerState> start(DType dtype, Index streams) const override {
+    return parts_.attention->start(dtype, streams);
+  }
+
+ protected:
+  Dropout dropout(const ops::Context& context, std::uint64_t number) const {
+    return context.dropout(parts_.dropout, parts_.place + number);
+  }
+
+  BlockParts parts_;
+};
+
+class PostNormBlock final : public BlockOfParts {
+ public:
+  using BlockOfParts::BlockOfParts;
+
+  BlockOutput forward(const ops::Context& context, const Tensor& x,
+                      const LayerInput& in) const override {
+    const Tensor attended = parts_.attention->forward(context, x, in);
+    const Tensor hidden = ops::linear_add_norm(context, attended, parts_.attention_output, x,
+                                               parts_.attention_norm, dropout(context, 1));
+    return {ops::feed_forward_add_norm(context, hidden, parts_.feed_forward,
+                                       parts_.feed_forward_norm, dropout(context, 2))};
+  }
+};
+
+class PreNormBlock final : public BlockOfParts {
+ public:
+  using BlockOfParts::BlockOfParts;
+
+  BlockOutput forward(const ops::Context& context, const Tensor& x,
+                      const LayerInput& in) const override {
+    const Tensor attended =
+        parts_.attention->forward(context, ops::layer_norm(context, x, parts_.attention_norm), in);
+    const Tensor hidden =
+        ops::linear_add(context, attended, parts_.attention_output, x, dropout(context, 1));
+    return {ops::feed_forward_add(
+        context, ops::layer_norm(context, hidden, parts_.feed_forward_norm), parts_.feed_forward,
+        hidden, {.inner = dropout(context, 2), .outer = dropout(context, 3)})};
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Block> post_norm_block(BlockParts parts) {
+  return std::make_unique<PostNormBlock>(std::move(parts));
+}
+
+std::unique_ptr<Block> pre_norm_block(BlockParts parts) {
+  return std::make_unique<PreNormBlock>(std::move(parts));
+}
+
+}  // namespace longformer::models

@@ -1,0 +1,50 @@
+// The layers of a transformer around their attention: what is normalised where.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "models/attention/attention.h"
+#include "ops/normalization.h"
+
+namespace longformer::models {
+
+/// Losses that a model has beside that of its task, by name; scalars [1] fp32, with gradients.
+using NamedLosses = std::vector<std::pair<std::string, Tensor>>;
+
+struct BlockOutput {
+  Tensor x;
+  NamedLosses losses = {};
+};
+
+class Block {
+ public:
+  virtual ~Block() = default;
+  /// x [n, D] to [n, D].
+  virtual BlockOutput forward(const ops::Context& context, const Tensor& x,
+                              const LayerInput& in) const = 0;
+  /// See Attention::start.
+  virtual std::unique_ptr<LayerState> start(DType dtype, Index streams) const = 0;
+};
+
+struct BlockParts {
+  std::shared_ptr<const Attention> attention;
+  ops::Linear attention_output;
+  ops::LayerNorm attention_norm;
+  ops::FeedForward feed_forward;
+  ops::LayerNorm feed_forward_norm;
+  /// Of the results of both sub-layers.
+  double dropout = 0;
+  /// See layer_place.
+  std::uint64_t place = 0;
+};
+
+/// a = LayerNorm(dropout(dense(attention(x))) + x); LayerNorm(dropout(down(up(a))) + a).
+std::unique_ptr<Block> post_norm_block(BlockParts parts);
+
+/// a = x + dropout(dense(attention(LayerNorm(x)))); a + dropout(down(dropout(up(LayerNorm(a))))).
+std::unique_ptr<Block> pre_norm_block(BlockParts parts);
+
+}  // namespace longformer::models

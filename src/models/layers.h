@@ -1,0 +1,54 @@
+// Builders of what models are made of, from weights by name: each says how its tensors begin.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "models/weights.h"
+#include "ops/linear.h"
+#include "ops/normalization.h"
+
+namespace longformer::models {
+
+/// Where a model takes its parts from.
+struct LayerSource {
+  const Weights& weights;
+  /// dtype of activations, and of the weights when multiplied.
+  DType dtype = DType::f32;
+  /// Matrices and tables begin with N(0, initializer_range²).
+  double initializer_range = 0;
+  double layer_norm_eps = 0;
+  /// Gains of norms begin with N(1, gain_range²).
+  double gain_range = 0;
+};
+
+struct LinearShape {
+  Index out = 0, in = 0;
+};
+
+struct LinearParts {
+  std::optional<ops::Activation> activation = std::nullopt;
+  /// Name of the bias: "NAME.bias" unless told otherwise; empty for none.
+  std::optional<std::string> bias = std::nullopt;
+  kernels::LinearSlabs slabs = {};
+  /// Instead of that of the source.
+  std::optional<DType> dtype = std::nullopt;
+};
+
+/// A dense layer, "NAME.weight" [out, in].
+ops::Linear linear(const LayerSource& source, const std::string& name, LinearShape shape,
+                   const LinearParts& parts = {});
+
+/// Several dense layers of one shape that read the same rows, stacked.
+ops::Linear stacked_linear(const LayerSource& source, std::span<const std::string> names,
+                           LinearShape shape);
+
+/// "NAME.weight" and "NAME.bias" [width].
+ops::LayerNorm layer_norm(const LayerSource& source, const std::string& name, Index width);
+
+/// A table [rows, width] in the dtype of the file; the row of padding, unless it is −1, begins with
+/// zeros.
+Tensor embedding(const LayerSource& source, const std::string& name, LinearShape shape,
+                 Index padding = -1);
+
+}  // namespace longformer::models

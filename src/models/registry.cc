@@ -1,0 +1,238 @@
+#include "models/registry.h"
+
+#include <filesystem>
+
+#include "core/error.h"
+#include "models/attention/attention.h"
+#include "models/character_lm.h"
+#include "models/encoder.h"
+
+namespace longformer::models {
+namespace {
+
+using Rename = TensorNames::Rename;
+using KeyName = std::pair<std::string_view, std::string_view>;
+
+// Old folders of one family may have the prefix of another, from which they were made.
+constexpr std::array<std::string_view, 3> kLongformer = {"longformer.", "bert.", "roberta."};
+constexpr std::array<std::string_view, 3> kBert = {"bert.", "longformer.", "roberta."};
+constexpr std::array<std::string_view, 3> kRoberta = {"roberta.", "longformer.", "bert."};
+constexpr std::array<std::string_view, 1> kDistilBert = {"distilbert."};
+constexpr std::array<std::string_view, 1> kElectra = {"electra."};
+
+constexpr MaskedLmNames kBertMaskedLm = {
+    .dense = "cls.predictions.transform.dense",
+    .norm = "cls.predictions.transform.LayerNorm",
+    .decoder = "cls.predictions.decoder",
+    .bias = {"cls.predictions.decoder.bias", "cls.predictions.bias"},
+    .activation = std::nullopt};
+/// The head of RoBERTa and Longformer uses GELU whatever the configuration says.
+constexpr MaskedLmNames kRobertaMaskedLm = {.dense = "lm_head.dense",
+                                            .norm = "lm_head.layer_norm",
+                                            .decoder = "lm_head.decoder",
+                                            .bias = {"lm_head.decoder.bias", "lm_head.bias"}};
+constexpr MaskedLmNames kDistilBertMaskedLm = {
+    .dense = "vocab_transform",
+    .norm = "vocab_layer_norm",
+    .decoder = "vocab_projector",
+    .bias = {"vocab_projector.bias", "vocab_projector.bias"},
+    .activation = std::nullopt};
+
+/// BERT's next-sentence head.
+constexpr std::array<std::string_view, 2> kBertUnread = {"cls.seq_relationship.weight",
+                                                         "cls.seq_relationship.bias"};
+
+// The attention output comes first, because the end of its name is that of the feed-forward's.
+constexpr std::array<Rename, 9> kDistilBertNames = {{
+    {"encoder.layer.", "transformer.layer."},
+    {".attention.self.query.", ".attention.q_lin."},
+    {".attention.self.key.", ".attention.k_lin."},
+    {".attention.self.value.", ".attention.v_lin."},
+    {".attention.output.dense.", ".attention.out_lin."},
+    {".attention.output.LayerNorm.", ".sa_layer_norm."},
+    {".intermediate.dense.", ".ffn.lin1."},
+    {".output.dense.", ".ffn.lin2."},
+    {".output.LayerNorm.", ".output_layer_norm."},
+}};
+constexpr std::array<KeyName, 7> kDistilBertKeys = {
+    {{"hidden_size", "dim"},
+     {"num_hidden_layers", "n_layers"},
+     {"num_attention_heads", "n_heads"},
+     {"intermediate_size", "hidden_dim"},
+     {"hidden_act", "activation"},
+     {"hidden_dropout_prob", "dropout"},
+     {"attention_probs_dropout_prob", "attention_dropout"}}};
+constexpr std::array<KeyName, 2> kElectraFixed = {
+    {{"summary_type", "first"}, {"summary_activation", "gelu"}}};
+
+/// RoBERTa, whatever its language.
+EncoderTraits roberta(Index vocab_size, std::string_view tokenizer_class) {
+  return {.defaults = {.vocab_size = vocab_size, .pad_token_id = 1},
+          .positions_follow_padding = true,
+          .attention = dense_attention,
+          .document_layer = {.name = "classifier.dense"},
+          .document_classifier = "classifier.out_proj",
+          .masked_lm = kRobertaMaskedLm,
+          .document_dropout = {"classifier_dropout"},
+          .tokenizer_class = tokenizer_class};
+}
+
+std::unique_ptr<Network> encoder(const formats::ConfigReader& config, const Weights& weights,
+                                 DType dtype) {
+  return std::make_unique<Encoder>(parse_config(config), weights, dtype);
+}
+
+std::unique_ptr<Network> character_lm(const formats::ConfigReader& config, const Weights& weights,
+                                      DType dtype) {
+  return std::make_unique<CharacterLm>(parse_character_lm(config), weights, dtype);
+}
+
+const std::array<Family, 8> kFamilies = {{
+    {.model_type = "longformer",
+     .class_prefix = "Longformer",
+     .names = {.prefixes = kLongformer},
+     .build = encoder,
+     .encoder = EncoderTraits{.defaults = {.pad_token_id = 1},
+                              .positions_follow_padding = true,
+                              .has_windows = true,
+                              .has_global_attention = true,
+                              .attention = longformer_attention,
+                              .document_layer = {.name = "classifier.dense"},
+                              .document_classifier = "classifier.out_proj",
+                              .masked_lm = kRobertaMaskedLm,
+                              .tokenizer_class = "RobertaTokenizer"}},
+    {.model_type = "bert",
+     .class_prefix = "Bert",
+     .names = {.prefixes = kBert},
+     .build = encoder,
+     .encoder = EncoderTraits{.attention = dense_attention,
+                              .masked_lm = kBertMaskedLm,
+                              .unread = kBertUnread,
+                              .document_dropout = {"classifier_dropout"}}},
+    {.model_type = "roberta",
+     .class_prefix = "Roberta",
+     .names = {.prefixes = kRoberta},
+     .build = encoder,
+     .encoder = roberta(50265, "RobertaTokenizer")},
+    {.model_type = "xlm-roberta",
+     .class_prefix = "XLMRoberta",
+     .names = {.prefixes = kRoberta},
+     .build = encoder,
+     .encoder = roberta(30522, "XLMRobertaTokenizer")},
+    {.model_type = "camembert",
+     .class_prefix = "Camembert",
+     .names = {.prefixes = kRoberta},
+     .build = encoder,
+     .encoder = roberta(30522, "CamembertTokenizer")},
+    {.model_type = "distilbert",
+     .class_prefix = "DistilBert",
+     .names = {.prefixes = kDistilBert, .renames = kDistilBertNames},
+     .build = encoder,
+     .encoder = EncoderTraits{.defaults = {.layers = 6},
+                              .keys = kDistilBertKeys,
+                              .has_token_types = false,
+                              .attention = dense_attention,
+                              .document_layer = {"pre_classifier", Activation::relu, false},
+                              .choice_layer = {"pre_classifier", Activation::relu, false},
+                              .masked_lm = kDistilBertMaskedLm,
+                              .document_dropout = {"seq_classif_dropout", 0.2},
+                              .span_dropout = {"qa_dropout", 0.1},
+                              .tokens_drop_as_layers = true,
+                              .tokenizer_class = "DistilBertTokenizer"}},
+    {.model_type = "electra",
+     .class_prefix = "Electra",
+     .names = {.prefixes = kElectra},
+     .build = encoder,
+     .encoder =
+         EncoderTraits{.defaults = {.hidden_size = 256, .heads = 4, .intermediate_size = 1024},
+                       .fixed_keys = kElectraFixed,
+                       .projects_embeddings = true,
+                       .attention = dense_attention,
+                       .document_layer = {"classifier.dense", Activation::gelu, true},
+                       .document_classifier = "classifier.out_proj",
+                       .choice_layer = {"sequence_summary.summary", Activation::gelu, false},
+                       .document_dropout = {"classifier_dropout"},
+                       .choice_dropout = {"summary_last_dropout", 0.1},
+                       .tokenizer_class = "ElectraTokenizer"}},
+    {.model_type = kCharacterLmType,
+     .class_prefix = "",
+     .names = {},
+     .build = character_lm,
+     .encoder = std::nullopt},
+}};
+
+/// Models that are known to many and not run here, and what a user could do.
+struct Stranger {
+  std::string_view model_type, advice;
+};
+constexpr std::array<Stranger, 9> kStrangers = {{
+    {"mpnet", "its relative positions have no counterpart here"},
+    {"modernbert", "it reads 8,192 tokens without conversion, with other tools"},
+    {"big_bird", "its block-sparse attention is another one than Longformer's"},
+    {"deberta", "its disentangled attention has no counterpart here"},
+    {"deberta-v2", "its disentangled attention has no counterpart here"},
+    {"albert", "a BERT or RoBERTa of the same language can be converted"},
+    {"t5", "it is an encoder with a decoder"},
+    {"gpt2", "it is a decoder"},
+    {"led", "it is an encoder with a decoder"},
+}};
+
+std::string joined(std::vector<std::string_view> names) {
+  const std::string_view last = names.back();
+  names.pop_back();
+  return fmt::format("{} or {}", fmt::join(names, ", "), last);
+}
+
+}  // namespace
+
+std::span<const Family> families() { return kFamilies; }
+
+std::string encoder_names() {
+  std::vector<std::string_view> names;
+  for (const Family& family : kFamilies) {
+    if (family.encoder) names.push_back(family.model_type);
+  }
+  return joined(std::move(names));
+}
+
+const Family& family_of(std::string_view model_type, const std::string& name) {
+  for (const Family& family : kFamilies) {
+    if (family.model_type == model_type) return family;
+  }
+  for (const Stranger& stranger : kStrangers) {
+    require(stranger.model_type != model_type, "{}: model_type: expected {}, found {}: {}", name,
+            encoder_names(), formats::quote(model_type), stranger.advice);
+  }
+  fail("{}: model_type: expected {}, found {}", name, encoder_names(), formats::quote(model_type));
+}
+
+const Family* find_family(const std::string& folder_or_file) {
+  namespace fs = std::filesystem;
+  const fs::path path = fs::is_directory(folder_or_file) ? fs::path(folder_or_file) / "config.json"
+                                                         : fs::path(folder_or_file);
+  if (!fs::is_regular_file(path)) return nullptr;
+  try {
+    const auto json = formats::read_json(path.string());
+    const std::string type = formats::ConfigReader(json, path.string()).string("model_type", "");
+    for (const Family& family : kFamilies) {
+      if (family.model_type == type) return &family;
+    }
+  } catch (const Error&) {
+    return nullptr;
+  }
+  return nullptr;
+}
+
+std::vector<WeightRecord> tensors_of(const formats::ConfigReader& config) {
+  const Family& family = family_of(config.string("model_type", ""), config.name());
+  const Weights recording = Weights::recording();
+  const auto network = family.build(config, recording, DType::f32);
+  return recording.recorded();
+}
+
+bool is_language_model(const std::string& folder_or_file) {
+  const Family* family = find_family(folder_or_file);
+  return family != nullptr && !family->encoder;
+}
+
+}  // namespace longformer::models

@@ -1,0 +1,129 @@
+// The table of families: what models are known, and in what those of one kind differ.
+//
+// A family is one row in registry.cc. One that attends in a way of its own has a file in
+// attention/.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "models/config.h"
+#include "models/weights.h"
+
+namespace longformer::models {
+
+class Attention;  // attention/attention.h
+class Network;    // network.h
+
+/// The layer between a document's first token and its classifier.
+struct DocumentLayer {
+  /// Empty: the pooler.
+  std::string_view name = {};
+  Activation activation = Activation::tanh;
+  /// Whether dropout comes before the layer too; it always comes behind it.
+  bool drops_input = true;
+};
+
+/// Parts of a masked-LM head; `.weight` and `.bias` follow.
+struct MaskedLmNames {
+  std::string_view dense, norm, decoder;
+  /// The bias that is added to the logits, in order of preference: `transformers` adds the
+  /// decoder's own, which is tied to the other only when the embeddings are tied.
+  std::array<std::string_view, 2> bias;
+  /// Absent: that of the layers.
+  std::optional<Activation> activation = Activation::gelu;
+};
+
+/// Class defaults of `transformers` that differ between families.
+struct EncoderDefaults {
+  Index vocab_size = 30522;
+  Index pad_token_id = 0;
+  Index hidden_size = 768;
+  Index layers = 12;
+  Index heads = 12;
+  Index intermediate_size = 3072;
+};
+
+/// Where a rate of dropout is in config.json; empty: nowhere.
+struct DropoutKey {
+  std::string_view key = {};
+  std::optional<double> otherwise = std::nullopt;
+};
+
+/// In what encoders differ beside their sizes.
+struct EncoderTraits {
+  EncoderDefaults defaults = {};
+  /// What config.json calls keys that have another name in BERT's, as {BERT's, here}.
+  formats::ConfigReader::KeyNames keys = {};
+  /// Keys of config.json for which there is only one value here, which is the default.
+  formats::ConfigReader::KeyNames fixed_keys = {};
+  /// Positions begin behind the row of padding, and padding has that row (spec.md A.3).
+  bool positions_follow_padding = false;
+  bool has_token_types = true;
+  /// Embeddings of a size of their own, with a projection behind them.
+  bool projects_embeddings = false;
+  /// Heads see attention_window tokens, attention_dilation steps apart, rather than everything.
+  bool has_windows = false;
+  /// Tokens can see, and be seen by, all others.
+  bool has_global_attention = false;
+  std::unique_ptr<Attention> (*attention)(const EncoderConfig& config, Index layer,
+                                          const Weights& weights, DType dtype) = nullptr;
+
+  /// Classification of documents, and the name of its last layer.
+  DocumentLayer document_layer = {};
+  std::string_view document_classifier = "classifier";
+  /// The layer before the classifier of multiple choice.
+  DocumentLayer choice_layer = {};
+  /// Absent: the family has no masked-LM head.
+  std::optional<MaskedLmNames> masked_lm = std::nullopt;
+  /// Tensors of heads that no task here reads.
+  std::span<const std::string_view> unread = {};
+
+  /// Without a value of its own: that of the layers for documents, that of documents for choices,
+  /// none for spans.
+  DropoutKey document_dropout = {}, choice_dropout = {}, span_dropout = {};
+  /// Tokens are dropped like results of layers, rather than like documents.
+  bool tokens_drop_as_layers = false;
+
+  /// What `transformers` calls the tokenizer, where a folder does not say it.
+  std::string_view tokenizer_class = "BertTokenizer";
+};
+
+struct Family {
+  /// The model_type of config.json.
+  std::string_view model_type;
+  /// How the class names of `transformers` begin; empty for a format of our own.
+  std::string_view class_prefix;
+  TensorNames names;
+  /// The model that a config.json says.
+  std::unique_ptr<Network> (*build)(const formats::ConfigReader& config, const Weights& weights,
+                                    DType dtype);
+  /// Absent for language models.
+  std::optional<EncoderTraits> encoder;
+};
+
+/// All families.
+std::span<const Family> families();
+
+/// "longformer, bert and roberta": all encoders, for messages.
+std::string encoder_names();
+
+/// The family of a model_type. Throws Error that says what there is, and what could be done with a
+/// model that is known but not run. `name` is that of the file.
+const Family& family_of(std::string_view model_type, const std::string& name);
+
+/// What the config.json of a folder, or a file, says; null for what cannot be read or is not known.
+const Family* find_family(const std::string& folder_or_file);
+
+/// The tensors of the model that a config.json says, without those of heads. Throws Error for one
+/// that says none.
+std::vector<WeightRecord> tensors_of(const formats::ConfigReader& config);
+
+/// Whether it is that of a language model.
+bool is_language_model(const std::string& folder_or_file);
+
+}  // namespace longformer::models

@@ -1,0 +1,52 @@
+// The one loop over the layers of a model.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "models/blocks.h"
+#include "models/state.h"
+
+namespace longformer::models {
+
+/// Which attention probabilities of a forward pass to look at.
+struct AttentionObserver {
+  /// Ascending.
+  std::vector<Index> layers, heads;
+  std::function<void(Index layer, const ops::HeadProbabilities&)> observe;
+  /// Nothing else of the pass is needed: it ends after the last of the layers, and what it returns
+  /// is unspecified.
+  bool alone = false;
+};
+
+/// What a forward pass takes and gives beside its rows; all of it may be absent.
+struct PassOptions {
+  /// What was read before, which moves on; its streams are the documents of the batch.
+  State* state = nullptr;
+  /// Gets the input of the first layer and the output of every layer.
+  std::vector<Tensor>* hidden_states = nullptr;
+  const AttentionObserver* observer = nullptr;
+  /// Gets the auxiliary losses of all layers.
+  NamedLosses* losses = nullptr;
+};
+
+class Stack {
+ public:
+  void add(std::unique_ptr<Block> block) { blocks_.push_back(std::move(block)); }
+  Index size() const { return static_cast<Index>(blocks_.size()); }
+
+  /// x [n, D] through all layers; with Context::checkpointing each is run again for its backward
+  /// pass.
+  Tensor forward(const ops::Context& context, Tensor x,
+                 const std::shared_ptr<const SharedInput>& shared,
+                 const PassOptions& options = {}) const;
+
+  /// A fresh state for so many streams.
+  State start(DType dtype, Index streams) const;
+
+ private:
+  std::vector<std::shared_ptr<const Block>> blocks_;
+};
+
+}  // namespace longformer::models

@@ -1,0 +1,282 @@
+#include "models/weights.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include "core/error.h"
+#include "core/finite.h"
+#include "core/random.h"
+#include "core/tape.h"
+#include "formats/json.h"
+#include "kernels/initialization.h"
+
+namespace longformer::models {
+namespace {
+
+/// Replaces the first occurrence, if there is one.
+void replace_part(std::string& name, std::string_view part, std::string_view by) {
+  const auto place = name.find(part);
+  if (place != std::string::npos) name.replace(place, part.size(), by);
+}
+
+void replace_ending(std::string& name, std::string_view ending, std::string_view by) {
+  if (name.ends_with(ending)) name.replace(name.size() - ending.size(), ending.size(), by);
+}
+
+/// The same on every machine, unlike std::hash.
+std::uint64_t hash_of(const std::string& name) {
+  std::uint64_t hash = 0;
+  for (const char letter : name) hash = random_bits(hash, static_cast<unsigned char>(letter));
+  return hash;
+}
+
+Tensor drawn_tensor(const std::string& name, const Shape& shape, const Init& init,
+                    std::uint64_t seed) {
+  const auto deviation = static_cast<float>(init.deviation);
+  const std::uint64_t own_seed = seed ^ hash_of(name);
+  if (init.kind == Init::Kind::zeros) return Tensor::zeros(shape, DType::f32);
+  if (init.kind == Init::Kind::gains) return kernels::random_gains(shape, deviation, own_seed);
+  Tensor table = random_normal_tensor(shape, deviation, own_seed);
+  if (init.zero_row >= 0) kernels::clear_row(table, init.zero_row);
+  return table;
+}
+
+}  // namespace
+
+struct Weights::Parameters {
+  Training training;
+  std::map<std::string, Tensor> tensors;
+  std::map<std::string, std::string> aliases;
+  std::set<std::string> drawn;
+
+  bool may_draw(const std::string& name) const {
+    return std::any_of(training.fresh.begin(), training.fresh.end(),
+                       [&](const WeightRecord& tensor) { return tensor.name == name; });
+  }
+
+  bool may_grow(const std::string& name) const {
+    return std::find(training.grown.begin(), training.grown.end(), name) != training.grown.end();
+  }
+};
+
+/// Each tensor is looked at when it is first asked for.
+struct Weights::Findings {
+  std::set<std::string> seen;
+  /// "name (3 of 768)" of tensors that hold NaN or infinite numbers and have not been told.
+  std::vector<std::string> nonfinite;
+
+  void look_at(const std::string& shown, const Tensor& tensor) {
+    const Index count = count_nonfinite(tensor);
+    if (count > 0) nonfinite.push_back(fmt::format("{} ({} of {})", shown, count, tensor.size()));
+  }
+};
+
+struct Weights::Records {
+  std::vector<WeightRecord> tensors;
+  std::vector<std::string> aliases;
+  /// Null for a model of which nothing is stored.
+  std::shared_ptr<const Weights> like;
+};
+
+std::string TensorNames::model_name(std::string name) const {
+  for (const std::string_view prefix : prefixes) {
+    if (name.starts_with(prefix)) {
+      name.erase(0, prefix.size());
+      break;
+    }
+  }
+  for (const auto& [model, file] : renames) replace_part(name, file, model);
+  replace_ending(name, "LayerNorm.gamma", "LayerNorm.weight");
+  replace_ending(name, "LayerNorm.beta", "LayerNorm.bias");
+  return name;
+}
+
+std::string TensorNames::file_name(std::string name) const {
+  for (const auto& [model, file] : renames) replace_part(name, model, file);
+  return name;
+}
+
+Weights Weights::open(const std::string& folder, const TensorNames& names) {
+  Weights weights;
+  weights.tensor_names_ = names;
+  weights.findings_ = std::make_shared<Findings>();
+  weights.files_ = formats::WeightFiles::open(folder);
+  weights.name_ = weights.files_->path();
+  for (const auto& [stored, tensor] : weights.files_->tensors()) {
+    const std::string name = names.model_name(stored);
+    const bool added = weights.tensors_.emplace(name, tensor).second;
+    weights.stored_names_.emplace(name, stored);
+    require(added, "{}: expected one tensor {}, found it with and without a prefix", weights.name_,
+            formats::quote(name));
+  }
+  return weights;
+}
+
+Weights Weights::drawn(std::uint64_t seed, const TensorNames& names) {
+  Weights weights;
+  weights.tensor_names_ = names;
+  weights.name_ = "random weights";
+  weights.seed_ = seed;
+  return weights;
+}
+
+Weights Weights::trained(Weights weights, Training training) {
+  weights.parameters_ = std::make_shared<Parameters>();
+  if (training.left_out) {
+    std::erase_if(weights.tensors_,
+                  [&](const auto& entry) { return training.left_out(entry.first); });
+  }
+  weights.parameters_->training = std::move(training);
+  return weights;
+}
+
+Weights Weights::recording(const Weights* like) {
+  Weights weights;
+  weights.name_ = like == nullptr ? "configuration" : like->path();
+  weights.records_ = std::make_shared<Records>();
+  if (like != nullptr) weights.records_->like = std::make_shared<const Weights>(*like);
+  return weights;
+}
+
+const std::vector<WeightRecord>& Weights::recorded() const { return records_->tensors; }
+
+const std::vector<std::string>& Weights::recorded_aliases() const { return records_->aliases; }
+
+std::vector<std::pair<std::string, Tensor>> Weights::parameters() const {
+  return {parameters_->tensors.begin(), parameters_->tensors.end()};
+}
+
+const std::map<std::string, std::string>& Weights::aliases() const { return parameters_->aliases; }
+
+bool Weights::tie(const std::string& alias, const std::string& name) const {
+  if (records_) {
+    const bool both = has(alias) && has(name);
+    if (both) records_->aliases.push_back(alias);
+    return both;
+  }
+  if (!is_trained() || !tensors_.contains(alias) || !tensors_.contains(name)) return false;
+  if (shape(alias) != shape(name)) return false;
+  const Tensor value = parameter(name, shape(name), {});
+  if (!stored(alias, shape(alias)).copied().equals(value)) return false;
+  parameters_->aliases.insert_or_assign(alias, name);
+  return true;
+}
+
+std::vector<std::string> Weights::drawn_parameters() const {
+  return {parameters_->drawn.begin(), parameters_->drawn.end()};
+}
+
+bool Weights::has(const std::string& name) const {
+  if (records_) return records_->like && records_->like->has(name);
+  if (parameters_ && parameters_->may_draw(name)) return true;
+  if (seed_) return !parameters_ && name.starts_with("pooler.");
+  return tensors_.contains(name);
+}
+
+std::vector<std::string> Weights::names() const {
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : tensors_) names.push_back(name);
+  return names;
+}
+
+const std::string& Weights::stored_name(const std::string& name) const {
+  const auto found = stored_names_.find(name);
+  return found == stored_names_.end() ? name : found->second;
+}
+
+const Shape& Weights::shape(const std::string& name) const {
+  const auto found = tensors_.find(name);
+  require(found != tensors_.end(), "{}: expected a tensor {}, found none", name_, name);
+  return found->second.shape();
+}
+
+bool Weights::is_buffer(const std::string& name) const {
+  const auto found = tensors_.find(name);
+  return found != tensors_.end() && !is_floating(found->second.dtype());
+}
+
+Tensor Weights::get(const std::string& name, const Shape& shape, const Init& init) const {
+  if (records_) {
+    const bool known = std::any_of(records_->tensors.begin(), records_->tensors.end(),
+                                   [&](const WeightRecord& one) { return one.name == name; });
+    if (!known) records_->tensors.push_back({name, shape});
+    return {nullptr, nullptr, shape, DType::f32};
+  }
+  if (is_trained()) return parameter(name, shape, init);
+  return seed_ ? drawn_tensor(name, shape, init, *seed_) : stored(name, shape);
+}
+
+Tensor Weights::parameter(const std::string& name, const Shape& shape, const Init& init) const {
+  Parameters& all = *parameters_;
+  if (const auto alias = all.aliases.find(name); alias != all.aliases.end()) {
+    return parameter(alias->second, shape, init);
+  }
+  if (const auto found = all.tensors.find(name); found != all.tensors.end()) return found->second;
+  const bool in_file = tensors_.contains(name);
+  const bool draws = seed_.has_value() || (!in_file && all.may_draw(name));
+  Tensor value;
+  if (draws) {
+    value = drawn_tensor(name, shape, init, seed_.value_or(all.training.seed));
+    all.drawn.insert(name);
+  } else {
+    Shape kept = shape;
+    if (all.may_grow(name)) kept[0] = std::min(kept[0], this->shape(name)[0]);
+    const Tensor original = stored(name, kept);
+    value = kept == shape
+                ? original.copied()
+                : kernels::with_further_rows(original, shape[0], all.training.seed ^ hash_of(name));
+    release(original);
+  }
+  const bool frozen = all.training.frozen && all.training.frozen(name);
+  if (!frozen) value.set_gradient(std::make_shared<Gradient>());
+  return all.tensors.emplace(name, value).first->second;
+}
+
+Tensor Weights::stored(const std::string& name, const Shape& shape) const {
+  const auto found = tensors_.find(name);
+  require(found != tensors_.end(), "{}: expected a tensor {} of shape {}, found none", name_, name,
+          to_string(shape));
+  const formats::StoredTensor& tensor = found->second;
+  require(tensor.shape() == shape, "{}: tensor {}: expected shape {}, found {}", name_, name,
+          to_string(shape), to_string(tensor.shape()));
+  require(is_floating(tensor.dtype()), "{}: tensor {}: expected fp32, fp16, bf16 or fp64, found {}",
+          name_, name, name_of(tensor.dtype()));
+  Tensor loaded = tensor.load();
+  if (findings_->seen.insert(name).second) {
+    findings_->look_at(stored_name(name), loaded);
+    // Most tables and some matrices stay where they are, and few of their rows are needed.
+    files_->release(loaded);
+  }
+  return loaded;
+}
+
+Tensor Weights::get_fp32(const std::string& name, const Shape& shape, const Init& init) const {
+  return get(name, shape, init).to(DType::f32);
+}
+
+Tensor Weights::stored_fp32(const std::string& name) const {
+  return stored(name, shape(name)).to(DType::f32);
+}
+
+void Weights::tell_nonfinite(const std::function<void(const std::string&)>& note) const {
+  if (!findings_ || findings_->nonfinite.empty() || !note) return;
+  constexpr std::size_t kNamed = 3;
+  const std::vector<std::string> found = std::exchange(findings_->nonfinite, {});
+  const std::span<const std::string> named(found.data(), std::min(kNamed, found.size()));
+  std::string rest;
+  if (found.size() > kNamed) rest = fmt::format(" and {} more tensors", found.size() - kNamed);
+  note(fmt::format("{}: expected finite weights, found NaN or infinite ones in {}{}", name_,
+                   fmt::join(named, ", "), rest));
+}
+
+void Weights::release(const Tensor& tensor) const {
+  if (files_ && !wants_gradient(tensor)) files_->release(tensor);
+}
+
+std::uint64_t Weights::fingerprint() const { return files_ ? files_->fingerprint() : *seed_; }
+
+}  // namespace longformer::models

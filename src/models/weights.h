@@ -1,0 +1,166 @@
+// The weights of a model by name, wherever they come from: stored in a folder, drawn, trained, or
+// only recorded (spec.md A.2).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/tensor.h"
+#include "formats/weights.h"
+
+namespace longformer::models {
+
+/// How a tensor begins where no file has it.
+struct Init {
+  enum class Kind { zeros, normal, gains };
+  Kind kind = Kind::zeros;
+  double deviation = 0;
+  /// A row that is zero: that of padding.
+  Index zero_row = -1;
+
+  static Init zeros() { return {}; }
+  /// N(0, deviation²).
+  static Init normal(double deviation, Index zero_row = -1) {
+    return {Kind::normal, deviation, zero_row};
+  }
+  /// N(1, deviation²).
+  static Init gains(double deviation = 0) { return {Kind::gains, deviation}; }
+};
+
+/// A tensor that a model has asked for.
+struct WeightRecord {
+  std::string name;
+  Shape shape;
+};
+
+/// How a family names its tensors in files. Models ask for the names of BERT's encoder, which are
+/// those of the others too, but for these.
+struct TensorNames {
+  struct Rename {
+    std::string_view model, file;
+  };
+  /// Beginnings that a file may have before the names, such as "bert."; the first one is written.
+  std::span<const std::string_view> prefixes = {};
+  /// Parts of names, tried in this order.
+  std::span<const Rename> renames = {};
+
+  std::string model_name(std::string file_name) const;
+  /// Without a prefix.
+  std::string file_name(std::string model_name) const;
+};
+
+class Weights {
+ public:
+  /// Opens the weights of a folder: safetensors or PyTorch, one file or several with an index. One
+  /// leading prefix is dropped from names, and LayerNorm.gamma/beta are read as weight/bias. Throws
+  /// Error.
+  static Weights open(const std::string& folder, const TensorNames& names);
+
+  /// Weights made on demand, each as its Init says.
+  static Weights drawn(std::uint64_t seed, const TensorNames& names = {});
+
+  /// The same weights as parameters of a training run: fp32, each with a gradient. What the model
+  /// asks for and the file has not is drawn where its name is among `fresh`; so is everything when
+  /// the weights are drawn. Tensors become parameters when a model first asks for them.
+  struct Training {
+    std::vector<WeightRecord> fresh = {};
+    std::uint64_t seed = 0;
+    /// Parameters for whose names it holds get no gradient.
+    std::function<bool(const std::string& name)> frozen = {};
+    /// Tensors for whose names it holds are as if the file had none.
+    std::function<bool(const std::string& name)> left_out = {};
+    /// Tables that get more rows than they have in the file: further ones are drawn from the normal
+    /// distribution with mean and deviation of those in the file (spec.md C.4).
+    std::vector<std::string> grown = {};
+  };
+  static Weights trained(Weights weights, Training training);
+
+  /// Weights without numbers, which note what a model asks for. A model finds those parts in them
+  /// that it finds in `like`; in nothing, when that is null: the parts that every model has.
+  static Weights recording(const Weights* like = nullptr);
+
+  bool is_trained() const { return parameters_ != nullptr; }
+  bool is_recording() const { return records_ != nullptr; }
+  /// Whether a model should keep the tensors as they are, rather than packed copies of them.
+  bool keeps_tensors() const { return is_trained() || is_recording(); }
+
+  /// What models have asked a recording for, each tensor once, in the order of asking.
+  const std::vector<WeightRecord>& recorded() const;
+  /// Further names of recorded tensors: tied ones.
+  const std::vector<std::string>& recorded_aliases() const;
+
+  /// In the order of their names, each once: those that models have asked for.
+  std::vector<std::pair<std::string, Tensor>> parameters() const;
+  /// Further names of parameters, and the names of those.
+  const std::map<std::string, std::string>& aliases() const;
+  /// Makes `alias` another name of the parameter `name` where the file has both and they are alike;
+  /// else, and when nothing is trained, false.
+  bool tie(const std::string& alias, const std::string& name) const;
+  /// Names of parameters that were drawn.
+  std::vector<std::string> drawn_parameters() const;
+
+  bool has(const std::string& name) const;
+  /// Names of all tensors of the file, sorted.
+  std::vector<std::string> names() const;
+
+  /// The name that a tensor has in the file, with its prefix.
+  const std::string& stored_name(const std::string& name) const;
+  /// Throws Error when there is no tensor of this name.
+  const Shape& shape(const std::string& name) const;
+  /// Whether a tensor holds no weights: a buffer of integers or truth values, such as position
+  /// numbers in old files.
+  bool is_buffer(const std::string& name) const;
+  /// The file of the weights, and its format: see formats::WeightFiles.
+  const std::string& path() const { return name_; }
+  const std::string& format() const { return files_->format(); }
+  const TensorNames& tensor_names() const { return tensor_names_; }
+
+  /// The tensor in the dtype of the file; a view of the mapped file where it can be; the parameter
+  /// itself when there is one. Throws Error when it is missing, not floating-point, or of another
+  /// shape.
+  Tensor get(const std::string& name, const Shape& shape, const Init& init) const;
+  /// The same as fp32.
+  Tensor get_fp32(const std::string& name, const Shape& shape, const Init& init) const;
+
+  /// A tensor of the file, as it is there, whatever was trained.
+  Tensor stored(const std::string& name, const Shape& shape) const;
+  /// The same in fp32, of the shape that it has.
+  Tensor stored_fp32(const std::string& name) const;
+
+  /// Notes that tensors hold NaN or infinite numbers, in one line that names them: those that
+  /// models have asked for since the last call. Nothing without a callback.
+  void tell_nonfinite(const std::function<void(const std::string&)>& note) const;
+
+  /// Gives the mapped pages of a tensor that was copied elsewhere back to the system.
+  void release(const Tensor& tensor) const;
+
+  /// A number that other weights hardly share: of names, shapes and samples of the data.
+  std::uint64_t fingerprint() const;
+
+ private:
+  struct Parameters;
+  struct Findings;
+  struct Records;
+  Tensor parameter(const std::string& name, const Shape& shape, const Init& init) const;
+
+  std::string name_;
+  TensorNames tensor_names_;
+  std::optional<std::uint64_t> seed_;
+  /// Copies of the weights share these.
+  std::shared_ptr<Parameters> parameters_;
+  std::shared_ptr<Findings> findings_;
+  std::shared_ptr<Records> records_;
+  std::optional<formats::WeightFiles> files_;
+  formats::StoredTensors tensors_;
+  std::map<std::string, std::string> stored_names_;
+};
+
+}  // namespace longformer::models
