@@ -23,7 +23,7 @@ std::vector<float> probabilities(const AttentionSpec& spec, const Inputs& in, Do
 }
 
 void for_each(const AttentionSpec& spec, const std::function<void(DocumentHead)>& body) {
-  for (Index document = 0; document < static_cast<Index>(spec.documents.size()); ++document) {
+  for (Index document = 0; document < static_cast<Index>(spec.rows->documents.size()); ++document) {
     for (Index head = 0; head < static_cast<Index>(spec.heads.size()); ++head) {
       body({document, head});
     }
@@ -83,12 +83,12 @@ TEST(Probabilities, QueriesElsewhereThanTheKeys) {
   for (const Index offset : {-30, -3, 0, 5, 90, 200}) {
     for (const Index dilation : {1, 3}) {
       AttentionSpec spec = self_attention(0, 2, 8, {6, 2, dilation});
-      spec.documents = {{.query_begin = 0,
-                         .query_count = 70,
-                         .key_begin = 4,
-                         .key_count = 100,
-                         .query_offset = offset}};
-      spec.global_keys = {9, 50};
+      set_documents(spec, {{.query_begin = 0,
+                            .query_count = 70,
+                            .key_begin = 4,
+                            .key_count = 100,
+                            .query_offset = offset}});
+      edit(spec).global_keys = {9, 50};
       expect_exact(fmt::format("offset {}, dilation {}", offset, dilation), spec, 7);
     }
   }
@@ -96,18 +96,18 @@ TEST(Probabilities, QueriesElsewhereThanTheKeys) {
 
 TEST(Probabilities, WeighValuesAsTheBackendsDo) {
   AttentionSpec spec = ragged({90, 1, 200}, 2, 16, symmetric(12, 2));
-  spec.global_keys = {0, 40, 91, 150, 151};
+  edit(spec).global_keys = {0, 40, 91, 150, 151};
   mask(spec, {3, 4, 100, 151});
   const Inputs in = random_inputs(spec, 5);
   const Result expected = run(AttentionBackend::fused, spec, in);
   const std::vector<float> values = in.value.to_floats();
   std::vector<double> out(expected.out.size());
   for_each(spec, [&](DocumentHead which) {
-    const auto& document = spec.documents[which.document];
+    const auto& document = spec.rows->documents[which.document];
     const ProbabilityLayout layout = probability_layout(spec, which);
     const auto p = probabilities(spec, in, which);
     std::vector<Index> globals;
-    for (const Index key : spec.global_keys) {
+    for (const Index key : spec.rows->global_keys) {
       const Index j = key - document.key_begin;
       if (j >= 0 && j < document.key_count) globals.push_back(j);
     }
@@ -128,7 +128,7 @@ TEST(Probabilities, WeighValuesAsTheBackendsDo) {
 
 TEST(Probabilities, Refused) {
   AttentionSpec spec = self_attention(8, 1, 4, symmetric(2));
-  spec.global_keys = {3};
+  edit(spec).global_keys = {3};
   const Inputs in = random_inputs(spec, 1);
   std::vector<float> out(8 * 5);
   EXPECT_THROW(attention_probabilities(spec, in.query, in.key, {0, 0}, out, 1), Error);

@@ -13,13 +13,13 @@ namespace {
 /// With equal scores and one-hot values, out[i][j] is 1 / (number of visible keys) where i sees j.
 /// An online softmax may leave 2^-126 where it does not.
 std::vector<std::vector<Index>> visible_keys(AttentionBackend backend, const AttentionSpec& spec) {
-  const Index n = spec.key_count();
+  const Index n = spec.rows->key_count();
   Inputs in = random_inputs(spec, 1);
   std::fill_n(in.query.data<float>(), in.query.size(), 0.0f);
   std::fill_n(in.value.data<float>(), in.value.size(), 0.0f);
   for (Index j = 0; j < n; ++j) in.value.data<float>()[j * n + j] = 1;
   const Result result = run(backend, spec, in);
-  std::vector<std::vector<Index>> seen(static_cast<std::size_t>(spec.query_count()));
+  std::vector<std::vector<Index>> seen(static_cast<std::size_t>(spec.rows->query_count()));
   for (std::size_t i = 0; i < seen.size(); ++i) {
     const float* row = result.out.data() + static_cast<Index>(i) * n;
     for (Index j = 0; j < n; ++j) {
@@ -50,7 +50,7 @@ TEST(Visibility, DilatedCausalKeys) {
 TEST(Visibility, EachKeyCountsOnce) {
   for (const AttentionBackend backend : kBackends) {
     AttentionSpec spec = self_attention(9, 1, 9, symmetric(1));
-    spec.global_keys = {0, 4};
+    edit(spec).global_keys = {0, 4};
     EXPECT_EQ(visible_keys(backend, spec)[3], (std::vector<Index>{0, 2, 3, 4})) << name_of(backend);
     EXPECT_EQ(visible_keys(backend, spec)[4], (std::vector<Index>{0, 3, 4, 5})) << name_of(backend);
     spec.global_queries = GlobalQueries::see_everything;
@@ -66,13 +66,13 @@ TEST(Visibility, PairsAreCountedExactly) {
   std::mt19937 generator(77);
   for (int trial = 0; trial < 60; ++trial) {
     AttentionSpec spec = random_spec(generator);
-    if (trial % 3 == 0 && spec.global_keys.empty()) {
-      spec.key_mask.clear();
-      spec.documents = {{0, 30, 0, 50, trial - 20}};
+    if (trial % 3 == 0 && spec.rows->global_keys.empty()) {
+      edit(spec).key_mask.clear();
+      set_documents(spec, {{0, 30, 0, 50, trial - 20}});
     }
     double counted = 0;
     for (std::size_t head = 0; head < spec.heads.size(); ++head) {
-      for (const AttentionDocument& document : spec.documents) {
+      for (const AttentionDocument& document : spec.rows->documents) {
         for (Index i = 0; i < document.query_count; ++i) {
           for (Index j = 0; j < document.key_count; ++j) {
             counted += sees(spec, document, static_cast<Index>(head), document.query_begin + i,
@@ -133,11 +133,11 @@ TEST(Properties, UnderACoveringWindowGlobalsChangeNothing) {
   AttentionSpec spec = self_attention(n, 2, 8, symmetric(n - 1));
   const Inputs in = random_inputs(spec, 31);
   for (const AttentionBackend backend : kBackends) {
-    spec.global_keys = {};
+    edit(spec).global_keys = {};
     const Result without = run(backend, spec, in);
     for (const auto queries : {GlobalQueries::windowed, GlobalQueries::see_everything}) {
       spec.global_queries = queries;
-      spec.global_keys = {0, 7, 8, 44};
+      edit(spec).global_keys = {0, 7, 8, 44};
       EXPECT_TRUE(max_difference(run(backend, spec, in).out, without.out) <= 2e-6)
           << name_of(backend);
     }
@@ -160,11 +160,11 @@ TEST(Properties, MaskedRowsBehindTheDocumentChangeNothing) {
   const Index n = 61;
   const Index padded = 96;
   AttentionSpec spec = self_attention(padded, 2, 8, symmetric(5));
-  spec.global_keys = {2, 30};
+  edit(spec).global_keys = {2, 30};
   const Inputs in = random_inputs(spec, 32);
   for (Index row = n; row < padded; ++row) mask(spec, {row});
   AttentionSpec shorter = self_attention(n, 2, 8, symmetric(5));
-  shorter.global_keys = spec.global_keys;
+  edit(shorter).global_keys = spec.rows->global_keys;
   const Inputs part = {head_rows(in.query, 0, n), head_rows(in.key, 0, n),
                        head_rows(in.value, 0, n)};
   for (const AttentionBackend backend : kBackends) {
@@ -179,15 +179,15 @@ TEST(Properties, MaskedRowsBehindTheDocumentChangeNothing) {
 TEST(Properties, DocumentsOfABatchDoNotMeet) {
   const std::vector<Index> lengths = {20, 3, 77};
   AttentionSpec batch = ragged(lengths, 2, 8, symmetric(6));
-  batch.global_keys = {0, 1, 23, 60};
+  edit(batch).global_keys = {0, 1, 23, 60};
   const Inputs in = random_inputs(batch, 33);
   for (const AttentionBackend backend : kBackends) {
     const Result together = run(backend, batch, in);
     Index row = 0;
     for (const Index n : lengths) {
       AttentionSpec alone = self_attention(n, 2, 8, symmetric(6));
-      for (const Index key : batch.global_keys) {
-        if (key >= row && key < row + n) alone.global_keys.push_back(key - row);
+      for (const Index key : batch.rows->global_keys) {
+        if (key >= row && key < row + n) edit(alone).global_keys.push_back(key - row);
       }
       const Inputs part = {head_rows(in.query, row, n), head_rows(in.key, row, n),
                            head_rows(in.value, row, n)};
@@ -224,7 +224,7 @@ TEST(Properties, AKeyIsFeltOnlyWithinTheReach) {
 TEST(Properties, CausalRowsDoNotFeelTheFuture) {
   AttentionSpec spec = self_attention(100, 1, 8, symmetric(9));
   spec.causal = true;
-  spec.global_keys = {0, 50, 99};
+  edit(spec).global_keys = {0, 50, 99};
   spec.global_queries = GlobalQueries::see_everything;
   const Inputs in = random_inputs(spec, 35);
   Inputs other = random_inputs(spec, 35);
@@ -345,7 +345,7 @@ TEST(LongformerLayer, GoldenVectorsOfTheBackends) {
                            head_major(layer, layer.value_global)};
     AttentionSpec spec = self_attention(8, 2, 4, symmetric(2));
     for (Index i = 0; i < 8; ++i) {
-      if (golden.kinds[i] == 2) spec.global_keys.push_back(i);
+      if (golden.kinds[i] == 2) edit(spec).global_keys.push_back(i);
       if (golden.kinds[i] == 0) mask(spec, {i});
     }
     AttentionSpec dense = spec;
@@ -392,21 +392,21 @@ TEST(Fused, ADocumentHasTheSameBitsAloneAndInABatch) {
   const Index heads = 2, d = 16;
   for (const DType dtype : {DType::f32, DType::bf16}) {
     AttentionSpec batch = ragged({700, 33, 1500}, heads, d, symmetric(40));
-    batch.global_keys = {0, 350, 701, 1000};
+    edit(batch).global_keys = {0, 350, 701, 1000};
     const Inputs in = random_inputs(batch, 17, dtype);
     const Result together = run(AttentionBackend::fused, batch, in);
-    for (const AttentionDocument& document : batch.documents) {
+    for (const AttentionDocument& document : batch.rows->documents) {
       AttentionSpec alone = self_attention(document.query_count, heads, d, symmetric(40));
-      for (const Index row : batch.global_keys) {
+      for (const Index row : batch.rows->global_keys) {
         const Index place = row - document.key_begin;
-        if (place >= 0 && place < document.key_count) alone.global_keys.push_back(place);
+        if (place >= 0 && place < document.key_count) edit(alone).global_keys.push_back(place);
       }
       const auto rows_of = [&](const Tensor& tensor) {
         std::vector<float> rows;
         for (Index head = 0; head < heads; ++head) {
-          const auto all = tensor.reshaped({heads * batch.key_count(), d});
-          const auto part =
-              all.slice_rows(head * batch.key_count() + document.key_begin, document.key_count);
+          const auto all = tensor.reshaped({heads * batch.rows->key_count(), d});
+          const auto part = all.slice_rows(head * batch.rows->key_count() + document.key_begin,
+                                           document.key_count);
           const std::vector<float> values = part.to_floats();
           rows.insert(rows.end(), values.begin(), values.end());
         }

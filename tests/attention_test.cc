@@ -75,7 +75,7 @@ TEST(Backends, HeadSizes) {
   for (const Index head_size : {1, 3, 8, 16, 20, 32, 64, 80, 96, 128}) {
     for (const Index n : {5, 77, 150}) {
       AttentionSpec spec = self_attention(n, 3, head_size, symmetric(9));
-      spec.global_keys = {0, n / 2};
+      edit(spec).global_keys = {0, n / 2};
       spec.global_queries = GlobalQueries::see_everything;
       expect_all_backends_exact(fmt::format("head size {}, n {}", head_size, n), spec,
                                 static_cast<unsigned>(head_size + n));
@@ -99,7 +99,7 @@ TEST(Backends, AsymmetricAndDilatedHeadsMixed) {
       spec.causal = causal;
       const std::string what = fmt::format("mixed heads, n {}, causal {}", n, causal);
       expect_all_backends_exact(what, spec, static_cast<unsigned>(n));
-      spec.global_keys = n > 6 ? std::vector<Index>{2, 5, 6} : std::vector<Index>{0};
+      edit(spec).global_keys = n > 6 ? std::vector<Index>{2, 5, 6} : std::vector<Index>{0};
       expect_all_backends_exact(what + ", globals", spec, static_cast<unsigned>(n));
       spec.global_queries = GlobalQueries::see_everything;
       expect_all_backends_exact(what + ", globals see everything", spec, static_cast<unsigned>(n));
@@ -118,7 +118,7 @@ TEST(Backends, GlobalSets) {
     for (const auto queries : {GlobalQueries::windowed, GlobalQueries::see_everything}) {
       for (const bool causal : {false, true}) {
         AttentionSpec spec = self_attention(n, 2, 32, symmetric(8));
-        spec.global_keys = globals;
+        edit(spec).global_keys = globals;
         spec.global_queries = queries;
         spec.causal = causal;
         const std::string what =
@@ -145,7 +145,7 @@ TEST(Backends, RaggedDocuments) {
       expect_all_backends_exact(what, spec, 71);
       spec.heads[1].dilation = 1;
       expect_all_backends_exact(what + ", undilated", spec, 72);
-      spec.global_keys = {0, 5, 66, 67, 68, 197, 214};
+      edit(spec).global_keys = {0, 5, 66, 67, 68, 197, 214};
       expect_all_backends_exact(what + ", globals", spec, 73);
       spec.global_queries = GlobalQueries::see_everything;
       mask(spec, {1, 66, 67, 100, 101, 102, 200, 201});
@@ -162,12 +162,12 @@ TEST(Backends, CrossAttentionWithOffsets) {
         for (const bool causal : {false, true}) {
           AttentionSpec spec = self_attention(0, 2, 16, symmetric(11));
           spec.heads[1] = previous(30, 2);
-          spec.documents = {{0, nq, 0, nk, offset}};
+          set_documents(spec, {{0, nq, 0, nk, offset}});
           spec.causal = causal;
           const std::string what =
               fmt::format("{} queries at {}, {} keys, causal {}", nq, offset, nk, causal);
           expect_all_backends_exact(what, spec, ++seed);
-          spec.global_keys = nk > 8 ? std::vector<Index>{0, 8} : std::vector<Index>{0};
+          edit(spec).global_keys = nk > 8 ? std::vector<Index>{0, 8} : std::vector<Index>{0};
           spec.global_queries = GlobalQueries::see_everything;
           if (nk > 8) mask(spec, {1, 2, 3, 7, 20});
           expect_all_backends_exact(what + ", globals", spec, ++seed);
@@ -179,8 +179,8 @@ TEST(Backends, CrossAttentionWithOffsets) {
 
 TEST(Backends, SeveralCrossDocumentsMayShareKeys) {
   AttentionSpec spec = self_attention(0, 2, 8, symmetric(kUnlimitedReach));
-  spec.documents = {{0, 3, 10, 40, 0}, {3, 9, 10, 40, 17}, {12, 50, 0, 64, 3}};
-  spec.global_keys = {12, 49};
+  set_documents(spec, {{0, 3, 10, 40, 0}, {3, 9, 10, 40, 17}, {12, 50, 0, 64, 3}});
+  edit(spec).global_keys = {12, 49};
   expect_all_backends_exact("shared keys", spec, 5);
   for (HeadPattern& head : spec.heads) head = symmetric(5);
   expect_all_backends_exact("shared keys, window", spec, 6);
@@ -195,7 +195,7 @@ TEST(Backends, LongDocuments) {
     AttentionSpec spec = self_attention(n, 1, 128, pattern);
     const std::string what = fmt::format("long, reach {}", pattern.reach_left);
     expect_all_backends_exact(what, spec, ++seed);
-    for (Index j = 0; j < n; j += 3) spec.global_keys.push_back(j);
+    for (Index j = 0; j < n; j += 3) edit(spec).global_keys.push_back(j);
     mask(spec, {0, 1, 2, 640, 641, 642, 643, 1098, 1099});
     spec.causal = pattern.dilation == 2;
     spec.global_queries = GlobalQueries::see_everything;
@@ -226,7 +226,7 @@ TEST(Backends, Bf16) {
 /// Scores of several hundred: exp overflows unless the maximum is subtracted.
 TEST(Backends, LargeScores) {
   AttentionSpec spec = self_attention(200, 2, 16, symmetric(12));
-  spec.global_keys = {3, 150};
+  edit(spec).global_keys = {3, 150};
   Inputs in = random_inputs(spec, 8);
   for (Index i = 0; i < in.query.size(); ++i) in.query.data<float>()[i] *= 300;
   const auto truth = reference_attention<double>(spec, in.query, in.key, in.value);
@@ -244,8 +244,8 @@ TEST(Fused, ManyAlikeKeysDoNotAddUpTheirRounding) {
   const Index keys = 16384;
   AttentionSpec spec = self_attention(0, 1, 16, symmetric(kUnlimitedReach));
   for (const Index queries : {3, 70}) {
-    spec.documents = {
-        {.query_begin = 0, .query_count = queries, .key_begin = 0, .key_count = keys}};
+    set_documents(spec,
+                  {{.query_begin = 0, .query_count = queries, .key_begin = 0, .key_count = keys}});
     Inputs in = random_inputs(spec, 12);
     std::fill_n(in.query.data<float>(), in.query.size(), 0.31f);
     // The first key sets the maximum, so that the others weigh a number that is not a power of two.
@@ -262,7 +262,7 @@ TEST(Fused, ManyAlikeKeysDoNotAddUpTheirRounding) {
 /// What masked rows hold is undefined and must not be touched, not even multiplied by zero.
 TEST(Backends, MaskedRowsMayHoldNan) {
   AttentionSpec spec = self_attention(150, 2, 16, symmetric(12));
-  spec.global_keys = {0, 60};
+  edit(spec).global_keys = {0, 60};
   spec.global_queries = GlobalQueries::see_everything;
   mask(spec, {5, 70, 71, 149});
   const Inputs clean = random_inputs(spec, 21);
@@ -326,10 +326,48 @@ TEST(Backends, WhatIsNotFiniteShowsWhereItIsSeen) {
 
 TEST(Backends, SameBitsEveryTime) {
   AttentionSpec spec = self_attention(300, 3, 32, symmetric(20));
-  spec.global_keys = {0, 100};
+  edit(spec).global_keys = {0, 100};
   const Inputs in = random_inputs(spec, 4);
   for (const AttentionBackend backend : kBackends) {
     EXPECT_EQ(run(backend, spec, in).out, run(backend, spec, in).out) << name_of(backend);
+  }
+}
+
+/// A decoder of five tokens on an encoder of as many, of which two are masked.
+AttentionSpec cross_attention_of_equal_lengths() {
+  AttentionSpec spec = self_attention(0, 2, 8, symmetric(kUnlimitedReach));
+  set_documents(spec, {{0, 5, 0, 5, 0}});
+  edit(spec).key_mask = {1, 0, 1, 1, 0};
+  return spec;
+}
+
+/// Masked keys are not there; the queries beside them are other rows and see the rest.
+TEST(CrossAttention, MaskedKeysDoNotMaskQueriesOfTheSameNumber) {
+  const AttentionSpec spec = cross_attention_of_equal_lengths();
+  const Inputs in = random_inputs(spec, 5);
+  AttentionSpec unmasked = spec;
+  set_documents(unmasked, {{0, 5, 0, 3, 0}});
+  edit(unmasked).key_mask.clear();
+  const auto kept = [](const Tensor& all) {
+    std::vector<float> rows;
+    const std::vector<float> values = all.to_floats();
+    for (Index head = 0; head < 2; ++head) {
+      for (const Index row : {0, 2, 3}) {
+        const auto first = values.begin() + (head * 5 + row) * 8;
+        rows.insert(rows.end(), first, first + 8);
+      }
+    }
+    return Tensor::from(rows, {2, 3, 8});
+  };
+  const Inputs fewer = {in.query, kept(in.key), kept(in.value)};
+  const auto expected = reference_attention<double>(unmasked, fewer.query, fewer.key, fewer.value);
+  const auto reference = reference_attention<double>(spec, in.query, in.key, in.value);
+  EXPECT_TRUE(max_difference(reference.out, expected.out) <= 1e-12);
+  EXPECT_TRUE(max_difference(reference.logsumexp, expected.logsumexp) <= 1e-12);
+  for (const AttentionBackend backend : kBackends) {
+    const Result found = run(backend, spec, in);
+    EXPECT_TRUE(max_difference(found.out, expected.out) <= 1e-5) << name_of(backend);
+    EXPECT_TRUE(max_difference(found.logsumexp, expected.logsumexp) <= 1e-5) << name_of(backend);
   }
 }
 
@@ -354,30 +392,34 @@ TEST(Check, NamesWhatIsWrong) {
   EXPECT_EQ(check_error([](Spec& s) { s.heads[0].dilation = 0; }),
             "attention: head 0: expected a dilation of at least 1, found 0");
   EXPECT_EQ(
-      check_error([](Spec& s) { s.documents[0].query_count = -1; }),
+      check_error([](Spec& s) { edit(s).documents[0].query_count = -1; }),
       "attention: document 0: expected counts and key rows of at least 0, found -1 queries and "
       "10 keys from row 0 on");
   EXPECT_EQ(check_error([](Spec& s) {
-              s.documents.push_back({7, 3, 10, 3, 0});
+              edit(s).documents.push_back({7, 3, 10, 3, 0});
             }),
             "attention: document 1: expected its queries from row 10 on, found row 7");
-  EXPECT_EQ(check_error([](Spec& s) { s.key_mask.assign(9, 1); }),
+  EXPECT_EQ(check_error([](Spec& s) { edit(s).key_mask.assign(9, 1); }),
             "attention: expected a mask of 10 keys, found 9");
   EXPECT_EQ(check_error([](Spec& s) {
-              s.global_keys = {3, 10};
+              edit(s).global_keys = {3, 10};
             }),
             "attention: expected global keys in 0 … 9, found 10");
-  EXPECT_EQ(check_error([](Spec& s) { s.global_keys = {-1}; }),
+  EXPECT_EQ(check_error([](Spec& s) { edit(s).global_keys = {-1}; }),
             "attention: expected global keys in 0 … 9, found -1");
   EXPECT_EQ(check_error([](Spec& s) {
-              s.global_keys = {4, 4};
+              edit(s).global_keys = {4, 4};
             }),
             "attention: expected ascending global keys, found 4 after 4");
   EXPECT_EQ(check_error([](Spec& s) {
               mask(s, {4});
-              s.global_keys = {4};
+              edit(s).global_keys = {4};
             }),
             "attention: expected global keys that are not masked, found masked key 4");
+  EXPECT_EQ(check_error([](Spec& s) { edit(s).documents[0].key_count = 12; }),
+            "attention: document 0: expected equal ranges of queries and keys in self-attention, "
+            "found 10 queries from row 0 on with offset 0 and 12 keys from row 0 on");
+  EXPECT_EQ(check_error([](Spec& s) { s.rows = nullptr; }), "attention: expected rows, found none");
 }
 
 TEST(Check, ShapesAndTypes) {
@@ -416,7 +458,7 @@ TEST(Check, BackendsByName) {
 TEST(WhyNot, OnlyChunksRefuses) {
   AttentionSpec hard = self_attention(20, 2, 4, {3, 9, 2});
   hard.causal = true;
-  hard.documents = {{0, 20, 0, 30, 5}};
+  set_documents(hard, {{0, 20, 0, 30, 5}});
   for (const auto backend :
        {AttentionBackend::loop, AttentionBackend::fused, AttentionBackend::full}) {
     EXPECT_EQ(why_not(backend, hard), std::nullopt) << name_of(backend);
@@ -438,7 +480,7 @@ TEST(WhyNot, ChunksSaysWhy) {
             "overlapping blocks need a symmetric window, head 1 reaches 5 to the left and 4 to the "
             "right");
   spec.heads[1] = symmetric(5);
-  spec.documents[0].key_count = 25;
+  edit(spec).documents[0].key_count = 25;
   EXPECT_EQ(
       reason(spec),
       "overlapping blocks need as many queries as keys, from position 0 on; document 0 has 20 "

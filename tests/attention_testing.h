@@ -54,8 +54,8 @@ struct Inputs {
 
 inline Inputs random_inputs(const AttentionSpec& spec, unsigned seed, DType dtype = DType::f32) {
   const Index heads = static_cast<Index>(spec.heads.size());
-  const Shape queries = {heads, spec.query_count(), spec.head_size};
-  const Shape keys = {heads, spec.key_count(), spec.head_size};
+  const Shape queries = {heads, spec.rows->query_count(), spec.head_size};
+  const Shape keys = {heads, spec.rows->key_count(), spec.head_size};
   return {random_tensor(queries, seed, dtype), random_tensor(keys, seed + 1, dtype),
           random_tensor(keys, seed + 2, dtype)};
 }
@@ -69,7 +69,7 @@ struct Result {
 inline Result run(AttentionBackend backend, const AttentionSpec& spec, const Inputs& in,
                   int threads = 2) {
   const Index heads = static_cast<Index>(spec.heads.size());
-  const Index nq = spec.query_count();
+  const Index nq = spec.rows->query_count();
   const auto unwritten = [](const Shape& shape) {
     return Tensor::from(
         std::vector<float>(static_cast<std::size_t>(element_count(shape)), std::nanf("")), shape);
@@ -83,25 +83,37 @@ inline Result run(AttentionBackend backend, const AttentionSpec& spec, const Inp
 inline HeadPattern symmetric(Index reach, Index dilation = 1) { return {reach, reach, dilation}; }
 inline HeadPattern previous(Index reach, Index dilation = 1) { return {reach, 0, dilation}; }
 
+/// The rows of a spec, to be changed; those that other specs share stay as they are.
+inline AttentionRows& edit(AttentionSpec& spec) {
+  auto rows = std::make_shared<AttentionRows>(*spec.rows);
+  AttentionRows& edited = *rows;
+  spec.rows = std::move(rows);
+  return edited;
+}
+
+/// Queries and keys are rows of their own.
+inline void set_documents(AttentionSpec& spec, std::vector<AttentionDocument> documents) {
+  AttentionRows& rows = edit(spec);
+  rows.documents = std::move(documents);
+  rows.self_attention = false;
+}
+
 inline AttentionSpec ragged(const std::vector<Index>& lengths, Index heads, Index head_size,
                             HeadPattern pattern) {
   AttentionSpec spec = self_attention(0, heads, head_size, pattern);
-  spec.documents.clear();
-  Index row = 0;
-  for (const Index length : lengths) {
-    spec.documents.push_back(
-        {.query_begin = row, .query_count = length, .key_begin = row, .key_count = length});
-    row += length;
-  }
+  std::vector<Index> starts = {0};
+  for (const Index length : lengths) starts.push_back(starts.back() + length);
+  spec.rows = shared(self_attention_rows(starts));
   return spec;
 }
 
 /// Masks the rows, and takes them out of the global keys.
 inline void mask(AttentionSpec& spec, const std::vector<Index>& rows) {
-  if (spec.key_mask.empty()) spec.key_mask.assign(static_cast<std::size_t>(spec.key_count()), 1);
+  AttentionRows& edited = edit(spec);
+  if (edited.key_mask.empty()) edited.key_mask.assign(at(edited.key_count()), 1);
   for (const Index row : rows) {
-    spec.key_mask[row] = 0;
-    std::erase(spec.global_keys, row);
+    edited.key_mask[at(row)] = 0;
+    std::erase(edited.global_keys, row);
   }
 }
 
@@ -125,16 +137,17 @@ inline AttentionSpec random_spec(std::mt19937& generator) {
     if (below(5) == 0) head.reach_left = kUnlimitedReach;
   }
   spec.causal = !plain && below(2) == 0;
-  const Index n = spec.key_count();
+  const Index n = spec.rows->key_count();
   const Index share = std::array<Index, 4>{1000, 50, 5, 1}[below(4)];
   for (Index j = 0; j < n; ++j) {
-    if (below(share) == 0) spec.global_keys.push_back(j);
+    if (below(share) == 0) edit(spec).global_keys.push_back(j);
   }
   if (below(2) == 0) spec.global_queries = GlobalQueries::see_everything;
   const Index holes = std::array<Index, 4>{0, 20, 3, 2}[below(4)];
   for (Index j = 0; holes > 0 && j < n; ++j) {
     if (below(holes) == 0) mask(spec, {j});
   }
+  if (below(4) == 0) edit(spec).self_attention = false;
   return spec;
 }
 

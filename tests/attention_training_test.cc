@@ -35,6 +35,8 @@ std::vector<Case> small_cases() {
       {"keys from a ring", with_documents(window(0, previous(4)), {{0, 4, 0, 9, 5}})},
       {"queries beyond the keys", with_documents(window(0, symmetric(3)), {{0, 6, 0, 4, 2}})},
       {"shared keys", with_documents(window(0, symmetric(2)), {{0, 3, 0, 6, 0}, {3, 3, 2, 6, 1}})},
+      {"masked keys beside as many queries",
+       masked(with_documents(window(0, symmetric(2)), {{0, 5, 0, 5, 0}}), {1, 4})},
       {"no queries", with_documents(window(0, symmetric(2)), {{0, 0, 0, 5, 0}})},
       {"no keys", with_documents(window(0, symmetric(2)), {{0, 5, 0, 0, 0}})},
       {"dropout", with_dropout(window(9, symmetric(3)))},
@@ -88,7 +90,7 @@ void expect_central_differences(const std::string& name, const AttentionSpec& sp
   const RelativePositions given = {u, p, r};
   const RelativePositions* relative = spec.relative_positions ? &given : nullptr;
   const auto heads = static_cast<Index>(spec.heads.size());
-  const Tensor g = random_tensor({spec.query_count(), heads * spec.head_size}, seed + 6);
+  const Tensor g = random_tensor({spec.rows->query_count(), heads * spec.head_size}, seed + 6);
   const auto out = [&] { return reference_attention<double>(spec, q, k, v, relative).out; };
   const auto found = reference_attention_backward<double>(spec, q, k, v, g, relative);
   const std::vector<float> weights = g.to_floats();
@@ -288,7 +290,7 @@ TEST(Backward, LongDocuments) {
         expect_backward_exact(what + ", positions", with_dropout(with_positions(spec), 0.2f),
                               ++seed, dtype);
       }
-      for (Index j = 0; j < 1500; j += 7) spec.global_keys.push_back(j);
+      for (Index j = 0; j < 1500; j += 7) edit(spec).global_keys.push_back(j);
       mask(spec, {0, 1, 2, 640, 641, 642, 643, 1498});
       expect_backward_exact(what + ", many globals", spec, ++seed, dtype);
       spec.global_queries = GlobalQueries::see_everything;
@@ -303,11 +305,11 @@ TEST(Backward, LongDocuments) {
 TEST(Backward, RowsWithoutGradientDoNotCount) {
   const AttentionSpec spec = with_globals(self_attention(90, 2, 16, symmetric(8)), {0, 40, 41});
   TrainingInputs x(spec, 5, DType::f32);
-  for (const Index row : spec.global_keys) {
+  for (const Index row : spec.rows->global_keys) {
     std::fill_n(x.out_gradient.data<float>() + row * 32, 32, 0.0f);
   }
   const Gradients expected = run_backward(spec, x, 1);
-  for (const Index row : spec.global_keys) {
+  for (const Index row : spec.rows->global_keys) {
     std::fill_n(x.out.data<float>() + row * 32, 32, std::nanf(""));
   }
   const Gradients found = run_backward(spec, x, 1);
@@ -359,7 +361,7 @@ TEST(Reference, DilatedCausalKeys) {
     AttentionSpec spec = causal(self_attention(10, 1, 1, pattern));
     std::vector<Index> keys;
     for (Index key = 0; key < 10; ++key) {
-      if (sees(spec, spec.documents[0], 0, query, key)) keys.push_back(key);
+      if (sees(spec, spec.rows->documents[0], 0, query, key)) keys.push_back(key);
     }
     return keys;
   };

@@ -23,7 +23,7 @@ inline Positions random_positions(const AttentionSpec& spec, unsigned seed,
                                   DType dtype = DType::f32) {
   Index steps = 1;
   for (std::size_t head = 0; head < spec.heads.size(); ++head) {
-    for (const AttentionDocument& document : spec.documents) {
+    for (const AttentionDocument& document : spec.rows->documents) {
       const Index last = document.query_offset + document.query_count - 1;
       steps = std::max(steps,
                        1 + std::min(spec.heads[head].reach_left, last / spec.heads[head].dilation));
@@ -52,7 +52,7 @@ inline AttentionSpec causal(AttentionSpec spec) {
 
 inline AttentionSpec with_globals(AttentionSpec spec, std::vector<Index> globals,
                                   GlobalQueries queries = GlobalQueries::windowed) {
-  spec.global_keys = std::move(globals);
+  edit(spec).global_keys = std::move(globals);
   spec.global_queries = queries;
   return spec;
 }
@@ -68,7 +68,7 @@ inline AttentionSpec with_heads(AttentionSpec spec, std::vector<HeadPattern> hea
 }
 
 inline AttentionSpec with_documents(AttentionSpec spec, std::vector<AttentionDocument> documents) {
-  spec.documents = std::move(documents);
+  set_documents(spec, std::move(documents));
   return spec;
 }
 
@@ -94,14 +94,14 @@ struct TrainingInputs {
   TrainingInputs(const AttentionSpec& spec, unsigned seed, DType dtype)
       : in(random_inputs(spec, seed, dtype)), positions(random_positions(spec, seed + 3, dtype)) {
     const auto heads = static_cast<Index>(spec.heads.size());
-    const Shape shape = {spec.query_count(), heads * spec.head_size};
+    const Shape shape = {spec.rows->query_count(), heads * spec.head_size};
     out_gradient = random_tensor(shape, seed + 6, dtype);
     const RelativePositions given = relative();
     truth = reference_attention<double>(spec, in.query, in.key, in.value,
                                         spec.relative_positions ? &given : nullptr);
     out = Tensor::from(std::vector<float>(truth.out.begin(), truth.out.end()), shape).to(dtype);
     logsumexp = Tensor::from(std::vector<float>(truth.logsumexp.begin(), truth.logsumexp.end()),
-                             {heads, spec.query_count()});
+                             {heads, spec.rows->query_count()});
   }
   RelativePositions relative() const {
     return {positions.content_bias, positions.position_bias, positions.keys};

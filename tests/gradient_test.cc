@@ -3,6 +3,7 @@
 // their own (attention_training_test, loss_test).
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -340,18 +341,19 @@ struct GlobalCase {
   explicit GlobalCase(const Dropout& dropout) {
     spec.head_size = kSize;
     spec.heads.assign(at(kHeads), {2, 2, 1});
-    spec.documents = {{0, 7, 0, 7, 0}, {7, 12, 7, 12, 0}};
-    spec.global_keys = {0, 3, 9};
-    spec.key_mask.assign(19, 1);
-    spec.key_mask[5] = spec.key_mask[12] = 0;
+    auto rows = kernels::self_attention_rows(std::array<Index, 3>{0, 7, 19});
+    rows.global_keys = {0, 3, 9};
+    rows.key_mask.assign(19, 1);
+    rows.key_mask[5] = rows.key_mask[12] = 0;
+    spec.rows = kernels::shared(std::move(rows));
     spec.dropout = dropout;
   }
 
   Doubles truth(const Inputs& in) const {
     const Doubles& x = in[0];
     Doubles y = in[1];
-    for (const auto& document : spec.documents) {
-      for (const Index row : spec.global_keys) {
+    for (const auto& document : spec.rows->documents) {
+      for (const Index row : spec.rows->global_keys) {
         if (row < document.key_begin || row >= document.key_begin + document.key_count) continue;
         for (Index head = 0; head < kHeads; ++head) attend(in, x, document, row, head, y);
       }
@@ -378,7 +380,7 @@ struct GlobalCase {
       for (Index c = head * kSize; c < (head + 1) * kSize; ++c) {
         score += project(in, 2, x, row, c) * project(in, 4, x, key, c) / std::sqrt(double{kSize});
       }
-      weights.push_back(spec.key_mask[at(key)] == 0 ? 0 : std::exp(score));
+      weights.push_back(spec.rows->key_mask[at(key)] == 0 ? 0 : std::exp(score));
       denominator += weights.back();
     }
     for (Index c = head * kSize; c < (head + 1) * kSize; ++c) {

@@ -215,12 +215,14 @@ TEST_P(Ops, LongformerAttentionEqualsTheReference) {
         reference.kinds[static_cast<std::size_t>(i * n / globals)] = 2;
 
       AttentionSpec spec = kernels::self_attention(n, heads, d, {reach, reach, 1});
-      spec.key_mask.resize(static_cast<std::size_t>(n));
+      kernels::AttentionRows rows = *spec.rows;
+      rows.key_mask.resize(static_cast<std::size_t>(n));
       for (Index i = 0; i < n; ++i) {
         const auto kind = reference.kinds[static_cast<std::size_t>(i)];
-        spec.key_mask[static_cast<std::size_t>(i)] = kind != 0;
-        if (kind == 2) spec.global_keys.push_back(i);
+        rows.key_mask[static_cast<std::size_t>(i)] = kind != 0;
+        if (kind == 2) rows.global_keys.push_back(i);
       }
+      spec.rows = kernels::shared(std::move(rows));
       const auto parts =
           project_heads(context(), reference.hidden,
                         Linear(std::span(weights).first(3), std::span(biases).first(3),
@@ -263,7 +265,9 @@ TEST(GlobalAttention, ManyAlikeRowsDoNotAddUpTheirRounding) {
   // Below and above the number of global tokens from which keys and values are projected.
   for (const Index globals : {2, 12}) {
     AttentionSpec spec = kernels::self_attention(n, 2, d, {1, 1, 1});
-    for (Index i = 0; i < globals; ++i) spec.global_keys.push_back(i * 7);
+    kernels::AttentionRows rows = *spec.rows;
+    for (Index i = 0; i < globals; ++i) rows.global_keys.push_back(i * 7);
+    spec.rows = kernels::shared(std::move(rows));
     Tensor attended = memory.tensor({n, width}, DType::f32);
     global_attention(context, spec,
                      {.query_weight = weights[0],
@@ -273,7 +277,7 @@ TEST(GlobalAttention, ManyAlikeRowsDoNotAddUpTheirRounding) {
                       .value_weight = weights[2],
                       .value_bias = biases[2]},
                      x, attended);
-    for (const Index row : spec.global_keys) {
+    for (const Index row : spec.rows->global_keys) {
       for (Index head = 0; head < 2; ++head) {
         std::vector<double> mean(d, 0.0);
         double denominator = 0;

@@ -33,14 +33,16 @@ kernels::AttentionSpec spec_of(std::int64_t n, std::int64_t heads, std::int64_t 
   }
   spec.causal = options.causal;
   spec.global_queries = kernels::GlobalQueries::see_everything;
-  spec.global_keys = options.global_positions;
-  std::sort(spec.global_keys.begin(), spec.global_keys.end());
-  spec.global_keys.erase(std::unique(spec.global_keys.begin(), spec.global_keys.end()),
-                         spec.global_keys.end());
-  for (const std::int64_t position : spec.global_keys) {
+  kernels::AttentionRows rows = *spec.rows;
+  rows.global_keys = options.global_positions;
+  std::sort(rows.global_keys.begin(), rows.global_keys.end());
+  rows.global_keys.erase(std::unique(rows.global_keys.begin(), rows.global_keys.end()),
+                         rows.global_keys.end());
+  for (const std::int64_t position : rows.global_keys) {
     require(position >= 0 && position < n,
             "band attention: expected global positions in 0 … {}, found {}", n - 1, position);
   }
+  spec.rows = kernels::shared(std::move(rows));
   return spec;
 }
 

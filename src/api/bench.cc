@@ -52,7 +52,9 @@ AttentionSpec attention_spec(const AttentionBenchOptions& options, Index n) {
   AttentionSpec spec = kernels::self_attention(
       n, options.heads, options.head_size, {reach, options.causal ? 0 : reach, options.dilation});
   spec.causal = options.causal;
-  for (Index i = 0; i < std::min(options.global_tokens, n); ++i) spec.global_keys.push_back(i);
+  kernels::AttentionRows rows = *spec.rows;
+  for (Index i = 0; i < std::min(options.global_tokens, n); ++i) rows.global_keys.push_back(i);
+  spec.rows = kernels::shared(std::move(rows));
   spec.global_queries = kernels::GlobalQueries::see_everything;
   kernels::check(spec);
   return spec;
@@ -64,7 +66,7 @@ class AttentionWork {
   AttentionWork(kernels::AttentionBackend backend, bool backward, const AttentionSpec& spec,
                 DType dtype)
       : backend_(backend), backward_(backward), spec_(spec) {
-    const Index n = spec.query_count();
+    const Index n = spec.rows->query_count();
     const auto heads = static_cast<Index>(spec.heads.size());
     const Shape shape = {heads, n, spec.head_size};
     query_ = random_tensor(shape, dtype, 1);

@@ -20,7 +20,9 @@ double model_flops(const models::EncoderConfig& config, std::int64_t n, std::int
                             : config.windows[static_cast<std::size_t>(layer)] / 2;
     AttentionSpec spec =
         kernels::self_attention(n, config.heads, config.head_size(), {reach, reach, 1});
-    for (Index i = 0; i < globals; ++i) spec.global_keys.push_back(i);
+    kernels::AttentionRows rows = *spec.rows;
+    for (Index i = 0; i < globals; ++i) rows.global_keys.push_back(i);
+    spec.rows = kernels::shared(std::move(rows));
     spec.global_queries = kernels::GlobalQueries::see_everything;
     flops += linears + 4.0 * static_cast<double>(config.head_size()) * kernels::visible_pairs(spec);
   }

@@ -37,9 +37,9 @@ void check_heads(const AttentionSpec& spec) {
             "{}",
             head, right);
   }
-  require(!spec.relative_positions || spec.global_keys.empty(),
+  require(!spec.relative_positions || spec.rows->global_keys.empty(),
           "attention: expected no global keys with relative positions, found {}",
-          spec.global_keys.size());
+          spec.rows->global_keys.size());
   require(spec.dropout.rate >= 0 && spec.dropout.rate < 1,
           "attention: expected a dropout rate of at least 0 and below 1, found {}",
           spec.dropout.rate);
@@ -47,8 +47,8 @@ void check_heads(const AttentionSpec& spec) {
 
 void check_documents(const AttentionSpec& spec) {
   Index next_query = 0;
-  for (std::size_t index = 0; index < spec.documents.size(); ++index) {
-    const AttentionDocument& document = spec.documents[index];
+  for (std::size_t index = 0; index < spec.rows->documents.size(); ++index) {
+    const AttentionDocument& document = spec.rows->documents[index];
     require(document.query_count >= 0 && document.key_count >= 0 && document.key_begin >= 0,
             "attention: document {}: expected counts and key rows of at least 0, found {} queries "
             "and {} keys from row {} on",
@@ -56,22 +56,29 @@ void check_documents(const AttentionSpec& spec) {
     require(document.query_begin == next_query,
             "attention: document {}: expected its queries from row {} on, found row {}", index,
             next_query, document.query_begin);
+    const bool same_rows = document.query_begin == document.key_begin &&
+                           document.query_count == document.key_count && document.query_offset == 0;
+    require(!spec.rows->self_attention || same_rows,
+            "attention: document {}: expected equal ranges of queries and keys in self-attention, "
+            "found {} queries from row {} on with offset {} and {} keys from row {} on",
+            index, document.query_count, document.query_begin, document.query_offset,
+            document.key_count, document.key_begin);
     next_query += document.query_count;
   }
 }
 
 void check_keys(const AttentionSpec& spec) {
-  const Index keys = spec.key_count();
-  const auto mask_size = static_cast<Index>(spec.key_mask.size());
+  const Index keys = spec.rows->key_count();
+  const auto mask_size = static_cast<Index>(spec.rows->key_mask.size());
   require(mask_size == 0 || mask_size == keys, "attention: expected a mask of {} keys, found {}",
           keys, mask_size);
   Index previous = -1;
-  for (const Index key : spec.global_keys) {
+  for (const Index key : spec.rows->global_keys) {
     require(key >= 0 && key < keys, "attention: expected global keys in 0 … {}, found {}", keys - 1,
             key);
     require(key > previous, "attention: expected ascending global keys, found {} after {}", key,
             previous);
-    require(mask_size == 0 || spec.key_mask[key] != 0,
+    require(mask_size == 0 || spec.rows->key_mask[key] != 0,
             "attention: expected global keys that are not masked, found masked key {}", key);
     previous = key;
   }
@@ -85,7 +92,7 @@ void check_shape(const char* name, const Tensor& tensor, const Shape& expected) 
 /// Steps of the farthest key that some query of the head may see.
 Index farthest_steps(const AttentionSpec& spec, const HeadPattern& head) {
   Index farthest = 0;
-  for (const AttentionDocument& document : spec.documents) {
+  for (const AttentionDocument& document : spec.rows->documents) {
     const Index last = document.query_offset + document.query_count - 1;
     farthest = std::max(farthest, std::min(head.reach_left, last / head.dilation));
   }
@@ -162,8 +169,8 @@ double pairs_of(const DocumentRows& rows, const HeadPattern& pattern) {
 void check_inputs(const AttentionSpec& spec, const AttentionInputs& in) {
   const Index heads = static_cast<Index>(spec.heads.size());
   const Index d = spec.head_size;
-  const Index nq = spec.query_count();
-  const Index nk = spec.key_count();
+  const Index nq = spec.rows->query_count();
+  const Index nk = spec.rows->key_count();
   check_shape("queries", in.query, {heads, nq, d});
   check_shape("keys", in.key, {heads, nk, d});
   check_shape("values", in.value, {heads, nk, d});
@@ -183,11 +190,11 @@ void check_inputs(const AttentionSpec& spec, const AttentionInputs& in) {
           name_of(in.logsumexp->dtype()));
 }
 
-Index AttentionSpec::query_count() const {
+Index AttentionRows::query_count() const {
   return documents.empty() ? 0 : documents.back().query_begin + documents.back().query_count;
 }
 
-Index AttentionSpec::key_count() const {
+Index AttentionRows::key_count() const {
   Index count = 0;
   for (const AttentionDocument& document : documents) {
     count = std::max(count, document.key_begin + document.key_count);
@@ -195,15 +202,32 @@ Index AttentionSpec::key_count() const {
   return count;
 }
 
+AttentionRows self_attention_rows(std::span<const Index> starts) {
+  AttentionRows rows;
+  rows.self_attention = true;
+  for (std::size_t i = 0; i + 1 < starts.size(); ++i) {
+    const Index begin = starts[i];
+    const Index count = starts[i + 1] - begin;
+    rows.documents.push_back(
+        {.query_begin = begin, .query_count = count, .key_begin = begin, .key_count = count});
+  }
+  return rows;
+}
+
+std::shared_ptr<const AttentionRows> shared(AttentionRows rows) {
+  return std::make_shared<const AttentionRows>(std::move(rows));
+}
+
 AttentionSpec self_attention(Index n, Index heads, Index head_size, HeadPattern pattern) {
   AttentionSpec spec;
+  spec.rows = shared(self_attention_rows(std::array{Index{0}, n}));
   spec.head_size = head_size;
   spec.heads.assign(static_cast<std::size_t>(heads), pattern);
-  spec.documents = {{.query_begin = 0, .query_count = n, .key_begin = 0, .key_count = n}};
   return spec;
 }
 
 void check(const AttentionSpec& spec) {
+  require(spec.rows != nullptr, "attention: expected rows, found none");
   check_heads(spec);
   check_documents(spec);
   check_keys(spec);
@@ -251,7 +275,7 @@ double visible_pairs(const AttentionSpec& spec) {
   std::map<Key, Index> heads_of;
   for (const auto& [left, right, dilation] : spec.heads) ++heads_of[{left, right, dilation}];
   double pairs = 0;
-  for (const AttentionDocument& document : spec.documents) {
+  for (const AttentionDocument& document : spec.rows->documents) {
     const DocumentRows rows(spec, document);
     for (const auto& [key, heads] : heads_of) {
       const auto& [left, right, dilation] = key;

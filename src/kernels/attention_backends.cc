@@ -49,12 +49,13 @@ DocumentRows::DocumentRows(const AttentionSpec& spec, const AttentionDocument& d
       keys(static_cast<std::size_t>(key_count), KeyKind::ordinary),
       queries(static_cast<std::size_t>(query_count),
               key_count == 0 ? QueryKind::nothing : QueryKind::windowed) {
-  for (Index j = 0; !spec.key_mask.empty() && j < key_count; ++j) {
-    if (spec.key_mask[document.key_begin + j] == 0) keys[j] = KeyKind::masked;
+  for (Index j = 0; !spec.rows->key_mask.empty() && j < key_count; ++j) {
+    if (spec.rows->key_mask[document.key_begin + j] == 0) keys[j] = KeyKind::masked;
   }
-  auto global =
-      std::lower_bound(spec.global_keys.begin(), spec.global_keys.end(), document.key_begin);
-  for (; global != spec.global_keys.end() && *global < document.key_begin + key_count; ++global) {
+  auto global = std::lower_bound(spec.rows->global_keys.begin(), spec.rows->global_keys.end(),
+                                 document.key_begin);
+  for (; global != spec.rows->global_keys.end() && *global < document.key_begin + key_count;
+       ++global) {
     globals.push_back(*global - document.key_begin);
     keys[globals.back()] = KeyKind::global;
   }
@@ -62,7 +63,7 @@ DocumentRows::DocumentRows(const AttentionSpec& spec, const AttentionDocument& d
   for (Index i = 0; i < query_count; ++i) {
     const Index position = i + query_offset;
     if (position < 0 || position >= key_count) continue;
-    if (keys[position] == KeyKind::masked && document.is_self_attention()) {
+    if (keys[position] == KeyKind::masked && spec.rows->self_attention) {
       queries[i] = QueryKind::nothing;
     }
     if (keys[position] == KeyKind::global && dense_globals) queries[i] = QueryKind::everything;

@@ -25,10 +25,10 @@ constexpr Index kPartChunk = 640;
 /// Of the keys of a task of windows; queries that see everything go through more, chunk by chunk.
 Index longest_sequence(const AttentionSpec& spec) {
   Index longest = 0;
-  for (const AttentionDocument& document : spec.documents) {
+  for (const AttentionDocument& document : spec.rows->documents) {
     longest = std::max(longest, document.key_count);
   }
-  const auto globals = static_cast<Index>(spec.global_keys.size());
+  const auto globals = static_cast<Index>(spec.rows->global_keys.size());
   Index most = 0;
   for (const HeadPattern& head : spec.heads) {
     const Index reach = std::min(head.reach_left, longest) + std::min(head.reach_right, longest);
@@ -47,8 +47,8 @@ Index parts_of(Index heads, int threads, Index queries) {
 /// Rows of the keys that some windows of these queries reach.
 Range keys_in_reach(const BackwardPlan& plan, Index head, Range queries) {
   const auto& [left, right, dilation] = plan.spec.heads[static_cast<std::size_t>(head)];
-  Range keys = {plan.spec.key_count(), 0};
-  for (const AttentionDocument& document : plan.spec.documents) {
+  Range keys = {plan.spec.rows->key_count(), 0};
+  for (const AttentionDocument& document : plan.spec.rows->documents) {
     const Index first = std::max<Index>(queries.begin - document.query_begin, 0);
     const Index end = std::min(queries.end - document.query_begin, document.query_count);
     if (first >= end) continue;
@@ -56,8 +56,8 @@ Range keys_in_reach(const BackwardPlan& plan, Index head, Range queries) {
     const Index steps = (document.key_count + std::abs(document.query_offset) + end) / dilation + 1;
     const Index before = document.query_offset + first - std::min(left, steps) * dilation;
     const Index after = document.query_offset + end + std::min(right, steps) * dilation;
-    const bool whole =
-        plan.spec.global_queries == GlobalQueries::see_everything && !plan.spec.global_keys.empty();
+    const bool whole = plan.spec.global_queries == GlobalQueries::see_everything &&
+                       !plan.spec.rows->global_keys.empty();
     const Index begin_key = whole ? 0 : std::clamp<Index>(before, 0, document.key_count);
     const Index end_key =
         whole ? document.key_count : std::clamp<Index>(after, 0, document.key_count);
@@ -100,8 +100,8 @@ void finish(const BackwardPlan& plan, Index head, std::span<HeadSums> parts) {
     add_rows(numbers(all.relative_keys).data(), numbers(part.relative_keys));
     part = {};
   }
-  for (std::size_t i = 0; i < plan.spec.global_keys.size(); ++i) {
-    const Index to = plan.spec.global_keys[i] * d;
+  for (std::size_t i = 0; i < plan.spec.rows->global_keys.size(); ++i) {
+    const Index to = plan.spec.rows->global_keys[i] * d;
     const Index from = static_cast<Index>(i) * d;
     for (Index c = 0; c < d; ++c) {
       all.key[to + c] += all.global_key[from + c];
@@ -149,7 +149,7 @@ void check_gradients(const AttentionSpec& spec, const AttentionBackwardArguments
 template <typename Worker>
 void run_all(const BackwardPlan& plan) {
   const auto heads = static_cast<Index>(plan.spec.heads.size());
-  const Index queries = plan.spec.query_count();
+  const Index queries = plan.spec.rows->query_count();
   const Index tasks = heads * plan.parts;
   const int threads = static_cast<int>(std::clamp<Index>(plan.in.threads, 1, tasks));
   std::vector<Worker> workers;
@@ -185,11 +185,11 @@ BackwardPlan::BackwardPlan(const AttentionSpec& spec_in, const AttentionBackward
   dims = padded_dims(kernels, spec.head_size);
   const Index longest = longest_sequence(spec);
   chunk_rows = longest <= kWholeChunk ? std::max<Index>(longest, 1) : kPartChunk;
-  queries_per_task =
-      round_up(std::min(kQueriesPerTask, std::max<Index>(spec.query_count(), 1)), kernels.lanes);
+  queries_per_task = round_up(
+      std::min(kQueriesPerTask, std::max<Index>(spec.rows->query_count(), 1)), kernels.lanes);
   distances = spec.relative_positions ? in.relative->keys.dimension(1) : 0;
-  parts =
-      parts_of(static_cast<Index>(spec.heads.size()), std::max(in.threads, 1), spec.query_count());
+  parts = parts_of(static_cast<Index>(spec.heads.size()), std::max(in.threads, 1),
+                   spec.rows->query_count());
 }
 
 bool BackwardPlan::sends_back(Index head, Index row) const {
@@ -213,8 +213,8 @@ void HeadSums::start(const BackwardPlan& plan, Range own_keys) {
   keys = own_keys;
   clear(key, (keys.end - keys.begin + kRowsBehind) * d);
   clear(value, (keys.end - keys.begin + kRowsBehind) * d);
-  clear(global_key, static_cast<Index>(plan.spec.global_keys.size()) * d);
-  clear(global_value, static_cast<Index>(plan.spec.global_keys.size()) * d);
+  clear(global_key, static_cast<Index>(plan.spec.rows->global_keys.size()) * d);
+  clear(global_value, static_cast<Index>(plan.spec.rows->global_keys.size()) * d);
   if (plan.distances == 0) return;
   clear(content_bias, d);
   clear(position_bias, d);

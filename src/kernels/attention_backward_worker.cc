@@ -140,7 +140,7 @@ void BackwardWorker::run(Index head, Range queries, HeadSums& sums) {
   head_ = head;
   if (relative_) relative_->start_head(plan_.in.relative->keys, head);
   tasks_.clear();
-  for (const AttentionDocument& document : plan_.spec.documents) {
+  for (const AttentionDocument& document : plan_.spec.rows->documents) {
     const Range own = {std::max<Index>(queries.begin - document.query_begin, 0),
                        std::min(queries.end - document.query_begin, document.query_count)};
     if (own.begin >= own.end) continue;
@@ -373,7 +373,7 @@ void BackwardWorker::send_back(Index begin, Index end) const {
 void BackwardWorker::add_key_sums(const KeySequence& keys, HeadSums& sums) const {
   const Index d = plan_.spec.head_size;
   const auto scale = static_cast<float>(1 / std::sqrt(static_cast<double>(d)));
-  const auto& globals = plan_.spec.global_keys;
+  const auto& globals = plan_.spec.rows->global_keys;
   for (Index i = 0; i < packed_; ++i) {
     const Index row = keys.row(places_[i]);
     const float* key = work_.key_gradient + i * plan_.dims;

@@ -172,8 +172,8 @@ std::optional<std::string> why_not_chunks(const AttentionSpec& spec) {
           head, pattern.reach_left, pattern.reach_right);
     }
   }
-  for (std::size_t index = 0; index < spec.documents.size(); ++index) {
-    const AttentionDocument& document = spec.documents[index];
+  for (std::size_t index = 0; index < spec.rows->documents.size(); ++index) {
+    const AttentionDocument& document = spec.rows->documents[index];
     if (document.query_count != document.key_count || document.query_offset != 0) {
       return fmt::format(
           "overlapping blocks need as many queries as keys, from position 0 on; document {} has {} "
@@ -186,7 +186,7 @@ std::optional<std::string> why_not_chunks(const AttentionSpec& spec) {
 
 void attention_chunks(const AttentionSpec& spec, const AttentionArguments& in) {
   const Index heads = static_cast<Index>(spec.heads.size());
-  for (const AttentionDocument& document : spec.documents) {
+  for (const AttentionDocument& document : spec.rows->documents) {
     const DocumentRows rows(spec, document);
     Index floats = 0;
     for (const HeadPattern& pattern : spec.heads) {

@@ -73,7 +73,7 @@ void require_memory(Index floats) {
 }  // namespace
 
 void attention_full(const AttentionSpec& spec, const AttentionArguments& in) {
-  for (const AttentionDocument& document : spec.documents) {
+  for (const AttentionDocument& document : spec.rows->documents) {
     const DocumentRows rows(spec, document);
     const Index nk = rows.key_count;
     const Index blocks = nk == 0 ? 0 : (rows.query_count + kQueryBlock - 1) / kQueryBlock;

@@ -75,12 +75,12 @@ Plan::Plan(const AttentionSpec& spec_in, const AttentionArguments& in_in)
 
   const Index heads = static_cast<Index>(spec.heads.size());
   Index most_queries = 0;
-  for (const AttentionDocument& document : spec.documents) {
+  for (const AttentionDocument& document : spec.rows->documents) {
     most_queries = std::max(most_queries, document.query_count);
   }
   plan_memory(queries_per_task(most_queries));
 
-  for (const AttentionDocument& document : spec.documents) {
+  for (const AttentionDocument& document : spec.rows->documents) {
     const Index queries = queries_per_task(document.query_count);
     for (Index head = 0; head < heads; ++head) {
       rows.add(document, head, {0, document.query_count}, queries, kernels.lanes, tasks);
@@ -99,10 +99,10 @@ Index Plan::queries_per_task(Index queries) const {
 /// Tasks whose keys fit in one chunk go through it tile by tile; others, chunk by chunk.
 void Plan::plan_memory(Index queries_per_task) {
   Index longest_document = 0;
-  for (const AttentionDocument& document : spec.documents) {
+  for (const AttentionDocument& document : spec.rows->documents) {
     longest_document = std::max(longest_document, document.key_count);
   }
-  const auto globals = static_cast<Index>(spec.global_keys.size());
+  const auto globals = static_cast<Index>(spec.rows->global_keys.size());
   Index longest = 0;
   for (const HeadPattern& head : spec.heads) {
     const Index reach =
@@ -295,7 +295,8 @@ void Worker::attend_alone(const Lane& lane) {
     std::memcpy(out, row_.data(), row_.size() * sizeof(float));
   }
   if (plan_.in.logsumexp != nullptr) {
-    plan_.in.logsumexp->data<float>()[head_ * plan_.spec.query_count() + lane.row] = logsumexp;
+    plan_.in.logsumexp->data<float>()[head_ * plan_.spec.rows->query_count() + lane.row] =
+        logsumexp;
   }
 }
 
@@ -585,7 +586,7 @@ void Worker::finish_tile(Index tile) {
     }
     if (plan_.in.logsumexp == nullptr) continue;
     const double exponent = std::log2(state.sum[i]) - double{state.shift[i]};
-    plan_.in.logsumexp->data<float>()[head_ * plan_.spec.query_count() + lane.row] =
+    plan_.in.logsumexp->data<float>()[head_ * plan_.spec.rows->query_count() + lane.row] =
         static_cast<float>(exponent * std::numbers::ln2);
   }
 }
@@ -622,7 +623,7 @@ bool Worker::all_finite(const std::byte* row) const {
 void Worker::write_zeros(Index row) {
   std::memset(out_row(row), 0, plan_.spec.head_size * plan_.element_bytes);
   if (plan_.in.logsumexp != nullptr) {
-    plan_.in.logsumexp->data<float>()[head_ * plan_.spec.query_count() + row] =
+    plan_.in.logsumexp->data<float>()[head_ * plan_.spec.rows->query_count() + row] =
         -std::numeric_limits<float>::infinity();
   }
 }

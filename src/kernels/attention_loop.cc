@@ -127,7 +127,7 @@ void attend_windows(const Band& band) {
 
 void attention_loop(const AttentionSpec& spec, const AttentionArguments& in) {
   const Index heads = static_cast<Index>(spec.heads.size());
-  for (const AttentionDocument& document : spec.documents) {
+  for (const AttentionDocument& document : spec.rows->documents) {
     const DocumentRows rows(spec, document);
     Index floats = 0;
     for (const HeadPattern& pattern : spec.heads) {

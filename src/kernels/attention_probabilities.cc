@@ -164,7 +164,7 @@ Tensor head_of(const Tensor& tensor, Index head) {
 }  // namespace
 
 ProbabilityLayout probability_layout(const AttentionSpec& spec, DocumentHead which) {
-  const auto& document = spec.documents[static_cast<std::size_t>(which.document)];
+  const auto& document = spec.rows->documents[static_cast<std::size_t>(which.document)];
   const HeadPattern& pattern = spec.heads[static_cast<std::size_t>(which.head)];
   ProbabilityLayout layout;
   layout.rows = document.query_count;
@@ -173,7 +173,7 @@ ProbabilityLayout probability_layout(const AttentionSpec& spec, DocumentHead whi
     layout.columns = document.key_count;
     return layout;
   }
-  const auto& globals = spec.global_keys;
+  const auto& globals = spec.rows->global_keys;
   const Index end = document.key_begin + document.key_count;
   layout.globals = std::lower_bound(globals.begin(), globals.end(), end) -
                    std::lower_bound(globals.begin(), globals.end(), document.key_begin);
@@ -184,7 +184,7 @@ ProbabilityLayout probability_layout(const AttentionSpec& spec, DocumentHead whi
 void attention_probabilities(const AttentionSpec& spec, const Tensor& query, const Tensor& key,
                              DocumentHead which, std::span<float> out, int threads) {
   check(spec);
-  const auto& document = spec.documents[static_cast<std::size_t>(which.document)];
+  const auto& document = spec.rows->documents[static_cast<std::size_t>(which.document)];
   const DocumentRows rows(spec, document);
   const ProbabilityLayout layout = probability_layout(spec, which);
   require(static_cast<Index>(out.size()) == layout.rows * layout.columns,

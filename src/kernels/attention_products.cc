@@ -31,7 +31,7 @@ using PerQuery = std::array<T, kProductTile>;
 std::vector<Task> tasks_of(const AttentionSpec& spec, const AttentionTasks& rows, int threads) {
   const auto heads = static_cast<Index>(spec.heads.size());
   std::vector<Task> tasks;
-  for (const AttentionDocument& document : spec.documents) {
+  for (const AttentionDocument& document : spec.rows->documents) {
     // As Plan::queries_per_task of attention_fused.cc.
     const Index share = divide_up(document.query_count * heads, Index{8} * std::max(threads, 1));
     const Index most = round_up(std::clamp(share, kProductTile, kQueriesPerTask), kProductTile);
@@ -96,7 +96,7 @@ class Worker {
 Worker::Worker(const AttentionSpec& spec, const AttentionArguments& in, const AttentionTasks& rows)
     : spec_(spec), in_(in), rows_(rows), kernels_(row_kernels()) {
   Index longest = 0;
-  for (const AttentionDocument& document : spec.documents) {
+  for (const AttentionDocument& document : spec.rows->documents) {
     longest = std::max(longest, document.key_count);
   }
   const Index columns = std::min(kProductKeys, round_up(longest, kProductTile)) + kProductTile;
@@ -127,7 +127,7 @@ void Worker::run(const Task& task) {
   if (lanes_.empty()) return;
   const KeySequence sequence = rows_.keys_of(task, lanes_);
   keys_.start(sequence, HeadMatrix(in_.key, head_), HeadMatrix(in_.value, head_),
-              !spec_.key_mask.empty());
+              !spec_.rows->key_mask.empty());
   const auto count = static_cast<Index>(lanes_.size());
   for (Index first = 0; first < count; first += kProductTile) {
     attend_tile(std::span(lanes_).subspan(at(first), at(std::min(kProductTile, count - first))));
@@ -254,7 +254,7 @@ void Worker::write_zeros(Index row) {
 
 void Worker::set_logsumexp(Index row, float value) const {
   if (in_.logsumexp == nullptr) return;
-  in_.logsumexp->data<float>()[head_ * spec_.query_count() + row] = value;
+  in_.logsumexp->data<float>()[head_ * spec_.rows->query_count() + row] = value;
 }
 
 }  // namespace

@@ -12,10 +12,10 @@ namespace longformer::kernels {
 ProductBackwardWorker::ProductBackwardWorker(const BackwardPlan& plan)
     : plan_(plan), kernels_(row_kernels()) {
   Index longest = 0;
-  for (const AttentionDocument& document : plan.spec.documents) {
+  for (const AttentionDocument& document : plan.spec.rows->documents) {
     longest = std::max(longest, document.key_count);
   }
-  longest = std::max(longest, static_cast<Index>(plan.spec.global_keys.size()));
+  longest = std::max(longest, static_cast<Index>(plan.spec.rows->global_keys.size()));
   const Index columns = std::min(kProductKeys, round_up(longest, kProductTile)) + kProductTile;
   const Index d = round_up(plan.spec.head_size, 16);
   const Index floats = kProductTile * (3 * columns + 2 * d + 6);
@@ -37,7 +37,7 @@ ProductBackwardWorker::ProductBackwardWorker(const BackwardPlan& plan)
 void ProductBackwardWorker::run(Index head, Range queries, HeadSums& sums) {
   head_ = head;
   tasks_.clear();
-  for (const AttentionDocument& document : plan_.spec.documents) {
+  for (const AttentionDocument& document : plan_.spec.rows->documents) {
     const Range own = {std::max<Index>(queries.begin - document.query_begin, 0),
                        std::min(queries.end - document.query_begin, document.query_count)};
     if (own.begin >= own.end) continue;
@@ -58,7 +58,7 @@ void ProductBackwardWorker::run(const Task& task, HeadSums& sums) {
   if (lanes_.empty()) return;
   sequence_ = plan_.rows.keys_of(task, lanes_);
   keys_.start(sequence_, HeadMatrix(plan_.in.key, head_), HeadMatrix(plan_.in.value, head_),
-              !plan_.spec.key_mask.empty());
+              !plan_.spec.rows->key_mask.empty());
   gathered_keys_.assign(at(keys_.gathered_rows() * plan_.spec.head_size), 0.0f);
   gathered_values_.assign(gathered_keys_.size(), 0.0f);
   const auto count = static_cast<Index>(lanes_.size());
@@ -172,7 +172,7 @@ void ProductBackwardWorker::send_back(std::span<const Lane> lanes, Range Lane::*
 
 void ProductBackwardWorker::add_gathered(HeadSums& sums) const {
   const Index d = plan_.spec.head_size;
-  const auto& globals = plan_.spec.global_keys;
+  const auto& globals = plan_.spec.rows->global_keys;
   keys_.for_gathered([&](Index from, Index place) {
     const Index row = sequence_.row(place);
     const bool global = place < sequence_.global_count();

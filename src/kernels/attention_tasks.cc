@@ -5,14 +5,14 @@
 namespace longformer::kernels {
 
 AttentionTasks::AttentionTasks(const AttentionSpec& spec) : spec_(spec) {
-  if (spec.global_keys.empty()) return;
-  in_windows_ = spec.key_mask;
-  in_windows_.resize(static_cast<std::size_t>(spec.key_count()), 1);
-  for (const Index row : spec.global_keys) in_windows_[row] = 0;
+  if (spec.rows->global_keys.empty()) return;
+  in_windows_ = spec.rows->key_mask;
+  in_windows_.resize(static_cast<std::size_t>(spec.rows->key_count()), 1);
+  for (const Index row : spec.rows->global_keys) in_windows_[row] = 0;
 }
 
 std::span<const Index> AttentionTasks::globals_of(const AttentionDocument& document) const {
-  const auto& rows = spec_.global_keys;
+  const auto& rows = spec_.rows->global_keys;
   const auto begin = std::lower_bound(rows.begin(), rows.end(), document.key_begin);
   return {begin, std::lower_bound(begin, rows.end(), document.key_begin + document.key_count)};
 }
@@ -55,7 +55,7 @@ void AttentionTasks::add(const AttentionDocument& document, Index head, Range qu
 void AttentionTasks::collect(const Task& task, std::vector<Lane>& lanes,
                              std::vector<Index>& blind) const {
   const AttentionDocument& document = *task.document;
-  const bool self = document.is_self_attention();
+  const bool self = spec_.rows->self_attention;
   lanes.clear();
   blind.clear();
   if (task.sees_everything) {
@@ -83,7 +83,7 @@ void AttentionTasks::collect(const Task& task, std::vector<Lane>& lanes,
 KeySequence AttentionTasks::keys_of(const Task& task, std::span<Lane> lanes) const {
   const AttentionDocument& document = *task.document;
   HeadPattern pattern = {kUnlimitedReach, kUnlimitedReach, 1};
-  const std::vector<std::uint8_t>* kept = &spec_.key_mask;
+  const std::vector<std::uint8_t>* kept = &spec_.rows->key_mask;
   KeySequence keys;
   if (!task.sees_everything) {
     pattern = spec_.heads[task.head];

@@ -84,7 +84,7 @@ class AttentionTasks {
  private:
   bool sees_everything(const AttentionDocument& document, Index position) const;
   bool masked(Index key_row) const {
-    return !spec_.key_mask.empty() && spec_.key_mask[key_row] == 0;
+    return !spec_.rows->key_mask.empty() && spec_.rows->key_mask[key_row] == 0;
   }
 
   const AttentionSpec& spec_;

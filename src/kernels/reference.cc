@@ -70,7 +70,7 @@ const AttentionDocument& document_of(const AttentionSpec& spec, Index query) {
   const auto holds = [query](const AttentionDocument& document) {
     return document.query_begin <= query && query < document.query_begin + document.query_count;
   };
-  return *std::find_if(spec.documents.begin(), spec.documents.end(), holds);
+  return *std::find_if(spec.rows->documents.begin(), spec.rows->documents.end(), holds);
 }
 
 /// Relative positions, widened to Real; empty without.
@@ -232,14 +232,16 @@ bool longformer_sees(const ReferenceLongformerAttention& in, const HeadPattern& 
 
 bool sees(const AttentionSpec& spec, const AttentionDocument& document, Index head, Index query,
           Index key) {
-  const auto masked = [&](Index row) { return !spec.key_mask.empty() && spec.key_mask[row] == 0; };
+  const auto masked = [&](Index row) {
+    return !spec.rows->key_mask.empty() && spec.rows->key_mask[row] == 0;
+  };
   const auto global = [&](Index row) {
-    return std::binary_search(spec.global_keys.begin(), spec.global_keys.end(), row);
+    return std::binary_search(spec.rows->global_keys.begin(), spec.rows->global_keys.end(), row);
   };
   const Index query_position = query - document.query_begin + document.query_offset;
   const Index key_position = key - document.key_begin;
   if (masked(key)) return false;
-  if (document.is_self_attention() && masked(query)) return false;
+  if (spec.rows->self_attention && masked(query)) return false;
   if (spec.causal && key_position > query_position) return false;
   if (in_window(spec.heads[head], query_position, key_position) || global(key)) return true;
   const bool has_key_row = 0 <= query_position && query_position < document.key_count;
@@ -253,8 +255,8 @@ ReferenceAttention<Real> reference_attention(const AttentionSpec& spec, const Te
                                              const RelativePositions* relative) {
   const Index heads = static_cast<Index>(spec.heads.size());
   const Index d = spec.head_size;
-  const Index nq = spec.query_count();
-  const Index nk = spec.key_count();
+  const Index nq = spec.rows->query_count();
+  const Index nk = spec.rows->key_count();
   const std::vector<Real> q = values_of<Real>(query);
   const std::vector<Real> k = values_of<Real>(key);
   const std::vector<Real> v = values_of<Real>(value);
@@ -282,8 +284,8 @@ ReferenceGradients<Real> reference_attention_backward(const AttentionSpec& spec,
                                                       const RelativePositions* relative) {
   const Index heads = static_cast<Index>(spec.heads.size());
   const Index d = spec.head_size;
-  const Index nq = spec.query_count();
-  const Index nk = spec.key_count();
+  const Index nq = spec.rows->query_count();
+  const Index nk = spec.rows->key_count();
   const std::vector<Real> q = values_of<Real>(query);
   const std::vector<Real> k = values_of<Real>(key);
   const std::vector<Real> v = values_of<Real>(value);
@@ -335,7 +337,7 @@ std::vector<Real> reference_attention_row(const AttentionSpec& spec, const Tenso
 template <typename Real>
 std::vector<Real> reference_attention_probabilities(const AttentionSpec& spec, const Tensor& query,
                                                     const Tensor& key, DocumentHead which) {
-  const auto& document = spec.documents[static_cast<std::size_t>(which.document)];
+  const auto& document = spec.rows->documents[static_cast<std::size_t>(which.document)];
   const HeadPattern& pattern = spec.heads[static_cast<std::size_t>(which.head)];
   const ProbabilityLayout layout = probability_layout(spec, which);
   const Index d = spec.head_size;
@@ -350,7 +352,7 @@ std::vector<Real> reference_attention_probabilities(const AttentionSpec& spec, c
     for (Index j = 0; j < document.key_count; ++j) {
       const Index key_row = document.key_begin + j;
       const bool global =
-          std::binary_search(spec.global_keys.begin(), spec.global_keys.end(), key_row);
+          std::binary_search(spec.rows->global_keys.begin(), spec.rows->global_keys.end(), key_row);
       const Index distance = j - (document.query_offset + i);
       const Index offset = layout.globals + pattern.reach_left + distance / pattern.dilation;
       const Index column = layout.dense ? j : (global ? globals_before : offset);

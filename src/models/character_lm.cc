@@ -112,14 +112,14 @@ void CharacterLmLayer::set_window(Index window) {
   reach_ = window * strides_.back();
 }
 
-kernels::AttentionSpec CharacterLmLayer::spec(const ops::Context& context) const {
-  kernels::AttentionSpec spec;
-  spec.head_size = head_size_;
-  for (const Index stride : strides_) spec.heads.push_back({window_, 0, stride});
-  spec.causal = true;
-  spec.relative_positions = true;
-  spec.dropout = context.dropout(attention_dropout_, place_);
-  return spec;
+kernels::AttentionPattern CharacterLmLayer::pattern(const ops::Context& context) const {
+  kernels::AttentionPattern pattern;
+  pattern.head_size = head_size_;
+  for (const Index stride : strides_) pattern.heads.push_back({window_, 0, stride});
+  pattern.causal = true;
+  pattern.relative_positions = true;
+  pattern.dropout = context.dropout(attention_dropout_, place_);
+  return pattern;
 }
 
 Tensor CharacterLmLayer::relative_keys(const ops::Context& context, const Tensor& sinusoids) const {
@@ -149,13 +149,12 @@ CharacterLayerPast CharacterLmLayer::start(const ops::Context& context) const {
 Tensor CharacterLmLayer::attend(const ops::Context& context, const Tensor& x,
                                 const CharacterPass& pass, CharacterLayerPast* past) const {
   const auto projected = ops::project_heads(context, x, query_key_value_, heads_, head_size_);
-  kernels::AttentionSpec layer = spec(context);
+  kernels::AttentionSpec spec = {pattern(context), pass.rows};
   ops::RelativePositions relative = {
       .content_bias = content_bias_, .position_bias = position_bias_, .keys = {}};
   if (past == nullptr) {
-    layer.documents = pass.documents;
     relative.keys = relative_keys(context, pass.sinusoids);
-    return ops::attention(context, layer, projected[0], projected[1], projected[2], &relative);
+    return ops::attention(context, spec, projected[0], projected[1], projected[2], &relative);
   }
   past->ring.append(projected[1], projected[2]);
   if (past->relative_keys.empty()) past->relative_keys = relative_keys(context, pass.sinusoids);
@@ -163,13 +162,15 @@ Tensor CharacterLmLayer::attend(const ops::Context& context, const Tensor& x,
   const Index count = x.rows();
   const ops::KeyRing& ring = past->ring;
   // The empty document takes the rows of the ring that hold nothing.
-  layer.documents = {{.query_begin = 0,
-                      .query_count = count,
-                      .key_begin = ring.begin(),
-                      .key_count = ring.count(),
-                      .query_offset = ring.count() - count},
-                     {.query_begin = count, .key_begin = ring.capacity()}};
-  return ops::attention(context, layer, projected[0], ring.keys(), ring.values(), &relative);
+  kernels::AttentionRows rows;
+  rows.documents = {{.query_begin = 0,
+                     .query_count = count,
+                     .key_begin = ring.begin(),
+                     .key_count = ring.count(),
+                     .query_offset = ring.count() - count},
+                    {.query_begin = count, .key_begin = ring.capacity()}};
+  spec.rows = kernels::shared(std::move(rows));
+  return ops::attention(context, spec, projected[0], ring.keys(), ring.values(), &relative);
 }
 
 Tensor CharacterLmLayer::forward(const ops::Context& context, const Tensor& x,
@@ -239,11 +240,10 @@ Tensor CharacterLm::forward(const ops::Context& context, std::span<const std::in
                             Index length) const {
   const auto pass = std::make_shared<CharacterPass>();
   const auto n = static_cast<Index>(ids.size());
-  for (Index begin = 0; begin < n; begin += length) {
-    const Index count = std::min(length, n - begin);
-    pass->documents.push_back(
-        {.query_begin = begin, .query_count = count, .key_begin = begin, .key_count = count});
-  }
+  std::vector<Index> starts;
+  for (Index begin = 0; begin < n; begin += length) starts.push_back(begin);
+  starts.push_back(n);
+  pass->rows = kernels::shared(kernels::self_attention_rows(starts));
   const Index distances = std::min({length, n, most_distance() + 1});
   pass->sinusoids =
       ops::dropout(untaped(context), ops::sinusoids(context, distances, config_.hidden_size),

@@ -20,7 +20,7 @@ namespace longformer::models {
 
 /// What the layers of a forward pass share; it must live until the backward pass.
 struct CharacterPass {
-  std::vector<kernels::AttentionDocument> documents;
+  std::shared_ptr<const kernels::AttentionRows> rows;
   /// Row δ for the distance δ, as far as anything sees, [distances, D], after dropout.
   Tensor sinusoids;
 };
@@ -51,7 +51,7 @@ class CharacterLmLayer {
  private:
   Tensor attend(const ops::Context& context, const Tensor& x, const CharacterPass& pass,
                 CharacterLayerPast* past) const;
-  kernels::AttentionSpec spec(const ops::Context& context) const;
+  kernels::AttentionPattern pattern(const ops::Context& context) const;
 
   Index window_, reach_, heads_, head_size_;
   std::vector<Index> strides_;  ///< Of each head.

@@ -8,13 +8,14 @@ class DenseAttention final : public SelfAttention {
  public:
   DenseAttention(const EncoderConfig& config, Index layer, const Checkpoint& weights, DType dtype)
       : config_(config),
+        pattern_(window_pattern(config, kernels::kUnlimitedReach)),
         place_(dropout_places(layer).attention),
         query_key_value_(query_key_value(config, layer, weights, dtype)) {}
 
-  Tensor forward(const ops::Context& context, const Tensor& x, const Batch& batch,
+  Tensor forward(const ops::Context& context, const Tensor& x, const SharedRows& rows,
                  const HeadObserver* observer) const override {
-    const auto spec = attention_spec(config_, batch, kernels::kUnlimitedReach,
-                                     context.dropout(config_.attention_dropout, place_));
+    ops::AttentionSpec spec = {pattern_, rows};
+    spec.dropout = context.dropout(config_.attention_dropout, place_);
     const auto projected =
         ops::project_heads(context, x, query_key_value_, config_.heads, config_.head_size());
     if (observer != nullptr) {
@@ -26,6 +27,7 @@ class DenseAttention final : public SelfAttention {
 
  private:
   EncoderConfig config_;
+  kernels::AttentionPattern pattern_;
   std::uint64_t place_;
   ops::Linear query_key_value_;
 };

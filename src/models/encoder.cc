@@ -18,6 +18,13 @@ std::unique_ptr<SelfAttention> self_attention(const EncoderConfig& config, Index
                                 : longformer_attention(config, layer, weights, dtype);
 }
 
+SharedRows rows_of(const Batch& batch, bool with_globals) {
+  kernels::AttentionRows rows = kernels::self_attention_rows(batch.starts);
+  rows.key_mask = batch.mask;
+  if (with_globals) rows.global_keys = batch.global_rows;
+  return kernels::shared(std::move(rows));
+}
+
 }  // namespace
 
 ops::LayerNorm layer_norm(const EncoderConfig& config, const Checkpoint& weights,
@@ -77,9 +84,9 @@ EncoderLayer::EncoderLayer(const EncoderConfig& config, Index layer, const Check
       dropout_(config.hidden_dropout),
       places_(dropout_places(layer)) {}
 
-Tensor EncoderLayer::forward(const ops::Context& context, const Tensor& x, const Batch& batch,
+Tensor EncoderLayer::forward(const ops::Context& context, const Tensor& x, const SharedRows& rows,
                              const HeadObserver* observer) const {
-  const Tensor attended = attention_->forward(context, x, batch, observer);
+  const Tensor attended = attention_->forward(context, x, rows, observer);
   const Tensor hidden =
       ops::linear_add_norm(context, attended, attention_output_, x, attention_norm_,
                            context.dropout(dropout_, places_.attention_output));
@@ -88,7 +95,7 @@ Tensor EncoderLayer::forward(const ops::Context& context, const Tensor& x, const
 }
 
 Encoder::Encoder(const EncoderConfig& config, const Checkpoint& weights, DType dtype)
-    : dropout_(config.hidden_dropout) {
+    : dropout_(config.hidden_dropout), has_global_tokens_(!config.windows.empty()) {
   const Index width = config.hidden_size;
   embeddings_ = {
       .words = weights.get(kWordEmbeddings, {config.vocab_size, width}),
@@ -112,6 +119,7 @@ Tensor Encoder::forward(const ops::Context& context, const Batch& batch,
   Tensor x = ops::embed(context, embeddings_,
                         {.words = batch.ids, .positions = batch.positions, .types = batch.types},
                         context.dropout(dropout_, kEmbeddingPlace));
+  const SharedRows rows = rows_of(batch, has_global_tokens_);
   if (hidden_states != nullptr) hidden_states->push_back(x);
   for (Index i = 0; i < static_cast<Index>(layers_.size()); ++i) {
     HeadObserver heads;
@@ -124,12 +132,12 @@ Tensor Encoder::forward(const ops::Context& context, const Batch& batch,
     }
     const EncoderLayer& layer = layers_[static_cast<std::size_t>(i)];
     if (context.checkpointing) {
-      const auto part = [&layer, &batch](const ops::Context& inner, std::span<const Tensor> in) {
-        return std::vector<Tensor>{layer.forward(inner, in[0], batch, nullptr)};
+      const auto part = [&layer, rows](const ops::Context& inner, std::span<const Tensor> in) {
+        return std::vector<Tensor>{layer.forward(inner, in[0], rows, nullptr)};
       };
       x = ops::recompute(context, {x}, part)[0];
     } else {
-      x = layer.forward(context, x, batch, observed ? &heads : nullptr);
+      x = layer.forward(context, x, rows, observed ? &heads : nullptr);
     }
     if (hidden_states != nullptr) hidden_states->push_back(x);
     if (observed && observer->alone && i == observer->layers.back()) break;

@@ -32,7 +32,7 @@ class EncoderLayer {
  public:
   EncoderLayer(const EncoderConfig& config, Index layer, const Checkpoint& weights, DType dtype);
 
-  Tensor forward(const ops::Context& context, const Tensor& x, const Batch& batch,
+  Tensor forward(const ops::Context& context, const Tensor& x, const SharedRows& rows,
                  const HeadObserver* observer) const;
 
  private:
@@ -52,7 +52,6 @@ class Encoder {
 
   /// Last hidden state, [n, D]. Appends the embeddings and the output of every layer to
   /// `hidden_states` unless it is null, and shows its attention to the observer unless that is.
-  /// With a tape the batch must live until the backward pass.
   Tensor forward(const ops::Context& context, const Batch& batch,
                  std::vector<Tensor>* hidden_states = nullptr,
                  const AttentionObserver* observer = nullptr) const;
@@ -68,6 +67,7 @@ class Encoder {
   std::vector<EncoderLayer> layers_;
   std::optional<ops::Linear> pooler_;
   double dropout_;
+  bool has_global_tokens_;
 };
 
 /// Position row of every token: BERT counts from 0; RoBERTa and Longformer count the tokens that

@@ -9,7 +9,7 @@ class LongformerAttention final : public SelfAttention {
   LongformerAttention(const EncoderConfig& config, Index layer, const Checkpoint& weights,
                       DType dtype)
       : config_(config),
-        reach_(config.windows[static_cast<std::size_t>(layer)] / 2),
+        pattern_(window_pattern(config, config.windows[static_cast<std::size_t>(layer)] / 2)),
         place_(dropout_places(layer).attention),
         query_key_value_(query_key_value(config, layer, weights, dtype)) {
     const Index width = config.hidden_size;
@@ -23,11 +23,10 @@ class LongformerAttention final : public SelfAttention {
     projection("value", global_.value_weight, global_.value_bias);
   }
 
-  Tensor forward(const ops::Context& context, const Tensor& x, const Batch& batch,
+  Tensor forward(const ops::Context& context, const Tensor& x, const SharedRows& rows,
                  const HeadObserver* observer) const override {
-    ops::AttentionSpec spec =
-        attention_spec(config_, batch, reach_, context.dropout(config_.attention_dropout, place_));
-    spec.global_keys = batch.global_rows;
+    ops::AttentionSpec spec = {pattern_, rows};
+    spec.dropout = context.dropout(config_.attention_dropout, place_);
     Tensor attended = [&] {
       const auto projected =
           ops::project_heads(context, x, query_key_value_, config_.heads, config_.head_size());
@@ -45,7 +44,7 @@ class LongformerAttention final : public SelfAttention {
 
  private:
   EncoderConfig config_;
-  Index reach_;
+  kernels::AttentionPattern pattern_;
   std::uint64_t place_;
   ops::Linear query_key_value_;
   ops::GlobalProjections global_;

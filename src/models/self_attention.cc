@@ -24,20 +24,11 @@ ops::Linear query_key_value(const EncoderConfig& config, Index layer, const Chec
   return dense;
 }
 
-ops::AttentionSpec attention_spec(const EncoderConfig& config, const Batch& batch, Index reach,
-                                  const Dropout& dropout) {
-  ops::AttentionSpec spec;
-  spec.dropout = dropout;
-  spec.head_size = config.head_size();
-  spec.heads.assign(static_cast<std::size_t>(config.heads), {reach, reach, 1});
-  for (std::size_t i = 0; i + 1 < batch.starts.size(); ++i) {
-    const Index begin = batch.starts[i];
-    const Index count = batch.starts[i + 1] - begin;
-    spec.documents.push_back(
-        {.query_begin = begin, .query_count = count, .key_begin = begin, .key_count = count});
-  }
-  spec.key_mask = batch.mask;
-  return spec;
+kernels::AttentionPattern window_pattern(const EncoderConfig& config, Index reach) {
+  kernels::AttentionPattern pattern;
+  pattern.head_size = config.head_size();
+  pattern.heads.assign(static_cast<std::size_t>(config.heads), {reach, reach, 1});
+  return pattern;
 }
 
 }  // namespace longformer::models

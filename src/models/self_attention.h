@@ -40,8 +40,8 @@ struct HeadObserver {
 class SelfAttention {
  public:
   virtual ~SelfAttention() = default;
-  /// x [n, D] to [n, D]. The observer may be null.
-  virtual Tensor forward(const ops::Context& context, const Tensor& x, const Batch& batch,
+  /// x [n, D] to [n, D]. The rows are those of the pass; the observer may be null.
+  virtual Tensor forward(const ops::Context& context, const Tensor& x, const SharedRows& rows,
                          const HeadObserver* observer) const = 0;
 };
 
@@ -60,8 +60,7 @@ std::string self_attention_name(Index layer);
 ops::Linear query_key_value(const EncoderConfig& config, Index layer, const Checkpoint& weights,
                             DType dtype);
 
-/// The spec of a batch in which all heads see `reach` tokens to each side.
-ops::AttentionSpec attention_spec(const EncoderConfig& config, const Batch& batch, Index reach,
-                                  const Dropout& dropout);
+/// All heads see `reach` tokens to each side.
+kernels::AttentionPattern window_pattern(const EncoderConfig& config, Index reach);
 
 }  // namespace longformer::models

@@ -50,10 +50,11 @@ void attention_probabilities(const Context& context, const AttentionSpec& spec,
   std::vector<GlobalRows> with_globals;
   if (in.projections != nullptr) with_globals = documents_with_globals(spec);
   auto next = with_globals.begin();
-  for (std::size_t document = 0; document < spec.documents.size(); ++document) {
+  for (std::size_t document = 0; document < spec.rows->documents.size(); ++document) {
     ProjectedGlobals globals;
-    const bool has_globals = next != with_globals.end() &&
-                             next->document.query_begin == spec.documents[document].query_begin;
+    const bool has_globals =
+        next != with_globals.end() &&
+        next->document.query_begin == spec.rows->documents[document].query_begin;
     if (has_globals) {
       globals.rows = *next++;
       globals.query =

@@ -62,7 +62,9 @@ struct Document {
   Index parts(const Context& context) const {
     return std::clamp<Index>(count() / (2 * kKeysPerStep), 1, context.threads);
   }
-  bool masked(Index key) const { return !spec.key_mask.empty() && spec.key_mask[at(key)] == 0; }
+  bool masked(Index key) const {
+    return !spec.rows->key_mask.empty() && spec.rows->key_mask[at(key)] == 0;
+  }
 };
 
 /// What is known of the global rows once they have seen everything.

@@ -16,12 +16,11 @@ constexpr Index kRowsPerStep = 256;
 }  // namespace
 
 std::vector<GlobalRows> documents_with_globals(const AttentionSpec& spec) {
+  const std::vector<Index>& keys = spec.rows->global_keys;
   std::vector<GlobalRows> found;
-  for (const auto& document : spec.documents) {
-    const auto first =
-        std::lower_bound(spec.global_keys.begin(), spec.global_keys.end(), document.key_begin);
-    const auto last =
-        std::lower_bound(first, spec.global_keys.end(), document.key_begin + document.key_count);
+  for (const auto& document : spec.rows->documents) {
+    const auto first = std::lower_bound(keys.begin(), keys.end(), document.key_begin);
+    const auto last = std::lower_bound(first, keys.end(), document.key_begin + document.key_count);
     if (first != last) found.push_back({document, {first, last}});
   }
   return found;
@@ -32,12 +31,14 @@ AttentionSpec global_rows_spec(const AttentionSpec& spec, const GlobalRows& glob
   AttentionSpec dense;
   dense.head_size = spec.head_size;
   dense.heads.assign(spec.heads.size(), {kernels::kUnlimitedReach, kernels::kUnlimitedReach, 1});
-  dense.documents = {
+  kernels::AttentionRows rows;
+  rows.documents = {
       {.query_begin = 0, .query_count = globals.count(), .key_begin = 0, .key_count = n}};
-  if (!spec.key_mask.empty()) {
-    const auto first = spec.key_mask.begin() + globals.document.key_begin;
-    dense.key_mask.assign(first, first + n);
+  if (!spec.rows->key_mask.empty()) {
+    const auto first = spec.rows->key_mask.begin() + globals.document.key_begin;
+    rows.key_mask.assign(first, first + n);
   }
+  dense.rows = kernels::shared(std::move(rows));
   return dense;
 }
 
