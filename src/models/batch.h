@@ -2,9 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
-#include "core/dtype.h"
+#include "kernels/attention.h"
 
 namespace longformer::models {
 
@@ -21,5 +22,8 @@ struct Batch {
   Index rows() const { return static_cast<Index>(ids.size()); }
   Index documents() const { return static_cast<Index>(starts.size()) - 1; }
 };
+
+/// What the layers of a pass share of their attention; backward passes keep it.
+using SharedRows = std::shared_ptr<const kernels::AttentionRows>;
 
 }  // namespace longformer::models
