@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "kernels/attention.h"
+#include "kernels/attention/spec.h"
 
 namespace longformer {
 
