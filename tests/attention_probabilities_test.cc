@@ -1,13 +1,12 @@
 // The probabilities that attention weighs values with, against the scalar reference and against
 // what the backends make of them.
-#include "kernels/attention_probabilities.h"
-
 #include <gtest/gtest.h>
 
 #include <functional>
 
 #include "attention_testing.h"
 #include "core/error.h"
+#include "kernels/attention/probabilities.h"
 #include "kernels/reference.h"
 
 namespace longformer::kernels {

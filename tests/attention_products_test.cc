@@ -1,12 +1,11 @@
 // Fused attention by products of tiles on every CPU, whether it would be chosen there or not:
 // against the double-precision scalar reference, forward and backward.
-#include "kernels/attention_products.h"
-
 #include <gtest/gtest.h>
 
 #include <string>
 
 #include "attention_training_testing.h"
+#include "kernels/attention/products.h"
 #include "kernels/gemm.h"
 
 namespace longformer::kernels {

@@ -1,6 +1,6 @@
 // Every backend of band attention against the double-precision scalar reference, and what is
 // refused.
-#include "kernels/attention.h"
+#include "kernels/attention/attention.h"
 
 #include <gtest/gtest.h>
 

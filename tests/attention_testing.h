@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/error.h"
-#include "kernels/attention.h"
+#include "kernels/attention/attention.h"
 
 namespace longformer::kernels {
 

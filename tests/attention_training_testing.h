@@ -9,7 +9,7 @@
 
 #include "attention_testing.h"
 #include "core/error.h"
-#include "kernels/attention_backward.h"
+#include "kernels/attention/backward.h"
 #include "kernels/reference.h"
 
 namespace longformer::kernels {

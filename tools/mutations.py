@@ -45,20 +45,20 @@ MUTATIONS = (
     Mutation(
         "window one wider on both sides",
         "src/models/longformer_attention.cc",
-        "reach_(config.windows[static_cast<std::size_t>(layer)] / 2)",
-        "reach_(config.windows[static_cast<std::size_t>(layer)] / 2 + 1)",
+        "config.windows[static_cast<std::size_t>(layer)] / 2",
+        "config.windows[static_cast<std::size_t>(layer)] / 2 + 1",
     ),
     Mutation(
         "window one wider on the right, in the kernel",
-        "src/kernels/attention_fused.cc",
+        "src/kernels/attention/tasks.cc",
         "own + reach_right + 1, lane.window.begin",
         "own + reach_right + 2, lane.window.begin",
     ),
     Mutation(
         "globals counted twice",
-        "src/kernels/attention_fused.cc",
-        "for (const Index row : spec.global_keys) in_windows[row] = 0;",
-        "for (const Index row : spec.global_keys) in_windows[row] = 1;",
+        "src/kernels/attention/tasks.cc",
+        "for (const Index row : spec.rows->global_keys) in_windows_[row] = 0;",
+        "for (const Index row : spec.rows->global_keys) in_windows_[row] = 1;",
     ),
     Mutation(
         "query taken for query_global",

@@ -4,7 +4,7 @@
 
 #include "core/error.h"
 #include "core/threads.h"
-#include "kernels/attention.h"
+#include "kernels/attention/attention.h"
 
 namespace longformer {
 namespace {

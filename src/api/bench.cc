@@ -17,7 +17,7 @@
 #include "core/error.h"
 #include "core/random.h"
 #include "core/threads.h"
-#include "kernels/attention.h"
+#include "kernels/attention/attention.h"
 #include "kernels/reference.h"
 #include "ops/linear.h"
 

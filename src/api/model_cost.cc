@@ -4,7 +4,7 @@
 #include <array>
 #include <utility>
 
-#include "kernels/attention.h"
+#include "kernels/attention/spec.h"
 
 namespace longformer {
 

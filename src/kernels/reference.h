@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/attention_probabilities.h"
+#include "kernels/attention/probabilities.h"
 
 namespace longformer::kernels {
 

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "kernels/attention.h"
+#include "kernels/attention/spec.h"
 
 namespace longformer::models {
 

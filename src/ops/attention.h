@@ -1,7 +1,7 @@
 // Attention of one layer: what every token sees in its window, and the global keys (spec.md A.4).
 #pragma once
 
-#include "kernels/attention.h"
+#include "kernels/attention/attention.h"
 #include "ops/context.h"
 
 namespace longformer::ops {

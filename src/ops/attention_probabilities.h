@@ -4,7 +4,7 @@
 #include <functional>
 #include <span>
 
-#include "kernels/attention_probabilities.h"
+#include "kernels/attention/probabilities.h"
 #include "ops/global_attention.h"
 
 namespace longformer::ops {

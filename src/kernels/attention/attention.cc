@@ -1,0 +1,134 @@
+#include "kernels/attention/attention.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "core/error.h"
+#include "kernels/attention/backends.h"
+#include "kernels/attention/fused.h"
+
+namespace longformer::kernels {
+namespace {
+
+constexpr std::array<std::pair<AttentionBackend, std::string_view>, 4> kNames = {{
+    {AttentionBackend::loop, "loop"},
+    {AttentionBackend::chunks, "chunks"},
+    {AttentionBackend::fused, "fused"},
+    {AttentionBackend::full, "full"},
+}};
+
+void check_shape(const char* name, const Tensor& tensor, const Shape& expected) {
+  require(tensor.shape() == expected, "attention: expected {} {}, found {}", name,
+          to_string(expected), to_string(tensor.shape()));
+}
+
+/// Steps of the farthest key that some query of the head may see.
+Index farthest_steps(const AttentionSpec& spec, const HeadPattern& head) {
+  Index farthest = 0;
+  for (const AttentionDocument& document : spec.rows->documents) {
+    const Index last = document.query_offset + document.query_count - 1;
+    farthest = std::max(farthest, std::min(head.reach_left, last / head.dilation));
+  }
+  return farthest;
+}
+
+void check_relative(const AttentionSpec& spec, const AttentionInputs& in) {
+  require((in.relative != nullptr) == spec.relative_positions,
+          "attention: expected relative keys exactly when the spec has relative positions");
+  if (!spec.relative_positions) return;
+  const auto heads = static_cast<Index>(spec.heads.size());
+  const auto& [content, position, keys] = *in.relative;
+  check_shape("a content bias", content, {heads, spec.head_size});
+  check_shape("a position bias", position, {heads, spec.head_size});
+  require(content.dtype() == DType::f32 && position.dtype() == DType::f32,
+          "attention: expected the biases of relative positions in fp32, found {} and {}",
+          name_of(content.dtype()), name_of(position.dtype()));
+  const Index distances = keys.shape().size() == 3 ? keys.dimension(1) : 0;
+  check_shape("relative keys", keys, {heads, distances, spec.head_size});
+  require(keys.dtype() == in.query.dtype(), "attention: expected relative keys in {}, found {}",
+          name_of(in.query.dtype()), name_of(keys.dtype()));
+  for (const HeadPattern& head : spec.heads) {
+    const Index farthest = farthest_steps(spec, head);
+    require(distances > farthest, "attention: expected relative keys for {} distances, found {}",
+            farthest + 1, distances);
+  }
+}
+
+/// Runs a backend that computes in fp32 on tensors of either dtype.
+template <typename Backend>
+void run_in_fp32(Backend backend, const AttentionSpec& spec, const AttentionArguments& in) {
+  if (in.out.dtype() == DType::f32) return backend(spec, in);
+  const Tensor query = in.query.to(DType::f32);
+  const Tensor key = in.key.to(DType::f32);
+  const Tensor value = in.value.to(DType::f32);
+  Tensor wide(in.out.shape(), DType::f32);
+  backend(spec, {query, key, value, wide, in.logsumexp, in.threads});
+  const float* source = wide.data<float>();
+  std::transform(source, source + wide.size(), in.out.data<BFloat16>(),
+                 [](float x) { return BFloat16(x); });
+}
+
+}  // namespace
+
+void check_inputs(const AttentionSpec& spec, const AttentionInputs& in) {
+  const Index heads = static_cast<Index>(spec.heads.size());
+  const Index d = spec.head_size;
+  const Index nq = spec.rows->query_count();
+  const Index nk = spec.rows->key_count();
+  check_shape("queries", in.query, {heads, nq, d});
+  check_shape("keys", in.key, {heads, nk, d});
+  check_shape("values", in.value, {heads, nk, d});
+  check_shape("an output", in.out, {nq, heads * d});
+  const DType dtype = in.query.dtype();
+  require(dtype == DType::f32 || dtype == DType::bf16,
+          "attention: expected fp32 or bf16 queries, found {}", name_of(dtype));
+  const bool alike =
+      in.key.dtype() == dtype && in.value.dtype() == dtype && in.out.dtype() == dtype;
+  require(alike, "attention: expected keys, values and output in {}, found {}, {} and {}",
+          name_of(dtype), name_of(in.key.dtype()), name_of(in.value.dtype()),
+          name_of(in.out.dtype()));
+  check_relative(spec, in);
+  if (in.logsumexp == nullptr) return;
+  check_shape("a logsumexp", *in.logsumexp, {heads, nq});
+  require(in.logsumexp->dtype() == DType::f32, "attention: expected a logsumexp in fp32, found {}",
+          name_of(in.logsumexp->dtype()));
+}
+
+std::string_view name_of(AttentionBackend backend) {
+  return kNames[static_cast<std::size_t>(backend)].second;
+}
+
+AttentionBackend attention_backend(const std::string& name) {
+  for (const auto& [backend, known] : kNames) {
+    if (known == name) return backend;
+  }
+  fail("attention backend: expected loop, chunks, fused or full, found \"{}\"", name);
+}
+
+std::optional<std::string> why_not(AttentionBackend backend, const AttentionSpec& spec) {
+  if (backend == AttentionBackend::fused) return std::nullopt;
+  if (spec.dropout.active()) return "dropout of probabilities is left to the fused backend";
+  if (spec.relative_positions) return "relative positions are left to the fused backend";
+  return backend == AttentionBackend::chunks ? why_not_chunks(spec) : std::nullopt;
+}
+
+void attention(AttentionBackend backend, const AttentionSpec& spec, const AttentionArguments& in) {
+  check(spec);
+  check_inputs(spec, {in.query, in.key, in.value, in.out, in.logsumexp, in.relative});
+  if (const auto reason = why_not(backend, spec)) {
+    fail("attention backend {}: {}", name_of(backend), *reason);
+  }
+  switch (backend) {
+    case AttentionBackend::loop:
+      return run_in_fp32(attention_loop, spec, in);
+    case AttentionBackend::chunks:
+      return run_in_fp32(attention_chunks, spec, in);
+    case AttentionBackend::full:
+      return run_in_fp32(attention_full, spec, in);
+    case AttentionBackend::fused:
+      return attention_fused(spec, in);
+  }
+}
+
+}  // namespace longformer::kernels

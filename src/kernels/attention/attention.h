@@ -1,0 +1,86 @@
+// The backends that execute an AttentionSpec. One call is one layer.
+//
+// Dimensions: H heads, d head size, nq queries, nk keys, r reach, g global keys.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "core/tensor.h"
+#include "kernels/attention/spec.h"
+
+namespace longformer::kernels {
+
+/// Positions as in Transformer-XL (spec.md D.2, G.1): with t the dilation steps from key j back to
+/// query i, the score is ((q_i + u)·k_j + (q_i + v)·r_t) / √d.
+struct RelativePositions {
+  const Tensor& content_bias;   ///< u [H, d] fp32
+  const Tensor& position_bias;  ///< v [H, d] fp32
+  /// r [H, m, d] of the dtype of the queries; row t belongs to the distance t · dilation of its
+  /// head. m is above every t that occurs.
+  const Tensor& keys;
+};
+
+/// Inputs are head-major, [H, n, d], fp32 or bf16 (all three alike); scores are scaled by 1/√d
+/// here. out is token-major [nq, H·d] of the same dtype.
+struct AttentionArguments {
+  const Tensor& query;
+  const Tensor& key;
+  const Tensor& value;
+  Tensor& out;
+  /// Natural logarithm of each softmax denominator (with its maximum), [H, nq] fp32, −∞ for a query
+  /// that sees no key; may be null.
+  Tensor* logsumexp = nullptr;
+  int threads = 1;
+  /// Given exactly when the spec has relative positions.
+  const RelativePositions* relative = nullptr;
+};
+
+struct RelativeGradients {
+  Tensor& content_bias;   ///< [H, d] fp32
+  Tensor& position_bias;  ///< [H, d] fp32
+  Tensor& keys;           ///< [H, m, d] of the dtype of the queries
+};
+
+/// The inputs and results of a forward pass, the gradient of its output, and where the gradients of
+/// its inputs go: shapes and dtypes are those of the inputs, what was there is overwritten.
+struct AttentionBackwardArguments {
+  const Tensor& query;
+  const Tensor& key;
+  const Tensor& value;
+  const Tensor& out;
+  const Tensor& logsumexp;
+  /// [nq, H·d]. Rows of zeros, such as those of global queries whose output the layer has
+  /// overwritten, cost next to nothing; their row of `out` is not used.
+  const Tensor& out_gradient;
+  Tensor& query_gradient;
+  Tensor& key_gradient;
+  Tensor& value_gradient;
+  const RelativePositions* relative = nullptr;
+  /// Null exactly when `relative` is.
+  const RelativeGradients* relative_gradients = nullptr;
+  int threads = 1;
+};
+
+/// `loop` goes diagonal by diagonal, `chunks` by overlapping blocks of twice the reach, `fused`
+/// keeps an online softmax over tiles, `full` materialises all nq·nk scores of a head.
+enum class AttentionBackend { loop, chunks, fused, full };
+
+std::string_view name_of(AttentionBackend backend);
+/// Parses loop, chunks, fused or full. Throws Error for anything else.
+AttentionBackend attention_backend(const std::string& name);
+
+/// Why the backend cannot run the spec; nothing when it can.
+std::optional<std::string> why_not(AttentionBackend backend, const AttentionSpec& spec);
+
+/// Runs the backend. Throws Error with the reason of why_not, or when shapes and dtypes disagree
+/// with the spec.
+void attention(AttentionBackend backend, const AttentionSpec& spec, const AttentionArguments& in);
+
+/// The gradients of attention, whatever backend ran forward. Probabilities are computed again, tile
+/// by tile; sums are in fp32. The same bits every time for the same number of threads. Throws Error
+/// when shapes and dtypes disagree with the spec.
+void attention_backward(const AttentionSpec& spec, const AttentionBackwardArguments& in);
+
+}  // namespace longformer::kernels

@@ -1,0 +1,252 @@
+#include "kernels/attention/backward.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <span>
+
+#include "core/cpu.h"
+#include "core/error.h"
+#include "core/threads.h"
+#include "kernels/attention/backends.h"
+#include "kernels/attention/products.h"
+#include "kernels/attention/products_backward.h"
+
+namespace longformer::kernels {
+namespace {
+
+/// Queries whose windows slide through one chunk of keys.
+constexpr Index kQueriesPerTask = 512;
+/// A window of 512 with its task fits in one chunk; longer sequences of keys are cut into chunks
+/// that leave room in the second-level cache.
+constexpr Index kWholeChunk = 1280;
+constexpr Index kPartChunk = 640;
+
+/// Of the keys of a task of windows; queries that see everything go through more, chunk by chunk.
+Index longest_sequence(const AttentionSpec& spec) {
+  Index longest = 0;
+  for (const AttentionDocument& document : spec.rows->documents) {
+    longest = std::max(longest, document.key_count);
+  }
+  const auto globals = static_cast<Index>(spec.rows->global_keys.size());
+  Index most = 0;
+  for (const HeadPattern& head : spec.heads) {
+    const Index reach = std::min(head.reach_left, longest) + std::min(head.reach_right, longest);
+    most = std::max(most, std::min(reach + kQueriesPerTask, longest) + globals);
+  }
+  return most;
+}
+
+/// One part per head when the threads have enough heads to share.
+Index parts_of(Index heads, int threads, Index queries) {
+  if (heads % threads == 0 || heads >= 4 * threads) return 1;
+  return std::clamp<Index>(divide_up(Index{4} * threads, heads), 1,
+                           std::max<Index>(queries / kQueriesPerTask, 1));
+}
+
+/// Rows of the keys that some windows of these queries reach.
+Range keys_in_reach(const BackwardPlan& plan, Index head, Range queries) {
+  const auto& [left, right, dilation] = plan.spec.heads[static_cast<std::size_t>(head)];
+  Range keys = {plan.spec.rows->key_count(), 0};
+  for (const AttentionDocument& document : plan.spec.rows->documents) {
+    const Index first = std::max<Index>(queries.begin - document.query_begin, 0);
+    const Index end = std::min(queries.end - document.query_begin, document.query_count);
+    if (first >= end) continue;
+    // A reach may be unlimited: multiply no more of it than there is.
+    const Index steps = (document.key_count + std::abs(document.query_offset) + end) / dilation + 1;
+    const Index before = document.query_offset + first - std::min(left, steps) * dilation;
+    const Index after = document.query_offset + end + std::min(right, steps) * dilation;
+    const bool whole = plan.spec.global_queries == GlobalQueries::see_everything &&
+                       !plan.spec.rows->global_keys.empty();
+    const Index begin_key = whole ? 0 : std::clamp<Index>(before, 0, document.key_count);
+    const Index end_key =
+        whole ? document.key_count : std::clamp<Index>(after, 0, document.key_count);
+    if (begin_key >= end_key) continue;
+    keys.begin = std::min(keys.begin, document.key_begin + begin_key);
+    keys.end = std::max(keys.end, document.key_begin + end_key);
+  }
+  return keys.begin < keys.end ? keys : Range{};
+}
+
+void add_rows(float* to, std::span<const float> from) {
+  for (std::size_t i = 0; i < from.size(); ++i) to[i] += from[i];
+}
+
+std::span<float> numbers(Tensor& tensor) {
+  if (tensor.empty()) return {};
+  return {tensor.data<float>(), static_cast<std::size_t>(tensor.size())};
+}
+
+void write(std::span<const float> values, Tensor& to, Index at) {
+  if (to.dtype() == DType::f32) {
+    std::copy(values.begin(), values.end(), to.data<float>() + at);
+  } else {
+    std::transform(values.begin(), values.end(), to.data<BFloat16>() + at,
+                   [](float value) { return BFloat16(value); });
+  }
+}
+
+/// Adds the parts of a head in their order to the first, whose keys are all, and writes them.
+void finish(const BackwardPlan& plan, Index head, std::span<HeadSums> parts) {
+  const Index d = plan.spec.head_size;
+  HeadSums& all = parts.front();
+  for (HeadSums& part : parts.subspan(1)) {
+    add_rows(all.key.data() + part.keys.begin * d, part.key);
+    add_rows(all.value.data() + part.keys.begin * d, part.value);
+    add_rows(all.global_key.data(), part.global_key);
+    add_rows(all.global_value.data(), part.global_value);
+    add_rows(all.content_bias.data(), part.content_bias);
+    add_rows(all.position_bias.data(), part.position_bias);
+    add_rows(numbers(all.relative_keys).data(), numbers(part.relative_keys));
+    part = {};
+  }
+  for (std::size_t i = 0; i < plan.spec.rows->global_keys.size(); ++i) {
+    const Index to = plan.spec.rows->global_keys[i] * d;
+    const Index from = static_cast<Index>(i) * d;
+    for (Index c = 0; c < d; ++c) {
+      all.key[to + c] += all.global_key[from + c];
+      all.value[to + c] += all.global_value[from + c];
+    }
+  }
+  const Index rows = plan.in.key.dimension(1);
+  const auto count = static_cast<std::size_t>(rows * d);
+  write(std::span(all.key).first(count), plan.in.key_gradient, head * rows * d);
+  write(std::span(all.value).first(count), plan.in.value_gradient, head * rows * d);
+  if (plan.distances > 0) {
+    const RelativeGradients& to = *plan.in.relative_gradients;
+    write(all.content_bias, to.content_bias, head * d);
+    write(all.position_bias, to.position_bias, head * d);
+    const auto scale = static_cast<float>(1 / std::sqrt(static_cast<double>(d)));
+    const std::span<float> keys = numbers(all.relative_keys);
+    for (float& value : keys) value *= scale;
+    for (Index row = 0; row < plan.distances; ++row) {
+      write(keys.subspan(row * plan.dims, d), to.keys, (head * plan.distances + row) * d);
+    }
+  }
+  all = {};
+}
+
+void check_gradients(const AttentionSpec& spec, const AttentionBackwardArguments& in) {
+  const auto alike = [](const char* name, const Tensor& gradient, const Tensor& value) {
+    require(gradient.shape() == value.shape() && gradient.dtype() == value.dtype(),
+            "attention: expected a gradient of {} {} in {}, found {} in {}", name,
+            to_string(value.shape()), name_of(value.dtype()), to_string(gradient.shape()),
+            name_of(gradient.dtype()));
+  };
+  alike("the output", in.out_gradient, in.out);
+  alike("the queries", in.query_gradient, in.query);
+  alike("the keys", in.key_gradient, in.key);
+  alike("the values", in.value_gradient, in.value);
+  require((in.relative_gradients != nullptr) == spec.relative_positions,
+          "attention: expected gradients of relative positions exactly when the spec has them");
+  if (!spec.relative_positions) return;
+  alike("the content bias", in.relative_gradients->content_bias, in.relative->content_bias);
+  alike("the position bias", in.relative_gradients->position_bias, in.relative->position_bias);
+  alike("the relative keys", in.relative_gradients->keys, in.relative->keys);
+}
+
+/// All heads, or all parts of them, on all threads.
+template <typename Worker>
+void run_all(const BackwardPlan& plan) {
+  const auto heads = static_cast<Index>(plan.spec.heads.size());
+  const Index queries = plan.spec.rows->query_count();
+  const Index tasks = heads * plan.parts;
+  const int threads = static_cast<int>(std::clamp<Index>(plan.in.threads, 1, tasks));
+  std::vector<Worker> workers;
+  workers.reserve(static_cast<std::size_t>(threads));
+  for (int i = 0; i < threads; ++i) workers.emplace_back(plan);
+  // Whole heads are written at once, so that each thread needs one set of sums only.
+  const bool whole = plan.parts == 1;
+  std::vector<HeadSums> sums(static_cast<std::size_t>(whole ? threads : tasks));
+  parallel_for(threads, tasks, [&](Index task) {
+    const Index head = task / plan.parts;
+    const Index part = task % plan.parts;
+    const int thread = threads == 1 ? 0 : thread_number();
+    const Range range = {queries * part / plan.parts, queries * (part + 1) / plan.parts};
+    HeadSums& own = sums[static_cast<std::size_t>(whole ? thread : task)];
+    own.start(plan,
+              part == 0 ? Range{0, plan.in.key.dimension(1)} : keys_in_reach(plan, head, range));
+    workers[static_cast<std::size_t>(thread)].run(head, range, own);
+    if (whole) finish(plan, head, {&own, 1});
+  });
+  if (whole) return;
+  parallel_for(threads, heads, [&](Index head) {
+    finish(plan, head, std::span(sums).subspan(head * plan.parts, plan.parts));
+  });
+}
+
+}  // namespace
+
+BackwardPlan::BackwardPlan(const AttentionSpec& spec_in, const AttentionBackwardArguments& in_in)
+    : spec(spec_in), in(in_in), rows(spec_in) {
+  const bool bf16 = in.query.dtype() == DType::bf16;
+  widen = bf16 && cpu_isa() < CpuIsa::avx512_bf16;
+  kernels = bf16 && !widen ? bf16_tile_kernels() : fp32_tile_kernels();
+  dims = padded_dims(kernels, spec.head_size);
+  const Index longest = longest_sequence(spec);
+  chunk_rows = longest <= kWholeChunk ? std::max<Index>(longest, 1) : kPartChunk;
+  queries_per_task = round_up(
+      std::min(kQueriesPerTask, std::max<Index>(spec.rows->query_count(), 1)), kernels.lanes);
+  distances = spec.relative_positions ? in.relative->keys.dimension(1) : 0;
+  parts = parts_of(static_cast<Index>(spec.heads.size()), std::max(in.threads, 1),
+                   spec.rows->query_count());
+}
+
+bool BackwardPlan::sends_back(Index head, Index row) const {
+  const float logsumexp = in.logsumexp.data<float>()[head * in.logsumexp.dimension(1) + row];
+  if (logsumexp == -std::numeric_limits<float>::infinity()) return false;
+  const Index count = spec.head_size;
+  const Index from = (row * static_cast<Index>(spec.heads.size()) + head) * count;
+  const auto any = [count](const auto* gradient) {
+    return std::any_of(gradient, gradient + count,
+                       [](auto x) { return static_cast<float>(x) != 0; });
+  };
+  return in.out_gradient.dtype() == DType::f32 ? any(in.out_gradient.data<float>() + from)
+                                               : any(in.out_gradient.data<BFloat16>() + from);
+}
+
+void HeadSums::start(const BackwardPlan& plan, Range own_keys) {
+  const Index d = plan.spec.head_size;
+  const auto clear = [](std::vector<float>& numbers, Index count) {
+    numbers.assign(static_cast<std::size_t>(count), 0.0f);
+  };
+  keys = own_keys;
+  clear(key, (keys.end - keys.begin + kRowsBehind) * d);
+  clear(value, (keys.end - keys.begin + kRowsBehind) * d);
+  clear(global_key, static_cast<Index>(plan.spec.rows->global_keys.size()) * d);
+  clear(global_value, static_cast<Index>(plan.spec.rows->global_keys.size()) * d);
+  if (plan.distances == 0) return;
+  clear(content_bias, d);
+  clear(position_bias, d);
+  relative_keys =
+      Tensor::zeros({plan.distances + RelativeTerm::kRowsBeyond, plan.dims}, DType::f32);
+}
+
+BackwardForm backward_form(const AttentionSpec& spec, DType dtype) {
+  const bool products = prefers_products() && !why_not_products(spec, dtype);
+  return products ? BackwardForm::products : BackwardForm::tiles;
+}
+
+void attention_backward(const AttentionSpec& spec, const AttentionBackwardArguments& in) {
+  attention_backward(spec, in, backward_form(spec, in.query.dtype()));
+}
+
+void attention_backward(const AttentionSpec& spec, const AttentionBackwardArguments& in,
+                        BackwardForm form) {
+  check(spec);
+  check_inputs(spec, {.query = in.query,
+                      .key = in.key,
+                      .value = in.value,
+                      .out = in.out,
+                      .logsumexp = &in.logsumexp,
+                      .relative = in.relative});
+  check_gradients(spec, in);
+  const BackwardPlan plan(spec, in);
+  if (form == BackwardForm::products) {
+    run_all<ProductBackwardWorker>(plan);
+  } else {
+    run_all<BackwardWorker>(plan);
+  }
+}
+
+}  // namespace longformer::kernels

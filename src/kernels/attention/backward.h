@@ -1,0 +1,142 @@
+// The way back through attention: what the files of attention_backward() share.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "kernels/attention/attention.h"
+#include "kernels/attention/fused_tile.h"
+#include "kernels/attention/relative.h"
+#include "kernels/attention/tasks.h"
+
+namespace longformer::kernels {
+
+/// By tiles in registers, or by products of whole tiles.
+enum class BackwardForm { tiles, products };
+
+/// The faster form that this CPU has for the spec.
+BackwardForm backward_form(const AttentionSpec& spec, DType dtype);
+
+/// attention_backward() in a form that can run the spec.
+void attention_backward(const AttentionSpec& spec, const AttentionBackwardArguments& in,
+                        BackwardForm form);
+
+/// What all parts of a call share.
+struct BackwardPlan {
+  const AttentionSpec& spec;
+  const AttentionBackwardArguments& in;
+  AttentionTasks rows;
+  TileKernels kernels;
+  /// Inputs are bf16 and the kernels fp32.
+  bool widen;
+  Index dims;
+  Index queries_per_task;
+  /// Keys that are packed at a time.
+  Index chunk_rows;
+  /// Relative distances; 0 without.
+  Index distances;
+  /// Each head is split into so many ranges of queries.
+  Index parts;
+
+  BackwardPlan(const AttentionSpec& spec, const AttentionBackwardArguments& in);
+
+  /// Whether a query sees something and its output has a gradient.
+  bool sends_back(Index head, Index row) const;
+};
+
+/// What a range of queries of one head sends back to everything but the queries; rows of d numbers.
+struct HeadSums {
+  /// Products of whole tiles add zeros to so many rows behind the last key.
+  static constexpr Index kRowsBehind = 64;
+
+  /// Of the rows of `key` and `value`; global keys have rows of their own.
+  Range keys;
+  std::vector<float> key, value;
+  std::vector<float> global_key, global_value;
+  std::vector<float> content_bias, position_bias;
+  /// [m + RelativeTerm::kRowsBeyond][dims]
+  Tensor relative_keys;
+
+  /// Starts again with zeros.
+  void start(const BackwardPlan& plan, Range keys);
+};
+
+/// Working memory of one thread, and the steps of a range of queries.
+class BackwardWorker {
+ public:
+  explicit BackwardWorker(const BackwardPlan& plan);
+
+  /// Writes the gradients of the queries, rows queries.begin … queries.end − 1 of a head, and adds
+  /// the others to `sums`.
+  void run(Index head, Range queries, HeadSums& sums);
+
+ private:
+  /// A tile of queries, or of something that comes with each, as the kernels read it.
+  struct Side {
+    float* lanes = nullptr;  ///< [units][lanes]
+    float* rows = nullptr;   ///< [lanes / pack][dims]
+  };
+
+  void allocate();
+  void run(const Task& task, HeadSums& sums);
+  void select_lanes(const Task& task);
+  bool sees_chunk(Index tile, Range places, Index globals) const;
+  void pack_keys(const KeySequence& keys, Index begin, Index end);
+  void end_rows_at(Index packed);
+  void load_tile(Index tile);
+  void load_row(const Side& side, const Tensor& tensor, Index offset, const float* bias,
+                Index lane);
+  void finish_side(const Side& side);
+  float load_statistics(Index row, Index lane);
+  void send_back(Index tile, Range Lane::*range, Index end, HeadSums& sums);
+  void send_back(Index begin, Index end) const;
+  void add_key_sums(const KeySequence& keys, HeadSums& sums) const;
+  void write_query_gradients(HeadSums& sums);
+  void write_zeros(Index row);
+
+  Index head_offset(const Tensor& tensor, Index row) const {
+    return (head_ * tensor.dimension(1) + row) * plan_.spec.head_size;
+  }
+  Index output_offset(Index row) const {
+    return (row * static_cast<Index>(plan_.spec.heads.size()) + head_) * plan_.spec.head_size;
+  }
+  Index tile_count() const {
+    return divide_up(static_cast<Index>(lanes_.size()), plan_.kernels.lanes);
+  }
+
+  const BackwardPlan& plan_;
+  std::shared_ptr<void> memory_;
+  GradientWork work_;
+  Side query_, position_query_, gradient_;
+  float* stage_ = nullptr;
+  float* exponents_ = nullptr;
+  float* means_ = nullptr;
+  float* keys_ = nullptr;
+  float* values_ = nullptr;
+  float* key_pairs_ = nullptr;
+  float* added_ = nullptr;
+  std::uint32_t* starts_ = nullptr;
+  std::uint32_t* twists_ = nullptr;
+  std::uint32_t* columns_ = nullptr;
+  /// [tile][dims][lanes]
+  float* query_sums_ = nullptr;
+  float* position_sums_ = nullptr;
+  std::optional<RelativeTerm> relative_;
+
+  std::vector<Task> tasks_;
+  std::vector<Lane> lanes_;
+  std::vector<Index> blind_;
+  std::vector<float> row_;
+  /// [lanes][dims], before they are interleaved.
+  std::vector<BFloat16> tile_rows_;
+  /// Numbers of the lanes of a tile, and places of the packed keys and their numbers.
+  std::vector<Index> lane_numbers_, places_, key_numbers_;
+  /// How many keys of the chunk before a place in the sequence were kept.
+  std::vector<Index> rank_;
+  Index chunk_begin_ = 0;
+  Index packed_ = 0;
+  Index head_ = 0;
+};
+
+}  // namespace longformer::kernels

@@ -1,0 +1,419 @@
+// One task at a time: its keys are packed chunk by chunk, and each tile of its queries sends back
+// to the keys that it sees (performance.md §4.4, with the tiles outside).
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <numbers>
+#include <type_traits>
+#include <utility>
+
+#include "core/memory.h"
+#include "kernels/attention/backward.h"
+
+namespace longformer::kernels {
+namespace {
+
+/// Keys between which probabilities stay in the first-level cache.
+constexpr Index kBlock = 64;
+/// Rows of zeros that blocks of keys may reach into.
+constexpr Index kRowsBeyond = 16;
+
+/// Calls body with a pointer to element `at`.
+template <typename Values, typename Body>
+auto with_numbers(Values& tensor, Index at, Body&& body) {
+  return tensor.dtype() == DType::f32 ? body(tensor.template data<float>() + at)
+                                      : body(tensor.template data<BFloat16>() + at);
+}
+
+void copy(const Tensor& tensor, Index at, Index count, float* to) {
+  with_numbers(tensor, at, [=](const auto* from) {
+    for (Index i = 0; i < count; ++i) to[i] = static_cast<float>(from[i]);
+  });
+}
+
+void write(const float* from, Index count, Tensor& tensor, Index at) {
+  with_numbers(tensor, at, [=](auto* to) {
+    for (Index i = 0; i < count; ++i) to[i] = std::remove_pointer_t<decltype(to)>(from[i]);
+  });
+}
+
+template <typename T>
+float dot(const T* a, const T* b, Index count) {
+  float sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (Index i = 0; i < count; ++i) sum += static_cast<float>(a[i]) * static_cast<float>(b[i]);
+  return sum;
+}
+
+void add(std::vector<float>& to, Index at, const float* from, Index count, float factor) {
+  float* row = to.data() + at;
+  for (Index i = 0; i < count; ++i) row[i] += factor * from[i];
+}
+
+}  // namespace
+
+BackwardWorker::BackwardWorker(const BackwardPlan& plan) : plan_(plan) {
+  allocate();
+  work_.queries = query_.lanes;
+  work_.query_rows = query_.rows;
+  work_.gradients = gradient_.lanes;
+  work_.gradient_rows = gradient_.rows;
+  work_.exponent = exponents_;
+  work_.mean = means_;
+  work_.keys = keys_;
+  work_.values = values_;
+  work_.key_pairs = key_pairs_;
+  work_.added = added_;
+  work_.columns = columns_;
+  const AttentionSpec& spec = plan.spec;
+  const Index dims = plan.dims;
+  const Index pack = plan.kernels.pack;
+  if (spec.dropout.active()) {
+    work_.dropout = {starts_, twists_, spec.dropout.threshold(), spec.dropout.kept_factor()};
+  }
+  work_.units = divide_up(spec.head_size, pack);
+  work_.row_units = dims / pack;
+  work_.dims = dims;
+  work_.scale =
+      static_cast<float>(std::numbers::log2e / std::sqrt(static_cast<double>(spec.head_size)));
+  if (plan.distances > 0) {
+    relative_.emplace(plan.kernels, spec.head_size, plan.distances,
+                      plan.chunk_rows + plan.queries_per_task);
+  }
+  row_.resize(static_cast<std::size_t>(dims));
+  tile_rows_.resize(static_cast<std::size_t>(plan.kernels.lanes * dims));
+  lane_numbers_.resize(static_cast<std::size_t>(plan.kernels.lanes));
+  places_.resize(static_cast<std::size_t>(plan.chunk_rows));
+  key_numbers_.resize(places_.size());
+  rank_.resize(places_.size() + 1);
+}
+
+/// All arrays of floats side by side, each from a whole line on, zeros at first.
+void BackwardWorker::allocate() {
+  const Index lanes = plan_.kernels.lanes;
+  const Index pack = plan_.kernels.pack;
+  const Index dims = plan_.dims;
+  const bool relative = plan_.distances > 0;
+  const Index rows = plan_.chunk_rows + kRowsBeyond;
+  const Index tiles = divide_up(plan_.queries_per_task, lanes);
+  std::vector<std::pair<float**, Index>> wanted;
+  for (Side* side : {&query_, &position_query_, &gradient_}) {
+    wanted.emplace_back(&side->lanes, round_up(dims / pack, 4) * lanes);
+    wanted.emplace_back(&side->rows, lanes / pack * dims);
+  }
+  const Index weight_rows = relative ? rows : kBlock + kRowsBeyond;
+  wanted.insert(wanted.end(), {{&stage_, round_up(dims / pack, 4) * lanes},
+                               {&exponents_, lanes},
+                               {&means_, lanes},
+                               {&work_.first, lanes},
+                               {&work_.last, lanes},
+                               {reinterpret_cast<float**>(&starts_), lanes},
+                               {reinterpret_cast<float**>(&twists_), lanes},
+                               {reinterpret_cast<float**>(&columns_), rows},
+                               {&keys_, rows * dims / pack},
+                               {&values_, rows * dims / pack},
+                               {&work_.key_gradient, rows * dims},
+                               {&work_.value_gradient, rows * dims},
+                               {&query_sums_, tiles * dims * lanes},
+                               {&work_.block, plan_.kernels.rows * lanes},
+                               {&work_.kept, (kBlock + kRowsBeyond) * lanes / pack},
+                               {&work_.weights, weight_rows * lanes / pack}});
+  if (pack == 2) {
+    wanted.emplace_back(&key_pairs_, rows * dims / pack);
+    wanted.emplace_back(&work_.weight_pairs, (kBlock + kRowsBeyond) * lanes / pack);
+  }
+  if (relative) {
+    wanted.emplace_back(&added_, rows * lanes);
+    wanted.emplace_back(&position_sums_, tiles * dims * lanes);
+  }
+  Index floats = 0;
+  for (const auto& [part, count] : wanted) floats += round_up(count, 16);
+  memory_ = allocate_aligned(static_cast<std::size_t>(floats) * sizeof(float));
+  float* next = static_cast<float*>(memory_.get());
+  std::fill_n(next, floats, 0.0f);
+  for (const auto& [part, count] : wanted) *part = std::exchange(next, next + round_up(count, 16));
+  if (pack == 1) key_pairs_ = keys_;
+}
+
+void BackwardWorker::run(Index head, Range queries, HeadSums& sums) {
+  head_ = head;
+  if (relative_) relative_->start_head(plan_.in.relative->keys, head);
+  tasks_.clear();
+  for (const AttentionDocument& document : plan_.spec.rows->documents) {
+    const Range own = {std::max<Index>(queries.begin - document.query_begin, 0),
+                       std::min(queries.end - document.query_begin, document.query_count)};
+    if (own.begin >= own.end) continue;
+    plan_.rows.add(document, head, own, plan_.queries_per_task, plan_.kernels.lanes, tasks_);
+  }
+  for (const Task& task : tasks_) run(task, sums);
+}
+
+void BackwardWorker::run(const Task& task, HeadSums& sums) {
+  select_lanes(task);
+  if (lanes_.empty()) return;
+  const KeySequence keys = plan_.rows.keys_of(task, lanes_);
+  const Index dilation = task.sees_everything ? 1 : plan_.spec.heads[head_].dilation;
+  const Index tile_floats = plan_.dims * plan_.kernels.lanes;
+  std::fill_n(query_sums_, tile_count() * tile_floats, 0.0f);
+  if (relative_) std::fill_n(position_sums_, tile_count() * tile_floats, 0.0f);
+  for (Index begin = 0; begin < keys.count; begin += plan_.chunk_rows) {
+    const Index end = std::min(begin + plan_.chunk_rows, keys.count);
+    pack_keys(keys, begin, end);
+    for (Index tile = 0; tile < tile_count(); ++tile) {
+      if (!sees_chunk(tile, {begin, end}, keys.global_count())) continue;
+      load_tile(tile);
+      for (Index i = 0; i < plan_.kernels.lanes; ++i) {
+        const Index lane = std::min<Index>(tile * plan_.kernels.lanes + i, lanes_.size() - 1);
+        lane_numbers_[i] = floor_divide(lanes_[lane].position, dilation);
+      }
+      send_back(tile, &Lane::window, end, sums);
+      send_back(tile, &Lane::globals, end, sums);
+    }
+    add_key_sums(keys, sums);
+  }
+  write_query_gradients(sums);
+}
+
+void BackwardWorker::select_lanes(const Task& task) {
+  plan_.rows.collect(task, lanes_, blind_);
+  for (const Index row : blind_) write_zeros(row);
+  std::erase_if(lanes_, [this](const Lane& lane) {
+    if (plan_.sends_back(head_, lane.row)) return false;
+    write_zeros(lane.row);
+    return true;
+  });
+}
+
+/// Windows move on from lane to lane; global keys are in the first chunks.
+bool BackwardWorker::sees_chunk(Index tile, Range places, Index globals) const {
+  const Index first = tile * plan_.kernels.lanes;
+  const auto last = std::min<Index>(first + plan_.kernels.lanes, lanes_.size()) - 1;
+  return places.begin < globals ||
+         (lanes_[first].window.begin < places.end && lanes_[last].window.end > places.begin);
+}
+
+void BackwardWorker::pack_keys(const KeySequence& keys, Index begin, Index end) {
+  const auto& in = plan_.in;
+  const Index d = plan_.spec.head_size;
+  const Index dims = plan_.dims;
+  chunk_begin_ = begin;
+  packed_ = 0;
+  rank_[0] = 0;
+  for (Index place = begin; place < end; ++place) {
+    if (keys.keeps(place)) {
+      const Index row = keys.row(place);
+      const Index from = head_offset(in.key, row);
+      places_[packed_] = place;
+      key_numbers_[packed_] = keys.number(place);
+      columns_[packed_] = static_cast<std::uint32_t>(row) * DropoutRow::kColumnStep;
+      if (plan_.kernels.pack == 2) {
+        std::memcpy(reinterpret_cast<BFloat16*>(keys_) + packed_ * dims,
+                    in.key.data<BFloat16>() + from, 2 * d);
+        std::memcpy(reinterpret_cast<BFloat16*>(values_) + packed_ * dims,
+                    in.value.data<BFloat16>() + from, 2 * d);
+      } else {
+        copy(in.key, from, d, keys_ + packed_ * dims);
+        copy(in.value, from, d, values_ + packed_ * dims);
+      }
+      ++packed_;
+    }
+    rank_[place + 1 - begin] = packed_;
+  }
+  end_rows_at(packed_);
+  std::fill_n(work_.key_gradient, (packed_ + kRowsBeyond) * dims, 0.0f);
+  std::fill_n(work_.value_gradient, (packed_ + kRowsBeyond) * dims, 0.0f);
+}
+
+/// Blocks of keys may reach beyond the last one, where nothing may turn into NaN.
+void BackwardWorker::end_rows_at(Index packed) {
+  const Index floats = plan_.dims / plan_.kernels.pack;
+  for (float* rows : {keys_, values_}) {
+    std::fill_n(rows + packed * floats, kRowsBeyond * floats, 0.0f);
+  }
+  if (plan_.kernels.pack == 1) return;
+  const auto* rows = reinterpret_cast<const BFloat16*>(keys_);
+  for (Index pair = 0; pair < (packed + kRowsBeyond) / 2; ++pair) {
+    const BFloat16* even = rows + 2 * pair * plan_.dims;
+    interleave(even, even + plan_.dims, plan_.dims, key_pairs_ + pair * plan_.dims);
+  }
+}
+
+/// Lanes without a query do like the last one, with a gradient of zero.
+void BackwardWorker::load_tile(Index tile) {
+  const auto& in = plan_.in;
+  const Index lanes = plan_.kernels.lanes;
+  const Index d = plan_.spec.head_size;
+  const auto last = static_cast<Index>(lanes_.size()) - 1;
+  const auto row_of = [&](Index lane) { return lanes_[std::min(tile * lanes + lane, last)].row; };
+  const auto load_queries = [&](const Side& side, const Tensor* bias) {
+    const float* own = bias != nullptr ? bias->data<float>() + head_ * d : nullptr;
+    for (Index lane = 0; lane < lanes; ++lane) {
+      load_row(side, in.query, head_offset(in.query, row_of(lane)), own, lane);
+    }
+    finish_side(side);
+  };
+  load_queries(query_, relative_ ? &in.relative->content_bias : nullptr);
+  if (relative_) load_queries(position_query_, &in.relative->position_bias);
+  for (Index lane = 0; lane < lanes; ++lane) {
+    const Index row = row_of(lane);
+    const bool present = tile * lanes + lane <= last;
+    load_row(gradient_, in.out_gradient, present ? output_offset(row) : -1, nullptr, lane);
+    means_[lane] = present ? load_statistics(row, lane) : 0.0f;
+    if (!present) exponents_[lane] = exponents_[last - tile * lanes];
+    const DropoutRow mask = dropout_row(plan_.spec.dropout, head_, row);
+    starts_[lane] = mask.start;
+    twists_[lane] = mask.twist;
+  }
+  finish_side(gradient_);
+}
+
+/// Takes d numbers of a tensor, plus the bias, as a row of a tile; zeros for offset −1.
+void BackwardWorker::load_row(const Side& side, const Tensor& tensor, Index offset,
+                              const float* bias, Index lane) {
+  const Index d = plan_.spec.head_size;
+  float* row = row_.data();
+  if (plan_.kernels.pack == 1) {
+    row = side.rows + lane * plan_.dims;
+  } else if (offset >= 0 && bias == nullptr) {
+    std::memcpy(tile_rows_.data() + lane * plan_.dims, tensor.data<BFloat16>() + offset, 2 * d);
+    return;
+  }
+  if (offset >= 0) {
+    copy(tensor, offset, d, row);
+  } else {
+    std::fill_n(row, d, 0.0f);
+  }
+  if (bias != nullptr) {
+    for (Index c = 0; c < d; ++c) row[c] += bias[c];
+  }
+  if (plan_.kernels.pack == 1) return;
+  for (Index c = 0; c < d; ++c) tile_rows_[lane * plan_.dims + c] = BFloat16(row[c]);
+}
+
+/// Brings the rows of a tile into both of their layouts.
+void BackwardWorker::finish_side(const Side& side) {
+  constexpr Index kPiece = 16;
+  const Index lanes = plan_.kernels.lanes;
+  const Index dims = plan_.dims;
+  const bool bf16 = plan_.kernels.pack == 2;
+  const Index bytes = dims * (bf16 ? 2 : 4);
+  const auto* rows = bf16 ? reinterpret_cast<const std::byte*>(tile_rows_.data())
+                          : reinterpret_cast<const std::byte*>(side.rows);
+  for (Index lane = 0; lane < lanes; ++lane) {
+    // As TileWork::stage is laid out.
+    float* to = stage_ + lane % 4 * lanes + lane / 4 * 4;
+    for (Index done = 0; done < bytes; done += kPiece, to += 4 * lanes) {
+      std::memcpy(to, rows + lane * bytes + done, kPiece);
+    }
+  }
+  plan_.kernels.transpose(stage_, side.lanes, work_.units);
+  if (!bf16) return;
+  for (Index lane = 0; lane < lanes; lane += 2) {
+    const BFloat16* even = tile_rows_.data() + lane * dims;
+    interleave(even, even + dims, dims, side.rows + lane / 2 * dims);
+  }
+}
+
+/// Sets the exponent of a query and returns Σ gradient · output.
+float BackwardWorker::load_statistics(Index row, Index lane) {
+  const auto& in = plan_.in;
+  const float logsumexp = in.logsumexp.data<float>()[head_ * in.logsumexp.dimension(1) + row];
+  exponents_[lane] = static_cast<float>(-std::numbers::log2e * logsumexp);
+  const Index from = output_offset(row);
+  const Index d = plan_.spec.head_size;
+  return with_numbers(in.out, from, [&](const auto* out) {
+    using Number = std::remove_cvref_t<decltype(*out)>;
+    return dot(out, in.out_gradient.data<Number>() + from, d);
+  });
+}
+
+/// What the lanes see, in one of their ranges, of the chunk that ends at place `end`.
+void BackwardWorker::send_back(Index tile, Range Lane::*range, Index end, HeadSums& sums) {
+  const Index lanes = plan_.kernels.lanes;
+  const auto last = static_cast<Index>(lanes_.size()) - 1;
+  Range all = {packed_, 0};
+  for (Index i = 0; i < lanes; ++i) {
+    const Range seen = lanes_[std::min(tile * lanes + i, last)].*range;
+    Range packed = {0, 0};
+    if (seen.begin < std::min(seen.end, end) && seen.end > chunk_begin_) {
+      packed = {rank_[std::max(seen.begin, chunk_begin_) - chunk_begin_],
+                rank_[std::min(seen.end, end) - chunk_begin_]};
+    }
+    work_.first[i] = static_cast<float>(packed.begin);
+    work_.last[i] = static_cast<float>(packed.end);
+    if (packed.begin >= packed.end) continue;
+    all.begin = std::min(all.begin, packed.begin);
+    all.end = std::max(all.end, packed.end);
+  }
+  if (all.begin >= all.end) return;
+  work_.query_gradient = query_sums_ + tile * plan_.dims * lanes;
+  const Index begin = all.begin / plan_.kernels.pack * plan_.kernels.pack;
+  if (!relative_) return send_back(begin, all.end);
+  const RelativeTile relative = {position_query_.lanes, position_query_.rows, lane_numbers_,
+                                 key_numbers_};
+  relative_->scores(relative, {begin, all.end}, 1.0f, added_);
+  send_back(begin, all.end);
+  relative_->send_back(relative, {begin, all.end}, work_.weights,
+                       position_sums_ + tile * plan_.dims * lanes,
+                       sums.relative_keys.data<float>());
+}
+
+/// Block by block. Relative positions need the gradients of all scores afterwards.
+void BackwardWorker::send_back(Index begin, Index end) const {
+  GradientWork block = work_;
+  for (Index first = begin; first < end; first += kBlock) {
+    if (relative_) {
+      block.weights = work_.weights + (first - begin) * plan_.kernels.lanes / plan_.kernels.pack;
+    }
+    plan_.kernels.send_back(block, first, std::min(first + kBlock, end));
+  }
+}
+
+void BackwardWorker::add_key_sums(const KeySequence& keys, HeadSums& sums) const {
+  const Index d = plan_.spec.head_size;
+  const auto scale = static_cast<float>(1 / std::sqrt(static_cast<double>(d)));
+  const auto& globals = plan_.spec.rows->global_keys;
+  for (Index i = 0; i < packed_; ++i) {
+    const Index row = keys.row(places_[i]);
+    const float* key = work_.key_gradient + i * plan_.dims;
+    const float* value = work_.value_gradient + i * plan_.dims;
+    if (places_[i] < keys.global_count()) {
+      const Index at = std::lower_bound(globals.begin(), globals.end(), row) - globals.begin();
+      add(sums.global_key, at * d, key, d, scale);
+      add(sums.global_value, at * d, value, d, 1);
+    } else {
+      add(sums.key, (row - sums.keys.begin) * d, key, d, scale);
+      add(sums.value, (row - sums.keys.begin) * d, value, d, 1);
+    }
+  }
+}
+
+void BackwardWorker::write_query_gradients(HeadSums& sums) {
+  const Index d = plan_.spec.head_size;
+  const Index lanes = plan_.kernels.lanes;
+  const auto scale = static_cast<float>(1 / std::sqrt(static_cast<double>(d)));
+  for (std::size_t i = 0; i < lanes_.size(); ++i) {
+    const Index lane = static_cast<Index>(i);
+    const Index at = lane / lanes * plan_.dims * lanes + lane % lanes;
+    for (Index c = 0; c < d; ++c) row_[c] = scale * query_sums_[at + c * lanes];
+    if (relative_) {
+      for (Index c = 0; c < d; ++c) {
+        const float position = scale * position_sums_[at + c * lanes];
+        sums.content_bias[c] += row_[c];
+        sums.position_bias[c] += position;
+        row_[c] += position;
+      }
+    }
+    Tensor& to = plan_.in.query_gradient;
+    write(row_.data(), d, to, head_offset(to, lanes_[i].row));
+  }
+}
+
+void BackwardWorker::write_zeros(Index row) {
+  std::fill(row_.begin(), row_.end(), 0.0f);
+  Tensor& to = plan_.in.query_gradient;
+  write(row_.data(), plan_.spec.head_size, to, head_offset(to, row));
+}
+
+}  // namespace longformer::kernels

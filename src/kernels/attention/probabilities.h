@@ -1,0 +1,36 @@
+// The probabilities that attention weighs values with, head by head and without n² memory: what a
+// person looks at. The backends never store them.
+#pragma once
+
+#include <span>
+
+#include "kernels/attention/attention.h"
+
+namespace longformer::kernels {
+
+/// One head of one document of a spec.
+struct DocumentHead {
+  Index document = 0;
+  Index head = 0;
+};
+
+/// Where the probabilities of a head are: one row per query of the document. In the band form the
+/// columns are the global keys of the document in ascending order, then the offsets
+/// −reach_left … reach_right of the window, the layout of `transformers` (spec.md A.4). With a
+/// reach without limit the form is dense: column j is key j of the document, global or not.
+struct ProbabilityLayout {
+  Index rows = 0;
+  Index globals = 0;
+  Index columns = 0;
+  bool dense = false;
+};
+ProbabilityLayout probability_layout(const AttentionSpec& spec, DocumentHead which);
+
+/// Writes softmax(q·kᵀ/√d) of every query over the keys that it sees to out [rows, columns]; what a
+/// query does not see is 0, and so is a global key at its place in the window, as it counts once.
+/// query and key are head-major [H, n, d], fp32 or bf16, as for attention(). Throws Error when
+/// global queries see everything and the form is not dense: their keys have no columns.
+void attention_probabilities(const AttentionSpec& spec, const Tensor& query, const Tensor& key,
+                             DocumentHead which, std::span<float> out, int threads);
+
+}  // namespace longformer::kernels

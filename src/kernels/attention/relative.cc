@@ -1,0 +1,168 @@
+#include "kernels/attention/relative.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "core/memory.h"
+
+namespace longformer::kernels {
+namespace {
+
+bool are_consecutive(std::span<const Index> numbers) {
+  for (std::size_t i = 1; i < numbers.size(); ++i) {
+    if (numbers[i] != numbers[i - 1] + 1) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+RelativeTerm::RelativeTerm(const TileKernels& kernels, Index head_size, Index distances,
+                           Index most_distances)
+    : kernels_(kernels),
+      head_size_(head_size),
+      distances_(distances),
+      units_(divide_up(head_size, kernels.pack)),
+      dims_(padded_dims(kernels, head_size)) {
+  const Index row_floats = (distances + kRowsBeyond) * dims_ / kernels.pack;
+  const Index skewed_floats = (std::min(distances, most_distances) + kRowsBeyond) * kernels.lanes;
+  const bool pairs = kernels.pack == 2;
+  const Index floats = (pairs ? 2 : 1) * (row_floats + skewed_floats);
+  memory_ = allocate_aligned(static_cast<std::size_t>(floats) * sizeof(float));
+  float* next = static_cast<float*>(memory_.get());
+  std::fill_n(next, floats, 0.0f);
+  rows_ = std::exchange(next, next + row_floats);
+  pairs_ = pairs ? std::exchange(next, next + row_floats) : rows_;
+  skewed_ = std::exchange(next, next + skewed_floats);
+  skewed_pairs_ = pairs ? next : skewed_;
+  floats_.resize(static_cast<std::size_t>(head_size));
+}
+
+void RelativeTerm::start_head(const Tensor& keys, Index head) {
+  const bool bf16 = keys.dtype() == DType::bf16;
+  for (Index row = 0; row < distances_; ++row) {
+    const Index from = (head * distances_ + row) * head_size_;
+    if (kernels_.pack == 2) {
+      const BFloat16* key = keys.data<BFloat16>() + from;
+      std::copy_n(key, head_size_, reinterpret_cast<BFloat16*>(rows_) + row * dims_);
+    } else if (bf16) {
+      const BFloat16* key = keys.data<BFloat16>() + from;
+      for (Index c = 0; c < head_size_; ++c) rows_[row * dims_ + c] = static_cast<float>(key[c]);
+    } else {
+      std::copy_n(keys.data<float>() + from, head_size_, rows_ + row * dims_);
+    }
+  }
+  if (kernels_.pack == 1) return;
+  const auto* rows = reinterpret_cast<const BFloat16*>(rows_);
+  for (Index row = 0; row < distances_; row += 2) {
+    interleave(rows + row * dims_, rows + (row + 1) * dims_, dims_, pairs_ + row / 2 * dims_);
+  }
+}
+
+/// Those that occur between the queries and the keys, from an even one on.
+Range RelativeTerm::distances_of(const RelativeTile& tile, Range keys) const {
+  const Index nearest = tile.query_numbers.front() - tile.key_numbers[keys.end - 1];
+  const Index farthest = tile.query_numbers.back() - tile.key_numbers[keys.begin];
+  return {std::max<Index>(nearest, 0) / 2 * 2, std::min(farthest + 1, distances_)};
+}
+
+void RelativeTerm::scores(const RelativeTile& tile, Range keys, float factor, float* added) {
+  const Index lanes = kernels_.lanes;
+  const Range distances = distances_of(tile, keys);
+  const Index count = round_up(std::max<Index>(distances.end - distances.begin, 0), kernels_.rows);
+  std::fill_n(skewed_, count * lanes, 0.0f);
+  kernels_.add({.a = rows_ + distances.begin * (dims_ / kernels_.pack),
+                .a_row = dims_ / kernels_.pack,
+                .a_step = 1,
+                .b = tile.queries,
+                .b_step = lanes,
+                .c = skewed_,
+                .c_row = lanes,
+                .rows = count,
+                .columns = lanes,
+                .steps = units_});
+  const bool consecutive = are_consecutive(tile.query_numbers);
+  for (Index key = keys.begin; key < keys.end; ++key) {
+    float* to = added + key * lanes;
+    const Index number = tile.key_numbers[key];
+    const Index first = tile.query_numbers.front() - number;
+    if (consecutive && distances.begin <= first && first + lanes <= distances.end) {
+      const float* from = skewed_ + (first - distances.begin) * lanes;
+      for (Index lane = 0; lane < lanes; ++lane) to[lane] = factor * from[lane * (lanes + 1)];
+      continue;
+    }
+    for (Index lane = 0; lane < lanes; ++lane) {
+      const Index distance = tile.query_numbers[lane] - number;
+      const bool inside = distances.begin <= distance && distance < distances.end;
+      to[lane] = inside ? factor * skewed_[(distance - distances.begin) * lanes + lane] : 0.0f;
+    }
+  }
+  const Index rest = round_up(keys.end - keys.begin, kernels_.rows) - (keys.end - keys.begin);
+  std::fill_n(added + keys.end * lanes, rest * lanes, 0.0f);
+}
+
+template <typename Number>
+void RelativeTerm::skew_back(const RelativeTile& tile, Range keys, Range distances,
+                             const float* weights) {
+  const Index lanes = kernels_.lanes;
+  const auto* from = reinterpret_cast<const Number*>(weights);
+  auto* rows = reinterpret_cast<Number*>(skewed_);
+  const bool consecutive = are_consecutive(tile.query_numbers);
+  for (Index key = keys.begin; key < keys.end; ++key, from += lanes) {
+    const Index number = tile.key_numbers[key] + distances.begin;
+    const Index first = tile.query_numbers.front() - number;
+    if (consecutive && 0 <= first && first + lanes <= distances.end - distances.begin) {
+      Number* to = rows + first * lanes;
+      for (Index lane = 0; lane < lanes; ++lane) to[lane * (lanes + 1)] = from[lane];
+      continue;
+    }
+    for (Index lane = 0; lane < lanes; ++lane) {
+      const Index row = tile.query_numbers[lane] - number;
+      if (row < 0 || row >= distances.end - distances.begin) continue;
+      rows[row * lanes + lane] = from[lane];
+    }
+  }
+}
+
+void RelativeTerm::send_back(const RelativeTile& tile, Range keys, const float* weights,
+                             float* query_gradient, float* key_gradient) {
+  const Index lanes = kernels_.lanes;
+  const Index pack = kernels_.pack;
+  const Range distances = distances_of(tile, keys);
+  if (distances.begin >= distances.end) return;
+  const Index count = round_up(distances.end - distances.begin, kernels_.rows);
+  std::fill_n(skewed_, count * lanes / pack, 0.0f);
+  if (pack == 2) {
+    skew_back<BFloat16>(tile, keys, distances, weights);
+    const auto* rows = reinterpret_cast<const BFloat16*>(skewed_);
+    for (Index row = 0; row < count; row += 2) {
+      interleave(rows + row * lanes, rows + (row + 1) * lanes, lanes,
+                 skewed_pairs_ + row / 2 * lanes);
+    }
+  } else {
+    skew_back<float>(tile, keys, distances, weights);
+  }
+  kernels_.add({.a = skewed_,
+                .a_row = lanes / pack,
+                .a_step = 1,
+                .b = tile.query_rows,
+                .b_step = dims_,
+                .c = key_gradient + distances.begin * dims_,
+                .c_row = dims_,
+                .rows = count,
+                .columns = dims_,
+                .steps = lanes / pack});
+  kernels_.add({.a = pairs_ + distances.begin / pack * dims_,
+                .a_row = 1,
+                .a_step = dims_,
+                .b = skewed_pairs_,
+                .b_step = lanes,
+                .c = query_gradient,
+                .c_row = lanes,
+                .rows = dims_,
+                .columns = lanes,
+                .steps = count / pack});
+}
+
+}  // namespace longformer::kernels

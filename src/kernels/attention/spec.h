@@ -1,0 +1,108 @@
+// Attention described as data (design.md §4, paper §3.1 and Figure 1): the rows of a batch, and the
+// pattern in which the heads of a layer see them.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "core/dtype.h"
+#include "core/random.h"
+
+namespace longformer::kernels {
+
+/// A reach that covers every key.
+inline constexpr Index kUnlimitedReach = std::numeric_limits<Index>::max() / 4;
+
+/// What one head sees: the query at position i sees the keys i + s·dilation with
+/// −reach_left ≤ s ≤ reach_right. Dilation 1 means adjacent keys.
+struct HeadPattern {
+  Index reach_left = 0;
+  Index reach_right = 0;
+  Index dilation = 1;
+};
+
+/// One document of a ragged batch. Its queries and keys are consecutive rows; nothing is attended
+/// across documents. The query ranges of the documents follow each other from row 0 on.
+struct AttentionDocument {
+  Index query_begin = 0;
+  Index query_count = 0;
+  Index key_begin = 0;
+  Index key_count = 0;
+  /// Position of the first query on the axis on which the first key of the document is 0.
+  Index query_offset = 0;
+};
+
+/// What the rows of a batch are, whatever a layer makes of them. A forward pass builds them once;
+/// all layers and their backward passes share them.
+struct AttentionRows {
+  std::vector<AttentionDocument> documents;
+  /// Queries and keys are the same rows: a masked row is masked as a query too. Every document then
+  /// has equal ranges of both and no query offset.
+  bool self_attention = false;
+  /// Key rows that every query of the same document sees; ascending, without masked ones.
+  std::vector<Index> global_keys;
+  /// One byte per key row, 0 = masked; empty when nothing is masked.
+  std::vector<std::uint8_t> key_mask;
+
+  Index query_count() const;
+  Index key_count() const;
+};
+
+/// Rows of self-attention: document i has the rows starts[i] … starts[i + 1] − 1.
+AttentionRows self_attention_rows(std::span<const Index> starts);
+
+/// The rows as what the layers of a pass and their backward passes share.
+std::shared_ptr<const AttentionRows> shared(AttentionRows rows);
+
+/// How the queries at global positions are computed.
+enum class GlobalQueries {
+  /// Like every other query: own window and the global keys. (The Longformer layer overwrites these
+  /// rows with the result of the global projections.)
+  windowed,
+  /// They see every key of their document, in every head.
+  see_everything,
+};
+
+/// How the heads of one layer attend, whatever the rows are.
+struct AttentionPattern {
+  Index head_size = 0;
+  std::vector<HeadPattern> heads;
+  bool causal = false;
+  GlobalQueries global_queries = GlobalQueries::windowed;
+  /// Scores have a term of RelativePositions. Needs reach_right 0 in every head and no global keys.
+  bool relative_positions = false;
+  /// Dropout of the probabilities. The mask depends on its seed, the head, the query row and the
+  /// key row alone (dropout_row), so that a backward pass finds the same one.
+  Dropout dropout = {};
+};
+
+/// A pattern on rows: all that a backend needs to know. A key is visible to a query when it lies in
+/// its document, is not masked, and is either in the window of the head or a global key; with
+/// `causal` no key after the query is visible at all. Each visible key counts once. A query that
+/// sees no key, and a query whose own row is masked in self-attention, gets a row of zeros.
+struct AttentionSpec : AttentionPattern {
+  /// Never null in a spec that runs.
+  std::shared_ptr<const AttentionRows> rows;
+};
+
+/// The dropout masks of one query: its columns are key rows.
+inline DropoutRow dropout_row(const Dropout& dropout, Index head, Index query_row) {
+  return dropout.row((static_cast<std::uint64_t>(head) << 40) +
+                     static_cast<std::uint64_t>(query_row));
+}
+
+/// Self-attention over one document of n rows where every head has the same pattern.
+AttentionSpec self_attention(Index n, Index heads, Index head_size, HeadPattern pattern);
+
+/// Throws Error unless the spec is consistent in itself (ranges, equal ones where self-attention is
+/// said, sorted globals, mask size, reaches ≥ 0, dilation ≥ 1).
+void check(const AttentionSpec& spec);
+
+/// Exact number of visible query–key pairs, summed over the heads: 4·d times it is the useful work
+/// of a forward pass in FLOP.
+double visible_pairs(const AttentionSpec& spec);
+
+}  // namespace longformer::kernels
