@@ -367,7 +367,7 @@ NB_MODULE(_native, module) {
   nb::class_<ConvertOptions>(module, "ConvertOptions")
       .def(nb::init<>())
       .def_rw("max_positions", &ConvertOptions::max_positions)
-      .def_rw("window", &ConvertOptions::window)
+      .def_rw("windows", &ConvertOptions::windows)
       .def_rw("format", &ConvertOptions::format)
       .def_rw("dtype", &ConvertOptions::dtype)
       .def_rw("overwrite", &ConvertOptions::overwrite);

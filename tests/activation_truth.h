@@ -21,6 +21,10 @@ inline double activation_truth(double x, kernels::Activation activation) {
       return x / (1 + std::exp(-x));
     case Activation::tanh:
       return std::tanh(x);
+    case Activation::quick_gelu:
+      return x / (1 + std::exp(-1.702 * x));
+    case Activation::mish:
+      return x * std::tanh(std::log1p(std::exp(x)));
   }
   return NAN;
 }

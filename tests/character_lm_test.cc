@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <filesystem>
 #include <map>
@@ -281,11 +282,12 @@ TEST(CharacterLm, WindowsChangeWithoutNewWeights) {
   const Text text = text_of(kText);
   const auto n = static_cast<Index>(text.ids.size());
   ops::Context context = loaded.context();
-  const auto before = loaded.model.forward(context, text.ids, n).to_floats();
+  const Batch batch = segments_of(text.ids, n);
+  const auto before = loaded.model.forward(context, batch).to_floats();
   loaded.model.set_windows({10, 200, 18});
-  EXPECT_GT(difference(loaded.model.forward(context, text.ids, n).to_floats(), before), 1e-3);
+  EXPECT_GT(difference(loaded.model.forward(context, batch).to_floats(), before), 1e-3);
   loaded.model.set_windows({5, 100, 9});
-  EXPECT_EQ(loaded.model.forward(context, text.ids, n).to_floats(), before);
+  EXPECT_EQ(loaded.model.forward(context, batch).to_floats(), before);
 }
 
 TEST(CharacterLm, ConfigsOfThePaperHaveItsParameters) {
@@ -293,7 +295,7 @@ TEST(CharacterLm, ConfigsOfThePaperHaveItsParameters) {
   for (const auto& [name, wanted] : millions) {
     const auto config =
         read_character_lm((root() / "examples" / "character-lm" / (name + ".json")).string());
-    const double found = static_cast<double>(config.parameters()) * 1e-6;
+    const double found = static_cast<double>(parameter_count(config)) * 1e-6;
     EXPECT_TRUE(std::abs(found / wanted - 1) <= 0.01) << name << ": " << found;
   }
   // The count is that of the weights which the model asks for.
@@ -301,7 +303,7 @@ TEST(CharacterLm, ConfigsOfThePaperHaveItsParameters) {
     Loaded loaded(name, true);
     Index elements = 0;
     for (const auto& [weight, value] : loaded.weights.parameters()) elements += value.size();
-    EXPECT_EQ(elements, loaded.model.config().parameters()) << name;
+    EXPECT_EQ(elements, parameter_count(loaded.model.config())) << name;
   }
 }
 
@@ -314,7 +316,8 @@ TEST(CharacterLm, Bf16IsCloseToPyTorch) {
   context.dtype = DType::bf16;
   context.tape = &tape;
   const ops::LossSum loss =
-      model.loss(context, text.ids, text.labels, static_cast<Index>(text.ids.size()), {.scale = 1});
+      model.loss(context, segments_of(text.ids, static_cast<Index>(text.ids.size())), text.labels,
+                 {.scale = 1});
   tape.backward();
   EXPECT_TRUE(std::abs(loss.sum / loaded.wanted("loss")[0] - 1) <= 0.02) << loss.sum;
   for (const auto& [name, value] : loaded.weights.parameters()) {

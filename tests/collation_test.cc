@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "error_testing.h"
+#include "models/registry.h"
 #include "tasks/training_batch.h"
 #include "temporary_folder.h"
 
@@ -253,7 +254,7 @@ INSTANTIATE_TEST_SUITE_P(Tokenizers, Collation, testing::Values("bert_uncased", 
 
 TEST(TrainingBatch, LaysExamplesBehindEachOther) {
   models::EncoderConfig config;
-  config.model_type = models::ModelType::longformer;
+  config.family = &models::family_of("longformer", "");
   config.vocab_size = 50;
   config.type_vocab_size = 1;
   config.pad_token_id = 1;

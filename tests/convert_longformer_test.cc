@@ -12,8 +12,9 @@
 #include "formats/json.h"
 #include "formats/safetensors.h"
 #include "formats/weights.h"
+#include "longformer/convert.h"
+#include "longformer/model.h"
 #include "models/config.h"
-#include "models/convert.h"
 
 namespace longformer::models {
 namespace {
@@ -52,7 +53,7 @@ class LongformerConversion : public ::testing::Test {
 
   std::string error(const ConvertOptions& options = {}) const {
     try {
-      convert_folder(source().string(), target().string(), options);
+      convert(source().string(), target().string(), options);
     } catch (const Error& error) {
       const std::string message = error.what();
       EXPECT_EQ(message.find('\n'), std::string::npos) << message;
@@ -137,7 +138,7 @@ TEST_F(LongformerConversion, PositionsAreRepeatedOrCut) {
 }
 
 TEST_F(LongformerConversion, TakesAnotherWindowInEveryLayer) {
-  ASSERT_EQ(error({.window = 6}), "");
+  ASSERT_EQ(error({.windows = {6}}), "");
   EXPECT_EQ(config()["attention_window"], Json({6, 6}));
 }
 
@@ -286,7 +287,7 @@ class OriginalConversion : public LongformerConversion {
 };
 
 TEST_F(OriginalConversion, DoublesTheWindowsOfOneSide) {
-  const ConvertedFrom from = convert_folder(source().string(), target().string(), {});
+  const ConvertedFrom from = convert(source().string(), target().string(), {});
   EXPECT_EQ(from.model_type, "original longformer");
   EXPECT_EQ(from.max_tokens, 41);
   EXPECT_EQ(config()["model_type"], "longformer");
@@ -345,8 +346,10 @@ TEST_F(OriginalConversion, RefusesWhatTransformersHasNot) {
       {"attention_mode", "n2", {"attention_mode", "\"n2\""}},
       {"attention_mode", "sliding_chunks_no_overlap", {"another function"}},
       {"attention_mode", 3, {"attention_mode", "found 3"}},
-      {"attention_dilation", {1, 2}, {"attention_dilation", "[1,2]"}},
-      {"attention_dilation", 2, {"attention_dilation", "found 2"}},
+      {"attention_dilation", {1, 0}, {"attention_dilation", "found 0"}},
+      {"attention_dilation", {1, 2, 3}, {"attention_dilation", "2 layers", "[1,2,3]"}},
+      {"attention_dilation", {1, {1, 2, 3, 4, 5}}, {"attention_dilation", "heads", "layer 1"}},
+      {"attention_dilation", "2", {"attention_dilation", "\"2\""}},
       {"autoregressive", true, {"autoregressive", "decoders"}},
       {"attention_window", {0, 4}, {"attention_window", "found 0"}},
       {"attention_window", {2, "4"}, {"attention_window", "\"4\""}},
@@ -361,6 +364,63 @@ TEST_F(OriginalConversion, RefusesWhatTransformersHasNot) {
     expect_error(bad.message);
     formats::write_file(path, good);
   }
+}
+
+TEST_F(OriginalConversion, KeepsDilationOfLayersAndHeads) {
+  const Json dilation = {2, {1, 3}};
+  edit([&](Json& json) { json["attention_dilation"] = dilation; });
+  std::string note;
+  ASSERT_EQ(error({.note = [&](const std::string& text) { note = text; }}), "");
+  EXPECT_NE(note.find("attention_dilation"), std::string::npos) << note;
+  EXPECT_EQ(config()["attention_dilation"], dilation);
+  const EncoderConfig read = read_config((target() / "config.json").string());
+  EXPECT_EQ(read.pattern(0)[1].dilation, 2);
+  EXPECT_EQ(read.pattern(1)[0].dilation, 1);
+  EXPECT_EQ(read.pattern(1)[1].dilation, 3);
+  fs::remove_all(target());
+  edit([&](Json& json) { json["attention_dilation"] = {1, {1, 1}}; });
+  ASSERT_EQ(error(), "");
+  EXPECT_FALSE(config().contains("attention_dilation"));
+}
+
+/// Last hidden state of one document.
+std::vector<float> states_of(const fs::path& folder, std::span<const std::int32_t> ids) {
+  const Model model = Model::load(folder.string());
+  const DocumentInput document = {.ids = ids,
+                                  .attention_mask = {},
+                                  .token_type_ids = {},
+                                  .position_ids = {},
+                                  .global_attention_mask = {}};
+  return model.forward({&document, 1}, {})[0].last_hidden_state;
+}
+
+TEST_F(LongformerConversion, DilatedWindowsSeeOnlyTheirSteps) {
+  edit([](Json& json) { json["attention_dilation"] = 3; });
+  ASSERT_EQ(error({.max_positions = 64}), "");
+  std::vector<std::int32_t> ids(60);
+  for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<std::int32_t>(3 + i % 11);
+  const auto before = states_of(target(), ids);
+  constexpr std::size_t kChanged = 30;
+  ids[kChanged] = 2;
+  const auto after = states_of(target(), ids);
+  const std::size_t width = before.size() / ids.size();
+  // Two layers that reach 2 and 4 steps of three tokens.
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    const std::size_t distance = i > kChanged ? i - kChanged : kChanged - i;
+    const bool sees = distance % 3 == 0 && distance <= 18;
+    const bool differs = !std::equal(before.begin() + static_cast<std::ptrdiff_t>(i * width),
+                                     before.begin() + static_cast<std::ptrdiff_t>((i + 1) * width),
+                                     after.begin() + static_cast<std::ptrdiff_t>(i * width));
+    EXPECT_EQ(differs, sees) << i;
+  }
+}
+
+TEST_F(LongformerConversion, TakesAWindowForEachLayer) {
+  ASSERT_EQ(error({.windows = {6, 12}}), "");
+  EXPECT_EQ(config()["attention_window"], Json({6, 12}));
+  fs::remove_all(target());
+  expect_error({"window", "2 layers", "found 3"}, {.windows = {6, 12, 2}});
+  expect_error({"window", "even", "found 7"}, {.windows = {6, 7}});
 }
 
 TEST_F(OriginalConversion, IsNeverReadAsAPlainRoberta) {

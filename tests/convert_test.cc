@@ -1,5 +1,5 @@
 // Conversion of BERT and RoBERTa folders, config.json reading, and the error of each bad folder.
-#include "models/convert.h"
+#include "longformer/convert.h"
 
 #include <gtest/gtest.h>
 
@@ -80,11 +80,11 @@ class ConvertTest : public ::testing::Test {
   }
 
   static ConvertOptions options(std::int64_t max_positions = 50, std::int64_t window = 8) {
-    return {.max_positions = max_positions, .window = window};
+    return {.max_positions = max_positions, .windows = {window}};
   }
 
   std::string error(const ConvertOptions& how = options()) const {
-    return error_of([&] { convert_folder(source().string(), target().string(), how); });
+    return error_of([&] { convert(source().string(), target().string(), how); });
   }
 
   /// Changes a JSON file of the source.
@@ -329,7 +329,7 @@ TEST_F(ConvertTest, OverwritesOnlyWhenAskedAndOnlyItsOwnFiles) {
 
 TEST_F(ConvertTest, TakesATrailingSlashAndMakesParents) {
   const std::string name = (folder_ / "new" / "deep" / "").string();
-  convert_folder(source().string() + "/", name, options());
+  convert(source().string() + "/", name, options());
   EXPECT_TRUE(fs::exists(folder_ / "new" / "deep" / "config.json"));
   EXPECT_EQ(std::distance(fs::directory_iterator(folder_ / "new"), fs::directory_iterator()), 1);
 }
@@ -339,14 +339,12 @@ TEST_F(ConvertTest, ReportsBadTargets) {
   expect_error(error(), {target().string(), "found a file"});
   ConvertOptions over = options();
   over.overwrite = true;
-  expect_error(error_of([&] { convert_folder(source().string(), source().string(), over); }),
+  expect_error(error_of([&] { convert(source().string(), source().string(), over); }),
                {"other than the source"});
-  expect_error(error_of([&] {
-                 convert_folder(source().string(), (target() / "below").string(), options());
-               }),
-               {"below", "could not be written"});
-  expect_error(error_of([&] { convert_folder(source().string(), "", options()); }),
-               {"target folder"});
+  expect_error(
+      error_of([&] { convert(source().string(), (target() / "below").string(), options()); }),
+      {"below", "could not be written"});
+  expect_error(error_of([&] { convert(source().string(), "", options()); }), {"target folder"});
 }
 
 TEST_F(ConvertTest, ReportsBadOptions) {
@@ -461,7 +459,7 @@ TEST(EncoderConfig, TakesTheClassDefaultsOfTransformers) {
   EXPECT_EQ(bert.vocab_size, 30522);
   EXPECT_EQ(bert.pad_token_id, 0);
   EXPECT_EQ(bert.max_tokens(), 512);
-  EXPECT_TRUE(bert.windows.empty());
+  EXPECT_TRUE(bert.windows().empty());
   const EncoderConfig roberta = parsed(R"({"model_type": "roberta"})");
   EXPECT_EQ(roberta.vocab_size, 50265);
   EXPECT_EQ(roberta.pad_token_id, 1);
@@ -470,7 +468,7 @@ TEST(EncoderConfig, TakesTheClassDefaultsOfTransformers) {
   EXPECT_EQ(longformer.vocab_size, 30522);
   EXPECT_EQ(longformer.pad_token_id, 1);
   EXPECT_EQ(longformer.max_tokens(), 510);
-  EXPECT_EQ(longformer.windows, std::vector<Index>(12, 512));
+  EXPECT_EQ(longformer.windows(), std::vector<Index>(12, 512));
   for (const EncoderConfig& config : {bert, roberta, longformer}) {
     EXPECT_EQ(config.hidden_size, 768);
     EXPECT_EQ(config.layers, 12);
@@ -494,7 +492,7 @@ TEST(EncoderConfig, ReadsWhatIsWritten) {
           "hidden_size": 80, "hidden_act": "gelu_pytorch_tanh", "max_position_embeddings": 4098,
           "pad_token_id": null, "type_vocab_size": 1, "layer_norm_eps": 1e-05,
           "tie_word_embeddings": false})");
-  EXPECT_EQ(config.windows, (std::vector<Index>{2, 64, 8}));
+  EXPECT_EQ(config.windows(), (std::vector<Index>{2, 64, 8}));
   EXPECT_EQ(config.head_size(), 16);
   EXPECT_EQ(config.activation, Activation::gelu_tanh);
   EXPECT_EQ(config.max_tokens(), 4096);

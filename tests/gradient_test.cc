@@ -429,6 +429,8 @@ std::vector<Row> rows() {
           linear_row("_relu", Activation::relu),
           linear_row("_silu", Activation::silu),
           linear_row("_tanh", Activation::tanh),
+          linear_row("_quick_gelu", Activation::quick_gelu),
+          linear_row("_mish", Activation::mish),
           project_heads_row(),
           layer_norm_row(),
           linear_add_norm_row({}),

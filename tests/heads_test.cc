@@ -13,6 +13,7 @@
 #include "core/error.h"
 #include "formats/safetensors.h"
 #include "longformer/model.h"
+#include "models/registry.h"
 
 namespace longformer {
 namespace {
@@ -151,7 +152,7 @@ INSTANTIATE_TEST_SUITE_P(Models, Heads,
 /// A Longformer whose separator is 2.
 models::EncoderConfig longformer_config() {
   models::EncoderConfig config;
-  config.windows = {4};
+  config.family = &models::family_of("longformer", "");
   return config;
 }
 

@@ -110,7 +110,9 @@ TEST_P(Ops, LinearEqualsPlainLoops) {
                                                        {Activation::gelu_tanh},
                                                        {Activation::relu},
                                                        {Activation::silu},
-                                                       {Activation::tanh}}) {
+                                                       {Activation::tanh},
+                                                       {Activation::quick_gelu},
+                                                       {Activation::mish}}) {
       const Tensor x = input(random({n, in}, 1));
       const Tensor w = input(random({out, in}, 2, 0.3f)).to(DType::f32), b = random({out}, 3);
       const Tensor y = linear(context(), x, packed(w, b, activation), DType::f32);
@@ -121,8 +123,9 @@ TEST_P(Ops, LinearEqualsPlainLoops) {
 }
 
 TEST_P(Ops, ActivationsKeepNaN) {
-  for (const Activation activation : {Activation::gelu, Activation::gelu_tanh, Activation::relu,
-                                      Activation::silu, Activation::tanh}) {
+  for (const Activation activation :
+       {Activation::gelu, Activation::gelu_tanh, Activation::relu, Activation::silu,
+        Activation::tanh, Activation::quick_gelu, Activation::mish}) {
     const Tensor x = input(Tensor::from(std::vector<float>(37, NAN), {37, 1}));
     for (const float value : activated(context(), activation, x).to_floats()) {
       ASSERT_TRUE(std::isnan(value)) << static_cast<int>(activation);

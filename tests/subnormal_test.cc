@@ -126,8 +126,9 @@ std::vector<float> even_steps(float span, int count) {
 }
 
 TEST(Subnormals, Activations) {
-  for (const auto activation : {Activation::gelu, Activation::gelu_tanh, Activation::relu,
-                                Activation::silu, Activation::tanh}) {
+  for (const auto activation :
+       {Activation::gelu, Activation::gelu_tanh, Activation::relu, Activation::silu,
+        Activation::tanh, Activation::quick_gelu, Activation::mish}) {
     std::vector<float> x = even_steps(30, 6007);
     std::vector<float> y = x, gradient(x.size(), 0.1f);
     const auto count = static_cast<Index>(x.size());

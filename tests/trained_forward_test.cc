@@ -124,7 +124,7 @@ StepGradients one_step(const std::string& folder, bool shared) {
 
 TEST(SharedGlobalProjections, GetTheSumOfBothGradients) {
   const std::string folder = testing::TempDir() + "/shared_global_projections";
-  convert(fixture("tiny_bert"), folder, {.max_positions = 128, .window = 16, .overwrite = true});
+  convert(fixture("tiny_bert"), folder, {.max_positions = 128, .windows = {16}, .overwrite = true});
   const StepGradients own = one_step(folder, false), shared = one_step(folder, true);
   EXPECT_TRUE(std::abs(own.loss - shared.loss) <= 1e-6) << own.loss << ' ' << shared.loss;
   std::size_t global = 0;

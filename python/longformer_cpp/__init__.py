@@ -509,17 +509,19 @@ def convert(
     source: str | os.PathLike[str],
     target: str | os.PathLike[str],
     max_positions: int | None = None,
-    window: int | None = None,
+    window: int | Sequence[int] | None = None,
     overwrite: bool = False,
     to: str = "safetensors",
     dtype: str | None = None,
 ) -> None:
-    """Makes a Longformer folder of a BERT, RoBERTa or Longformer folder, with room for max_positions
-    tokens and the total window per layer; None takes those of a Longformer, else 4096 and 512. `to` is
-    safetensors or bin, dtype fp32, fp16, bf16 or None to keep it. It loads in `transformers` unchanged."""
+    """Makes a Longformer folder of the folder of an encoder, with room for max_positions
+    tokens and the total window of all layers, or of each; None takes those of a Longformer, else 4096
+    and 512. `to` is safetensors or bin, dtype fp32, fp16, bf16 or None to keep it. It loads in
+    `transformers` unchanged."""
     options = _native.ConvertOptions()
     options.max_positions = max_positions
-    options.window = window
+    windows = () if window is None else window
+    options.windows = [windows] if isinstance(windows, int) else list(windows)
     options.overwrite = overwrite
     options.format = to
     options.dtype = dtype or ""

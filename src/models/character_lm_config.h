@@ -6,7 +6,7 @@
 
 #include "core/dtype.h"
 #include "formats/json.h"
-#include "kernels/attention.h"
+#include "kernels/attention/spec.h"
 #include "text/characters.h"
 
 namespace longformer::models {

@@ -7,7 +7,7 @@
 
 #include "formats/json.h"
 #include "kernels/activation.h"
-#include "kernels/attention.h"
+#include "kernels/attention/spec.h"
 
 namespace longformer::models {
 
