@@ -25,6 +25,9 @@ THIRD_PARTY = {
     "hwy": {"kernels"},
     "nanobind": {"python"},
     "CLI": {"apps"},
+    "cairo.h": {"apps"},
+    "fontconfig": {"apps"},
+    "hb.h": {"apps"},
 }
 
 STANDARD = set(
