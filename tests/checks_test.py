@@ -75,6 +75,11 @@ class Layers(TreeCase):
     def test_highway_in_kernels(self):
         self.refuses("src/models/bert.cc", '#include "hwy/highway.h"\n', "hwy belongs to kernels")
 
+    def test_pictures_are_for_the_program(self):
+        self.accepts("apps/cli/attention/picture.cc", "#include <cairo.h>\n#include <hb.h>\n")
+        for header in ("cairo.h", "cairo-pdf.h", "fontconfig/fontconfig.h", "hb-ft.h"):
+            self.refuses("src/api/model.cc", f"#include <{header}>\n", "belongs to apps")
+
     def test_apps_and_python_see_public_headers_only(self):
         self.refuses("apps/cli/main.cc", '#include "models/bert.h"\n', "public headers only")
         self.refuses("python/module.cc", '#include "core/tensor.h"\n', "public headers only")
@@ -206,7 +211,7 @@ echo "$file" >>read.txt
         self.write("src/core/b.cc", '#include "core/near.h"\n')
         self.write("src/core/c.cc", "")
         self.write("apps/cli/flags.h", "")
-        self.write("apps/cli/d.cc", '#include "flags.h"\n')
+        self.write("apps/cli/verb/d.cc", '#include "flags.h"\n')
         self.git("init", "--quiet")
         self.commit()
 
@@ -222,7 +227,7 @@ echo "$file" >>read.txt
         """(names of the sources that clang-tidy was given, result)"""
         commands = [
             {"file": f"{self.root}/{name}.cc", "command": f"c++ {flags} {name}.cc", "directory": str(self.root)}
-            for name in ("src/core/a", "src/core/b", "src/core/c", "apps/cli/d")
+            for name in ("src/core/a", "src/core/b", "src/core/c", "apps/cli/verb/d")
         ]
         self.write("build/tidy/compile_commands.json", json.dumps(commands))
         self.write("read.txt", "")

@@ -1,14 +1,12 @@
-"""The verb `attention`: every form of its result, compared with what the Python package gives where
-the numbers matter, and what it refuses."""
+"""The verb `attention`: its results as numbers and pages, compared with what the Python package gives
+where the numbers matter, and what it refuses. Pictures: cli_attention_picture_test.py."""
 
 import base64
 import io
 import json
 import os
 import re
-import struct
 import subprocess
-import zlib
 
 import numpy as np
 import pytest
@@ -47,54 +45,6 @@ def triplets(row, n):
     full = np.zeros((n, n))
     full[row["query"], row["key"]] = row["probability"]
     return full
-
-
-def pixels(png):
-    """A PNG of 8-bit RGB as an array, by its specification."""
-    assert png[:8] == b"\x89PNG\r\n\x1a\n"
-    at, data, size = 8, b"", None
-    while at < len(png):
-        length, kind = struct.unpack(">I4s", png[at : at + 8])
-        body = png[at + 8 : at + 8 + length]
-        assert struct.unpack(">I", png[at + 8 + length : at + 12 + length])[0] == zlib.crc32(kind + body)
-        if kind == b"IHDR":
-            width, height, depth, color, *_ = struct.unpack(">IIBBBBB", body)
-            assert (depth, color) == (8, 2)
-            size = (height, width)
-        if kind == b"IDAT":
-            data += body
-        at += 12 + length
-    lines = np.frombuffer(zlib.decompress(data), np.uint8).reshape(size[0], 1 + 3 * size[1])
-    image = np.zeros((size[0] + 1, size[1], 3), np.uint8)
-    for y, line in enumerate(lines):
-        row, up = line[1:].reshape(-1, 3), image[y]
-        image[y + 1] = unfiltered(line[0], row, up)
-    return image[1:].astype(int)
-
-
-def unfiltered(kind, row, up):
-    """A line of pixels of which differences were stored."""
-    if kind == 0:
-        return row
-    if kind == 1:
-        return np.cumsum(row, axis=0, dtype=np.uint8)
-    if kind == 2:
-        return row + up
-    result = []
-    for stored, above in zip(row.T.tolist(), up.T.tolist()):
-        left, corner, channel = 0, 0, []
-        for value, b in zip(stored, above):
-            guess = (left + b) // 2 if kind == 3 else paeth(left, b, corner)
-            left, corner = (value + guess) % 256, b
-            channel.append(left)
-        result.append(channel)
-    return np.array(result, np.uint8).T
-
-
-def paeth(a, b, c):
-    """The one of three neighbours that is nearest to a + b - c."""
-    estimate = a + b - c
-    return min((abs(estimate - a), 0, a), (abs(estimate - b), 1, b), (abs(estimate - c), 2, c))[2]
 
 
 def page_data(html):
@@ -242,54 +192,6 @@ class TestTriplets:
         assert {line.split("\t")[0] for line in text.splitlines()[1:]} == {"-:1", "-:2"}
 
 
-class TestPicture:
-    def test_colours_are_the_probabilities(self, tmp_path):
-        file = tmp_path / "x.png"
-        run("attention", BERT, "--text", "a b c", "--layer", "0", "--head", "0", "-o", file).works()
-        image = pixels(file.read_bytes())
-        row = run("attention", BERT, "--text", "a b c", "--layer", "0", "--head", "0", "--json",
-                  "--threshold", "0").works().json[0]
-        full = triplets(row, row["tokens"])
-        # The panel is the square of cells within the frame, 24 pixels each.
-        corner = panel_corner(image)
-        shade = [[tuple(image[corner[0] + 24 * i + 12, corner[1] + 24 * j + 12])
-                  for j in range(row["tokens"])] for i in range(row["tokens"])]
-        for i in range(row["tokens"]):
-            for j in range(row["tokens"]):
-                np.testing.assert_allclose(shade[i][j], colour(full[i, j]), atol=1.5)
-
-    def test_sizes(self, longformer, tmp_path):
-        text = tmp_path / "long.txt"
-        text.write_text("a b c d e " * 18)
-        one = run("attention", longformer, text, "--format", "png", "--global-attention", "cls").works().raw
-        grid = run("attention", longformer, text, "--format", "png", "--layer", "all", "--head",
-                   "all").works().raw
-        sizes = [struct.unpack(">II", raw[16:24]) for raw in (one, grid)]
-        assert 1000 < sizes[0][0] < 3000 and 800 < sizes[0][1] < 1500
-        assert 300 < sizes[1][0] < 1500 and 300 < sizes[1][1] < 900
-
-    def test_mean_of_cells_is_paler_than_the_maximum(self, longformer, tmp_path):
-        text = tmp_path / "long.txt"
-        text.write_text("a b c d e " * 38)
-        flags = ["attention", longformer, text, "--layer", "0", "--head", "all", "--format", "png"]
-        of_max, of_mean = (pixels(run(*flags, "--cells", cells).works().raw).sum() for cells in ("max", "mean"))
-        assert of_mean > of_max
-
-
-def panel_corner(image):
-    """Row and column of the first pixel within the frame of the first panel."""
-    is_frame = (image == (150, 150, 158)).all(-1)
-    rows = np.flatnonzero(is_frame.sum(1) > 90)
-    columns = np.flatnonzero(is_frame.sum(0) > 90)
-    return rows[0] + 1, columns[0] + 1
-
-
-def colour(p):
-    scale = np.array([(255, 247, 205), (254, 216, 118), (252, 141, 60), (214, 41, 37), (62, 8, 74)])
-    at = np.clip(1 + np.log10(p) / 4, 0, 1) * 4
-    return [np.interp(at, range(5), scale[:, channel]) for channel in range(3)]
-
-
 class TestPage:
     def test_holds_the_strongest_of_every_map(self, longformer):
         flags = ["--global-attention", "cls"]
@@ -355,7 +257,7 @@ class TestMemory:
         assert process.returncode == 0
         return usage.ru_maxrss * 1024
 
-    @pytest.mark.parametrize("form", ["text", "json", "npz", "png", "html"])
+    @pytest.mark.parametrize("form", ["text", "json", "npz", "png", "svg", "pdf", "html"])
     def test_far_below_all_pairs(self, form, long_model, tmp_path):
         text = tmp_path / "long.txt"
         text.write_text("a b c d e " * 818 + "a b c d")
@@ -368,7 +270,7 @@ class TestMemory:
 class TestRefused:
     @pytest.mark.parametrize("flags,words", [
         (["--layer", "x"], ["--layer", "'x'"]), (["--head", "-1"], ["--head", "-1"]),
-        (["--threshold", "2"], ["--threshold", "2"]), (["--format", "svg"], ["svg"]),
+        (["--threshold", "2"], ["--threshold", "2"]), (["--format", "gif"], ["gif", "svg"]),
         (["--format", "png", "--top-k", "3"], ["--top-k"]),
         (["--format", "npz", "--json"], ["--json"]),
         (["--format", "html", "--top-k", "300"], ["255"]), (["--cells", "sum"], ["sum"])])
@@ -389,13 +291,13 @@ class TestRefused:
         assert result.code == 0 and "kept the first 24" in result.err
         assert result.json[0]["tokens"] == 24 and result.json[0]["truncated"] == 38
 
-    @pytest.mark.parametrize("name", ["x.png", "x.html", "x.npz"])
+    @pytest.mark.parametrize("name", ["x.png", "x.svg", "x.pdf", "x.html", "x.npz"])
     def test_one_document(self, name, tmp_path):
         file = tmp_path / name
         run("attention", BERT, "--text", "a b", "--text", "c", "-o", file).fails(1, "--text:2", "one document")
         assert file.exists()
 
-    @pytest.mark.parametrize("name", ["x.png", "x.html", "x.npz"])
+    @pytest.mark.parametrize("name", ["x.png", "x.svg", "x.pdf", "x.html", "x.npz"])
     def test_no_file_without_a_result(self, name, tmp_path):
         file = tmp_path / name
         run("attention", BERT, tmp_path / "absent", "-o", file).fails(1, "absent")

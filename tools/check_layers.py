@@ -25,6 +25,9 @@ THIRD_PARTY = {
     "hwy": {"kernels"},
     "nanobind": {"python"},
     "CLI": {"apps"},
+    "cairo": {"apps"},
+    "fontconfig": {"apps"},
+    "hb": {"apps"},
 }
 
 STANDARD = set(
@@ -63,8 +66,10 @@ def include_breach(path, room, quoted, header):
         return None
     if first == "longformer":
         return None
-    if first in THIRD_PARTY and room not in THIRD_PARTY[first]:
-        return f"{first} belongs to {', '.join(sorted(THIRD_PARTY[first]))}, found in {room}"
+    # "hwy" of hwy/highway.h, "cairo" of cairo.h and of cairo-pdf.h
+    package = re.split(r"[-.]", first)[0]
+    if package in THIRD_PARTY and room not in THIRD_PARTY[package]:
+        return f"{package} belongs to {', '.join(sorted(THIRD_PARTY[package]))}, found in {room}"
     if not quoted:
         return None
     if first in USES or first in ABOVE_OPS:

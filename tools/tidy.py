@@ -56,7 +56,7 @@ class Tree:
             beside = pathlib.PurePosixPath(name).parent
             found = set()
             for header in INCLUDE.findall(text):
-                for folder in (beside, pathlib.PurePosixPath("src"), pathlib.PurePosixPath("include")):
+                for folder in (beside, *map(pathlib.PurePosixPath, ("src", "include", "apps/cli"))):
                     if (self.root / folder / header).is_file():
                         found.add((folder / header).as_posix())
                         break

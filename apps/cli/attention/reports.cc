@@ -1,4 +1,4 @@
-#include "attention_reports.h"
+#include "attention/reports.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "npz.h"
+#include "attention/npz.h"
 
 namespace longformer::cli {
 
@@ -137,14 +137,15 @@ class NpzReport final : public AttentionReport {
 
 class PictureReport final : public AttentionReport {
  public:
-  PictureReport(const ReportOptions& options, Output& output)
-      : reduction_(options.reduction), output_(output) {}
+  PictureReport(PictureFormat format, Reduction reduction, Output& output)
+      : format_(format), reduction_(reduction), output_(output) {}
 
   void begin(const AttentionDocument& document) override { map_.emplace(document, reduction_); }
   void add(const AttentionMap& map) override { map_->add(map); }
-  void end() override { output_.write(map_->png()); }
+  void end() override { output_.write(map_->file(format_)); }
 
  private:
+  PictureFormat format_;
   Reduction reduction_;
   Output& output_;
   std::optional<HeatMap> map_;
@@ -177,7 +178,11 @@ std::unique_ptr<AttentionReport> attention_report(const ReportOptions& options, 
     case AttentionFormat::npz:
       return std::make_unique<NpzReport>(output);
     case AttentionFormat::png:
-      return std::make_unique<PictureReport>(options, output);
+      return std::make_unique<PictureReport>(PictureFormat::png, options.reduction, output);
+    case AttentionFormat::svg:
+      return std::make_unique<PictureReport>(PictureFormat::svg, options.reduction, output);
+    case AttentionFormat::pdf:
+      return std::make_unique<PictureReport>(PictureFormat::pdf, options.reduction, output);
     case AttentionFormat::html:
       return std::make_unique<PageReport>(options, output);
     case AttentionFormat::text:

@@ -1,4 +1,4 @@
-#include "attention_maps.h"
+#include "attention/maps.h"
 
 #include <fmt/format.h>
 

@@ -4,14 +4,14 @@
 #include <memory>
 #include <string>
 
-#include "attention_maps.h"
-#include "attention_page.h"
-#include "heat_map.h"
+#include "attention/heat_map.h"
+#include "attention/maps.h"
+#include "attention/page.h"
 #include "output.h"
 
 namespace longformer::cli {
 
-enum class AttentionFormat { text, json, npz, png, html };
+enum class AttentionFormat { text, json, npz, png, svg, pdf, html };
 
 struct ReportOptions {
   AttentionFormat format = AttentionFormat::text;

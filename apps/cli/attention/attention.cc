@@ -7,7 +7,7 @@
 #include <memory>
 #include <optional>
 
-#include "attention_reports.h"
+#include "attention/reports.h"
 #include "encode_whole.h"
 #include "longformer/error.h"
 #include "longformer/model.h"
@@ -35,6 +35,8 @@ constexpr std::array kFormats =
                                {".json", "json", AttentionFormat::json},
                                {".npz", "npz", AttentionFormat::npz},
                                {".png", "png", AttentionFormat::png},
+                               {".svg", "svg", AttentionFormat::svg},
+                               {".pdf", "pdf", AttentionFormat::pdf},
                                {".html", "html", AttentionFormat::html}});
 
 struct AttentionFlags {
@@ -53,11 +55,20 @@ struct AttentionFlags {
       if (!format.empty() && format == known.name) return known.format;
     }
     if (model.json) return AttentionFormat::json;
-    const std::string suffix = std::filesystem::path(output).extension().string();
-    for (const FormatName& known : kFormats) {
-      if (format.empty() && suffix == known.suffix) return known.format;
+    const FormatName* known = format.empty() ? format_of_output() : nullptr;
+    return known != nullptr ? known->format : AttentionFormat::text;
+  }
+
+  /// Null where the name of the output says nothing.
+  const FormatName* format_of_output() const {
+    std::string suffix = std::filesystem::path(output).extension().string();
+    for (char& character : suffix) {
+      if (character >= 'A' && character <= 'Z') character = static_cast<char>(character + 32);
     }
-    return AttentionFormat::text;
+    for (const FormatName& known : kFormats) {
+      if (suffix == known.suffix) return &known;
+    }
+    return nullptr;
   }
 
   /// A page is there to choose from; elsewhere one map is what fits.
@@ -84,10 +95,21 @@ struct AttentionFlags {
     return options;
   }
 
+  static std::vector<std::string_view> suffixes() {
+    std::vector<std::string_view> all;
+    for (const FormatName& known : kFormats) all.push_back(known.suffix);
+    return all;
+  }
+
   void check() const {
     const AttentionFormat form = chosen_format();
     if (model.json && form != AttentionFormat::json) {
       throw UsageError("--json and --format ask for different forms");
+    }
+    const bool by_suffix = format.empty() && !model.json;
+    if (by_suffix && std::filesystem::path(output).has_extension() && !format_of_output()) {
+      throw UsageError(fmt::format("--output: expected a name that ends in {}, found '{}'",
+                                   fmt::join(suffixes(), ", "), output));
     }
     const bool sparse = form == AttentionFormat::text || form == AttentionFormat::json;
     const bool limited = top_k > 0 || threshold.has_value();
@@ -237,8 +259,9 @@ void add_attention(CLI::App& program, Action& action) {
       program,
       {.name = "attention",
        .description = "Show what each token attends to: numbers, a picture, or a page to explore.",
-       .details = "Text and JSON list the strongest pairs of tokens. A picture (.png), a page "
-                  "(.html) and arrays as transformers lays them out (.npz) take one document.",
+       .details = "Text and JSON list the strongest pairs of tokens. A picture (.png, .svg, "
+                  ".pdf), a page (.html) and arrays as transformers lays them out (.npz) take one "
+                  "document.",
        .examples =
            "longformer attention MODEL report.txt --layer 3 --head 5\n"
            "longformer attention MODEL report.txt --layer 3 --head all -o heads.png\n"
@@ -248,16 +271,17 @@ void add_attention(CLI::App& program, Action& action) {
   add_inputs(verb, flags->inputs);
   add_index(verb, "--layer", flags->layer, "from 0; all; or mean (mean; all in a page)");
   add_index(verb, "--head", flags->head, "from 0; all; or mean (mean; all in a page)");
-  verb.add_option("-o,--output", flags->output,
-                  "write to a file; the form follows from .tsv, .jsonl, .npz, .png or .html")
+  verb.add_option(
+          "-o,--output", flags->output,
+          "write to a file; the form follows from .tsv, .jsonl, .npz, .png, .svg, .pdf or .html")
       ->type_name("FILE");
-  add_choice(verb, "--format", flags->format, {"text", "json", "npz", "png", "html"},
-             "text, json, npz, png or html, whatever the file is called");
+  add_choice(verb, "--format", flags->format, {"text", "json", "npz", "png", "svg", "pdf", "html"},
+             "text, json, npz, png, svg, pdf or html, whatever the file is called");
   add_number(verb, "--top-k", flags->top_k, {.least = 1, .most = 1 << 20},
              "pairs per token (5 unless there is a threshold; 8 in a page)");
   add_threshold(verb, flags->threshold);
   add_choice(verb, "--cells", flags->cells, {"max", "mean"},
-             "what a pixel of several pairs shows: max or mean (max)");
+             "what a cell of several pairs shows: max or mean (max)");
   add_global_attention(verb, flags->global_attention);
   verb.add_flag("--truncate", flags->truncate,
                 "of a document that is too long for the model, keep the first tokens");

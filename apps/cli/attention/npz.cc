@@ -1,4 +1,4 @@
-#include "npz.h"
+#include "attention/npz.h"
 
 #include <fmt/format.h>
 #include <zlib.h>

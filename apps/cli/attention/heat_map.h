@@ -3,14 +3,11 @@
 
 #include <memory>
 #include <string>
-#include <vector>
 
-#include "attention_maps.h"
+#include "attention/cells.h"
+#include "attention/maps.h"
 
 namespace longformer::cli {
-
-/// What one pixel of many pairs of tokens shows.
-enum class Reduction { max, mean };
 
 /// Collects maps of one document and draws them. One map gets two panels: all pairs of tokens, and,
 /// where the document is longer than the window, the window of every token by distance, with the
@@ -23,8 +20,8 @@ class HeatMap {
   ~HeatMap();
 
   void add(const AttentionMap& map);
-  /// The bytes of a PNG file.
-  std::string png() const;
+  /// The bytes of a picture. Throws Error as picture_file does.
+  std::string file(PictureFormat format) const;
 
  private:
   struct Panels;

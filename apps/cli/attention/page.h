@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "attention_maps.h"
+#include "attention/maps.h"
 
 namespace longformer::cli {
 

@@ -1,4 +1,4 @@
-#include "attention_page.h"
+#include "attention/page.h"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-#include "attention_page_text.h"
+#include "attention/page_text.h"
 #include "output.h"
 
 namespace longformer::cli {

@@ -1,4 +1,4 @@
-// The page of attention_page.html, which the build turns into a string.
+// The page of page.html, which the build turns into a string.
 #pragma once
 
 #include <string_view>
