@@ -196,7 +196,9 @@ TEST(DefaultGlobals, NeedASeparator) {
               "a global attention mask to do without)");
   }
   // Dense attention has no global tokens to look for.
-  EXPECT_TRUE(default_globals({}, HeadKind::question_answering, ids, "document").empty());
+  EncoderConfig bert;
+  bert.family = &family_of("bert", "");
+  EXPECT_TRUE(default_globals(bert, HeadKind::question_answering, ids, "document").empty());
 }
 
 }  // namespace
