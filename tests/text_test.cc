@@ -488,7 +488,7 @@ TEST(Unicode, FlagsFollowThePackage) {
 }
 
 TEST(Unicode, NormalizationKeepsPlaces) {
-  using Step = text::NormalizationStep;
+  using Step = text::NormalizationKind;
   const std::string text = "\u00e9e\u0301";
   const auto stripped =
       text::normalize({Step::decompose, Step::strip_nonspacing}, text, 0, text.size());

@@ -9,6 +9,7 @@ tokenizer.json. Prints one line per comparison and exits with 1 when anything di
 
 import argparse
 import contextlib
+import functools
 import io
 import itertools
 import json
@@ -36,6 +37,8 @@ from tokenizers import (
     processors,
 )
 from tokenizers.implementations import BertWordPieceTokenizer, ByteLevelBPETokenizer
+
+import unigram_cases
 
 STRATEGIES = ["longest_first", "only_first", "only_second"]
 os.environ["TOKENIZERS_PARALLELISM"] = "false"  # one process per core instead
@@ -532,7 +535,22 @@ def word_piece_composed(data, scratch):
     return Case("wordpiece NFC", tokenizer, save(tokenizer, scratch / "saved"))
 
 
+def unigram(build, data, scratch):
+    name = "unigram " + build.__name__.replace("_", " ")
+    folder = scratch / "saved"
+    package = unigram_cases.saved(build, data, folder)
+    large, sweep = build in unigram_cases.LARGE, build in unigram_cases.SWEPT
+    return Case(name, package, folder, large=large, sweep=sweep)
+
+
+def unigram_case(build):
+    case = functools.partial(unigram, build)
+    case.__name__ = "unigram_" + build.__name__
+    return case
+
+
 CASES = [
+    *map(unigram_case, unigram_cases.ALL),
     roberta_files,
     bert_uncased_files,
     bert_normalizer_bytes,
