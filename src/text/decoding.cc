@@ -73,10 +73,14 @@ void decode_word_piece(const DecodingStep& step, Tokens& tokens) {
   }
 }
 
-void replace_all(const std::string& pattern, std::string_view content, std::string& token) {
-  for (auto at = token.find(pattern); at != std::string::npos; at = token.find(pattern, at)) {
-    token.replace(at, pattern.size(), content);
-    at += content.size();
+std::string replaced(std::string_view token, std::string_view pattern, std::string_view content) {
+  std::string result;
+  for (;;) {
+    const auto at = token.find(pattern);
+    result += token.substr(0, at);
+    if (at == std::string_view::npos) return result;
+    result += content;
+    token.remove_prefix(at + pattern.size());
   }
 }
 
@@ -121,12 +125,14 @@ void fuse(Tokens& tokens) {
 }
 
 void strip(const DecodingStep& step, std::string& token) {
-  for (std::size_t i = 0; i < step.start && token.starts_with(step.pattern); ++i) {
-    token.erase(0, step.pattern.size());
+  std::string_view rest = token;
+  for (auto left = step.start; left > 0 && rest.starts_with(step.pattern); --left) {
+    rest.remove_prefix(step.pattern.size());
   }
-  for (std::size_t i = 0; i < step.stop && token.ends_with(step.pattern); ++i) {
-    token.erase(token.size() - step.pattern.size());
+  for (auto left = step.stop; left > 0 && rest.ends_with(step.pattern); --left) {
+    rest.remove_suffix(step.pattern.size());
   }
+  token = std::string(rest);
 }
 
 void apply(const DecodingStep& step, Tokens& tokens) {
@@ -137,11 +143,12 @@ void apply(const DecodingStep& step, Tokens& tokens) {
       return decode_word_piece(step, tokens);
     case DecodingKind::metaspace:
       for (std::size_t i = 0; i < tokens.size(); ++i) {
-        replace_all(step.pattern, i == 0 && step.drops_first ? "" : " ", tokens[i]);
+        const bool dropped = i == 0 && step.drops_first;
+        tokens[i] = replaced(tokens[i], step.pattern, dropped ? "" : " ");
       }
       return;
     case DecodingKind::replace:
-      for (auto& token : tokens) replace_all(step.pattern, step.content, token);
+      for (auto& token : tokens) token = replaced(token, step.pattern, step.content);
       return;
     case DecodingKind::byte_fallback:
       return decode_bytes(tokens);

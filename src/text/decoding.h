@@ -22,7 +22,7 @@ struct DecodingStep {
   std::string prefix = "##";  ///< word_piece
   bool cleanup = true;        ///< word_piece: drops the space before punctuation and contractions.
   std::string pattern = "\u2581";   ///< metaspace, replace, strip: what is looked for.
-  std::string content = {};        ///< replace
+  std::string content = {};         ///< replace
   bool drops_first = true;          ///< metaspace
   std::size_t start = 0, stop = 0;  ///< strip: how many at most.
 };

@@ -192,19 +192,24 @@ void strip_ends(Characters& characters, bool left, bool right) {
   }
 }
 
-// How many characters from `begin` on match the pattern of a step; 0 when they do not.
-std::size_t match_size(const Characters& characters, std::size_t begin,
-                       const NormalizationStep& step) {
+// How many characters from `begin` on a step takes: those that match its pattern, or else some that
+// stay as they are.
+struct Taken {
+  std::size_t size;
+  bool matches;
+};
+
+Taken take(const Characters& characters, std::size_t begin, const NormalizationStep& step) {
   const auto at = [&](std::size_t i) { return characters[begin + i].value; };
   const auto available = characters.size() - begin;
   std::size_t size = 0;
   if (step.run > 0) {
     while (size < available && at(size) == step.pattern[0]) ++size;
-    return size >= step.run ? size : 0;
+    return {std::max<std::size_t>(size, 1), size >= step.run};
   }
-  if (available < step.pattern.size()) return 0;
+  if (available < step.pattern.size()) return {1, false};
   while (size < step.pattern.size() && at(size) == step.pattern[size]) ++size;
-  return size == step.pattern.size() ? size : 0;
+  return size == step.pattern.size() ? Taken{size, true} : Taken{1, false};
 }
 
 // A replacement stands at the place of the last character that it replaces.
@@ -212,14 +217,15 @@ Characters replaced(const Characters& characters, const NormalizationStep& step)
   Characters result;
   result.reserve(characters.size());
   for (std::size_t i = 0; i < characters.size();) {
-    const auto size = match_size(characters, i, step);
-    if (size == 0) {
-      result.push_back(characters[i++]);
-      continue;
+    const auto [size, matches] = take(characters, i, step);
+    if (matches) {
+      const auto& last = characters[i + size - 1];
+      for (const auto value : step.content) result.push_back({value, last.begin, last.end});
+    } else {
+      result.insert(result.end(), characters.begin() + static_cast<std::ptrdiff_t>(i),
+                    characters.begin() + static_cast<std::ptrdiff_t>(i + size));
     }
     i += size;
-    const auto& last = characters[i - 1];
-    for (const auto value : step.content) result.push_back({value, last.begin, last.end});
   }
   return result;
 }

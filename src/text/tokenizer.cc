@@ -5,6 +5,7 @@
 #include <array>
 #include <map>
 #include <mutex>
+#include <set>
 #include <span>
 #include <utility>
 
@@ -96,6 +97,17 @@ std::array<std::int64_t, 2> kept_tokens(std::array<std::int64_t, 2> counts, bool
   return counts;
 }
 
+// What is looked for, and what the token is decoded to.
+std::string text_of(const text::TokenizerSpec& spec, const AddedToken& token) {
+  if (!token.normalized || spec.normalization.empty()) return token.content;
+  std::string normalized;
+  for (const auto& c :
+       text::normalize(spec.normalization, token.content, 0, token.content.size())) {
+    text::append_utf8(c.value, normalized);
+  }
+  return normalized;
+}
+
 std::vector<std::pair<std::string, const AddedToken*>> patterns_of(const text::TokenizerSpec& spec,
                                                                    bool normalized) {
   // Special tokens come first, as the one that is found when two have the same normal form.
@@ -103,14 +115,7 @@ std::vector<std::pair<std::string, const AddedToken*>> patterns_of(const text::T
   for (const bool special : {true, false}) {
     for (const auto& token : spec.added) {
       if (token.special != special || token.normalized != normalized) continue;
-      std::string pattern = token.content;
-      if (normalized && !spec.normalization.empty()) {
-        pattern.clear();
-        const auto characters =
-            text::normalize(spec.normalization, token.content, 0, token.content.size());
-        for (const auto& c : characters) text::append_utf8(c.value, pattern);
-      }
-      patterns.emplace_back(std::move(pattern), &token);
+      patterns.emplace_back(text_of(spec, token), &token);
     }
   }
   return patterns;
@@ -137,7 +142,8 @@ struct Tokenizer::Implementation {
     id_end = spec.vocabulary.id_end();
     for (const auto& token : spec.added) {
       id_end = std::max(id_end, token.id + 1);
-      added_by_id[token.id] = &token;
+      added_texts[token.id] = text_of(spec, token);
+      if (token.special) special_texts.insert(token.content);
     }
     if (spec.trimming.empty()) return;
     spaces.resize(static_cast<std::size_t>(id_end));
@@ -172,8 +178,8 @@ struct Tokenizer::Implementation {
   }
 
   std::string_view token_text(std::int32_t id) const {
-    const auto found = added_by_id.find(id);
-    return found == added_by_id.end() ? spec.vocabulary.token(id) : found->second->content;
+    const auto found = added_texts.find(id);
+    return found == added_texts.end() ? spec.vocabulary.token(id) : found->second;
   }
 
   void encode_model(std::string_view text, std::size_t begin, std::size_t end, Workspace& work,
@@ -363,7 +369,8 @@ struct Tokenizer::Implementation {
   std::optional<text::BertWordEncoder> bert_words;
   std::optional<text::MetaspaceEncoder> metaspace;
   std::int32_t id_end = 0;
-  std::map<std::int32_t, const AddedToken*> added_by_id;
+  std::map<std::int32_t, std::string> added_texts;
+  std::set<std::string, std::less<>> special_texts;
   std::vector<EndSpaces> spaces;  // of each id, when offsets are trimmed
   mutable std::mutex mutex;
   mutable std::vector<std::unique_ptr<Workspace>> idle;
@@ -404,12 +411,11 @@ std::string Tokenizer::decode(std::span<const std::int32_t> ids, bool skip_speci
   for (const auto id : ids) {
     require(id >= 0 && id < implementation_->id_end, "ids: expected ids from 0 to {}, found {}",
             implementation_->id_end - 1, id);
-    const auto added = implementation_->added_by_id.find(id);
-    const bool is_added = added != implementation_->added_by_id.end();
-    if (is_added && added->second->special && skip_special_tokens) continue;
-    if (is_added || implementation_->spec.vocabulary.has(id)) {
-      tokens.emplace_back(implementation_->token_text(id));
-    }
+    const auto token = implementation_->token_text(id);
+    const bool known =
+        implementation_->added_texts.contains(id) || implementation_->spec.vocabulary.has(id);
+    const bool skipped = skip_special_tokens && implementation_->special_texts.contains(token);
+    if (known && !skipped) tokens.emplace_back(token);
   }
   return text::decode(implementation_->spec.decoding, std::move(tokens));
 }

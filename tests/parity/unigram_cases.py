@@ -4,8 +4,6 @@ XLM-RoBERTa, ALBERT, CamemBERT and T5 are, and in ways that no file is but might
 import functools
 import io
 import lzma
-import pathlib
-import tempfile
 
 import sentencepiece
 from sentencepiece import sentencepiece_model_pb2
@@ -23,17 +21,14 @@ from tokenizers import (
 SPACE = "\u2581"
 
 
-@functools.cache
-def trained(data, rule, byte_fallback=False):
-    """The SentencePiece model of a part of enwik8, which has a few words of many languages."""
-    text = lzma.decompress((data / "enwik8_head" / "enwik8.head4154064.xz").read_bytes())
-    lines = [line for line in text.decode(errors="replace").splitlines() if line.strip()]
-    links = [line for line in lines if line.startswith("[[") and ":" in line[:15]]
+def train(lines, rule, vocabulary_size, byte_fallback=False):
+    """A SentencePiece model of the lines."""
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(lines[:6000] + links),
+        sentence_iterator=iter(lines),
         model_writer=model,
-        vocab_size=6000,
+        vocab_size=vocabulary_size,
+        hard_vocab_limit=False,
         model_type="unigram",
         normalization_rule_name=rule,
         character_coverage=0.9995,
@@ -44,6 +39,15 @@ def trained(data, rule, byte_fallback=False):
     proto = sentencepiece_model_pb2.ModelProto()
     proto.ParseFromString(model.getvalue())
     return proto
+
+
+@functools.cache
+def trained(data, rule, byte_fallback=False):
+    """The model of a part of enwik8, which has a few words of many languages."""
+    text = lzma.decompress((data / "enwik8_head" / "enwik8.head4154064.xz").read_bytes())
+    lines = [line for line in text.decode(errors="replace").splitlines() if line.strip()]
+    links = [line for line in lines if line.startswith("[[") and ":" in line[:15]]
+    return train(lines[:6000] + links, rule, 6000, byte_fallback)
 
 
 def pieces(proto):
@@ -95,13 +99,13 @@ def xlm_roberta(proto):
     return tokenizer
 
 
-def xlm_roberta_words(data):
-    return xlm_roberta(trained(data, "nmt_nfkc"))
+def xlm_roberta_words(model):
+    return xlm_roberta(model("nmt_nfkc"))
 
 
-def xlm_roberta_converted(data):
+def xlm_roberta_converted(model):
     """As transformers 4 wrote it."""
-    proto = trained(data, "nmt_nfkc")
+    proto = model("nmt_nfkc")
     tokenizer = xlm_roberta(proto)
     tokenizer.normalizer = normalizers.Sequence(
         [charsmap(proto), normalizers.Strip(left=False, right=True), spaces_joined(SPACE)]
@@ -110,15 +114,15 @@ def xlm_roberta_converted(data):
     return tokenizer
 
 
-def folded(data):
-    tokenizer = xlm_roberta(trained(data, "nmt_nfkc_cf"))
+def folded(model):
+    tokenizer = xlm_roberta(model("nmt_nfkc_cf"))
     tokenizer.pre_tokenizer = metaspace("first")
     tokenizer.add_tokens(odd_tokens(True) + [AddedToken("\u00c5ngstr\u00f6m", normalized=True)])
     return tokenizer
 
 
-def albert(data):
-    proto = trained(data, "nmt_nfkc")
+def albert(model):
+    proto = model("nmt_nfkc_cf")
     special = ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"]
     vocabulary = [(token, 0.0) for token in special] + pieces(proto)[3:]
     tokenizer = Tokenizer(models.Unigram(vocabulary, 1, False))
@@ -140,8 +144,8 @@ def albert(data):
     return tokenizer
 
 
-def camembert(data):
-    proto = trained(data, "nmt_nfkc")
+def camembert(model):
+    proto = model("nmt_nfkc")
     vocabulary = [
         ("<s>NOTUSED", 0.0),
         ("<pad>", 0.0),
@@ -170,8 +174,8 @@ def camembert(data):
     return tokenizer
 
 
-def t5_bytes(data):
-    proto = trained(data, "nfkc", byte_fallback=True)
+def t5_bytes(model):
+    proto = model("nfkc", byte_fallback=True)
     tokenizer = Tokenizer(models.Unigram(pieces(proto), 0, True))
     tokenizer.normalizer = normalizers.Sequence(
         [charsmap(proto), normalizers.Strip(left=True, right=True), spaces_joined(SPACE)]
@@ -192,8 +196,8 @@ def t5_bytes(data):
     return tokenizer
 
 
-def plain_steps(data):
-    tokenizer = Tokenizer(models.Unigram(pieces(trained(data, "identity")), 0, False))
+def plain_steps(model):
+    tokenizer = Tokenizer(models.Unigram(pieces(model("identity")), 0, False))
     tokenizer.normalizer = normalizers.Sequence(
         [
             normalizers.Nmt(),
@@ -209,16 +213,16 @@ def plain_steps(data):
     return tokenizer
 
 
-def whole_text(data):
-    tokenizer = Tokenizer(models.Unigram(pieces(trained(data, "identity")), 0, False))
+def whole_text(model):
+    tokenizer = Tokenizer(models.Unigram(pieces(model("identity")), 0, False))
     tokenizer.normalizer = normalizers.Sequence(
         [normalizers.NFC(), normalizers.Prepend(SPACE), normalizers.Replace(" ", SPACE)]
     )
     return tokenizer
 
 
-def unsplit(data):
-    proto = trained(data, "nmt_nfkc")
+def unsplit(model):
+    proto = model("nmt_nfkc")
     tokenizer = Tokenizer(models.Unigram(pieces(proto), 0, False))
     tokenizer.normalizer = charsmap(proto)
     tokenizer.pre_tokenizer = metaspace("always", split=False)
@@ -226,6 +230,7 @@ def unsplit(data):
     return tokenizer
 
 
+# Each takes a function of a normalisation rule that gives a SentencePiece model.
 LARGE = [xlm_roberta_words, xlm_roberta_converted]
 SWEPT = [*LARGE, folded, albert, plain_steps]
 ALL = [*SWEPT, camembert, t5_bytes, whole_text, unsplit]
@@ -235,5 +240,5 @@ def saved(build, data, folder):
     """The tokenizer as the package reads its own file, which rounds the scores."""
     folder.mkdir(parents=True)
     path = folder / "tokenizer.json"
-    build(data).save(str(path))
+    build(functools.partial(trained, data)).save(str(path))
     return Tokenizer.from_file(str(path))
