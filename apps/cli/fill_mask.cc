@@ -154,9 +154,10 @@ class FillMaskRun {
   void append_token(std::string& text, std::int32_t id) const {
     const std::string token = tokenizer_.token(id);
     std::string word = tokenizer_.decode({&id, 1}, false);
-    const bool byte_level = tokenizer_.kind() != "WordPiece";
-    const bool continues = byte_level ? !word.starts_with(' ') : token.starts_with("##");
-    if (token.starts_with("##") && !byte_level) word = token.substr(2);
+    const bool pieces = tokenizer_.kind() == "WordPiece";
+    const bool continues =
+        pieces ? token.starts_with("##") : !word.starts_with(' ') && !token.starts_with("\u2581");
+    if (pieces && continues) word = token.substr(2);
     if (word.starts_with(' ')) word.erase(0, 1);
     const bool after_space = text.ends_with(' ');
     if (continues && after_space) text.pop_back();

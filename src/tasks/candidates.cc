@@ -65,7 +65,7 @@ CandidateReader::CandidateReader(const Tokenizer& tokenizer, const CandidateOpti
 }
 
 std::vector<std::int32_t> CandidateReader::encode(const std::string& text) const {
-  const bool space = tokenizer_.kind() != "WordPiece";
+  const bool space = tokenizer_.kind() == "byte-level BPE";
   std::string words = joined(text);
   constexpr const char* kSpaces = " \t\n\r";
   words.erase(words.find_last_not_of(kSpaces) + 1);

@@ -204,7 +204,7 @@ WordTokens encode_words(const Tokenizer& tokenizer, std::span<const std::string>
   const auto append = [](auto& all, const auto& more) {
     all.insert(all.end(), more.begin(), more.end());
   };
-  const bool byte_level = tokenizer.kind() != "WordPiece";
+  const bool byte_level = tokenizer.kind() == "byte-level BPE";
   std::int64_t begin = 0;  // of the word, in characters of the text
   for (std::size_t w = 0; w < words.size(); ++w) {
     const bool space = byte_level && !words[w].starts_with(' ');
