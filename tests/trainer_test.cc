@@ -416,7 +416,7 @@ TEST_F(TrainerTest, SaveTotalLimitAndLeftovers) {
   EXPECT_TRUE(fs::exists(output / "checkpoint-98")) << "not ours, and not taken for a checkpoint";
 
   expect_error(error_of([&] { train(wanted); }),
-               {"output_dir", "former training", "--resume-from-checkpoint"});
+               {"output_dir", "former training", "{resume_or_overwrite}"});
   wanted.overwrite_output_dir = true;
   EXPECT_EQ(train(wanted).steps, 20);
 }

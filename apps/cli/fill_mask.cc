@@ -7,6 +7,7 @@
 #include <memory>
 #include <numeric>
 
+#include "advice.h"
 #include "encode_whole.h"
 #include "longformer/error.h"
 #include "longformer/model.h"
@@ -99,9 +100,9 @@ class FillMaskRun {
         const std::int64_t tokens = fill(document);
         if (report) report({1, 1, tokens, tokens});
       } catch (const Error& error) {
-        messages_.error(document.label() + ": " + error.what());
+        messages_.error(document.label() + ": " + advised(error));
         if (flags_.model.json) {
-          output_.write(document.json().add("error", error.what()).line());
+          output_.write(document.json().add("error", advised(error)).line());
         }
       }
       output_.flush();
