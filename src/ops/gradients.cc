@@ -24,16 +24,18 @@ void send_gradient(const Context& context, const Tensor& value, Tensor gradient)
   });
 }
 
-Tensor& parameter_gradient(const Tensor& parameter) {
+ParameterGradient parameter_gradient_to_write(const Tensor& parameter) {
   Gradient& gradient = *parameter.gradient();
-  if (!gradient.sum.empty()) return gradient.sum;
-  if (gradient.spare.empty()) {
-    gradient.sum = Tensor::zeros(parameter.shape(), DType::f32);
-  } else {
-    gradient.sum = std::exchange(gradient.spare, Tensor());
-    std::memset(gradient.sum.raw(), 0, gradient.sum.bytes());
-  }
-  return gradient.sum;
+  const bool fresh = gradient.sum.empty();
+  if (fresh) gradient.sum = std::exchange(gradient.spare, Tensor());
+  if (gradient.sum.empty()) gradient.sum = Tensor(parameter.shape(), DType::f32);
+  return {gradient.sum, fresh};
+}
+
+Tensor& parameter_gradient(const Tensor& parameter) {
+  const auto [sum, fresh] = parameter_gradient_to_write(parameter);
+  if (fresh) std::memset(sum.raw(), 0, sum.bytes());
+  return sum;
 }
 
 void record(const Context& context, Tensor& y, std::function<void(Tensor gradient)> backward) {

@@ -200,11 +200,21 @@ void project_backward(const Context& context, const Tensor& x, const Linear& pro
   multiply_backward(context, x, projections, stacked);
 }
 
+/// On all threads: a training step rounds some hundred million numbers.
+void round_to(const Tensor& wide, Tensor& narrow) {
+  constexpr Index kPiece = Index{1} << 16;
+  parallel_for(free_threads(), (wide.size() + kPiece - 1) / kPiece, [&](Index piece) {
+    const Index first = piece * kPiece;
+    kernels::narrow_all(wide.data<float>() + first, narrow.data<BFloat16>() + first,
+                        std::min(kPiece, wide.size() - first));
+  });
+}
+
 /// As Tensor::to(), but in memory that the pool keeps.
 Tensor rounded(const Context& context, const Tensor& x, DType dtype) {
   if (x.dtype() != DType::f32 || dtype != DType::bf16) return x.to(dtype);
   Tensor narrow = context.memory.tensor(x.shape(), dtype);
-  x.round_to(narrow);
+  round_to(x, narrow);
   return narrow;
 }
 
@@ -231,7 +241,7 @@ const Tensor& Linear::operand(std::size_t index) const {
   const std::uint64_t version = wants_gradient(weight) ? weight.gradient()->version : 0;
   if (copy.tensor.empty() || copy.version != version) {
     if (copy.tensor.empty()) copy.tensor = Tensor(weight.shape(), DType::bf16);
-    weight.round_to(copy.tensor);
+    round_to(weight, copy.tensor);
     copy.version = version;
   }
   return copy.tensor;
@@ -278,9 +288,14 @@ void multiply_backward(const Context& context, const Tensor& x, const Linear& de
   for (const WeightColumns& part : parts_of(dense)) {
     const void* columns = part_of(dy, part);
     const Tensor& weight = dense.weights()[part.index];
-    if (wants_gradient(weight)) {
-      product({.m = part.width, .n = dense.in_features(), .k = n, .transpose_a = true, .beta = 1},
-              dense.dtype(), columns, operand.raw(), DType::f32, parameter_gradient(weight).raw());
+    if (wants_gradient(weight) && n > 0) {
+      const ParameterGradient to = parameter_gradient_to_write(weight);
+      product({.m = part.width,
+               .n = dense.in_features(),
+               .k = n,
+               .transpose_a = true,
+               .beta = to.fresh ? 0.0f : 1.0f},
+              dense.dtype(), columns, operand.raw(), DType::f32, to.sum.raw());
     }
     if (!dense.biases().empty() && wants_gradient(dense.biases()[part.index])) {
       bias_backward(context, dy, part, parameter_gradient(dense.biases()[part.index]));
