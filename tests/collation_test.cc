@@ -262,7 +262,6 @@ TEST(TrainingBatch, LaysExamplesBehindEachOther) {
   config.type_vocab_size = 1;
   config.pad_token_id = 1;
   config.max_position_embeddings = 12;
-  config.windows = {4};
   const auto row = [](Ids ids, Positions globals) {
     const Ids types(ids.size(), 0);
     return TokenRow{std::move(ids), types, std::move(globals)};
