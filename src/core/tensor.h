@@ -40,6 +40,8 @@ class Tensor {
   static Tensor from(std::span<const float> values, Shape shape);
 
   bool empty() const { return data_ == nullptr; }
+  /// Whether nobody else holds the storage, so that writing to it changes no other tensor.
+  bool is_sole_owner() const { return owner_.use_count() == 1; }
   /// Whether both are the same elements in the same storage.
   bool is_same_as(const Tensor& other) const {
     return data_ == other.data_ && shape_ == other.shape_ && dtype_ == other.dtype_;

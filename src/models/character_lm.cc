@@ -65,12 +65,6 @@ ops::Linear decoder(const CharacterLmConfig& config, const Checkpoint& weights, 
                dtype);
 }
 
-ops::Context untaped(const ops::Context& context) {
-  ops::Context same = context;
-  same.tape = nullptr;
-  return same;
-}
-
 }  // namespace
 
 CharacterLmLayer::CharacterLmLayer(const CharacterLmConfig& config, Index layer,
@@ -133,8 +127,7 @@ Tensor CharacterLmLayer::relative_keys(const ops::Context& context, const Tensor
   for (const Index stride : strides) {
     for (Index step = 0; step < count; ++step) rows.push_back(std::min(step * stride, farthest));
   }
-  // Sinusoids are no weights: nothing is sent back to them.
-  const Tensor table = ops::select_rows(untaped(context), sinusoids, rows);
+  const Tensor table = ops::select_rows(context, sinusoids, rows);
   const Tensor keys = ops::project_heads(context, table, relative_key_, heads_, head_size_)[0];
   if (!dilated) return keys;
   std::vector<Index> sections;
@@ -245,9 +238,8 @@ Tensor CharacterLm::forward(const ops::Context& context, std::span<const std::in
   starts.push_back(n);
   pass->rows = kernels::shared(kernels::self_attention_rows(starts));
   const Index distances = std::min({length, n, most_distance() + 1});
-  pass->sinusoids =
-      ops::dropout(untaped(context), ops::sinusoids(context, distances, config_.hidden_size),
-                   context.dropout(config_.dropout, kSinusoids));
+  pass->sinusoids = ops::dropout(context, ops::sinusoids(context, distances, config_.hidden_size),
+                                 context.dropout(config_.dropout, kSinusoids));
   return run(context, ids, pass);
 }
 

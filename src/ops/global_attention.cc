@@ -426,28 +426,36 @@ void global_attention_backward(const Context& context, const Kept& kept, Dropout
 
 void global_attention(const Context& context, const AttentionSpec& spec,
                       const GlobalProjections& projections, const Tensor& x, Tensor& attended) {
-  const bool taped = context.tape != nullptr;
+  // With many global tokens a pass that no backward pass follows projects all tokens instead.
+  const bool serves = context.tape == nullptr || !context.tape->keeps_steps();
+  const bool trained = wants_backward(context, x, attended, projections);
   // The masks of the local probabilities are others.
   const Dropout dropout = {.rate = spec.dropout.rate, .seed = random_bits(spec.dropout.seed, 1)};
   auto kept = std::make_shared<Kept>();
-  for (GlobalRows& globals : documents_with_globals(spec)) {
+  std::vector<GlobalRows> documents = documents_with_globals(spec);
+  if (documents.empty()) return;
+  for (GlobalRows& globals : documents) {
     const Document in{spec, projections, globals, x, dropout};
-    if (globals.count() > spec.head_size && !taped && !dropout.active()) {
+    if (globals.count() > spec.head_size && serves && !dropout.active()) {
       write_rows(globals, attend_with_projections(context, in), attended);
       continue;
     }
     Summary summary = summarise(context, in);
     write_rows(globals, values_of(context, in, summary), attended);
-    if (!taped) continue;
+    if (!trained) continue;
     kept->summaries.push_back(std::move(summary));
     kept->documents.push_back(std::move(globals));
   }
+  if (!trained) return;
+  if (!wants_gradient(attended)) Tape::track(attended);
   if (kept->documents.empty()) return;
   kept->spec = spec;
   kept->projections = projections;
   kept->x = x;
-  context.tape->record([context, kept, dropout, slot = attended.gradient()] {
-    if (!slot->sum.empty()) global_attention_backward(context, *kept, dropout, slot->sum);
+  context.tape->record("global_attention", [context, kept, dropout, slot = attended.gradient()] {
+    if (slot->sum.empty()) return;
+    slot->sum = owned(context, std::move(slot->sum));
+    global_attention_backward(context, *kept, dropout, slot->sum);
   });
 }
 

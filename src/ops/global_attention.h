@@ -11,6 +11,11 @@ struct GlobalProjections {
   Tensor key_weight, key_bias;
   Tensor value_weight, value_bias;
 };
+inline bool wants_gradient(const GlobalProjections& p) {
+  return wants_gradient(p.query_weight) || wants_gradient(p.query_bias) ||
+         wants_gradient(p.key_weight) || wants_gradient(p.key_bias) ||
+         wants_gradient(p.value_weight) || wants_gradient(p.value_bias);
+}
 
 /// Overwrites the rows of the global tokens in `attended` [n, D] with q̂·k̂ attention over every
 /// visible token of their document. x [n, D] is the layer input.

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/error.h"
+#include "core/tape.h"
+
 namespace longformer::ops {
 namespace {
 
@@ -44,6 +47,8 @@ void KeyRing::make_room(Index kept, Index added) {
 }
 
 void KeyRing::append(const Tensor& key, const Tensor& value) {
+  require(!wants_gradient(key) && !wants_gradient(value),
+          "key ring: expected keys and values without gradients, found some that want one");
   const Index added = key.dimension(1);
   const Index kept = std::min(past_, count_);
   make_room(kept, added);

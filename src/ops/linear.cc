@@ -1,7 +1,6 @@
 #include "ops/linear.h"
 
 #include <algorithm>
-#include <cassert>
 #include <cstring>
 
 #include "core/threads.h"
@@ -224,6 +223,12 @@ Linear::Linear(std::span<const Tensor> weights, std::span<const Tensor> biases,
   }
 }
 
+bool wants_gradient(const Linear& dense) {
+  const auto trained = [](const Tensor& tensor) { return wants_gradient(tensor); };
+  return std::any_of(dense.weights().begin(), dense.weights().end(), trained) ||
+         std::any_of(dense.biases().begin(), dense.biases().end(), trained);
+}
+
 const Tensor& Linear::operand(std::size_t index) const {
   const Tensor& weight = weights_[index];
   if (options_.dtype == DType::f32) return weight;
@@ -270,6 +275,7 @@ Tensor multiply(const Context& context, const Tensor& x, const Linear& dense, DT
 
 void multiply_backward(const Context& context, const Tensor& x, const Linear& dense,
                        const Tensor& gradient) {
+  if (!wants_gradient(x) && !wants_gradient(dense)) return;
   const Index n = x.rows();
   const Tensor dy = rounded(context, gradient, dense.dtype());
   const Tensor operand = x.to(dense.dtype());
@@ -294,8 +300,8 @@ void multiply_backward(const Context& context, const Tensor& x, const Linear& de
 }
 
 Tensor linear(const Context& context, const Tensor& x, const Linear& dense, DType output) {
+  refuse_packed(context, "linear", dense, x);
   if (dense.packed() != nullptr) {
-    assert(context.tape == nullptr);
     return linear_packed(context, x, *dense.packed(), output);
   }
   Tensor y = multiply(context, x, dense, output);
@@ -304,7 +310,8 @@ Tensor linear(const Context& context, const Tensor& x, const Linear& dense, DTyp
     before = y;
     y = activated(context, *dense.activation(), before);
   }
-  record(context, y, [context, x, &dense, before](Tensor gradient) {
+  if (!wants_backward(context, x, dense)) return y;
+  record(context, "linear", y, [context, x, &dense, before](Tensor gradient) {
     if (dense.activation()) activation_backward(context, *dense.activation(), before, gradient);
     multiply_backward(context, x, dense, gradient);
   });
@@ -321,24 +328,22 @@ std::vector<Tensor> project_heads(const Context& context, const Tensor& x,
   for (Index part = 0; part < parts; ++part) {
     projected.push_back(context.memory.tensor({heads, n, head_size}, context.dtype));
   }
+  refuse_packed(context, "project_heads", projections, x);
   if (projections.packed() != nullptr) {
-    assert(context.tape == nullptr);
     project_packed(context, x, *projections.packed(), layout, projected);
     return projected;
   }
   project_plain(context, x, projections, layout, projected);
-  if (context.tape == nullptr) return projected;
-  std::vector<std::shared_ptr<Gradient>> slots;
-  for (Tensor& part : projected) {
-    Tape::track(part);
-    slots.push_back(part.gradient());
-  }
-  context.tape->record([context, x, &projections, layout, slots] {
-    std::vector<Tensor> gradients;
-    for (const auto& slot : slots) gradients.push_back(slot->take());
-    if (gradients[0].empty()) return;
-    project_backward(context, x, projections, layout, gradients);
-  });
+  if (!wants_backward(context, x, projections)) return projected;
+  record(context, "project_heads", std::span(projected),
+         [context, x, &projections, layout](std::vector<Tensor> gradients) {
+           for (Tensor& gradient : gradients) {
+             if (!gradient.empty()) continue;
+             gradient =
+                 context.memory.zeros({layout.heads, layout.n, layout.head_size}, context.dtype);
+           }
+           project_backward(context, x, projections, layout, gradients);
+         });
   return projected;
 }
 

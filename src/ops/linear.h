@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "kernels/gemm.h"
-#include "ops/context.h"
+#include "ops/gradients.h"
 
 namespace longformer::ops {
 
@@ -56,6 +56,17 @@ class Linear {
   };
   mutable std::vector<Copy> copies_;
 };
+
+/// Whether a weight or bias is trained.
+bool wants_gradient(const Linear& dense);
+
+/// For ops that multiply with a layer: throws Error where a gradient would have to go through
+/// packed weights.
+template <typename... Values>
+void refuse_packed(const Context& context, std::string_view op, const Linear& dense,
+                   const Values&... values) {
+  if (dense.packed() != nullptr) refuse_gradient(context, op, values...);
+}
 
 /// [n, out] in `output` dtype.
 Tensor linear(const Context& context, const Tensor& x, const Linear& dense, DType output);

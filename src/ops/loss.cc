@@ -87,10 +87,12 @@ LossSum cross_entropy(const Context& context, const Tensor& logits,
 
 LossSum linear_cross_entropy(const Context& context, const Tensor& x, const Linear& decoder,
                              std::span<const std::int32_t> labels, const LossOptions& options) {
+  const bool trained = wants_backward(context, x, decoder);
+  refuse_packed(context, "linear_cross_entropy", decoder, x);
   LossOptions used = options;
-  if (context.tape == nullptr) used.scale = 0;
+  if (!trained) used.scale = 0;
   Tensor dx;
-  if (wants_gradient(x)) dx = context.memory.tensor(x.shape(), x.dtype());
+  if (trained && wants_gradient(x)) dx = context.memory.tensor(x.shape(), x.dtype());
   Context untaped = context;
   untaped.tape = nullptr;
   LossSum loss;
@@ -103,7 +105,7 @@ LossSum linear_cross_entropy(const Context& context, const Tensor& x, const Line
         labels.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(rows)), used);
     loss.sum += part.sum;
     loss.weight += part.weight;
-    if (context.tape == nullptr) continue;
+    if (!trained) continue;
     if (!dx.empty()) Tape::track(block);
     multiply_backward(context, block, decoder, logits);
     if (dx.empty()) continue;

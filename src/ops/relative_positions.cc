@@ -56,7 +56,8 @@ Tensor head_sections(const Context& context, const Tensor& x, Index m,
   for_sections(x, chosen, sections, [&](std::size_t at, std::size_t to, std::size_t bytes) {
     std::memcpy(static_cast<std::byte*>(chosen.raw()) + to, from + at, bytes);
   });
-  record(context, chosen,
+  if (!wants_backward(context, x)) return chosen;
+  record(context, "head_sections", chosen,
          [context, x,
           kept = std::vector<Index>(sections.begin(), sections.end())](const Tensor& gradient) {
            Tensor dx = context.memory.zeros(x.shape(), x.dtype());
