@@ -70,7 +70,7 @@ class Tensor {
   void* raw() { return data_; }
   const void* raw() const { return data_; }
 
-  /// Where the gradient of this value gathers (core/tape.h); null when none is wanted. Copies of a
+  /// Gradient of this value (core/tape.h); null when none is wanted. Copies of a
   /// tensor share it; views and conversions have none.
   const std::shared_ptr<Gradient>& gradient() const { return gradient_; }
   void set_gradient(std::shared_ptr<Gradient> gradient) { gradient_ = std::move(gradient); }

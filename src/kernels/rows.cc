@@ -183,6 +183,20 @@ void max_rows_backward(const Tensor& x, std::span<const RowRange> ranges, const 
   }
 }
 
+void clear_rows(Tensor& x, std::span<const Index> rows, Index first) {
+  const Index width = x.columns();
+  for (const Index row : rows) std::fill_n(x.data<float>() + (row - first) * width, width, 0.0f);
+}
+
+void transpose(const Tensor& x, Tensor& y) {
+  const Index rows = x.dimension(0), columns = x.dimension(1);
+  const float* from = x.data<float>();
+  float* to = y.data<float>();
+  for (Index c = 0; c < rows; ++c) {
+    for (Index i = 0; i < columns; ++i) to[i * rows + c] = from[c * columns + i];
+  }
+}
+
 Tensor tile_rows(const Tensor& table, const RowTiling& tiling) {
   const Index period = table.rows() - tiling.source_reserved;
   assert(period > 0);

@@ -60,6 +60,12 @@ void max_rows(const Tensor& x, std::span<const RowRange> ranges, Tensor& highest
 void max_rows_backward(const Tensor& x, std::span<const RowRange> ranges, const Tensor& gradient,
                        Tensor& dx);
 
+/// Writes zeros to the rows rows[i] − first of x [n, D] fp32.
+void clear_rows(Tensor& x, std::span<const Index> rows, Index first);
+
+/// Writes the transpose of x [n, m] fp32 to y [m, n] fp32.
+void transpose(const Tensor& x, Tensor& y);
+
 /// A table of other length: how many rows are reserved at the start of source and target, and how
 /// many rows follow the reserved ones in the target.
 struct RowTiling {

@@ -6,7 +6,7 @@
 #include "core/error.h"
 #include "core/tape.h"
 #include "formats/safetensors.h"
-#include "ops/optimizer_steps.h"
+#include "kernels/optimizer_steps.h"
 
 namespace longformer::models {
 namespace {
@@ -82,7 +82,7 @@ void read_trained_folder(const std::filesystem::path& folder, const Checkpoint& 
   const Checkpoint stored = Checkpoint::open(folder.string());
   for (const auto& [name, value] : weights.parameters()) {
     Tensor target = value;
-    ops::assign(target, stored.get_fp32(name, value.shape()));
+    kernels::assign(target, stored.get_fp32(name, value.shape()));
   }
 }
 

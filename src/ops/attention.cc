@@ -9,7 +9,7 @@
 namespace longformer::ops {
 namespace {
 
-/// Everything that the way back needs.
+/// Everything that the backward pass needs.
 struct Forward {
   AttentionSpec spec;
   Tensor query, key, value, out, logsumexp;

@@ -1,29 +1,12 @@
 #include "ops/key_ring.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "core/error.h"
 #include "core/tape.h"
+#include "kernels/head_rows.h"
 
 namespace longformer::ops {
-namespace {
-
-/// Copies `rows` rows of every head; the tensors may be the same.
-void copy_rows(const Tensor& from, Index first, Tensor& to, Index at, Index rows) {
-  const Index d = from.dimension(2);
-  const std::size_t row = static_cast<std::size_t>(d) * element_size(from.dtype());
-  for (Index head = 0; head < from.dimension(0); ++head) {
-    const auto source = static_cast<std::size_t>(head * from.dimension(1) + first) * row;
-    const auto target = static_cast<std::size_t>(head * to.dimension(1) + at) * row;
-    std::memmove(static_cast<std::byte*>(to.raw()) + target,
-                 static_cast<const std::byte*>(from.raw()) + source,
-                 static_cast<std::size_t>(rows) * row);
-  }
-}
-
-}  // namespace
-
 KeyRing::KeyRing(Index heads, Index head_size, Index past, DType dtype)
     : past_(past),
       keys_(Tensor::zeros({heads, 2 * past + 1, head_size}, dtype)),
@@ -40,7 +23,7 @@ void KeyRing::make_room(Index kept, Index added) {
   const Shape larger = {keys_.dimension(0), 2 * past_ + added, keys_.dimension(2)};
   for (Tensor* ring : {&keys_, &values_}) {
     Tensor target = grows ? Tensor::zeros(larger, ring->dtype()) : *ring;
-    copy_rows(*ring, first, target, 0, kept);
+    kernels::copy_head_rows(*ring, first, target, 0, kept);
     *ring = target;
   }
   begin_ = 0;
@@ -52,8 +35,8 @@ void KeyRing::append(const Tensor& key, const Tensor& value) {
   const Index added = key.dimension(1);
   const Index kept = std::min(past_, count_);
   make_room(kept, added);
-  copy_rows(key, 0, keys_, begin_ + kept, added);
-  copy_rows(value, 0, values_, begin_ + kept, added);
+  kernels::copy_head_rows(key, 0, keys_, begin_ + kept, added);
+  kernels::copy_head_rows(value, 0, values_, begin_ + kept, added);
   count_ = kept + added;
 }
 

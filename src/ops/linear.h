@@ -15,13 +15,13 @@ namespace longformer::ops {
 using kernels::Activation;
 
 struct LinearOptions {
-  /// Of x, and of the weights when multiplied.
+  /// Compute dtype: that of x, and of the weights when they are multiplied.
   DType dtype = DType::f32;
   std::optional<Activation> activation = std::nullopt;
   /// Keep the tensors and multiply them as they are, so that an optimizer may change them; else
   /// they are packed once for this machine and may be released.
   bool trainable = false;
-  /// Of a layer that is packed.
+  /// Slabs of a layer that is packed.
   kernels::LinearSlabs slabs = {};
 };
 
@@ -39,7 +39,7 @@ class Linear {
 
   /// Null when trainable.
   const kernels::PackedLinear* packed() const { return packed_ ? &*packed_ : nullptr; }
-  /// Of a trainable layer.
+  /// Weights and biases of a trainable layer; none when packed.
   std::span<const Tensor> weights() const { return weights_; }
   std::span<const Tensor> biases() const { return biases_; }
   /// The weight as it is multiplied: itself, or its copy in bf16, made again when it has changed.
