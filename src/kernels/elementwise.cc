@@ -13,7 +13,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-// After foreach_target.h, which includes this file once for each instruction set.
+// These follow foreach_target.h, which includes this file once for each instruction set.
 #include <hwy/contrib/math/math-inl.h>
 
 #include "kernels/simd_float_inl.h"
@@ -50,7 +50,7 @@ HWY_INLINE Normal NormalOf(FloatVector x) {
   return {hn::IfThenElse(above, hn::Sub(Constant(1), tail), tail), bell};
 }
 
-/// Beyond ±10 it is ±1 in fp32, and what it is computed from would be subnormal.
+/// Beyond ±10 tanh is ±1 in fp32, and what it is computed from would be subnormal.
 HWY_INLINE FloatVector TanhOf(FloatVector x) {
   return hn::Tanh(kFloat, hn::Max(Constant(-10), hn::Min(Constant(10), x)));
 }
@@ -359,7 +359,7 @@ namespace {
 /// fraction of the time of an exponential and a division each, with the same bits.
 struct NarrowActivation {
   static constexpr Index kNumbers = Index{1} << 16;
-  /// From so many numbers on it pays.
+  /// The table pays from so many numbers on.
   static constexpr Index kWorthwhile = Index{1} << 12;
 
   std::vector<float> values, slopes;

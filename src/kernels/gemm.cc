@@ -327,10 +327,10 @@ class PackedLinear::Kernel {
 
 struct PackedLinear::Packed {
   Index in = 0, out = 0;
-  /// Of x, and what oneDNN computes in.
+  /// Dtype of x, and the one that oneDNN computes in.
   DType compute = DType::f32;
   PackedLinearOptions options;
-  /// One for each slab; one after the other in the storage.
+  /// The weights of the slabs, one after the other in the storage.
   std::vector<memory> weights, biases;
   Tensor storage;
   Tensor bias_storage;
@@ -344,7 +344,7 @@ struct PackedLinear::Packed {
   void pack(const Tensor& weight);
 };
 
-/// Of one slab; with `add` the product is added to y.
+/// Describes the product of one slab; with `add` it is added to y.
 dnnl::matmul::primitive_desc PackedLinear::Packed::describe(Index rows, DType output,
                                                             const memory::desc& weights_desc,
                                                             bool add) const {

@@ -31,7 +31,8 @@ Tensor dropout_backward(const Context& context, const Dropout& dropout, const Te
 Tensor dropout(const Context& context, const Tensor& x, const Dropout& dropout) {
   if (!dropout.active()) return x;
   Tensor y = dropout_backward(context, dropout, x);
-  record(context, y, [context, x, dropout](Tensor gradient) {
+  if (!wants_backward(context, x)) return y;
+  record(context, "dropout", y, [context, x, dropout](Tensor gradient) {
     drop_elements(context, dropout, gradient);
     send_gradient(context, x, std::move(gradient));
   });

@@ -22,7 +22,7 @@ constexpr Index kQueriesPerTask = 512;
 constexpr Index kWholeChunk = 1280;
 constexpr Index kPartChunk = 640;
 
-/// Of the keys of a task of windows; queries that see everything go through more, chunk by chunk.
+/// Most keys of a task of windows; queries that see everything go through more, chunk by chunk.
 Index longest_sequence(const AttentionSpec& spec) {
   Index longest = 0;
   for (const AttentionDocument& document : spec.rows->documents) {

@@ -1,4 +1,4 @@
-// The way back through attention: what the files of attention_backward() share.
+// The backward pass of attention: what the files of attention_backward() share.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@
 
 namespace longformer::kernels {
 
-/// By tiles in registers, or by products of whole tiles.
+/// The backward pass goes by tiles in registers, or by products of whole tiles.
 enum class BackwardForm { tiles, products };
 
 /// The faster form that this CPU has for the spec.
@@ -50,7 +50,7 @@ struct HeadSums {
   /// Products of whole tiles add zeros to so many rows behind the last key.
   static constexpr Index kRowsBehind = 64;
 
-  /// Of the rows of `key` and `value`; global keys have rows of their own.
+  /// Keys that have rows in `key` and `value`; global keys have rows of their own.
   Range keys;
   Tensor key, value;
   std::vector<float> global_key, global_value;

@@ -367,7 +367,7 @@ void BackwardWorker::finish_side(const Side& side) {
   const auto* rows = bf16 ? reinterpret_cast<const std::byte*>(tile_rows_.data())
                           : reinterpret_cast<const std::byte*>(side.rows);
   for (Index lane = 0; lane < lanes; ++lane) {
-    // As TileWork::stage is laid out.
+    // The stage is laid out like TileWork::stage.
     float* to = stage_ + lane % 4 * lanes + lane / 4 * 4;
     for (Index done = 0; done < bytes; done += kPiece, to += 4 * lanes) {
       std::memcpy(to, rows + lane * bytes + done, kPiece);
@@ -425,7 +425,7 @@ void BackwardWorker::send_back(Index tile, Range Lane::*range, Index end, HeadSu
                        sums.relative_keys.data<float>());
 }
 
-/// Block by block. Relative positions need the gradients of all scores afterwards.
+/// This goes block by block. Relative positions need the gradients of all scores afterwards.
 void BackwardWorker::send_back(Index begin, Index end) {
   GradientWork block = work_;
   for (Index first = begin; first < end; first += kBlock) {
