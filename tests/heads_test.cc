@@ -146,7 +146,10 @@ INSTANTIATE_TEST_SUITE_P(Models, Heads,
                                                 "sequence-classification", 3},
                                          Folder{"tiny_bert_tagger", "token-classification", 5},
                                          Folder{"tiny_longformer_qa", "question-answering", 0},
-                                         Folder{"tiny_longformer_choice", "multiple-choice", 0}),
+                                         Folder{"tiny_longformer_choice", "multiple-choice", 0},
+                                         Folder{"tiny_distilbert_classifier",
+                                                "sequence-classification", 3},
+                                         Folder{"tiny_electra_choice", "multiple-choice", 0}),
                          [](const auto& info) { return std::string(info.param.name); });
 
 /// A Longformer whose separator is 2.

@@ -55,8 +55,7 @@ void check_document(const DocumentInput& document, const models::EncoderConfig& 
   check_length(document.global_attention_mask, n, "a global attention mask", name);
   check_values(document.ids, 0, config.vocab_size - 1, "token ids", name);
   check_values(document.attention_mask, 0, 1, "attention mask values", name);
-  const Index types = std::max<Index>(config.type_vocab_size, 1);
-  check_values(document.token_type_ids, 0, types - 1, "token type ids", name);
+  check_values(document.token_type_ids, 0, config.type_vocab_size - 1, "token type ids", name);
   check_values(document.position_ids, 0, config.max_position_embeddings - 1, "position ids", name);
   // −1 is how the LED tokenizer pads this mask.
   check_values(document.global_attention_mask, -1, 1, "global attention mask values", name);

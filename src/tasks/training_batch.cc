@@ -22,7 +22,7 @@ void check(const models::EncoderConfig& config, const TokenRow& row) {
           "example: expected at most {} tokens, found {}", config.max_tokens(), row.ids.size());
   require(inside(row.ids, config.vocab_size), "example: expected token ids below {}, found others",
           config.vocab_size);
-  require(inside(row.types, std::max<Index>(config.type_vocab_size, 1)),
+  require(inside(row.types, config.type_vocab_size),
           "example: expected token types below {}, found others", config.type_vocab_size);
 }
 
