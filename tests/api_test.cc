@@ -114,7 +114,8 @@ TEST_P(Fixtures, Bf16StaysNear) {
 
 INSTANTIATE_TEST_SUITE_P(Models, Fixtures,
                          testing::Values("tiny_bert", "tiny_roberta", "tiny_longformer",
-                                         "tiny_longformer_mlm"),
+                                         "tiny_longformer_mlm", "tiny_xlm_roberta",
+                                         "tiny_distilbert", "tiny_electra"),
                          [](const auto& info) { return std::string(info.param); });
 
 /// The message of the Error that the work throws.

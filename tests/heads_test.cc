@@ -141,13 +141,15 @@ TEST_P(Heads, TheEncoderAloneHasNoLogitsAndNoDefaultGlobals) {
   EXPECT_EQ(alone.last_hidden_state, spelled.last_hidden_state);
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, Heads,
-                         testing::Values(Folder{"tiny_longformer_classifier",
-                                                "sequence-classification", 3},
-                                         Folder{"tiny_bert_tagger", "token-classification", 5},
-                                         Folder{"tiny_longformer_qa", "question-answering", 0},
-                                         Folder{"tiny_longformer_choice", "multiple-choice", 0}),
-                         [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(
+    Models, Heads,
+    testing::Values(Folder{"tiny_longformer_classifier", "sequence-classification", 3},
+                    Folder{"tiny_bert_tagger", "token-classification", 5},
+                    Folder{"tiny_longformer_qa", "question-answering", 0},
+                    Folder{"tiny_longformer_choice", "multiple-choice", 0},
+                    Folder{"tiny_distilbert_classifier", "sequence-classification", 3},
+                    Folder{"tiny_electra_choice", "multiple-choice", 0}),
+    [](const auto& info) { return std::string(info.param.name); });
 
 /// A Longformer whose separator is 2.
 models::EncoderConfig longformer_config() {

@@ -57,10 +57,10 @@ class ConfigReader {
   const nlohmann::ordered_json& at(const std::string& key) const;
   const nlohmann::ordered_json& object() const { return object_; }
   const std::string& name() const { return name_; }
-
- private:
+  /// What a key is called in this object.
   std::string renamed(const std::string& key) const;
 
+ private:
   const nlohmann::ordered_json& object_;
   std::string name_;
   KeyNames keys_;

@@ -1,6 +1,5 @@
 #include "models/batch.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "core/error.h"
@@ -49,7 +48,7 @@ void BatchBuilder::check(const Sequence& document, const std::string& name) cons
   check_length(document.positions, n, "position ids", name);
   check_values(document.ids, config_.vocab_size - 1, "token ids", name);
   check_values(document.mask, 1, "attention mask values", name);
-  check_values(document.types, std::max<Index>(config_.type_vocab_size, 1) - 1, "token type ids", name);
+  check_values(document.types, config_.type_vocab_size - 1, "token type ids", name);
   check_values(document.positions, config_.max_position_embeddings - 1, "position ids", name);
   require(document.globals.empty() || config_.has_global_attention(),
           "{}: expected no global tokens for model_type {}, found some", name,

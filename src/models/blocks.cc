@@ -14,8 +14,11 @@ class BlockOfParts : public Block {
   }
 
  protected:
-  Dropout dropout(const ops::Context& context, std::uint64_t number) const {
-    return context.dropout(parts_.dropout, parts_.place + number);
+  Dropout after_attention(const ops::Context& context) const {
+    return context.dropout(parts_.attention_dropout, parts_.place + 1);
+  }
+  Dropout in_feed_forward(const ops::Context& context, std::uint64_t number) const {
+    return context.dropout(parts_.feed_forward_dropout, parts_.place + number);
   }
 
   BlockParts parts_;
@@ -29,9 +32,9 @@ class PostNormBlock final : public BlockOfParts {
                       const LayerInput& in) const override {
     const Tensor attended = parts_.attention->forward(context, x, in);
     const Tensor hidden = ops::linear_add_norm(context, attended, parts_.attention_output, x,
-                                               parts_.attention_norm, dropout(context, 1));
+                                               parts_.attention_norm, after_attention(context));
     return {ops::feed_forward_add_norm(context, hidden, parts_.feed_forward,
-                                       parts_.feed_forward_norm, dropout(context, 2))};
+                                       parts_.feed_forward_norm, in_feed_forward(context, 2))};
   }
 };
 
@@ -44,10 +47,10 @@ class PreNormBlock final : public BlockOfParts {
     const Tensor attended =
         parts_.attention->forward(context, ops::layer_norm(context, x, parts_.attention_norm), in);
     const Tensor hidden =
-        ops::linear_add(context, attended, parts_.attention_output, x, dropout(context, 1));
+        ops::linear_add(context, attended, parts_.attention_output, x, after_attention(context));
     return {ops::feed_forward_add(
         context, ops::layer_norm(context, hidden, parts_.feed_forward_norm), parts_.feed_forward,
-        hidden, {.inner = dropout(context, 2), .outer = dropout(context, 3)})};
+        hidden, {.inner = in_feed_forward(context, 2), .outer = in_feed_forward(context, 3)})};
   }
 };
 

@@ -39,7 +39,8 @@ std::unique_ptr<Block> language_layer(const CharacterLmConfig& config, Index lay
                                      {.activation = ops::Activation::gelu}),
                         .down = linear(source, name("down"), {width, inner})},
        .feed_forward_norm = layer_norm(source, name("feed_forward_norm"), width),
-       .dropout = config.dropout,
+       .attention_dropout = config.dropout,
+       .feed_forward_dropout = config.dropout,
        .place = layer_place(layer)});
 }
 

@@ -61,8 +61,8 @@ Activation activation_of(const ConfigReader& config) {
   for (const ActivationName& known : kActivations) {
     if (name == known.name) return known.activation;
   }
-  fail("{}: hidden_act: expected gelu, gelu_new, relu, silu, tanh, quick_gelu or mish, found {}",
-       config.name(), quote(name));
+  fail("{}: {}: expected gelu, gelu_new, relu, silu, tanh, quick_gelu or mish, found {}",
+       config.name(), config.renamed("hidden_act"), quote(name));
 }
 
 /// One number for all layers, or a list of one value for each.
@@ -121,7 +121,7 @@ double number_within(const ConfigReader& config, const std::string& key, double 
                      double maximum) {
   const double value = config.number(key, otherwise);
   require(value >= 0 && value <= maximum, "{}: {}: expected a number from 0 to {}, found {}",
-          config.name(), key, maximum, value);
+          config.name(), config.renamed(key), maximum, value);
   return value;
 }
 
@@ -201,19 +201,21 @@ HeadDropout head_dropout(const ConfigReader& config, const EncoderConfig& model)
   const auto rate = [&](std::string_view key, double otherwise) {
     return key.empty() ? otherwise : number_within(config, std::string(key), otherwise, 0.99);
   };
-  const double documents = rate(traits.document_dropout.key,
-                                traits.document_dropout.otherwise.value_or(model.hidden_dropout));
-  return {.documents = documents,
-          .choices =
-              rate(traits.choice_dropout.key, traits.choice_dropout.otherwise.value_or(documents)),
-          .tokens = traits.tokens_drop_as_layers ? model.hidden_dropout : documents,
-          .spans = rate(traits.span_dropout.key, traits.span_dropout.otherwise.value_or(0))};
+  const double layers = model.hidden_dropout;
+  const double documents =
+      rate(traits.document_dropout.key, traits.document_dropout.otherwise.value_or(layers));
+  return {
+      .documents = documents,
+      .choices = rate(traits.choice_dropout.key, traits.choice_dropout.otherwise.value_or(layers)),
+      .tokens = traits.tokens_drop_as_layers ? layers : documents,
+      .spans = rate(traits.span_dropout.key, traits.span_dropout.otherwise.value_or(0))};
 }
 
 void check_consistent(const ConfigReader& config, const EncoderConfig& result) {
   require(result.hidden_size % result.heads == 0,
-          "{}: hidden_size: expected a multiple of num_attention_heads = {}, found {}",
-          config.name(), result.heads, result.hidden_size);
+          "{}: {}: expected a multiple of {} = {}, found {}", config.name(),
+          config.renamed("hidden_size"), config.renamed("num_attention_heads"), result.heads,
+          result.hidden_size);
   require(result.max_tokens() >= 1,
           "{}: max_position_embeddings: expected more than {} (rows up to pad_token_id = {} are "
           "reserved), found {}",
@@ -266,9 +268,8 @@ EncoderConfig parse_config(const ConfigReader& given) {
       config.integer("intermediate_size", defaults.intermediate_size, 1, kMaxIntermediate);
   model.activation = activation_of(config);
   model.max_position_embeddings = config.integer("max_position_embeddings", 512, 1, kMaxPositions);
-  if (traits.has_token_types) {
-    model.type_vocab_size = config.integer("type_vocab_size", 2, 1, kMaxTypes);
-  }
+  model.type_vocab_size =
+      traits.has_token_types ? config.integer("type_vocab_size", 2, 1, kMaxTypes) : 2;
   model.layer_norm_eps = number_within(config, "layer_norm_eps", 1e-12, 1.0);
   model.pad_token_id =
       config.integer("pad_token_id", defaults.pad_token_id, 0, model.vocab_size - 1);

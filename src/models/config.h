@@ -39,7 +39,8 @@ struct EncoderConfig {
   Activation activation = Activation::gelu;
   /// Rows of the position table.
   Index max_position_embeddings = 0;
-  /// Rows of the token type table; 0 for families that have none.
+  /// Rows of the token type table. Where the family has none they are zeros, for the two types that
+  /// BERT's tokenizers tell apart.
   Index type_vocab_size = 0;
   double layer_norm_eps = 0;
   Index pad_token_id = 0;

@@ -20,13 +20,15 @@ std::unique_ptr<Block> encoder_layer(const EncoderConfig& config, Index layer,
   auto norm = layer_norm(source, name + "attention.output.LayerNorm", width);
   auto up = linear(source, name + "intermediate.dense", {inner, width},
                    {.activation = config.activation, .slabs = {.out = slabs}});
+  const double after_attention = config.traits().drops_attention_output ? config.hidden_dropout : 0;
   auto down = linear(source, name + "output.dense", {width, inner}, {.slabs = {.in = slabs}});
   return post_norm_block({.attention = std::move(attention),
                           .attention_output = std::move(output),
                           .attention_norm = std::move(norm),
                           .feed_forward = {.up = std::move(up), .down = std::move(down)},
                           .feed_forward_norm = layer_norm(source, name + "output.LayerNorm", width),
-                          .dropout = config.hidden_dropout,
+                          .attention_dropout = after_attention,
+                          .feed_forward_dropout = config.hidden_dropout,
                           .place = layer_place(layer)});
 }
 
@@ -42,7 +44,7 @@ ops::EmbeddingTables embedding_tables(const EncoderConfig& config, const LayerSo
   tables.types = traits.has_token_types
                      ? embedding(source, "embeddings.token_type_embeddings.weight",
                                  {config.type_vocab_size, width})
-                     : Tensor::zeros({1, width}, DType::f32);
+                     : Tensor::zeros({config.type_vocab_size, width}, DType::f32);
   tables.norm = layer_norm(source, "embeddings.LayerNorm", width);
   tables.word_padding = padding;
   tables.position_padding = position_padding;

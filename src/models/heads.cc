@@ -110,8 +110,10 @@ HeadKind head_kind(const EncoderConfig& config, const Weights& weights) {
     const bool named = config.architecture.ends_with(ending);
     // A classifier alone may be that of three heads; with a name it is not asked what it looks
     // like.
-    const bool only_one = kind == HeadKind::question_answering ||
-                          kind == HeadKind::candidate_scoring || has_own_dense(config, kind);
+    const bool only_one =
+        kind == HeadKind::question_answering || kind == HeadKind::candidate_scoring ||
+        (has_own_dense(config, kind) &&
+         weights.has(std::string(document_layer(config, kind)->name) + ".weight"));
     const bool chosen = config.architecture.empty() ? only_one : named;
     if (chosen && weights.has(classifier_name(config, kind) + ".weight")) return kind;
   }

@@ -21,11 +21,11 @@ ops::Linear decoder(const EncoderConfig& config, const LayerSource& source) {
   if (first != second && weights.has(first) && weights.has(second)) weights.tie(second, first);
   const std::string bias = weights.has(first) ? first : second;
   if (!tied) {
-    return linear(source, std::string(names.decoder), {config.vocab_size, config.hidden_size},
+    return linear(source, std::string(names.decoder), {config.vocab_size, config.embedding_size},
                   {.bias = bias});
   }
   const std::array matrix = {embedding(
-      source, kWordEmbeddings, {config.vocab_size, config.hidden_size}, config.pad_token_id)};
+      source, kWordEmbeddings, {config.vocab_size, config.embedding_size}, config.pad_token_id)};
   const std::array biases = {weights.get(bias, {config.vocab_size}, Init::zeros())};
   return {matrix, biases, {.dtype = source.dtype, .trainable = weights.keeps_tensors()}};
 }
@@ -43,9 +43,10 @@ MaskedLmHead::MaskedLmHead(const EncoderConfig& config, const Weights& weights, 
 MaskedLmHead::MaskedLmHead(const EncoderConfig& config, const LayerSource& source)
     : dense_(linear(
           source, std::string(config.traits().masked_lm->dense),
-          {config.hidden_size, config.hidden_size},
+          {config.embedding_size, config.hidden_size},
           {.activation = config.traits().masked_lm->activation.value_or(config.activation)})),
-      norm_(layer_norm(source, std::string(config.traits().masked_lm->norm), config.hidden_size)),
+      norm_(
+          layer_norm(source, std::string(config.traits().masked_lm->norm), config.embedding_size)),
       decoder_(decoder(config, source)) {}
 
 Tensor MaskedLmHead::transform(const ops::Context& context, const Tensor& hidden) const {

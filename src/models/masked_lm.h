@@ -1,4 +1,4 @@
-// The masked-LM head of Longformer, RoBERTa and BERT (spec.md A.6).
+// The masked-LM head of all encoders (spec.md A.6).
 #pragma once
 
 #include "models/config.h"
@@ -9,7 +9,8 @@
 
 namespace longformer::models {
 
-/// logits = decoder(LayerNorm(activation(dense(x)))) + bias.
+/// logits = decoder(LayerNorm(activation(dense(x)))) + bias; dense leads to the width of the
+/// embeddings.
 class MaskedLmHead {
  public:
   /// Whether the weights have the tensors of the head.

@@ -38,9 +38,21 @@ constexpr MaskedLmNames kDistilBertMaskedLm = {
     .bias = {"vocab_projector.bias", "vocab_projector.bias"},
     .activation = std::nullopt};
 
+/// The head of the generator.
+constexpr MaskedLmNames kElectraMaskedLm = {
+    .dense = "generator_predictions.dense",
+    .norm = "generator_predictions.LayerNorm",
+    .decoder = "generator_lm_head",
+    .bias = {"generator_lm_head.bias", "generator_lm_head.bias"}};
+
 /// BERT's next-sentence head.
 constexpr std::array<std::string_view, 2> kBertUnread = {"cls.seq_relationship.weight",
                                                          "cls.seq_relationship.bias"};
+/// The discriminator's head, which tells tokens that were replaced.
+constexpr std::array<std::string_view, 4> kElectraUnread = {
+    "discriminator_predictions.dense.weight", "discriminator_predictions.dense.bias",
+    "discriminator_predictions.dense_prediction.weight",
+    "discriminator_predictions.dense_prediction.bias"};
 
 // The attention output comes first, because the end of its name is that of the feed-forward's.
 constexpr std::array<Rename, 9> kDistilBertNames = {{
@@ -54,14 +66,15 @@ constexpr std::array<Rename, 9> kDistilBertNames = {{
     {".output.dense.", ".ffn.lin2."},
     {".output.LayerNorm.", ".output_layer_norm."},
 }};
-constexpr std::array<KeyName, 7> kDistilBertKeys = {
+constexpr std::array<KeyName, 8> kDistilBertKeys = {
     {{"hidden_size", "dim"},
      {"num_hidden_layers", "n_layers"},
      {"num_attention_heads", "n_heads"},
      {"intermediate_size", "hidden_dim"},
      {"hidden_act", "activation"},
      {"hidden_dropout_prob", "dropout"},
-     {"attention_probs_dropout_prob", "attention_dropout"}}};
+     {"attention_probs_dropout_prob", "attention_dropout"},
+     {"layer_norm_eps", ""}}};
 constexpr std::array<KeyName, 2> kElectraFixed = {
     {{"summary_type", "first"}, {"summary_activation", "gelu"}}};
 
@@ -108,7 +121,8 @@ const std::array<Family, 8> kFamilies = {{
      .encoder = EncoderTraits{.attention = dense_attention,
                               .masked_lm = kBertMaskedLm,
                               .unread = kBertUnread,
-                              .document_dropout = {"classifier_dropout"}}},
+                              .document_dropout = {"classifier_dropout"},
+                              .choice_dropout = {"classifier_dropout"}}},
     {.model_type = "roberta",
      .class_prefix = "Roberta",
      .names = {.prefixes = kRoberta},
@@ -136,8 +150,10 @@ const std::array<Family, 8> kFamilies = {{
                               .choice_layer = {"pre_classifier", Activation::relu, false},
                               .masked_lm = kDistilBertMaskedLm,
                               .document_dropout = {"seq_classif_dropout", 0.2},
+                              .choice_dropout = {"seq_classif_dropout", 0.2},
                               .span_dropout = {"qa_dropout", 0.1},
                               .tokens_drop_as_layers = true,
+                              .drops_attention_output = false,
                               .tokenizer_class = "DistilBertTokenizer"}},
     {.model_type = "electra",
      .class_prefix = "Electra",
@@ -151,6 +167,8 @@ const std::array<Family, 8> kFamilies = {{
                        .document_layer = {"classifier.dense", Activation::gelu, true},
                        .document_classifier = "classifier.out_proj",
                        .choice_layer = {"sequence_summary.summary", Activation::gelu, false},
+                       .masked_lm = kElectraMaskedLm,
+                       .unread = kElectraUnread,
                        .document_dropout = {"classifier_dropout"},
                        .choice_dropout = {"summary_last_dropout", 0.1},
                        .tokenizer_class = "ElectraTokenizer"}},

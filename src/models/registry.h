@@ -57,7 +57,8 @@ struct DropoutKey {
 /// In what encoders differ beside their sizes.
 struct EncoderTraits {
   EncoderDefaults defaults = {};
-  /// What config.json calls keys that have another name in BERT's, as {BERT's, here}.
+  /// What config.json calls keys that have another name in BERT's, as {BERT's, here}; empty for
+  /// what is always the default.
   formats::ConfigReader::KeyNames keys = {};
   /// Keys of config.json for which there is only one value here, which is the default.
   formats::ConfigReader::KeyNames fixed_keys = {};
@@ -78,16 +79,17 @@ struct EncoderTraits {
   std::string_view document_classifier = "classifier";
   /// The layer before the classifier of multiple choice.
   DocumentLayer choice_layer = {};
-  /// Absent: the family has no masked-LM head.
+  /// Absent: the family has no masked-LM head. It works in the width of the embeddings.
   std::optional<MaskedLmNames> masked_lm = std::nullopt;
   /// Tensors of heads that no task here reads.
   std::span<const std::string_view> unread = {};
 
-  /// Without a value of its own: that of the layers for documents, that of documents for choices,
-  /// none for spans.
+  /// Without a value of its own: that of the layers for documents and choices, none for spans.
   DropoutKey document_dropout = {}, choice_dropout = {}, span_dropout = {};
   /// Tokens are dropped like results of layers, rather than like documents.
   bool tokens_drop_as_layers = false;
+  /// Whether there is dropout between attention and its norm, as behind the feed-forward.
+  bool drops_attention_output = true;
 
   /// What `transformers` calls the tokenizer, where a folder does not say it.
   std::string_view tokenizer_class = "BertTokenizer";

@@ -1,10 +1,10 @@
 """Checks `longformer convert` against `transformers`.
 
-    python3 convert_parity.py BINARY [--trials 24] [--seed 1]
+    python3 convert_parity.py BINARY [--trials 48] [--seed 1]
 
-Each trial draws a BERT or RoBERTa of random sizes, converts it to a random length and window, and
-requires of the result: it loads as LongformerModel or LongformerForMaskedLM with no key missing or
-unexpected; its position table follows the rule; the global projections equal the local ones; dtypes
+Each trial draws an encoder of a random family and sizes, converts it to a random length and window,
+and requires of the result: it loads as the Longformer class of its head with no key missing or
+unexpected (but for the pooler of families that have none); its position table follows the rule; the global projections equal the local ones; dtypes
 are kept; it gives the numbers of the source for documents of at most window / 2 + 1 tokens, where
 the window covers everything; AutoTokenizer gives the ids of the source, and the new length.
 """
@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 
+import random_models
 import torch
 import transformers
 from safetensors.torch import load_file
@@ -29,6 +30,11 @@ TEXTS = [
     "Caf\u00e9  \u4f60\u597d \U0001f600 isn't 1234 <mask> [MASK] </s> [SEP]",
 ]
 TOLERANCE = 1e-5
+WORD_PIECES = {"bert": "Bert", "distilbert": "DistilBert", "electra": "Electra"}
+CLASSES = {**WORD_PIECES, "roberta": "Roberta", "xlm-roberta": "XLMRoberta", "camembert": "Camembert"}
+HEADS = ("Model", "ForMaskedLM", "ForTokenClassification", "ForQuestionAnswering")
+# BERT's masked-LM head has the activation of the layers, Longformer's always has gelu.
+HEAD_LIKE_LAYERS = ("bert", "distilbert")
 
 
 def redraw(model):
@@ -39,7 +45,7 @@ def redraw(model):
     return model.eval()
 
 
-def bert_tokenizer_files(folder, draw, length):
+def bert_tokenizer_files(folder, draw, length, prefix):
     specials = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     words = ["the", "quick", "brown", "fox", "cat", "over", "dog", "isn", "caf", "##e", "##s", ".", "'"]
     fillers = [f"[unused{i}]" for i in range(draw.randint(0, 9))]
@@ -47,7 +53,7 @@ def bert_tokenizer_files(folder, draw, length):
     (folder / "vocab.txt").write_text("\n".join(vocabulary) + "\n")
     config = {"do_lower_case": True, "model_max_length": length}
     if draw.random() < 0.5:
-        config["tokenizer_class"] = draw.choice(["BertTokenizer", "BertTokenizerFast"])
+        config["tokenizer_class"] = f"{prefix}{draw.choice(['Tokenizer', 'TokenizerFast'])}"
     if draw.random() < 0.8:
         (folder / "tokenizer_config.json").write_text(json.dumps(config))
     if draw.random() < 0.7:
@@ -58,7 +64,7 @@ def bert_tokenizer_files(folder, draw, length):
     return vocabulary
 
 
-def roberta_tokenizer_files(folder, draw, length):
+def roberta_tokenizer_files(folder, draw, length, _):
     tokenizer = ByteLevelBPETokenizer()
     tokenizer.train_from_iterator(TEXTS * 2, vocab_size=290, min_frequency=2, show_progress=False,
                                   special_tokens=["<s>", "<pad>", "</s>", "<unk>", "<mask>"])
@@ -75,37 +81,39 @@ def roberta_tokenizer_files(folder, draw, length):
 
 def make_source(folder, draw, with_tokenizer):
     """Writes a model folder and returns its model (fp32 values that its file's dtype can hold)."""
-    kind = draw.choice(["bert", "roberta"])
-    with_head = draw.random() < 0.5
+    kind = draw.choice(tuple(CLASSES))
+    head = draw.choice(HEADS)
+    positions_from_zero = kind in WORD_PIECES
     heads = draw.choice([1, 2, 3, 4])
     length = draw.choice([5, 16, 33, 64])
-    pad = (0 if kind == "bert" else 1) if draw.random() < 0.8 else draw.choice([0, 1, 2])
+    pad = int(not positions_from_zero) if draw.random() < 0.8 else draw.choice([0, 1, 2])
     vocabulary_size = draw.randint(60, 70)
+    # The pieces of XLM-RoBERTa and CamemBERT are not drawn here.
+    with_tokenizer = with_tokenizer and kind not in ("xlm-roberta", "camembert")
     if with_tokenizer:
-        files = bert_tokenizer_files if kind == "bert" else roberta_tokenizer_files
-        vocabulary_size = len(files(folder, draw, length))
-        pad = 0 if kind == "bert" else 1
+        files = bert_tokenizer_files if positions_from_zero else roberta_tokenizer_files
+        vocabulary_size = len(files(folder, draw, length, CLASSES[kind]))
+        pad = int(not positions_from_zero)
     settings = dict(
         vocab_size=vocabulary_size,
         hidden_size=heads * draw.choice([3, 5, 8, 10]),
         num_hidden_layers=draw.choice([1, 2, 3]),
         num_attention_heads=heads,
         intermediate_size=draw.choice([7, 24]),
-        max_position_embeddings=length + (0 if kind == "bert" else pad + 1),
+        max_position_embeddings=length + (0 if positions_from_zero else pad + 1),
         type_vocab_size=draw.choice([1, 2]),
         layer_norm_eps=draw.choice([1e-12, 1e-5]),
         pad_token_id=pad,
         tie_word_embeddings=draw.random() < 0.6,
-        hidden_act="gelu" if kind == "bert" and with_head
-        else draw.choice(["gelu", "gelu_new", "relu", "silu", "tanh"]),
+        hidden_act="gelu" if kind in HEAD_LIKE_LAYERS and head == "ForMaskedLM"
+        else draw.choice(["gelu", "gelu_new", "relu", "silu", "tanh", "quick_gelu", "mish"]),
     )
-    config_class = transformers.BertConfig if kind == "bert" else transformers.RobertaConfig
-    model_class = {
-        ("bert", False): transformers.BertModel,
-        ("bert", True): transformers.BertForMaskedLM,
-        ("roberta", False): transformers.RobertaModel,
-        ("roberta", True): transformers.RobertaForMaskedLM,
-    }[kind, with_head]
+    if kind == "electra":
+        settings["embedding_size"] = settings["hidden_size"]
+    if kind == "distilbert":
+        settings = {random_models.KEYS_OF_DISTILBERT.get(k, k): v for k, v in settings.items()}
+    model_class = getattr(transformers, CLASSES[kind] + head)
+    config_class = model_class.config_class
     model = redraw(model_class(config_class(**settings)))
     dtype = draw.choice([torch.float32, torch.float16, torch.bfloat16])
     model = model.to(dtype)
@@ -118,7 +126,7 @@ def make_source(folder, draw, with_tokenizer):
         if key != "model_type" and config[key] == defaults.get(key, "none") and draw.random() < 0.5:
             del config[key]
     path.write_text(json.dumps(config))
-    return model.float(), kind, with_head, length
+    return model.float(), kind, head, with_tokenizer, length
 
 
 def check_positions(source, target, first, count):
@@ -159,25 +167,27 @@ def check_weights(source, target, kind, config, count):
     [(_, old)] = [item for item in before.items() if "position_embeddings" in item[0]]
     [(_, new)] = [item for item in after.items() if "position_embeddings" in item[0]]
     pad = config.pad_token_id
-    check_positions(old, new, {"source": 0 if kind == "bert" else pad + 1, "target": pad + 1}, count)
+    check_positions(old, new, {"source": 0 if kind in WORD_PIECES else pad + 1, "target": pad + 1}, count)
 
 
 def trial(binary, draw, folder):
     with_tokenizer = draw.random() < 0.7
     source, target = folder / "source", folder / "target"
     source.mkdir()
-    model, kind, with_head, length = make_source(source, draw, with_tokenizer)
+    model, kind, head, with_tokenizer, length = make_source(source, draw, with_tokenizer)
     count = draw.choice([3, length - 1, length, length + 1, 2 * length, 100])
     window = draw.choice([4, 6, 16, 32])
     subprocess.run([binary, "convert", source, target, "--max-positions", str(count),
                     "--window", str(window)], check=True, stdout=subprocess.DEVNULL)
 
     check_weights(source, target, kind, model.config, count)
-    target_class = transformers.LongformerForMaskedLM if with_head else transformers.LongformerModel
+    has_pooler = kind not in ("distilbert", "electra")
+    target_class = getattr(transformers, f"Longformer{head}")
     converted, loading = target_class.from_pretrained(str(target), dtype=torch.float32,
                                                       output_loading_info=True)
     for problem in ("missing_keys", "unexpected_keys", "mismatched_keys", "error_msgs"):
-        assert not loading.get(problem), (problem, loading[problem])
+        found = {key for key in loading.get(problem) or () if has_pooler or "pooler" not in key}
+        assert not found, (problem, found)
     assert converted.config.max_position_embeddings == count + model.config.pad_token_id + 1
 
     n = min(window // 2 + 1, length, count)
@@ -187,15 +197,17 @@ def trial(binary, draw, folder):
         if mask.sum() == 0:
             continue
         inputs = dict(input_ids=ids, attention_mask=mask)
-        if model.config.type_vocab_size > 1:
+        if kind != "distilbert" and model.config.type_vocab_size > 1:
             inputs["token_type_ids"] = torch.randint(0, 2, ids.shape)
         with torch.no_grad():
             wanted = model(**inputs, output_hidden_states=True)
-            found = converted.eval()(**inputs, output_hidden_states=True)
+            found = converted.eval()(**inputs, output_hidden_states=True,
+                                     global_attention_mask=torch.zeros_like(ids))
         pairs = [(wanted.hidden_states[-1], found.hidden_states[-1])]
-        if with_head:
-            pairs.append((wanted.logits, found.logits))
-        elif n > 1:
+        for name in ("logits", "start_logits", "end_logits"):
+            if name in wanted:
+                pairs.append((wanted[name], found[name]))
+        if head == "Model" and n > 1 and has_pooler:
             pairs.append((wanted.pooler_output[:, None], found.pooler_output[:, None]))
         for a, b in pairs:
             keep = mask.bool() if a.shape[1] == n else torch.ones(a.shape[:2], dtype=torch.bool)
@@ -203,13 +215,13 @@ def trial(binary, draw, folder):
     assert largest <= TOLERANCE, largest
     if with_tokenizer:
         check_tokenizer(source, target, count)
-    return kind, with_head, with_tokenizer, length, count, window, largest
+    return kind, head, with_tokenizer, length, count, window, largest
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("binary")
-    parser.add_argument("--trials", type=int, default=24)
+    parser.add_argument("--trials", type=int, default=48)
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
     transformers.logging.set_verbosity_error()
@@ -221,7 +233,7 @@ def main():
         with tempfile.TemporaryDirectory() as folder:
             row = trial(arguments.binary, draw, pathlib.Path(folder))
         largest = max(largest, row[-1])
-        print("{:7} head={:d} tokenizer={:d} length {:3} -> {:3}, window {:2}: {:.1e}".format(*row))
+        print("{:11} {:22} tokenizer={:d} length {:3} -> {:3}, window {:2}: {:.1e}".format(*row))
     print(f"{arguments.trials} conversions, largest difference {largest:.1e}")
 
 

@@ -1,10 +1,10 @@
 """Compares the heads of longformer_cpp with `transformers` on random models and inputs, in one live
 run.
 
-    python3 tests/parity/head_parity.py [--count 60] [--seed 3] [--only INDEX,…]
+    python3 tests/parity/head_parity.py [--count 96] [--seed 3] [--only INDEX,…]
 
-Sequence classification, token classification, question answering and multiple choice of Longformer,
-BERT and RoBERTa. Configurations, documents and weights are drawn as in model_parity.py. Where global
+Sequence classification, token classification, question answering and multiple choice of all families.
+Configurations, documents and weights are drawn as in model_parity.py. Where global
 attention is left to the default of the head, `transformers` computes that default itself when a
 document has the three separators that it insists on, anywhere; with any other number it gets by hand
 the mask that our rule describes. Exit code 1 when a difference is too large; a NaN is.
@@ -25,11 +25,12 @@ import torch
 import transformers
 
 HEADS = ("SequenceClassification", "TokenClassification", "QuestionAnswering", "MultipleChoice")
-FAMILIES = tuple(f"{model}For{head}" for head in HEADS for model in ("Longformer", "Bert", "Roberta"))
+MODELS = ("Longformer", "Bert", "Roberta", "XLMRoberta", "Camembert", "DistilBert", "Electra")
+FAMILIES = tuple(f"{model}For{head}" for head in HEADS for model in MODELS)
 # Longformers twice: only they have global attention.
 DECK = FAMILIES + tuple(f for f in FAMILIES if f.startswith("Longformer"))
 SEPARATOR = 2
-SHORTEST_RUN_FOR_COVERAGE = 60
+SHORTEST_RUN_FOR_COVERAGE = 96
 DEFAULTS = ("three", "three", "template", "one", "two", "many")
 OUTPUTS = ("logits", "start_logits", "end_logits", "hidden_states")
 
@@ -177,7 +178,7 @@ def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--count", type=int, default=60)
+    parser.add_argument("--count", type=int, default=96)
     parser.add_argument("--seed", type=int, default=3)
     random_models.add_only(parser)
     parser.add_argument("--verbose", action="store_true", help="print each case as it runs")

@@ -1,6 +1,6 @@
 """Compares longformer_cpp with `transformers` on random models and inputs, in one live run.
 
-    python3 tests/parity/model_parity.py [--count 72] [--seed 2] [--only INDEX,…] [--oracles-only]
+    python3 tests/parity/model_parity.py [--count 96] [--seed 2] [--only INDEX,…] [--oracles-only]
 
 Each case draws a configuration and documents, saves the folder with `transformers` and runs both on
 it. `transformers` also runs in double precision: random weights make some softmaxes so sharp that
@@ -294,7 +294,7 @@ def main():
     parser.add_argument(
         "--count",
         type=int,
-        default=72,
+        default=96,
         help="cases against transformers; a third as many go beyond it",
     )
     parser.add_argument("--seed", type=int, default=2)

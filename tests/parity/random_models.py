@@ -21,10 +21,28 @@ FAMILIES = (
         "BertForMaskedLM",
         "RobertaModel",
         "RobertaForMaskedLM",
+        "XLMRobertaModel",
+        "XLMRobertaForMaskedLM",
+        "CamembertModel",
+        "CamembertForMaskedLM",
+        "DistilBertModel",
+        "DistilBertForMaskedLM",
+        "ElectraModel",
+        "ElectraForMaskedLM",
     ]
 )
+# Families whose positions do not follow the row of padding.
+FROM_ZERO = ("Bert", "DistilBert", "Electra")
+# What keys are called that have another name in the other families.
+KEYS_OF_DISTILBERT = {
+    "hidden_size": "dim",
+    "num_hidden_layers": "n_layers",
+    "num_attention_heads": "n_heads",
+    "intermediate_size": "hidden_dim",
+    "hidden_act": "activation",
+}
 HEAD_SIZES = {8: (2, 3, 6), 16: (2, 4), 32: (1, 3), 64: (1, 3), 80: (1, 2), 128: (1, 2)}
-ACTIVATIONS = ("gelu", "gelu_new", "relu", "silu", "tanh")
+ACTIVATIONS = ("gelu", "gelu_new", "relu", "silu", "tanh", "quick_gelu", "mish")
 LENGTHS = (
     1,
     2,
@@ -113,6 +131,11 @@ class Case:
     def is_longformer(self):
         return self.family.startswith("Longformer")
 
+    def settings(self):
+        """Arguments of the configuration class."""
+        keys = KEYS_OF_DISTILBERT if self.family.startswith("DistilBert") else {}
+        return {keys.get(key, key): value for key, value in self.config.items()}
+
     def describe(self):
         config = self.config
         lengths = ",".join(str(len(document.ids)) for document in self.documents)
@@ -167,7 +190,7 @@ def draw_case(index, decks, beyond_transformers=False, families=FAMILIES):
     heads = decks.deal(f"heads of {head_size}", HEAD_SIZES[head_size])
     hidden = head_size * heads
     pad = decks.deal("pad", (0, 1))
-    types = decks.deal("type vocabulary", (1, 2))
+    types = 1 if family.startswith("DistilBert") else decks.deal("type vocabulary", (1, 2))
     longformer = family.startswith("Longformer")
     group = "beyond" if beyond_transformers else ("longformer" if longformer else "dense")
 
@@ -192,7 +215,7 @@ def draw_case(index, decks, beyond_transformers=False, families=FAMILIES):
         "num_attention_heads": heads,
         "intermediate_size": decks.deal("intermediate", (hidden, 4 * hidden, 2 * hidden + 12)),
         "hidden_act": decks.deal("activation", ACTIVATIONS),
-        "max_position_embeddings": length + spare + (0 if family.startswith("Bert") else pad + 1),
+        "max_position_embeddings": length + spare + (0 if family.startswith(FROM_ZERO) else pad + 1),
         "type_vocab_size": types,
         "layer_norm_eps": decks.deal("epsilon", (1e-12, 1e-5, 1e-3)),
         "pad_token_id": pad,
@@ -202,6 +225,8 @@ def draw_case(index, decks, beyond_transformers=False, families=FAMILIES):
     if longformer:
         config["attention_window"] = list(windows) * (layers if len(windows) == 1 else 1)
         config["sep_token_id"] = 2
+    if family.startswith("Electra"):
+        config["embedding_size"] = decks.deal("embedding", (hidden, hidden + 4, hidden // 2))
     if family.endswith("untied"):
         config["tie_word_embeddings"] = False
 
@@ -309,7 +334,7 @@ def build(case, folder, seed):
     """
     torch.manual_seed(seed)
     model_class = getattr(transformers, case.class_name)
-    model = model_class(model_class.config_class(**case.config)).eval()
+    model = model_class(model_class.config_class(**case.settings())).eval()
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             parameter.normal_(0.0, 0.15)

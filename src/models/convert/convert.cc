@@ -99,7 +99,7 @@ Json target_config(const Conversion& conversion, const std::string& architecture
   json["num_attention_heads"] = config.heads;
   json["intermediate_size"] = config.intermediate_size;
   json["hidden_act"] = name_of(config.activation);
-  json["type_vocab_size"] = std::max<Index>(config.type_vocab_size, 1);
+  json["type_vocab_size"] = config.type_vocab_size;
   json["layer_norm_eps"] = config.layer_norm_eps;
   json["pad_token_id"] = config.pad_token_id;
   json["tie_word_embeddings"] = config.tie_word_embeddings;
