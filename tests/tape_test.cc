@@ -10,6 +10,7 @@
 #include "core/random.h"
 #include "error_testing.h"
 #include "models/encoder.h"
+#include "models/registry.h"
 #include "ops/dropout.h"
 #include "ops/key_ring.h"
 #include "ops/normalization.h"
@@ -112,9 +113,9 @@ TEST(Refusals, AGradientThatCannotBeSentBackIsAnError) {
             "project_heads: expected values that want no gradient, as none can be sent back, found "
             "one that does");
   linear(context, stop_gradient(x), packed, DType::f32);
-  KeyRing ring(2, 4, 3, DType::f32);
+  KeyRing ring({.heads = 2, .head_size = 4, .past = 3}, DType::f32);
   const Tensor key = tracked({2, 1, 4}, 3);
-  EXPECT_EQ(error_of([&] { ring.append(key, key); }),
+  EXPECT_EQ(error_of([&] { ring.append_to(0, key, key); }),
             "key ring: expected keys and values without gradients, found some that want one");
 }
 
@@ -131,8 +132,8 @@ EncoderPass run_encoder(const std::function<bool(const std::string&)>& frozen, b
   const auto folder =
       std::filesystem::path(__FILE__).parent_path() / "fixtures" / "tiny_longformer";
   const auto config = models::read_config((folder / "config.json").string());
-  const auto weights =
-      models::Checkpoint::trainable(models::Checkpoint::open(folder.string()), {.frozen = frozen});
+  const auto weights = models::Weights::trained(
+      models::Weights::open(folder.string(), config.family->names), {.frozen = frozen});
   const models::Encoder encoder(config, weights, DType::f32);
   models::Batch batch;
   batch.starts = {0, 11};
