@@ -61,7 +61,6 @@ class ConfigReader {
   std::string renamed(const std::string& key) const;
 
  private:
-
   const nlohmann::ordered_json& object_;
   std::string name_;
   KeyNames keys_;

@@ -204,11 +204,11 @@ HeadDropout head_dropout(const ConfigReader& config, const EncoderConfig& model)
   const double layers = model.hidden_dropout;
   const double documents =
       rate(traits.document_dropout.key, traits.document_dropout.otherwise.value_or(layers));
-  return {.documents = documents,
-          .choices =
-              rate(traits.choice_dropout.key, traits.choice_dropout.otherwise.value_or(layers)),
-          .tokens = traits.tokens_drop_as_layers ? layers : documents,
-          .spans = rate(traits.span_dropout.key, traits.span_dropout.otherwise.value_or(0))};
+  return {
+      .documents = documents,
+      .choices = rate(traits.choice_dropout.key, traits.choice_dropout.otherwise.value_or(layers)),
+      .tokens = traits.tokens_drop_as_layers ? layers : documents,
+      .spans = rate(traits.span_dropout.key, traits.span_dropout.otherwise.value_or(0))};
 }
 
 void check_consistent(const ConfigReader& config, const EncoderConfig& result) {

@@ -20,8 +20,7 @@ std::unique_ptr<Block> encoder_layer(const EncoderConfig& config, Index layer,
   auto norm = layer_norm(source, name + "attention.output.LayerNorm", width);
   auto up = linear(source, name + "intermediate.dense", {inner, width},
                    {.activation = config.activation, .slabs = {.out = slabs}});
-  const double after_attention =
-      config.traits().drops_attention_output ? config.hidden_dropout : 0;
+  const double after_attention = config.traits().drops_attention_output ? config.hidden_dropout : 0;
   auto down = linear(source, name + "output.dense", {width, inner}, {.slabs = {.in = slabs}});
   return post_norm_block({.attention = std::move(attention),
                           .attention_output = std::move(output),

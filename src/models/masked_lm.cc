@@ -45,7 +45,8 @@ MaskedLmHead::MaskedLmHead(const EncoderConfig& config, const LayerSource& sourc
           source, std::string(config.traits().masked_lm->dense),
           {config.embedding_size, config.hidden_size},
           {.activation = config.traits().masked_lm->activation.value_or(config.activation)})),
-      norm_(layer_norm(source, std::string(config.traits().masked_lm->norm), config.embedding_size)),
+      norm_(
+          layer_norm(source, std::string(config.traits().masked_lm->norm), config.embedding_size)),
       decoder_(decoder(config, source)) {}
 
 Tensor MaskedLmHead::transform(const ops::Context& context, const Tensor& hidden) const {

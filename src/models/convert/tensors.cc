@@ -64,10 +64,11 @@ class Converter {
         source_(weights) {}
 
   ConvertedWeights convert() {
-    require(config_.embedding_size == config_.hidden_size,
-            "{}: expected embeddings as wide as the layers ({}), since Longformer has no projection "
-            "between them, found a width of {} (convert a larger model of this family, or a BERT)",
-            source_.path(), config_.hidden_size, config_.embedding_size);
+    require(
+        config_.embedding_size == config_.hidden_size,
+        "{}: expected embeddings as wide as the layers ({}), since Longformer has no projection "
+        "between them, found a width of {} (convert a larger model of this family, or a BERT)",
+        source_.path(), config_.hidden_size, config_.embedding_size);
     const HeadKind head = find_head();
     prefix_ = head == HeadKind::none ? "" : "longformer.";
     for (const auto& [name, shape] : encoder_tensors(config_)) encoder_tensor(name, shape);
@@ -193,10 +194,11 @@ class Converter {
 
   /// The layer of the first token must compute what that of Longformer does.
   void require_same(const DocumentLayer& layer, const DocumentLayer& wanted) const {
-    require(layer.activation == wanted.activation,
-            "{}: expected a classifier with {}, as Longformer's, found one with {} (convert the model "
-            "that this one was fine-tuned from, then fine-tune the result)",
-            source_.path(), name_of(wanted.activation), name_of(layer.activation));
+    require(
+        layer.activation == wanted.activation,
+        "{}: expected a classifier with {}, as Longformer's, found one with {} (convert the model "
+        "that this one was fine-tuned from, then fine-tune the result)",
+        source_.path(), name_of(wanted.activation), name_of(layer.activation));
   }
 
   /// A matrix [outputs, hidden size] with its bias.
