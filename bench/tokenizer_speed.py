@@ -57,6 +57,13 @@ def package_json(name, data, target):
         made._tokenizer.post_processor = processors.RobertaProcessing(
             ("</s>", 2), ("<s>", 0), True, False
         )
+    elif name.startswith("unigram"):
+        sys.path.append(str(HERE.parent / "tests" / "parity"))
+        import unigram_cases
+
+        build = getattr(unigram_cases, name.removeprefix("unigram-"))
+        unigram_cases.saved(build, data, target)
+        return target
     else:
         file = data / "bert_vocab" / f"bert-base-{name.removeprefix('bert-')}-vocab.txt"
         made = BertWordPieceTokenizer(str(file), lowercase=name == "bert-uncased")
@@ -101,6 +108,12 @@ def main():
     parser.add_argument(
         "--passes", type=int, default=2, help="passes of a round; the best one counts"
     )
+    parser.add_argument(
+        "--tokenizers",
+        default="roberta,bert-uncased,bert-cased,unigram-xlm_roberta_words,unigram-albert",
+        help="which; unigram ones (sentencepiece trains them) by their names in"
+        " tests/parity/unigram_cases.py",
+    )
     arguments = parser.parse_args()
     parts = documents(arguments.data, arguments.document)
     size = sum(map(len, parts))
@@ -108,7 +121,7 @@ def main():
         scratch = pathlib.Path(name)
         records = scratch / "records"
         records.write_bytes(b"".join(struct.pack("<5i", len(p), -1, -1, 0, 1) + p for p in parts))
-        for tokenizer in ("roberta", "bert-uncased", "bert-cased"):
+        for tokenizer in arguments.tokenizers.split(","):
             folder = package_json(tokenizer, arguments.data, scratch / tokenizer)
             ours, theirs = [], []
             count = str(arguments.passes)

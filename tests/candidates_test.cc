@@ -23,7 +23,7 @@ class Candidates : public testing::TestWithParam<std::string> {
   std::int32_t first_ = tokenizer_.special_tokens().cls.value();
   std::int32_t separator_ = tokenizer_.special_tokens().sep.value();
 
-  CandidateReader reader(const CandidateOptions& options) const { return {tokenizer_, options}; }
+  CandidateReader reader(const ReadingOptions& options) const { return {tokenizer_, options}; }
   std::int32_t mark(std::size_t i) const { return tokenizer_.id(kCandidateMarks[i]).value(); }
 };
 
@@ -41,10 +41,13 @@ TEST_P(Candidates, MarksGetTheIdsBehindAllOthers) {
 }
 
 TEST_P(Candidates, OneRowHoldsAll) {
-  const CandidateReader reader = this->reader({.max_tokens = 64});
+  const CandidateReader reader = this->reader(
+      {.max_tokens = 64, .global_positions = [](const Encoding& row, std::string_view) {
+         return of_candidate_part(row);
+       }});
   const CandidateTokens tokens = {
       .question = {7, 8}, .candidates = {{9}, {10, 11}}, .supports = {{12, 13}, {14}}};
-  const CandidateRows rows = reader.rows(tokens);
+  const Reading rows = reader.read(tokens);
   ASSERT_EQ(rows.rows.size(), 1u);
   const Ids expected = {first_,  mark(0),    7,          8,  mark(1),   mark(2),    9,
                         mark(3), mark(2),    10,         11, mark(3),   separator_, 12,
@@ -55,31 +58,32 @@ TEST_P(Candidates, OneRowHoldsAll) {
   EXPECT_EQ(rows.truncated, 0);
   std::vector<std::int64_t> before(12);
   std::iota(before.begin(), before.end(), 0);
-  EXPECT_EQ(of_candidate_part(rows.rows[0]), before);
-  EXPECT_EQ(rows.rows[0].type_ids, Ids(19, 0));
+  EXPECT_EQ(rows.rows[0].global_positions, before);
+  EXPECT_EQ(rows.rows[0].types, Ids(19, 0));
 }
 
 TEST_P(Candidates, LongSupportsAreCutOrSplitAsTheScriptDoesIt) {
   const CandidateTokens tokens = {.question = {7}, .candidates = {{9}}, .supports = {Ids(20, 12)}};
-  expect_error(error_of([&] { reader({.max_tokens = 15}).rows(tokens); }),
-               {"15 tokens", "29", "--stride"});
-  const CandidateRows cut = reader({.max_tokens = 15, .too_long = TooLong::truncate}).rows(tokens);
+  expect_error(error_of([&] { reader({.max_tokens = 15}).read(tokens); }),
+               {"15 tokens", "29", "{truncate} {split}"});
+  const Reading cut = reader({.max_tokens = 15, .too_long = TooLong::truncate}).read(tokens);
   ASSERT_EQ(cut.rows.size(), 1u);
   EXPECT_EQ(cut.rows[0].ids.size(), 15u);
   EXPECT_EQ(cut.truncated, 14);
   // Seven tokens of the question; parts of eight of the 22 of the supports.
-  const CandidateRows split = reader({.max_tokens = 15, .too_long = TooLong::split}).rows(tokens);
+  const Reading split =
+      reader({.max_tokens = 15, .too_long = TooLong::split, .stride = 0}).read(tokens);
   ASSERT_EQ(split.rows.size(), 3u);
   Ids supports;
-  for (const Encoding& row : split.rows) {
+  for (const TokenRow& row : split.rows) {
     EXPECT_TRUE(std::equal(row.ids.begin(), row.ids.begin() + 7, split.rows[0].ids.begin()));
     supports.insert(supports.end(), row.ids.begin() + 7, row.ids.end());
   }
   Ids expected(22, 12);
   expected.front() = expected.back() = separator_;
   EXPECT_EQ(supports, expected);
-  const CandidateRows overlapping =
-      reader({.max_tokens = 15, .too_long = TooLong::split, .stride = 3}).rows(tokens);
+  const Reading overlapping =
+      reader({.max_tokens = 15, .too_long = TooLong::split, .stride = 3}).read(tokens);
   EXPECT_EQ(overlapping.rows.size(), 4u);
   EXPECT_EQ(overlapping.truncated, 0);
 }
@@ -111,7 +115,7 @@ TEST_P(Candidates, AContextAloneIsOneSupport) {
   const auto support = reader.tokens(
       {.context = "unread", .question = "a", .choices = {"b"}, .supports = {"the end"}});
   EXPECT_EQ(context.supports, support.supports);
-  const auto none = reader.rows(reader.tokens({.context = "", .question = "a", .choices = {"b"}}));
+  const auto none = reader.read(reader.tokens({.context = "", .question = "a", .choices = {"b"}}));
   EXPECT_EQ(none.rows.at(0).ids.back(), separator_);
 }
 

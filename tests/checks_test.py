@@ -52,6 +52,20 @@ class Layers(TreeCase):
         self.accepts("src/ops/add.cc", "auto* values = sum.data<float>();\n")
         self.accepts("apps/cli/main.cc", '#include <fmt/format.h>\n#include "longformer/model.h"\n')
 
+    def test_public_headers_belong_to_rooms(self):
+        self.accepts("src/tasks/reading.h", '#include "longformer/too_long.h"\n')
+        self.accepts("src/tasks/words.h", '#include "longformer/tokenizer.h"\n')
+        self.accepts("include/longformer/model.h", '#include "longformer/tokenizer.h"\n')
+        self.refuses("src/tasks/pool.h", '#include "longformer/embedding.h"\n', "which belongs to api")
+
+    def test_public_headers_of_lower_rooms_include_none_above(self):
+        self.refuses("include/longformer/tokenizer.h", '#include "longformer/dataset.h"\n', "text must not include")
+
+    def test_copies_of_tensor_data_are_results(self):
+        self.accepts("src/api/runner.cc", "auto values = hidden.to_floats();\n")
+        self.accepts("src/ops/sum.cc", "auto values = hidden.to_floats();\n")
+        self.refuses("src/api/embedding.cc", "auto values = hidden.to_floats();\n", "copies of tensor data")
+
     def test_core_includes_nothing_above(self):
         self.refuses("src/core/tensor.cc", '#include "kernels/gemm.h"\n', "core must not include kernels")
 

@@ -28,7 +28,9 @@ class Collation : public testing::TestWithParam<std::string> {
   Tokenizer tokenizer_ = Tokenizer::load((kFixtures / "tokenizers" / GetParam()).string());
   Json rows_ = Json::parse(std::ifstream(kFixtures / "tasks" / "rows.json"))[GetParam()];
 
-  Collator collator(CollationOptions options) const { return Collator(tokenizer_, options); }
+  Collator collator(ReadingOptions options, bool label_all_pieces = false) const {
+    return Collator(tokenizer_, options, label_all_pieces);
+  }
 };
 
 TaggingExample tagging_example(const Json& json) {
@@ -37,7 +39,7 @@ TaggingExample tagging_example(const Json& json) {
 
 TEST_P(Collation, LabelsOfWordsAreThoseOfTransformers) {
   for (const bool all : {false, true}) {
-    Collator rows = collator({.max_tokens = kPlenty, .label_all_pieces = all});
+    Collator rows = collator({.max_tokens = kPlenty}, all);
     for (const Json& one : rows_["tagging"]) {
       const auto examples = rows.collate(tagging_example(one));
       ASSERT_EQ(examples.size(), 1u);
@@ -125,7 +127,8 @@ TEST_P(Collation, AnswersBehindTheCutAreCounted) {
   EXPECT_EQ(rows.report().truncated_tokens,
             static_cast<Index>(whole.rows[0].ids.size()) - whole.starts[0]);
   Collator refusing = collator({.max_tokens = whole.starts[0], .too_long = TooLong::refuse});
-  expect_error(error_of([&] { refusing.collate(question); }), {"expected at most", "found"});
+  expect_error(error_of([&] { refusing.collate(question); }),
+               {"expected at most", "found", "{truncate} {split}"});
   Collator small = collator({.max_tokens = 6});
   expect_error(error_of([&] { small.collate(question); }), {"question: expected at most"});
 }
@@ -199,13 +202,13 @@ TEST_P(Collation, RulesOfGlobalTokensReadTheText) {
   QuestionExample question;
   question.context = std::make_shared<const std::string>("the lamp, the lamp");
   question.question = "lamp?";
-  EXPECT_EQ(rows.collate(alone)[0].rows[0].global_positions.size(), 2u);
-  EXPECT_EQ(rows.collate(pair)[0].rows[0].global_positions.size(), 2u);
-  EXPECT_EQ(rows.collate(question)[0].rows[0].global_positions.size(), 2u);
+  EXPECT_EQ(rows.collate(alone)[0].rows[0].global_positions->size(), 2u);
+  EXPECT_EQ(rows.collate(pair)[0].rows[0].global_positions->size(), 2u);
+  EXPECT_EQ(rows.collate(question)[0].rows[0].global_positions->size(), 2u);
   TaggingExample words;
   words.words = {"the", "lamp", "lamp"};
   words.labels = {0, 1, 1};
-  EXPECT_EQ(rows.collate(words)[0].rows[0].global_positions.size(), 2u);
+  EXPECT_EQ(rows.collate(words)[0].rows[0].global_positions->size(), 2u);
 }
 
 TEST_P(Collation, PairsAreCutWhereTheyAreLongest) {
@@ -235,7 +238,7 @@ TEST_P(Collation, ChoicesAreRowsOfOneExample) {
     const Encoding pair = tokenizer_.encode_pair("the lighthouse keeper's lamp",
                                                  "who? " + example.question.choices[i]);
     EXPECT_EQ(examples[0].rows[i].ids, pair.ids);
-    const auto& globals = examples[0].rows[i].global_positions;
+    const auto& globals = *examples[0].rows[i].global_positions;
     ASSERT_FALSE(globals.empty());
     EXPECT_EQ(pair.sequence_ids[static_cast<std::size_t>(globals[0])], 1);
     EXPECT_EQ(pair.sequence_ids[static_cast<std::size_t>(globals[0] - 1)], -1);
@@ -292,7 +295,10 @@ TEST(TrainingBatch, LaysExamplesBehindEachOther) {
   EXPECT_EQ(choices.tokens.global_rows, (Positions{1, 6}));
 
   choice.rows[0].ids[0] = 50;
-  expect_error(error_of([&] { training_batch(config, {&choice, 1}); }), {"below 50"});
+  expect_error(error_of([&] {
+                 training_batch(config, {&choice, 1});
+               }),
+               {"from 0 to 49", "found 50"});
   choice.rows[0] = row(Ids(11, 0), {});
   expect_error(error_of([&] { training_batch(config, {&choice, 1}); }), {"at most 10", "found 11"});
 }

@@ -15,8 +15,8 @@
 #include "error_testing.h"
 #include "formats/json.h"
 #include "formats/safetensors.h"
+#include "kernels/rows.h"
 #include "models/config.h"
-#include "ops/rows.h"
 
 namespace longformer::models {
 namespace {
@@ -475,8 +475,8 @@ TEST(TileRows, RepeatsWhatFollowsTheReservedRows) {
   std::vector<float> values;
   for (int i = 0; i < 10; ++i) values.push_back(static_cast<float>(i));
   const Tensor table = Tensor::from(values, {5, 2});
-  const auto firsts = [&](const ops::RowTiling& tiling) {
-    const std::vector<float> all = ops::tile_rows(table, tiling).to_floats();
+  const auto firsts = [&](const kernels::RowTiling& tiling) {
+    const std::vector<float> all = kernels::tile_rows(table, tiling).to_floats();
     std::vector<int> result;
     for (std::size_t i = 0; i < all.size(); i += 2) {
       EXPECT_EQ(all[i + 1], all[i] == 0 ? all[i + 1] : all[i] + 1);

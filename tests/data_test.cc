@@ -67,8 +67,7 @@ TEST_F(DataTest, DelimitedQuotesThatAreNone) {
   text::DelimitedReader quoting(path, {});
   Strings fields;
   ASSERT_TRUE(quoting.next(fields));
-  expect_error(error_of([&] { quoting.next(fields); }),
-               {"a.csv:2:", "closing quote", "--no-quotes"});
+  expect_error(error_of([&] { quoting.next(fields); }), {"a.csv:2:", "closing quote", "{quotes}"});
   text::DelimitedReader plain(path, {.separator = ',', .quotes = false});
   plain.next(fields);
   ASSERT_TRUE(plain.next(fields));
@@ -133,7 +132,7 @@ TEST_F(DataTest, LabelsOfTheModelByNameOrNumber) {
                                    {}, target);
   EXPECT_EQ(labels_of(data), (std::vector<std::int32_t>{2, 1, 0}));
   expect_error(classification_error("b.csv", "text,label\na,good\n\nb,great\n", target),
-               {"b.csv:4:", "\"bad\", \"fair\", \"good\"", "found \"great\"", "--skip-invalid"});
+               {"b.csv:4:", "\"bad\", \"fair\", \"good\"", "found \"great\"", "{skip_invalid}"});
   expect_error(classification_error("c.jsonl", "{\"text\":\"a\",\"label\":3}\n", target),
                {"c.jsonl:1:", "found \"3\""});
 }
@@ -170,7 +169,7 @@ TEST_F(DataTest, BrokenLinesOfClassification) {
            {"{\"text\":\"\xff\",\"label\":\"x\"}", {"expected JSON"}}}) {
     SCOPED_TRACE(line);
     Strings parts = words;
-    parts.insert(parts.end(), {"bad.jsonl:2:", "--skip-invalid"});
+    parts.insert(parts.end(), {"bad.jsonl:2:", "{skip_invalid}"});
     expect_error(classification_error("bad.jsonl", good + line + "\n" + good), parts);
     DataOptions options;
     options.skip_invalid = true;
@@ -181,11 +180,11 @@ TEST_F(DataTest, BrokenLinesOfClassification) {
   }
   expect_error(classification_error("a.csv", "text,label\na\n"),
                {"a.csv:2:", "2 fields", "found 1"});
-  expect_error(classification_error("a.csv", "a,b\n"), {"header", "\"text\"", "--columns"});
+  expect_error(classification_error("a.csv", "a,b\n"), {"header", "\"text\"", "{columns}"});
   expect_error(classification_error("a.csv", ""), {"a.csv: expected a header"});
   expect_error(classification_error("a.txt", "__label__x a\nb\n"), {"a.txt:2:", "__label__NAME"});
   expect_error(classification_error("a.txt", "plain\n"),
-               {"a.txt: expected a known format", "--format"});
+               {"a.txt: expected a known format", "{format}"});
   expect_error(classification_error("a.jsonl", "\n"), {"at least one example"});
   expect_error(classification_error("r.jsonl", "{\"text\":\"\",\"label\":\"x\"}\n",
                                     {ProblemType::regression, LabelSet({"LABEL_0"})}),
@@ -330,7 +329,7 @@ TEST_F(DataTest, AnswersThatAreNotWhereTheyShouldBe) {
     SCOPED_TRACE(bad);
     const std::string lines = good + bad;
     const auto error = error_of([&] { questions("a.jsonl", lines); });
-    expect_error(error, {"a.jsonl:2:", "question \"q7\"", word, "--skip-invalid"});
+    expect_error(error, {"a.jsonl:2:", "question \"q7\"", word, "{skip_invalid}"});
     const auto kept = questions("a.jsonl", lines + good, {.skip_invalid = true});
     EXPECT_EQ(kept.examples.size(), 2u);
     EXPECT_EQ(kept.report.skipped, 1);

@@ -24,55 +24,52 @@ std::string fixture(const std::string& name) {
   return (std::filesystem::path(__FILE__).parent_path() / "fixtures" / name).string();
 }
 
-/// A segment of `size` tokens.
-Segment segment_of(std::size_t size, std::int32_t seed = 0) {
-  Segment segment;
-  segment.tokens.ids.resize(size);
-  std::iota(segment.tokens.ids.begin(), segment.tokens.ids.end(), 5 + seed);
-  segment.tokens.type_ids.assign(size, 0);
-  return segment;
+tasks::TokenRow row_of(std::size_t size) {
+  tasks::TokenRow row;
+  row.ids.resize(size);
+  std::iota(row.ids.begin(), row.ids.end(), 5);
+  row.types.assign(size, 0);
+  return row;
 }
 
 TEST(DocumentStream, KeepsOrderAcrossBatchesSegmentsAndErrors) {
   const Model model = Model::load(fixture("tiny_longformer_classifier"));
   // Documents of 0 to 4 segments; every third is an error, every fourth too long for the model.
   const auto document = [](std::size_t i) {
-    SegmentedDocument result;
-    result.tokens = static_cast<std::int64_t>(i);
+    Document result;
+    result.reading.tokens = static_cast<std::int64_t>(i);
     if (i % 3 == 1) {
       result.error = "unreadable";
       return result;
     }
-    for (std::size_t s = 0; s < i % 5; ++s) result.segments.push_back(segment_of(3 + i % 7));
-    if (i % 4 == 3) result.segments.push_back(segment_of(42));
+    for (std::size_t s = 0; s < i % 5; ++s) result.reading.rows.push_back(row_of(3 + i % 7));
+    if (i % 4 == 3) result.reading.rows.push_back(row_of(42));
     return result;
   };
   for (const std::int64_t batch_tokens : {1, 20, 100000}) {
     std::size_t next = 0, seen = 0;
     stream_documents(
         model, {.batch_tokens = batch_tokens},
-        [&]() -> std::optional<SegmentedDocument> {
+        [&]() -> std::optional<Document> {
           if (next == 60) return std::nullopt;
           return document(next++);
         },
-        [&](const SegmentedDocument& done, std::span<const DocumentOutput> outputs) {
-          ASSERT_EQ(done.tokens, static_cast<std::int64_t>(seen));
-          const SegmentedDocument expected = document(seen++);
+        [&](const Document& done) {
+          ASSERT_EQ(done.reading.tokens, static_cast<std::int64_t>(seen));
+          const Document expected = document(seen++);
           const bool too_long = expected.error.empty() && (seen - 1) % 4 == 3;
           EXPECT_EQ(done.error.empty(), expected.error.empty() && !too_long);
           if (too_long) {
             EXPECT_NE(done.error.find("at most 41 tokens"), std::string::npos);
           }
-          ASSERT_EQ(outputs.size(), done.error.empty() ? expected.segments.size() : 0);
-          for (std::size_t s = 0; s < outputs.size(); ++s) {
-            const Segment& segment = expected.segments[s];
-            const DocumentInput input{.ids = segment.tokens.ids,
+          ASSERT_EQ(done.outputs.size(), done.error.empty() ? expected.reading.rows.size() : 0);
+          for (std::size_t s = 0; s < done.outputs.size(); ++s) {
+            const DocumentInput input{.ids = expected.reading.rows[s].ids,
                                       .attention_mask = {},
                                       .token_type_ids = {},
                                       .position_ids = {},
                                       .global_attention_mask = {}};
-            EXPECT_EQ(outputs[s].logits, model.forward({&input, 1})[0].logits);
-            EXPECT_TRUE(outputs[s].last_hidden_state.empty());
+            EXPECT_EQ(done.outputs[s], model.forward({&input, 1})[0].logits);
           }
         });
     EXPECT_EQ(seen, 60u);
@@ -82,24 +79,24 @@ TEST(DocumentStream, KeepsOrderAcrossBatchesSegmentsAndErrors) {
 TEST(DocumentStream, PassesOnWhatIsThrown) {
   const Model model = Model::load(fixture("tiny_longformer_classifier"));
   std::size_t made = 0, seen = 0;
-  const auto endless = [&]() -> std::optional<SegmentedDocument> {
+  const auto endless = [&]() -> std::optional<Document> {
     ++made;
-    SegmentedDocument document;
-    document.segments.push_back(segment_of(4));
+    Document document;
+    document.reading.rows.push_back(row_of(4));
     return document;
   };
   EXPECT_THROW(stream_documents(model, {}, endless,
-                                [&](const auto&, auto) {
+                                [&](const auto&) {
                                   if (++seen == 5) throw std::runtime_error("no reader");
                                 }),
                std::runtime_error);
   EXPECT_EQ(seen, 5u);
   made = seen = 0;
-  const auto failing = [&]() -> std::optional<SegmentedDocument> {
+  const auto failing = [&]() -> std::optional<Document> {
     if (made == 3) throw std::runtime_error("no disk");
     return endless();
   };
-  EXPECT_THROW(stream_documents(model, {}, failing, [&](const auto&, auto) { ++seen; }),
+  EXPECT_THROW(stream_documents(model, {}, failing, [&](const auto&) { ++seen; }),
                std::runtime_error);
   // What came before the failure is answered first.
   EXPECT_EQ(seen, 3u);

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <string>
 #include <vector>
 
@@ -10,16 +11,26 @@
 
 namespace longformer {
 
-/// The message of the Error that the call throws, checked to be one line; empty when it throws
-/// none.
+inline const char* name_of(Remedy remedy) {
+  constexpr std::array kNames = {
+      "truncate", "truncate_context", "truncate_question",  "split", "pooling", "format", "columns",
+      "quotes",   "skip_invalid",     "resume_or_overwrite"};
+  return kNames.at(static_cast<std::size_t>(remedy));
+}
+
+/// The message of the Error that the call throws, checked to be one line, and behind it the names
+/// of what would have helped, each in braces; empty when it throws none.
 template <typename Call>
 std::string error_of(Call&& call) {
   try {
     call();
   } catch (const Error& error) {
-    const std::string message = error.what();
+    std::string message = error.what();
     EXPECT_EQ(message.find('\n'), std::string::npos) << message;
     EXPECT_LE(message.size(), 600u) << message;
+    for (const Remedy remedy : error.remedies()) {
+      message.append(" {").append(name_of(remedy)).append("}");
+    }
     return message;
   }
   return "";

@@ -1,13 +1,18 @@
-// Every differentiable op has a row: its forward pass against plain loops in double, and its
-// gradients against central differences of those loops. Attention and the losses have tables of
-// their own (attention_training_test, loss_test).
+// Every op that records a backward pass has a row: its forward pass against plain loops in double,
+// and its gradients against central differences of those loops. The losses have a table of their
+// own (loss_test).
 #include <gtest/gtest.h>
 
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <functional>
+#include <iterator>
 #include <numeric>
+#include <regex>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -21,6 +26,7 @@
 #include "ops/global_attention.h"
 #include "ops/gradients.h"
 #include "ops/normalization.h"
+#include "ops/recompute.h"
 #include "ops/relative_positions.h"
 #include "ops/residual.h"
 
@@ -235,7 +241,7 @@ Row project_heads_row() {
                 const std::size_t half = parts[0].bytes();
                 std::memcpy(both.raw(), parts[0].raw(), half);
                 std::memcpy(static_cast<std::byte*>(both.raw()) + half, parts[1].raw(), half);
-                record(context, both, [context, parts](Tensor gradient) {
+                record(context, "both", both, [context, parts](Tensor gradient) {
                   send_gradient(context, parts[0], gradient.slice_rows(0, 2));
                   send_gradient(context, parts[1], gradient.slice_rows(2, 2));
                 });
@@ -281,6 +287,99 @@ Row embed_row(const Dropout& dropout) {
             return dropped(normalised(x, in[3], in[4]), dropout);
           },
       .activations = 0};
+}
+
+Row embed_scaled_row(const Dropout& dropout) {
+  static const std::vector<std::int32_t> ids = {3, 1, 4, 1, 5, 2, 0, 5};
+  return {.name = dropout.active() ? "embed_scaled_with_dropout" : "embed_scaled",
+          .shapes = {{6, kIn}},
+          .run =
+              [dropout](const Context& context, const std::vector<Tensor>& in) {
+                return embed_scaled(context, in[0], ids, 2.5f, dropout);
+              },
+          .truth =
+              [dropout](const Inputs& in) {
+                Doubles x;
+                for (const std::int32_t id : ids) {
+                  for (Index c = 0; c < kIn; ++c) x.push_back(2.5 * in[0][at(id * kIn + c)]);
+                }
+                return dropped(x, dropout);
+              },
+          .activations = 0};
+}
+
+const std::vector<RowRange> kRanges = {{0, 3}, {4, 5}, {2, 19}};
+
+Row max_rows_row() {
+  return {.name = "max_rows",
+          .shapes = {{kRows, kIn}},
+          .run = [](const Context& context,
+                    const std::vector<Tensor>& in) { return max_rows(context, in[0], kRanges); },
+          .truth =
+              [](const Inputs& in) {
+                Doubles y;
+                for (const RowRange& range : kRanges) {
+                  for (Index c = 0; c < kIn; ++c) {
+                    double highest = -INFINITY;
+                    for (Index row = range.begin; row < range.end; ++row) {
+                      highest = std::max(highest, in[0][at(row * kIn + c)]);
+                    }
+                    y.push_back(highest);
+                  }
+                }
+                return y;
+              }};
+}
+
+/// A linear layer that is computed again.
+Row recompute_row() {
+  Row row = linear_row("", std::nullopt);
+  row.name = "recompute";
+  row.run = [](const Context& context, const std::vector<Tensor>& in) {
+    Linear& dense = layer(context, in[1], in[2]);
+    return recompute(context, {in[0]}, [&dense](const Context& inner, std::span<const Tensor> x) {
+      return std::vector<Tensor>{linear(inner, x[0], dense, inner.dtype)};
+    })[0];
+  };
+  return row;
+}
+
+Tensor doubles_tensor(const Doubles& values, const Shape& shape) {
+  Tensor tensor(shape, DType::f64);
+  std::copy(values.begin(), values.end(), tensor.data<double>());
+  return tensor;
+}
+
+/// Two documents with a masked token; with positions causal, else with a global token.
+Row attention_row(bool positions) {
+  constexpr Index kHeads = 2, kSize = 3, kTokens = 8, kDistances = 4;
+  AttentionSpec spec;
+  spec.head_size = kSize;
+  spec.heads.assign(at(kHeads), {3, positions ? 0 : 2, 1});
+  spec.causal = spec.relative_positions = positions;
+  auto rows = kernels::self_attention_rows(std::array<Index, 3>{0, 3, kTokens});
+  rows.key_mask = {1, 1, 1, 1, 0, 1, 1, 1};
+  if (!positions) rows.global_keys = {3};
+  spec.rows = kernels::shared(std::move(rows));
+  const Shape tokens = {kHeads, kTokens, kSize}, bias = {kHeads, kSize};
+  Row row;
+  row.name = positions ? "attention_with_positions" : "attention";
+  row.shapes = {tokens, tokens, tokens};
+  row.activations = positions ? 4 : 3;
+  if (positions) row.shapes.insert(row.shapes.end(), {{kHeads, kDistances, kSize}, bias, bias});
+  row.run = [spec, positions](const Context& context, const std::vector<Tensor>& in) {
+    if (!positions) return attention(context, spec, in[0], in[1], in[2]);
+    const RelativePositions relative = {in[4], in[5], in[3]};
+    return attention(context, spec, in[0], in[1], in[2], &relative);
+  };
+  row.truth = [spec, positions, shapes = row.shapes](const Inputs& in) {
+    std::vector<Tensor> x;
+    for (std::size_t i = 0; i < in.size(); ++i) x.push_back(doubles_tensor(in[i], shapes[i]));
+    if (!positions) return kernels::reference_attention<double>(spec, x[0], x[1], x[2]).out;
+    const kernels::RelativePositions relative = {x[4], x[5], x[3]};
+    return kernels::reference_attention<double>(spec, x[0], x[1], x[2], &relative).out;
+  };
+  return row;
 }
 
 Row rows_row(bool sums) {
@@ -410,7 +509,7 @@ Row global_attention_row(const Dropout& dropout) {
                 // A copy that sends back what the op leaves of its gradient.
                 Tensor attended = context.memory.tensor(in[1].shape(), in[1].dtype());
                 std::memcpy(attended.raw(), in[1].raw(), in[1].bytes());
-                record(context, attended, [context, source = in[1]](Tensor gradient) {
+                record(context, "copy", attended, [context, source = in[1]](Tensor gradient) {
                   send_gradient(context, source, gradient);
                 });
                 global_attention(context, global.spec, {in[2], in[3], in[4], in[5], in[6], in[7]},
@@ -444,6 +543,12 @@ std::vector<Row> rows() {
           head_sections_row(),
           embed_row({}),
           embed_row(dropout),
+          embed_scaled_row({}),
+          embed_scaled_row(dropout),
+          max_rows_row(),
+          recompute_row(),
+          attention_row(false),
+          attention_row(true),
           rows_row(false),
           rows_row(true),
           dropout_row(),
@@ -522,6 +627,45 @@ TEST_P(Gradients, EqualCentralDifferences) {
           << slope;
     }
   }
+}
+
+/// The names under which the sources of ops record backward passes.
+std::set<std::string> recorded_names() {
+  const std::regex call(R"re(\brecord\(\s*(?:context,\s*)?"(\w+)")re");
+  std::set<std::string> names;
+  const auto folder = std::filesystem::path(__FILE__).parent_path().parent_path() / "src" / "ops";
+  for (const auto& file : std::filesystem::directory_iterator(folder)) {
+    if (file.path().extension() != ".cc" || file.path().stem() == "gradients") continue;
+    std::ifstream stream(file.path());
+    const std::string text{std::istreambuf_iterator<char>(stream), {}};
+    std::size_t named = 0, calls = 0;
+    for (std::sregex_iterator match(text.begin(), text.end(), call), end; match != end; ++match) {
+      names.insert((*match)[1]);
+      ++named;
+    }
+    for (auto at = text.find("record("); at != text.npos; at = text.find("record(", at + 1)) {
+      ++calls;
+    }
+    EXPECT_EQ(named, calls) << file.path() << " records a backward pass without a literal name";
+  }
+  return names;
+}
+
+TEST(GradientTable, HasARowForEveryOpThatRecordsABackwardPass) {
+  std::set<std::string> without_row = recorded_names();
+  EXPECT_GE(without_row.size(), 15u);
+  for (const Row& row : rows()) {
+    MemoryPool memory;
+    Tape tape;
+    std::vector<Tensor> inputs;
+    for (const Shape& shape : row.shapes) {
+      inputs.push_back(random_normal_tensor(shape, 0.5f, 1));
+      Tape::track(inputs.back());
+    }
+    row.run({.memory = memory, .tape = &tape}, inputs);
+    for (const std::string_view op : tape.ops()) without_row.erase(std::string(op));
+  }
+  EXPECT_EQ(without_row, std::set<std::string>()) << "ops without a row in this table";
 }
 
 std::vector<Case> cases() {

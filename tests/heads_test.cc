@@ -210,8 +210,8 @@ TEST(DefaultGlobals, NeedASeparator) {
               "a global attention mask to do without)");
   }
   // Dense attention has no global tokens to look for.
-  EncoderConfig bert;
-  bert.family = &family_of("bert", "");
+  models::EncoderConfig bert;
+  bert.family = &models::family_of("bert", "");
   EXPECT_TRUE(default_globals(bert, HeadKind::question_answering, ids, "document").empty());
 }
 

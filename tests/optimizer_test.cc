@@ -15,7 +15,7 @@
 #include "error_testing.h"
 #include "formats/json.h"
 #include "formats/safetensors.h"
-#include "ops/optimizer_steps.h"
+#include "kernels/optimizer_steps.h"
 #include "training/schedule.h"
 
 namespace longformer::training {
@@ -48,7 +48,7 @@ double relative_difference(const Tensor& a, const Tensor& b) {
 
 struct AdamWCase {
   std::string name;
-  ops::AdamWStep step;
+  kernels::AdamWStep step;
 };
 
 TEST(AdamW, SixtyStepsAsTorch) {
@@ -63,10 +63,10 @@ TEST(AdamW, SixtyStepsAsTorch) {
       Tensor mean = Tensor::zeros(value.shape(), DType::f32);
       Tensor square = Tensor::zeros(value.shape(), DType::f32);
       const Tensor& gradients = tensors.at("gradients." + name);
-      ops::AdamWStep step = one.step;
+      kernels::AdamWStep step = one.step;
       for (step.step = 1; step.step <= gradients.rows(); ++step.step) {
         const Tensor gradient = gradients.slice_rows(step.step - 1, 1).reshaped(value.shape());
-        ops::adamw_step(value, gradient, mean, square, step);
+        kernels::adamw_step(value, gradient, mean, square, step);
       }
       const double difference =
           relative_difference(value, tensors.at("adamw." + one.name + "." + name));
@@ -77,7 +77,7 @@ TEST(AdamW, SixtyStepsAsTorch) {
 
 struct AdafactorCase {
   std::string name;
-  ops::AdafactorStep step;
+  kernels::AdafactorStep step;
 };
 
 TEST(Adafactor, SixtyStepsAsTransformers) {
@@ -90,12 +90,12 @@ TEST(Adafactor, SixtyStepsAsTransformers) {
   for (const AdafactorCase& one : cases) {
     for (const std::string& name : kNames) {
       Tensor value = copy_of(tensors.at("start." + name));
-      auto moments = ops::AdafactorMoments::zeros(value.shape(), one.step.beta1.has_value());
+      auto moments = kernels::AdafactorMoments::zeros(value.shape(), one.step.beta1.has_value());
       const Tensor& gradients = tensors.at("gradients." + name);
-      ops::AdafactorStep step = one.step;
+      kernels::AdafactorStep step = one.step;
       for (step.step = 1; step.step <= gradients.rows(); ++step.step) {
         const Tensor gradient = gradients.slice_rows(step.step - 1, 1).reshaped(value.shape());
-        ops::adafactor_step(value, gradient, moments, step);
+        kernels::adafactor_step(value, gradient, moments, step);
       }
       const double difference =
           relative_difference(value, tensors.at("adafactor." + one.name + "." + name));
@@ -114,19 +114,19 @@ TEST(OptimizerSteps, ScaledGradientsAndThreadCounts) {
       Tensor value = random_normal_tensor({517, 301}, 1, 5);
       Tensor mean = Tensor::zeros(value.shape(), DType::f32);
       Tensor square = Tensor::zeros(value.shape(), DType::f32);
-      auto moments = ops::AdafactorMoments::zeros(value.shape(), false);
+      auto moments = kernels::AdafactorMoments::zeros(value.shape(), false);
       // A quarter of four times the gradient is the gradient.
       const bool scaled = threads == 3;
       for (std::int64_t i = 1; i <= 3; ++i) {
         const double scale = scaled ? 0.25 : 1.0;
         const Tensor& g = scaled ? small : gradient;
         if (adam) {
-          ops::adamw_step(
+          kernels::adamw_step(
               value, g, mean, square,
               {.learning_rate = 0.1, .step = i, .gradient_scale = scale, .threads = threads});
         } else {
-          ops::adafactor_step(value, g, moments,
-                              {.step = i, .gradient_scale = scale, .threads = threads});
+          kernels::adafactor_step(value, g, moments,
+                                  {.step = i, .gradient_scale = scale, .threads = threads});
         }
       }
       results.push_back(value.to_floats());
@@ -142,10 +142,10 @@ TEST(GradientNorm, ExactAndIndependentOfThreads) {
   const Tensor x = random_normal_tensor({777, 333}, 2, 9);
   double expected = 0;
   for (const float value : x.to_floats()) expected += static_cast<double>(value) * value;
-  const double sum = ops::sum_of_squares(x, 1);
+  const double sum = kernels::sum_of_squares(x, 1);
   EXPECT_TRUE(std::abs(sum - expected) <= 1e-12 * expected);
-  EXPECT_EQ(sum, ops::sum_of_squares(x, 2));
-  EXPECT_EQ(sum, ops::sum_of_squares(x, 3));
+  EXPECT_EQ(sum, kernels::sum_of_squares(x, 2));
+  EXPECT_EQ(sum, kernels::sum_of_squares(x, 3));
 }
 
 TEST(GradientNorm, NamesTheFirstBadGradient) {

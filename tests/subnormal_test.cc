@@ -11,7 +11,7 @@
 #include "kernels/cross_entropy.h"
 #include "kernels/elementwise.h"
 #include "kernels/normalization.h"
-#include "ops/optimizer_steps.h"
+#include "kernels/optimizer_steps.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -189,8 +189,8 @@ TEST(Subnormals, MomentsOfAdamWDecayToZero) {
   Tensor value = kernels::random_tensor(shape, 1);
   Tensor gradient = kernels::random_tensor(shape, 2);
   Tensor mean = Tensor::zeros(shape, DType::f32), square = Tensor::zeros(shape, DType::f32);
-  ops::AdamWStep step = {.learning_rate = 1e-4, .weight_decay = 0.01};
-  const auto take_step = [&] { ops::adamw_step(value, gradient, mean, square, step); };
+  kernels::AdamWStep step = {.learning_rate = 1e-4, .weight_decay = 0.01};
+  const auto take_step = [&] { kernels::adamw_step(value, gradient, mean, square, step); };
   EXPECT_EQ(flags_of(take_step), "");
   gradient = Tensor::zeros(shape, DType::f32);
   EXPECT_EQ(flags_of([&] {

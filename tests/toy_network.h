@@ -55,7 +55,7 @@ inline Tensor linear(const ops::Context& context, const Tensor& x, const Tensor&
   }
   if (context.tape == nullptr) return y;
   Tape::track(y);
-  context.tape->record([=, slot = y.gradient(), held = ledger.hold(x)] {
+  context.tape->record("toy", [=, slot = y.gradient(), held = ledger.hold(x)] {
     const Tensor dy = slot->take();
     if (dy.empty()) return;
     Tensor dx = Tensor::zeros(x.shape(), DType::f32);
@@ -85,7 +85,7 @@ inline Tensor activate(const ops::Context& context, const Tensor& x, const Dropo
   }
   if (context.tape == nullptr) return y;
   Tape::track(y);
-  context.tape->record([=, slot = y.gradient(), held = ledger.hold(x)] {
+  context.tape->record("toy", [=, slot = y.gradient(), held = ledger.hold(x)] {
     const Tensor dy = slot->take();
     if (dy.empty()) return;
     Tensor dx(x.shape(), DType::f32);

@@ -18,7 +18,7 @@
 #include "error_testing.h"
 #include "formats/json.h"
 #include "formats/safetensors.h"
-#include "ops/optimizer_steps.h"
+#include "kernels/optimizer_steps.h"
 #include "toy_network.h"
 
 namespace longformer::training {
@@ -145,11 +145,11 @@ TEST_F(TrainerTest, StepsAreThoseOfAPlainLoop) {
     const double rate =
         1e-2 * (step < 3 ? static_cast<double>(step) / 3 : static_cast<double>(20 - step) / 17);
     for (std::size_t i = 0; i < items.size(); ++i) {
-      ops::adamw_step(items[i].value, items[i].value.gradient()->take(), means[i], squares[i],
-                      {.learning_rate = rate,
-                       .weight_decay = 0.01,
-                       .step = step + 1,
-                       .gradient_scale = scale * std::min(1.0, 0.5 / (std::sqrt(sum) + 1e-6))});
+      kernels::adamw_step(items[i].value, items[i].value.gradient()->take(), means[i], squares[i],
+                          {.learning_rate = rate,
+                           .weight_decay = 0.01,
+                           .step = step + 1,
+                           .gradient_scale = scale * std::min(1.0, 0.5 / (std::sqrt(sum) + 1e-6))});
     }
   }
   const auto trained = formats::SafetensorsFile::open(wanted.output_dir + "/model.safetensors");
@@ -416,7 +416,7 @@ TEST_F(TrainerTest, SaveTotalLimitAndLeftovers) {
   EXPECT_TRUE(fs::exists(output / "checkpoint-98")) << "not ours, and not taken for a checkpoint";
 
   expect_error(error_of([&] { train(wanted); }),
-               {"output_dir", "former training", "--resume-from-checkpoint"});
+               {"output_dir", "former training", "{resume_or_overwrite}"});
   wanted.overwrite_output_dir = true;
   EXPECT_EQ(train(wanted).steps, 20);
 }

@@ -232,7 +232,7 @@ def test_wrong_options(tmp_path, arguments, words):
 def test_a_folder_that_is_taken(tmp_path):
     output = tmp_path / "out"
     assert train(output, "--max-steps", 8).returncode == 0
-    fails(train(output, "--max-steps", 8), 1, "former training", "--overwrite-output-dir")
+    fails(train(output, "--max-steps", 8), 1, "former training")
     assert train(output, "--max-steps", 4, "--overwrite-output-dir").returncode == 0
     assert checkpoints(output) == [4] and len(list((output / "runs").iterdir())) == 1
     (tmp_path / "file").write_text("")

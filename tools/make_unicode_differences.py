@@ -54,10 +54,11 @@ def utf8proc_class(code_point):
     return library.utf8proc_get_property(code_point).contents[1]
 
 
-def utf8proc_decomposition(code_point):
+def utf8proc_decomposition(code_point, compatibility=False):
     buffer, boundary = (ctypes.c_int32 * 64)(), ctypes.c_int(0)
+    options = 1 << 4 | compatibility << 2
     count = library.utf8proc_decompose_char(
-        code_point, buffer, ctypes.c_ssize_t(64), 1 << 4, ctypes.byref(boundary)
+        code_point, buffer, ctypes.c_ssize_t(64), options, ctypes.byref(boundary)
     )
     return "".join(map(chr, buffer[:count]))
 
@@ -107,6 +108,7 @@ class Package:
         self.strip = bert(strip_accents=True)
         self.strip_marks = normalizers.StripAccents().normalize_str
         self.nfd = normalizers.NFD().normalize_str
+        self.nfkd = normalizers.NFKD().normalize_str
         self.lower = normalizers.Lowercase().normalize_str
         self.words = Tokenizer(models.WordLevel({"[UNK]": 0, "foo": 1}, unk_token="[UNK]"))
         self.words.add_tokens([AddedToken("foo", single_word=True)])
@@ -181,7 +183,7 @@ def table(kind, name, comment, rows):
 
 def main():
     package = Package()
-    flags, classes, lower = [], [], []
+    flags, classes, lower, indecomposable = [], [], [], []
     for c in CODE_POINTS:
         ours, theirs = utf8proc_flags(c), package.flags(c)
         if ours != theirs:
@@ -190,6 +192,9 @@ def main():
             theirs = package.combining_class(c)
             if theirs != utf8proc_class(c):
                 classes.append((c, theirs))
+        if utf8proc_decomposition(c, True) != package.nfkd(chr(c)):
+            assert package.nfkd(chr(c)) == chr(c), hex(c)
+            indecomposable.append((c, 1))
         theirs = package.lower(chr(c))
         if theirs != chr(library.utf8proc_tolower(c)) and c != 0x130:
             assert len(theirs) == 1, hex(c)
@@ -203,7 +208,7 @@ def main():
     )
     print("struct CodePointPair {\n  std::uint32_t from;\n  std::uint32_t to;\n};\n")
     as_rows = [
-        [(hex(a), hex(b), hex(v)) for a, b, v in ranges(values)] for values in (flags, classes)
+        [(hex(a), hex(b), hex(v)) for a, b, v in ranges(values)] for values in (flags, classes, indecomposable)
     ]
     table("CodePointRange", "different_flags", "CharacterFlags, in increasing order.", as_rows[0])
     table(
@@ -211,6 +216,12 @@ def main():
         "different_classes",
         "Canonical combining classes, in increasing order.",
         as_rows[1],
+    )
+    table(
+        "CodePointRange",
+        "compatibility_indecomposable",
+        "Characters that NFKD leaves alone, in increasing order.",
+        as_rows[2],
     )
     table(
         "CodePointPair",

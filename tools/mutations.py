@@ -81,8 +81,8 @@ MUTATIONS = (
     ),
     Mutation(
         "a hole in the mask ignored by global rows",
-        "src/ops/attention.cc",
-        "if (spec.key_mask[static_cast<std::size_t>(first + j)] != 0) continue;",
+        "src/kernels/attention/global_attention.cc",
+        "if (!masked(in, first + j)) continue;",
         "if (j >= 0) continue;",
     ),
     Mutation(

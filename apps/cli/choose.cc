@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "advice.h"
 #include "document_stream.h"
 #include "longformer/choice.h"
 #include "longformer/error.h"
@@ -136,7 +137,8 @@ class ChooseRun {
   }
 
   void report(const Asked& asked, const ChoiceOutcome& outcome) {
-    if (!outcome.error.empty()) return fail(asked.document, outcome.error);
+    if (!outcome.error.empty())
+      return fail(asked.document, advised(outcome.error, outcome.remedies));
     const ChoiceAnswer& answer = outcome.answer;
     const std::string& text = asked.question.choices[static_cast<std::size_t>(answer.best)];
     if (answer.truncated > 0) {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "advice.h"
 #include "document_stream.h"
 #include "longformer/classification.h"
 #include "verbs.h"
@@ -56,7 +57,7 @@ class ClassifyRun {
     if (outcome.error.empty()) {
       accept(document, outcome.classification);
     } else {
-      documents_.fail(document, outcome.error);
+      documents_.fail(document, advised(outcome.error, outcome.remedies));
     }
     documents_.done(outcome.classification.tokens);
   }

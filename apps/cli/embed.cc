@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 
+#include "advice.h"
 #include "longformer/embedding.h"
 #include "longformer/error.h"
 #include "output.h"
@@ -232,7 +233,7 @@ class EmbedRun {
         accept(document, embedder_.embed({&document.text, 1}, options_, report).at(0));
       }
     } catch (const Error& error) {
-      fail(document, error.what());
+      fail(document, advised(error, kSplitAdvice));
     }
   }
 

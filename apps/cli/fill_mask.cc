@@ -7,6 +7,7 @@
 #include <memory>
 #include <numeric>
 
+#include "advice.h"
 #include "encode_whole.h"
 #include "longformer/error.h"
 #include "longformer/model.h"
@@ -99,9 +100,9 @@ class FillMaskRun {
         const std::int64_t tokens = fill(document);
         if (report) report({1, 1, tokens, tokens});
       } catch (const Error& error) {
-        messages_.error(document.label() + ": " + error.what());
+        messages_.error(document.label() + ": " + advised(error));
         if (flags_.model.json) {
-          output_.write(document.json().add("error", error.what()).line());
+          output_.write(document.json().add("error", advised(error)).line());
         }
       }
       output_.flush();
@@ -154,9 +155,10 @@ class FillMaskRun {
   void append_token(std::string& text, std::int32_t id) const {
     const std::string token = tokenizer_.token(id);
     std::string word = tokenizer_.decode({&id, 1}, false);
-    const bool byte_level = tokenizer_.kind() != "WordPiece";
-    const bool continues = byte_level ? !word.starts_with(' ') : token.starts_with("##");
-    if (token.starts_with("##") && !byte_level) word = token.substr(2);
+    const bool pieces = tokenizer_.kind() == "WordPiece";
+    const bool continues =
+        pieces ? token.starts_with("##") : !word.starts_with(' ') && !token.starts_with("\u2581");
+    if (pieces && continues) word = token.substr(2);
     if (word.starts_with(' ')) word.erase(0, 1);
     const bool after_space = text.ends_with(' ');
     if (continues && after_space) text.pop_back();

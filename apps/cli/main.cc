@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "advice.h"
 #include "help.h"
 #include "output.h"
 #include "verbs.h"
@@ -156,7 +157,7 @@ int main(int count, char** values) {
   } catch (const std::bad_alloc&) {
     print_error("out of memory");
   } catch (const std::exception& error) {
-    print_error(error.what());
+    print_error(advised(error));
   }
   return kFailure;
 }

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "advice.h"
 #include "document_stream.h"
 #include "longformer/tagging.h"
 #include "verbs.h"
@@ -50,7 +51,7 @@ class NerRun {
   void take(const TagOutcome& outcome) {
     const Document document = documents_.take();
     if (!outcome.error.empty()) {
-      documents_.fail(document, outcome.error);
+      documents_.fail(document, advised(outcome.error, outcome.remedies));
     } else {
       documents_.note_length(document, outcome.tokens, outcome.truncated, outcome.segments);
       flags_.model.json ? write_json(document, outcome) : write_text(document, outcome);

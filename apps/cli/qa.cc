@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "advice.h"
 #include "document_stream.h"
 #include "longformer/question_answering.h"
 #include "verbs.h"
@@ -70,7 +71,7 @@ class QaRun {
     const Asked& asked = next->item;
     if (asked.first) document_ = documents_.take();
     if (!outcome.error.empty()) {
-      documents_.fail(document_, outcome.error);
+      documents_.fail(document_, advised(outcome.error, outcome.remedies));
     } else {
       documents_.note_length(document_, outcome.tokens, outcome.truncated, outcome.segments);
       const std::vector<Answer> answers = ranked(outcome);

@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 
+#include "advice.h"
 #include "help.h"
 #include "longformer/error.h"
 #include "output.h"
@@ -141,7 +142,7 @@ class SearchRun {
         index_.add(embedder_, name, std::move(document.text), report);
         ++added_;
       } catch (const Error& error) {
-        messages_.error(name + ": " + error.what());
+        messages_.error(name + ": " + advised(error));
       }
     }
   }
@@ -174,9 +175,9 @@ class SearchRun {
     try {
       hits = index_.query(embedder_, question, flags_.top_k, flags_.query_prompt);
     } catch (const Error& error) {
-      messages_.error(fmt::format("question '{}': {}", question, error.what()));
+      messages_.error(fmt::format("question '{}': {}", question, advised(error)));
       if (flags_.model.json) {
-        output_.write(JsonLine().add("query", question).add("error", error.what()).line());
+        output_.write(JsonLine().add("query", question).add("error", advised(error)).line());
       }
       return;
     }

@@ -7,6 +7,7 @@
 #include <memory>
 #include <numeric>
 
+#include "advice.h"
 #include "longformer/error.h"
 #include "longformer/tokenizer.h"
 #include "output.h"
@@ -145,7 +146,7 @@ class TokenizeRun {
         const std::int64_t tokens = one(document);
         if (report) report({1, 1, tokens, tokens});
       } catch (const Error& error) {
-        fail(document, error.what());
+        fail(document, advised(error));
       }
     }
     if (flags_.stats) print_stats(flags_, std::move(lengths_));

@@ -10,23 +10,14 @@
 #include <string_view>
 #include <vector>
 
-#include "longformer/embedding.h"
+#include "longformer/choice_question.h"
+#include "longformer/error.h"
 #include "longformer/global_attention.h"
 #include "longformer/model.h"
 #include "longformer/tokenizer.h"
+#include "longformer/too_long.h"
 
 namespace longformer {
-
-/// Every choice is read as the pair `context`, `question choice`; without a context as the pair
-/// `question`, `choice`; without a question as `context`, `choice`.
-struct ChoiceQuestion {
-  std::string context;
-  std::string question;
-  std::vector<std::string> choices;
-  /// The texts that the context consists of, where the data say so (WikiHop); a head for candidate
-  /// scoring puts a separator at both ends of each.
-  std::vector<std::string> supports = {};
-};
 
 /// The question of a JSON object: {"context", "question", "choices"}, SWAG's {"sent1", "sent2",
 /// "ending0", …}, or WikiHop's {"query", "supports", "candidates"}, whose supports become one
@@ -66,6 +57,8 @@ struct ChoiceAnswer {
 struct ChoiceOutcome {
   std::string error;
   ChoiceAnswer answer;
+  /// What would have helped; see Error.
+  std::vector<Remedy> remedies = {};
 };
 
 /// A model for multiple choice, which reads every choice apart as a pair, or for candidate scoring,

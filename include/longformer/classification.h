@@ -9,11 +9,12 @@
 #include <utility>
 #include <vector>
 
-#include "longformer/embedding.h"
+#include "longformer/error.h"
 #include "longformer/global_attention.h"
 #include "longformer/model.h"
 #include "longformer/progress.h"
 #include "longformer/tokenizer.h"
+#include "longformer/too_long.h"
 
 namespace longformer {
 
@@ -67,6 +68,8 @@ struct Classification {
 struct ClassifyOutcome {
   std::string error;
   Classification classification;
+  /// What would have helped; see Error.
+  std::vector<Remedy> remedies = {};
 };
 
 /// A sequence-classification model with its tokenizer.

@@ -13,6 +13,7 @@
 #include "longformer/model.h"
 #include "longformer/progress.h"
 #include "longformer/tokenizer.h"
+#include "longformer/too_long.h"
 
 namespace longformer {
 
@@ -31,17 +32,6 @@ enum class PassageContext { none, document };
 
 /// Parses none or document. Throws Error for anything else.
 PassageContext passage_context(const std::string& name);
-
-/// What to do with a document of more tokens than the model takes.
-enum class TooLong {
-  /// Throw Error with the length, the limit, and the options that help.
-  refuse,
-  /// Keep the first tokens that fit.
-  truncate,
-  /// Cut into overlapping segments of the full length; vectors pool over all tokens, each token
-  /// taken from the segment in which it has most context.
-  split,
-};
 
 struct EmbedOptions {
   /// Absent: what the Pooling of the folder says, mean when there is none.

@@ -12,11 +12,11 @@
 
 #include "longformer/classification.h"
 #include "longformer/dataset.h"
-#include "longformer/embedding.h"
 #include "longformer/global_attention.h"
 #include "longformer/model.h"
 #include "longformer/progress.h"
 #include "longformer/tokenizer.h"
+#include "longformer/too_long.h"
 
 namespace longformer {
 

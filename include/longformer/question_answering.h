@@ -9,10 +9,11 @@
 #include <utility>
 #include <vector>
 
-#include "longformer/embedding.h"
+#include "longformer/error.h"
 #include "longformer/global_attention.h"
 #include "longformer/model.h"
 #include "longformer/tokenizer.h"
+#include "longformer/too_long.h"
 
 namespace longformer {
 
@@ -64,6 +65,8 @@ struct AnswerOutcome {
   std::int64_t truncated = 0;
   /// Segments that the document was read in.
   std::int64_t segments = 0;
+  /// What would have helped; see Error.
+  std::vector<Remedy> remedies = {};
 };
 
 /// A question-answering model with its tokenizer.

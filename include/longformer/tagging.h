@@ -9,23 +9,14 @@
 #include <utility>
 #include <vector>
 
-#include "longformer/embedding.h"
+#include "longformer/aggregation.h"
+#include "longformer/error.h"
 #include "longformer/global_attention.h"
 #include "longformer/model.h"
 #include "longformer/tokenizer.h"
+#include "longformer/too_long.h"
 
 namespace longformer {
-
-/// How tokens become entities, as in `transformers`. A word is a token with the tokens that
-/// continue it; a group is a run of tokens or words of one label, where a label "B-…" begins a new
-/// one.
-enum class Aggregation {
-  none,     ///< every token by itself, with its whole label
-  simple,   ///< groups of tokens
-  first,    ///< groups of words; a word has the scores of its first token
-  average,  ///< groups of words; a word has the mean scores of its tokens
-  max,      ///< groups of words; a word has the scores of its surest token
-};
 
 /// Parses none, simple, first, average or max. Throws Error for anything else.
 Aggregation aggregation(const std::string& name);
@@ -67,6 +58,8 @@ struct TagOutcome {
   std::int64_t truncated = 0;
   /// Segments that the document was read in.
   std::int64_t segments = 0;
+  /// What would have helped; see Error.
+  std::vector<Remedy> remedies = {};
 };
 
 /// What became of a document that is given as words: the reason when it cannot be tagged, else a
@@ -76,6 +69,7 @@ struct WordLabels {
   /// Index in ModelInfo::labels; −1 for words without a token and behind a truncation.
   std::vector<std::int32_t> labels;
   std::int64_t tokens = 0, truncated = 0, segments = 0;
+  std::vector<Remedy> remedies = {};
 };
 
 /// A token-classification model with its tokenizer.

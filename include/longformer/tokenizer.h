@@ -67,14 +67,15 @@ class Tokenizer {
   /// The text of the ids, as `tokenizers` decodes it. Throws Error for an id out of range.
   std::string decode(std::span<const std::int32_t> ids, bool skip_special_tokens = true) const;
 
-  /// The vocabulary entry of an id (with its markers, such as "Ġ" or "##"). Throws Error when out
-  /// of range.
+  /// The vocabulary entry of an id (with its markers, such as "Ġ", "▁" or "##"); of an added token
+  /// that is looked for in normalised text its normal form, as `tokenizers` says it. Throws Error
+  /// when out of range.
   std::string token(std::int32_t id) const;
   std::optional<std::int32_t> id(std::string_view token) const;
   /// Ids are below this number (added tokens included).
   std::int64_t vocabulary_size() const;
   const SpecialTokens& special_tokens() const;
-  /// "byte-level BPE" or "WordPiece".
+  /// "byte-level BPE", "WordPiece" or "Unigram".
   std::string kind() const;
 
  private:

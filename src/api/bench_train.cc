@@ -22,18 +22,18 @@ constexpr double kLabelled = 0.15;
 /// One document of random tokens of which some are to be guessed.
 models::Batch random_batch(const models::EncoderConfig& config, std::int64_t n,
                            models::Targets& targets) {
-  models::Batch batch;
+  std::vector<std::int32_t> ids, positions;
   for (std::int64_t i = 0; i < n; ++i) {
     const auto at = static_cast<std::uint64_t>(i);
-    batch.ids.push_back(static_cast<std::int32_t>(random_bits(7, at) %
-                                                  static_cast<std::uint64_t>(config.vocab_size)));
-    batch.positions.push_back(static_cast<std::int32_t>(i % config.max_position_embeddings));
+    ids.push_back(static_cast<std::int32_t>(random_bits(7, at) %
+                                            static_cast<std::uint64_t>(config.vocab_size)));
+    positions.push_back(static_cast<std::int32_t>(i % config.max_position_embeddings));
     const bool labelled = random_uniform(8, at) < static_cast<float>(kLabelled);
-    targets.labels.push_back(labelled ? batch.ids.back() : ops::kIgnored);
+    targets.labels.push_back(labelled ? ids.back() : ops::kIgnored);
   }
-  batch.types.assign(batch.ids.size(), 0);
-  batch.starts = {0, n};
-  return batch;
+  models::BatchBuilder builder(config);
+  builder.add({.ids = ids, .positions = positions}, "document");
+  return builder.finish();
 }
 
 TrainingOptions training_of(const TrainBenchOptions& options) {

@@ -2,13 +2,13 @@
 
 #include <chrono>
 #include <cmath>
-#include <mutex>
 #include <numbers>
+#include <optional>
 #include <utility>
 
 #include "api/finite_results.h"
 #include "core/error.h"
-#include "core/threads.h"
+#include "core/turns.h"
 #include "models/character_lm.h"
 #include "models/registry.h"
 #include "tasks/character_scoring.h"
@@ -27,14 +27,17 @@ struct CharacterModel::Implementation {
           return loaded;
         })) {}
 
-  /// Valid while `mutex` is held: the pool serves one forward pass at a time.
-  ops::Context context() const { return {.memory = memory, .dtype = dtype, .threads = threads}; }
+  Turn turn() const { return {turns, threads}; }
+  /// Every text that is read or written has a pool of its own, in which its past lies while others
+  /// have their turn.
+  ops::Context context(MemoryPool& memory) const {
+    return {.memory = memory, .dtype = dtype, .threads = threads};
+  }
 
   DType dtype;
   int threads;
   models::CharacterLm model;
-  mutable std::mutex mutex;
-  mutable MemoryPool memory;
+  mutable Turns turns;
 };
 
 bool CharacterModel::is_one(const std::string& folder) { return models::is_language_model(folder); }
@@ -60,12 +63,14 @@ CharacterScore CharacterModel::evaluate(const CharacterEvaluation& options) cons
   const tasks::ScoredText scored = {
       .text = text, .range = text.part(options.part), .characters = options.characters};
   const Index count = scored.count();
+  MemoryPool memory;
+  Turn turn = implementation_->turn();
   const auto report = [&](Index done) {
-    if (options.progress) options.progress({0, 1, done, count});
+    turn.pass([&] {
+      if (options.progress) options.progress({0, 1, done, count});
+    });
   };
-  const std::lock_guard<std::mutex> lock(implementation_->mutex);
-  const ThreadLimit limit(implementation_->threads);
-  const ops::Context context = implementation_->context();
+  const ops::Context context = implementation_->context(memory);
   const ops::LossSum loss = options.streaming
                                 ? tasks::score_streaming(model, context, scored, report)
                                 : tasks::score_windows(model, context, scored, options, report);
@@ -88,15 +93,18 @@ void CharacterModel::generate(const std::string& prompt, const GenerateOptions& 
   const std::string usual = alphabet == text::Alphabet::bytes ? "\n" : " ";
   std::vector<std::int32_t> next =
       text::encode_characters(alphabet, prompt.empty() ? usual : prompt);
-  const std::lock_guard<std::mutex> lock(implementation_->mutex);
-  const ThreadLimit limit(implementation_->threads);
-  const ops::Context context = implementation_->context();
+  MemoryPool memory;
+  const ops::Context context = implementation_->context(memory);
   models::State past = model.start(context.dtype);
   for (std::int64_t i = 0; i < options.characters; ++i) {
-    const models::Batch batch = models::segments_of(next, static_cast<Index>(next.size()));
-    const Tensor hidden = model.forward(context, batch, {.state = &past});
-    const Tensor last = hidden.slice_rows(hidden.rows() - 1, 1);
-    const std::vector<float> logits = model.logits(context, last).to_floats();
+    std::vector<float> logits;
+    {
+      const Turn turn = implementation_->turn();
+      const models::Batch batch = models::segments_of(next, static_cast<Index>(next.size()));
+      const Tensor hidden = model.forward(context, batch, {.state = &past});
+      const Tensor last = hidden.slice_rows(hidden.rows() - 1, 1);
+      logits = model.logits(context, last).to_floats();
+    }
     require_finite(logits, "logits", fmt::format("prompt and {} characters", i));
     const double uniform = random_uniform(options.seed, static_cast<std::uint64_t>(i));
     next = {tasks::draw(logits, options, uniform)};

@@ -23,11 +23,11 @@ std::vector<float> scores_of(std::span<const float> logits, ScoreFunction functi
   return {logits.begin(), logits.end()};
 }
 
-std::vector<float> merged(std::span<const DocumentOutput> segments, SegmentMerge merge) {
-  std::vector<double> sums(segments[0].logits.begin(), segments[0].logits.end());
-  for (const DocumentOutput& segment : segments.subspan(1)) {
+std::vector<float> merged(std::span<const std::vector<float>> segments, SegmentMerge merge) {
+  std::vector<double> sums(segments[0].begin(), segments[0].end());
+  for (const std::vector<float>& segment : segments.subspan(1)) {
     for (std::size_t c = 0; c < sums.size(); ++c) {
-      const auto logit = static_cast<double>(segment.logits[c]);
+      const auto logit = static_cast<double>(segment[c]);
       sums[c] = merge == SegmentMerge::mean ? sums[c] + logit : std::max(sums[c], logit);
     }
   }
@@ -55,25 +55,23 @@ void Classifier::classify(const Source& source, const Sink& sink,
                           const ClassifyOptions& options) const {
   const ModelInfo& info = model_.info();
   const ScoreFunction function = options.function.value_or(default_function(info));
-  const SegmentReader reader(model_, tokenizer_,
-                             {.too_long = options.too_long,
-                              .stride = options.stride,
-                              .global_attention = options.global_attention});
-  const auto next = [&]() -> std::optional<SegmentedDocument> {
+  const tasks::RowReader reader(tokenizer_, reading_options(model_, options));
+  const auto next = [&]() -> std::optional<Document> {
     std::optional<ClassifyInput> input = source();
     if (!input) return std::nullopt;
-    if (input->pair) return reader.read_pair(input->text, std::move(*input->pair));
-    return reader.read(std::move(input->text));
+    return read_document([&] {
+      return input->pair ? reader.read_pair(input->text, std::move(*input->pair))
+                         : reader.read(std::move(input->text));
+    });
   };
-  const auto done = [&](const SegmentedDocument& document,
-                        std::span<const DocumentOutput> outputs) {
-    ClassifyOutcome outcome{document.error, {}};
+  const auto done = [&](const Document& document) {
+    ClassifyOutcome outcome{document.error, {}, document.remedies};
     Classification& result = outcome.classification;
-    result.tokens = document.tokens;
-    result.truncated = document.truncated;
-    result.segments = static_cast<std::int64_t>(document.segments.size());
+    result.tokens = document.reading.tokens;
+    result.truncated = document.reading.truncated;
+    result.segments = static_cast<std::int64_t>(document.reading.rows.size());
     if (document.error.empty()) {
-      result.logits = merged(outputs, options.merge);
+      result.logits = merged(document.outputs, options.merge);
       const std::vector<float> scores = scores_of(result.logits, function);
       for (std::size_t c = 0; c < scores.size(); ++c) {
         result.scores.push_back({info.labels[c], scores[c]});
@@ -96,7 +94,8 @@ std::vector<Classification> Classifier::classify(std::span<const std::string> te
         return ClassifyInput{.text = std::move(*text)};
       },
       [&](const ClassifyOutcome& outcome) {
-        require(outcome.error.empty(), "document {}: {}", results.size(), outcome.error);
+        require(outcome.error.empty(), outcome.remedies, "document {}: {}", results.size(),
+                outcome.error);
         results.push_back(outcome.classification);
       },
       options);

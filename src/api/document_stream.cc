@@ -8,15 +8,17 @@
 #include <utility>
 
 #include "api/finite_results.h"
+#include "api/model_implementation.h"
+#include "api/runner.h"
 #include "core/error.h"
 
 namespace longformer {
 namespace {
 
-std::int64_t tokens_of(const SegmentedDocument& document) {
+std::int64_t tokens_of(const Document& document) {
   std::int64_t tokens = 0;
-  for (const Segment& segment : document.segments) {
-    tokens += static_cast<std::int64_t>(segment.tokens.ids.size());
+  for (const tasks::TokenRow& row : document.reading.rows) {
+    tokens += static_cast<std::int64_t>(row.ids.size());
   }
   return tokens;
 }
@@ -27,7 +29,7 @@ class Queue {
   explicit Queue(std::int64_t most_tokens) : most_tokens_(most_tokens) {}
 
   /// Whether the consumer wants more.
-  bool push(SegmentedDocument document) {
+  bool push(Document document) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] {
       return closed_ || (tokens_ < most_tokens_ && documents_.size() < kMostDocuments);
@@ -48,14 +50,14 @@ class Queue {
   }
 
   /// The next document; with `wait` absent only at the end, else also when there is none yet.
-  std::optional<SegmentedDocument> pop(bool wait) {
+  std::optional<Document> pop(bool wait) {
     std::unique_lock lock(mutex_);
     if (wait) changed_.wait(lock, [&] { return finished_ || !documents_.empty(); });
     if (documents_.empty()) {
       if (wait && error_) std::rethrow_exception(error_);
       return std::nullopt;
     }
-    SegmentedDocument document = std::move(documents_.front());
+    Document document = std::move(documents_.front());
     documents_.pop_front();
     tokens_ -= tokens_of(document);
     changed_.notify_all();
@@ -74,7 +76,7 @@ class Queue {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<SegmentedDocument> documents_;
+  std::deque<Document> documents_;
   std::int64_t tokens_ = 0;
   std::int64_t most_tokens_;
   bool finished_ = false;
@@ -85,12 +87,12 @@ class Queue {
 /// The thread that fills a queue; joined when it goes out of scope.
 class Producer {
  public:
-  Producer(Queue& queue, const std::function<std::optional<SegmentedDocument>()>& next)
+  Producer(Queue& queue, const std::function<std::optional<Document>()>& next)
       : queue_(queue), thread_([&queue, &next] {
           try {
             bool wanted = true;
             while (wanted) {
-              std::optional<SegmentedDocument> document = next();
+              std::optional<Document> document = next();
               if (!document) break;
               wanted = queue.push(std::move(*document));
             }
@@ -111,121 +113,96 @@ class Producer {
   std::thread thread_;
 };
 
-/// A document some of whose segments have been run.
-struct Flight {
-  SegmentedDocument document;
-  std::vector<DocumentOutput> outputs;
-  bool complete() const {
-    return !document.error.empty() || outputs.size() == document.segments.size();
-  }
-};
-
-DocumentInput input_of(const Segment& segment) {
-  return {.ids = segment.tokens.ids,
-          .attention_mask = {},
-          .token_type_ids = segment.tokens.type_ids,
-          .position_ids = {},
-          .global_attention_mask = segment.global_mask};
-}
-
-/// Empty when all that the head says is finite.
-std::string why_no_result(const DocumentOutput& output) {
-  for (const auto* logits : {&output.logits, &output.start_logits, &output.end_logits}) {
-    if (std::string reason = why_not_finite(*logits, "logits"); !reason.empty()) return reason;
-  }
-  return "";
+bool is_complete(const Document& document) {
+  return !document.error.empty() || document.outputs.size() == document.reading.rows.size();
 }
 
 /// The consumer: keeps the documents that are under way, in order.
 class Consumer {
  public:
   Consumer(const Model& model, const StreamOptions& options, Queue& queue)
-      : model_(model), options_(options), queue_(queue) {}
+      : runner_(model.implementation().runner), options_(options), queue_(queue) {}
 
   /// Runs the next batch; false when there is nothing left.
   bool run_batch() {
-    std::vector<DocumentInput> inputs;
-    std::vector<std::size_t> owners;
-    std::int64_t tokens = 0;
-    for (std::size_t flight = 0;; ++flight) {
-      if (flight == flights_.size() && !take_document(inputs.empty() && flight == 0)) break;
-      const Flight& current = flights_[flight];
-      if (!current.document.error.empty()) continue;
-      for (std::size_t s = current.outputs.size(); s < current.document.segments.size(); ++s) {
-        const DocumentInput input = input_of(current.document.segments[s]);
-        const auto size = static_cast<std::int64_t>(input.ids.size());
-        if (!inputs.empty() && tokens + size > options_.batch_tokens) {
-          forward(inputs, owners);
-          return true;
-        }
-        tokens += size;
-        inputs.push_back(input);
-        owners.push_back(flight);
-      }
+    Wave wave(Wanted::logits, options_.batch_tokens);
+    std::vector<Document*> owners;
+    fill(wave, owners);
+    const std::vector<RowResult> results = runner_.run(wave);
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      Document& document = *owners[i];
+      if (!document.error.empty()) continue;
+      document.error = results[i].error;
+      if (document.error.empty()) document.error = why_not_finite(results[i].values, "logits");
+      document.outputs.push_back(results[i].values);
     }
-    forward(inputs, owners);
-    return !flights_.empty();
+    return !documents_.empty();
   }
 
   /// The first document, when it is complete.
-  std::optional<Flight> finished() {
-    if (flights_.empty() || !flights_.front().complete()) return std::nullopt;
-    Flight flight = std::move(flights_.front());
-    flights_.pop_front();
-    return flight;
+  std::optional<Document> finished() {
+    if (documents_.empty() || !is_complete(documents_.front())) return std::nullopt;
+    Document document = std::move(documents_.front());
+    documents_.pop_front();
+    if (!document.error.empty()) document.outputs.clear();
+    return document;
   }
 
  private:
-  bool take_document(bool wait) {
-    std::optional<SegmentedDocument> document = queue_.pop(wait);
-    if (document) flights_.push_back({std::move(*document), {}});
-    return document.has_value();
-  }
-
-  void forward(std::span<const DocumentInput> inputs, std::span<const std::size_t> owners) {
-    const ForwardOptions options = {.last_hidden_state = false};
-    try {
-      std::vector<DocumentOutput> outputs = model_.forward(inputs, options);
-      for (std::size_t i = 0; i < outputs.size(); ++i) {
-        Flight& flight = flights_[owners[i]];
-        if (flight.document.error.empty()) flight.document.error = why_no_result(outputs[i]);
-        flight.outputs.push_back(std::move(outputs[i]));
-      }
-    } catch (const Error& error) {
-      // One document spoils the batch; taken one by one, the others keep their results.
-      if (inputs.size() > 1) {
-        for (std::size_t i = 0; i < inputs.size(); ++i) {
-          forward(inputs.subspan(i, 1), owners.subspan(i, 1));
-        }
-      } else {
-        flights_[owners[0]].document.error = error.what();
+  void fill(Wave& wave, std::vector<Document*>& owners) {
+    for (std::size_t i = 0;; ++i) {
+      if (i == documents_.size() && !take_document(wave.empty() && i == 0)) return;
+      Document& document = documents_[i];
+      if (!document.error.empty()) continue;
+      const auto& rows = document.reading.rows;
+      for (std::size_t row = document.outputs.size(); row < rows.size(); ++row) {
+        if (!wave.add({.row = rows[row]})) return;
+        owners.push_back(&document);
       }
     }
   }
 
-  const Model& model_;
+  bool take_document(bool wait) {
+    std::optional<Document> document = queue_.pop(wait);
+    if (document) documents_.push_back(std::move(*document));
+    return document.has_value();
+  }
+
+  Runner& runner_;
   const StreamOptions& options_;
   Queue& queue_;
-  std::deque<Flight> flights_;
+  /// Their places do not change while some are taken and others come.
+  std::deque<Document> documents_;
 };
 
 }  // namespace
 
-void stream_documents(
-    const Model& model, const StreamOptions& options,
-    const std::function<std::optional<SegmentedDocument>()>& next,
-    const std::function<void(const SegmentedDocument&, std::span<const DocumentOutput>)>& done) {
+void stream_documents(const Model& model, const StreamOptions& options,
+                      const std::function<std::optional<Document>()>& next,
+                      const std::function<void(const Document&)>& done) {
   require(options.batch_tokens > 0, "batch tokens: expected more than 0, found {}",
           options.batch_tokens);
   Queue queue(4 * options.batch_tokens);
   const Producer producer(queue, next);
   Consumer consumer(model, options, queue);
   while (consumer.run_batch()) {
-    while (const std::optional<Flight> flight = consumer.finished()) {
-      const bool failed = !flight->document.error.empty();
-      done(flight->document, failed ? std::span<const DocumentOutput>() : flight->outputs);
-    }
+    while (const std::optional<Document> document = consumer.finished()) done(*document);
   }
+}
+
+tasks::GlobalPositions global_positions(const Model& model,
+                                        const std::optional<GlobalAttention>& rule) {
+  if (!rule) return nullptr;
+  require(model.info().has_global_attention,
+          "global attention: expected a Longformer model, found {}", model.info().model_type);
+  return [model, rule = *rule](const Encoding& tokens, std::string_view text) {
+    const std::vector<std::int32_t> mask = rule.mask(model, tokens, text);
+    std::vector<Index> positions;
+    for (std::size_t i = 0; i < mask.size(); ++i) {
+      if (mask[i] != 0) positions.push_back(static_cast<Index>(i));
+    }
+    return positions;
+  };
 }
 
 }  // namespace longformer

@@ -1,16 +1,16 @@
 #include "longformer/embedding.h"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 
+#include "api/document_stream.h"
 #include "api/finite_results.h"
 #include "api/model_implementation.h"
 #include "api/task_folder.h"
 #include "core/error.h"
 #include "formats/json.h"
-#include "ops/embedding.h"
 #include "tasks/passages.h"
+#include "tasks/pooled_vectors.h"
+#include "tasks/reading.h"
 #include "tasks/segments.h"
 #include "tasks/sentence_modules.h"
 #include "tasks/text_template.h"
@@ -24,145 +24,78 @@ using tasks::TokenRange;
 /// Overlap of the segments of a document that is split for one vector.
 constexpr Index kSplitOverlap = 512;
 
-/// The rows of a piece that go into one vector of the result.
-struct Target {
-  Index vector = 0;
-  ops::RowRange rows;
-};
-
-/// One forward pass over one segment of one document.
-struct Piece {
-  std::vector<std::int32_t> ids;
-  std::vector<std::int32_t> types;
-  std::vector<std::int32_t> global_mask;
-  std::vector<Target> targets;
+/// A row of a text, and the tokens of it that go into vectors of the result.
+struct PooledRow {
+  tasks::TokenRow row;
+  std::vector<ops::RowRange> ranges;
+  /// The vector of each range.
+  std::vector<Index> vectors;
   bool ends_document = false;
-};
 
-/// A text to cut into pieces, and what all of them share.
-struct PieceSource {
-  const Model& model;
-  const tasks::TextTemplate& around;
-  const std::optional<GlobalAttention>& global_attention;
-};
-
-/// The tokens of a segment with the special tokens around them.
-Piece piece_of(const PieceSource& source, std::string_view text, const Encoding& encoding,
-               TokenRange segment) {
-  Encoding tokens = source.around.around(encoding, segment);
-  Piece piece;
-  if (source.global_attention) {
-    piece.global_mask = source.global_attention->mask(source.model, tokens, text);
+  void add(Index vector, ops::RowRange range) {
+    ranges.push_back(range);
+    vectors.push_back(vector);
   }
-  piece.ids = std::move(tokens.ids);
-  piece.types = std::move(tokens.type_ids);
-  return piece;
+};
+
+std::vector<PooledRow> pooled_rows(tasks::Reading& reading) {
+  std::vector<PooledRow> rows;
+  for (tasks::TokenRow& row : reading.rows) rows.emplace_back().row = std::move(row);
+  rows.back().ends_document = true;
+  return rows;
 }
 
-/// Vectors in the making: sums with their counts, or maxima.
-struct Accumulator {
-  Pooling pooling;
-  Index width;
-  std::vector<float> values;
-  std::vector<Index> counts;
+tasks::VectorFold fold_of(Pooling pooling) {
+  if (pooling == Pooling::max) return tasks::VectorFold::maximum;
+  return pooling == Pooling::mean_sqrt_len ? tasks::VectorFold::mean_sqrt : tasks::VectorFold::mean;
+}
 
-  Accumulator(Pooling mode, Index vectors, Index hidden)
-      : pooling(mode),
-        width(hidden),
-        values(static_cast<std::size_t>(vectors * hidden),
-               mode == Pooling::max ? -std::numeric_limits<float>::infinity() : 0.0f),
-        counts(static_cast<std::size_t>(vectors), 0) {}
-
-  void add(const Target& target, std::span<const float> folded) {
-    float* to = values.data() + target.vector * width;
-    for (std::size_t c = 0; c < folded.size(); ++c) {
-      to[c] = pooling == Pooling::max ? ops::larger(to[c], folded[c]) : to[c] + folded[c];
-    }
-    counts[static_cast<std::size_t>(target.vector)] += target.rows.end - target.rows.begin;
-  }
-
-  void finish() {
-    if (pooling == Pooling::max) return;
-    for (std::size_t v = 0; v < counts.size(); ++v) {
-      if (counts[v] <= 1) continue;
-      const auto count = static_cast<float>(counts[v]);
-      const float divisor = pooling == Pooling::mean_sqrt_len ? std::sqrt(count) : count;
-      const std::span<float> row(values.data() + v * static_cast<std::size_t>(width),
-                                 static_cast<std::size_t>(width));
-      for (float& x : row) x /= divisor;
-    }
-  }
-};
-
-/// Runs the pieces in batches of at most `batch_tokens` tokens and folds their targets.
-void run_pieces(const Model& model, std::span<const Piece> pieces, const EmbedOptions& options,
-                Accumulator& vectors, const ProgressCallback& report) {
-  const Model::Implementation& implementation = model.implementation();
+/// Runs the rows in batches of at most `batch_tokens` tokens and folds their tokens.
+void run_rows(const Model& model, std::span<const PooledRow> rows, const EmbedOptions& options,
+              tasks::PooledVectors& vectors, const ProgressCallback& report) {
   Progress progress;
-  for (const Piece& piece : pieces) {
-    progress.tokens_total += static_cast<Index>(piece.ids.size());
-    progress.documents_total += piece.ends_document ? 1 : 0;
+  for (const PooledRow& row : rows) {
+    progress.tokens_total += static_cast<Index>(row.row.ids.size());
+    progress.documents_total += row.ends_document ? 1 : 0;
   }
-  const auto turn = implementation.turn();
-  const ops::Context context = implementation.context();
-  for (std::size_t first = 0; first < pieces.size();) {
-    std::vector<DocumentInput> inputs;
-    std::vector<ops::RowRange> ranges;
-    std::vector<const Target*> targets;
-    Index rows = 0;
-    std::size_t last = first;
-    while (last < pieces.size()) {
-      const Piece& piece = pieces[last];
-      const auto n = static_cast<Index>(piece.ids.size());
-      if (last > first && rows + n > options.batch_tokens) break;
-      for (const Target& target : piece.targets) {
-        ranges.push_back({rows + target.rows.begin, rows + target.rows.end});
-        targets.push_back(&target);
-      }
-      inputs.push_back({.ids = piece.ids,
-                        .attention_mask = {},
-                        .token_type_ids = piece.types,
-                        .position_ids = {},
-                        .global_attention_mask = piece.global_mask});
-      rows += n;
-      ++last;
+  const bool maxima = vectors.fold() == tasks::VectorFold::maximum;
+  while (!rows.empty()) {
+    Wave wave(maxima ? Wanted::maxima : Wanted::sums, options.batch_tokens);
+    std::size_t count = 0;
+    while (count < rows.size() && wave.add({rows[count].row, rows[count].ranges})) ++count;
+    const std::vector<RowResult> results = model.implementation().runner.run(wave);
+    for (std::size_t i = 0; i < count; ++i) {
+      if (!results[i].error.empty()) throw Error(results[i].error);
+      vectors.add(rows[i].vectors, rows[i].ranges, results[i].values);
+      progress.documents_done += rows[i].ends_document ? 1 : 0;
     }
-    const models::Batch batch = implementation.batch(inputs);
-    const Tensor hidden = implementation.encoder.forward(context, batch);
-    const Tensor folded = vectors.pooling == Pooling::max ? ops::max_rows(context, hidden, ranges)
-                                                          : ops::sum_rows(context, hidden, ranges);
-    const std::vector<float> values = folded.to_floats();
-    for (std::size_t t = 0; t < targets.size(); ++t) {
-      const auto width = static_cast<std::size_t>(vectors.width);
-      vectors.add(*targets[t], std::span(values).subspan(t * width, width));
-    }
-    for (; first < last; ++first) progress.documents_done += pieces[first].ends_document ? 1 : 0;
-    progress.tokens_done += rows;
+    rows = rows.subspan(count);
+    progress.tokens_done += wave.tokens();
     if (report) report(progress);
   }
 }
 
-/// What of a document a segment holds: its rows, the vector of its first row, and where it stands.
-struct SegmentShare {
+/// What of a document a row holds: its tokens, the vector of the first, and where it stands.
+struct RowShare {
   ops::RowRange owned;
   Index vector = 0;
   bool first = false;
   bool last = false;
 };
 
-/// Targets of a segment for one vector per document, or per token.
-void add_targets(Piece& piece, Pooling pooling, const SegmentShare& share) {
+/// Ranges of a row for one vector per document, or per token.
+void add_ranges(PooledRow& row, Pooling pooling, const RowShare& share) {
   const auto [owned, vector, first, last] = share;
   if (pooling == Pooling::tokens) {
-    for (Index row = owned.begin; row < owned.end; ++row) {
-      piece.targets.push_back({vector + row - owned.begin, {row, row + 1}});
+    for (Index token = owned.begin; token < owned.end; ++token) {
+      row.add(vector + token - owned.begin, {token, token + 1});
     }
   } else if (pooling == Pooling::cls) {
-    if (first) piece.targets.push_back({vector, {owned.begin, owned.begin + 1}});
+    if (first) row.add(vector, {owned.begin, owned.begin + 1});
   } else if (pooling == Pooling::last) {
-    if (last) piece.targets.push_back({vector, {owned.end - 1, owned.end}});
+    if (last) row.add(vector, {owned.end - 1, owned.end});
   } else {
-    piece.targets.push_back({vector, owned});
+    row.add(vector, owned);
   }
 }
 
@@ -189,9 +122,8 @@ Prompt read_prompt(const Tokenizer& tokenizer, std::string text, bool pooled) {
 /// Tokens of a text behind a prompt, without special ones. Offsets count in the text; tokens of the
 /// prompt have none.
 Encoding encode_behind(const Tokenizer& tokenizer, const Prompt& prompt, std::string_view text) {
-  const EncodeOptions plain = {.add_special_tokens = false, .max_length = {}};
-  if (prompt.text.empty()) return tokenizer.encode(text, plain);
-  Encoding tokens = tokenizer.encode(prompt.text + std::string(text), plain);
+  if (prompt.text.empty()) return tasks::encode_plain(tokenizer, text);
+  Encoding tokens = tasks::encode_plain(tokenizer, prompt.text + std::string(text));
   for (CharacterSpan& span : tokens.offsets) {
     span = {std::max<Index>(0, span.begin - prompt.characters),
             std::max<Index>(0, span.end - prompt.characters)};
@@ -199,72 +131,55 @@ Encoding encode_behind(const Tokenizer& tokenizer, const Prompt& prompt, std::st
   return tokens;
 }
 
-/// Texts of one call on their way into pieces.
+/// Texts of one call on their way into rows.
 struct TextReader {
-  PieceSource source;
+  const tasks::RowReader& rows;
   const Tokenizer& tokenizer;
   const Prompt& prompt;
   Pooling pooling;
-  TooLong too_long;
-  /// Longest text with special tokens.
-  Index limit;
 
-  Index capacity() const { return limit - source.around.size(); }
-
-  /// Cuts text number `index` into pieces whose vectors begin at `first_vector`; fills in
-  /// everything of its Embedding but the values.
-  Embedding read(const std::string& text, std::size_t index, Index first_vector,
-                 std::vector<Piece>& pieces) const {
-    const Encoding encoding = encode_behind(tokenizer, prompt, text);
-    const tasks::TextTemplate& around = source.around;
-    Index tokens = static_cast<Index>(encoding.ids.size());
+  /// Appends the rows of a text, whose vectors begin at `first_vector`; fills in everything of its
+  /// Embedding but the values.
+  Embedding read(const std::string& text, Index first_vector, std::vector<PooledRow>& all) const {
+    tasks::Reading reading = rows.read(encode_behind(tokenizer, prompt, text), text);
     Embedding result;
-    result.tokens = tokens + around.size();
-    require(tokens <= capacity() || too_long != TooLong::refuse,
-            "document {}: expected at most {} tokens, found {} (--truncate keeps the first ones, "
-            "--split takes all in overlapping segments)",
-            index, limit, result.tokens);
-    if (too_long == TooLong::truncate && tokens > capacity()) {
-      result.truncated = tokens - capacity();
-      tokens = capacity();
-    }
+    result.tokens = reading.tokens;
+    result.truncated = reading.truncated;
     const bool per_token = pooling == Pooling::tokens;
-    result.rows = per_token ? tokens + around.size() : 1;
-    const auto segments =
-        tasks::plan_segments(tokens, capacity(), std::min(kSplitOverlap, capacity() / 2));
-    const auto owned = tasks::owned_tokens(segments, tokens);
-    for (std::size_t s = 0; s < segments.size(); ++s) {
-      Piece piece = piece_of(source, text, encoding, segments[s]);
+    result.rows = per_token ? reading.read() + rows.around().size() : 1;
+    const auto owned = tasks::owned_tokens(reading.ranges, reading.read());
+    std::vector<PooledRow> parts = pooled_rows(reading);
+    for (std::size_t s = 0; s < parts.size(); ++s) {
       const bool first = s == 0;
-      const bool last = s + 1 == segments.size();
-      const Index shift = around.prefix() - segments[s].begin;
-      SegmentShare share = {
+      const bool last = s + 1 == parts.size();
+      const Index shift = reading.prefix - reading.ranges[s].begin;
+      RowShare share = {
           .owned = {first ? 0 : owned[s].begin + shift,
-                    last ? static_cast<Index>(piece.ids.size()) : owned[s].end + shift},
+                    last ? static_cast<Index>(parts[s].row.ids.size()) : owned[s].end + shift},
           .vector = first_vector,
           .first = first,
           .last = last};
       if (first && !per_token) {
         share.owned.begin = std::min(prompt.skipped_rows, share.owned.end - 1);
       }
-      if (per_token && !first) share.vector += around.prefix() + owned[s].begin;
-      add_targets(piece, pooling, share);
-      piece.ends_document = last;
-      pieces.push_back(std::move(piece));
+      if (per_token && !first) share.vector += reading.prefix + owned[s].begin;
+      add_ranges(parts[s], pooling, share);
+      all.push_back(std::move(parts[s]));
     }
-    result.spans = spans_of(text, encoding, tokens, result.truncated > 0);
+    result.spans = spans_of(reading);
     return result;
   }
 
  private:
-  std::vector<CharacterSpan> spans_of(const std::string& text, const Encoding& encoding,
-                                      Index tokens, bool cut) const {
-    const auto& offsets = encoding.offsets;
+  std::vector<CharacterSpan> spans_of(const tasks::Reading& reading) const {
+    const auto& offsets = reading.encoding.offsets;
+    const Index tokens = reading.read();
     if (pooling != Pooling::tokens) {
-      const auto characters = static_cast<std::int64_t>(character_starts(text).size()) - 1;
+      const auto characters = static_cast<std::int64_t>(character_starts(reading.text).size()) - 1;
+      const bool cut = reading.truncated > 0;
       return {{0, cut ? offsets[static_cast<std::size_t>(tokens - 1)].end : characters}};
     }
-    const tasks::TextTemplate& around = source.around;
+    const tasks::TextTemplate& around = rows.around();
     std::vector<CharacterSpan> spans(static_cast<std::size_t>(around.prefix()));
     spans.insert(spans.end(), offsets.begin(), offsets.begin() + tokens);
     spans.resize(spans.size() + static_cast<std::size_t>(around.size() - around.prefix()));
@@ -301,6 +216,16 @@ std::vector<CharacterSpan> passage_spans(const Encoding& encoding,
   return spans;
 }
 
+/// Rows of at most `limit` tokens, of which those of a split text overlap by a fixed number.
+tasks::ReadingOptions reading_of(const Model& model, const Tokenizer& tokenizer, Index limit,
+                                 const EmbedOptions& options) {
+  const Index capacity = limit - tasks::TextTemplate(tokenizer).size();
+  return {.max_tokens = limit,
+          .too_long = options.too_long,
+          .stride = std::min(kSplitOverlap, capacity / 2),
+          .global_positions = global_positions(model, options.global_attention)};
+}
+
 /// The progress of one document whose passages count as documents of their own.
 ProgressCallback as_one_document(const ProgressCallback& report) {
   if (!report) return {};
@@ -321,17 +246,16 @@ struct Embedder::Modules {
   tasks::VectorModules vectors;
 
   /// The vectors of the model's hidden size after everything that the folder does with them.
-  std::vector<float> finished(const Model& model, const EmbedOptions& options,
-                              Accumulator accumulator) const {
-    accumulator.finish();
-    const bool per_token = accumulator.pooling == Pooling::tokens;
-    std::vector<float> values = std::move(accumulator.values);
+  std::vector<float> finished(const Model& model, const EmbedOptions& options, Pooling pooling,
+                              tasks::PooledVectors pooled) const {
+    const bool per_token = pooling == Pooling::tokens;
+    std::vector<float> values = pooled.finish();
     if (!per_token) {
       const auto turn = model.implementation().turn();
       values = vectors.apply(model.implementation().context(), std::move(values));
     }
     if (options.normalize.value_or(!per_token && description.normalizes())) {
-      tasks::scale_to_unit_length(values, per_token ? accumulator.width : vectors.width());
+      tasks::scale_to_unit_length(values, per_token ? model.info().hidden_size : vectors.width());
     }
     return values;
   }
@@ -376,8 +300,9 @@ Pooling Embedder::pooling_of(const EmbedOptions& options) const {
     if (folder.pooling == name) return longformer::pooling(name);
   }
   fail(
+      {Remedy::pooling},
       "{}: pooling_mode: expected one of cls, mean, max, mean_sqrt_len_tokens and lasttoken, found "
-      "{} (--pooling chooses another)",
+      "{}",
       folder.pooling_file, formats::quote(folder.pooling));
 }
 
@@ -438,27 +363,27 @@ std::vector<Embedding> Embedder::embed_unchecked(std::span<const std::string> te
                                                  const ProgressCallback& progress) const {
   require(options.batch_tokens > 0, "batch tokens: expected more than 0, found {}",
           options.batch_tokens);
-  const tasks::TextTemplate around(tokenizer_);
   const Prompt prompt =
       read_prompt(tokenizer_, this->prompt(options), modules_->description.include_prompt);
-  const TextReader reader = {.source = {model_, around, options.global_attention},
-                             .tokenizer = tokenizer_,
-                             .prompt = prompt,
-                             .pooling = pooling_of(options),
-                             .too_long = options.too_long,
-                             .limit = max_length(options)};
-  require(reader.capacity() > 0, "model: expected room for more than {} tokens, found {}",
-          around.size(), reader.limit);
+  const Pooling pooling = pooling_of(options);
+  const tasks::RowReader rows(tokenizer_,
+                              reading_of(model_, tokenizer_, max_length(options), options));
+  const TextReader reader = {
+      .rows = rows, .tokenizer = tokenizer_, .prompt = prompt, .pooling = pooling};
   std::vector<Embedding> results;
-  std::vector<Piece> pieces;
+  std::vector<PooledRow> pooled;
   Index vectors = 0;
   for (std::size_t i = 0; i < texts.size(); ++i) {
-    results.push_back(reader.read(texts[i], i, vectors, pieces));
+    try {
+      results.push_back(reader.read(texts[i], vectors, pooled));
+    } catch (const Error& error) {
+      throw Error(fmt::format("document {}: {}", i, error.what()), error.remedies());
+    }
     vectors += results.back().rows;
   }
-  Accumulator accumulator(reader.pooling, vectors, model_.info().hidden_size);
-  run_pieces(model_, pieces, options, accumulator, progress);
-  const std::vector<float> all = modules_->finished(model_, options, std::move(accumulator));
+  tasks::PooledVectors sums(fold_of(pooling), vectors, model_.info().hidden_size);
+  run_rows(model_, pooled, options, sums, progress);
+  const std::vector<float> all = modules_->finished(model_, options, pooling, std::move(sums));
   const Index width = vectors == 0 ? 0 : static_cast<Index>(all.size()) / vectors;
   const float* values = all.data();
   for (Embedding& result : results) {
@@ -492,34 +417,31 @@ Embedding Embedder::embed_passages_in_document(std::string_view text,
   const tasks::TextTemplate around(tokenizer_);
   const Index capacity = max_length(options) - around.size();
   const Prompt prompt = read_prompt(tokenizer_, this->prompt(options), true);
-  const Encoding encoding = encode_behind(tokenizer_, prompt, text);
-  const Index tokens = static_cast<Index>(encoding.ids.size());
+  Encoding encoding = encode_behind(tokenizer_, prompt, text);
   const std::vector<TokenRange> cuts = cut_behind(prompt, text, encoding, passages);
   // Two passages fit into every overlap, so each lies whole in some segment.
   const Index overlap =
       std::min(capacity / 2, std::max(passages.overlap_tokens, 2 * passages.passage_tokens));
   require(overlap >= passages.passage_tokens, "passages: expected 1 to {} tokens each, found {}",
           capacity / 2, passages.passage_tokens);
-  const auto segments = tasks::plan_segments(tokens, capacity, overlap);
-  std::vector<Piece> pieces;
-  const PieceSource source = {model_, around, options.global_attention};
-  for (const TokenRange& segment : segments) {
-    pieces.push_back(piece_of(source, text, encoding, segment));
-  }
+  tasks::ReadingOptions how = reading_of(model_, tokenizer_, max_length(options), options);
+  how.too_long = TooLong::split;
+  how.stride = overlap;
   Embedding result;
-  result.tokens = tokens + around.size();
   result.rows = static_cast<Index>(cuts.size());
   result.spans = passage_spans(encoding, cuts);
+  tasks::Reading reading =
+      tasks::RowReader(tokenizer_, how).read(std::move(encoding), std::string(text));
+  result.tokens = reading.tokens;
+  std::vector<PooledRow> rows = pooled_rows(reading);
   for (std::size_t i = 0; i < cuts.size(); ++i) {
-    const std::size_t s = tasks::best_segment(segments, cuts[i], tokens);
-    const Index shift = around.prefix() - segments[s].begin;
-    pieces[s].targets.push_back(
-        {static_cast<Index>(i), {cuts[i].begin + shift, cuts[i].end + shift}});
+    const std::size_t s = tasks::best_segment(reading.ranges, cuts[i], reading.read());
+    const Index shift = reading.prefix - reading.ranges[s].begin;
+    rows[s].add(static_cast<Index>(i), {cuts[i].begin + shift, cuts[i].end + shift});
   }
-  pieces.back().ends_document = true;
-  Accumulator accumulator(mode, result.rows, model_.info().hidden_size);
-  if (!cuts.empty()) run_pieces(model_, pieces, options, accumulator, progress);
-  result.values = modules_->finished(model_, options, std::move(accumulator));
+  tasks::PooledVectors vectors(fold_of(mode), result.rows, model_.info().hidden_size);
+  if (!cuts.empty()) run_rows(model_, rows, options, vectors, progress);
+  result.values = modules_->finished(model_, options, mode, std::move(vectors));
   return result;
 }
 
@@ -528,14 +450,13 @@ Embedding Embedder::embed_passages_alone(std::string_view text, const PassageOpt
                                          const ProgressCallback& progress) const {
   require(options.pooling != Pooling::tokens,
           "passages: expected a pooling of tokens to one vector, found tokens");
-  const EncodeOptions plain = {.add_special_tokens = false, .max_length = {}};
   const std::string prompt = this->prompt(options);
   const Index around = tasks::TextTemplate(tokenizer_).size();
   const Index room = max_length(options) - around -
-                     static_cast<Index>(tokenizer_.encode(prompt, plain).ids.size());
+                     static_cast<Index>(tasks::encode_plain(tokenizer_, prompt).ids.size());
   require(passages.passage_tokens >= 1 && passages.passage_tokens <= room,
           "passages: expected 1 to {} tokens each, found {}", room, passages.passage_tokens);
-  const Encoding encoding = tokenizer_.encode(text, plain);
+  const Encoding encoding = tasks::encode_plain(tokenizer_, text);
   Embedding result;
   result.tokens = static_cast<Index>(encoding.ids.size()) + around;
   result.spans = passage_spans(encoding, cut_behind({}, text, encoding, passages));

@@ -26,10 +26,11 @@ void EvaluationRun::count(const Length& length) {
                     static_cast<std::int64_t>(share * static_cast<double>(result.tokens))});
 }
 
-bool EvaluationRun::usable(const tasks::Origin& origin, const std::string& error) {
+bool EvaluationRun::usable(const tasks::Origin& origin, const std::string& error,
+                           const std::vector<Remedy>& remedies) {
   if (error.empty()) return true;
   const std::string message = fmt::format("{}: {}", tasks::place_of(path, origin), error);
-  require(options.data.skip_invalid, "{}", message);
+  require(options.data.skip_invalid, remedies, "{}", message);
   if (result.skipped++ == 0) result.first_skipped = message;
   return false;
 }

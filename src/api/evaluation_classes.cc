@@ -116,7 +116,7 @@ void evaluate_classification(EvaluationRun& run) {
   const auto done = [&, next = std::size_t{0}](const ClassifyOutcome& outcome) mutable {
     const tasks::ClassificationExample& example = data.examples[next++];
     const Classification& found = outcome.classification;
-    if (!run.usable(example.origin, outcome.error)) return;
+    if (!run.usable(example.origin, outcome.error, outcome.remedies)) return;
     const auto scores = scores_of(found.logits, data.problem);
     outcomes.predicted.push_back(
         static_cast<std::int32_t>(std::max_element(scores.begin(), scores.end()) - scores.begin()));
@@ -148,7 +148,7 @@ void evaluate_choices(EvaluationRun& run) {
   const auto done = [&, next = std::size_t{0}](const ChoiceOutcome& outcome) mutable {
     const tasks::ChoiceExample& example = data.examples[next++];
     const ChoiceAnswer& answer = outcome.answer;
-    if (!run.usable(example.origin, outcome.error)) return;
+    if (!run.usable(example.origin, outcome.error, outcome.remedies)) return;
     right += answer.best == example.label ? 1 : 0;
     tasks::Json json = EvaluationRun::prediction(example.origin);
     json["label"] = example.label;

@@ -33,7 +33,8 @@ class EvaluationRun {
   void count(const Length& length);
   /// Whether an example has a result; of one that has none tells why, as for a broken record.
   /// Throws Error.
-  bool usable(const tasks::Origin& origin, const std::string& error);
+  bool usable(const tasks::Origin& origin, const std::string& error,
+              const std::vector<Remedy>& remedies);
 
   /// {"line": …, "id": …}: what a prediction begins with.
   static tasks::Json prediction(const tasks::Origin& origin);

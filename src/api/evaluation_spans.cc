@@ -58,7 +58,7 @@ void evaluate_tagging(EvaluationRun& run) {
   tasks::EntityCounter entities;
   const auto done = [&, next = std::size_t{0}](const WordLabels& found) mutable {
     const tasks::TaggingExample& example = data.examples[next++];
-    if (!run.usable(example.origin, found.error)) return;
+    if (!run.usable(example.origin, found.error, found.remedies)) return;
     for (const std::int32_t label : found.labels) run.result.unread_words += label < 0 ? 1 : 0;
     const Strings predicted = names_of(found.labels, names);
     const Strings expected = names_of(example.labels, names);
@@ -94,7 +94,7 @@ void evaluate_questions(EvaluationRun& run) {
   tasks::AnswerCounter answers;
   const auto done = [&, next = std::size_t{0}](const AnswerOutcome& outcome) mutable {
     const tasks::QuestionExample& example = data.examples[next++];
-    if (!run.usable(example.origin, outcome.error)) return;
+    if (!run.usable(example.origin, outcome.error, outcome.remedies)) return;
     const std::string found =
         answer_of(outcome, data.unanswerable > 0, run.options.no_answer_threshold);
     const Strings right = texts_of(example.answers);

@@ -7,6 +7,7 @@
 #include <utility>
 #include <variant>
 
+#include "api/document_stream.h"
 #include "api/evaluation_run.h"
 #include "api/model_cost.h"
 #include "api/task_folder.h"
@@ -143,7 +144,7 @@ class FinetuneObjective final : public training::Objective {
         model_(model),
         handle_(model.model()),
         tokenizer_(matching_tokenizer(handle_, folder, marks())),
-        collator_(tokenizer_, collation()) {
+        collator_(tokenizer_, reading(), options.label_all_pieces) {
     std::visit([&](const auto& data) { collate(data); }, source.data);
     report_ = collator_.report();
     require(!examples_.empty(), "{}: expected examples, found none", path);
@@ -245,13 +246,10 @@ class FinetuneObjective final : public training::Objective {
 
   void collate_candidates(const tasks::ChoiceExample& example) {
     if (!candidates_) {
-      candidates_.emplace(tokenizer_,
-                          tasks::CandidateOptions{.max_tokens = model_.config().max_tokens(),
-                                                  .too_long = options_.too_long,
-                                                  .stride = options_.stride});
+      candidates_.emplace(tokenizer_, reading());
     }
     tasks::CandidateTokens tokens = candidates_->tokens(example.question);
-    examples_.push_back(collator_.collate(candidates_->rows(tokens), example.label));
+    examples_.push_back(collator_.collate(candidates_->read(tokens), example.label));
     questions_.push_back(std::move(tokens));
   }
 
@@ -262,43 +260,22 @@ class FinetuneObjective final : public training::Objective {
     const std::uint64_t seed =
         random_bits(random_bits(options_.training.seed, static_cast<std::uint64_t>(epoch_)), at);
     const auto mixed = tasks::shuffled(questions_[at], examples_[at].label, seed);
-    return collator_.collate(candidates_->rows(mixed.tokens), mixed.label);
+    return collator_.collate(candidates_->read(mixed.tokens), mixed.label);
   }
 
   Index batch_size() const { return options_.training.per_device_train_batch_size; }
 
-  tasks::CollationOptions collation() const {
-    tasks::CollationOptions collation = {.max_tokens = model_.config().max_tokens(),
-                                         .too_long = options_.too_long,
-                                         .stride = options_.stride,
-                                         .label_all_pieces = options_.label_all_pieces};
+  tasks::ReadingOptions reading() const {
+    tasks::ReadingOptions reading = reading_options(handle_, options_);
+    if (reading.global_positions) return reading;
     const HeadKind head = model_.implementation().head;
-    if (options_.global_attention) {
-      collation.global_positions = [this](const Encoding& tokens, std::string_view text) {
-        return positions_of(options_.global_attention->mask(handle_, tokens, text));
-      };
-    } else if (head == HeadKind::multiple_choice && model_.config().has_global_attention()) {
-      collation.global_positions = [](const Encoding& tokens, std::string_view) {
-        return tasks::from_second_text(tokens);
-      };
-    } else if (head == HeadKind::candidate_scoring && model_.config().has_global_attention()) {
-      collation.global_positions = [](const Encoding& tokens, std::string_view) {
-        return tasks::of_candidate_part(tokens);
-      };
-    } else {
-      collation.global_positions = [this, head](const Encoding& tokens, std::string_view) {
-        return models::default_globals(model_.config(), head, tokens.ids, options_.train_path);
-      };
-    }
-    return collation;
-  }
-
-  static std::vector<Index> positions_of(const std::vector<std::int32_t>& mask) {
-    std::vector<Index> positions;
-    for (std::size_t i = 0; i < mask.size(); ++i) {
-      if (mask[i] != 0) positions.push_back(static_cast<Index>(i));
-    }
-    return positions;
+    const bool global = model_.config().has_global_attention();
+    reading.global_positions = [this, head, global](const Encoding& tokens, std::string_view) {
+      if (head == HeadKind::multiple_choice && global) return tasks::from_second_text(tokens);
+      if (head == HeadKind::candidate_scoring && global) return tasks::of_candidate_part(tokens);
+      return models::default_globals(model_.config(), head, tokens.ids, options_.train_path);
+    };
+    return reading;
   }
 
   void reorder(std::int64_t epoch) {

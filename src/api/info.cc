@@ -192,7 +192,8 @@ void describe_weights(const EncoderConfig& config, const std::optional<TensorUse
 }
 
 void describe_tokenizer(const std::string& folder, FolderInfo& info) {
-  constexpr std::array kFiles = {"tokenizer.json", "vocab.json", "vocab.txt"};
+  constexpr std::array kFiles = {"tokenizer.json", "vocab.json", "vocab.txt",
+                                 "sentencepiece.bpe.model", "spiece.model"};
   const bool present = std::any_of(kFiles.begin(), kFiles.end(), [&](const char* name) {
     return fs::exists(fs::path(folder) / name);
   });

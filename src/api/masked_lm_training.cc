@@ -12,7 +12,6 @@
 #include "core/error.h"
 #include "core/random.h"
 #include "longformer/pretraining.h"
-#include "models/encoder.h"
 #include "tasks/epoch_order.h"
 #include "tasks/masking.h"
 #include "tasks/text_data.h"
@@ -103,15 +102,14 @@ class MaskedLmObjective final : public training::Objective {
       order_ = tasks::shuffled(
           rows(), random_bits(options_.training.seed, static_cast<std::uint64_t>(epoch_)));
     }
-    models::Batch batch;
+    models::BatchBuilder batch(model_.config());
     models::Targets targets;
-    batch.starts.push_back(0);
     const Index first = micro.index * batch_rows();
     const Index end = std::min(first + batch_rows(), static_cast<Index>(order_.size()));
     for (Index i = first; i < end; ++i) {
       append(static_cast<std::size_t>(order_[static_cast<std::size_t>(i)]), batch, targets);
     }
-    return model_.step(batch, targets, micro.seed);
+    return model_.step(batch.finish(), targets, micro.seed);
   }
 
   training::Metrics evaluate() override {
@@ -136,7 +134,7 @@ class MaskedLmObjective final : public training::Objective {
   Index batch_rows() const { return options_.training.per_device_train_batch_size; }
 
   /// The row with some of its tokens hidden: others in each epoch.
-  void append(std::size_t row, models::Batch& batch, models::Targets& targets) const {
+  void append(std::size_t row, models::BatchBuilder& batch, models::Targets& targets) const {
     const std::uint64_t number =
         static_cast<std::uint64_t>(epoch_ * rows()) + static_cast<std::uint64_t>(row);
     const tasks::MaskedRow masked =
@@ -146,11 +144,7 @@ class MaskedLmObjective final : public training::Objective {
     for (std::size_t i = 0; i < masked.positions.size(); ++i) {
       targets.labels[begin + static_cast<std::size_t>(masked.positions[i])] = masked.labels[i];
     }
-    const auto positions = models::position_rows(model_.config(), masked.ids);
-    batch.ids.insert(batch.ids.end(), masked.ids.begin(), masked.ids.end());
-    batch.positions.insert(batch.positions.end(), positions.begin(), positions.end());
-    batch.types.resize(batch.ids.size(), 0);
-    batch.starts.push_back(batch.rows());
+    batch.add({.ids = masked.ids}, "row");
   }
 
   const MaskedLmTraining& options_;

@@ -17,52 +17,20 @@ std::string document_name(std::size_t index, std::size_t count) {
   return count == 1 ? "document" : fmt::format("document {}", index);
 }
 
-void check_length(std::span<const std::int32_t> values, std::size_t n, const char* what,
-                  const std::string& name) {
-  require(values.empty() || values.size() == n, "{}: expected {} with {} elements, found {}", name,
-          what, n, values.size());
-}
-
-/// Every value lies in [minimum, maximum].
-void check_values(std::span<const std::int32_t> values, std::int64_t minimum, std::int64_t maximum,
-                  const char* what, const std::string& name) {
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    require(values[i] >= minimum && values[i] <= maximum,
-            "{}: expected {} from {} to {}, found {} at position {}", name, what, minimum, maximum,
-            values[i], i);
+/// Positions that a mask of global attention names; `n` tokens.
+std::vector<Index> globals_of_mask(std::span<const std::int32_t> mask, std::size_t n,
+                                   const std::string& name) {
+  require(mask.empty() || mask.size() == n,
+          "{}: expected a global attention mask with {} elements, found {}", name, n, mask.size());
+  std::vector<Index> positions;
+  for (std::size_t t = 0; t < mask.size(); ++t) {
+    // −1 is how the LED tokenizer pads this mask.
+    require(mask[t] >= -1 && mask[t] <= 1,
+            "{}: expected global attention mask values from -1 to 1, found {} at position {}", name,
+            mask[t], t);
+    if (mask[t] == 1) positions.push_back(static_cast<Index>(t));
   }
-}
-
-void append(std::vector<std::int32_t>& to, std::span<const std::int32_t> values, std::size_t n) {
-  if (values.empty()) {
-    to.insert(to.end(), n, 0);
-  } else {
-    to.insert(to.end(), values.begin(), values.end());
-  }
-}
-
-void check_document(const DocumentInput& document, const models::EncoderConfig& config,
-                    const std::string& name) {
-  const std::size_t n = document.ids.size();
-  require(n > 0, "{}: expected at least one token, found none", name);
-  require(static_cast<Index>(n) <= config.max_tokens() || !document.position_ids.empty(),
-          "{}: expected at most {} tokens, found {} (shorten the document, or convert the model to "
-          "more positions)",
-          name, config.max_tokens(), n);
-  check_length(document.attention_mask, n, "an attention mask", name);
-  check_length(document.token_type_ids, n, "token type ids", name);
-  check_length(document.position_ids, n, "position ids", name);
-  check_length(document.global_attention_mask, n, "a global attention mask", name);
-  check_values(document.ids, 0, config.vocab_size - 1, "token ids", name);
-  check_values(document.attention_mask, 0, 1, "attention mask values", name);
-  check_values(document.token_type_ids, 0, config.type_vocab_size - 1, "token type ids", name);
-  check_values(document.position_ids, 0, config.max_position_embeddings - 1, "position ids", name);
-  // −1 is how the LED tokenizer pads this mask.
-  check_values(document.global_attention_mask, -1, 1, "global attention mask values", name);
-  const auto& global = document.global_attention_mask;
-  require(
-      config.has_global_attention() || std::find(global.begin(), global.end(), 1) == global.end(),
-      "{}: expected no global tokens for model_type {}, found some", name, config.model_type());
+  return positions;
 }
 
 /// All of `count` where none are chosen; else the chosen ones in ascending order.
@@ -109,18 +77,6 @@ std::optional<models::AttentionObserver> attention_observer(const Model::Impleme
   return observer;
 }
 
-/// Global rows of a document that begins at row `first`: those of its mask and the defaults.
-void append_globals(models::Batch& batch, const DocumentInput& document, std::size_t first,
-                    std::span<const Index> defaults) {
-  const auto append = [&](std::size_t t) {
-    if (batch.mask[first + t] != 0) batch.global_rows.push_back(static_cast<Index>(first + t));
-  };
-  for (std::size_t t = 0; t < document.global_attention_mask.size(); ++t) {
-    if (document.global_attention_mask[t] == 1) append(t);
-  }
-  for (const Index position : defaults) append(static_cast<std::size_t>(position));
-}
-
 /// The logits of one document: `rows` rows of those of the batch, from row `first` on.
 void store_logits(const Tensor& logits, Index first, Index rows, models::HeadKind head,
                   DocumentOutput& output) {
@@ -145,7 +101,8 @@ Model::Implementation::Implementation(models::EncoderConfig model_config, models
       threads(checked_threads(options.threads)),
       note(options.note),
       encoder(with_threads(threads, [this] { return models::Encoder(config, weights, dtype); })),
-      head(models::head_kind(config, weights)) {
+      head(models::head_kind(config, weights)),
+      runner(*this) {
   info = {.model_type = std::string(config.model_type()),
           .layers = config.layers,
           .heads = config.heads,
@@ -169,37 +126,22 @@ Model::Implementation::Implementation(models::EncoderConfig model_config, models
 
 models::Batch Model::Implementation::batch(std::span<const DocumentInput> documents,
                                            models::HeadKind globals_of) const {
-  models::Batch batch;
-  batch.starts.push_back(0);
-  bool any_masked = false;
+  models::BatchBuilder builder(config);
   for (std::size_t i = 0; i < documents.size(); ++i) {
     const DocumentInput& document = documents[i];
     const std::string name = document_name(i, documents.size());
-    check_document(document, config, name);
-    const std::size_t n = document.ids.size();
-    const std::size_t first = batch.ids.size();
-    append(batch.ids, document.ids, n);
-    append(batch.types, document.token_type_ids, n);
-    if (document.position_ids.empty()) {
-      append(batch.positions, models::position_rows(config, document.ids), n);
-    } else {
-      append(batch.positions, document.position_ids, n);
-    }
-    batch.mask.insert(batch.mask.end(), n, 1);
-    for (std::size_t t = 0; t < document.attention_mask.size(); ++t) {
-      if (document.attention_mask[t] != 0) continue;
-      batch.mask[first + t] = 0;
-      any_masked = true;
-    }
-    std::vector<Index> defaults;
-    if (document.global_attention_mask.empty()) {
-      defaults = models::default_globals(config, globals_of, document.ids, name);
-    }
-    append_globals(batch, document, first, defaults);
-    batch.starts.push_back(static_cast<Index>(batch.ids.size()));
+    const auto& mask = document.global_attention_mask;
+    const std::vector<Index> globals =
+        mask.empty() ? models::default_globals(config, globals_of, document.ids, name)
+                     : globals_of_mask(mask, document.ids.size(), name);
+    builder.add({.ids = document.ids,
+                 .types = document.token_type_ids,
+                 .positions = document.position_ids,
+                 .mask = document.attention_mask,
+                 .globals = globals},
+                name);
   }
-  if (!any_masked) batch.mask.clear();
-  return batch;
+  return builder.finish();
 }
 
 const models::MaskedLmHead& Model::Implementation::masked_lm_head() const {

@@ -3,14 +3,12 @@
 
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
 #include <utility>
 
-#include "core/memory.h"
-#include "core/threads.h"
+#include "api/runner.h"
 #include "longformer/model.h"
 #include "models/batch.h"
 #include "models/config.h"
@@ -45,14 +43,9 @@ struct Model::Implementation {
   /// The masked-LM head, made on first use, in one's turn.
   const models::MaskedLmHead& masked_lm_head() const;
 
-  /// One computation at a time, on no more threads than the model may use.
-  struct Turn {
-    std::lock_guard<std::mutex> lock;
-    ThreadLimit limit;
-  };
-  Turn turn() const { return {std::lock_guard(mutex), ThreadLimit(threads)}; }
-  /// Valid while it is one's turn: the pool serves one forward pass at a time.
-  ops::Context context() const { return {.memory = memory, .dtype = dtype, .threads = threads}; }
+  /// One computation at a time; see Runner.
+  Turn turn() const { return runner.turn(); }
+  ops::Context context() const { return runner.context(); }
 
   models::EncoderConfig config;
   models::Weights weights;
@@ -64,8 +57,7 @@ struct Model::Implementation {
   /// Of every kind but the masked LM.
   std::optional<models::TaskHead> task_head;
   ModelInfo info;
-  mutable std::mutex mutex;
-  mutable MemoryPool memory;
+  mutable Runner runner;
   /// Made on first use: its decoder is as large as the word embeddings.
   mutable std::optional<models::MaskedLmHead> masked_lm;
 };

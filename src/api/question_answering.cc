@@ -8,29 +8,40 @@
 namespace longformer {
 namespace {
 
-std::vector<tasks::SegmentLogits> logits_of(const SegmentedDocument& document,
-                                            std::span<const DocumentOutput> outputs) {
+/// Logits of the tokens of a row, apart: [n] that an answer starts, and that it ends.
+struct StartsAndEnds {
+  std::vector<float> starts, ends;
+
+  explicit StartsAndEnds(std::span<const float> logits) {
+    for (std::size_t i = 0; i < logits.size(); i += 2) {
+      starts.push_back(logits[i]);
+      ends.push_back(logits[i + 1]);
+    }
+  }
+};
+
+std::vector<tasks::SegmentLogits> logits_of(const tasks::Reading& reading,
+                                            std::span<const StartsAndEnds> rows) {
   std::vector<tasks::SegmentLogits> segments;
-  for (std::size_t s = 0; s < outputs.size(); ++s) {
-    const auto prefix = static_cast<std::size_t>(document.prefix);
-    const auto size = static_cast<std::size_t>(document.ranges[s].size());
-    const DocumentOutput& output = outputs[s];
-    segments.push_back({.range = document.ranges[s],
-                        .start = std::span(output.start_logits).subspan(prefix, size),
-                        .end = std::span(output.end_logits).subspan(prefix, size),
-                        .no_answer_start = output.start_logits[0],
-                        .no_answer_end = output.end_logits[0]});
+  for (std::size_t s = 0; s < rows.size(); ++s) {
+    const auto prefix = static_cast<std::size_t>(reading.prefix);
+    const auto size = static_cast<std::size_t>(reading.ranges[s].size());
+    segments.push_back({.range = reading.ranges[s],
+                        .start = std::span(rows[s].starts).subspan(prefix, size),
+                        .end = std::span(rows[s].ends).subspan(prefix, size),
+                        .no_answer_start = rows[s].starts[0],
+                        .no_answer_end = rows[s].ends[0]});
   }
   return segments;
 }
 
-void find_answers(const SegmentedDocument& document, std::span<const DocumentOutput> outputs,
+void find_answers(const tasks::Reading& document, std::span<const StartsAndEnds> rows,
                   const AnswerOptions& options, AnswerOutcome& outcome) {
   const auto& offsets = document.encoding.offsets;
   auto inside_word = tasks::begins_inside_word(document.text, offsets);
-  inside_word.resize(static_cast<std::size_t>(document.ranges.back().end));
+  inside_word.resize(static_cast<std::size_t>(document.read()));
   const tasks::Answers found =
-      tasks::best_answers(logits_of(document, outputs), inside_word,
+      tasks::best_answers(logits_of(document, rows), inside_word,
                           {.top_k = options.top_k, .max_tokens = options.max_answer_tokens});
   const std::vector<std::size_t> starts = character_starts(document.text);
   for (const tasks::AnswerSpan& span : found.spans) {
@@ -68,23 +79,24 @@ void QuestionAnswerer::answer(const Source& source, const Sink& sink,
   require(options.too_long != TooLong::split || options.stride >= options.max_answer_tokens,
           "stride: expected at least the {} tokens of the longest answer, found {}",
           options.max_answer_tokens, options.stride);
-  const SegmentReader reader(model_, tokenizer_,
-                             {.too_long = options.too_long,
-                              .stride = options.stride,
-                              .global_attention = options.global_attention});
-  const auto next = [&]() -> std::optional<SegmentedDocument> {
+  const tasks::RowReader reader(tokenizer_, reading_options(model_, options));
+  const auto next = [&]() -> std::optional<Document> {
     std::optional<Question> question = source();
     if (!question) return std::nullopt;
-    return reader.read(question->question, std::move(question->text));
+    return read_document(
+        [&] { return reader.read(question->question, std::move(question->text)); });
   };
-  const auto done = [&](const SegmentedDocument& document,
-                        std::span<const DocumentOutput> outputs) {
+  const auto done = [&](const Document& document) {
     AnswerOutcome outcome;
     outcome.error = document.error;
-    outcome.tokens = document.tokens;
-    outcome.truncated = document.truncated;
-    outcome.segments = static_cast<std::int64_t>(document.segments.size());
-    if (document.error.empty()) find_answers(document, outputs, options, outcome);
+    outcome.remedies = document.remedies;
+    outcome.tokens = document.reading.tokens;
+    outcome.truncated = document.reading.truncated;
+    outcome.segments = static_cast<std::int64_t>(document.reading.rows.size());
+    if (document.error.empty()) {
+      const std::vector<StartsAndEnds> rows(document.outputs.begin(), document.outputs.end());
+      find_answers(document.reading, rows, options, outcome);
+    }
     sink(outcome);
   };
   stream_documents(model_, {.batch_tokens = options.batch_tokens}, next, done);
@@ -96,7 +108,8 @@ std::vector<AnswerOutcome> QuestionAnswerer::answer(std::span<const Question> qu
   answer(
       source_over(questions),
       [&](const AnswerOutcome& outcome) {
-        require(outcome.error.empty(), "question {}: {}", results.size(), outcome.error);
+        require(outcome.error.empty(), outcome.remedies, "question {}: {}", results.size(),
+                outcome.error);
         results.push_back(outcome);
       },
       options);

@@ -11,23 +11,23 @@ namespace longformer {
 namespace {
 
 /// The logits of all tokens of the text, [tokens, C], each from the segment that owns it.
-std::vector<float> merged_logits(const SegmentedDocument& document,
-                                 std::span<const DocumentOutput> outputs, std::size_t classes) {
-  const Index tokens = document.ranges.back().end;
-  const auto owned = tasks::owned_tokens(document.ranges, tokens);
+std::vector<float> merged_logits(const Document& document, std::size_t classes) {
+  const tasks::Reading& reading = document.reading;
+  const Index tokens = reading.read();
+  const auto owned = tasks::owned_tokens(reading.ranges, tokens);
   std::vector<float> logits;
   logits.reserve(static_cast<std::size_t>(tokens) * classes);
   for (std::size_t s = 0; s < owned.size(); ++s) {
-    const Index shift = document.prefix - document.ranges[s].begin;
+    const Index shift = reading.prefix - reading.ranges[s].begin;
     const auto row = [&](Index token) {
-      return outputs[s].logits.begin() + (token + shift) * static_cast<Index>(classes);
+      return document.outputs[s].begin() + (token + shift) * static_cast<Index>(classes);
     };
     logits.insert(logits.end(), row(owned[s].begin), row(owned[s].end));
   }
   return logits;
 }
 
-std::vector<Entity> entities_of(const SegmentedDocument& document,
+std::vector<Entity> entities_of(const tasks::Reading& document,
                                 std::span<const std::uint8_t> continues_word,
                                 std::span<const float> logits, std::span<const std::string> labels,
                                 const TagOptions& options) {
@@ -80,28 +80,26 @@ Tagger Tagger::load(const std::string& folder, const LoadOptions& options) {
 }
 
 void Tagger::tag(const Source& source, const Sink& sink, const TagOptions& options) const {
-  const SegmentReader reader(model_, tokenizer_,
-                             {.too_long = options.too_long,
-                              .stride = options.stride,
-                              .global_attention = options.global_attention});
-  const auto next = [&]() -> std::optional<SegmentedDocument> {
+  const tasks::RowReader reader(tokenizer_, reading_options(model_, options));
+  const auto next = [&]() -> std::optional<Document> {
     std::optional<std::string> text = source();
     if (!text) return std::nullopt;
-    return reader.read(std::move(*text));
+    return read_document([&] { return reader.read(std::move(*text)); });
   };
   const auto& labels = model_.info().labels;
-  const auto done = [&](const SegmentedDocument& document,
-                        std::span<const DocumentOutput> outputs) {
+  const auto done = [&](const Document& document) {
+    const tasks::Reading& reading = document.reading;
     TagOutcome outcome;
     outcome.error = document.error;
-    outcome.tokens = document.tokens;
-    outcome.truncated = document.truncated;
-    outcome.segments = static_cast<std::int64_t>(document.segments.size());
-    if (document.error.empty() && document.ranges.back().end > 0) {
-      const auto logits = merged_logits(document, outputs, labels.size());
-      auto continues = tasks::continues_word(tokenizer_, document.encoding, document.text);
+    outcome.remedies = document.remedies;
+    outcome.tokens = reading.tokens;
+    outcome.truncated = reading.truncated;
+    outcome.segments = static_cast<std::int64_t>(reading.rows.size());
+    if (document.error.empty() && reading.read() > 0) {
+      const auto logits = merged_logits(document, labels.size());
+      auto continues = tasks::continues_word(tokenizer_, reading.encoding, reading.text);
       continues.resize(logits.size() / labels.size());
-      outcome.entities = entities_of(document, continues, logits, labels, options);
+      outcome.entities = entities_of(reading, continues, logits, labels, options);
     }
     sink(outcome);
   };
@@ -110,28 +108,26 @@ void Tagger::tag(const Source& source, const Sink& sink, const TagOptions& optio
 
 void Tagger::label_words(const WordSource& source, const WordSink& sink,
                          const TagOptions& options) const {
-  const SegmentReader reader(model_, tokenizer_,
-                             {.too_long = options.too_long,
-                              .stride = options.stride,
-                              .global_attention = options.global_attention});
-  const auto next = [&]() -> std::optional<SegmentedDocument> {
+  const tasks::RowReader reader(tokenizer_, reading_options(model_, options));
+  const auto next = [&]() -> std::optional<Document> {
     const std::optional<std::vector<std::string>> words = source();
     if (!words) return std::nullopt;
-    return reader.read(*words);
+    return read_document([&] { return reader.read(*words); });
   };
   const std::size_t classes = model_.info().labels.size();
-  const auto done = [&](const SegmentedDocument& document,
-                        std::span<const DocumentOutput> outputs) {
+  const auto done = [&](const Document& document) {
+    const tasks::Reading& reading = document.reading;
     WordLabels result = {document.error,
                          {},
-                         document.tokens,
-                         document.truncated,
-                         static_cast<std::int64_t>(document.segments.size())};
+                         reading.tokens,
+                         reading.truncated,
+                         static_cast<std::int64_t>(reading.rows.size()),
+                         document.remedies};
     if (document.error.empty()) {
-      result.labels.assign(document.word_count, -1);
-      const std::vector<float> logits = merged_logits(document, outputs, classes);
+      result.labels.assign(reading.word_count, -1);
+      const std::vector<float> logits = merged_logits(document, classes);
       for (std::size_t token = 0; token < logits.size() / classes; ++token) {
-        std::int32_t& label = result.labels[static_cast<std::size_t>(document.words[token])];
+        std::int32_t& label = result.labels[static_cast<std::size_t>(reading.words[token])];
         const auto row = std::span(logits).subspan(token * classes, classes);
         if (label < 0) {
           label = static_cast<std::int32_t>(std::max_element(row.begin(), row.end()) - row.begin());
@@ -149,7 +145,8 @@ std::vector<std::vector<Entity>> Tagger::tag(std::span<const std::string> texts,
   tag(
       source_over(texts),
       [&](const TagOutcome& outcome) {
-        require(outcome.error.empty(), "document {}: {}", results.size(), outcome.error);
+        require(outcome.error.empty(), outcome.remedies, "document {}: {}", results.size(),
+                outcome.error);
         results.push_back(outcome.entities);
       },
       options);

@@ -12,8 +12,8 @@ void require_head(const Model& model, const std::string& folder, std::string_vie
 }
 
 void check_too_long_choices(const Model& model, TooLong too_long) {
-  require(model.info().head != "multiple-choice" || too_long != TooLong::split,
-          "multiple choice: expected truncation of long contexts (--truncate), found a stride");
+  require(model.info().head != "multiple-choice" || too_long != TooLong::split, {Remedy::truncate},
+          "multiple choice: expected truncation of long contexts, found a stride");
 }
 
 Tokenizer matching_tokenizer(const Model& model, const std::string& folder,

@@ -7,7 +7,7 @@
 
 namespace longformer {
 
-/// What ranks say to each other. This class is a single rank; a transport overrides it.
+/// Collective operations. This class is a single rank; a transport overrides it.
 class Comm {
  public:
   Comm() = default;

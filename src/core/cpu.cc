@@ -24,8 +24,8 @@ constexpr std::array<std::pair<CpuIsa, std::string_view>, 6> kNames = {{
 }};
 
 #if defined(__x86_64__)
-/// The CPU multiplies tiles of bf16, and the operating system keeps the tiles of each thread. By
-/// CPUID, since clang 14 has no name for it.
+/// The CPU multiplies tiles of bf16, and the operating system keeps the tiles of each thread. CPUID
+/// says so, since clang 14 has no name for it.
 bool has_amx_bf16() {
   constexpr unsigned kOsXsave = 1u << 27, kAmxBf16 = 1u << 22, kAmxTile = 1u << 24;
   constexpr unsigned kTileState = 3u << 17;

@@ -5,12 +5,12 @@
 
 namespace longformer {
 
-/// In increasing order: each includes the ones before it. `portable` is every other CPU.
+/// The levels in increasing order: each includes the ones before it. `portable` is every other CPU.
 enum class CpuIsa { portable, sse4, avx2, avx512, avx512_bf16, amx_bf16 };
 
 std::string_view name_of(CpuIsa isa);
 
-/// What this CPU has, capped by the environment variable LONGFORMER_CPU_ISA
+/// The level of this CPU, capped by the environment variable LONGFORMER_CPU_ISA
 /// (sse4, avx2, avx512, avx512_bf16, amx_bf16). Read once. Throws Error for another value.
 CpuIsa cpu_isa();
 

@@ -3,6 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+#include <vector>
+
 #include "longformer/error.h"
 
 namespace longformer {
@@ -13,10 +16,24 @@ template <typename... Args>
   throw Error(fmt::format(format, std::forward<Args>(args)...));
 }
 
+/// The same, with what would help.
+template <typename... Args>
+[[noreturn]] void fail(std::vector<Remedy> remedies, fmt::format_string<Args...> format,
+                       Args&&... args) {
+  throw Error(fmt::format(format, std::forward<Args>(args)...), std::move(remedies));
+}
+
 /// Throws Error with the message when the condition does not hold.
 template <typename... Args>
 void require(bool condition, fmt::format_string<Args...> format, Args&&... args) {
   if (!condition) throw Error(fmt::format(format, std::forward<Args>(args)...));
+}
+
+/// The same, with what would help.
+template <typename... Args>
+void require(bool condition, std::vector<Remedy> remedies, fmt::format_string<Args...> format,
+             Args&&... args) {
+  if (!condition) fail(std::move(remedies), format, std::forward<Args>(args)...);
 }
 
 }  // namespace longformer

@@ -17,7 +17,7 @@ Bits bits_at(const std::byte* begin, Index i) {
   return bits;
 }
 
-/// Of both kinds all bits of the exponent are set, and of no other number. Nearly always there are
+/// These are the numbers whose exponent has all bits set. Nearly always there are
 /// none, so a loop that only looks comes first: it runs at the rate of the memory.
 template <typename Bits>
 Index count_full_exponents(const std::byte* begin, Index count, Bits exponent) {

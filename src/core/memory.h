@@ -12,7 +12,7 @@ namespace longformer {
 /// buffers ask for huge pages. Throws Error with the size when the system has none.
 std::shared_ptr<void> allocate_aligned(std::size_t bytes);
 
-/// What this process has in memory now; 0 where the system does not tell.
+/// Bytes that this process has in memory now; 0 where the system does not tell.
 std::size_t resident_bytes();
 
 /// Keeps released buffers for the next request of a similar size, so that the layers of a forward
@@ -31,7 +31,7 @@ class MemoryPool {
   /// The same, filled with zeros.
   Tensor zeros(Shape shape, DType dtype);
 
-  /// Of all buffers, in use or not.
+  /// Size of all buffers, in use or not.
   std::size_t bytes() const;
 
   /// Gives the unused buffers back to the system.

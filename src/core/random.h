@@ -18,12 +18,12 @@ inline std::uint64_t random_bits(std::uint64_t seed, std::uint64_t index) {
   return x ^ (x >> 31);
 }
 
-/// Uniform in (0, 1).
+/// A uniform number in (0, 1).
 inline float random_uniform(std::uint64_t seed, std::uint64_t index) {
   return (static_cast<float>(random_bits(seed, index) >> 41) + 0.5f) * 0x1p-23f;
 }
 
-/// Standard normal (Box–Muller).
+/// A standard normal number (Box–Muller).
 inline float random_normal(std::uint64_t seed, std::uint64_t index) {
   const float radius = std::sqrt(-2.0f * std::log(random_uniform(seed, 2 * index)));
   return radius * std::cos(2.0f * std::numbers::pi_v<float> * random_uniform(seed, 2 * index + 1));

@@ -40,6 +40,8 @@ class Tensor {
   static Tensor from(std::span<const float> values, Shape shape);
 
   bool empty() const { return data_ == nullptr; }
+  /// Whether nobody else holds the storage, so that writing to it changes no other tensor.
+  bool is_sole_owner() const { return owner_.use_count() == 1; }
   /// Whether both are the same elements in the same storage.
   bool is_same_as(const Tensor& other) const {
     return data_ == other.data_ && shape_ == other.shape_ && dtype_ == other.dtype_;
@@ -68,7 +70,7 @@ class Tensor {
   void* raw() { return data_; }
   const void* raw() const { return data_; }
 
-  /// Where the gradient of this value gathers (core/tape.h); null when none is wanted. Copies of a
+  /// Gradient of this value (core/tape.h); null when none is wanted. Copies of a
   /// tensor share it; views and conversions have none.
   const std::shared_ptr<Gradient>& gradient() const { return gradient_; }
   void set_gradient(std::shared_ptr<Gradient> gradient) { gradient_ = std::move(gradient); }

@@ -35,8 +35,8 @@ void parallel_for(int threads, Index count, Body&& body) {
   for (Index i = 0; i < count; ++i) body(i);
 }
 
-/// While it lives, parallel regions that this thread begins have at most so many threads, those of
-/// libraries too.
+/// As long as it lives, parallel regions that this thread begins have at most so many threads, also
+/// inside libraries.
 class ThreadLimit {
  public:
   explicit ThreadLimit(int threads) : before_(omp_get_max_threads()) {
@@ -50,7 +50,7 @@ class ThreadLimit {
   int before_;
 };
 
-/// What `make` returns, made on at most so many threads.
+/// Calls `make` with at most so many threads and returns its result.
 template <typename Make>
 auto with_threads(int threads, Make&& make) {
   const ThreadLimit limit(threads);

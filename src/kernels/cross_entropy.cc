@@ -10,7 +10,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-// After foreach_target.h, which includes this file once for each instruction set.
+// These follow foreach_target.h, which includes this file once for each instruction set.
 #include "kernels/simd_float_inl.h"
 #include "kernels/simd_softmax_weight_inl.h"
 

@@ -5,7 +5,7 @@
 
 namespace longformer::kernels {
 
-/// What a row of logits should be.
+/// Target of a row of logits.
 struct RowTarget {
   Index label = 0;
   /// Part of the target that is spread evenly over all classes.

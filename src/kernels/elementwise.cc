@@ -13,7 +13,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-// After foreach_target.h, which includes this file once for each instruction set.
+// These follow foreach_target.h, which includes this file once for each instruction set.
 #include <hwy/contrib/math/math-inl.h>
 
 #include "kernels/simd_float_inl.h"
@@ -50,7 +50,7 @@ HWY_INLINE Normal NormalOf(FloatVector x) {
   return {hn::IfThenElse(above, hn::Sub(Constant(1), tail), tail), bell};
 }
 
-/// Beyond ±10 it is ±1 in fp32, and what it is computed from would be subnormal.
+/// Beyond ±10 tanh is ±1 in fp32, and what it is computed from would be subnormal.
 HWY_INLINE FloatVector TanhOf(FloatVector x) {
   return hn::Tanh(kFloat, hn::Max(Constant(-10), hn::Min(Constant(10), x)));
 }
@@ -225,6 +225,11 @@ void AddBias(const BiasRows& bias, void* x, DType dtype) {
   AddBiasTyped(bias, static_cast<float*>(x));
 }
 
+/// Rows of a column that are summed up in fp32, which holds so many numbers of bf16 with next to no
+/// rounding.
+template <typename T>
+constexpr Index kNarrowRows = sizeof(T) == 2 ? 16 : 1;
+
 /// Sums run in double: many cancel, such as those of a softmax over the rows.
 template <typename T>
 void AddColumnSumsTyped(const ColumnSums& s, float* sums) {
@@ -233,8 +238,19 @@ void AddColumnSumsTyped(const ColumnSums& s, float* sums) {
     const Index count = std::min(kColumns, s.columns - first);
     double totals[kColumns] = {};
     const T* x = static_cast<const T*>(s.x) + first;
-    for (Index row = 0; row < s.rows; ++row, x += s.stride) {
-      for (Index c = 0; c < count; ++c) totals[c] += static_cast<double>(static_cast<float>(x[c]));
+    for (Index row = 0; row < s.rows; row += kNarrowRows<T>, x += kNarrowRows<T> * s.stride) {
+      const Index rows = std::min(kNarrowRows<T>, s.rows - row);
+      float narrow[kColumns] = {};
+      Index c = 0;
+      for (; c + LaneCount() <= count; c += LaneCount()) {
+        auto sum = hn::Zero(kFloat);
+        for (Index i = 0; i < rows; ++i) sum = hn::Add(sum, LoadFloats(x + i * s.stride + c));
+        hn::StoreU(sum, kFloat, narrow + c);
+      }
+      for (; c < count; ++c) {
+        for (Index i = 0; i < rows; ++i) narrow[c] += static_cast<float>(x[i * s.stride + c]);
+      }
+      for (c = 0; c < count; ++c) totals[c] += static_cast<double>(narrow[c]);
     }
     for (Index c = 0; c < count; ++c) {
       sums[first + c] = static_cast<float>(static_cast<double>(sums[first + c]) + totals[c]);
@@ -245,6 +261,48 @@ void AddColumnSumsTyped(const ColumnSums& s, float* sums) {
 void AddColumnSums(const ColumnSums& columns, DType dtype, float* sums) {
   if (dtype == DType::bf16) return AddColumnSumsTyped<BFloat16>(columns, sums);
   AddColumnSumsTyped<float>(columns, sums);
+}
+
+/// BFloat16(x) of each; StoreFloats would make a zero of some NaN.
+void Narrow(const float* from, BFloat16* to, Index count) {
+  const Word word;
+  const Index lanes = LaneCount();
+  Index i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    const auto value = LoadFloats(from + i);
+    const auto quiet = hn::Or(hn::BitCast(word, value), hn::Set(word, 0x400000u));
+    StoreFloats(
+        hn::IfThenElse(hn::IsNaN(value),
+                       hn::BitCast(kFloat, hn::And(quiet, hn::Set(word, 0xffff0000u))), value),
+        to + i);
+  }
+  for (; i < count; ++i) to[i] = BFloat16(from[i]);
+}
+
+/// Elements of a table that has one for each number of bf16.
+HWY_INLINE FloatVector LookUp(const float* table, const BFloat16* x) {
+  const auto bits = hn::LoadU(HalfWord(), reinterpret_cast<const std::uint16_t*>(x));
+  const hn::RebindToSigned<Word> index;
+  return hn::GatherIndex(kFloat, table, hn::BitCast(index, hn::PromoteTo(Word(), bits)));
+}
+
+void LookUpAll(const float* table, const BFloat16* x, BFloat16* y, Index count) {
+  const Index lanes = LaneCount();
+  Index i = 0;
+  for (; i + lanes <= count; i += lanes) StoreFloats(LookUp(table, x + i), y + i);
+  for (; i < count; ++i) y[i] = BFloat16(table[x[i].bits]);
+}
+
+/// gradient ·= table(x)
+void MultiplyByTable(const float* table, const BFloat16* x, BFloat16* gradient, Index count) {
+  const Index lanes = LaneCount();
+  Index i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    StoreFloats(hn::Mul(LoadFloats(gradient + i), LookUp(table, x + i)), gradient + i);
+  }
+  for (; i < count; ++i) {
+    gradient[i] = BFloat16(static_cast<float>(gradient[i]) * table[x[i].bits]);
+  }
 }
 
 void AddAll(const void* from, void* to, Index count, DType dtype) {
@@ -290,23 +348,33 @@ HWY_EXPORT(ActivationBackward);
 HWY_EXPORT(AddBias);
 HWY_EXPORT(AddColumnSums);
 HWY_EXPORT(AddAll);
+HWY_EXPORT(Narrow);
+HWY_EXPORT(LookUpAll);
+HWY_EXPORT(MultiplyByTable);
 HWY_EXPORT(Drop);
 
 namespace {
 
-/// An activation at every number of bf16. They are few, and looking them up takes half the time of
-/// an exponential and a division each, with the same bits.
+/// An activation, or its slope, at every number of bf16. They are few, and looking them up takes a
+/// fraction of the time of an exponential and a division each, with the same bits.
 struct NarrowActivation {
   static constexpr Index kNumbers = Index{1} << 16;
-  /// From so many numbers on it pays.
+  /// The table pays from so many numbers on.
   static constexpr Index kWorthwhile = Index{1} << 12;
 
-  std::vector<BFloat16> values;
+  std::vector<float> values, slopes;
 
-  explicit NarrowActivation(Activation activation) : values(kNumbers) {
-    for (Index i = 0; i < kNumbers; ++i) values[at(i)].bits = static_cast<std::uint16_t>(i);
+  explicit NarrowActivation(Activation activation)
+      : values(at(kNumbers)), slopes(at(kNumbers), 1.0f) {
+    for (Index i = 0; i < kNumbers; ++i) {
+      BFloat16 x;
+      x.bits = static_cast<std::uint16_t>(i);
+      values[at(i)] = static_cast<float>(x);
+    }
+    HWY_DYNAMIC_DISPATCH(ActivationBackward)
+    (activation, values.data(), slopes.data(), kNumbers, DType::f32);
     HWY_DYNAMIC_DISPATCH(Activate)
-    (activation, values.data(), values.data(), kNumbers, DType::bf16);
+    (activation, values.data(), values.data(), kNumbers, DType::f32);
   }
 };
 
@@ -322,10 +390,9 @@ const NarrowActivation& narrow(Activation activation) {
 void activate(Activation activation, const void* x, void* y, Index count, DType dtype) {
   limit_simd_targets();
   if (dtype == DType::bf16 && count >= NarrowActivation::kWorthwhile) {
-    const BFloat16* values = narrow(activation).values.data();
-    const auto* from = static_cast<const BFloat16*>(x);
-    auto* to = static_cast<BFloat16*>(y);
-    for (Index i = 0; i < count; ++i) to[i] = values[from[i].bits];
+    HWY_DYNAMIC_DISPATCH(LookUpAll)
+    (narrow(activation).values.data(), static_cast<const BFloat16*>(x), static_cast<BFloat16*>(y),
+     count);
     return;
   }
   HWY_DYNAMIC_DISPATCH(Activate)(activation, x, y, count, dtype);
@@ -334,7 +401,18 @@ void activate(Activation activation, const void* x, void* y, Index count, DType 
 void activation_backward(Activation activation, const void* x, void* gradient, Index count,
                          DType dtype) {
   limit_simd_targets();
+  if (dtype == DType::bf16 && count >= NarrowActivation::kWorthwhile) {
+    HWY_DYNAMIC_DISPATCH(MultiplyByTable)
+    (narrow(activation).slopes.data(), static_cast<const BFloat16*>(x),
+     static_cast<BFloat16*>(gradient), count);
+    return;
+  }
   HWY_DYNAMIC_DISPATCH(ActivationBackward)(activation, x, gradient, count, dtype);
+}
+
+void narrow_all(const float* from, BFloat16* to, Index count) {
+  limit_simd_targets();
+  HWY_DYNAMIC_DISPATCH(Narrow)(from, to, count);
 }
 
 void add_bias(const BiasRows& bias, void* x, DType dtype) {

@@ -34,6 +34,9 @@ struct ColumnSums {
 };
 void add_column_sums(const ColumnSums& columns, DType dtype, float* sums);
 
+/// Rounds each to nearest even; NaN stays NaN.
+void narrow_all(const float* from, BFloat16* to, Index count);
+
 /// to += from
 void add(const void* from, void* to, Index count, DType dtype);
 

@@ -103,9 +103,12 @@ dnnl::algorithm algorithm(Activation activation) {
   return dnnl::algorithm::eltwise_gelu_erf;
 }
 
-/// oneDNN's ReLU turns a NaN into 0; Mish is rare and stays ours.
-bool is_fused(Activation activation) {
-  return activation != Activation::relu && activation != Activation::mish;
+/// oneDNN's ReLU turns a NaN into 0; Mish is rare and stays ours. And beside AMX its GELU takes as
+/// long as the product, where numbers that are rounded to bf16 first, as a training does, can be
+/// looked up.
+bool is_fused(Activation activation, DType output) {
+  if (activation == Activation::relu || activation == Activation::mish) return false;
+  return output != DType::bf16 || cpu_isa() < CpuIsa::amx_bf16;
 }
 
 /// The factor in x·sigmoid(factor·x).
@@ -324,10 +327,10 @@ class PackedLinear::Kernel {
 
 struct PackedLinear::Packed {
   Index in = 0, out = 0;
-  /// Of x, and what oneDNN computes in.
+  /// Dtype of x, and the one that oneDNN computes in.
   DType compute = DType::f32;
   PackedLinearOptions options;
-  /// One for each slab; one after the other in the storage.
+  /// The weights of the slabs, one after the other in the storage.
   std::vector<memory> weights, biases;
   Tensor storage;
   Tensor bias_storage;
@@ -341,7 +344,7 @@ struct PackedLinear::Packed {
   void pack(const Tensor& weight);
 };
 
-/// Of one slab; with `add` the product is added to y.
+/// Describes the product of one slab; with `add` it is added to y.
 dnnl::matmul::primitive_desc PackedLinear::Packed::describe(Index rows, DType output,
                                                             const memory::desc& weights_desc,
                                                             bool add) const {
@@ -352,7 +355,7 @@ dnnl::matmul::primitive_desc PackedLinear::Packed::describe(Index rows, DType ou
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   dnnl::post_ops post;
   if (add) post.append_sum(1.0f);
-  if (options.activation && is_fused(*options.activation)) {
+  if (options.activation && is_fused(*options.activation, output)) {
     append_activation(post, *options.activation);
   }
   attributes.set_post_ops(post);
@@ -482,10 +485,10 @@ void PackedLinear::run(const Kernel& kernel, const void* x, void* y) const {
         {DNNL_ARG_SCRATCHPAD, memory(kernel.scratchpad, cpu_engine(), scratch)}};
     if (!p.biases.empty() && of_x == 0) arguments.emplace(DNNL_ARG_BIAS, p.biases[slab]);
     (of_x == 0 ? kernel.first : kernel.next).execute(thread_stream(), arguments);
-  }
-  if (p.options.activation && !is_fused(*p.options.activation)) {
-    const DType dtype = narrow ? DType::f32 : kernel.output;
-    activate(*p.options.activation, target, target, kernel.rows * p.out, dtype);
+    const DType written = narrow ? DType::f32 : kernel.output;
+    if (p.options.activation && !is_fused(*p.options.activation, written)) {
+      activate(*p.options.activation, to, to, kernel.rows * p.slab_out(), written);
+    }
   }
   if (narrow) {
     std::transform(wide_y.begin(), wide_y.end(), static_cast<BFloat16*>(y),

@@ -52,8 +52,8 @@ inline constexpr Index kRowBlock = 256;
 /// A dense layer from 3,072 numbers to 768 reaches 0.33 of the AMX rate, three from 1,024 reach
 /// 0.6.
 struct LinearSlabs {
-  Index in = 1;   ///< of x; with more than one y is fp32
-  Index out = 1;  ///< of y
+  Index in = 1;   ///< slabs of x; with several y is fp32
+  Index out = 1;  ///< slabs of y
 };
 
 /// How many slabs the numbers between the two layers of a feed-forward block should lie in on this
@@ -61,7 +61,7 @@ struct LinearSlabs {
 Index feed_forward_slabs(Index intermediate, DType dtype);
 
 struct PackedLinearOptions {
-  DType dtype = DType::f32;  ///< of x, and of W when packed
+  DType dtype = DType::f32;  ///< dtype of x, and of W when packed
   std::optional<Activation> activation = std::nullopt;
   LinearSlabs slabs = {};
 };

@@ -3,11 +3,15 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "kernels/attention/spec.h"
 
 namespace longformer::models {
+
+struct EncoderConfig;
 
 /// One element per token of all documents. Every id, type and position is a row of its table.
 struct Batch {
@@ -23,7 +27,36 @@ struct Batch {
   Index documents() const { return static_cast<Index>(starts.size()) - 1; }
 };
 
-/// What the layers of a pass share of their attention; backward passes keep it.
-using SharedRows = std::shared_ptr<const kernels::AttentionRows>;
+/// A document of n tokens on its way into a batch. An empty span stands for what is usual: type 0,
+/// the positions of the model, every token visible, none global.
+struct Sequence {
+  /// [n]
+  std::span<const std::int32_t> ids, types = {}, positions = {};
+  /// [n] 1 visible, 0 masked.
+  std::span<const std::int32_t> mask = {};
+  /// Tokens with global attention, ascending; masked ones among them have none.
+  std::span<const Index> globals = {};
+};
+
+/// Lays documents behind each other and checks each against the model.
+class BatchBuilder {
+ public:
+  /// The configuration must outlive the builder.
+  explicit BatchBuilder(const EncoderConfig& config) : config_(config) { batch_.starts = {0}; }
+
+  /// Throws Error that begins with `name` for a document without tokens or longer than the model
+  /// takes, for values that are in none of its tables, and for global tokens in a dense model.
+  void add(const Sequence& document, const std::string& name);
+  Index rows() const { return batch_.rows(); }
+  /// All that was added; the builder is empty again.
+  Batch finish();
+
+ private:
+  void check(const Sequence& document, const std::string& name) const;
+
+  const EncoderConfig& config_;
+  Batch batch_;
+  bool any_masked_ = false;
+};
 
 }  // namespace longformer::models

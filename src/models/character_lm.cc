@@ -93,10 +93,7 @@ Index CharacterLm::most_distance() const {
 }
 
 Tensor CharacterLm::distances(const ops::Context& context, Index count) const {
-  // Sinusoids are no weights: nothing is sent back to them.
-  ops::Context untaped = context;
-  untaped.tape = nullptr;
-  return ops::dropout(untaped, ops::sinusoids(context, count, config_.hidden_size),
+  return ops::dropout(context, ops::sinusoids(context, count, config_.hidden_size),
                       context.dropout(config_.dropout, kSinusoidPlace));
 }
 

@@ -6,9 +6,9 @@
 #include "core/error.h"
 #include "core/tape.h"
 #include "formats/safetensors.h"
+#include "kernels/optimizer_steps.h"
 #include "models/encoder.h"
 #include "models/registry.h"
-#include "ops/optimizer_steps.h"
 
 namespace longformer::models {
 namespace {
@@ -84,7 +84,7 @@ void read_trained_folder(const std::filesystem::path& folder, const Weights& wei
   const Weights stored = Weights::open(folder.string(), weights.tensor_names());
   for (const auto& [name, value] : weights.parameters()) {
     Tensor target = value;
-    ops::assign(target, stored.stored(name, value.shape()).to(DType::f32));
+    kernels::assign(target, stored.stored(name, value.shape()).to(DType::f32));
   }
 }
 

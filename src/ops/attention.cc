@@ -9,7 +9,7 @@
 namespace longformer::ops {
 namespace {
 
-/// Everything that the way back needs.
+/// Everything that the backward pass needs.
 struct Forward {
   AttentionSpec spec;
   Tensor query, key, value, out, logsumexp;
@@ -68,7 +68,9 @@ Tensor attention(const Context& context, const AttentionSpec& spec, const Tensor
   const Index n = query.dimension(1);
   Tensor out = context.memory.tensor({n, heads * spec.head_size}, context.dtype);
   Tensor logsumexp;
-  if (context.tape != nullptr) logsumexp = context.memory.tensor({heads, n}, DType::f32);
+  const bool trained = wants_backward(context, query, key, value) ||
+                       (relative != nullptr && wants_backward(context, *relative));
+  if (trained) logsumexp = context.memory.tensor({heads, n}, DType::f32);
   std::optional<kernels::RelativePositions> positions;
   if (relative != nullptr) positions.emplace(view_of(*relative));
   kernels::attention(kernels::AttentionBackend::fused, spec,
@@ -76,15 +78,16 @@ Tensor attention(const Context& context, const AttentionSpec& spec, const Tensor
                       .key = key,
                       .value = value,
                       .out = out,
-                      .logsumexp = context.tape != nullptr ? &logsumexp : nullptr,
+                      .logsumexp = trained ? &logsumexp : nullptr,
                       .threads = context.threads,
                       .relative = positions ? &*positions : nullptr});
-  if (context.tape == nullptr) return out;
+  if (!trained) return out;
   Forward forward = {spec, query, key, value, out, logsumexp, std::nullopt};
   if (relative != nullptr) forward.relative = *relative;
-  record(context, out, [context, forward = std::move(forward)](const Tensor& gradient) {
-    attention_backward(context, forward, gradient);
-  });
+  record(context, "attention", out,
+         [context, forward = std::move(forward)](const Tensor& gradient) {
+           attention_backward(context, forward, gradient);
+         });
   return out;
 }
 

@@ -15,6 +15,10 @@ struct RelativePositions {
   /// r [H, m, d]: row t belongs to t dilation steps of its head.
   Tensor keys;
 };
+inline bool wants_gradient(const RelativePositions& relative) {
+  return wants_gradient(relative.content_bias) || wants_gradient(relative.position_bias) ||
+         wants_gradient(relative.keys);
+}
 
 /// Head-major inputs [H, n, d]; the result is token-major [n, H·d]. Relative positions are given
 /// exactly when the spec has them.

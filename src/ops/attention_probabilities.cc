@@ -1,8 +1,7 @@
 #include "ops/attention_probabilities.h"
 
-#include <algorithm>
-
-#include "ops/global_rows.h"
+#include "kernels/attention/global_rows.h"
+#include "kernels/rows.h"
 
 namespace longformer::ops {
 namespace {
@@ -13,18 +12,10 @@ std::span<float> numbers(Tensor& tensor) {
 
 /// The global rows of one document with their queries [H, g, d] and keys [H, n, d].
 struct ProjectedGlobals {
-  GlobalRows rows;
+  kernels::GlobalRows rows;
   Tensor query, key;
   AttentionSpec spec;
 };
-
-/// Nothing was computed for the rows of global tokens with the local projections.
-void clear_rows(const GlobalRows& globals, Tensor& local) {
-  const Index width = local.columns();
-  for (const Index row : globals.rows) {
-    std::fill_n(local.data<float>() + (row - globals.document.query_begin) * width, width, 0.0f);
-  }
-}
 
 /// [n, g]: the transpose of what the kernel gives.
 Tensor global_probabilities(const Context& context, const ProjectedGlobals& globals, Index head) {
@@ -34,11 +25,7 @@ Tensor global_probabilities(const Context& context, const ProjectedGlobals& glob
   kernels::attention_probabilities(globals.spec, globals.query, globals.key, {0, head},
                                    numbers(rows), context.threads);
   Tensor columns = context.memory.tensor({n, g}, DType::f32);
-  const float* from = rows.data<float>();
-  float* to = columns.data<float>();
-  for (Index c = 0; c < g; ++c) {
-    for (Index i = 0; i < n; ++i) to[i * g + c] = from[c * n + i];
-  }
+  kernels::transpose(rows, columns);
   return columns;
 }
 
@@ -47,8 +34,8 @@ Tensor global_probabilities(const Context& context, const ProjectedGlobals& glob
 void attention_probabilities(const Context& context, const AttentionSpec& spec,
                              const ProbabilityInputs& in, std::span<const Index> heads,
                              const std::function<void(const HeadProbabilities&)>& observe) {
-  std::vector<GlobalRows> with_globals;
-  if (in.projections != nullptr) with_globals = documents_with_globals(spec);
+  std::vector<kernels::GlobalRows> with_globals;
+  if (in.projections != nullptr) with_globals = kernels::documents_with_globals(spec);
   auto next = with_globals.begin();
   for (std::size_t document = 0; document < spec.rows->documents.size(); ++document) {
     ProjectedGlobals globals;
@@ -58,10 +45,14 @@ void attention_probabilities(const Context& context, const AttentionSpec& spec,
     if (has_globals) {
       globals.rows = *next++;
       globals.query =
-          project_global_queries(context, *in.x, globals.rows, *in.projections, spec.head_size);
-      globals.key = project_document(context, *in.x, globals.rows, in.projections->key_weight,
-                                     in.projections->key_bias, spec.head_size);
-      globals.spec = global_rows_spec(spec, globals.rows);
+          kernels::project_global_queries(globals.rows, *in.projections, *in.x, spec.head_size);
+      globals.key = context.memory.tensor(
+          {static_cast<Index>(spec.heads.size()), globals.rows.document.key_count, spec.head_size},
+          DType::f32);
+      kernels::project_document(
+          globals.rows, {in.projections->key_weight, in.projections->key_bias, spec.head_size},
+          *in.x, globals.key, context.threads);
+      globals.spec = kernels::global_rows_spec(spec, globals.rows);
     }
     for (const Index head : heads) {
       HeadProbabilities found{
@@ -71,7 +62,8 @@ void attention_probabilities(const Context& context, const AttentionSpec& spec,
       kernels::attention_probabilities(spec, in.query, in.key, found.which, numbers(found.local),
                                        context.threads);
       if (has_globals) {
-        clear_rows(globals.rows, found.local);
+        // Nothing was computed for the rows of global tokens with the local projections.
+        kernels::clear_rows(found.local, globals.rows.rows, globals.rows.document.query_begin);
         found.global = global_probabilities(context, globals, head);
       }
       observe(found);

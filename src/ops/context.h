@@ -12,12 +12,12 @@ namespace longformer::ops {
 
 struct Context {
   MemoryPool& memory;
-  /// dtype of activations.
+  /// Dtype of activations.
   DType dtype = DType::f32;
   int threads = 1;
   /// Ops record their backward passes here; null when serving.
   Tape* tape = nullptr;
-  /// Of the dropout masks of this pass; none when nothing is dropped.
+  /// Seed of the dropout masks of this pass; none when nothing is dropped.
   std::optional<std::uint64_t> dropout_seed = std::nullopt;
   /// Layers keep only their input for the backward pass, which runs them once more
   /// (ops/recompute.h).

@@ -1,11 +1,11 @@
 // Token embeddings (spec.md A.3) and the ways out of a hidden state: rows and pooling.
 #pragma once
 
-#include <cmath>
 #include <cstdint>
 #include <span>
 #include <vector>
 
+#include "kernels/rows.h"
 #include "ops/context.h"
 #include "ops/normalization.h"
 
@@ -19,6 +19,10 @@ struct EmbeddingTables {
   Index word_padding = -1;
   Index position_padding = -1;
 };
+inline bool wants_gradient(const EmbeddingTables& tables) {
+  return wants_gradient(tables.words) || wants_gradient(tables.positions) ||
+         wants_gradient(tables.types) || wants_gradient(tables.norm);
+}
 
 /// One element per row; every number is a valid row of its table.
 struct EmbeddingRows {
@@ -36,19 +40,14 @@ Tensor embed_scaled(const Context& context, const Tensor& table, std::span<const
 /// The given rows of x, in this order.
 Tensor select_rows(const Context& context, const Tensor& x, std::span<const Index> rows);
 
-/// Half-open range of rows that becomes one vector.
-struct RowRange {
-  Index begin = 0;
-  Index end = 0;
-};
+using kernels::larger;
+using kernels::RowRange;
 
 /// Sum over the rows of each range, [ranges, D] fp32; an empty range gives zeros.
 Tensor sum_rows(const Context& context, const Tensor& x, std::span<const RowRange> ranges);
 
-/// The larger number; NaN when one of them is.
-inline float larger(float a, float b) { return std::isnan(a) || b <= a ? a : b; }
-
-/// Largest value of each column over the rows of each range, [ranges, D] fp32.
+/// Largest value of each column over the rows of each range, [ranges, D] fp32; an empty range gives
+/// −∞. The gradient goes to the first row that has it, as with max over a dimension in PyTorch.
 Tensor max_rows(const Context& context, const Tensor& x, std::span<const RowRange> ranges);
 
 }  // namespace longformer::ops

@@ -1,16 +1,24 @@
 // The rows of global tokens, which see everything and have projections of their own (spec.md A.4).
 #pragma once
 
+#include "core/tape.h"
+#include "kernels/attention/global_rows.h"
 #include "ops/attention.h"
+
+namespace longformer::kernels {
+
+/// Whether any of the projections is trained; ops find it beside their type.
+inline bool wants_gradient(const GlobalProjections& p) {
+  return wants_gradient(p.query_weight) || wants_gradient(p.query_bias) ||
+         wants_gradient(p.key_weight) || wants_gradient(p.key_bias) ||
+         wants_gradient(p.value_weight) || wants_gradient(p.value_bias);
+}
+
+}  // namespace longformer::kernels
 
 namespace longformer::ops {
 
-/// The second set of projections, which global tokens use: weights [D, D] and biases [D], fp32.
-struct GlobalProjections {
-  Tensor query_weight, query_bias;
-  Tensor key_weight, key_bias;
-  Tensor value_weight, value_bias;
-};
+using kernels::GlobalProjections;
 
 /// Overwrites the rows of the global tokens in `attended` [n, D] with q̂·k̂ attention over every
 /// visible token of their document. x [n, D] is the layer input.

@@ -1,26 +1,13 @@
 #include "ops/key_ring.h"
 
 #include <algorithm>
-#include <cstring>
+#include <utility>
+
+#include "core/error.h"
+#include "core/tape.h"
+#include "kernels/head_rows.h"
 
 namespace longformer::ops {
-namespace {
-
-/// Copies `rows` rows of every head; the tensors may be the same.
-void copy_rows(const Tensor& from, Index first, Tensor& to, Index target, Index rows) {
-  const Index d = from.dimension(2);
-  const std::size_t row = static_cast<std::size_t>(d) * element_size(from.dtype());
-  for (Index head = 0; head < from.dimension(0); ++head) {
-    const auto source = static_cast<std::size_t>(head * from.dimension(1) + first) * row;
-    const auto place = static_cast<std::size_t>(head * to.dimension(1) + target) * row;
-    std::memmove(static_cast<std::byte*>(to.raw()) + place,
-                 static_cast<const std::byte*>(from.raw()) + source,
-                 static_cast<std::size_t>(rows) * row);
-  }
-}
-
-}  // namespace
-
 KeyRing::KeyRing(const Size& size, DType dtype)
     : size_(size),
       capacity_(2 * size.past + 1),
@@ -34,7 +21,7 @@ void KeyRing::grow(Index capacity) {
     Tensor larger =
         Tensor::zeros({size_.heads, streams() * capacity, size_.head_size}, ring->dtype());
     for (Index s = 0; s < streams(); ++s) {
-      copy_rows(*ring, begin(s), larger, s * capacity, count(s));
+      kernels::copy_head_rows(*ring, begin(s), larger, s * capacity, count(s));
     }
     *ring = larger;
   }
@@ -51,16 +38,18 @@ void KeyRing::make_room(Index stream, Index kept, Index added) {
   // Half of it stays free, so that the next move is far away.
   if (kept + added > capacity_) return grow(2 * size_.past + added);
   for (Tensor* ring : {&keys_, &values_}) {
-    copy_rows(*ring, begin(stream), *ring, stream * capacity_, kept);
+    kernels::copy_head_rows(*ring, begin(stream), *ring, stream * capacity_, kept);
   }
   place.begin = 0;
 }
 
 void KeyRing::append(Index stream, const NewRows& rows) {
+  require(!wants_gradient(rows.key) && !wants_gradient(rows.value),
+          "key ring: expected keys and values without gradients, found some that want one");
   make_room(stream, std::min(size_.past, count(stream)), rows.count);
   const Index target = begin(stream) + count(stream);
-  copy_rows(rows.key, rows.first, keys_, target, rows.count);
-  copy_rows(rows.value, rows.first, values_, target, rows.count);
+  kernels::copy_head_rows(rows.key, rows.first, keys_, target, rows.count);
+  kernels::copy_head_rows(rows.value, rows.first, values_, target, rows.count);
   places_[at(stream)].count += rows.count;
 }
 
@@ -83,7 +72,7 @@ void KeyRing::reorder(std::span<const Index> sources) {
         Tensor::zeros({size_.heads, streams * capacity_, size_.head_size}, ring->dtype());
     for (Index s = 0; s < streams; ++s) {
       const Index source = sources[at(s)];
-      copy_rows(*ring, begin(source), ordered, s * capacity_, count(source));
+      kernels::copy_head_rows(*ring, begin(source), ordered, s * capacity_, count(source));
     }
     *ring = ordered;
   }
@@ -92,7 +81,7 @@ void KeyRing::reorder(std::span<const Index> sources) {
 
 Tensor KeyRing::kept(const Tensor& rows, Index stream) const {
   Tensor result({size_.heads, count(stream), size_.head_size}, rows.dtype());
-  copy_rows(rows, begin(stream), result, 0, count(stream));
+  kernels::copy_head_rows(rows, begin(stream), result, 0, count(stream));
   return result;
 }
 

@@ -1,11 +1,10 @@
 #include "ops/linear.h"
 
 #include <algorithm>
-#include <cassert>
-#include <cstring>
 
 #include "core/threads.h"
 #include "kernels/elementwise.h"
+#include "kernels/head_rows.h"
 #include "ops/gradients.h"
 #include "ops/row_blocks.h"
 
@@ -13,6 +12,7 @@ namespace longformer::ops {
 namespace {
 
 using kernels::GemmShape;
+using kernels::HeadLayout;
 
 /// The columns of the stacked result that belong to one of the weights. Where nothing is packed
 /// they are a matrix [n, width] of their own, one after the other: with rows further apart than
@@ -94,53 +94,6 @@ Tensor linear_packed(const Context& context, const Tensor& x, const kernels::Pac
   return y;
 }
 
-/// One of the stacked projections, between token-major [n, parts·H·d] and head-major [H, n, d].
-struct HeadLayout {
-  Index heads = 0;
-  Index head_size = 0;
-  /// Of the token-major rows, and the first column of the projection in them.
-  Index stride = 0;
-  Index column = 0;
-  /// Rows of the head-major tensor, and the first one in question.
-  Index n = 0;
-  Index begin = 0;
-};
-
-/// Calls copy(token-major bytes, head-major bytes, count) for each row of each head.
-template <typename Copy>
-void for_head_rows(const HeadLayout& layout, std::byte* token_major, std::byte* head_major,
-                   Index rows, std::size_t element, const Copy& copy) {
-  const std::size_t bytes = static_cast<std::size_t>(layout.head_size) * element;
-  for (Index head = 0; head < layout.heads; ++head) {
-    std::byte* to = head_major + static_cast<std::size_t>(head * layout.n + layout.begin) * bytes;
-    std::byte* from =
-        token_major + static_cast<std::size_t>(layout.column + head * layout.head_size) * element;
-    for (Index row = 0; row < rows; ++row) {
-      copy(from, to, bytes);
-      to += bytes;
-      from += static_cast<std::size_t>(layout.stride) * element;
-    }
-  }
-}
-
-void split_heads(const HeadLayout& layout, const void* token_major, Tensor& head_major,
-                 Index rows) {
-  for_head_rows(layout, static_cast<std::byte*>(const_cast<void*>(token_major)),
-                static_cast<std::byte*>(head_major.raw()), rows, element_size(head_major.dtype()),
-                [](const std::byte* token, std::byte* head, std::size_t bytes) {
-                  std::memcpy(head, token, bytes);
-                });
-}
-
-void join_heads(const HeadLayout& layout, const Tensor& head_major, void* token_major, Index rows) {
-  for_head_rows(layout, static_cast<std::byte*>(token_major),
-                static_cast<std::byte*>(const_cast<void*>(head_major.raw())), rows,
-                element_size(head_major.dtype()),
-                [](std::byte* token, const std::byte* head, std::size_t bytes) {
-                  std::memcpy(token, head, bytes);
-                });
-}
-
 void project_packed(const Context& context, const Tensor& x, const kernels::PackedLinear& packed,
                     HeadLayout layout, std::vector<Tensor>& projected) {
   const Index width = layout.heads * layout.head_size;
@@ -154,7 +107,7 @@ void project_packed(const Context& context, const Tensor& x, const kernels::Pack
     HeadLayout block = layout;
     block.begin = plan.blocks[i].begin;
     for (Tensor& part : projected) {
-      split_heads(block, rows, part, plan.blocks[i].rows);
+      kernels::split_heads(block, rows, part, plan.blocks[i].rows);
       block.column += width;
     }
   });
@@ -176,35 +129,45 @@ void for_projections(const Linear& projections, HeadLayout layout, const Body& b
 void project_plain(const Context& context, const Tensor& x, const Linear& projections,
                    const HeadLayout& layout, std::vector<Tensor>& projected) {
   const Tensor stacked = multiply(context, x, projections, context.dtype);
-  for_projections(projections, layout,
-                  [&](HeadLayout own, const WeightColumns& part, std::size_t index) {
-                    for_row_blocks(context, x.rows(), [&](Index first, Index rows) {
-                      HeadLayout block = own;
-                      block.begin = first;
-                      split_heads(block, part_of(stacked, part, first), projected[index], rows);
-                    });
-                  });
+  for_projections(
+      projections, layout, [&](HeadLayout own, const WeightColumns& part, std::size_t index) {
+        for_row_blocks(context, x.rows(), [&](Index first, Index rows) {
+          HeadLayout block = own;
+          block.begin = first;
+          kernels::split_heads(block, part_of(stacked, part, first), projected[index], rows);
+        });
+      });
 }
 
 void project_backward(const Context& context, const Tensor& x, const Linear& projections,
                       const HeadLayout& layout, std::span<const Tensor> gradients) {
   Tensor stacked = context.memory.tensor({x.rows(), projections.out_features()}, context.dtype);
-  for_projections(projections, layout,
-                  [&](HeadLayout own, const WeightColumns& part, std::size_t index) {
-                    for_row_blocks(context, x.rows(), [&](Index first, Index rows) {
-                      HeadLayout block = own;
-                      block.begin = first;
-                      join_heads(block, gradients[index], part_of(stacked, part, first), rows);
-                    });
-                  });
+  for_projections(
+      projections, layout, [&](HeadLayout own, const WeightColumns& part, std::size_t index) {
+        for_row_blocks(context, x.rows(), [&](Index first, Index rows) {
+          HeadLayout block = own;
+          block.begin = first;
+          kernels::join_heads(block, gradients[index], part_of(stacked, part, first), rows);
+        });
+      });
   multiply_backward(context, x, projections, stacked);
 }
 
-/// As Tensor::to(), but in memory that the pool keeps.
+/// On all threads: a training step rounds some hundred million numbers.
+void round_to(const Tensor& wide, Tensor& narrow) {
+  constexpr Index kPiece = Index{1} << 16;
+  parallel_for(free_threads(), (wide.size() + kPiece - 1) / kPiece, [&](Index piece) {
+    const Index first = piece * kPiece;
+    kernels::narrow_all(wide.data<float>() + first, narrow.data<BFloat16>() + first,
+                        std::min(kPiece, wide.size() - first));
+  });
+}
+
+/// The same as Tensor::to(), but in memory that the pool keeps.
 Tensor rounded(const Context& context, const Tensor& x, DType dtype) {
   if (x.dtype() != DType::f32 || dtype != DType::bf16) return x.to(dtype);
   Tensor narrow = context.memory.tensor(x.shape(), dtype);
-  x.round_to(narrow);
+  round_to(x, narrow);
   return narrow;
 }
 
@@ -224,6 +187,12 @@ Linear::Linear(std::span<const Tensor> weights, std::span<const Tensor> biases,
   }
 }
 
+bool wants_gradient(const Linear& dense) {
+  const auto trained = [](const Tensor& tensor) { return wants_gradient(tensor); };
+  return std::any_of(dense.weights().begin(), dense.weights().end(), trained) ||
+         std::any_of(dense.biases().begin(), dense.biases().end(), trained);
+}
+
 const Tensor& Linear::operand(std::size_t index) const {
   const Tensor& weight = weights_[index];
   if (options_.dtype == DType::f32) return weight;
@@ -231,7 +200,7 @@ const Tensor& Linear::operand(std::size_t index) const {
   const std::uint64_t version = wants_gradient(weight) ? weight.gradient()->version : 0;
   if (copy.tensor.empty() || copy.version != version) {
     if (copy.tensor.empty()) copy.tensor = Tensor(weight.shape(), DType::bf16);
-    weight.round_to(copy.tensor);
+    round_to(weight, copy.tensor);
     copy.version = version;
   }
   return copy.tensor;
@@ -270,6 +239,7 @@ Tensor multiply(const Context& context, const Tensor& x, const Linear& dense, DT
 
 void multiply_backward(const Context& context, const Tensor& x, const Linear& dense,
                        const Tensor& gradient) {
+  if (!wants_gradient(x) && !wants_gradient(dense)) return;
   const Index n = x.rows();
   const Tensor dy = rounded(context, gradient, dense.dtype());
   const Tensor operand = x.to(dense.dtype());
@@ -278,9 +248,14 @@ void multiply_backward(const Context& context, const Tensor& x, const Linear& de
   for (const WeightColumns& part : parts_of(dense)) {
     const void* columns = part_of(dy, part);
     const Tensor& weight = dense.weights()[part.index];
-    if (wants_gradient(weight)) {
-      product({.m = part.width, .n = dense.in_features(), .k = n, .transpose_a = true, .beta = 1},
-              dense.dtype(), columns, operand.raw(), DType::f32, parameter_gradient(weight).raw());
+    if (wants_gradient(weight) && n > 0) {
+      const ParameterGradient to = parameter_gradient_to_write(weight);
+      product({.m = part.width,
+               .n = dense.in_features(),
+               .k = n,
+               .transpose_a = true,
+               .beta = to.fresh ? 0.0f : 1.0f},
+              dense.dtype(), columns, operand.raw(), DType::f32, to.sum.raw());
     }
     if (!dense.biases().empty() && wants_gradient(dense.biases()[part.index])) {
       bias_backward(context, dy, part, parameter_gradient(dense.biases()[part.index]));
@@ -294,8 +269,8 @@ void multiply_backward(const Context& context, const Tensor& x, const Linear& de
 }
 
 Tensor linear(const Context& context, const Tensor& x, const Linear& dense, DType output) {
+  refuse_packed(context, "linear", dense, x);
   if (dense.packed() != nullptr) {
-    assert(context.tape == nullptr);
     return linear_packed(context, x, *dense.packed(), output);
   }
   Tensor y = multiply(context, x, dense, output);
@@ -304,7 +279,8 @@ Tensor linear(const Context& context, const Tensor& x, const Linear& dense, DTyp
     before = y;
     y = activated(context, *dense.activation(), before);
   }
-  record(context, y, [context, x, &dense, before](Tensor gradient) {
+  if (!wants_backward(context, x, dense)) return y;
+  record(context, "linear", y, [context, x, &dense, before](Tensor gradient) {
     if (dense.activation()) activation_backward(context, *dense.activation(), before, gradient);
     multiply_backward(context, x, dense, gradient);
   });
@@ -321,24 +297,22 @@ std::vector<Tensor> project_heads(const Context& context, const Tensor& x,
   for (Index part = 0; part < parts; ++part) {
     projected.push_back(context.memory.tensor({heads, n, head_size}, context.dtype));
   }
+  refuse_packed(context, "project_heads", projections, x);
   if (projections.packed() != nullptr) {
-    assert(context.tape == nullptr);
     project_packed(context, x, *projections.packed(), layout, projected);
     return projected;
   }
   project_plain(context, x, projections, layout, projected);
-  if (context.tape == nullptr) return projected;
-  std::vector<std::shared_ptr<Gradient>> slots;
-  for (Tensor& part : projected) {
-    Tape::track(part);
-    slots.push_back(part.gradient());
-  }
-  context.tape->record([context, x, &projections, layout, slots] {
-    std::vector<Tensor> gradients;
-    for (const auto& slot : slots) gradients.push_back(slot->take());
-    if (gradients[0].empty()) return;
-    project_backward(context, x, projections, layout, gradients);
-  });
+  if (!wants_backward(context, x, projections)) return projected;
+  record(context, "project_heads", std::span(projected),
+         [context, x, &projections, layout](std::vector<Tensor> gradients) {
+           for (Tensor& gradient : gradients) {
+             if (!gradient.empty()) continue;
+             gradient =
+                 context.memory.zeros({layout.heads, layout.n, layout.head_size}, context.dtype);
+           }
+           project_backward(context, x, projections, layout, gradients);
+         });
   return projected;
 }
 

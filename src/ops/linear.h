@@ -8,20 +8,20 @@
 #include <vector>
 
 #include "kernels/gemm.h"
-#include "ops/context.h"
+#include "ops/gradients.h"
 
 namespace longformer::ops {
 
 using kernels::Activation;
 
 struct LinearOptions {
-  /// Of x, and of the weights when multiplied.
+  /// Compute dtype: that of x, and of the weights when they are multiplied.
   DType dtype = DType::f32;
   std::optional<Activation> activation = std::nullopt;
   /// Keep the tensors and multiply them as they are, so that an optimizer may change them; else
   /// they are packed once for this machine and may be released.
   bool trainable = false;
-  /// Of a layer that is packed.
+  /// Slabs of a layer that is packed.
   kernels::LinearSlabs slabs = {};
 };
 
@@ -39,7 +39,7 @@ class Linear {
 
   /// Null when trainable.
   const kernels::PackedLinear* packed() const { return packed_ ? &*packed_ : nullptr; }
-  /// Of a trainable layer.
+  /// Weights and biases of a trainable layer; none when packed.
   std::span<const Tensor> weights() const { return weights_; }
   std::span<const Tensor> biases() const { return biases_; }
   /// The weight as it is multiplied: itself, or its copy in bf16, made again when it has changed.
@@ -56,6 +56,17 @@ class Linear {
   };
   mutable std::vector<Copy> copies_;
 };
+
+/// Whether a weight or bias is trained.
+bool wants_gradient(const Linear& dense);
+
+/// For ops that multiply with a layer: throws Error where a gradient would have to go through
+/// packed weights.
+template <typename... Values>
+void refuse_packed(const Context& context, std::string_view op, const Linear& dense,
+                   const Values&... values) {
+  if (dense.packed() != nullptr) refuse_gradient(context, op, values...);
+}
 
 /// [n, out] in `output` dtype.
 Tensor linear(const Context& context, const Tensor& x, const Linear& dense, DType output);

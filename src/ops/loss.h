@@ -7,27 +7,16 @@
 
 #include <cstdint>
 #include <span>
-#include <vector>
 
-#include "ops/embedding.h"
+#include "kernels/losses.h"
 #include "ops/linear.h"
 
 namespace longformer::ops {
 
-/// A label that does not count.
-inline constexpr std::int32_t kIgnored = -100;
-
-struct LossOptions {
-  double scale = 1;
-  /// Of cross-entropy: (1 − s)·NLL + s times the mean of −log p over all classes.
-  double label_smoothing = 0;
-};
-
-struct LossSum {
-  double sum = 0;
-  /// How many things counted.
-  double weight = 0;
-};
+using kernels::kIgnored;
+using kernels::LossOptions;
+using kernels::LossSum;
+using kernels::RowChoice;
 
 /// Cross-entropy of each row of logits [n, C] fp32 with its label.
 LossSum cross_entropy(const Context& context, const Tensor& logits,
@@ -45,12 +34,6 @@ LossSum binary_cross_entropy(const Context& context, const Tensor& logits,
 /// Squared difference of every logit and its target; each counts.
 LossSum squared_error(const Context& context, const Tensor& logits, std::span<const float> targets,
                       const LossOptions& options);
-
-/// Rows of which one is to be chosen, and those that are right; none are right: it does not count.
-struct RowChoice {
-  RowRange range;
-  std::vector<Index> right;
-};
 
 /// −log of the probability that a softmax down a column of logits [n, outputs], over the rows of
 /// each choice, gives to its right rows together: cross-entropy for one right row, the OR-loss of

@@ -1,7 +1,6 @@
 #include "ops/normalization.h"
 
 #include <algorithm>
-#include <cassert>
 
 #include "core/threads.h"
 #include "kernels/elementwise.h"
@@ -109,7 +108,8 @@ Tensor layer_norm(const Context& context, const Tensor& x, const LayerNorm& norm
   if (x.dtype() != DType::f32) sum = context.memory.zeros(x.shape(), DType::f32);
   const Tensor* residual = x.dtype() == DType::f32 ? nullptr : &x;
   Tensor y = add_norm(context, sum, residual, norm, x.dtype());
-  record(context, y, [context, x, sum, norm](Tensor gradient) {
+  if (!wants_backward(context, x, norm)) return y;
+  record(context, "layer_norm", y, [context, x, sum, norm](Tensor gradient) {
     add_norm_backward(context, sum, norm, gradient);
     send_gradient(context, x, std::move(gradient));
   });
@@ -118,18 +118,20 @@ Tensor layer_norm(const Context& context, const Tensor& x, const LayerNorm& norm
 
 Tensor linear_add_norm(const Context& context, const Tensor& x, const Linear& dense,
                        const Tensor& residual, const LayerNorm& norm, const Dropout& dropout) {
+  refuse_packed(context, "linear_add_norm", dense, x, residual, norm);
   if (dense.packed() != nullptr) {
-    assert(context.tape == nullptr);
     return linear_add_norm_packed(context, x, *dense.packed(), residual, norm);
   }
   Tensor sum = multiply(context, x, dense, DType::f32);
   drop_elements(context, dropout, sum);
   Tensor y = add_norm(context, sum, &residual, norm, context.dtype);
-  record(context, y, [context, x, &dense, residual, norm, dropout, sum](Tensor gradient) {
-    add_norm_backward(context, sum, norm, gradient);
-    multiply_backward(context, x, dense, dropout_backward(context, dropout, gradient));
-    send_gradient(context, residual, std::move(gradient));
-  });
+  if (!wants_backward(context, x, dense, residual, norm)) return y;
+  record(context, "linear_add_norm", y,
+         [context, x, &dense, residual, norm, dropout, sum](Tensor gradient) {
+           add_norm_backward(context, sum, norm, gradient);
+           multiply_backward(context, x, dense, dropout_backward(context, dropout, gradient));
+           send_gradient(context, residual, std::move(gradient));
+         });
   return y;
 }
 
@@ -139,8 +141,10 @@ void feed_forward_backward(const Context& context, const FeedForwardPass& pass,
   // The activation is computed again: kept, it would be a third of all activations.
   Tensor wide = activated(context, *block.up.activation(), before);
   drop_elements(context, dropout, wide);
-  Tape::track(wide);
+  const bool trained = wants_gradient(x) || wants_gradient(block.up);
+  if (trained) Tape::track(wide);
   multiply_backward(context, wide, block.down, gradient);
+  if (!trained) return;
   Tensor inner = wide.gradient()->take();
   wide = Tensor();
   drop_elements(context, dropout, inner);
@@ -150,8 +154,8 @@ void feed_forward_backward(const Context& context, const FeedForwardPass& pass,
 
 Tensor feed_forward_add_norm(const Context& context, const Tensor& x, const FeedForward& block,
                              const LayerNorm& norm, const Dropout& dropout) {
+  refuse_packed(context, "feed_forward_add_norm", block.up, x, norm);
   if (block.up.packed() != nullptr) {
-    assert(context.tape == nullptr);
     return feed_forward_packed(context, x, *block.up.packed(), *block.down.packed(), norm);
   }
   const Tensor before = multiply(context, x, block.up, context.dtype);
@@ -161,12 +165,14 @@ Tensor feed_forward_add_norm(const Context& context, const Tensor& x, const Feed
   }();
   drop_elements(context, dropout, sum);
   Tensor y = add_norm(context, sum, &x, norm, context.dtype);
-  record(context, y, [context, x, &block, norm, dropout, before, sum](Tensor gradient) {
-    add_norm_backward(context, sum, norm, gradient);
-    feed_forward_backward(context, {x, block, before},
-                          dropout_backward(context, dropout, gradient));
-    send_gradient(context, x, std::move(gradient));
-  });
+  if (!wants_backward(context, x, block, norm)) return y;
+  record(context, "feed_forward_add_norm", y,
+         [context, x, &block, norm, dropout, before, sum](Tensor gradient) {
+           add_norm_backward(context, sum, norm, gradient);
+           feed_forward_backward(context, {x, block, before},
+                                 dropout_backward(context, dropout, gradient));
+           send_gradient(context, x, std::move(gradient));
+         });
   return y;
 }
 

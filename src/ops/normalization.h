@@ -9,6 +9,9 @@ struct LayerNorm {
   Tensor weight, bias;
   float epsilon = 0;
 };
+inline bool wants_gradient(const LayerNorm& norm) {
+  return wants_gradient(norm.weight) || wants_gradient(norm.bias);
+}
 
 /// LayerNorm(x), row by row.
 Tensor layer_norm(const Context& context, const Tensor& x, const LayerNorm& norm);
@@ -21,6 +24,9 @@ Tensor linear_add_norm(const Context& context, const Tensor& x, const Linear& de
 struct FeedForward {
   Linear up, down;
 };
+inline bool wants_gradient(const FeedForward& block) {
+  return wants_gradient(block.up) || wants_gradient(block.down);
+}
 
 /// LayerNorm(dropout(down(up(x))) + x): the feed-forward block. When serving, the wide intermediate
 /// exists only for one row block per thread.

@@ -21,12 +21,14 @@ void add_to(const Context& context, const Tensor& residual, Tensor& sum) {
 
 Tensor linear_add(const Context& context, const Tensor& x, const Linear& dense,
                   const Tensor& residual, const Dropout& dropout) {
+  refuse_packed(context, "linear_add", dense, x);
   Context inner = context;
   inner.tape = nullptr;
   Tensor y = linear(inner, x, dense, context.dtype);
   drop_elements(context, dropout, y);
   add_to(context, residual, y);
-  record(context, y, [context, x, &dense, residual, dropout](Tensor gradient) {
+  if (!wants_backward(context, x, dense, residual)) return y;
+  record(context, "linear_add", y, [context, x, &dense, residual, dropout](Tensor gradient) {
     multiply_backward(context, x, dense, dropout_backward(context, dropout, gradient));
     send_gradient(context, residual, std::move(gradient));
   });
@@ -35,24 +37,27 @@ Tensor linear_add(const Context& context, const Tensor& x, const Linear& dense,
 
 Tensor feed_forward_add(const Context& context, const Tensor& x, const FeedForward& block,
                         const Tensor& residual, const FeedForwardDropout& dropout) {
+  refuse_packed(context, "feed_forward_add", block.down, x);
+  Context inner = context;
+  inner.tape = nullptr;
   Tensor before, wide;
   if (block.up.packed() != nullptr) {
-    wide = linear(context, x, block.up, context.dtype);
+    wide = linear(inner, x, block.up, context.dtype);
   } else {
     before = multiply(context, x, block.up, context.dtype);
     wide = activated(context, *block.up.activation(), before);
   }
   drop_elements(context, dropout.inner, wide);
-  Context inner = context;
-  inner.tape = nullptr;
   Tensor y = linear(inner, wide, block.down, context.dtype);
   drop_elements(context, dropout.outer, y);
   add_to(context, residual, y);
-  record(context, y, [context, x, &block, residual, dropout, before](Tensor gradient) {
-    feed_forward_backward(context, {x, block, before, dropout.inner},
-                          dropout_backward(context, dropout.outer, gradient));
-    send_gradient(context, residual, std::move(gradient));
-  });
+  if (!wants_backward(context, x, block, residual)) return y;
+  record(context, "feed_forward_add", y,
+         [context, x, &block, residual, dropout, before](Tensor gradient) {
+           feed_forward_backward(context, {x, block, before, dropout.inner},
+                                 dropout_backward(context, dropout.outer, gradient));
+           send_gradient(context, residual, std::move(gradient));
+         });
   return y;
 }
 

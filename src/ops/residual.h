@@ -12,7 +12,7 @@ Tensor linear_add(const Context& context, const Tensor& x, const Linear& dense,
                   const Tensor& residual, const Dropout& dropout = {});
 
 struct FeedForwardDropout {
-  /// Of the wide rows behind the activation, and of the result.
+  /// Dropout of the wide rows behind the activation, and of the result.
   Dropout inner = {}, outer = {};
 };
 

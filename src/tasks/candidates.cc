@@ -49,8 +49,8 @@ std::vector<Item> permuted(const std::vector<Item>& items, const std::vector<Ind
 
 }  // namespace
 
-CandidateReader::CandidateReader(const Tokenizer& tokenizer, const CandidateOptions& options)
-    : tokenizer_(tokenizer), options_(options) {
+CandidateReader::CandidateReader(const Tokenizer& tokenizer, ReadingOptions options)
+    : tokenizer_(tokenizer), rows_(tokenizer, std::move(options)) {
   for (std::size_t i = 0; i < kCandidateMarks.size(); ++i) {
     const auto id = tokenizer.id(kCandidateMarks[i]);
     require(id.has_value(), "tokenizer: expected the special token {}, found none",
@@ -65,15 +65,12 @@ CandidateReader::CandidateReader(const Tokenizer& tokenizer, const CandidateOpti
 }
 
 std::vector<std::int32_t> CandidateReader::encode(const std::string& text) const {
-  const bool space = tokenizer_.kind() != "WordPiece";
+  const bool space = tokenizer_.kind() == "byte-level BPE";
   std::string words = joined(text);
   constexpr const char* kSpaces = " \t\n\r";
   words.erase(words.find_last_not_of(kSpaces) + 1);
   words.erase(0, words.find_first_not_of(kSpaces));
-  auto ids =
-      tokenizer_
-          .encode(space ? " " + words : words, {.add_special_tokens = false, .max_length = {}})
-          .ids;
+  auto ids = encode_plain(tokenizer_, space ? " " + words : words).ids;
   for (std::size_t i = 0; i < marks_.size(); ++i) {
     require(std::find(ids.begin(), ids.end(), marks_[i]) == ids.end(),
             "expected texts without the special token {}, found it in one", kCandidateMarks[i]);
@@ -121,31 +118,25 @@ Encoding CandidateReader::support_part(const CandidateTokens& tokens) const {
   return part;
 }
 
-CandidateRows CandidateReader::rows(const CandidateTokens& tokens) const {
-  CandidateRows result;
-  const Encoding question = question_part(tokens, result.places);
+Reading CandidateReader::read(const CandidateTokens& tokens) const {
+  Reading reading;
+  const Encoding question = question_part(tokens, reading.places);
   const Encoding supports = support_part(tokens);
-  const auto size = static_cast<Index>(question.ids.size());
+  reading.prefix = static_cast<Index>(question.ids.size());
   const auto all = static_cast<Index>(supports.ids.size());
-  const Index capacity = options_.max_tokens - size;
-  const Index overlap = options_.too_long == TooLong::split ? options_.stride : 0;
-  require(capacity > overlap, "question and candidates: expected at most {} tokens, found {}",
-          options_.max_tokens - 1 - overlap, size);
-  require(options_.too_long != TooLong::refuse || all <= capacity,
-          "expected at most {} tokens, found {} (--truncate keeps the first ones, --stride N reads "
-          "all)",
-          options_.max_tokens, size + all);
-  const Index read = options_.too_long == TooLong::split ? all : std::min(all, capacity);
-  result.tokens = size + all;
-  result.truncated = all - read;
-  for (Index begin = 0, end = 0; end < read; begin = end - overlap) {
-    end = std::min(read, begin + capacity);
-    Encoding& row = result.rows.emplace_back(question);
-    for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
+  reading.ranges =
+      rows_of(rows_.options(), all, reading.prefix, "question and candidates", /*filled=*/true);
+  reading.tokens = reading.prefix + all;
+  reading.truncated = all - reading.read();
+  for (const TokenRange& range : reading.ranges) {
+    Encoding row = question;
+    for (auto i = static_cast<std::size_t>(range.begin); i < static_cast<std::size_t>(range.end);
+         ++i) {
       append(row, supports.ids[i], supports.sequence_ids[i], supports.special_tokens_mask[i] != 0);
     }
+    reading.rows.push_back(rows_.row_of(std::move(row), ""));
   }
-  return result;
+  return reading;
 }
 
 std::vector<std::int64_t> of_candidate_part(const Encoding& row) {

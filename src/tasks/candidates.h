@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "longformer/choice.h"
-#include "longformer/embedding.h"
+#include "longformer/choice_question.h"
 #include "longformer/tokenizer.h"
+#include "tasks/reading.h"
 
 namespace longformer::tasks {
 
@@ -23,41 +23,24 @@ struct CandidateTokens {
   std::vector<std::vector<std::int32_t>> candidates, supports;
 };
 
-/// What the model reads. Sequence 0 is all that stands before the first support: the first token,
-/// question and candidates, which every row repeats and which has global attention; 1 are the
-/// supports; separators are special.
-struct CandidateRows {
-  std::vector<Encoding> rows;
-  /// Where the candidates stand in every row: the tokens [ent].
-  std::vector<std::int64_t> places;
-  /// Of the whole question with special tokens, before truncation; and what was cut off.
-  std::int64_t tokens = 0, truncated = 0;
-};
-
-struct CandidateOptions {
-  /// Longest row, with special tokens.
-  std::int64_t max_tokens = 0;
-  /// truncate: keep the first tokens of the supports. split: rows with as much of them as there is
-  /// room for, which overlap by `stride` tokens (the authors' script: 0).
-  TooLong too_long = TooLong::refuse;
-  std::int64_t stride = 0;
-};
-
 /// `<s> [question] … [/question] [ent] … [/ent] … [ent] … [/ent] </s> support </s> </s> support
 /// </s> …`
 class CandidateReader {
  public:
   /// The tokenizer must outlive the reader. Throws Error when it lacks one of the marks, a first
   /// token or a separator.
-  CandidateReader(const Tokenizer& tokenizer, const CandidateOptions& options);
+  CandidateReader(const Tokenizer& tokenizer, ReadingOptions options);
 
   /// Texts are joined as the authors' script does it: no space before punctuation, one before the
   /// text. Throws Error for a question without candidates or with marks in its texts.
   CandidateTokens tokens(const ChoiceQuestion& question) const;
 
-  /// Throws Error for rows that are too long (TooLong::refuse), and when question and candidates
-  /// leave no room.
-  CandidateRows rows(const CandidateTokens& tokens) const;
+  /// Rows with as much of the supports as there is room for, which overlap by `stride` tokens (the
+  /// authors' script: 0) or, truncated, one row with the first of them. Every row repeats what
+  /// stands before the first support: the first token, question and candidates, which is what
+  /// global_positions is given as sequence 0; 1 are the supports; separators are special. Throws
+  /// Error as rows_of does.
+  Reading read(const CandidateTokens& tokens) const;
 
  private:
   std::vector<std::int32_t> encode(const std::string& text) const;
@@ -65,7 +48,7 @@ class CandidateReader {
   Encoding support_part(const CandidateTokens& tokens) const;
 
   const Tokenizer& tokenizer_;
-  CandidateOptions options_;
+  RowReader rows_;
   std::array<std::int32_t, 4> marks_ = {};
   std::int32_t first_ = 0, separator_ = 0;
 };

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/dtype.h"
-#include "longformer/character_lm.h"
+#include "longformer/character_text.h"
 #include "text/characters.h"
 
 namespace longformer::tasks {

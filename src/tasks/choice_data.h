@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "longformer/choice.h"
+#include "longformer/choice_question.h"
 #include "tasks/data_file.h"
 
 namespace longformer::tasks {

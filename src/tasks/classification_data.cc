@@ -68,11 +68,9 @@ Columns columns_of(const std::vector<std::string>& header, const DataOptions& op
   if (label.empty()) label = column(header, "labels") < header.size() ? "labels" : "label";
   const Columns columns = {column(header, options.text_field), column(header, options.pair_field),
                            column(header, label), column(header, "id"), header.size()};
-  require(
-      columns.text < header.size() && columns.label < header.size(),
-      "{}: expected a header with the columns \"{}\" and \"{}\", found {} (--columns names those "
-      "of a file without a header)",
-      path, options.text_field, label, formats::quote(fmt::format("{}", fmt::join(header, " "))));
+  require(columns.text < header.size() && columns.label < header.size(), {Remedy::columns},
+          "{}: expected a header with the columns \"{}\" and \"{}\", found {}", path,
+          options.text_field, label, formats::quote(fmt::format("{}", fmt::join(header, " "))));
   return columns;
 }
 

@@ -4,8 +4,6 @@
 #include <optional>
 #include <utility>
 
-#include "core/error.h"
-
 namespace longformer::tasks {
 namespace {
 
@@ -37,81 +35,37 @@ void sort_and_unite(std::vector<Index>& positions) {
 
 }  // namespace
 
-/// The rows of one document: which tokens of the text each holds, and how many stand before them.
-struct Collator::Rows {
-  std::vector<TokenRange> ranges;
-  std::vector<Example> examples;
-  Index prefix = 0;
-};
+Collator::Collator(const Tokenizer& tokenizer, ReadingOptions options, bool label_all_pieces)
+    : reader_(tokenizer, std::move(options)), label_all_pieces_(label_all_pieces) {}
 
-Collator::Collator(const Tokenizer& tokenizer, CollationOptions options)
-    : tokenizer_(tokenizer), options_(std::move(options)) {
-  const Index capacity = options_.max_tokens - TextTemplate(tokenizer).size();
-  require(capacity > 0, "rows: expected room for more than {} tokens, found {}",
-          options_.max_tokens - capacity, options_.max_tokens);
-  require(
-      options_.too_long != TooLong::split || (options_.stride >= 0 && options_.stride < capacity),
-      "stride: expected 0 to {} tokens, found {}", capacity - 1, options_.stride);
-}
-
-void Collator::count_truncated(Index tokens, Index truncated) {
+void Collator::count(const Reading& reading) {
   ++report_.documents;
-  report_.tokens += tokens;
-  report_.truncated_documents += truncated > 0 ? 1 : 0;
-  report_.truncated_tokens += truncated;
+  report_.tokens += reading.tokens;
+  report_.truncated_documents += reading.truncated > 0 ? 1 : 0;
+  report_.truncated_tokens += reading.truncated;
+  report_.rows += static_cast<Index>(reading.rows.size());
 }
 
-TokenRow Collator::row_of(const Encoding& tokens, std::string_view text) {
-  ++report_.rows;
-  TokenRow row = {tokens.ids, tokens.type_ids, {}};
-  if (options_.global_positions) row.global_positions = options_.global_positions(tokens, text);
-  return row;
+std::vector<Example> Collator::examples_of(Reading& reading) {
+  count(reading);
+  std::vector<Example> examples;
+  for (TokenRow& row : reading.rows) examples.emplace_back().rows.push_back(std::move(row));
+  return examples;
 }
 
-Collator::Rows Collator::rows_of(const Encoding& tokens, std::string_view text,
-                                 const TextTemplate& around) {
-  const bool split = options_.too_long == TooLong::split;
-  const Index capacity = options_.max_tokens - around.size();
-  const Index overlap = split ? options_.stride : 0;
-  require(capacity > overlap,
-          "question: expected at most {} tokens with the special ones, found {}",
-          options_.max_tokens - 1 - overlap, around.size());
-  auto read = static_cast<Index>(tokens.ids.size());
-  const Index all = read + around.size();
-  require(options_.too_long != TooLong::refuse || read <= capacity,
-          "expected at most {} tokens, found {} (--truncate keeps the first ones, --stride N reads "
-          "all)",
-          options_.max_tokens, all);
-  if (!split) read = std::min(read, capacity);
-  count_truncated(all, all - around.size() - read);
-  Rows rows;
-  rows.prefix = around.prefix();
-  rows.ranges = plan_segments(read, capacity, overlap);
-  for (const TokenRange& range : rows.ranges) {
-    rows.examples.emplace_back().rows.push_back(row_of(around.around(tokens, range), text));
-  }
-  return rows;
+Example Collator::example_of(Reading reading, std::int32_t label) {
+  count(reading);
+  Example example;
+  example.rows = std::move(reading.rows);
+  example.places = std::move(reading.places);
+  example.label = label;
+  return example;
 }
 
 std::vector<Example> Collator::collate(const ClassificationExample& example) {
-  std::vector<Example> examples;
-  if (example.pair && options_.too_long != TooLong::split) {
-    EncodeOptions options;
-    if (options_.too_long == TooLong::truncate) options.max_length = options_.max_tokens;
-    const Encoding tokens = tokenizer_.encode_pair(example.text, *example.pair, options);
-    const auto size = static_cast<Index>(tokens.ids.size());
-    require(size <= options_.max_tokens,
-            "expected at most {} tokens, found {} (--truncate keeps the first ones)",
-            options_.max_tokens, size);
-    count_truncated(size + tokens.truncated, tokens.truncated);
-    examples.emplace_back().rows.push_back(row_of(tokens, *example.pair));
-  } else {
-    const std::string& text = example.pair ? *example.pair : example.text;
-    examples =
-        rows_of(tokenizer_.encode(text, {.add_special_tokens = false, .max_length = {}}), text,
-                example.pair ? TextTemplate(tokenizer_, example.text) : TextTemplate(tokenizer_))
-            .examples;
-  }
+  Reading reading =
+      example.pair ? reader_.read_pair(example.text, *example.pair) : reader_.read(example.text);
+  std::vector<Example> examples = examples_of(reading);
   for (Example& one : examples) {
     if (example.values.empty()) one.label = example.label;
     one.values = example.values;
@@ -120,36 +74,35 @@ std::vector<Example> Collator::collate(const ClassificationExample& example) {
 }
 
 std::vector<Example> Collator::collate(const TaggingExample& example) {
-  const WordTokens words = encode_words(tokenizer_, example.words);
-  Rows rows = rows_of(words.tokens, words.text, TextTemplate(tokenizer_));
-  const Index read = rows.ranges.back().end;
-  const auto owned = owned_tokens(rows.ranges, read);
-  for (std::size_t r = 0; r < rows.examples.size(); ++r) {
-    auto& labels = rows.examples[r].token_labels;
-    labels.assign(rows.examples[r].rows[0].ids.size(), kIgnoredLabel);
+  Reading reading = reader_.read(example.words);
+  std::vector<Example> examples = examples_of(reading);
+  const std::vector<Index>& words = reading.words;
+  const auto owned = owned_tokens(reading.ranges, reading.read());
+  for (std::size_t r = 0; r < examples.size(); ++r) {
+    auto& labels = examples[r].token_labels;
+    labels.assign(examples[r].rows[0].ids.size(), kIgnoredLabel);
     for (Index token = owned[r].begin; token < owned[r].end; ++token) {
-      const bool first = token == 0 || words.words[at(token)] != words.words[at(token - 1)];
-      if (!first && !options_.label_all_pieces) continue;
-      labels[at(rows.prefix + token - rows.ranges[r].begin)] =
-          example.labels[at(words.words[at(token)])];
+      const bool first = token == 0 || words[at(token)] != words[at(token - 1)];
+      if (!first && !label_all_pieces_) continue;
+      labels[at(reading.prefix + token - reading.ranges[r].begin)] =
+          example.labels[at(words[at(token)])];
     }
   }
-  std::vector<Index> seen(words.words.begin(), words.words.begin() + read);
+  std::vector<Index> seen(words.begin(), words.begin() + reading.read());
   sort_and_unite(seen);
   report_.unread_words += static_cast<Index>(example.words.size() - seen.size());
-  return std::move(rows.examples);
+  return examples;
 }
 
 std::vector<Example> Collator::collate(const QuestionExample& example) {
-  const Encoding text =
-      tokenizer_.encode(*example.context, {.add_special_tokens = false, .max_length = {}});
-  Rows rows = rows_of(text, *example.context, TextTemplate(tokenizer_, example.question));
+  Reading reading = reader_.read(example.question, *example.context);
+  std::vector<Example> examples = examples_of(reading);
   bool reached = example.answers.empty();
-  for (std::size_t r = 0; r < rows.examples.size(); ++r) {
-    Example& row = rows.examples[r];
-    const Index shift = rows.prefix - rows.ranges[r].begin;
+  for (std::size_t r = 0; r < examples.size(); ++r) {
+    Example& row = examples[r];
+    const Index shift = reading.prefix - reading.ranges[r].begin;
     for (const GoldAnswer& answer : example.answers) {
-      const auto tokens = answer_tokens(text.offsets, rows.ranges[r], answer.span);
+      const auto tokens = answer_tokens(reading.encoding.offsets, reading.ranges[r], answer.span);
       if (!tokens) continue;
       row.starts.push_back(tokens->begin + shift);
       row.ends.push_back(tokens->end - 1 + shift);
@@ -164,84 +117,15 @@ std::vector<Example> Collator::collate(const QuestionExample& example) {
     sort_and_unite(row.ends);
   }
   if (!reached) ++report_.unreached_answers;
-  return std::move(rows.examples);
+  return examples;
 }
 
 std::vector<Example> Collator::collate(const ChoiceExample& example) {
-  Example whole;
-  whole.label = example.label;
-  Index longest = 0, truncated = 0;
-  EncodeOptions options;
-  options.strategy = TruncationStrategy::only_first;
-  if (options_.too_long != TooLong::refuse) options.max_length = options_.max_tokens;
-  for (const std::string& choice : example.question.choices) {
-    const auto [first, second] = choice_texts(example.question, choice);
-    const Encoding tokens = tokenizer_.encode_pair(first, second, options);
-    const auto size = static_cast<Index>(tokens.ids.size());
-    require(size <= options_.max_tokens,
-            "expected at most {} tokens, found {} (--truncate keeps the first ones)",
-            options_.max_tokens, size);
-    longest = std::max(longest, size + tokens.truncated);
-    truncated = std::max(truncated, tokens.truncated);
-    whole.rows.push_back(row_of(tokens, second));
-  }
-  count_truncated(longest, truncated);
-  return {std::move(whole)};
+  return {example_of(reader_.read(example.question), example.label)};
 }
 
-Example Collator::collate(const CandidateRows& rows, std::int32_t label) {
-  Example example;
-  example.label = label;
-  example.places = rows.places;
-  for (const Encoding& row : rows.rows) example.rows.push_back(row_of(row, ""));
-  count_truncated(rows.tokens, rows.truncated);
-  return example;
-}
-
-WordTokens encode_words(const Tokenizer& tokenizer, std::span<const std::string> words) {
-  WordTokens result;
-  Encoding& tokens = result.tokens;
-  const auto append = [](auto& all, const auto& more) {
-    all.insert(all.end(), more.begin(), more.end());
-  };
-  const bool byte_level = tokenizer.kind() != "WordPiece";
-  std::int64_t begin = 0;  // of the word, in characters of the text
-  for (std::size_t w = 0; w < words.size(); ++w) {
-    const bool space = byte_level && !words[w].starts_with(' ');
-    const Encoding word = tokenizer.encode(space ? " " + words[w] : words[w],
-                                           {.add_special_tokens = false, .max_length = {}});
-    append(tokens.ids, word.ids);
-    append(tokens.type_ids, word.type_ids);
-    append(tokens.special_tokens_mask, word.special_tokens_mask);
-    append(tokens.sequence_ids, word.sequence_ids);
-    const std::int64_t shift = begin - (space ? 1 : 0);
-    for (const CharacterSpan& span : word.offsets) {
-      tokens.offsets.push_back(
-          {std::max(begin, span.begin + shift), std::max(begin, span.end + shift)});
-    }
-    result.words.resize(tokens.ids.size(), static_cast<Index>(w));
-    result.text += (w == 0 ? "" : " ") + words[w];
-    begin += static_cast<std::int64_t>(character_starts(words[w]).size());
-  }
-  return result;
-}
-
-std::pair<std::string, std::string> choice_texts(const ChoiceQuestion& question,
-                                                 const std::string& choice) {
-  if (question.context.empty()) return {question.question, choice};
-  if (question.question.empty()) return {question.context, choice};
-  return {question.context, question.question + " " + choice};
-}
-
-std::vector<Index> from_second_text(const Encoding& pair) {
-  const auto& ids = pair.sequence_ids;
-  const auto second = std::find(ids.begin(), ids.end(), 1);
-  std::vector<Index> positions;
-  if (second == ids.end()) return positions;
-  for (Index i = second - ids.begin(); i < static_cast<Index>(ids.size()); ++i) {
-    positions.push_back(i);
-  }
-  return positions;
+Example Collator::collate(Reading candidates, std::int32_t label) {
+  return example_of(std::move(candidates), label);
 }
 
 }  // namespace longformer::tasks

@@ -49,8 +49,11 @@ void read_record(const std::string& place, const DataOptions& options, DataRepor
     ++report.examples;
   } catch (const Error& error) {
     const std::string message = fmt::format("{}: {}", place, error.what());
-    require(options.skip_invalid, "{} (--skip-invalid leaves such examples out and counts them)",
-            message);
+    if (!options.skip_invalid) {
+      std::vector<Remedy> remedies = error.remedies();
+      remedies.push_back(Remedy::skip_invalid);
+      throw Error(message, std::move(remedies));
+    }
     if (report.skipped++ == 0) report.first_skipped = message;
   }
 }
@@ -101,7 +104,7 @@ std::string detect_format(const std::string& path, const std::string& lines) {
   if (line.starts_with('{') || line.starts_with('[')) return "json";
   if (line.starts_with("<?xml")) return "hyperpartisan";
   require(!lines.empty() && (lines != "fasttext" || line.find("__label__") != std::string::npos),
-          "{}: expected a known format of data, found none in its first line (--format names it)",
+          {Remedy::format}, "{}: expected a known format of data, found none in its first line",
           path);
   return lines;
 }

@@ -8,7 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "longformer/tagging.h"
+#include "longformer/aggregation.h"
+#include "longformer/tokenizer.h"
 #include "tasks/segments.h"
 
 namespace longformer::tasks {

@@ -1,10 +1,5 @@
 #include "tasks/training_batch.h"
 
-#include <algorithm>
-
-#include "core/error.h"
-#include "models/encoder.h"
-
 namespace longformer::tasks {
 namespace {
 
@@ -13,37 +8,13 @@ void append(std::vector<Element>& all, const More& more) {
   all.insert(all.end(), more.begin(), more.end());
 }
 
-void check(const models::EncoderConfig& config, const TokenRow& row) {
-  const auto inside = [](const std::vector<std::int32_t>& values, Index limit) {
-    return std::all_of(values.begin(), values.end(),
-                       [limit](std::int32_t value) { return value >= 0 && value < limit; });
-  };
-  require(static_cast<Index>(row.ids.size()) <= config.max_tokens(),
-          "example: expected at most {} tokens, found {}", config.max_tokens(), row.ids.size());
-  require(inside(row.ids, config.vocab_size), "example: expected token ids below {}, found others",
-          config.vocab_size);
-  require(inside(row.types, config.type_vocab_size),
-          "example: expected token types below {}, found others", config.type_vocab_size);
-}
-
-void append_row(const models::EncoderConfig& config, const TokenRow& row, models::Batch& batch) {
-  check(config, row);
-  const Index first = batch.rows();
-  append(batch.ids, row.ids);
-  append(batch.types, row.types);
-  append(batch.positions, models::position_rows(config, row.ids));
-  for (const Index position : row.global_positions) batch.global_rows.push_back(first + position);
-  batch.starts.push_back(batch.rows());
-}
-
-/// The documents of the example are in the batch already, its place in `examples` is not.
-void append_candidates(const Example& example, TrainingBatch& batch) {
+/// `starts` are the first rows of the documents of the example.
+void append_candidates(const Example& example, std::span<const Index> starts,
+                       TrainingBatch& batch) {
   if (example.places.empty()) return;
-  const auto& starts = batch.tokens.starts;
-  const auto first = static_cast<std::size_t>(batch.examples.back());
   for (const Index place : example.places) {
     auto& rows = batch.candidates.emplace_back();
-    for (std::size_t d = first; d + 1 < starts.size(); ++d) rows.push_back(starts[d] + place);
+    for (const Index start : starts) rows.push_back(start + place);
   }
   batch.candidate_counts.push_back(static_cast<Index>(example.places.size()));
 }
@@ -53,7 +24,7 @@ void append_candidates(const Example& example, TrainingBatch& batch) {
 TrainingBatch training_batch(const models::EncoderConfig& config,
                              std::span<const Example> examples) {
   TrainingBatch batch;
-  batch.tokens.starts.push_back(0);
+  models::BatchBuilder builder(config);
   batch.examples.push_back(0);
   const bool spans = !examples.empty() && !examples[0].starts.empty();
   if (spans) {
@@ -61,10 +32,18 @@ TrainingBatch training_batch(const models::EncoderConfig& config,
     batch.end_offsets.push_back(0);
   }
   for (const Example& example : examples) {
-    const Index first = batch.tokens.rows();
-    for (const TokenRow& row : example.rows) append_row(config, row, batch.tokens);
-    append_candidates(example, batch);
-    batch.examples.push_back(batch.tokens.documents());
+    const Index first = builder.rows();
+    std::vector<Index> starts;
+    for (const TokenRow& row : example.rows) {
+      starts.push_back(builder.rows());
+      builder.add({.ids = row.ids,
+                   .types = row.types,
+                   .globals = row.global_positions ? std::span<const Index>(*row.global_positions)
+                                                   : std::span<const Index>()},
+                  "example");
+    }
+    append_candidates(example, starts, batch);
+    batch.examples.push_back(batch.examples.back() + static_cast<Index>(starts.size()));
     if (example.label != kIgnoredLabel) batch.labels.push_back(example.label);
     append(batch.values, example.values);
     append(batch.token_labels, example.token_labels);
@@ -75,6 +54,7 @@ TrainingBatch training_batch(const models::EncoderConfig& config,
     batch.end_offsets.push_back(static_cast<Index>(batch.ends.size()));
     batch.has_answer.push_back(example.has_answer ? 1 : 0);
   }
+  batch.tokens = builder.finish();
   return batch;
 }
 

@@ -57,6 +57,12 @@ AddedTokenMatcher::AddedTokenMatcher(
   }
 }
 
+std::string AddedTokenMatcher::first_bytes() const {
+  std::string bytes;
+  for (const auto& [byte, child] : nodes_[0].children) bytes += static_cast<char>(byte);
+  return bytes;
+}
+
 std::size_t AddedTokenMatcher::next_candidate(std::string_view text, std::size_t position) const {
   if (distinct_first_ == 1) {
     const auto* found = std::memchr(text.data() + position, only_first_, text.size() - position);

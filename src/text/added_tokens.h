@@ -37,6 +37,8 @@ class AddedTokenMatcher {
       const std::vector<std::pair<std::string, const AddedToken*>>& patterns);
 
   bool empty() const { return nodes_.size() == 1; }
+  /// The bytes that patterns begin with.
+  std::string first_bytes() const;
 
   /// Cuts valid UTF-8 text into its parts, in order; no part of text is empty.
   std::vector<TextPart> split(std::string_view text) const;

@@ -24,8 +24,9 @@ std::uint64_t lowercase_bytes(std::uint64_t bytes) {
 
 char lowercase_byte(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; }
 
-bool contains(const std::vector<NormalizationStep>& steps, NormalizationStep step) {
-  return std::find(steps.begin(), steps.end(), step) != steps.end();
+bool contains(const std::vector<NormalizationStep>& steps, NormalizationKind kind) {
+  return std::any_of(steps.begin(), steps.end(),
+                     [kind](const NormalizationStep& step) { return step.kind == kind; });
 }
 
 }  // namespace
@@ -33,9 +34,11 @@ bool contains(const std::vector<NormalizationStep>& steps, NormalizationStep ste
 BertWordEncoder::BertWordEncoder(const TokenizerSpec& spec)
     : pieces_(spec.vocabulary, spec.word_piece),
       steps_(spec.normalization),
-      decomposes_(contains(steps_, NormalizationStep::decompose)),
-      composes_(contains(steps_, NormalizationStep::compose)),
-      lowercases_ascii_(contains(steps_, NormalizationStep::lowercase)) {
+      decomposes_(contains(steps_, NormalizationKind::decompose) ||
+                  contains(steps_, NormalizationKind::decompose_compatible)),
+      composes_(contains(steps_, NormalizationKind::compose) ||
+                contains(steps_, NormalizationKind::compose_compatible)),
+      lowercases_ascii_(contains(steps_, NormalizationKind::lowercase)) {
   byte_effects_.fill(Effect::several);
   for (std::size_t byte = 0; byte < 128; ++byte) {
     const auto form = normal_form(static_cast<char32_t>(byte));

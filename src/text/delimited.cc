@@ -40,21 +40,17 @@ std::string DelimitedReader::quoted_field(std::size_t& at) {
     const std::size_t quote = text_.find('"', at);
     if (quote == std::string::npos) {
       value.append(text_, at).push_back('\n');
-      require(
-          lines_.next(text_),
-          "{}:{}: expected a closing quote, found the end of the file (--no-quotes reads quotes "
-          "as text)",
-          lines_.path(), opened);
+      require(lines_.next(text_), {Remedy::quotes},
+              "{}:{}: expected a closing quote, found the end of the file", lines_.path(), opened);
       at = 0;
       continue;
     }
     value.append(text_, at, quote - at);
     at = quote + 1;
     if (at == text_.size() || text_[at] == options_.separator) return value;
-    require(text_[at] == '"',
-            "{}:{}: expected a separator behind a closing quote, found other text (--no-quotes "
-            "reads quotes as text)",
-            lines_.path(), lines_.number());
+    require(text_[at] == '"', {Remedy::quotes},
+            "{}:{}: expected a separator behind a closing quote, found other text", lines_.path(),
+            lines_.number());
     value.push_back('"');
     ++at;
   }

@@ -1,8 +1,13 @@
 #include "text/json_stream.h"
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
+#include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <limits>
 #include <utility>
 
 #include "core/error.h"
@@ -27,9 +32,11 @@ class Reader final : public nlohmann::json_sax<Json> {
     constexpr auto most = static_cast<number_unsigned_t>(Vocabulary::id_limit);
     if (place_ == Place::vocabulary)
       return number(static_cast<std::int64_t>(std::min(value, most)));
-    return scalar(value);
+    return in_score() ? score(static_cast<double>(value)) : scalar(value);
   }
-  bool number_float(number_float_t value, const string_t&) override { return scalar(value); }
+  bool number_float(number_float_t value, const string_t& digits) override {
+    return in_score() ? score(number_of_json(digits)) : scalar(value);
+  }
   bool binary(binary_t&) override { return false; }
 
   bool string(string_t& value) override {
@@ -40,6 +47,11 @@ class Reader final : public nlohmann::json_sax<Json> {
     if (place_ == Place::merges) {
       require(++pair_size_ <= 2, "{}: expected merges of two tokens, found a longer one", file_);
       tables_.merges.push_back(std::move(value));
+      return true;
+    }
+    if (place_ == Place::scores && table_depth_ == 2 && pair_size_ == 0) {
+      pair_size_ = 1;
+      tables_.vocabulary.add(value, static_cast<std::int64_t>(tables_.scores.size()), file_);
       return true;
     }
     return scalar(std::move(value));
@@ -61,12 +73,18 @@ class Reader final : public nlohmann::json_sax<Json> {
   }
 
   bool start_array(std::size_t) override {
-    if (place_ == Place::merges && table_depth_ == 1) {
+    if ((place_ == Place::merges || place_ == Place::scores) && table_depth_ == 1) {
       table_depth_ = 2;
       pair_size_ = 0;
       return true;
     }
     check_table_value(false);
+    if (at_vocabulary() && layout_ == TableLayout::inside_model) {
+      place_ = Place::scores;
+      table_depth_ = 1;
+      tables_.has_scores = true;
+      return true;
+    }
     if (layout_ == TableLayout::inside_model && in_model() && key_ == "merges") {
       place_ = Place::merges;
       table_depth_ = 1;
@@ -84,6 +102,11 @@ class Reader final : public nlohmann::json_sax<Json> {
       table_depth_ = 1;
       return true;
     }
+    if (place_ == Place::scores && table_depth_ == 2) {
+      check_table_value(pair_size_ == 2);
+      table_depth_ = 1;
+      return true;
+    }
     return close();
   }
 
@@ -93,7 +116,7 @@ class Reader final : public nlohmann::json_sax<Json> {
   }
 
  private:
-  enum class Place { tree, vocabulary, merges };
+  enum class Place { tree, vocabulary, merges, scores };
   struct Level {
     Json value;
     std::string key;  // of this value in its parent
@@ -105,7 +128,16 @@ class Reader final : public nlohmann::json_sax<Json> {
     return layout_ == TableLayout::inside_model && in_model() && key_ == "vocab";
   }
 
+  bool in_score() const { return place_ == Place::scores && table_depth_ == 2 && pair_size_ == 1; }
+
+  bool score(double value) {
+    pair_size_ = 2;
+    tables_.scores.push_back(value);
+    return true;
+  }
+
   bool number(std::int64_t value) {
+    if (in_score()) return score(static_cast<double>(value));
     if (place_ != Place::vocabulary) return scalar(value);
     tables_.vocabulary.add(key_, value, file_);
     return true;
@@ -116,6 +148,9 @@ class Reader final : public nlohmann::json_sax<Json> {
             "{}: expected an id for token '{}', found another type", file_, key_);
     require(good || place_ != Place::merges, "{}: expected merges as text, found another type",
             file_);
+    require(good || place_ != Place::scores,
+            "{}: expected pairs of a token and a score, found something else behind {} of them",
+            file_, tables_.scores.size());
   }
 
   bool scalar(Json value) {
@@ -163,6 +198,44 @@ class Reader final : public nlohmann::json_sax<Json> {
 };
 
 }  // namespace
+
+double number_of_json(std::string_view digits) {
+  constexpr int largest = 308;
+  static const auto powers = [] {
+    std::array<double, largest + 1> values;
+    for (int i = 0; i <= largest; ++i) {
+      values[static_cast<std::size_t>(i)] = std::strtod(fmt::format("1e{}", i).c_str(), nullptr);
+    }
+    return values;
+  }();
+  const bool negative = digits.starts_with('-');
+  std::uint64_t significand = 0;
+  int exponent = 0;
+  bool fraction = false, full = false;
+  auto i = static_cast<std::size_t>(negative);
+  for (; i < digits.size() && digits[i] != 'e' && digits[i] != 'E'; ++i) {
+    if (digits[i] == '.') {
+      fraction = true;
+      continue;
+    }
+    const auto digit = static_cast<std::uint64_t>(digits[i] - '0');
+    full = full || significand > (~std::uint64_t{0} - digit) / 10;
+    if (!full) significand = significand * 10 + digit;
+    exponent += full ? !fraction : -static_cast<int>(fraction);
+  }
+  if (i < digits.size()) {
+    constexpr long limit = 1 << 20;
+    const auto written = std::strtol(std::string(digits.substr(i + 1)).c_str(), nullptr, 10);
+    exponent += static_cast<int>(std::clamp(written, -limit, limit));
+  }
+  auto value = static_cast<double>(significand);
+  for (; exponent < -largest && value != 0; exponent += largest) value /= powers[largest];
+  if (value == 0) return negative ? -0.0 : 0.0;
+  const auto power = exponent > largest ? std::numeric_limits<double>::infinity()
+                                        : powers[static_cast<std::size_t>(std::abs(exponent))];
+  value = exponent < 0 ? value / power : value * power;
+  return negative ? -value : value;
+}
 
 std::string read_text_file(const std::string& path) {
   std::ifstream file(path, std::ios::binary | std::ios::ate);

@@ -10,6 +10,10 @@
 
 namespace longformer::text {
 
+/// A number as serde_json, and so `tokenizers`, reads it: it rounds twice, and the scores of a
+/// unigram model tell equal cuts apart by the last bit.
+double number_of_json(std::string_view digits);
+
 /// Where the large tables of a file are.
 enum class TableLayout {
   none,          ///< The file has none.
@@ -25,6 +29,9 @@ struct JsonTables {
   bool has_merges = false;
   /// Left and right token of each merge, two entries per merge.
   std::vector<std::string> merges;
+  /// Of a vocabulary that is a list of tokens and scores: the score of each id.
+  std::vector<double> scores;
+  bool has_scores = false;
 };
 
 /// Reads a whole file. Throws Error with the system's reason.

@@ -5,6 +5,7 @@
 #include <array>
 #include <map>
 #include <mutex>
+#include <set>
 #include <span>
 #include <utility>
 
@@ -12,6 +13,7 @@
 #include "text/added_tokens.h"
 #include "text/bert_words.h"
 #include "text/byte_level.h"
+#include "text/metaspace.h"
 #include "text/tokenizer_spec.h"
 #include "text/unicode.h"
 
@@ -95,6 +97,17 @@ std::array<std::int64_t, 2> kept_tokens(std::array<std::int64_t, 2> counts, bool
   return counts;
 }
 
+// What is looked for, and what the token is decoded to.
+std::string text_of(const text::TokenizerSpec& spec, const AddedToken& token) {
+  if (!token.normalized || spec.normalization.empty()) return token.content;
+  std::string normalized;
+  for (const auto& c :
+       text::normalize(spec.normalization, token.content, 0, token.content.size())) {
+    text::append_utf8(c.value, normalized);
+  }
+  return normalized;
+}
+
 std::vector<std::pair<std::string, const AddedToken*>> patterns_of(const text::TokenizerSpec& spec,
                                                                    bool normalized) {
   // Special tokens come first, as the one that is found when two have the same normal form.
@@ -102,57 +115,10 @@ std::vector<std::pair<std::string, const AddedToken*>> patterns_of(const text::T
   for (const bool special : {true, false}) {
     for (const auto& token : spec.added) {
       if (token.special != special || token.normalized != normalized) continue;
-      std::string pattern = token.content;
-      if (normalized && !spec.normalization.empty()) {
-        pattern.clear();
-        const auto characters =
-            text::normalize(spec.normalization, token.content, 0, token.content.size());
-        for (const auto& c : characters) text::append_utf8(c.value, pattern);
-      }
-      patterns.emplace_back(std::move(pattern), &token);
+      patterns.emplace_back(text_of(spec, token), &token);
     }
   }
   return patterns;
-}
-
-std::string cleaned_up(std::string token) {
-  static constexpr std::array<std::pair<std::string_view, std::string_view>, 11> replacements{{
-      {" .", "."},
-      {" ?", "?"},
-      {" !", "!"},
-      {" ,", ","},
-      {" ' ", "'"},
-      {" n't", "n't"},
-      {" 'm", "'m"},
-      {" do not", " don't"},
-      {" 's", "'s"},
-      {" 've", "'ve"},
-      {" 're", "'re"},
-  }};
-  for (const auto& [from, to] : replacements) {
-    for (auto at = token.find(from); at != std::string::npos; at = token.find(from, at)) {
-      token.replace(at, from.size(), to);
-      at += to.size();
-    }
-  }
-  return token;
-}
-
-// Appends the bytes that a byte-level token stands for, or its own text when it holds other
-// characters.
-void append_bytes(std::string_view token, std::string& out) {
-  const auto size = out.size();
-  for (std::size_t i = 0; i < token.size();) {
-    const auto character = text::decode_character(token, i);
-    const auto byte = text::byte_of_character(character.value);
-    if (!byte) {
-      out.resize(size);
-      out += token;
-      return;
-    }
-    out += static_cast<char>(*byte);
-    i += character.size;
-  }
 }
 
 }  // namespace
@@ -162,15 +128,22 @@ struct Tokenizer::Implementation {
       : spec(std::move(read)),
         raw_matcher(patterns_of(spec, false)),
         normalized_matcher(patterns_of(spec, true)) {
-    if (spec.kind == text::TokenizerKind::byte_level_bpe) {
-      byte_level.emplace(spec);
-    } else {
-      bert_words.emplace(spec);
+    switch (spec.kind) {
+      case text::TokenizerKind::byte_level_bpe:
+        byte_level.emplace(spec);
+        break;
+      case text::TokenizerKind::word_piece:
+        bert_words.emplace(spec);
+        break;
+      case text::TokenizerKind::unigram:
+        metaspace.emplace(spec, normalized_matcher.first_bytes());
+        break;
     }
     id_end = spec.vocabulary.id_end();
     for (const auto& token : spec.added) {
       id_end = std::max(id_end, token.id + 1);
-      added_by_id[token.id] = &token;
+      added_texts[token.id] = text_of(spec, token);
+      if (token.special) special_texts.insert(token.content);
     }
     if (spec.trimming.empty()) return;
     spaces.resize(static_cast<std::size_t>(id_end));
@@ -183,6 +156,7 @@ struct Tokenizer::Implementation {
   struct Workspace {
     text::ByteLevelEncoder::Workspace byte_level;
     text::BertWordEncoder::Workspace bert_words;
+    text::MetaspaceEncoder::Workspace metaspace;
     std::array<std::vector<TokenSpan>, 2> spans;
   };
 
@@ -204,8 +178,8 @@ struct Tokenizer::Implementation {
   }
 
   std::string_view token_text(std::int32_t id) const {
-    const auto found = added_by_id.find(id);
-    return found == added_by_id.end() ? spec.vocabulary.token(id) : found->second->content;
+    const auto found = added_texts.find(id);
+    return found == added_texts.end() ? spec.vocabulary.token(id) : found->second;
   }
 
   void encode_model(std::string_view text, std::size_t begin, std::size_t end, Workspace& work,
@@ -240,8 +214,12 @@ struct Tokenizer::Implementation {
           spans[i].end = characters[character_at[spans[i].end - 1]].end;
         }
       } else {
-        bert_words->encode_normalized(std::span(characters).subspan(first, last - first + 1),
-                                      work.bert_words, spans);
+        const auto subspan = std::span(characters).subspan(first, last - first + 1);
+        if (metaspace) {
+          metaspace->encode_normalized(subspan, work.metaspace, spans);
+        } else {
+          bert_words->encode_normalized(subspan, work.bert_words, spans);
+        }
       }
     }
   }
@@ -249,8 +227,16 @@ struct Tokenizer::Implementation {
   // Text between added tokens of the raw text.
   void encode_part(std::string_view text, std::size_t begin, std::size_t end, Workspace& work,
                    std::vector<TokenSpan>& spans) const {
+    if (metaspace) {
+      const auto spans_before = spans.size();
+      if (metaspace->encode(text, begin, end, work.metaspace, spans)) return;
+      spans.resize(spans_before);
+      encode_normalized(text, begin, end, work, spans);
+      return;
+    }
     const bool raw = spec.normalization.empty();
-    if (!raw && (byte_level || !normalized_matcher.empty())) {
+    if (!raw && (byte_level || !normalized_matcher.empty() ||
+                 text::depends_on_context(spec.normalization))) {
       encode_normalized(text, begin, end, work, spans);
       return;
     }
@@ -376,35 +362,15 @@ struct Tokenizer::Implementation {
     return encoding;
   }
 
-  std::string join(const std::vector<std::string_view>& tokens) const {
-    std::string joined;
-    if (spec.decoder.kind == text::DecoderKind::byte_level) {
-      for (const auto token : tokens) append_bytes(token, joined);
-      return text::is_valid_utf8(joined) ? joined : text::repaired_utf8(joined);
-    }
-    for (std::size_t i = 0; i < tokens.size(); ++i) {
-      const bool pieces = spec.decoder.kind == text::DecoderKind::word_piece;
-      const bool continues = pieces && tokens[i].starts_with(spec.decoder.prefix);
-      std::string token(tokens[i]);
-      if (i > 0) {
-        if (continues) {
-          token.erase(0, spec.decoder.prefix.size());
-        } else {
-          token.insert(0, 1, ' ');
-        }
-      }
-      joined += pieces && spec.decoder.cleanup ? cleaned_up(std::move(token)) : token;
-    }
-    return joined;
-  }
-
   text::TokenizerSpec spec;
   text::AddedTokenMatcher raw_matcher;
   text::AddedTokenMatcher normalized_matcher;
   std::optional<text::ByteLevelEncoder> byte_level;
   std::optional<text::BertWordEncoder> bert_words;
+  std::optional<text::MetaspaceEncoder> metaspace;
   std::int32_t id_end = 0;
-  std::map<std::int32_t, const AddedToken*> added_by_id;
+  std::map<std::int32_t, std::string> added_texts;
+  std::set<std::string, std::less<>> special_texts;
   std::vector<EndSpaces> spaces;  // of each id, when offsets are trimmed
   mutable std::mutex mutex;
   mutable std::vector<std::unique_ptr<Workspace>> idle;
@@ -417,7 +383,7 @@ Tokenizer Tokenizer::load(const std::string& folder, std::span<const std::string
                           bool lowercase) {
   text::TokenizerSpec spec = text::read_tokenizer(folder);
   if (lowercase) {
-    spec.normalization.insert(spec.normalization.begin(), text::NormalizationStep::lowercase);
+    spec.normalization.insert(spec.normalization.begin(), text::NormalizationKind::lowercase);
   }
   for (const std::string& token : added) {
     if (text::find_token(spec, token)) continue;
@@ -441,18 +407,17 @@ Encoding Tokenizer::encode_pair(std::string_view text, std::string_view pair,
 }
 
 std::string Tokenizer::decode(std::span<const std::int32_t> ids, bool skip_special_tokens) const {
-  std::vector<std::string_view> tokens;
+  std::vector<std::string> tokens;
   for (const auto id : ids) {
     require(id >= 0 && id < implementation_->id_end, "ids: expected ids from 0 to {}, found {}",
             implementation_->id_end - 1, id);
-    const auto added = implementation_->added_by_id.find(id);
-    const bool is_added = added != implementation_->added_by_id.end();
-    if (is_added && added->second->special && skip_special_tokens) continue;
-    if (is_added || implementation_->spec.vocabulary.has(id)) {
-      tokens.push_back(implementation_->token_text(id));
-    }
+    const auto token = implementation_->token_text(id);
+    const bool known =
+        implementation_->added_texts.contains(id) || implementation_->spec.vocabulary.has(id);
+    const bool skipped = skip_special_tokens && implementation_->special_texts.contains(token);
+    if (known && !skipped) tokens.emplace_back(token);
   }
-  return implementation_->join(tokens);
+  return text::decode(implementation_->spec.decoding, std::move(tokens));
 }
 
 std::string Tokenizer::token(std::int32_t id) const {
@@ -470,7 +435,15 @@ std::int64_t Tokenizer::vocabulary_size() const { return implementation_->id_end
 const SpecialTokens& Tokenizer::special_tokens() const { return implementation_->spec.special; }
 
 std::string Tokenizer::kind() const {
-  return implementation_->byte_level ? "byte-level BPE" : "WordPiece";
+  switch (implementation_->spec.kind) {
+    case text::TokenizerKind::byte_level_bpe:
+      return "byte-level BPE";
+    case text::TokenizerKind::word_piece:
+      return "WordPiece";
+    case text::TokenizerKind::unigram:
+      return "Unigram";
+  }
+  return "";
 }
 
 std::vector<std::size_t> character_starts(std::string_view text) {

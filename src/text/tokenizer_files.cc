@@ -15,7 +15,7 @@ namespace {
 using Json = nlohmann::json;
 namespace fs = std::filesystem;
 
-enum class Family { bert, roberta, gpt2 };
+enum class Family { bert, roberta, gpt2, albert, t5 };
 
 // tokenizer_config.json, special_tokens_map.json and added_tokens.json as far as they exist.
 struct FolderOptions {
@@ -97,13 +97,28 @@ std::string usual_name(Family family, const std::string& role) {
       {"pad", "<pad>"}, {"cls", "<s>"},  {"mask", "<mask>"}};
   static const std::map<std::string, std::string> gpt2{
       {"bos", "<|endoftext|>"}, {"eos", "<|endoftext|>"}, {"unk", "<|endoftext|>"}};
-  const auto& names = family == Family::bert ? bert : family == Family::roberta ? roberta : gpt2;
+  static const std::map<std::string, std::string> albert{
+      {"bos", "[CLS]"}, {"eos", "[SEP]"}, {"unk", "<unk>"},  {"sep", "[SEP]"},
+      {"pad", "<pad>"}, {"cls", "[CLS]"}, {"mask", "[MASK]"}};
+  static const std::map<std::string, std::string> t5{
+      {"eos", "</s>"}, {"unk", "<unk>"}, {"pad", "<pad>"}};
+  static const std::map<Family, const std::map<std::string, std::string>*> families{
+      {Family::bert, &bert},
+      {Family::roberta, &roberta},
+      {Family::gpt2, &gpt2},
+      {Family::albert, &albert},
+      {Family::t5, &t5}};
+  const auto& names = *families.at(family);
   const auto found = names.find(role);
   return found == names.end() ? "" : found->second;
 }
 
 Family family_of(const TokenizerSpec& spec, const FolderOptions& options) {
   if (spec.kind == TokenizerKind::word_piece) return Family::bert;
+  if (spec.kind == TokenizerKind::unigram) {
+    if (find_token(spec, "[CLS]")) return Family::albert;
+    return find_token(spec, "<s>") ? Family::roberta : Family::t5;
+  }
   const auto& name =
       options.config.contains("tokenizer_class") ? options.config["tokenizer_class"] : Json();
   if (name.is_string() && name.get<std::string>().starts_with("GPT2")) return Family::gpt2;
@@ -236,7 +251,7 @@ TokenizerSpec read_byte_pair_files(const fs::path& folder, const FolderOptions& 
   }
   set_merges(spec, merges, merges_file);
   const auto family = family_of(spec, options);
-  spec.decoder.kind = DecoderKind::byte_level;
+  spec.decoding.push_back({.kind = DecodingKind::byte_level});
   spec.add_prefix_space = flag(options, "add_prefix_space").value_or(false);
   if (family == Family::roberta && flag(options, "trim_offsets").value_or(true)) {
     spec.trimming.push_back({spec.add_prefix_space});
@@ -260,7 +275,7 @@ std::string_view without_trailing_space(std::string_view line) {
 }
 
 TokenizerSpec read_word_piece_files(const fs::path& folder, const FolderOptions& options) {
-  using Step = NormalizationStep;
+  using Step = NormalizationKind;
   const auto file = (folder / "vocab.txt").string();
   const auto text = read_text_file(file);
   require(is_valid_utf8(text), "{}: expected UTF-8 text, found other bytes", file);
@@ -280,7 +295,7 @@ TokenizerSpec read_word_piece_files(const fs::path& folder, const FolderOptions&
     spec.normalization.insert(spec.normalization.end(), {Step::decompose, Step::strip_nonspacing});
   }
   if (lowercase) spec.normalization.push_back(Step::lowercase);
-  spec.decoder.kind = DecoderKind::word_piece;
+  spec.decoding.push_back({.kind = DecodingKind::word_piece});
   add_listed_tokens(spec, options);
   add_named_tokens(spec, options, Family::bert);
   set_roles(spec, options, Family::bert);
@@ -354,6 +369,13 @@ TokenizerSpec read_tokenizer(const std::string& folder) {
     require(fs::exists(root / "merges.txt"),
             "{}: expected merges.txt beside vocab.json, found none", folder);
     return read_byte_pair_files(root, options);
+  }
+  for (const auto* name :
+       {"sentencepiece.bpe.model", "spiece.model", "spm.model", "tokenizer.model"}) {
+    require(fs::exists(root / "vocab.txt") || !fs::exists(root / name),
+            "{0}: expected tokenizer.json, found only {1}; transformers writes one: "
+            "AutoTokenizer.from_pretrained(\"{0}\").save_pretrained(\"{0}\")",
+            folder, name);
   }
   require(fs::exists(root / "vocab.txt"),
           "{}: expected tokenizer.json, vocab.json with merges.txt, or vocab.txt, found none",

@@ -1,9 +1,11 @@
 // Reading of tokenizer.json.
 #include <algorithm>
+#include <map>
 
 #include "core/error.h"
 #include "text/json_stream.h"
 #include "text/tokenizer_spec.h"
+#include "text/unicode.h"
 
 namespace longformer::text {
 namespace {
@@ -75,12 +77,96 @@ std::vector<Section> flattened(const Section& section, const std::string& member
   return all;
 }
 
+std::u32string characters_of(const std::string& text) {
+  std::u32string characters;
+  for (std::size_t i = 0; i < text.size();) {
+    const auto character = decode_character(text, i);
+    characters += character.value;
+    i += character.size;
+  }
+  return characters;
+}
+
+// Understands texts and runs of one character: "X+" and "X{2,}".
+void read_expression(const Section& section, NormalizationStep& step) {
+  const auto expression = section.value.get<std::string>();
+  const auto refuse = [&] {
+    fail("{}: expected text or a run of one character such as ' {{2,}}', found '{}'", section.name,
+         expression);
+  };
+  const auto characters = characters_of(expression);
+  std::size_t i = 0;
+  for (; i < characters.size(); ++i) {
+    auto c = characters[i];
+    if (c == U'+' || c == U'{') break;
+    if (std::u32string_view(U".*?()[]|^$}").find(c) != std::u32string_view::npos) refuse();
+    if (c == U'\\') {
+      if (++i == characters.size()) refuse();
+      c = characters[i];
+      const bool letter = (character_flags(c) & CharacterFlags::word) != 0;
+      if (c == U'n' || c == U'r' || c == U't') {
+        c = c == U'n' ? U'\n' : c == U'r' ? U'\r' : U'\t';
+      } else if (letter) {
+        refuse();
+      }
+    }
+    step.pattern += c;
+  }
+  if (i == characters.size()) return;
+  if (step.pattern.size() != 1) refuse();
+  step.run = 1;
+  if (characters[i] == U'{') {
+    step.run = 0;
+    while (++i < characters.size() && characters[i] >= U'0' && characters[i] <= U'9') {
+      step.run = std::min<std::size_t>(step.run * 10 + (characters[i] - U'0'), 1 << 20);
+    }
+    if (i + 2 != characters.size() || characters[i] != U',' || characters[++i] != U'}') refuse();
+    if (step.run == 0) refuse();
+  }
+  if (i + 1 != characters.size()) refuse();
+}
+
+NormalizationStep read_replace(const Section& item) {
+  NormalizationStep step(NormalizationKind::replace);
+  const auto pattern = item.at("pattern");
+  const auto text = pattern.at("String"), expression = pattern.at("Regex");
+  if (text.present()) {
+    step.pattern = characters_of(pattern.text("String", ""));
+  } else {
+    require(expression.value.is_string(), "{}: expected String or Regex, found none", pattern.name);
+    read_expression(expression, step);
+  }
+  require(!step.pattern.empty(), "{}: expected a pattern that is not empty", pattern.name);
+  const auto content = item.text("content", "");
+  require(text.present() || content.find('$') == std::string::npos,
+          "{}.content: expected text without groups, found '{}'", item.name, content);
+  step.content = characters_of(content);
+  return step;
+}
+
+std::optional<NormalizationKind> plain_normalization(const std::string& type) {
+  using Kind = NormalizationKind;
+  static const std::map<std::string, Kind> kinds{
+      {"Lowercase", Kind::lowercase},
+      {"NFD", Kind::decompose},
+      {"NFC", Kind::compose},
+      {"NFKD", Kind::decompose_compatible},
+      {"NFKC", Kind::compose_compatible},
+      {"Nmt", Kind::nmt},
+      {"StripAccents", Kind::strip_marks},
+  };
+  const auto found = kinds.find(type);
+  return found == kinds.end() ? std::nullopt : std::optional(found->second);
+}
+
 void read_normalizer(const Section& section, TokenizerSpec& spec) {
-  using Step = NormalizationStep;
+  using Step = NormalizationKind;
   auto& steps = spec.normalization;
   for (const auto& item : flattened(section, "normalizers")) {
     const auto type = item.type();
-    if (type == "BertNormalizer") {
+    if (const auto kind = plain_normalization(type)) {
+      steps.push_back(*kind);
+    } else if (type == "BertNormalizer") {
       const bool lowercase = item.flag("lowercase", true);
       if (item.flag("clean_text", true)) steps.push_back(Step::clean);
       if (item.flag("handle_chinese_chars", true)) steps.push_back(Step::space_chinese);
@@ -88,21 +174,72 @@ void read_normalizer(const Section& section, TokenizerSpec& spec) {
         steps.insert(steps.end(), {Step::decompose, Step::strip_nonspacing});
       }
       if (lowercase) steps.push_back(Step::lowercase);
-    } else if (type == "Lowercase") {
-      steps.push_back(Step::lowercase);
-    } else if (type == "NFD") {
-      steps.push_back(Step::decompose);
-    } else if (type == "NFC") {
-      steps.push_back(Step::compose);
-    } else if (type == "StripAccents") {
-      steps.push_back(Step::strip_marks);
+    } else if (type == "Precompiled") {
+      const auto map = item.at("precompiled_charsmap");
+      require(map.value.is_string(), "{}: expected base64, found {}", map.name,
+              map.value.type_name());
+      steps.push_back(Step::map);
+      steps.back().map =
+          std::make_shared<CharacterMap>(map.value.get_ref<const std::string&>(), map.name);
+    } else if (type == "Strip") {
+      steps.push_back(Step::strip_ends);
+      steps.back().left = item.flag("strip_left", true);
+      steps.back().right = item.flag("strip_right", true);
+    } else if (type == "Replace") {
+      steps.push_back(read_replace(item));
+    } else if (type == "Prepend") {
+      steps.push_back(Step::prepend);
+      steps.back().content = characters_of(item.text("prepend", ""));
     } else {
-      unsupported(item, "BertNormalizer, Lowercase, NFD, NFC or StripAccents");
+      unsupported(item,
+                  "BertNormalizer, Lowercase, NFC, NFD, NFKC, NFKD, Nmt, StripAccents, Strip, "
+                  "Replace, Prepend or Precompiled");
     }
   }
 }
 
+// The one character of an entry.
+char32_t read_character(const Section& section, const std::string& key,
+                        const std::string& otherwise) {
+  const auto characters = characters_of(section.text(key, otherwise));
+  require(characters.size() == 1, "{}.{}: expected one character, found {}", section.name, key,
+          characters.size());
+  return characters[0];
+}
+
+// Older files say add_prefix_space.
+PrefixScheme read_prefix_scheme(const Section& item) {
+  const auto scheme = item.text("prepend_scheme", "always");
+  const bool adds = item.flag("add_prefix_space", true);
+  const bool known = scheme == "always" || scheme == "first" || scheme == "never";
+  require(known, "{}.prepend_scheme: expected always, first or never, found '{}'", item.name,
+          scheme);
+  require(adds || scheme == "never" || !item.at("prepend_scheme").present(),
+          "{}: expected prepend_scheme never beside add_prefix_space false, found '{}'", item.name,
+          scheme);
+  if (scheme == "never" || !adds) return PrefixScheme::never;
+  return scheme == "first" ? PrefixScheme::first : PrefixScheme::always;
+}
+
+void read_cuts(const Section& section, TokenizerSpec& spec) {
+  for (const auto& item : flattened(section, "pretokenizers")) {
+    PieceCut cut;
+    const auto type = item.type();
+    if (type == "WhitespaceSplit") {
+      cut.kind = PieceCut::Kind::whitespace;
+    } else if (type == "Metaspace") {
+      cut.replacement = read_character(item, "replacement", "");
+      cut.prefix = read_prefix_scheme(item);
+      cut.split = item.flag("split", true);
+    } else {
+      unsupported(item, "Metaspace or WhitespaceSplit");
+    }
+    spec.cuts.push_back(cut);
+  }
+}
+
 void read_pre_tokenizer(const Section& section, TokenizerSpec& spec) {
+  if (spec.kind == TokenizerKind::unigram) return read_cuts(section, spec);
   const auto items = flattened(section, "pretokenizers");
   const bool bytes = spec.kind == TokenizerKind::byte_level_bpe;
   const std::string wanted = bytes ? "ByteLevel" : "BertPreTokenizer";
@@ -191,19 +328,57 @@ void read_post_processor(const Section& section, TokenizerSpec& spec) {
   }
 }
 
+std::string read_decoder_pattern(const Section& item) {
+  const auto pattern = item.at("pattern");
+  const auto text = pattern.text("String", "");
+  require(!text.empty(), "{}: expected a String that is not empty, found {}", pattern.name,
+          pattern.value.dump());
+  return text;
+}
+
 void read_decoder(const Section& section, TokenizerSpec& spec) {
-  const auto items = flattened(section, "decoders");
-  if (items.empty()) return;
-  require(items.size() == 1, "{}: expected one decoder, found {}", section.name, items.size());
-  const auto type = items[0].type();
-  if (type == "ByteLevel") {
-    spec.decoder.kind = DecoderKind::byte_level;
-  } else if (type == "WordPiece") {
-    spec.decoder = {DecoderKind::word_piece, items[0].text("prefix", "##"),
-                    items[0].flag("cleanup", true)};
-  } else {
-    unsupported(items[0], "ByteLevel or WordPiece");
+  for (const auto& item : flattened(section, "decoders")) {
+    DecodingStep step;
+    const auto type = item.type();
+    if (type == "ByteLevel") {
+      step.kind = DecodingKind::byte_level;
+    } else if (type == "WordPiece") {
+      step.kind = DecodingKind::word_piece;
+      step.prefix = item.text("prefix", "##");
+      step.cleanup = item.flag("cleanup", true);
+    } else if (type == "Metaspace") {
+      step.pattern.clear();
+      append_utf8(read_character(item, "replacement", ""), step.pattern);
+      step.drops_first = read_prefix_scheme(item) != PrefixScheme::never;
+    } else if (type == "Replace") {
+      step.kind = DecodingKind::replace;
+      step.pattern = read_decoder_pattern(item);
+      step.content = item.text("content", "");
+    } else if (type == "ByteFallback") {
+      step.kind = DecodingKind::byte_fallback;
+    } else if (type == "Fuse") {
+      step.kind = DecodingKind::fuse;
+    } else if (type == "Strip") {
+      step.kind = DecodingKind::strip;
+      step.pattern.clear();
+      append_utf8(read_character(item, "content", " "), step.pattern);
+      step.start = static_cast<std::size_t>(item.integer("start", 0));
+      step.stop = static_cast<std::size_t>(item.integer("stop", 0));
+    } else {
+      unsupported(item, "ByteLevel, WordPiece, Metaspace, Replace, ByteFallback, Fuse or Strip");
+    }
+    spec.decoding.push_back(std::move(step));
   }
+}
+
+void read_unigram_model(const Section& model, TokenizerSpec& spec) {
+  spec.unigram.byte_fallback = model.flag("byte_fallback", false);
+  const auto unknown = model.at("unk_id");
+  if (!unknown.present()) return;
+  const auto id = unknown.as_integer();
+  const auto count = static_cast<std::int64_t>(spec.unigram.scores.size());
+  require(id < count, "{}: expected an id below {}, found {}", unknown.name, count, id);
+  spec.unigram.unknown = static_cast<std::int32_t>(id);
 }
 
 void read_byte_pair_model(const Section& model, TokenizerSpec& spec) {
@@ -256,13 +431,23 @@ TokenizerSpec read_tokenizer_json(const std::string& path) {
   require(model.value.is_object(), "{}: expected an object, found {}", model.name,
           model.value.type_name());
   // Files written before 2021 do not name the type.
-  const auto type = model.text("type", tables.has_merges ? "BPE" : "WordPiece");
+  const auto type = model.text("type", tables.has_scores   ? "Unigram"
+                                       : tables.has_merges ? "BPE"
+                                                           : "WordPiece");
   TokenizerSpec spec;
-  if (type != "BPE" && type != "WordPiece") unsupported(model, "BPE or WordPiece");
-  require(tables.has_vocabulary, "{}.vocab: expected an object of tokens and ids", model.name);
+  const bool unigram = type == "Unigram";
+  if (type != "BPE" && type != "WordPiece" && !unigram) {
+    unsupported(model, "BPE, WordPiece or Unigram");
+  }
+  require(unigram ? tables.has_scores : tables.has_vocabulary, "{}.vocab: expected {}", model.name,
+          unigram ? "an array of tokens and scores" : "an object of tokens and ids");
   spec.vocabulary = std::move(tables.vocabulary);
-  spec.vocabulary.finish(path);
-  if (type == "BPE") {
+  spec.vocabulary.finish(path, unigram);
+  if (unigram) {
+    spec.kind = TokenizerKind::unigram;
+    spec.unigram.scores = std::move(tables.scores);
+    read_unigram_model(model, spec);
+  } else if (type == "BPE") {
     spec.kind = TokenizerKind::byte_level_bpe;
     require(tables.has_merges, "{}.merges: expected an array", model.name);
     set_merges(spec, tables.merges, path);

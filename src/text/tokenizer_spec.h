@@ -8,13 +8,15 @@
 #include "longformer/tokenizer.h"
 #include "text/added_tokens.h"
 #include "text/byte_pair_encoding.h"
+#include "text/decoding.h"
 #include "text/normalization.h"
+#include "text/unigram.h"
 #include "text/vocabulary.h"
 #include "text/word_piece.h"
 
 namespace longformer::text {
 
-enum class TokenizerKind { byte_level_bpe, word_piece };
+enum class TokenizerKind { byte_level_bpe, word_piece, unigram };
 
 /// A place of a template: one of the texts, or special tokens.
 struct TemplatePiece {
@@ -28,12 +30,18 @@ struct OffsetTrimming {
   bool add_prefix_space = true;  ///< The first token keeps one leading space, which was added.
 };
 
-enum class DecoderKind { none, byte_level, word_piece };
+enum class PrefixScheme { first, always, never };
 
-struct DecoderSpec {
-  DecoderKind kind = DecoderKind::none;
-  std::string prefix = "##";
-  bool cleanup = true;  ///< Removes the space before punctuation and contractions.
+/// How a unigram model cuts normalised text into pieces; a tokenizer has a list of such cuts.
+struct PieceCut {
+  enum class Kind {
+    whitespace,  ///< At whitespace, which is dropped.
+    metaspace,   ///< Spaces become the replacement, and each of them begins a piece.
+  };
+  Kind kind = Kind::metaspace;
+  char32_t replacement = 0x2581;
+  PrefixScheme prefix = PrefixScheme::always;  ///< Which pieces get a replacement in front.
+  bool split = true;                           ///< Cut there.
 };
 
 struct TokenizerSpec {
@@ -42,6 +50,8 @@ struct TokenizerSpec {
   std::vector<Merge> merges;
   BytePairOptions byte_pair;
   WordPieceOptions word_piece;
+  UnigramOptions unigram;
+  std::vector<PieceCut> cuts;  ///< Unigram
   std::vector<NormalizationStep> normalization;
   bool add_prefix_space = false;
   bool split_words = true;  ///< Byte level: cut the text into words first.
@@ -49,7 +59,7 @@ struct TokenizerSpec {
   std::vector<TemplatePiece> single{{.sequence = 0, .ids = {}, .type_id = 0}};
   std::vector<TemplatePiece> pair{{.sequence = 0, .ids = {}, .type_id = 0},
                                   {.sequence = 1, .ids = {}, .type_id = 1}};
-  DecoderSpec decoder;
+  std::vector<DecodingStep> decoding;
   /// In the order in which they were added; ids are set.
   std::vector<AddedToken> added;
   SpecialTokens special;

@@ -142,16 +142,23 @@ void append_lowercase(char32_t c, std::u32string& out) {
                  : static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c)));
 }
 
-void append_decomposition(char32_t c, std::u32string& out) {
-  if (c < 0xc0 || (character_flags(c) & CharacterFlags::indecomposable)) {
+void append_decomposition(char32_t c, std::u32string& out, Decomposition form) {
+  const bool compatible = form == Decomposition::compatible;
+  const bool whole =
+      compatible ? c < 0xa0 || find_range(std::begin(compatibility_indecomposable),
+                                          std::end(compatibility_indecomposable), c) != nullptr
+                 : c < 0xc0 || (character_flags(c) & CharacterFlags::indecomposable) != 0;
+  if (whole) {
     out += c;
     return;
   }
-  std::array<utf8proc_int32_t, 32> parts;  // the longest canonical decomposition has 4 characters
+  std::array<utf8proc_int32_t, 32> parts;  // the longest decomposition has 18 characters
   int boundary = 0;
-  const auto count = utf8proc_decompose_char(static_cast<utf8proc_int32_t>(c), parts.data(),
-                                             static_cast<utf8proc_ssize_t>(parts.size()),
-                                             UTF8PROC_DECOMPOSE, &boundary);
+  const auto options =
+      static_cast<utf8proc_option_t>(UTF8PROC_DECOMPOSE | (compatible ? UTF8PROC_COMPAT : 0));
+  const auto count =
+      utf8proc_decompose_char(static_cast<utf8proc_int32_t>(c), parts.data(),
+                              static_cast<utf8proc_ssize_t>(parts.size()), options, &boundary);
   for (utf8proc_ssize_t i = 0; i < count; ++i) {
     out += static_cast<char32_t>(parts[static_cast<std::size_t>(i)]);
   }

@@ -35,8 +35,10 @@ int combining_class(char32_t character);
 /// Appends the lower-case form: one character, two for U+0130.
 void append_lowercase(char32_t character, std::u32string& out);
 
-/// Appends the full canonical decomposition without reordering.
-void append_decomposition(char32_t character, std::u32string& out);
+enum class Decomposition { canonical, compatible };
+
+/// Appends the full decomposition without reordering.
+void append_decomposition(char32_t character, std::u32string& out, Decomposition form);
 
 /// The canonical composition of two characters, 0 when there is none.
 char32_t compose(char32_t first, char32_t second);

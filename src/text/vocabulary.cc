@@ -40,7 +40,7 @@ void Vocabulary::add(std::string_view token, std::int64_t id, const std::string&
   characters_ += token;
 }
 
-void Vocabulary::finish(const std::string& file) {
+void Vocabulary::finish(const std::string& file, bool keep_repeated) {
   require(!entries_.empty(), "{}: expected a vocabulary, found no token", file);
   slots_.assign(std::bit_ceil(entries_.size() * 2), -1);
   const auto mask = slots_.size() - 1;
@@ -66,6 +66,12 @@ void Vocabulary::finish(const std::string& file) {
             owner < 0 ? "" : text_of(entries_[static_cast<std::size_t>(owner)]), text_of(entry),
             entry.id);
     owner = slot;
+  }
+  if (!keep_repeated) return;
+  count_ = static_cast<std::int64_t>(entries_.size());
+  for (std::size_t i = 0; i < entries_.size(); ++i) {
+    auto& owner = by_id_[static_cast<std::size_t>(entries_[i].id)];
+    if (owner < 0) owner = static_cast<std::int32_t>(i);
   }
 }
 

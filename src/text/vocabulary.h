@@ -21,9 +21,10 @@ class Vocabulary {
   /// messages. Throws Error for an id out of range.
   void add(std::string_view token, std::int64_t id, const std::string& file);
 
-  /// Builds the tables; to be called once after the last add. Throws Error when there is no token
-  /// or two tokens share an id.
-  void finish(const std::string& file);
+  /// Builds the tables; to be called once after the last add. With `keep_repeated` the former ids
+  /// of a token that came again still have it and count. Throws Error when there is no token or two
+  /// tokens share an id.
+  void finish(const std::string& file, bool keep_repeated = false);
 
   std::optional<std::int32_t> find(std::string_view token) const;
   /// The token of an id; empty text for ids that no token has.

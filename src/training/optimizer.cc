@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "core/error.h"
-#include "ops/optimizer_steps.h"
+#include "kernels/optimizer_steps.h"
 
 namespace longformer::training {
 namespace {
@@ -39,15 +39,16 @@ class AdamW : public Optimizer {
 
   void step_one(const Parameter& parameter, const Step& step) override {
     Tensor value = parameter.trained_value();
-    ops::adamw_step(value, parameter.trained_gradient(), means_[step.place], squares_[step.place],
-                    {.learning_rate = step.learning_rate * parameter.learning_rate_scale,
-                     .beta1 = options_.adam_beta1,
-                     .beta2 = options_.adam_beta2,
-                     .epsilon = options_.adam_epsilon,
-                     .weight_decay = parameter.decays ? options_.weight_decay : 0,
-                     .step = step.count,
-                     .gradient_scale = step.gradient_scale,
-                     .threads = threads_});
+    kernels::adamw_step(value, parameter.trained_gradient(), means_[step.place],
+                        squares_[step.place],
+                        {.learning_rate = step.learning_rate * parameter.learning_rate_scale,
+                         .beta1 = options_.adam_beta1,
+                         .beta2 = options_.adam_beta2,
+                         .epsilon = options_.adam_epsilon,
+                         .weight_decay = parameter.decays ? options_.weight_decay : 0,
+                         .step = step.count,
+                         .gradient_scale = step.gradient_scale,
+                         .threads = threads_});
   }
 
   TrainingOptions options_;
@@ -96,25 +97,25 @@ class Adafactor : public Optimizer {
 
  private:
   void start(std::size_t place) override {
-    moments_[place] =
-        ops::AdafactorMoments::zeros(parameters().items()[place].trained_value().shape(), false);
+    moments_[place] = kernels::AdafactorMoments::zeros(
+        parameters().items()[place].trained_value().shape(), false);
   }
 
   void step_one(const Parameter& parameter, const Step& step) override {
     Tensor value = parameter.trained_value();
-    ops::AdafactorStep own = {.scale_parameter = options_.adafactor_relative_step,
-                              .weight_decay = parameter.decays ? options_.weight_decay : 0,
-                              .learning_rate_scale = parameter.learning_rate_scale,
-                              .step = step.count,
-                              .gradient_scale = step.gradient_scale,
-                              .threads = threads_};
+    kernels::AdafactorStep own = {.scale_parameter = options_.adafactor_relative_step,
+                                  .weight_decay = parameter.decays ? options_.weight_decay : 0,
+                                  .learning_rate_scale = parameter.learning_rate_scale,
+                                  .step = step.count,
+                                  .gradient_scale = step.gradient_scale,
+                                  .threads = threads_};
     if (!options_.adafactor_relative_step) own.learning_rate = step.learning_rate;
-    ops::adafactor_step(value, parameter.trained_gradient(), moments_[step.place], own);
+    kernels::adafactor_step(value, parameter.trained_gradient(), moments_[step.place], own);
   }
 
   TrainingOptions options_;
   int threads_;
-  std::vector<ops::AdafactorMoments> moments_;
+  std::vector<kernels::AdafactorMoments> moments_;
 };
 
 }  // namespace
@@ -122,7 +123,8 @@ class Adafactor : public Optimizer {
 double gradient_norm(const ParameterSet& parameters, int threads) {
   double sum = 0;
   for (const Parameter& parameter : parameters.items()) {
-    if (parameter.has_gradient()) sum += ops::sum_of_squares(parameter.trained_gradient(), threads);
+    if (parameter.has_gradient())
+      sum += kernels::sum_of_squares(parameter.trained_gradient(), threads);
   }
   return std::sqrt(sum);
 }
@@ -130,7 +132,7 @@ double gradient_norm(const ParameterSet& parameters, int threads) {
 std::string first_bad_gradient(const ParameterSet& parameters, int threads) {
   for (const Parameter& parameter : parameters.items()) {
     if (!parameter.has_gradient()) continue;
-    if (!std::isfinite(ops::sum_of_squares(parameter.trained_gradient(), threads))) {
+    if (!std::isfinite(kernels::sum_of_squares(parameter.trained_gradient(), threads))) {
       return parameter.name;
     }
   }
@@ -188,7 +190,7 @@ void Optimizer::restore(const std::map<std::string, Tensor>& stored,
             "{}: tensor {}: expected fp32 {}, found {} {}", file, name, to_string(target.shape()),
             name_of(source->second.dtype()), to_string(source->second.shape()));
     Tensor writable = target;
-    ops::assign(writable, source->second);
+    kernels::assign(writable, source->second);
   }
   require(stored.size() == targets.size(), "{}: expected {} tensors, found {}", file,
           targets.size(), stored.size());

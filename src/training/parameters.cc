@@ -9,7 +9,7 @@
 
 #include "core/error.h"
 #include "formats/safetensors.h"
-#include "ops/optimizer_steps.h"
+#include "kernels/optimizer_steps.h"
 
 namespace longformer::training {
 
@@ -90,7 +90,7 @@ void ParameterSet::read(const std::string& path) {
             to_string(parameter.value.shape()), name_of(source.dtype()), to_string(source.shape()));
   }
   for (Parameter& parameter : items_) {
-    ops::assign(parameter.value, file.tensors().at(parameter.name));
+    kernels::assign(parameter.value, file.tensors().at(parameter.name));
     if (parameter.is_trained()) ++parameter.value.gradient()->version;
   }
 }

@@ -139,9 +139,8 @@ void Trainer::open_output() {
   const bool occupied = !checkpoints_.steps().empty() || fs::exists(folder / "config.json") ||
                         fs::exists(folder / "model.safetensors");
   require(!occupied || options.overwrite_output_dir || !options.resume_from_checkpoint.empty(),
-          "output_dir: expected a new folder, found a former training in '{}': use "
-          "--resume-from-checkpoint last or --overwrite-output-dir",
-          folder.string());
+          {Remedy::resume_or_overwrite},
+          "output_dir: expected a new folder, found a former training in '{}'", folder.string());
   checkpoints_.remove_leftovers();
   formats::write_file((folder / kOptionsFile).string(), to_json(options));
 }

@@ -3,6 +3,7 @@
     python3 make_corpus.py TARGET_FOLDER
 """
 
+import base64
 import json
 import pathlib
 import sys
@@ -39,7 +40,17 @@ def tokenizers():
            "decoder": {"type": "ByteLevel"},
            "model": {"type": "BPE", "vocab": alphabet | {"he": 96, "hel": 97},
                      "merges": ["h e", "he l"]}}
-    return found | {"bpe": json.dumps(bpe).encode()}
+    unigram = json.loads((FIXTURES / "tokenizers" / "unigram" / "tokenizer.json").read_bytes())
+    unigram["model"]["vocab"] = unigram["model"]["vocab"][:40]
+    # A trie of "a" alone, which "b" replaces.
+    trie = [256 << 10] + [0] * 511
+    trie[256 ^ 97] = 97 | 1 << 8 | 97 << 10
+    trie[256] = 1 << 31
+    units = b"".join(unit.to_bytes(4, "little") for unit in [4 * len(trie), *trie])
+    charsmap = base64.b64encode(units + b"b\0").decode()
+    mapped = {"type": "Precompiled", "precompiled_charsmap": charsmap}
+    return found | {"bpe": json.dumps(bpe).encode(), "unigram": json.dumps(unigram).encode(),
+                    "mapped": json.dumps(unigram | {"normalizer": mapped}).encode()}
 
 
 def data_sets():
@@ -81,6 +92,7 @@ def corpora():
         "data": data_sets(),
         "byte_level": texts(),
         "word_piece": texts(),
+        "unigram": texts(),
         "global_attention": {str(i): rule for i, rule in enumerate(
             [b"cls,every:64", b"none", b"3-8,17", b"question", b"sentences,all", b"default"])},
     }

@@ -9,6 +9,7 @@ tokenizer.json. Prints one line per comparison and exits with 1 when anything di
 
 import argparse
 import contextlib
+import functools
 import io
 import itertools
 import json
@@ -36,6 +37,8 @@ from tokenizers import (
     processors,
 )
 from tokenizers.implementations import BertWordPieceTokenizer, ByteLevelBPETokenizer
+
+import unigram_cases
 
 STRATEGIES = ["longest_first", "only_first", "only_second"]
 os.environ["TOKENIZERS_PARALLELISM"] = "false"  # one process per core instead
@@ -308,6 +311,23 @@ def every_code_point():
     return lines_of([f"a{chr(c)}b" for c in range(0x110000) if not 0xD800 <= c < 0xE000])
 
 
+def random_characters(seed, count=40_000):
+    """Short texts of characters near each other, with marks, joiners and spaces among them."""
+    rng = random.Random(seed)
+    marks = "\u0301\u0308\u0323\u200d\u200c\u094d\u3099\uff9e\ufe0f\u1161\u11a8 \u00a0\r\n\u2581"
+    # Most of the assigned characters, and some of the rest.
+    blocks = [*range(0x20, 0x3400, 0x40), *range(0xA000, 0xAC00, 0x40), 0xAC00]
+    blocks += [*range(0xF900, 0x10000 - 0x40, 0x20), *range(0x10000, 0x11F00, 0x100)]
+    blocks += [0x1D100, 0x1D400, 0x1F100, 0x1F1E6, 0x1F400, 0xE0000]
+    texts = []
+    for _ in range(count):
+        near = rng.choice(blocks)
+        pick = [lambda: chr(near + rng.randrange(64)), lambda: rng.choice(marks)]
+        pick += [lambda: rng.choice(" ab<"), lambda: chr(rng.choice(blocks) + rng.randrange(64))]
+        texts.append("".join(rng.choice(pick)() for _ in range(rng.randint(1, 24))))
+    return [text.encode() for text in texts]
+
+
 def characters_in_context():
     """The assigned characters where their classes show; 1 in 97 of the Chinese and Korean."""
     texts = []
@@ -532,7 +552,22 @@ def word_piece_composed(data, scratch):
     return Case("wordpiece NFC", tokenizer, save(tokenizer, scratch / "saved"))
 
 
+def unigram(build, data, scratch):
+    name = "unigram " + build.__name__.replace("_", " ")
+    folder = scratch / "saved"
+    package = unigram_cases.saved(build, data, folder)
+    large, sweep = build in unigram_cases.LARGE, build in unigram_cases.SWEPT
+    return Case(name, package, folder, large=large, sweep=sweep)
+
+
+def unigram_case(build):
+    case = functools.partial(unigram, build)
+    case.__name__ = "unigram_" + build.__name__
+    return case
+
+
 CASES = [
+    *map(unigram_case, unigram_cases.ALL),
     roberta_files,
     bert_uncased_files,
     bert_normalizer_bytes,
@@ -582,6 +617,7 @@ def check(case, program, data, scratch):
     compare("characters in context", characters_in_context())
     if case.sweep:
         compare("every code point", every_code_point())
+        compare("random characters", random_characters(4))
     report.compare(case.name, "pairs and truncation", case.package, ours, pair_records(ugly, 2))
     report.compare_decoding(case.name, case.package, ours, random_ids(case.package, 3))
     return report.differences

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 
+#include "advice.h"
 #include "attention/reports.h"
 #include "encode_whole.h"
 #include "longformer/error.h"
@@ -177,9 +178,9 @@ class AttentionRun {
         any = true;
         if (shown) shown({1, 1, tokens, tokens});
       } catch (const Error& error) {
-        messages_.error(document.label() + ": " + error.what());
+        messages_.error(document.label() + ": " + advised(error));
         if (report_options_.format == AttentionFormat::json) {
-          output.write(document.json().add("error", error.what()).line());
+          output.write(document.json().add("error", advised(error)).line());
         }
         if (!many_documents()) break;
       }

@@ -51,7 +51,7 @@ struct DocumentRows {
   bool causal = false;
   std::vector<KeyKind> keys;
   std::vector<QueryKind> queries;
-  /// Ascending.
+  /// Positions of the global keys, ascending.
   std::vector<Index> globals;
 
   /// Number of leading keys that a query may see at all.
@@ -96,7 +96,7 @@ struct HeadRows {
   const float* value;
   float* out;
   Index out_stride;
-  /// Null when nobody asks for it.
+  /// Null when it is not wanted.
   float* logsumexp;
 };
 

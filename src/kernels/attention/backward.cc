@@ -22,7 +22,7 @@ constexpr Index kQueriesPerTask = 512;
 constexpr Index kWholeChunk = 1280;
 constexpr Index kPartChunk = 640;
 
-/// Of the keys of a task of windows; queries that see everything go through more, chunk by chunk.
+/// Most keys of a task of windows; queries that see everything go through more, chunk by chunk.
 Index longest_sequence(const AttentionSpec& spec) {
   Index longest = 0;
   for (const AttentionDocument& document : spec.rows->documents) {
@@ -91,8 +91,8 @@ void finish(const BackwardPlan& plan, Index head, std::span<HeadSums> parts) {
   const Index d = plan.spec.head_size;
   HeadSums& all = parts.front();
   for (HeadSums& part : parts.subspan(1)) {
-    add_rows(all.key.data() + part.keys.begin * d, part.key);
-    add_rows(all.value.data() + part.keys.begin * d, part.value);
+    add_rows(all.key.data<float>() + part.keys.begin * d, numbers(part.key));
+    add_rows(all.value.data<float>() + part.keys.begin * d, numbers(part.value));
     add_rows(all.global_key.data(), part.global_key);
     add_rows(all.global_value.data(), part.global_value);
     add_rows(all.content_bias.data(), part.content_bias);
@@ -104,14 +104,14 @@ void finish(const BackwardPlan& plan, Index head, std::span<HeadSums> parts) {
     const Index to = plan.spec.rows->global_keys[i] * d;
     const Index from = static_cast<Index>(i) * d;
     for (Index c = 0; c < d; ++c) {
-      all.key[to + c] += all.global_key[from + c];
-      all.value[to + c] += all.global_value[from + c];
+      all.key.data<float>()[to + c] += all.global_key[from + c];
+      all.value.data<float>()[to + c] += all.global_value[from + c];
     }
   }
   const Index rows = plan.in.key.dimension(1);
   const auto count = static_cast<std::size_t>(rows * d);
-  write(std::span(all.key).first(count), plan.in.key_gradient, head * rows * d);
-  write(std::span(all.value).first(count), plan.in.value_gradient, head * rows * d);
+  write(numbers(all.key).first(count), plan.in.key_gradient, head * rows * d);
+  write(numbers(all.value).first(count), plan.in.value_gradient, head * rows * d);
   if (plan.distances > 0) {
     const RelativeGradients& to = *plan.in.relative_gradients;
     write(all.content_bias, to.content_bias, head * d);
@@ -123,7 +123,6 @@ void finish(const BackwardPlan& plan, Index head, std::span<HeadSums> parts) {
       write(keys.subspan(row * plan.dims, d), to.keys, (head * plan.distances + row) * d);
     }
   }
-  all = {};
 }
 
 void check_gradients(const AttentionSpec& spec, const AttentionBackwardArguments& in) {
@@ -211,8 +210,11 @@ void HeadSums::start(const BackwardPlan& plan, Range own_keys) {
     numbers.assign(static_cast<std::size_t>(count), 0.0f);
   };
   keys = own_keys;
-  clear(key, (keys.end - keys.begin + kRowsBehind) * d);
-  clear(value, (keys.end - keys.begin + kRowsBehind) * d);
+  for (Tensor* rows : {&key, &value}) {
+    const Index count = (keys.end - keys.begin + kRowsBehind) * d;
+    if (rows->size() != count) *rows = Tensor({count}, DType::f32);
+    std::fill_n(rows->data<float>(), count, 0.0f);
+  }
   clear(global_key, static_cast<Index>(plan.spec.rows->global_keys.size()) * d);
   clear(global_value, static_cast<Index>(plan.spec.rows->global_keys.size()) * d);
   if (plan.distances == 0) return;

@@ -1,4 +1,4 @@
-// The way back through attention: what the files of attention_backward() share.
+// The backward pass of attention: what the files of attention_backward() share.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@
 
 namespace longformer::kernels {
 
-/// By tiles in registers, or by products of whole tiles.
+/// The backward pass goes by tiles in registers, or by products of whole tiles.
 enum class BackwardForm { tiles, products };
 
 /// The faster form that this CPU has for the spec.
@@ -50,9 +50,9 @@ struct HeadSums {
   /// Products of whole tiles add zeros to so many rows behind the last key.
   static constexpr Index kRowsBehind = 64;
 
-  /// Of the rows of `key` and `value`; global keys have rows of their own.
+  /// Keys that have rows in `key` and `value`; global keys have rows of their own.
   Range keys;
-  std::vector<float> key, value;
+  Tensor key, value;
   std::vector<float> global_key, global_value;
   std::vector<float> content_bias, position_bias;
   /// [m + RelativeTerm::kRowsBeyond][dims]
@@ -82,18 +82,24 @@ class BackwardWorker {
   void run(const Task& task, HeadSums& sums);
   void select_lanes(const Task& task);
   bool sees_chunk(Index tile, Range places, Index globals) const;
-  void pack_keys(const KeySequence& keys, Index begin, Index end);
+  bool lies_in_rows(const Task& task, const KeySequence& keys, Range places) const;
+  void take_chunk(const Task& task, const KeySequence& keys, Range places, HeadSums& sums);
+  void pack_keys(const KeySequence& keys, Range places);
   void end_rows_at(Index packed);
   void load_tile(Index tile);
+  void prefetch(const Tensor& tensor, Index offset) const;
+  void prefetch_queries();
   void load_row(const Side& side, const Tensor& tensor, Index offset, const float* bias,
                 Index lane);
   void finish_side(const Side& side);
   float load_statistics(Index row, Index lane);
   void send_back(Index tile, Range Lane::*range, Index end, HeadSums& sums);
-  void send_back(Index begin, Index end) const;
+  void send_back(Index begin, Index end);
   void add_key_sums(const KeySequence& keys, HeadSums& sums) const;
   void write_query_gradients(HeadSums& sums);
   void write_zeros(Index row);
+  /// From a product of query and key to a score.
+  float score_scale() const;
 
   Index head_offset(const Tensor& tensor, Index row) const {
     return (head_ * tensor.dimension(1) + row) * plan_.spec.head_size;
@@ -115,6 +121,8 @@ class BackwardWorker {
   float* keys_ = nullptr;
   float* values_ = nullptr;
   float* key_pairs_ = nullptr;
+  float* key_sums_ = nullptr;
+  float* value_sums_ = nullptr;
   float* added_ = nullptr;
   std::uint32_t* starts_ = nullptr;
   std::uint32_t* twists_ = nullptr;
@@ -136,6 +144,10 @@ class BackwardWorker {
   std::vector<Index> rank_;
   Index chunk_begin_ = 0;
   Index packed_ = 0;
+  /// The first query that has not been fetched ahead.
+  Index next_lane_ = 0;
+  /// The keys of the chunk, and their sums, are where they are anyway.
+  bool in_place_ = false;
   Index head_ = 0;
 };
 

@@ -19,6 +19,9 @@ constexpr Index kBlock = 64;
 /// Rows of zeros that blocks of keys may reach into.
 constexpr Index kRowsBeyond = 16;
 
+/// Rows that are fetched ahead where they lie apart, as those of one head of an output do.
+constexpr std::size_t kRowsAhead = 16;
+
 /// Calls body with a pointer to element `at`.
 template <typename Values, typename Body>
 auto with_numbers(Values& tensor, Index at, Body&& body) {
@@ -46,8 +49,7 @@ float dot(const T* a, const T* b, Index count) {
   return sum;
 }
 
-void add(std::vector<float>& to, Index at, const float* from, Index count, float factor) {
-  float* row = to.data() + at;
+void add(float* row, const float* from, Index count, float factor) {
   for (Index i = 0; i < count; ++i) row[i] += factor * from[i];
 }
 
@@ -61,9 +63,6 @@ BackwardWorker::BackwardWorker(const BackwardPlan& plan) : plan_(plan) {
   work_.gradient_rows = gradient_.rows;
   work_.exponent = exponents_;
   work_.mean = means_;
-  work_.keys = keys_;
-  work_.values = values_;
-  work_.key_pairs = key_pairs_;
   work_.added = added_;
   work_.columns = columns_;
   const AttentionSpec& spec = plan.spec;
@@ -113,8 +112,8 @@ void BackwardWorker::allocate() {
                                {reinterpret_cast<float**>(&columns_), rows},
                                {&keys_, rows * dims / pack},
                                {&values_, rows * dims / pack},
-                               {&work_.key_gradient, rows * dims},
-                               {&work_.value_gradient, rows * dims},
+                               {&key_sums_, rows * dims},
+                               {&value_sums_, rows * dims},
                                {&query_sums_, tiles * dims * lanes},
                                {&work_.block, plan_.kernels.rows * lanes},
                                {&work_.kept, (kBlock + kRowsBeyond) * lanes / pack},
@@ -159,10 +158,11 @@ void BackwardWorker::run(const Task& task, HeadSums& sums) {
   if (relative_) std::fill_n(position_sums_, tile_count() * tile_floats, 0.0f);
   for (Index begin = 0; begin < keys.count; begin += plan_.chunk_rows) {
     const Index end = std::min(begin + plan_.chunk_rows, keys.count);
-    pack_keys(keys, begin, end);
+    take_chunk(task, keys, {begin, end}, sums);
     for (Index tile = 0; tile < tile_count(); ++tile) {
       if (!sees_chunk(tile, {begin, end}, keys.global_count())) continue;
       load_tile(tile);
+      next_lane_ = (tile + 1) * plan_.kernels.lanes;
       for (Index i = 0; i < plan_.kernels.lanes; ++i) {
         const Index lane = std::min<Index>(tile * plan_.kernels.lanes + i, lanes_.size() - 1);
         lane_numbers_[i] = floor_divide(lanes_[lane].position, dilation);
@@ -170,7 +170,7 @@ void BackwardWorker::run(const Task& task, HeadSums& sums) {
       send_back(tile, &Lane::window, end, sums);
       send_back(tile, &Lane::globals, end, sums);
     }
-    add_key_sums(keys, sums);
+    if (!in_place_) add_key_sums(keys, sums);
   }
   write_query_gradients(sums);
 }
@@ -178,7 +178,9 @@ void BackwardWorker::run(const Task& task, HeadSums& sums) {
 void BackwardWorker::select_lanes(const Task& task) {
   plan_.rows.collect(task, lanes_, blind_);
   for (const Index row : blind_) write_zeros(row);
-  std::erase_if(lanes_, [this](const Lane& lane) {
+  std::size_t ahead = kRowsAhead;
+  std::erase_if(lanes_, [&](const Lane& lane) {
+    if (ahead < lanes_.size()) prefetch(plan_.in.out_gradient, output_offset(lanes_[ahead++].row));
     if (plan_.sends_back(head_, lane.row)) return false;
     write_zeros(lane.row);
     return true;
@@ -193,21 +195,59 @@ bool BackwardWorker::sees_chunk(Index tile, Range places, Index globals) const {
          (lanes_[first].window.begin < places.end && lanes_[last].window.end > places.begin);
 }
 
-void BackwardWorker::pack_keys(const KeySequence& keys, Index begin, Index end) {
+/// Whether the keys are rows of fp32 side by side. Blocks may reach beyond the last one: into its
+/// own document only.
+bool BackwardWorker::lies_in_rows(const Task& task, const KeySequence& keys, Range places) const {
+  const AttentionDocument& document = *task.document;
+  if (plan_.in.key.dtype() != DType::f32 || plan_.dims != plan_.spec.head_size) return false;
+  if (keys.stride != 1 || places.begin < keys.global_count()) return false;
+  const Index first = keys.row(places.begin);
+  const Index count = places.end - places.begin;
+  if (first + count + kRowsBeyond > document.key_begin + document.key_count) return false;
+  return keys.kept == nullptr ||
+         std::memchr(keys.kept + first, 0, static_cast<std::size_t>(count)) == nullptr;
+}
+
+/// Takes the keys at some places as the next chunk.
+void BackwardWorker::take_chunk(const Task& task, const KeySequence& keys, Range places,
+                                HeadSums& sums) {
+  in_place_ = lies_in_rows(task, keys, places);
+  if (in_place_) {
+    const auto& in = plan_.in;
+    const Index row = keys.row(places.begin);
+    const Index from = (row - sums.keys.begin) * plan_.dims;
+    work_.keys = in.key.data<float>() + head_offset(in.key, row);
+    work_.values = in.value.data<float>() + head_offset(in.value, row);
+    work_.key_pairs = work_.keys;
+    work_.key_gradient = sums.key.data<float>() + from;
+    work_.value_gradient = sums.value.data<float>() + from;
+  } else {
+    work_.keys = keys_;
+    work_.values = values_;
+    work_.key_pairs = key_pairs_;
+    work_.key_gradient = key_sums_;
+    work_.value_gradient = value_sums_;
+  }
+  pack_keys(keys, places);
+}
+
+void BackwardWorker::pack_keys(const KeySequence& keys, Range places) {
   const auto& in = plan_.in;
   const Index d = plan_.spec.head_size;
   const Index dims = plan_.dims;
-  chunk_begin_ = begin;
+  chunk_begin_ = places.begin;
   packed_ = 0;
   rank_[0] = 0;
-  for (Index place = begin; place < end; ++place) {
+  for (Index place = places.begin; place < places.end; ++place) {
     if (keys.keeps(place)) {
       const Index row = keys.row(place);
       const Index from = head_offset(in.key, row);
       places_[packed_] = place;
       key_numbers_[packed_] = keys.number(place);
       columns_[packed_] = static_cast<std::uint32_t>(row) * DropoutRow::kColumnStep;
-      if (plan_.kernels.pack == 2) {
+      if (in_place_) {
+        // Nothing is copied.
+      } else if (plan_.kernels.pack == 2) {
         std::memcpy(reinterpret_cast<BFloat16*>(keys_) + packed_ * dims,
                     in.key.data<BFloat16>() + from, 2 * d);
         std::memcpy(reinterpret_cast<BFloat16*>(values_) + packed_ * dims,
@@ -218,11 +258,12 @@ void BackwardWorker::pack_keys(const KeySequence& keys, Index begin, Index end) 
       }
       ++packed_;
     }
-    rank_[place + 1 - begin] = packed_;
+    rank_[place + 1 - places.begin] = packed_;
   }
+  if (in_place_) return;
   end_rows_at(packed_);
-  std::fill_n(work_.key_gradient, (packed_ + kRowsBeyond) * dims, 0.0f);
-  std::fill_n(work_.value_gradient, (packed_ + kRowsBeyond) * dims, 0.0f);
+  std::fill_n(key_sums_, (packed_ + kRowsBeyond) * dims, 0.0f);
+  std::fill_n(value_sums_, (packed_ + kRowsBeyond) * dims, 0.0f);
 }
 
 /// Blocks of keys may reach beyond the last one, where nothing may turn into NaN.
@@ -254,6 +295,11 @@ void BackwardWorker::load_tile(Index tile) {
     finish_side(side);
   };
   load_queries(query_, relative_ ? &in.relative->content_bias : nullptr);
+  // What the keys get is right at once; rows of bf16 would be rounded.
+  if (plan_.kernels.pack == 1) {
+    const float scale = score_scale();
+    for (Index i = 0; i < lanes * plan_.dims; ++i) query_.rows[i] *= scale;
+  }
   if (relative_) load_queries(position_query_, &in.relative->position_bias);
   for (Index lane = 0; lane < lanes; ++lane) {
     const Index row = row_of(lane);
@@ -266,6 +312,26 @@ void BackwardWorker::load_tile(Index tile) {
     twists_[lane] = mask.twist;
   }
   finish_side(gradient_);
+}
+
+void BackwardWorker::prefetch(const Tensor& tensor, Index offset) const {
+  constexpr Index kLine = 64;
+  const auto size = static_cast<Index>(element_size(tensor.dtype()));
+  const auto* row = static_cast<const std::byte*>(tensor.raw()) + offset * size;
+  for (Index at = 0; at < plan_.spec.head_size * size; at += kLine) __builtin_prefetch(row + at);
+}
+
+/// Fetches a few of the rows that the next tile will load.
+void BackwardWorker::prefetch_queries() {
+  constexpr Index kRows = 4;
+  const auto& in = plan_.in;
+  const auto count = static_cast<Index>(lanes_.size());
+  for (const Index end = std::min(next_lane_ + kRows, count); next_lane_ < end; ++next_lane_) {
+    const Index row = lanes_[next_lane_].row;
+    prefetch(in.query, head_offset(in.query, row));
+    prefetch(in.out_gradient, output_offset(row));
+    prefetch(in.out, output_offset(row));
+  }
 }
 
 /// Takes d numbers of a tensor, plus the bias, as a row of a tile; zeros for offset −1.
@@ -301,7 +367,7 @@ void BackwardWorker::finish_side(const Side& side) {
   const auto* rows = bf16 ? reinterpret_cast<const std::byte*>(tile_rows_.data())
                           : reinterpret_cast<const std::byte*>(side.rows);
   for (Index lane = 0; lane < lanes; ++lane) {
-    // As TileWork::stage is laid out.
+    // The stage is laid out like TileWork::stage.
     float* to = stage_ + lane % 4 * lanes + lane / 4 * 4;
     for (Index done = 0; done < bytes; done += kPiece, to += 4 * lanes) {
       std::memcpy(to, rows + lane * bytes + done, kPiece);
@@ -359,40 +425,44 @@ void BackwardWorker::send_back(Index tile, Range Lane::*range, Index end, HeadSu
                        sums.relative_keys.data<float>());
 }
 
-/// Block by block. Relative positions need the gradients of all scores afterwards.
-void BackwardWorker::send_back(Index begin, Index end) const {
+/// This goes block by block. Relative positions need the gradients of all scores afterwards.
+void BackwardWorker::send_back(Index begin, Index end) {
   GradientWork block = work_;
   for (Index first = begin; first < end; first += kBlock) {
     if (relative_) {
       block.weights = work_.weights + (first - begin) * plan_.kernels.lanes / plan_.kernels.pack;
     }
+    prefetch_queries();
     plan_.kernels.send_back(block, first, std::min(first + kBlock, end));
   }
 }
 
 void BackwardWorker::add_key_sums(const KeySequence& keys, HeadSums& sums) const {
   const Index d = plan_.spec.head_size;
-  const auto scale = static_cast<float>(1 / std::sqrt(static_cast<double>(d)));
+  const float scale = plan_.kernels.pack == 1 ? 1.0f : score_scale();
   const auto& globals = plan_.spec.rows->global_keys;
   for (Index i = 0; i < packed_; ++i) {
     const Index row = keys.row(places_[i]);
-    const float* key = work_.key_gradient + i * plan_.dims;
-    const float* value = work_.value_gradient + i * plan_.dims;
+    float* key_to = sums.key.data<float>() + (row - sums.keys.begin) * d;
+    float* value_to = sums.value.data<float>() + (row - sums.keys.begin) * d;
     if (places_[i] < keys.global_count()) {
       const Index at = std::lower_bound(globals.begin(), globals.end(), row) - globals.begin();
-      add(sums.global_key, at * d, key, d, scale);
-      add(sums.global_value, at * d, value, d, 1);
-    } else {
-      add(sums.key, (row - sums.keys.begin) * d, key, d, scale);
-      add(sums.value, (row - sums.keys.begin) * d, value, d, 1);
+      key_to = sums.global_key.data() + at * d;
+      value_to = sums.global_value.data() + at * d;
     }
+    add(key_to, key_sums_ + i * plan_.dims, d, scale);
+    add(value_to, value_sums_ + i * plan_.dims, d, 1);
   }
+}
+
+float BackwardWorker::score_scale() const {
+  return static_cast<float>(1 / std::sqrt(static_cast<double>(plan_.spec.head_size)));
 }
 
 void BackwardWorker::write_query_gradients(HeadSums& sums) {
   const Index d = plan_.spec.head_size;
   const Index lanes = plan_.kernels.lanes;
-  const auto scale = static_cast<float>(1 / std::sqrt(static_cast<double>(d)));
+  const float scale = score_scale();
   for (std::size_t i = 0; i < lanes_.size(); ++i) {
     const Index lane = static_cast<Index>(i);
     const Index at = lane / lanes * plan_.dims * lanes + lane % lanes;

@@ -41,7 +41,7 @@ struct Plan {
   TileKernels kernels;
   /// Inputs are bf16 and the kernels fp32.
   bool widen;
-  /// With dropout or relative positions.
+  /// The spec has dropout or relative positions.
   bool training;
   /// Relative distances; 0 without.
   Index distances;
@@ -89,7 +89,8 @@ Plan::Plan(const AttentionSpec& spec_in, const AttentionArguments& in_in)
   workers = static_cast<int>(std::min<Index>(std::max(in.threads, 1), tasks.size()));
 }
 
-/// Depends on the document alone: then its result has the same bits whatever else is in the batch.
+/// This depends on the document alone: then its result has the same bits whatever else is in the
+/// batch.
 Index Plan::queries_per_task(Index queries) const {
   const auto heads = static_cast<Index>(spec.heads.size());
   const Index share = divide_up(queries * heads, Index{8} * std::max(in.threads, 1));
@@ -192,7 +193,7 @@ class Worker {
   Index head_ = 0;
   Index dilation_ = 1;
 
-  // Only in training.
+  // These are used only in training.
   std::optional<RelativeTerm> relative_;
   bool relative_started_ = false;
   float* added_ = nullptr;
@@ -226,7 +227,7 @@ Worker::Worker(const Plan& plan) : plan_(plan) {
   work_.chunk = {take(key_floats), take(value_floats),
                  rows / plan.kernels.pack * plan.kernels.rows};
   work_.probabilities = take(probability_floats);
-  // Never needed at the same time, and then the stage is in the first-level cache.
+  // They are never needed at the same time, and then the stage is in the first-level cache.
   work_.stage = work_.probabilities;
   for (Index i = 0; i < plan.kept_tiles; ++i) {
     tiles_.push_back({take(query_floats), relative ? take(query_floats) : nullptr,

@@ -51,8 +51,9 @@ struct TileWork {
   Index dims = 0;
   float scale = 0;  ///< from a product of query and key to the exponent of two
   // Only attend_training looks at these.
-  const float* added = nullptr;            ///< to the scores, [key][lanes]; may be null
-  const std::uint32_t* columns = nullptr;  ///< of dropout masks, times DropoutRow::kColumnStep
+  const float* added = nullptr;  ///< added to the scores, [key][lanes]; may be null
+  const std::uint32_t* columns =
+      nullptr;  ///< columns of dropout masks, times DropoutRow::kColumnStep
   TileDropout dropout;
 };
 
@@ -68,13 +69,13 @@ struct TileProduct {
   Index rows = 0, columns = 0, steps = 0;
 };
 
-/// One tile of queries, and the keys of a chunk, on the way back. "Rows" have one query or key
+/// One tile of queries, and the keys of a chunk, in the backward pass. "Rows" have one query or key
 /// each, in `dims` numbers; in bf16 what is summed over queries, or over keys, is packed in pairs
 /// of them.
 struct GradientWork {
   const float* queries = nullptr;        ///< [units][lanes], with u where there is one
   const float* query_rows = nullptr;     ///< [lanes / pack][dims]
-  const float* gradients = nullptr;      ///< of the output, [units][lanes]
+  const float* gradients = nullptr;      ///< gradient of the output, [units][lanes]
   const float* gradient_rows = nullptr;  ///< [lanes / pack][dims]
   const float* exponent = nullptr;       ///< minus the logsumexp, as an exponent of two
   const float* mean = nullptr;           ///< Σ gradient · output
@@ -86,8 +87,9 @@ struct GradientWork {
   const float* key_pairs = nullptr;  ///< [key / pack][dims]
   float* key_gradient = nullptr;     ///< [key][dims]
   float* value_gradient = nullptr;
-  const float* added = nullptr;            ///< to the scores, [key][lanes]; may be null
-  const std::uint32_t* columns = nullptr;  ///< of dropout masks, times DropoutRow::kColumnStep
+  const float* added = nullptr;  ///< added to the scores, [key][lanes]; may be null
+  const std::uint32_t* columns =
+      nullptr;  ///< columns of dropout masks, times DropoutRow::kColumnStep
   TileDropout dropout;
   float* block = nullptr;         ///< [rows][lanes], working memory
   float* kept = nullptr;          ///< [key − begin][lanes / pack] probabilities after dropout
@@ -101,7 +103,7 @@ struct GradientWork {
 
 struct TileKernels {
   Index lanes = 0;
-  Index column_lanes = 0;  ///< of one vector
+  Index column_lanes = 0;  ///< lanes of one vector
   Index rows = 0;          ///< keys, and output dimensions, that are computed at a time
   Index pack = 0;          ///< numbers in a unit
   Index key_tile = 0;      ///< keys whose probabilities are kept at a time
@@ -121,7 +123,7 @@ struct TileKernels {
   void (*send_back)(const GradientWork&, Index begin, Index end) = nullptr;
 };
 
-/// Numbers of a row on the way back: whole vectors, and whole blocks of the kernels.
+/// Numbers of a row in the backward pass: whole vectors, and whole blocks of the kernels.
 inline Index padded_dims(const TileKernels& kernels, Index head_size) {
   const Index unit = std::max(kernels.column_lanes, kernels.rows);
   return (head_size + unit - 1) / unit * unit;

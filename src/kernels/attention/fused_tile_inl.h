@@ -339,7 +339,7 @@ void AttendTile(const TileWork& work, const Seen& seen, Index begin, Index end) 
   AddAllValues<S>(work, begin, end, lanes);
 }
 
-/// In tiles of equal size, so that the last one is not a small rest.
+/// The tiles have equal sizes, so that the last one is not a small rest.
 template <class S>
 void AttendRange(const TileWork& work, const Seen& seen, Index begin, Index end) {
   const Index tiles = (end - begin + S::kKeyTile - 1) / S::kKeyTile;

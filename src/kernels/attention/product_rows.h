@@ -1,5 +1,5 @@
-// The steps between the matrix products of attention_products.h: a softmax over rows of scores, and
-// its way back.
+// The steps between the matrix products of products.h: a softmax over rows of scores, and
+// its backward pass.
 #pragma once
 
 #include <algorithm>
@@ -45,8 +45,8 @@ inline constexpr float kHiddenScore = -1e38f;
 /// Exponents below it belong to keys that are not seen.
 inline constexpr float kHiddenExponent = -1e30f;
 
-/// The way back, with the scores transposed: [columns, queries]. What products over the queries
-/// need then has its rows where they are.
+/// The backward pass, with the scores transposed: [columns, queries]. What products over the
+/// queries need then has its rows where they are.
 struct SoftmaxGradientRows {
   const float* scores = nullptr;   ///< [columns, queries]
   const float* changes = nullptr;  ///< [columns, queries]: gradient of the weights after dropout
@@ -60,7 +60,7 @@ struct SoftmaxGradientRows {
   const float* mean = nullptr;         ///< Σ gradient · output
   const std::uint8_t* kept = nullptr;  ///< [columns], 0 = no query sees the key; null when all do
   float scale = 0;
-  /// Of the slopes, which then need no scale any more.
+  /// Multiplies the slopes, which then need no scale any more.
   float slope_scale = 0;
   /// [queries] start and twist of the dropout rows.
   const std::uint32_t* starts = nullptr;
@@ -86,10 +86,10 @@ struct RowKernels {
   void (*softmax_gradient)(const SoftmaxGradientRows&) = nullptr;
 };
 
-/// Of this CPU.
+/// The kernels for this CPU.
 RowKernels row_kernels();
 
-/// For every CPU, and with bf16 instructions (from CpuIsa::avx512_bf16 on).
+/// The kernels for every CPU, and those with bf16 instructions (from CpuIsa::avx512_bf16 on).
 RowKernels portable_row_kernels();
 RowKernels bf16_row_kernels();
 

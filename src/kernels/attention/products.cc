@@ -32,7 +32,7 @@ std::vector<Task> tasks_of(const AttentionSpec& spec, const AttentionTasks& rows
   const auto heads = static_cast<Index>(spec.heads.size());
   std::vector<Task> tasks;
   for (const AttentionDocument& document : spec.rows->documents) {
-    // As Plan::queries_per_task of fused.cc.
+    // The rule is that of Plan::queries_per_task in fused.cc.
     const Index share = divide_up(document.query_count * heads, Index{8} * std::max(threads, 1));
     const Index most = round_up(std::clamp(share, kProductTile, kQueriesPerTask), kProductTile);
     for (Index head = 0; head < heads; ++head) {

@@ -158,9 +158,9 @@ void ProductBackwardWorker::send_back(std::span<const Lane> lanes, Range Lane::*
   const Index first = (block.gathered ? block.first_row : block.first_row - sums.keys.begin) * d;
   const GemmShape to_keys = {.m = block.columns, .n = d, .k = kProductTile, .beta = 1};
   products_.run(to_keys, weights_, gradients_,
-                (block.gathered ? gathered_values_ : sums.value).data() + first);
+                (block.gathered ? gathered_values_.data() : sums.value.data<float>()) + first);
   products_.run(to_keys, slopes_, queries_,
-                (block.gathered ? gathered_keys_ : sums.key).data() + first);
+                (block.gathered ? gathered_keys_.data() : sums.key.data<float>()) + first);
   products_.run({.m = kProductTile,
                  .n = d,
                  .k = block.columns,
@@ -181,8 +181,8 @@ void ProductBackwardWorker::add_gathered(HeadSums& sums) const {
         (global ? std::lower_bound(globals.begin(), globals.end(), row) - globals.begin()
                 : row - sums.keys.begin) *
         d;
-    float* key = (global ? sums.global_key : sums.key).data() + to;
-    float* value = (global ? sums.global_value : sums.value).data() + to;
+    float* key = (global ? sums.global_key.data() : sums.key.data<float>()) + to;
+    float* value = (global ? sums.global_value.data() : sums.value.data<float>()) + to;
     for (Index c = 0; c < d; ++c) {
       key[c] += gathered_keys_[at(from * d + c)];
       value[c] += gathered_values_[at(from * d + c)];

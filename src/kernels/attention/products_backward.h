@@ -1,4 +1,4 @@
-// The way back through attention_products.h.
+// The backward pass of products.h.
 #pragma once
 
 #include <memory>

@@ -60,7 +60,7 @@ void RelativeTerm::start_head(const Tensor& keys, Index head) {
   }
 }
 
-/// Those that occur between the queries and the keys, from an even one on.
+/// Distances that occur between the queries and the keys, from an even one on.
 Range RelativeTerm::distances_of(const RelativeTile& tile, Range keys) const {
   const Index nearest = tile.query_numbers.front() - tile.key_numbers[keys.end - 1];
   const Index farthest = tile.query_numbers.back() - tile.key_numbers[keys.begin];

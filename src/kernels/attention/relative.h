@@ -17,7 +17,7 @@ namespace longformer::kernels {
 /// of the dilation and are ascending; the distance of a key is their difference.
 struct RelativeTile {
   const float* queries = nullptr;     ///< [units][lanes]
-  const float* query_rows = nullptr;  ///< [lanes / pack][dims]; only on the way back
+  const float* query_rows = nullptr;  ///< [lanes / pack][dims]; only in the backward pass
   std::span<const Index> query_numbers;
   std::span<const Index> key_numbers;
 };

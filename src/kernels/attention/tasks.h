@@ -39,7 +39,7 @@ struct Range {
 struct KeySequence {
   std::span<const Index> globals;
   Index count = 0;
-  /// Of the windows: its row, and its number in the residue class.
+  /// First key of the windows: its row, and its number in the residue class.
   Index first_row = 0;
   Index first_number = 0;
   Index stride = 1;

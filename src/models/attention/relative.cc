@@ -79,12 +79,6 @@ std::shared_ptr<const kernels::AttentionRows> rows_over(const ops::KeyRing& ring
   return kernels::shared(std::move(rows));
 }
 
-ops::Context untaped(const ops::Context& context) {
-  ops::Context same = context;
-  same.tape = nullptr;
-  return same;
-}
-
 std::string name_in(Index layer, const char* name) {
   return fmt::format("layers.{}.{}", layer, name);
 }
@@ -127,8 +121,7 @@ Tensor RelativeAttention::relative_keys(const ops::Context& context,
   for (const Index dilation : dilations) {
     for (Index step = 0; step < count; ++step) rows.push_back(std::min(step * dilation, farthest));
   }
-  // Sinusoids are no weights: nothing is sent back to them.
-  const Tensor table = ops::select_rows(untaped(context), distances, rows);
+  const Tensor table = ops::select_rows(context, distances, rows);
   const Tensor keys = ops::project_heads(context, table, relative_key_,
                                          static_cast<Index>(heads.size()), pattern_.head_size)[0];
   if (!dilated) return keys;

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "longformer/tokenizer.h"
 
 namespace longformer::models {
 namespace {
@@ -119,7 +120,11 @@ void copy_tokenizer(const TokenizerCopy& copy) {
   for (const char* key : {"max_len", "max_length", "name_or_path", "auto_map"}) config.erase(key);
   config["model_max_length"] = copy.max_tokens;
   // Without it transformers would take the class that belongs to model_type, which is RoBERTa's.
-  if (!config.contains("tokenizer_class")) config["tokenizer_class"] = copy.tokenizer_class;
+  if (!config.contains("tokenizer_class")) {
+    const bool unigram =
+        fs::exists(tokenizer) && Tokenizer::load(copy.source.string()).kind() == "Unigram";
+    config["tokenizer_class"] = unigram ? "PreTrainedTokenizerFast" : copy.tokenizer_class;
+  }
   tell_added_tokens(copy, config);
   write_json(copy.target / "tokenizer_config.json", config);
 }

@@ -7,9 +7,9 @@
 
 #include "core/error.h"
 #include "formats/json.h"
+#include "kernels/rows.h"
 #include "models/heads.h"
 #include "models/registry.h"
-#include "ops/rows.h"
 
 namespace longformer::models {
 namespace {
@@ -129,9 +129,9 @@ class Converter {
   void encoder_tensor(const std::string& name, const Shape& shape) {
     Tensor tensor = source_.take(name, shape);
     if (name == kPositionEmbeddings) {
-      tensor = ops::tile_rows(tensor, {.source_reserved = config_.first_position(),
-                                       .target_reserved = config_.pad_token_id + 1,
-                                       .count = plan_.max_positions});
+      tensor = kernels::tile_rows(tensor, {.source_reserved = config_.first_position(),
+                                           .target_reserved = config_.pad_token_id + 1,
+                                           .count = plan_.max_positions});
     }
     add(prefix_ + name, tensor);
     // All types of tokens are alike where the source knows none.

@@ -9,7 +9,7 @@
 
 #include "core/tensor.h"
 
-namespace longformer::ops {
+namespace longformer::kernels {
 
 /// Copies the elements of a tensor of the same shape and dtype.
 void assign(Tensor& target, const Tensor& source);
@@ -24,9 +24,9 @@ struct AdamWStep {
   double beta2 = 0.999;
   double epsilon = 1e-8;
   double weight_decay = 0;
-  /// Of the bias correction: 1 for the first step.
+  /// Number of the step, for the bias correction; the first is 1.
   std::int64_t step = 1;
-  /// Gradients are multiplied with it first: averaging and clipping.
+  /// The gradient is multiplied with it first: averaging and clipping.
   double gradient_scale = 1;
   int threads = 1;
 };
@@ -68,4 +68,4 @@ struct AdafactorStep {
 void adafactor_step(Tensor& value, const Tensor& gradient, AdafactorMoments& moments,
                     const AdafactorStep& step);
 
-}  // namespace longformer::ops
+}  // namespace longformer::kernels

@@ -1,14 +1,12 @@
-#include "ops/global_rows.h"
+#include "kernels/attention/global_rows.h"
 
 #include <algorithm>
 
 #include "core/threads.h"
 #include "kernels/gemm.h"
 
-namespace longformer::ops {
+namespace longformer::kernels {
 namespace {
-
-using kernels::gemm;
 
 /// Rows of x that one product takes.
 constexpr Index kRowsPerStep = 256;
@@ -30,15 +28,15 @@ AttentionSpec global_rows_spec(const AttentionSpec& spec, const GlobalRows& glob
   const Index n = globals.document.key_count;
   AttentionSpec dense;
   dense.head_size = spec.head_size;
-  dense.heads.assign(spec.heads.size(), {kernels::kUnlimitedReach, kernels::kUnlimitedReach, 1});
-  kernels::AttentionRows rows;
+  dense.heads.assign(spec.heads.size(), {kUnlimitedReach, kUnlimitedReach, 1});
+  AttentionRows rows;
   rows.documents = {
       {.query_begin = 0, .query_count = globals.count(), .key_begin = 0, .key_count = n}};
   if (!spec.rows->key_mask.empty()) {
     const auto first = spec.rows->key_mask.begin() + globals.document.key_begin;
     rows.key_mask.assign(first, first + n);
   }
-  dense.rows = kernels::shared(std::move(rows));
+  dense.rows = shared(std::move(rows));
   return dense;
 }
 
@@ -50,6 +48,16 @@ void copy_row(const Tensor& x, Index row, float* to) {
     const auto* from = x.data<BFloat16>() + row * width;
     std::transform(from, from + width, to,
                    [](BFloat16 value) { return static_cast<float>(value); });
+  }
+}
+
+void write_row(std::span<const float> values, Tensor& x, Index row) {
+  const Index width = x.columns();
+  if (x.dtype() == DType::f32) {
+    std::copy(values.begin(), values.end(), x.data<float>() + row * width);
+  } else {
+    std::transform(values.begin(), values.end(), x.data<BFloat16>() + row * width,
+                   [](float value) { return BFloat16(value); });
   }
 }
 
@@ -68,13 +76,13 @@ std::vector<float> project_queries(const GlobalRows& globals, const GlobalProjec
   return queries;
 }
 
-Tensor project_global_queries(const Context& context, const Tensor& x, const GlobalRows& globals,
-                              const GlobalProjections& p, Index head_size) {
+Tensor project_global_queries(const GlobalRows& globals, const GlobalProjections& p,
+                              const Tensor& x, Index head_size) {
   const Index g = globals.count();
   const Index width = x.columns();
   const Index heads = width / head_size;
   const std::vector<float> rows = project_queries(globals, p, x);
-  Tensor query = context.memory.tensor({heads, g, head_size}, DType::f32);
+  Tensor query({heads, g, head_size}, DType::f32);
   for (Index head = 0; head < heads; ++head) {
     for (Index i = 0; i < g; ++i) {
       std::copy_n(rows.data() + i * width + head * head_size, head_size,
@@ -84,13 +92,13 @@ Tensor project_global_queries(const Context& context, const Tensor& x, const Glo
   return query;
 }
 
-Tensor project_document(const Context& context, const Tensor& x, const GlobalRows& globals,
-                        const Tensor& weight, const Tensor& bias, Index head_size) {
+void project_document(const GlobalRows& globals, const Projection& projection, const Tensor& x,
+                      Tensor& projected, int threads) {
+  const auto& [weight, bias, head_size] = projection;
   const Index n = globals.document.key_count;
   const Index width = x.columns();
   const Index heads = width / head_size;
-  Tensor projected = context.memory.tensor({heads, n, head_size}, DType::f32);
-  parallel_for(context.threads, (n + kRowsPerStep - 1) / kRowsPerStep, [&](Index step) {
+  parallel_for(threads, (n + kRowsPerStep - 1) / kRowsPerStep, [&](Index step) {
     const Index first = step * kRowsPerStep;
     const Index rows = std::min(kRowsPerStep, n - first);
     std::vector<float> block(static_cast<std::size_t>(rows * width));
@@ -106,7 +114,6 @@ Tensor project_document(const Context& context, const Tensor& x, const GlobalRow
            weight.data<float>() + head * head_size * width, to);
     }
   });
-  return projected;
 }
 
-}  // namespace longformer::ops
+}  // namespace longformer::kernels

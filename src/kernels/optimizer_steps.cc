@@ -1,4 +1,4 @@
-#include "ops/optimizer_steps.h"
+#include "kernels/optimizer_steps.h"
 
 #include <algorithm>
 #include <array>
@@ -10,7 +10,7 @@
 
 #include "core/threads.h"
 
-namespace longformer::ops {
+namespace longformer::kernels {
 namespace {
 
 /// Elements of a piece of parallel work.
@@ -318,4 +318,4 @@ void adafactor_step(Tensor& value, const Tensor& gradient, AdafactorMoments& mom
   }
 }
 
-}  // namespace longformer::ops
+}  // namespace longformer::kernels

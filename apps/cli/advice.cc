@@ -1,0 +1,49 @@
+#include "advice.h"
+
+namespace longformer::cli {
+namespace {
+
+std::string_view flag_of(Remedy remedy, std::string_view split) {
+  switch (remedy) {
+    case Remedy::truncate:
+      return "--truncate keeps the first ones";
+    case Remedy::truncate_context:
+      return "--truncate keeps the first ones of the context";
+    case Remedy::truncate_question:
+      return "--truncate keeps the first ones of the question";
+    case Remedy::split:
+      return split;
+    case Remedy::pooling:
+      return "--pooling chooses another";
+    case Remedy::format:
+      return "--format names it";
+    case Remedy::columns:
+      return "--columns names those of a file without a header";
+    case Remedy::quotes:
+      return "--no-quotes reads quotes as text";
+    case Remedy::skip_invalid:
+      return "--skip-invalid leaves such examples out and counts them";
+    case Remedy::resume_or_overwrite:
+      return "use --resume-from-checkpoint last or --overwrite-output-dir";
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string advised(std::string message, std::span<const Remedy> remedies, std::string_view split) {
+  const char* before = " (";
+  for (const Remedy remedy : remedies) {
+    message.append(before).append(flag_of(remedy, split));
+    before = ", ";
+  }
+  if (!remedies.empty()) message += ")";
+  return message;
+}
+
+std::string advised(const std::exception& error, std::string_view split) {
+  const auto* known = dynamic_cast<const Error*>(&error);
+  return known == nullptr ? error.what() : advised(known->what(), known->remedies(), split);
+}
+
+}  // namespace longformer::cli

@@ -1,0 +1,45 @@
+// Text for character language models: where it is read, how it is scored and drawn.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "longformer/progress.h"
+
+namespace longformer {
+
+/// Text of which the first 90 % are for training, then 5 % for validation, then 5 % for testing.
+enum class TextPart { all, train, validation, test };
+
+/// A file of characters. Of the alphabet text8 it must be lower-case letters and spaces, or with
+/// `clean_up` a Wikipedia dump, which the published rules of text8 turn into them.
+struct CharacterData {
+  std::string file = {};
+  bool clean_up = false;
+};
+
+struct CharacterEvaluation {
+  CharacterData data = {};
+  TextPart part = TextPart::all;
+  /// One pass over the text that keeps of every layer the keys that later characters see, instead
+  /// of overlapping windows: the same numbers where a window holds all that the last layer sees.
+  bool streaming = false;
+  /// Of the protocol: characters of a window, of which the last `step` are scored.
+  std::int64_t window = 32256;
+  std::int64_t step = 512;
+  /// Stop after so many scored characters; 0 scores all but the first, which nothing precedes.
+  std::int64_t characters = 0;
+  /// In tokens of one document.
+  ProgressCallback progress = {};
+};
+
+struct GenerateOptions {
+  std::int64_t characters = 200;
+  /// Divides the logits; 0 takes the most likely character each time.
+  double temperature = 1;
+  /// Choose among so many of the most likely characters; 0 among all.
+  std::int64_t top_k = 0;
+  std::uint64_t seed = 1;
+};
+
+}  // namespace longformer

@@ -1,0 +1,56 @@
+// The rows of global tokens and their second set of projections: what computing them and looking at
+// them share (spec.md A.4).
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "core/tensor.h"
+#include "kernels/attention/spec.h"
+
+namespace longformer::kernels {
+
+/// The second set of projections, which global tokens use: weights [D, D] and biases [D], fp32.
+struct GlobalProjections {
+  Tensor query_weight, query_bias;
+  Tensor key_weight, key_bias;
+  Tensor value_weight, value_bias;
+};
+
+/// One document with its global rows (absolute row numbers).
+struct GlobalRows {
+  AttentionDocument document;
+  std::vector<Index> rows;
+  Index count() const { return static_cast<Index>(rows.size()); }
+};
+
+/// The documents of a spec that have global rows.
+std::vector<GlobalRows> documents_with_globals(const AttentionSpec& spec);
+
+/// The global rows of one document as a spec of their own: every query sees every visible key.
+AttentionSpec global_rows_spec(const AttentionSpec& spec, const GlobalRows& globals);
+
+/// Copies a row of x, fp32 or bf16, to floats.
+void copy_row(const Tensor& x, Index row, float* to);
+/// Writes floats to a row of x, fp32 or bf16.
+void write_row(std::span<const float> values, Tensor& x, Index row);
+
+/// q̂ = W x + b of the global rows, [g, D].
+std::vector<float> project_queries(const GlobalRows& globals, const GlobalProjections& p,
+                                   const Tensor& x);
+
+/// The same head-major, [H, g, d] fp32.
+Tensor project_global_queries(const GlobalRows& globals, const GlobalProjections& p,
+                              const Tensor& x, Index head_size);
+
+/// The projection of the keys or of the values.
+struct Projection {
+  const Tensor& weight;
+  const Tensor& bias;
+  Index head_size = 0;
+};
+/// Keys or values of all tokens of a document, to `projected` [H, n, d] fp32.
+void project_document(const GlobalRows& globals, const Projection& projection, const Tensor& x,
+                      Tensor& projected, int threads);
+
+}  // namespace longformer::kernels

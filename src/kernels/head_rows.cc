@@ -1,0 +1,83 @@
+#include "kernels/head_rows.h"
+
+#include <cstring>
+
+namespace longformer::kernels {
+namespace {
+
+/// Calls copy(token-major bytes, head-major bytes, count) for each row of each head.
+template <typename Token, typename Head, typename Copy>
+void for_head_rows(const HeadLayout& layout, Token* token_major, Head* head_major, Index rows,
+                   std::size_t element, const Copy& copy) {
+  const std::size_t bytes = static_cast<std::size_t>(layout.head_size) * element;
+  for (Index head = 0; head < layout.heads; ++head) {
+    Head* to = head_major + static_cast<std::size_t>(head * layout.n + layout.begin) * bytes;
+    Token* from =
+        token_major + static_cast<std::size_t>(layout.column + head * layout.head_size) * element;
+    for (Index row = 0; row < rows; ++row) {
+      copy(from, to, bytes);
+      to += bytes;
+      from += static_cast<std::size_t>(layout.stride) * element;
+    }
+  }
+}
+
+/// Bytes from the start of x [H, n, d] to a row of a head.
+std::size_t offset_of(const Tensor& x, Index head, Index row) {
+  return static_cast<std::size_t>((head * x.dimension(1) + row) * x.dimension(2)) *
+         element_size(x.dtype());
+}
+std::byte* row_of(Tensor& x, Index head, Index row) {
+  return static_cast<std::byte*>(x.raw()) + offset_of(x, head, row);
+}
+const std::byte* row_of(const Tensor& x, Index head, Index row) {
+  return static_cast<const std::byte*>(x.raw()) + offset_of(x, head, row);
+}
+
+}  // namespace
+
+void split_heads(const HeadLayout& layout, const void* token_major, Tensor& head_major,
+                 Index rows) {
+  for_head_rows(layout, static_cast<const std::byte*>(token_major),
+                static_cast<std::byte*>(head_major.raw()), rows, element_size(head_major.dtype()),
+                [](const std::byte* token, std::byte* head, std::size_t bytes) {
+                  std::memcpy(head, token, bytes);
+                });
+}
+
+void join_heads(const HeadLayout& layout, const Tensor& head_major, void* token_major, Index rows) {
+  for_head_rows(layout, static_cast<std::byte*>(token_major),
+                static_cast<const std::byte*>(head_major.raw()), rows,
+                element_size(head_major.dtype()),
+                [](std::byte* token, const std::byte* head, std::size_t bytes) {
+                  std::memcpy(token, head, bytes);
+                });
+}
+
+void copy_head_rows(const Tensor& from, Index first, Tensor& to, Index at, Index rows) {
+  const std::size_t bytes =
+      static_cast<std::size_t>(rows * from.dimension(2)) * element_size(from.dtype());
+  for (Index head = 0; head < from.dimension(0); ++head) {
+    std::memmove(row_of(to, head, at), row_of(from, head, first), bytes);
+  }
+}
+
+void take_sections(const Tensor& x, std::span<const Index> sections, Tensor& chosen) {
+  const Index length = chosen.dimension(1);
+  const std::size_t bytes = chosen.bytes() / static_cast<std::size_t>(chosen.dimension(0));
+  for (Index head = 0; head < x.dimension(0); ++head) {
+    const Index first = sections[static_cast<std::size_t>(head)] * length;
+    std::memcpy(row_of(chosen, head, 0), row_of(x, head, first), bytes);
+  }
+}
+
+void put_sections(const Tensor& chosen, std::span<const Index> sections, Tensor& x) {
+  const Index length = chosen.dimension(1);
+  const std::size_t bytes = chosen.bytes() / static_cast<std::size_t>(chosen.dimension(0));
+  for (Index head = 0; head < x.dimension(0); ++head) {
+    const Index first = sections[static_cast<std::size_t>(head)] * length;
+    std::memcpy(row_of(x, head, first), row_of(chosen, head, 0), bytes);
+  }
+}
+
+}  // namespace longformer::kernels

@@ -1,0 +1,39 @@
+// Rows of heads: between token-major and head-major order, and from one head-major tensor to
+// another. Whatever the dtype, whole rows are copied.
+//
+// H heads, d head size, n rows.
+#pragma once
+
+#include <span>
+
+#include "core/tensor.h"
+
+namespace longformer::kernels {
+
+/// One of several stacked projections, between token-major rows and head-major [H, n, d].
+struct HeadLayout {
+  Index heads = 0;
+  Index head_size = 0;
+  /// Elements of a token-major row, and the first one of the projection in it.
+  Index stride = 0;
+  Index column = 0;
+  /// Rows of the head-major tensor, and the first one in question.
+  Index n = 0;
+  Index begin = 0;
+};
+
+/// Copies `rows` token-major rows to the heads.
+void split_heads(const HeadLayout& layout, const void* token_major, Tensor& head_major, Index rows);
+/// Copies `rows` rows of the heads to token-major rows.
+void join_heads(const HeadLayout& layout, const Tensor& head_major, void* token_major, Index rows);
+
+/// Copies rows first … first + rows − 1 of every head of [H, n, d] to the rows from `at` on of
+/// another such tensor, which may be the same.
+void copy_head_rows(const Tensor& from, Index first, Tensor& to, Index at, Index rows);
+
+/// Copies section sections[h] of each head h of x [H, S·m, d] to chosen [H, m, d].
+void take_sections(const Tensor& x, std::span<const Index> sections, Tensor& chosen);
+/// Copies each head of chosen [H, m, d] to section sections[h] of x [H, S·m, d].
+void put_sections(const Tensor& chosen, std::span<const Index> sections, Tensor& x);
+
+}  // namespace longformer::kernels

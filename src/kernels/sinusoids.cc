@@ -1,0 +1,26 @@
+#include "kernels/sinusoids.h"
+
+#include <cmath>
+#include <vector>
+
+namespace longformer::kernels {
+
+void fill_sinusoids(Tensor& table, Index first, Index rows) {
+  const Index width = table.columns();
+  const Index half = width / 2;
+  std::vector<double> frequencies(static_cast<std::size_t>(half));
+  for (Index t = 0; t < half; ++t) {
+    frequencies[static_cast<std::size_t>(t)] =
+        std::pow(10000.0, -2.0 * static_cast<double>(t) / static_cast<double>(width));
+  }
+  for (Index row = first; row < first + rows; ++row) {
+    float* to = table.data<float>() + row * width;
+    for (Index t = 0; t < half; ++t) {
+      const double angle = static_cast<double>(row) * frequencies[static_cast<std::size_t>(t)];
+      to[t] = static_cast<float>(std::sin(angle));
+      to[half + t] = static_cast<float>(std::cos(angle));
+    }
+  }
+}
+
+}  // namespace longformer::kernels

@@ -1,0 +1,12 @@
+// Sines and cosines of distances (spec.md D.2).
+#pragma once
+
+#include "core/tensor.h"
+
+namespace longformer::kernels {
+
+/// Writes rows first … first + rows − 1 of the table [count, D] fp32: sines of row·10000^(−2t/D)
+/// for t < D/2, then their cosines. D is even.
+void fill_sinusoids(Tensor& table, Index first, Index rows);
+
+}  // namespace longformer::kernels
