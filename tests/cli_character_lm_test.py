@@ -267,6 +267,15 @@ class TestGenerate:
         run("generate", MODEL, "--temperature", -1).fails(2, "--temperature")
         run("generate", BERT).fails(1, "longformer-character-lm", "bert")
 
+    def test_verbs_of_encoders_point_to_those_that_run_it(self, tmp_path):
+        text = written(tmp_path / "text", "the fox")
+        for verb in ("embed", "search", "classify", "ner", "qa", "choose", "fill-mask", "tokenize", "attention"):
+            more = {"search": ["--query", "fox"], "qa": ["--question", "who"]}.get(verb, [])
+            run(verb, MODEL, text, *more).fails(1, "expected an encoder", "longformer generate", "longformer evaluate")
+        for verb in ("finetune", "pretrain-mlm"):
+            run(verb, MODEL, text, "--output-dir", tmp_path / "out").fails(1, "longformer generate")
+        run("convert", MODEL, tmp_path / "out").fails(1, "longformer generate", "longformer evaluate")
+
 
 class TestInfo:
     def test_it_says_what_the_config_says(self):

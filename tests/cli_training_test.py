@@ -18,6 +18,14 @@ CLASSIFIER = FIXTURES / "tiny_longformer_classifier"
 TAGGER = FIXTURES / "tiny_bert_tagger"
 QA = FIXTURES / "tiny_longformer_qa"
 CHOOSER = FIXTURES / "tiny_longformer_choice"
+# Tensors that a classifier and a tagger made of each begin with.
+OTHER_FAMILIES = {
+    "tiny_distilbert": ("distilbert.transformer.layer.0.attention.q_lin.weight",
+                        ["classifier.bias", "classifier.weight", "pre_classifier.bias", "pre_classifier.weight"]),
+    "tiny_electra": ("electra.encoder.layer.0.attention.self.query.weight",
+                     ["classifier.dense.bias", "classifier.dense.weight", "classifier.out_proj.bias",
+                      "classifier.out_proj.weight"]),
+}  # fmt: skip
 WORDS = "the of and to in a is was he for it with as his on be at by".split()
 # Everything is learned by heart: no dropout, one high rate.
 FAST = ["--lr-scheduler-type", "constant", "--logging-steps", 20, "--save-strategy", "no",
@@ -110,6 +118,33 @@ class TestFinetune:
         assert "classifier.out_proj.weight" in names and "longformer.embeddings.LayerNorm.weight" in names
         assert not any(name.startswith(("pooler", "longformer.pooler", "lm_head")) for name in names)
         assert run("classify", out, "--text", "the of and", "--json").works().json[0]["labels"]
+
+    @pytest.mark.parametrize("name", OTHER_FAMILIES)
+    def test_other_families_keep_their_names(self, name, reviews, tmp_path):
+        encoder, head = OTHER_FAMILIES[name]
+        out = tmp_path / "tuned"
+        done = ran("finetune", FIXTURES / name, reviews, "--task", "classify", "--output-dir", out, "--max-steps", 3, *FAST)
+        assert f"new weights: {', '.join(head)}" in done.err
+        written, began = tensors(out), tensors(FIXTURES / name)
+        own = {key for key in began if key.startswith(encoder.split(".")[0])}
+        assert set(written) == own | set(head)
+        assert (written[encoder] != began[encoder]).any()
+        assert run("classify", out, "--text", "the of and", "--json").works().json[0]["labels"]
+
+    @pytest.mark.parametrize("name", OTHER_FAMILIES)
+    def test_other_families_go_on_bit_equal(self, name, tmp_path):
+        rows = [{"question": "the of", "context": f"{text(4, i)} his {text(3, i + 40)}",
+                 "answers": {"text": ["his"], "answer_start": [len(text(4, i)) + 1]}} for i in range(8)]  # fmt: skip
+        data = write(tmp_path / "data.jsonl", rows)
+        arguments = ["finetune", FIXTURES / name, data, "--task", "qa", "--max-steps", 6, "--save-steps", 3,
+                     "--per-device-train-batch-size", 2]  # fmt: skip
+        whole, halves = tmp_path / "whole", tmp_path / "halves"
+        ran(*arguments, "--output-dir", whole)
+        ran(*arguments, "--output-dir", halves)
+        (halves / "model.safetensors").unlink()
+        ran(*arguments, "--output-dir", halves, "--resume-from-checkpoint", halves / "checkpoint-3")
+        assert (halves / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
+        assert "qa_outputs.weight" in tensors(whole)
 
     def test_rules_of_global_attention(self, reviews, tmp_path):
         """A rule is that of evaluating: what was learned with it is lost without."""

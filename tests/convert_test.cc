@@ -1,4 +1,4 @@
-// Conversion of BERT and RoBERTa folders, config.json reading, and the error of each bad folder.
+// Conversion of folders of other encoders, and the error of each bad folder.
 #include "longformer/convert.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "core/error.h"
+#include "error_testing.h"
 #include "formats/json.h"
 #include "formats/safetensors.h"
 #include "kernels/rows.h"
@@ -27,27 +27,6 @@ using Json = nlohmann::ordered_json;
 using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 
 const fs::path kFixtures = fs::path(__FILE__).parent_path() / "fixtures";
-
-/// The message of the Error that the call throws, checked to be one line; empty when it throws
-/// none.
-template <typename Call>
-std::string error_of(Call&& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    const std::string message = error.what();
-    EXPECT_EQ(message.find('\n'), std::string::npos) << message;
-    return message;
-  }
-  return "";
-}
-
-void expect_error(const std::string& message, const std::vector<std::string>& parts) {
-  EXPECT_NE(message, "");
-  for (const std::string& part : parts) {
-    EXPECT_NE(message.find(part), std::string::npos) << "no \"" << part << "\" in: " << message;
-  }
-}
 
 bool same_bytes(const Tensor& a, const Tensor& b) {
   return a.dtype() == b.dtype() && a.shape() == b.shape() &&
@@ -191,6 +170,49 @@ TEST_F(ConvertTest, RobertaKeepsItsReservedRowsAndItsHead) {
   EXPECT_EQ(config["hidden_act"], "gelu_new");
   EXPECT_EQ(target_json("tokenizer_config.json"),
             (Json{{"model_max_length", 7}, {"tokenizer_class", "RobertaTokenizer"}}));
+}
+
+TEST_F(ConvertTest, DistilBertGetsNamesOfBertAndTypesOfZeros) {
+  use("tiny_distilbert");
+  edit("config.json", [](Json& json) { json["activation"] = "gelu"; });
+  ASSERT_EQ(error(), "");
+  const auto before = SafetensorsFile::open((source() / "model.safetensors").string());
+  const auto after = SafetensorsFile::open((target() / "model.safetensors").string());
+  const std::string own = "distilbert.transformer.layer.1.", layer = "longformer.encoder.layer.1.";
+  const std::vector<std::pair<std::string, std::string>> names = {
+      {own + "attention.q_lin.weight", layer + "attention.self.query.weight"},
+      {own + "attention.q_lin.weight", layer + "attention.self.query_global.weight"},
+      {own + "attention.v_lin.bias", layer + "attention.self.value_global.bias"},
+      {own + "attention.out_lin.weight", layer + "attention.output.dense.weight"},
+      {own + "sa_layer_norm.weight", layer + "attention.output.LayerNorm.weight"},
+      {own + "ffn.lin1.weight", layer + "intermediate.dense.weight"},
+      {own + "ffn.lin2.weight", layer + "output.dense.weight"},
+      {own + "output_layer_norm.bias", layer + "output.LayerNorm.bias"},
+      {"vocab_transform.weight", "lm_head.dense.weight"},
+      {"vocab_layer_norm.weight", "lm_head.layer_norm.weight"},
+      {"vocab_projector.bias", "lm_head.bias"}};
+  for (const auto& [from, to] : names) {
+    EXPECT_TRUE(same_bytes(before.tensors().at(from), after.tensors().at(to))) << to;
+  }
+  const Tensor types = after.tensors().at("longformer.embeddings.token_type_embeddings.weight");
+  EXPECT_EQ(types.shape(), (Shape{2, 16}));
+  EXPECT_EQ(types.to_floats(), std::vector<float>(32, 0.0f));
+  const Json config = target_json("config.json");
+  EXPECT_EQ(config["type_vocab_size"], 2);
+  EXPECT_EQ(config["hidden_size"], 16);
+  EXPECT_EQ(config["hidden_act"], "gelu");
+  for (const char* key : {"dim", "n_layers", "activation", "dropout", "qa_dropout"}) {
+    EXPECT_FALSE(config.contains(key)) << key;
+  }
+  EXPECT_EQ(target_json("tokenizer_config.json")["tokenizer_class"], "DistilBertTokenizer");
+}
+
+TEST_F(ConvertTest, SaysWhatToDoInsteadWhereLongformerHasNoSuchPart) {
+  use("tiny_distilbert_classifier");
+  expect_error(error(), {"model.safetensors", "tanh", "found one with relu", "fine-tuned from"});
+  use("tiny_electra");
+  expect_error(error(), {"model.safetensors", "no projection", "width of 12", "larger model"});
+  EXPECT_FALSE(fs::exists(target()));
 }
 
 TEST_F(ConvertTest, WritesTheConfigurationThatTransformersReads) {
@@ -447,95 +469,6 @@ TEST_F(ConvertTest, ReportsEachBadTensor) {
        with("bert.pooler.dense.bias", {16}, DType::f32),
        {"pooler.dense.bias", "with and without a prefix"}},
   });
-}
-
-EncoderConfig parsed(const std::string& text) {
-  const Json object = formats::parse_json(text, "config.json");
-  return parse_config(formats::ConfigReader(object, "config.json"));
-}
-
-TEST(EncoderConfig, TakesTheClassDefaultsOfTransformers) {
-  const EncoderConfig bert = parsed(R"({"model_type": "bert"})");
-  EXPECT_EQ(bert.vocab_size, 30522);
-  EXPECT_EQ(bert.pad_token_id, 0);
-  EXPECT_EQ(bert.max_tokens(), 512);
-  EXPECT_TRUE(bert.windows().empty());
-  const EncoderConfig roberta = parsed(R"({"model_type": "roberta"})");
-  EXPECT_EQ(roberta.vocab_size, 50265);
-  EXPECT_EQ(roberta.pad_token_id, 1);
-  EXPECT_EQ(roberta.max_tokens(), 510);
-  const EncoderConfig longformer = parsed(R"({"model_type": "longformer"})");
-  EXPECT_EQ(longformer.vocab_size, 30522);
-  EXPECT_EQ(longformer.pad_token_id, 1);
-  EXPECT_EQ(longformer.max_tokens(), 510);
-  EXPECT_EQ(longformer.windows(), std::vector<Index>(12, 512));
-  for (const EncoderConfig& config : {bert, roberta, longformer}) {
-    EXPECT_EQ(config.hidden_size, 768);
-    EXPECT_EQ(config.layers, 12);
-    EXPECT_EQ(config.heads, 12);
-    EXPECT_EQ(config.head_size(), 64);
-    EXPECT_EQ(config.intermediate_size, 3072);
-    EXPECT_EQ(config.activation, Activation::gelu);
-    EXPECT_EQ(config.max_position_embeddings, 512);
-    EXPECT_EQ(config.type_vocab_size, 2);
-    EXPECT_EQ(config.layer_norm_eps, 1e-12);
-    EXPECT_EQ(config.initializer_range, 0.02);
-    EXPECT_TRUE(config.tie_word_embeddings);
-    EXPECT_EQ(config.architecture, "");
-  }
-}
-
-TEST(EncoderConfig, ReadsWhatIsWritten) {
-  const EncoderConfig config = parsed(
-      R"({"model_type": "longformer", "architectures": ["LongformerForMaskedLM"],
-          "attention_window": [2, 64, 8], "num_hidden_layers": 3, "num_attention_heads": 5,
-          "hidden_size": 80, "hidden_act": "gelu_pytorch_tanh", "max_position_embeddings": 4098,
-          "pad_token_id": null, "type_vocab_size": 1, "layer_norm_eps": 1e-05,
-          "tie_word_embeddings": false})");
-  EXPECT_EQ(config.windows(), (std::vector<Index>{2, 64, 8}));
-  EXPECT_EQ(config.head_size(), 16);
-  EXPECT_EQ(config.activation, Activation::gelu_tanh);
-  EXPECT_EQ(config.max_tokens(), 4096);
-  EXPECT_EQ(config.layer_norm_eps, 1e-5);
-  EXPECT_FALSE(config.tie_word_embeddings);
-  EXPECT_EQ(config.architecture, "LongformerForMaskedLM");
-}
-
-TEST(EncoderConfig, ReportsEachBadValue) {
-  const auto error = [](const std::string& rest) {
-    return error_of(
-        [&] { parsed(R"({"model_type": "longformer", "num_hidden_layers": 2, )" + rest + "}"); });
-  };
-  const std::vector<std::pair<std::string, std::vector<std::string>>> cases = {
-      {R"("attention_window": 7)", {"attention_window: expected even", "found 7"}},
-      {R"("attention_window": 0)", {"attention_window", "found 0"}},
-      {R"("attention_window": -4)", {"attention_window", "found -4"}},
-      {R"("attention_window": 18446744073709551614)", {"attention_window"}},
-      {R"("attention_window": "512")", {"attention_window", "found \"512\""}},
-      {R"("attention_window": [8])", {"one number, or 2 for the 2 layers", "found [8]"}},
-      {R"("attention_window": [8, 9])", {"attention_window", "found 9"}},
-      {R"("attention_window": [8, [8]])", {"attention_window", "found [8]"}},
-      {R"("hidden_size": 100)", {"hidden_size: expected a multiple", "= 12", "found 100"}},
-      {R"("num_attention_heads": 0)", {"num_attention_heads", "found 0"}},
-      {R"("hidden_size": 1e3)", {"hidden_size: expected an integer", "found 1000.0"}},
-      {R"("intermediate_size": 99999999999)", {"intermediate_size", "99999999999"}},
-      {R"("hidden_act": "laplace")", {"hidden_act", "found \"laplace\""}},
-      {R"("hidden_act": 3)", {"hidden_act: expected a string"}},
-      {R"("layer_norm_eps": -1e-5)", {"layer_norm_eps", "found -1e-05"}},
-      {R"("layer_norm_eps": 1e30)", {"layer_norm_eps", "found 1e+30"}},
-      {R"("pad_token_id": 30522)", {"pad_token_id", "from 0 to 30521", "found 30522"}},
-      {R"("max_position_embeddings": 2)", {"max_position_embeddings: expected more than 2"}},
-      {R"("type_vocab_size": 0)", {"type_vocab_size", "found 0"}},
-      {R"("position_embedding_type": "relative_key")", {"\"absolute\"", "\"relative_key\""}},
-      {R"("is_decoder": true)", {"is_decoder", "decoders are not supported"}},
-      {R"("add_cross_attention": true)", {"add_cross_attention"}},
-      {R"("tie_word_embeddings": 1)", {"tie_word_embeddings: expected true or false"}},
-      {R"("architectures": "Bert")", {"architectures: expected a list"}},
-  };
-  for (const auto& [rest, message] : cases) {
-    SCOPED_TRACE(rest);
-    expect_error(error(rest), message);
-  }
 }
 
 TEST(TileRows, RepeatsWhatFollowsTheReservedRows) {

@@ -151,6 +151,18 @@ INSTANTIATE_TEST_SUITE_P(
                     Folder{"tiny_electra_choice", "multiple-choice", 0}),
     [](const auto& info) { return std::string(info.param.name); });
 
+TEST(HeadKind, OfAFolderThatDoesNotNameItsClass) {
+  models::EncoderConfig config;
+  config.family = &models::family_of("distilbert", "");
+  const auto kind = [&](const char* name) {
+    return head_kind(config, models::Weights::open(fixture(name), config.family->names));
+  };
+  EXPECT_EQ(kind("tiny_distilbert_classifier"), HeadKind::sequence_classification);
+  EXPECT_EQ(kind("tiny_distilbert"), HeadKind::masked_lm);
+  // A classifier without the layer before it may be that of tokens.
+  EXPECT_EQ(kind("tiny_bert_tagger"), HeadKind::none);
+}
+
 /// A Longformer whose separator is 2.
 models::EncoderConfig longformer_config() {
   models::EncoderConfig config;

@@ -23,7 +23,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 UNIT_TESTS = {
     "kernels": ("attention_test", "attention_properties_test"),
     "ops": ("ops_test", "api_test"),
-    "models": ("convert_test", "api_test"),
+    "models": ("convert_test", "encoder_config_test", "api_test"),
     "api": ("api_test",),
 }
 PARITY = ["tests/parity/model_parity.py", "--count", "24", "--seed", "1", "--no-bf16"]

@@ -57,7 +57,7 @@ class ChooseRun {
   ChooseRun(const ChooseFlags& flags, Messages& messages)
       : flags_(flags),
         messages_(messages),
-        chooser_(Chooser::load(flags.model.folder(), flags.model.load_options(messages))) {
+        chooser_(Chooser::load(flags.model.encoder_folder(), flags.model.load_options(messages))) {
     if (flags.choices.empty()) inputs_.emplace(flags.inputs);
   }
 

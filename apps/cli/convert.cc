@@ -38,7 +38,7 @@ std::string windows_of(const FolderInfo& info) {
 
 void run(const ConvertFlags& flags, Messages& messages) {
   namespace fs = std::filesystem;
-  const std::string source = flags.source.folder();
+  const std::string source = flags.source.encoder_folder();
   const bool occupied = fs::exists(flags.target) && !fs::is_empty(flags.target);
   if (occupied && !flags.options.overwrite) {
     throw Error(

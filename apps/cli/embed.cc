@@ -172,7 +172,7 @@ class EmbedRun {
         messages_(messages),
         options_(flags.options()),
         inputs_(flags.inputs),
-        embedder_(Embedder::load(flags.model.folder(), flags.model.load_options(messages))),
+        embedder_(Embedder::load(flags.model.encoder_folder(), flags.model.load_options(messages))),
         writer_(flags, embedder_.embedding_size(options_)),
         progress_(inputs_.total_documents(), inputs_.total_bytes()) {}
 

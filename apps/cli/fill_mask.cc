@@ -73,7 +73,7 @@ class FillMaskRun {
   FillMaskRun(const FillMaskFlags& flags, Messages& messages)
       : flags_(flags),
         messages_(messages),
-        folder_(flags.model.folder()),
+        folder_(flags.model.encoder_folder()),
         inputs_(flags.inputs),
         tokenizer_(Tokenizer::load(folder_)),
         model_(Model::load(folder_, flags.model.load_options(messages))) {

@@ -63,7 +63,7 @@ void tell(const FinetuneData& data, Messages& messages) {
 }
 
 void run(const FinetuneFlags& flags, Messages& messages) {
-  const std::string folder = flags.model.folder();
+  const std::string folder = flags.model.encoder_folder();
   TrainingReport report(messages);
   const FinetuneOptions options = flags.all();
   const FinetuneCallbacks callbacks = {

@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "help.h"
+#include "longformer/character_lm.h"
 #include "longformer/error.h"
 #include "longformer/hub.h"
 #include "longformer/threads.h"
@@ -61,6 +62,18 @@ CLI::App& add_verb(CLI::App& program, const VerbText& text) {
 }
 
 std::string ModelFlags::folder() const { return find_model(model); }
+
+std::string ModelFlags::encoder_folder() const {
+  std::string found = folder();
+  if (CharacterModel::is_one(found)) {
+    throw Error(
+        fmt::format("{}: expected an encoder, found a character language model, which 'longformer "
+                    "generate' and "
+                    "'longformer evaluate' run",
+                    found));
+  }
+  return found;
+}
 
 void add_model(CLI::App& verb, ModelFlags& flags) {
   verb.add_option(

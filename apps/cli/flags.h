@@ -52,6 +52,9 @@ struct ModelFlags {
   }
   /// The folder of the model; see longformer::find_model.
   std::string folder() const;
+  /// The same. Throws Error for the folder of a character language model, with the verbs that run
+  /// it.
+  std::string encoder_folder() const;
 };
 
 void add_model(CLI::App& verb, ModelFlags& flags);

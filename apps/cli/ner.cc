@@ -34,7 +34,7 @@ class NerRun {
   NerRun(const NerFlags& flags, Messages& messages)
       : flags_(flags),
         documents_(flags.inputs, flags.model.json, messages),
-        tagger_(Tagger::load(flags.model.folder(), flags.model.load_options(messages))) {}
+        tagger_(Tagger::load(flags.model.encoder_folder(), flags.model.load_options(messages))) {}
 
   void run() {
     const auto next = [this]() -> std::optional<std::string> {

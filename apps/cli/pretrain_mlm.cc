@@ -27,7 +27,7 @@ struct PretrainFlags {
 };
 
 void run(const PretrainFlags& flags, Messages& messages) {
-  const std::string folder = flags.model.folder();
+  const std::string folder = flags.model.encoder_folder();
   TrainingReport report(messages);
   if (flags.options.training.eval_strategy == "no" && !flags.options.validation_file.empty()) {
     messages.note("the validation file is not read: --eval-strategy is no");

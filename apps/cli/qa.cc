@@ -39,7 +39,7 @@ class QaRun {
       : flags_(flags),
         documents_(flags.inputs, flags.model.json, messages),
         answerer_(
-            QuestionAnswerer::load(flags.model.folder(), flags.model.load_options(messages))) {}
+            QuestionAnswerer::load(flags.model.encoder_folder(), flags.model.load_options(messages))) {}
 
   void run() {
     answerer_.answer([this] { return next_question(); },

@@ -64,7 +64,7 @@ class SearchRun {
   SearchRun(const SearchFlags& flags, Messages& messages)
       : flags_(flags),
         messages_(messages),
-        embedder_(Embedder::load(flags.model.folder(), flags.model.load_options(messages))),
+        embedder_(Embedder::load(flags.model.encoder_folder(), flags.model.load_options(messages))),
         index_(open_index()) {}
 
   void run() {

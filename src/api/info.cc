@@ -144,7 +144,7 @@ void describe_config(const EncoderConfig& config, FolderInfo& info) {
   info.intermediate_size = config.intermediate_size;
   info.vocabulary_size = config.vocab_size;
   info.max_tokens = config.max_tokens();
-  info.type_vocabulary_size = config.type_vocab_size;
+  info.type_vocabulary_size = config.traits().has_token_types ? config.type_vocab_size : 0;
   info.activation = models::name_of(config.activation);
   info.windows = config.windows();
   Index reach = 0;

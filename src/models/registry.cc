@@ -179,20 +179,97 @@ const std::array<Family, 8> kFamilies = {{
      .encoder = std::nullopt},
 }};
 
-/// Models that are known to many and not run here, and what a user could do.
+/// Models that are known to many and not run here: why, and what a user could do instead.
 struct Stranger {
   std::string_view model_type, advice;
 };
-constexpr std::array<Stranger, 9> kStrangers = {{
-    {"mpnet", "its relative positions have no counterpart here"},
-    {"modernbert", "it reads 8,192 tokens without conversion, with other tools"},
-    {"big_bird", "its block-sparse attention is another one than Longformer's"},
-    {"deberta", "its disentangled attention has no counterpart here"},
-    {"deberta-v2", "its disentangled attention has no counterpart here"},
-    {"albert", "a BERT or RoBERTa of the same language can be converted"},
-    {"t5", "it is an encoder with a decoder"},
-    {"gpt2", "it is a decoder"},
-    {"led", "it is an encoder with a decoder"},
+
+constexpr std::string_view kDecoder =
+    "it is a decoder, which writes text; for vectors or labels of texts take an encoder";
+constexpr std::string_view kEncoderDecoder =
+    "it is an encoder with a decoder, and decoders are not run; for vectors or labels of texts "
+    "take "
+    "an encoder such as FacebookAI/roberta-base";
+constexpr std::string_view kLongEncoderDecoder =
+    "it is an encoder with a decoder, and decoders are not run; for vectors or labels of long "
+    "documents take allenai/longformer-base-4096";
+constexpr std::string_view kOtherLong =
+    "its attention is another one than Longformer's; for documents as long take "
+    "allenai/longformer-base-4096, or a BERT converted to as many tokens";
+constexpr std::string_view kDisentangled =
+    "its disentangled attention is not computed here; a RoBERTa or ELECTRA fine-tuned for the same "
+    "task does what it does";
+constexpr std::string_view kReadsLong =
+    "it reads 8,192 tokens by itself, but its rotary positions are not computed here; a BERT or "
+    "RoBERTa converted to as many tokens reads them";
+constexpr std::string_view kPreNorm =
+    "it normalises before its layers, not behind them; a BERT or RoBERTa of the same language does "
+    "what it does";
+constexpr std::string_view kOtherEncoder =
+    "it differs from BERT in its layers; a BERT, RoBERTa or ELECTRA of the same language does what "
+    "it "
+    "does";
+constexpr std::string_view kAlbert =
+    "its layers share one set of weights, which is not computed here; a BERT, DistilBERT or "
+    "RoBERTa "
+    "of the same language does what it does";
+
+constexpr std::array<Stranger, 53> kStrangers = {{
+    {"mpnet",
+     "its relative positions are not computed here; sentence-transformers/all-MiniLM-L12-v2 and "
+     "all-distilroberta-v1 are sentence models that run"},
+    {"modernbert", kReadsLong},
+    {"nomic_bert", kReadsLong},
+    {"new", kReadsLong},
+    {"eurobert", kReadsLong},
+    {"big_bird", kOtherLong},
+    {"nystromformer", kOtherLong},
+    {"reformer", kOtherLong},
+    {"yoso", kOtherLong},
+    {"funnel", kOtherLong},
+    {"xlnet", kOtherLong},
+    {"canine", kOtherEncoder},
+    {"led", kLongEncoderDecoder},
+    {"longt5", kLongEncoderDecoder},
+    {"bigbird_pegasus", kLongEncoderDecoder},
+    {"deberta", kDisentangled},
+    {"deberta-v2", kDisentangled},
+    {"albert", kAlbert},
+    {"ernie", kOtherEncoder},
+    {"convbert", kOtherEncoder},
+    {"mobilebert", kOtherEncoder},
+    {"squeezebert", kOtherEncoder},
+    {"rembert", kOtherEncoder},
+    {"fnet", kOtherEncoder},
+    {"ibert", kOtherEncoder},
+    {"luke", kOtherEncoder},
+    {"xlm", kOtherEncoder},
+    {"flaubert", kOtherEncoder},
+    {"data2vec-text", kOtherEncoder},
+    {"megatron-bert", kPreNorm},
+    {"xlm-roberta-xl", kPreNorm},
+    {"roberta-prelayernorm", kPreNorm},
+    {"xmod", kOtherEncoder},
+    {"t5", kEncoderDecoder},
+    {"mt5", kEncoderDecoder},
+    {"umt5", kEncoderDecoder},
+    {"bart", kEncoderDecoder},
+    {"mbart", kEncoderDecoder},
+    {"pegasus", kEncoderDecoder},
+    {"marian", kEncoderDecoder},
+    {"encoder-decoder", kEncoderDecoder},
+    {"gpt2", kDecoder},
+    {"gpt_neo", kDecoder},
+    {"gpt_neox", kDecoder},
+    {"opt", kDecoder},
+    {"llama", kDecoder},
+    {"mistral", kDecoder},
+    {"phi3", kDecoder},
+    {"qwen2", kDecoder},
+    {"qwen3", kDecoder},
+    {"gemma2", kDecoder},
+    {"gemma3_text", kDecoder},
+    {"bloom", kDecoder},
 }};
 
 std::string joined(std::vector<std::string_view> names) {

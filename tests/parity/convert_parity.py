@@ -79,6 +79,23 @@ def roberta_tokenizer_files(folder, draw, length, _):
     return [loaded.convert_ids_to_tokens(i) for i in range(len(loaded))]
 
 
+def unigram_tokenizer_files(folder, draw, length, prefix):
+    words = ["\u2581the", "\u2581quick", "\u2581fo", "\u2581caf", "over", "og", "\u2581"]
+    letters = sorted(set("".join(TEXTS[1:])) - {" "})
+    pieces = [(special, 0.0) for special in ("<s>", "<pad>", "</s>", "<unk>")]
+    pieces += [(piece, -draw.uniform(2, 9)) for piece in words + letters]
+    tokenizer = getattr(transformers, f"{prefix}Tokenizer")(vocab=pieces, model_max_length=length)
+    tokenizer.save_pretrained(str(folder))
+    return [tokenizer.convert_ids_to_tokens(i) for i in range(len(tokenizer))]
+
+
+TOKENIZERS = {
+    **dict.fromkeys(WORD_PIECES, bert_tokenizer_files),
+    "roberta": roberta_tokenizer_files,
+    **dict.fromkeys(("xlm-roberta", "camembert"), unigram_tokenizer_files),
+}
+
+
 def make_source(folder, draw, with_tokenizer):
     """Writes a model folder and returns its model (fp32 values that its file's dtype can hold)."""
     kind = draw.choice(tuple(CLASSES))
@@ -88,10 +105,8 @@ def make_source(folder, draw, with_tokenizer):
     length = draw.choice([5, 16, 33, 64])
     pad = int(not positions_from_zero) if draw.random() < 0.8 else draw.choice([0, 1, 2])
     vocabulary_size = draw.randint(60, 70)
-    # The pieces of XLM-RoBERTa and CamemBERT are not drawn here.
-    with_tokenizer = with_tokenizer and kind not in ("xlm-roberta", "camembert")
     if with_tokenizer:
-        files = bert_tokenizer_files if positions_from_zero else roberta_tokenizer_files
+        files = TOKENIZERS[kind]
         vocabulary_size = len(files(folder, draw, length, CLASSES[kind]))
         pad = int(not positions_from_zero)
     settings = dict(
@@ -126,7 +141,7 @@ def make_source(folder, draw, with_tokenizer):
         if key != "model_type" and config[key] == defaults.get(key, "none") and draw.random() < 0.5:
             del config[key]
     path.write_text(json.dumps(config))
-    return model.float(), kind, head, with_tokenizer, length
+    return model.float(), kind, head, length
 
 
 def check_positions(source, target, first, count):
@@ -174,7 +189,7 @@ def trial(binary, draw, folder):
     with_tokenizer = draw.random() < 0.7
     source, target = folder / "source", folder / "target"
     source.mkdir()
-    model, kind, head, with_tokenizer, length = make_source(source, draw, with_tokenizer)
+    model, kind, head, length = make_source(source, draw, with_tokenizer)
     count = draw.choice([3, length - 1, length, length + 1, 2 * length, 100])
     window = draw.choice([4, 6, 16, 32])
     subprocess.run([binary, "convert", source, target, "--max-positions", str(count),

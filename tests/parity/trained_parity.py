@@ -2,8 +2,8 @@
 
     python3 tests/parity/trained_parity.py PROGRAM
 
-A BERT and a RoBERTa of tests/fixtures and a Longformer made of the BERT, without heads, learn every task for a few steps
-from texts of their vocabulary, so that head and encoder are other than they were. `transformers`
+A BERT, a RoBERTa, a DistilBERT and an ELECTRA of tests/fixtures and a Longformer made of the BERT learn every task for a
+few steps from texts of their vocabulary, so that head and encoder are other than they were. `transformers`
 reads the folder by its class, with no tensor missing or left over, and its tokenizer; both models get
 the same ids, the Longformer with its first token global. Exit code 1 when anything differs.
 """
@@ -110,7 +110,7 @@ def main():
     report = pipeline_parity.Report()
     chosen = random.Random(8)
     with tempfile.TemporaryDirectory() as made:
-        bases = {"bert": FIXTURES / "tiny_bert", "roberta": FIXTURES / "tiny_roberta"}
+        bases = {name: FIXTURES / f"tiny_{name}" for name in ("bert", "roberta", "distilbert", "electra")}
         bases["longformer"] = pathlib.Path(made) / "longformer"
         subprocess.run(
             [sys.argv[1], "convert", bases["bert"], bases["longformer"], "--max-positions", "64", "--window", "8"],

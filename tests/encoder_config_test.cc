@@ -1,0 +1,218 @@
+// config.json of encoders: the class defaults of `transformers`, what is written, and the error of
+// each bad value.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "error_testing.h"
+#include "formats/json.h"
+#include "models/config.h"
+
+namespace longformer::models {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+EncoderConfig parsed(const std::string& text) {
+  const Json object = formats::parse_json(text, "config.json");
+  return parse_config(formats::ConfigReader(object, "config.json"));
+}
+
+TEST(EncoderConfig, TakesTheClassDefaultsOfTransformers) {
+  const EncoderConfig bert = parsed(R"({"model_type": "bert"})");
+  EXPECT_EQ(bert.vocab_size, 30522);
+  EXPECT_EQ(bert.pad_token_id, 0);
+  EXPECT_EQ(bert.max_tokens(), 512);
+  EXPECT_TRUE(bert.windows().empty());
+  const EncoderConfig roberta = parsed(R"({"model_type": "roberta"})");
+  EXPECT_EQ(roberta.vocab_size, 50265);
+  EXPECT_EQ(roberta.pad_token_id, 1);
+  EXPECT_EQ(roberta.max_tokens(), 510);
+  const EncoderConfig longformer = parsed(R"({"model_type": "longformer"})");
+  EXPECT_EQ(longformer.vocab_size, 30522);
+  EXPECT_EQ(longformer.pad_token_id, 1);
+  EXPECT_EQ(longformer.max_tokens(), 510);
+  EXPECT_EQ(longformer.windows(), std::vector<Index>(12, 512));
+  for (const EncoderConfig& config : {bert, roberta, longformer}) {
+    EXPECT_EQ(config.hidden_size, 768);
+    EXPECT_EQ(config.layers, 12);
+    EXPECT_EQ(config.heads, 12);
+    EXPECT_EQ(config.head_size(), 64);
+    EXPECT_EQ(config.intermediate_size, 3072);
+    EXPECT_EQ(config.activation, Activation::gelu);
+    EXPECT_EQ(config.max_position_embeddings, 512);
+    EXPECT_EQ(config.type_vocab_size, 2);
+    EXPECT_EQ(config.layer_norm_eps, 1e-12);
+    EXPECT_EQ(config.initializer_range, 0.02);
+    EXPECT_TRUE(config.tie_word_embeddings);
+    EXPECT_EQ(config.architecture, "");
+  }
+}
+
+TEST(EncoderConfig, TakesTheClassDefaultsOfTheOtherFamilies) {
+  for (const char* kind : {"xlm-roberta", "camembert"}) {
+    const EncoderConfig config = parsed(fmt::format(R"({{"model_type": "{}"}})", kind));
+    EXPECT_EQ(config.vocab_size, 30522);
+    EXPECT_EQ(config.pad_token_id, 1);
+    EXPECT_EQ(config.max_tokens(), 510);
+    EXPECT_EQ(config.hidden_size, 768);
+    EXPECT_EQ(config.layers, 12);
+    EXPECT_EQ(config.type_vocab_size, 2);
+    EXPECT_EQ(config.layer_norm_eps, 1e-12);
+  }
+  const EncoderConfig distilbert = parsed(R"({"model_type": "distilbert"})");
+  EXPECT_EQ(distilbert.vocab_size, 30522);
+  EXPECT_EQ(distilbert.pad_token_id, 0);
+  EXPECT_EQ(distilbert.max_tokens(), 512);
+  EXPECT_EQ(distilbert.hidden_size, 768);
+  EXPECT_EQ(distilbert.layers, 6);
+  EXPECT_EQ(distilbert.heads, 12);
+  EXPECT_EQ(distilbert.intermediate_size, 3072);
+  EXPECT_EQ(distilbert.layer_norm_eps, 1e-12);
+  const EncoderConfig electra = parsed(R"({"model_type": "electra"})");
+  EXPECT_EQ(electra.vocab_size, 30522);
+  EXPECT_EQ(electra.pad_token_id, 0);
+  EXPECT_EQ(electra.max_tokens(), 512);
+  EXPECT_EQ(electra.embedding_size, 128);
+  EXPECT_EQ(electra.hidden_size, 256);
+  EXPECT_EQ(electra.layers, 12);
+  EXPECT_EQ(electra.heads, 4);
+  EXPECT_EQ(electra.intermediate_size, 1024);
+  EXPECT_EQ(electra.type_vocab_size, 2);
+}
+
+TEST(EncoderConfig, ReadsTheKeysOfDistilBert) {
+  const EncoderConfig config = parsed(
+      R"({"model_type": "distilbert", "dim": 80, "n_layers": 3, "n_heads": 5, "hidden_dim": 96,
+          "activation": "mish", "dropout": 0.25, "attention_dropout": 0.5, "hidden_size": 7,
+          "layer_norm_eps": 0.5})");
+  EXPECT_EQ(config.hidden_size, 80);
+  EXPECT_EQ(config.layers, 3);
+  EXPECT_EQ(config.heads, 5);
+  EXPECT_EQ(config.intermediate_size, 96);
+  EXPECT_EQ(config.activation, Activation::mish);
+  EXPECT_EQ(config.hidden_dropout, 0.25);
+  EXPECT_EQ(config.attention_dropout, 0.5);
+  // transformers asks for neither a rate of this name nor another epsilon.
+  EXPECT_EQ(config.layer_norm_eps, 1e-12);
+  expect_error(error_of([] { parsed(R"({"model_type": "distilbert", "activation": "sine"})"); }),
+               {"config.json: activation", "quick_gelu or mish", "\"sine\""});
+  expect_error(error_of([] { parsed(R"({"model_type": "distilbert", "dim": 100})"); }),
+               {"config.json: dim: expected a multiple of n_heads = 12", "found 100"});
+}
+
+/// As the classes of `transformers` have them.
+TEST(EncoderConfig, RatesOfDropoutInHeads) {
+  struct Rates {
+    const char* text;
+    HeadDropout expected;
+  };
+  const std::vector<Rates> cases = {
+      {R"({"model_type": "longformer", "classifier_dropout": 0.4})", {0.1, 0.1, 0.1, 0}},
+      {R"({"model_type": "bert", "hidden_dropout_prob": 0.3})", {0.3, 0.3, 0.3, 0}},
+      {R"({"model_type": "bert", "classifier_dropout": 0.4})", {0.4, 0.4, 0.4, 0}},
+      {R"({"model_type": "roberta", "classifier_dropout": 0.4})", {0.4, 0.1, 0.4, 0}},
+      {R"({"model_type": "xlm-roberta", "classifier_dropout": 0.4})", {0.4, 0.1, 0.4, 0}},
+      {R"({"model_type": "camembert", "classifier_dropout": 0.4})", {0.4, 0.1, 0.4, 0}},
+      {R"({"model_type": "distilbert", "dropout": 0.3})", {0.2, 0.2, 0.3, 0.1}},
+      {R"({"model_type": "distilbert", "seq_classif_dropout": 0.4, "qa_dropout": 0.5})",
+       {0.4, 0.4, 0.1, 0.5}},
+      {R"({"model_type": "electra", "hidden_dropout_prob": 0.3})", {0.3, 0.1, 0.3, 0}},
+      {R"({"model_type": "electra", "classifier_dropout": 0.4, "summary_last_dropout": 0.5})",
+       {0.4, 0.5, 0.4, 0}},
+  };
+  for (const auto& [text, expected] : cases) {
+    SCOPED_TRACE(text);
+    const HeadDropout found = parsed(text).head_dropout;
+    EXPECT_EQ(found.documents, expected.documents);
+    EXPECT_EQ(found.choices, expected.choices);
+    EXPECT_EQ(found.tokens, expected.tokens);
+    EXPECT_EQ(found.spans, expected.spans);
+  }
+}
+
+TEST(EncoderConfig, SaysWhatToDoWithModelsThatAreNotRun) {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"mpnet", "all-MiniLM"},
+      {"modernbert", "8,192 tokens"},
+      {"big_bird", "longformer-base-4096"},
+      {"deberta", "RoBERTa or ELECTRA"},
+      {"deberta-v2", "RoBERTa or ELECTRA"},
+      {"albert", "DistilBERT"},
+      {"t5", "encoder with a decoder"},
+      {"bart", "encoder with a decoder"},
+      {"led", "longformer-base-4096"},
+      {"gpt2", "take an encoder"},
+      {"xlnet", "longformer-base-4096"},
+      {"funnel", "longformer-base-4096"},
+      {"nystromformer", "longformer-base-4096"},
+      {"reformer", "longformer-base-4096"},
+      {"ernie", "BERT, RoBERTa"}};
+  for (const auto& [kind, advice] : cases) {
+    const std::string said =
+        error_of([&] { parsed(fmt::format(R"({{"model_type": "{}"}})", kind)); });
+    expect_error(said, {"config.json: model_type: expected longformer, bert",
+                        "electra, found \"" + kind + "\": ", advice});
+    EXPECT_EQ(said.find('\n'), std::string::npos);
+  }
+  const std::string unknown = error_of([] { parsed(R"({"model_type": "mamba"})"); });
+  EXPECT_TRUE(unknown.ends_with("found \"mamba\"")) << unknown;
+}
+
+TEST(EncoderConfig, ReadsWhatIsWritten) {
+  const EncoderConfig config = parsed(
+      R"({"model_type": "longformer", "architectures": ["LongformerForMaskedLM"],
+          "attention_window": [2, 64, 8], "num_hidden_layers": 3, "num_attention_heads": 5,
+          "hidden_size": 80, "hidden_act": "gelu_pytorch_tanh", "max_position_embeddings": 4098,
+          "pad_token_id": null, "type_vocab_size": 1, "layer_norm_eps": 1e-05,
+          "tie_word_embeddings": false})");
+  EXPECT_EQ(config.windows(), (std::vector<Index>{2, 64, 8}));
+  EXPECT_EQ(config.head_size(), 16);
+  EXPECT_EQ(config.activation, Activation::gelu_tanh);
+  EXPECT_EQ(config.max_tokens(), 4096);
+  EXPECT_EQ(config.layer_norm_eps, 1e-5);
+  EXPECT_FALSE(config.tie_word_embeddings);
+  EXPECT_EQ(config.architecture, "LongformerForMaskedLM");
+}
+
+TEST(EncoderConfig, ReportsEachBadValue) {
+  const auto error = [](const std::string& rest) {
+    return error_of(
+        [&] { parsed(R"({"model_type": "longformer", "num_hidden_layers": 2, )" + rest + "}"); });
+  };
+  const std::vector<std::pair<std::string, std::vector<std::string>>> cases = {
+      {R"("attention_window": 7)", {"attention_window: expected even", "found 7"}},
+      {R"("attention_window": 0)", {"attention_window", "found 0"}},
+      {R"("attention_window": -4)", {"attention_window", "found -4"}},
+      {R"("attention_window": 18446744073709551614)", {"attention_window"}},
+      {R"("attention_window": "512")", {"attention_window", "found \"512\""}},
+      {R"("attention_window": [8])", {"one number, or 2 for the 2 layers", "found [8]"}},
+      {R"("attention_window": [8, 9])", {"attention_window", "found 9"}},
+      {R"("attention_window": [8, [8]])", {"attention_window", "found [8]"}},
+      {R"("hidden_size": 100)", {"hidden_size: expected a multiple", "= 12", "found 100"}},
+      {R"("num_attention_heads": 0)", {"num_attention_heads", "found 0"}},
+      {R"("hidden_size": 1e3)", {"hidden_size: expected an integer", "found 1000.0"}},
+      {R"("intermediate_size": 99999999999)", {"intermediate_size", "99999999999"}},
+      {R"("hidden_act": "laplace")", {"hidden_act", "found \"laplace\""}},
+      {R"("hidden_act": 3)", {"hidden_act: expected a string"}},
+      {R"("layer_norm_eps": -1e-5)", {"layer_norm_eps", "found -1e-05"}},
+      {R"("layer_norm_eps": 1e30)", {"layer_norm_eps", "found 1e+30"}},
+      {R"("pad_token_id": 30522)", {"pad_token_id", "from 0 to 30521", "found 30522"}},
+      {R"("max_position_embeddings": 2)", {"max_position_embeddings: expected more than 2"}},
+      {R"("type_vocab_size": 0)", {"type_vocab_size", "found 0"}},
+      {R"("position_embedding_type": "relative_key")", {"\"absolute\"", "\"relative_key\""}},
+      {R"("is_decoder": true)", {"is_decoder", "decoders are not supported"}},
+      {R"("add_cross_attention": true)", {"add_cross_attention"}},
+      {R"("tie_word_embeddings": 1)", {"tie_word_embeddings: expected true or false"}},
+      {R"("architectures": "Bert")", {"architectures: expected a list"}},
+  };
+  for (const auto& [rest, message] : cases) {
+    SCOPED_TRACE(rest);
+    expect_error(error(rest), message);
+  }
+}
+
+}  // namespace
+}  // namespace longformer::models
