@@ -102,6 +102,22 @@ class Ops : public testing::TestWithParam<Case> {
   MemoryPool memory_;
 };
 
+/// So many rows that some CPUs pack the weight, which an optimizer then changes.
+TEST_P(Ops, TrainableLinearOfManyRowsFollowsItsWeight) {
+  const Tensor x = input(random({1049, 40}, 31));
+  Tensor w = random({56, 40}, 32, 0.2f), b = random({56}, 33);
+  Tape::track(w);
+  const Linear dense(std::vector{w}, std::vector{b},
+                     {.dtype = GetParam().dtype, .trainable = true});
+  for (const std::uint64_t seed : {32, 34}) {
+    const std::vector<float> numbers = random({56, 40}, seed, 0.2f).to_floats();
+    std::copy(numbers.begin(), numbers.end(), w.data<float>());
+    ++w.gradient()->version;
+    const Tensor y = linear(context(), x, dense, DType::f32);
+    EXPECT_LT(difference(y.to_floats(), plain_linear(x, input(w), b)), tolerance(1e-4));
+  }
+}
+
 TEST_P(Ops, LinearEqualsPlainLoops) {
   for (const auto& [n, in, out] : std::vector<std::tuple<Index, Index, Index>>{
            {1, 1, 1}, {1, 16, 48}, {3, 7, 5}, {17, 33, 20}, {130, 40, 24}, {600, 16, 8}}) {

@@ -341,7 +341,8 @@ struct PackedLinear::Packed {
   Index slab_out() const { return out / options.slabs.out; }
   dnnl::matmul::primitive_desc describe(Index rows, DType output, const memory::desc& weights_desc,
                                         bool add = false) const;
-  void pack(const Tensor& weight);
+  void prepare();
+  void pack(std::span<const Tensor> parts);
 };
 
 /// Describes the product of one slab; with `add` it is added to y.
@@ -366,8 +367,23 @@ dnnl::matmul::primitive_desc PackedLinear::Packed::describe(Index rows, DType ou
   return matmul_description({source, weights_desc, bias, target}, attributes);
 }
 
-/// Brings each slab of a weight [out, in] into oneDNN's own layout.
-void PackedLinear::Packed::pack(const Tensor& weight) {
+/// Brings each slab of the weights [out, in] into oneDNN's own layout.
+void PackedLinear::Packed::pack(std::span<const Tensor> parts) {
+  const Tensor source = stacked(parts);
+  // The stored numbers are those of bf16 even where oneDNN computes in fp32.
+  const Tensor weight = options.dtype == compute ? source : source.to(options.dtype).to(DType::f32);
+  for (std::size_t slab = 0; slab < weights.size(); ++slab) {
+    const auto number = static_cast<Index>(slab);
+    const Index first = options.slabs.in > 1 ? number * slab_in() : number * slab_out() * in;
+    memory plain({{slab_in(), slab_out()}, memory::data_type::f32, memory::dims{1, in}},
+                 cpu_engine(), const_cast<float*>(weight.data<float>()) + first);
+    dnnl::reorder(plain, weights[slab]).execute(thread_stream(), plain, weights[slab]);
+  }
+  thread_stream().wait();
+}
+
+/// Memory for the slabs in oneDNN's own layout.
+void PackedLinear::Packed::prepare() {
   const memory::desc any({slab_in(), slab_out()}, data_type(compute), memory::format_tag::any);
   const memory::desc packed = [&] {
     const ThreadLimit limit(1);
@@ -377,18 +393,19 @@ void PackedLinear::Packed::pack(const Tensor& weight) {
   const Index slabs = options.slabs.in * options.slabs.out;
   storage = Tensor({slabs * bytes}, DType::u8);
   for (Index slab = 0; slab < slabs; ++slab) {
-    const Index first = options.slabs.in > 1 ? slab * slab_in() : slab * slab_out() * in;
-    memory plain({{slab_in(), slab_out()}, memory::data_type::f32, memory::dims{1, in}},
-                 cpu_engine(), const_cast<float*>(weight.data<float>()) + first);
     weights.emplace_back(packed, cpu_engine(), storage.data<std::uint8_t>() + slab * bytes);
-    dnnl::reorder(plain, weights.back()).execute(thread_stream(), plain, weights.back());
     if (bias_storage.empty()) continue;
     const Index own = options.slabs.in > 1 ? 0 : slab * slab_out();
     biases.emplace_back(
         memory::desc({1, slab_out()}, memory::data_type::f32, memory::format_tag::ab), cpu_engine(),
         bias_storage.data<float>() + own);
   }
-  thread_stream().wait();
+}
+
+bool packs_for_training(Index rows, Index in, DType dtype) {
+  constexpr Index kLeastRows = 1024;
+  return dtype == DType::bf16 && cpu_isa() >= CpuIsa::amx_bf16 && rows >= kLeastRows &&
+         feed_forward_slabs(in, dtype) == 1;
 }
 
 Index feed_forward_slabs(Index intermediate, DType dtype) {
@@ -406,15 +423,14 @@ PackedLinear::PackedLinear(std::span<const Tensor> weights, std::span<const Tens
   assert(!weights.empty() && (biases.empty() || biases.size() == weights.size()));
   assert(options.slabs.in == 1 || (options.slabs.out == 1 && !options.activation));
   Packed& p = *packed_;
-  const Tensor source = stacked(weights);
-  p.in = source.columns();
-  p.out = source.rows();
+  p.in = weights[0].columns();
+  for (const Tensor& weight : weights) p.out += weight.rows();
   assert(p.in % options.slabs.in == 0 && p.out % options.slabs.out == 0);
   p.options = options;
   p.compute = computes_in_bf16() ? options.dtype : DType::f32;
   if (!biases.empty()) p.bias_storage = stacked(biases);
-  // The stored numbers are those of bf16 even where oneDNN computes in fp32.
-  p.pack(options.dtype == p.compute ? source : source.to(options.dtype).to(DType::f32));
+  p.prepare();
+  p.pack(weights);
 }
 
 PackedLinear::PackedLinear(PackedLinear&&) noexcept = default;
@@ -424,6 +440,8 @@ PackedLinear::~PackedLinear() = default;
 Index PackedLinear::in_features() const { return packed_->in; }
 Index PackedLinear::out_features() const { return packed_->out; }
 DType PackedLinear::dtype() const { return packed_->options.dtype; }
+
+void PackedLinear::repack(std::span<const Tensor> weights) { packed_->pack(weights); }
 
 const PackedLinear::Kernel& PackedLinear::kernel(Index rows, DType output, bool all_threads) const {
   Packed& p = *packed_;

@@ -82,15 +82,22 @@ void bias_backward(const Context& context, const Tensor& gradient, const WeightC
   });
 }
 
+/// Multiplies the rows block by block into the columns of one weight.
+void multiply_packed(const Context& context, const Tensor& x, const kernels::PackedLinear& packed,
+                     const WeightColumns& part, Tensor& y) {
+  const RowPlan plan = plan_rows(x.rows(), context.threads);
+  const auto kernels = kernels_of(packed, plan, y.dtype());
+  parallel_for(plan.workers, plan.count(), [&](Index b) {
+    const auto i = static_cast<std::size_t>(b);
+    const Index first = plan.blocks[i].begin;
+    packed.run(*kernels[i], row_of(x, first), part_of(y, part, first));
+  });
+}
+
 Tensor linear_packed(const Context& context, const Tensor& x, const kernels::PackedLinear& packed,
                      DType output) {
   Tensor y = context.memory.tensor({x.rows(), packed.out_features()}, output);
-  const RowPlan plan = plan_rows(x.rows(), context.threads);
-  const auto kernels = kernels_of(packed, plan, output);
-  parallel_for(plan.workers, plan.count(), [&](Index b) {
-    const auto i = static_cast<std::size_t>(b);
-    packed.run(*kernels[i], row_of(x, plan.blocks[i].begin), row_of(y, plan.blocks[i].begin));
-  });
+  multiply_packed(context, x, packed, {.width = packed.out_features()}, y);
   return y;
 }
 
@@ -171,6 +178,10 @@ Tensor rounded(const Context& context, const Tensor& x, DType dtype) {
   return narrow;
 }
 
+std::uint64_t version_of(const Tensor& parameter) {
+  return wants_gradient(parameter) ? parameter.gradient()->version : 0;
+}
+
 }  // namespace
 
 Linear::Linear(std::span<const Tensor> weights, std::span<const Tensor> biases,
@@ -181,6 +192,7 @@ Linear::Linear(std::span<const Tensor> weights, std::span<const Tensor> biases,
     weights_.assign(weights.begin(), weights.end());
     biases_.assign(biases.begin(), biases.end());
     copies_.resize(weights_.size());
+    packed_copies_.resize(weights_.size());
   } else {
     packed_.emplace(weights, biases,
                     kernels::PackedLinearOptions{options.dtype, options.activation, options.slabs});
@@ -197,13 +209,28 @@ const Tensor& Linear::operand(std::size_t index) const {
   const Tensor& weight = weights_[index];
   if (options_.dtype == DType::f32) return weight;
   Copy& copy = copies_[index];
-  const std::uint64_t version = wants_gradient(weight) ? weight.gradient()->version : 0;
+  const std::uint64_t version = version_of(weight);
   if (copy.tensor.empty() || copy.version != version) {
     if (copy.tensor.empty()) copy.tensor = Tensor(weight.shape(), DType::bf16);
     round_to(weight, copy.tensor);
     copy.version = version;
   }
   return copy.tensor;
+}
+
+const kernels::PackedLinear* Linear::packed_for(std::size_t index, Index rows) const {
+  if (!kernels::packs_for_training(rows, in_, options_.dtype)) return nullptr;
+  const std::span<const Tensor> weight(&weights_[index], 1);
+  PackedCopy& copy = packed_copies_[index];
+  const std::uint64_t version = version_of(weight[0]);
+  if (!copy.packed) {
+    const std::span<const Tensor> bias(biases_.data() + index, biases_.empty() ? 0 : 1);
+    copy.packed.emplace(weight, bias, kernels::PackedLinearOptions{.dtype = options_.dtype});
+  } else if (copy.version != version) {
+    copy.packed->repack(weight);
+  }
+  copy.version = version;
+  return &*copy.packed;
 }
 
 Tensor activated(const Context& context, Activation activation, const Tensor& x) {
@@ -229,6 +256,10 @@ Tensor multiply(const Context& context, const Tensor& x, const Linear& dense, DT
   const Tensor operand = x.to(dense.dtype());
   Tensor y = context.memory.tensor({x.rows(), dense.out_features()}, written);
   for (const WeightColumns& part : parts_of(dense)) {
+    if (const auto* packed = dense.packed_for(part.index, x.rows())) {
+      multiply_packed(context, operand, *packed, part, y);
+      continue;
+    }
     product({.m = x.rows(), .n = part.width, .k = dense.in_features(), .transpose_b = true},
             dense.dtype(), operand.raw(), dense.operand(part.index).raw(), y.dtype(),
             part_of(y, part));

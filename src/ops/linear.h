@@ -44,17 +44,26 @@ class Linear {
   std::span<const Tensor> biases() const { return biases_; }
   /// The weight as it is multiplied: itself, or its copy in bf16, made again when it has changed.
   const Tensor& operand(std::size_t index) const;
+  /// One weight of a trainable layer with its bias, packed again when it has changed; null where
+  /// that does not pay for so many rows.
+  const kernels::PackedLinear* packed_for(std::size_t index, Index rows) const;
 
  private:
   LinearOptions options_;
   Index in_ = 0, out_ = 0;
   std::optional<kernels::PackedLinear> packed_;
   std::vector<Tensor> weights_, biases_;
+  /// A weight as it was in some version.
   struct Copy {
     Tensor tensor;
     std::uint64_t version = 0;
   };
+  struct PackedCopy {
+    std::optional<kernels::PackedLinear> packed;
+    std::uint64_t version = 0;
+  };
   mutable std::vector<Copy> copies_;
+  mutable std::vector<PackedCopy> packed_copies_;
 };
 
 /// Whether a weight or bias is trained.
