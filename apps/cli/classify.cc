@@ -38,7 +38,8 @@ class ClassifyRun {
   ClassifyRun(const ClassifyFlags& flags, Messages& messages)
       : flags_(flags),
         documents_(flags.inputs, flags.model.json, messages),
-        classifier_(Classifier::load(flags.model.encoder_folder(), flags.model.load_options(messages))) {}
+        classifier_(
+            Classifier::load(flags.model.encoder_folder(), flags.model.load_options(messages))) {}
 
   void run() {
     const auto next = [this]() -> std::optional<ClassifyInput> {

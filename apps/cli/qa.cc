@@ -38,8 +38,8 @@ class QaRun {
   QaRun(const QaFlags& flags, Messages& messages)
       : flags_(flags),
         documents_(flags.inputs, flags.model.json, messages),
-        answerer_(
-            QuestionAnswerer::load(flags.model.encoder_folder(), flags.model.load_options(messages))) {}
+        answerer_(QuestionAnswerer::load(flags.model.encoder_folder(),
+                                         flags.model.load_options(messages))) {}
 
   void run() {
     answerer_.answer([this] { return next_question(); },

@@ -132,7 +132,9 @@ void print_stats(const TokenizeFlags& flags, std::vector<std::int64_t> lengths) 
 class TokenizeRun {
  public:
   TokenizeRun(const TokenizeFlags& flags, Messages& messages)
-      : flags_(flags), messages_(messages), tokenizer_(Tokenizer::load(flags.model.encoder_folder())) {}
+      : flags_(flags),
+        messages_(messages),
+        tokenizer_(Tokenizer::load(flags.model.encoder_folder())) {}
 
   void run() {
     Inputs inputs(flags_.inputs);
