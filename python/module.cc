@@ -40,7 +40,7 @@ using FloatArray = nb::ndarray<nb::numpy, float, nb::c_contig>;
 using Document = std::tuple<Integers, std::optional<Integers>, std::optional<Integers>,
                             std::optional<Integers>, std::optional<Integers>>;
 using MaybeFloats = std::optional<FloatArray>;
-/// Of one layer: [heads, n, columns], and [heads, n, x] of the x global tokens.
+/// One layer: [heads, n, columns], and [heads, n, x] of the x global tokens.
 using LayerAttention = std::tuple<FloatArray, FloatArray>;
 /// last_hidden_state, pooler_output, hidden_states, logits, start_logits, end_logits, attentions.
 using Result = std::tuple<FloatArray, MaybeFloats, std::vector<FloatArray>, MaybeFloats,

@@ -14,7 +14,7 @@ namespace {
 // Largest differences seen: 9.1e-3 of values of up to 4 in size, logsumexp 7.5e-5.
 constexpr double kOut = 1.2e-2;
 constexpr double kLogsumexp = 3e-4;
-/// Of the largest gradient of a tensor; seen: 7.1e-3.
+/// Share of the largest gradient of a tensor; seen: 7.1e-3.
 constexpr double kGradient = 1.5e-2;
 
 struct Case {

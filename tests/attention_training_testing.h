@@ -87,7 +87,7 @@ struct TrainingInputs {
   Inputs in;
   Positions positions;
   Tensor out_gradient;
-  /// Of the reference, also in the dtype of the inputs.
+  /// Gradients of the reference, also in the dtype of the inputs.
   ReferenceAttention<double> truth;
   Tensor out, logsumexp;
 

@@ -88,13 +88,13 @@ TEST_P(CharacterLmFixture, LogitsAreThoseOfPyTorch) {
 }
 
 TEST_P(CharacterLmFixture, GradientsAreThoseOfPyTorch) {
-  for (const bool checkpointing : {false, true}) {
+  for (const bool recomputes : {false, true}) {
     Loaded loaded(GetParam(), true);
     const Text text = text_of(kText);
     Tape tape;
     ops::Context context = loaded.context();
     context.tape = &tape;
-    context.checkpointing = checkpointing;
+    context.recomputes = recomputes;
     loaded.model.loss(context, segments_of(text.ids, static_cast<Index>(text.ids.size())),
                       text.labels, {.scale = 1});
     tape.backward();

@@ -1,4 +1,4 @@
-// Gradient checkpointing: the bits of the plain pass, in less memory.
+// Gradient recomputes: the bits of the plain pass, in less memory.
 #include "ops/recompute.h"
 
 #include <gtest/gtest.h>
@@ -144,11 +144,8 @@ EncoderPass run_encoder(const std::string& name, DType dtype, bool recomputes) {
   }
   MemoryPool pool;
   Tape tape;
-  const ops::Context context{.memory = pool,
-                             .dtype = dtype,
-                             .tape = &tape,
-                             .dropout_seed = 4,
-                             .checkpointing = recomputes};
+  const ops::Context context{
+      .memory = pool, .dtype = dtype, .tape = &tape, .dropout_seed = 4, .recomputes = recomputes};
   const Tensor hidden = encoder.forward(context, batch);
   EncoderPass pass{.output = hidden.to_floats()};
   hidden.gradient()->sum = random_normal_tensor(hidden.shape(), 1, 9).to(dtype);

@@ -144,7 +144,7 @@ EncoderPass run_encoder(const std::function<bool(const std::string&)>& frozen, b
   MemoryPool pool;
   Tape tape;
   const Context context = {
-      .memory = pool, .tape = &tape, .dropout_seed = 4, .checkpointing = recomputes};
+      .memory = pool, .tape = &tape, .dropout_seed = 4, .recomputes = recomputes};
   const Tensor hidden = encoder.forward(context, batch);
   EncoderPass pass = {.wanted = wants_gradient(hidden), .recorded = tape.ops()};
   pass.output = hidden.to_floats();

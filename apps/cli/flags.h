@@ -79,7 +79,7 @@ struct Range {
 
 CLI::Option* add_number(CLI::App& verb, const std::string& name, std::int64_t& value, Range range,
                         const std::string& description);
-/// Of the text of an option: a number from 0 to `most`, which may be infinite.
+/// Takes the text of an option: a number from 0 to `most`, which may be infinite.
 CLI::Validator number_up_to(double most);
 /// One of the choices.
 CLI::Option* add_choice(CLI::App& verb, const std::string& name, std::string& value,

@@ -9,7 +9,7 @@
 
 namespace longformer::cli {
 
-/// Of a line that tells how far the work is.
+/// A line that tells how far the work is.
 inline constexpr double kSecondsBetweenUpdates = 0.2;
 
 /// "12 s", "3:07" or "2:10:00".

@@ -24,7 +24,7 @@ struct CharacterEvaluation {
   /// One pass over the text that keeps of every layer the keys that later characters see, instead
   /// of overlapping windows: the same numbers where a window holds all that the last layer sees.
   bool streaming = false;
-  /// Of the protocol: characters of a window, of which the last `step` are scored.
+  /// The protocol: characters of a window, of which the last `step` are scored.
   std::int64_t window = 32256;
   std::int64_t step = 512;
   /// Stop after so many scored characters; 0 scores all but the first, which nothing precedes.

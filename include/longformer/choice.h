@@ -25,7 +25,7 @@ namespace longformer {
 ChoiceQuestion parse_choice_question(std::string_view json);
 
 struct ChooseOptions {
-  /// Of what is too long for the model: truncate keeps the first tokens of the context. split, of a
+  /// What is too long for the model: truncate keeps the first tokens of the context. split, of a
   /// head for candidate scoring alone, repeats question and candidates before every part of the
   /// supports and adds the logits of all parts, as the authors' script does.
   TooLong too_long = TooLong::refuse;

@@ -36,8 +36,8 @@ struct MaskingOptions {
 
 struct EvaluateOptions {
   DataOptions data = {};
-  /// Of documents longer than the model, as in ClassifyOptions, TagOptions and AnswerOptions.
-  /// Multiple choice never splits; text for a masked LM is always packed into rows.
+  /// What becomes of documents longer than the model, as in ClassifyOptions, TagOptions and
+  /// AnswerOptions. Multiple choice never splits; text for a masked LM is always packed into rows.
   TooLong too_long = TooLong::refuse;
   std::int64_t stride = 128;
   SegmentMerge merge = SegmentMerge::mean;
@@ -46,7 +46,7 @@ struct EvaluateOptions {
   /// Multi-label: a class whose probability exceeds it is predicted.
   float threshold = 0.5f;
   std::int64_t max_answer_tokens = 30;
-  /// Of data with unanswerable questions: "no answer" is predicted when its logit exceeds that of
+  /// For data with unanswerable questions: "no answer" is predicted when its logit exceeds that of
   /// the best answer by more than this.
   float no_answer_threshold = 0;
   MaskingOptions masking = {};
@@ -90,7 +90,7 @@ struct Evaluation {
   std::string first_skipped;
   /// Without text; they are scored.
   std::int64_t empty = 0;
-  /// Of all examples with special tokens, before truncation; and what truncation cut off.
+  /// Tokens of all examples with special ones, before truncation; and what truncation cut off.
   std::int64_t tokens = 0, truncated_examples = 0, truncated_tokens = 0;
   /// Examples that were read in several segments.
   std::int64_t segmented_examples = 0;

@@ -23,8 +23,8 @@ struct FinetuneOptions {
   DataOptions data = {};
   /// "classify", "ner", "qa", "choose" or "candidates"; empty takes that of the folder's head.
   std::string task = {};
-  /// Of documents longer than the model. split trains on each segment with what of the answer is in
-  /// it.
+  /// What becomes of documents longer than the model. split trains on each segment with what of the
+  /// answer is in it.
   TooLong too_long = TooLong::refuse;
   std::int64_t stride = 128;
   /// Empty: where the head has it.
@@ -32,14 +32,14 @@ struct FinetuneOptions {
   /// Global tokens use, and train, the query, key and value of all others instead of their own: an
   /// ablation of the paper. The folder must have equal ones, as after conversion.
   bool shared_global_projections = false;
-  /// Of the weights that are not encoder; 0 takes training.learning_rate. Where that is 0 the
+  /// Rate of the weights that are not encoder; 0 takes training.learning_rate. Where that is 0 the
   /// encoder is frozen.
   double head_learning_rate = 0;
   /// Label all tokens of a word rather than its first one.
   bool label_all_pieces = false;
-  /// Of multi-label evaluation.
+  /// Least score of multi-label evaluation.
   float threshold = 0.5f;
-  /// Of a forward pass of an evaluation.
+  /// Tokens of a forward pass of an evaluation.
   std::int64_t batch_tokens = EvaluateOptions().batch_tokens;
 };
 

@@ -29,7 +29,7 @@ struct DocumentTarget {
 };
 
 struct NamedGradient {
-  /// Of the tensor in the folder.
+  /// The name of the tensor in the folder.
   std::string name;
   std::vector<std::int64_t> shape;
   std::vector<float> values;
@@ -38,8 +38,8 @@ struct NamedGradient {
 struct LossGradients {
   /// The mean that `transformers` gives; 0 when nothing counts.
   double loss = 0;
-  /// Of every floating-point tensor of the folder, sorted by name; zeros for those that the loss
-  /// does not depend on. Tensors that are tied have the same one.
+  /// One for every floating-point tensor of the folder, sorted by name; zeros for those that the
+  /// loss does not depend on. Tensors that are tied have the same one.
   std::vector<NamedGradient> gradients;
 };
 

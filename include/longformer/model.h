@@ -89,7 +89,7 @@ struct ModelInfo {
   /// "masked-lm", "sequence-classification", "token-classification", "question-answering",
   /// "multiple-choice", "candidate-scoring", or empty for an encoder alone.
   std::string head;
-  /// Of a head that classifies, the names of its C classes: id2label of config.json, else LABEL_0,
+  /// For a head that classifies, the names of its C classes: id2label of config.json, else LABEL_0,
   /// …
   std::vector<std::string> labels;
   /// "regression", "single_label_classification", "multi_label_classification", or empty.

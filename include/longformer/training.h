@@ -46,7 +46,7 @@ struct TrainingOptions {
   std::int64_t warmup_steps = 0;
   /// Fraction of the steps; counts where warmup_steps is 0.
   double warmup_ratio = 0;
-  /// Of the polynomial.
+  /// Exponent of the polynomial.
   double lr_power = 3;
   double lr_end = 0;
 
@@ -72,7 +72,7 @@ struct TrainingOptions {
   /// "fp32" or "bf16"; weights and optimizer stay fp32.
   std::string dtype = "fp32";
   bool gradient_checkpointing = false;
-  /// Of fine-tuning: documents of similar length in a micro-batch.
+  /// For fine-tuning: documents of similar length in a micro-batch.
   bool group_by_length = false;
   /// Part of the probability that goes to all classes alike; where the loss is a cross-entropy with
   /// one right class.

@@ -64,7 +64,7 @@ BenchResult bench_masked_lm(const TrainBenchOptions& options) {
   const std::int64_t activations =
       activation_bytes(model.config(), {.tokens = options.n,
                                         .dtype = model.implementation().dtype,
-                                        .checkpointing = options.gradient_checkpointing,
+                                        .recomputes = options.gradient_checkpointing,
                                         .masked_lm = true});
   result.predicted_peak_bytes =
       training::memory_plan(model.parameters(), *optimizer, activations).peak_bytes;
@@ -102,7 +102,7 @@ BenchResult bench_character_lm(const TrainBenchOptions& options, const std::stri
                                   .threads = threads,
                                   .tape = &tape,
                                   .dropout_seed = seed++,
-                                  .checkpointing = options.gradient_checkpointing};
+                                  .recomputes = options.gradient_checkpointing};
     model.loss(context, batch, all.last(n), {.scale = 1 / static_cast<double>(n)});
     tape.backward();
     optimizer->step(training.learning_rate, 1);
@@ -111,7 +111,7 @@ BenchResult bench_character_lm(const TrainBenchOptions& options, const std::stri
                                  3 * character_lm_flops(config, options.n), threads);
   const std::int64_t activations = activation_bytes(
       config, options.n,
-      {.tokens = options.n, .dtype = dtype, .checkpointing = options.gradient_checkpointing});
+      {.tokens = options.n, .dtype = dtype, .recomputes = options.gradient_checkpointing});
   result.predicted_peak_bytes =
       training::memory_plan(parameters, *optimizer, activations).peak_bytes;
   return result;

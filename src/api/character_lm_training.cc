@@ -186,7 +186,7 @@ training::MicroBatchLoss CharacterLmObjective::run(const training::MicroBatch& m
   training.tape = &tape;
   // Its own: the seed of the micro-batch itself chooses the segments.
   training.dropout_seed = random_bits(micro.seed, ~std::uint64_t{0});
-  training.checkpointing = options_.training.gradient_checkpointing;
+  training.recomputes = options_.training.gradient_checkpointing;
   const ops::LossSum loss =
       model_.loss(training, models::segments_of(ids, length), labels,
                   {.scale = 1, .label_smoothing = options_.training.label_smoothing_factor});
@@ -215,7 +215,7 @@ training::PhaseCost CharacterLmObjective::cost_of(const CharacterPhase& phase) c
               activation_bytes(config, phase.length,
                                {.tokens = tokens,
                                 .dtype = dtype_,
-                                .checkpointing = options_.training.gradient_checkpointing})};
+                                .recomputes = options_.training.gradient_checkpointing})};
 }
 
 }  // namespace

@@ -337,7 +337,7 @@ class FinetuneObjective final : public training::Objective {
   Tokenizer tokenizer_;
   tasks::Collator collator_;
   std::vector<tasks::Example> examples_;
-  /// Of candidate scoring: what the examples are made of.
+  /// For candidate scoring: what the examples are made of.
   std::optional<tasks::CandidateReader> candidates_;
   std::vector<tasks::CandidateTokens> questions_;
   std::vector<Index> lengths_;
@@ -368,7 +368,7 @@ training::PhaseCost cost_of(const TrainedModel& model, const FinetuneOptions& op
           .activation_bytes = activation_bytes(
               model.config(), {.tokens = longest * batch,
                                .dtype = model.implementation().dtype,
-                               .checkpointing = options.training.gradient_checkpointing})};
+                               .recomputes = options.training.gradient_checkpointing})};
 }
 
 /// Throws Error for options that do not suit each other, the task, or the data.

@@ -167,7 +167,7 @@ training::PhaseCost cost_of(const TrainedModel& model, const MaskedLmTraining& o
           .activation_bytes = activation_bytes(
               model.config(), {.tokens = tokens,
                                .dtype = model.implementation().dtype,
-                               .checkpointing = options.training.gradient_checkpointing,
+                               .recomputes = options.training.gradient_checkpointing,
                                .masked_lm = true})};
 }
 

@@ -45,11 +45,11 @@ std::int64_t activation_bytes(const models::EncoderConfig& config, const Trainin
   const auto size = static_cast<std::int64_t>(element_size(shape.dtype));
   const std::int64_t row = shape.tokens * config.hidden_size;
   const std::int64_t wide = shape.tokens * config.intermediate_size * size;
-  // Of a layer: query, key, value, attended rows, and the results of both blocks; the sums before
+  // A layer keeps query, key, value, attended rows, and the results of both blocks; the sums before
   // both norms in fp32; the wide rows before the activation; the denominators of attention.
   const std::int64_t layer = row * (6 * size + 2 * 4) + wide + shape.tokens * config.heads * 4;
   const std::int64_t kept =
-      shape.checkpointing ? config.layers * row * size + layer : config.layers * layer;
+      shape.recomputes ? config.layers * row * size + layer : config.layers * layer;
   const std::int64_t embedding = row * (size + 4);
   // While a layer goes back: the wide rows twice, and gradients of query, key, value and rows.
   const std::int64_t passing = 2 * wide + 6 * row * size;
@@ -95,11 +95,11 @@ std::int64_t activation_bytes(const models::CharacterLmConfig& config, std::int6
   // Norms of other dtypes keep their rows in fp32.
   const std::int64_t sums =
       shape.dtype == DType::f32 ? 0 : 2 * shape.tokens * config.hidden_size * 4;
-  // Of a layer: both norms and both sums; query, key, value, what is attended, and denominators of
-  // attention; the wide rows before the activation.
+  // A layer keeps both norms and both sums; query, key, value, what is attended, and denominators
+  // of attention; the wide rows before the activation.
   const std::int64_t layer = 4 * row + sums + 4 * heads + shape.tokens * config.heads * 4 + wide;
   std::int64_t kept = config.layers * layer + 2 * row;
-  if (shape.checkpointing) kept = config.layers * row + layer;
+  if (shape.recomputes) kept = config.layers * row + layer;
   Index farthest = 0;
   for (Index i = 0; i < config.layers; ++i) {
     const Index reach = std::min(config.reach(i), length - 1) + 1;

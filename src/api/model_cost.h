@@ -20,7 +20,7 @@ struct TrainingShape {
   /// Tokens of a micro-batch.
   std::int64_t tokens = 0;
   DType dtype = DType::f32;
-  bool checkpointing = false;
+  bool recomputes = false;
   bool masked_lm = false;
 };
 

@@ -36,11 +36,11 @@ struct Model::Implementation {
                       models::HeadKind globals_of = models::HeadKind::none) const;
 
   /// The loss of the folder's head, and with a tape in the context its gradients. Needs a head.
-  /// Call in one's turn.
+  /// The caller must hold turn().
   ops::LossSum loss(const ops::Context& context, const models::Batch& batch,
                     const models::Targets& targets, const models::HeadLossOptions& options) const;
 
-  /// The masked-LM head, made on first use, in one's turn.
+  /// The masked-LM head, made on first use; the caller must hold turn().
   const models::MaskedLmHead& masked_lm_head() const;
 
   /// One computation at a time; see Runner.
@@ -54,7 +54,7 @@ struct Model::Implementation {
   std::function<void(const std::string&)> note;
   models::Encoder encoder;
   models::HeadKind head;
-  /// Of every kind but the masked LM.
+  /// Heads of every kind but the masked LM.
   std::optional<models::TaskHead> task_head;
   ModelInfo info;
   mutable Runner runner;

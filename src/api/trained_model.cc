@@ -41,7 +41,7 @@ void share_global_projections(const std::string& folder, const models::Weights& 
 
 TrainedModel::TrainedModel(TrainedModelSetup setup, const TrainingOptions& options)
     : setup_(std::move(setup)),
-      checkpointing_(options.gradient_checkpointing),
+      recomputes_(options.gradient_checkpointing),
       label_smoothing_(options.label_smoothing_factor) {
   const bool alone = !setup_.config_file.empty();
   const std::string path = alone ? setup_.config_file : setup_.folder + "/config.json";
@@ -104,7 +104,7 @@ training::MicroBatchLoss TrainedModel::step(const models::Batch& batch,
   ops::Context context = implementation_->context();
   context.tape = &tape;
   context.dropout_seed = seed;
-  context.checkpointing = checkpointing_;
+  context.recomputes = recomputes_;
   const ops::LossSum loss = implementation_->loss(
       context, batch, targets, {.scale = 1, .label_smoothing = label_smoothing_});
   tape.backward();

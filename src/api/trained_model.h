@@ -24,7 +24,7 @@ struct TrainedModelSetup {
   /// Instead of the folder: a config.json alone; all weights are drawn.
   std::string config_file = {};
   models::HeadKind head = models::HeadKind::none;
-  /// Of a head that has labels; empty keeps those of the folder.
+  /// Names for a head that has labels; empty keeps those of the folder.
   std::vector<std::string> labels = {};
   /// problem_type; empty keeps it.
   std::string problem_type = {};
@@ -40,7 +40,7 @@ struct TrainedModelSetup {
   models::AddedTokens added_tokens = {};
   /// See models::TrainedFolder.
   bool globals_from_local = false;
-  /// Of weights that are not finite: LoadOptions::note.
+  /// Told of weights that are not finite: LoadOptions::note.
   std::function<void(const std::string&)> note = {};
 };
 
@@ -75,7 +75,7 @@ class TrainedModel {
   void add_parameters();
 
   TrainedModelSetup setup_;
-  bool checkpointing_;
+  bool recomputes_;
   double label_smoothing_;
   nlohmann::ordered_json json_;
   std::shared_ptr<const Model::Implementation> implementation_;

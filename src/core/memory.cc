@@ -35,7 +35,7 @@ std::size_t round_up(std::size_t value, std::size_t unit) {
 }
 
 /// Pages of their own, which go back to the system with the buffer: glibc keeps what lies between
-/// others in its heap, a fifth of the memory of a training with checkpointing.
+/// others in its heap, a fifth of the memory of a training that recomputes.
 std::shared_ptr<void> map_pages(std::size_t bytes) {
   constexpr std::size_t kShift = 64 * kAlignment;
   const std::size_t capacity = round_up(bytes + kShift + kAlignment, kHugePage);

@@ -35,7 +35,7 @@ struct BlockParts {
   ops::LayerNorm attention_norm;
   ops::FeedForward feed_forward;
   ops::LayerNorm feed_forward_norm;
-  /// Of the results of both sub-layers.
+  /// Rate for the results of both sub-layers.
   double attention_dropout = 0, feed_forward_dropout = 0;
   /// See layer_place.
   std::uint64_t place = 0;

@@ -22,9 +22,9 @@ struct CharacterLmConfig {
   Index heads = 0;
   Index head_size = 0;
   Index intermediate_size = 0;
-  /// Of each layer: a head sees so many characters before its own, that many steps apart.
+  /// In each layer a head sees so many characters before its own, that many steps apart.
   std::vector<Index> windows;
-  /// Of each layer: the gap between what a dilated head sees, 0 for none (paper, Table 12).
+  /// For each layer the gap between what a dilated head sees, 0 for none (paper, Table 12).
   std::vector<Index> dilations;
   /// The last so many heads of a layer are dilated.
   Index dilated_heads = 0;

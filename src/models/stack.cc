@@ -54,7 +54,7 @@ Tensor Stack::forward(const ops::Context& context, Tensor x,
     const auto observer = observer_of(options.observer, i);
     LayerState* state = options.state == nullptr ? nullptr : options.state->layer(i);
     BlockOutput output =
-        context.checkpointing && state == nullptr
+        context.recomputes && state == nullptr
             ? recomputed(context, block, x, shared)
             : block->forward(context, x, {*shared, state, observer ? &*observer : nullptr});
     x = std::move(output.x);

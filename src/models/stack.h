@@ -36,7 +36,7 @@ class Stack {
   void add(std::unique_ptr<Block> block) { blocks_.push_back(std::move(block)); }
   Index size() const { return static_cast<Index>(blocks_.size()); }
 
-  /// x [n, D] through all layers; with Context::checkpointing each is run again for its backward
+  /// x [n, D] through all layers; with Context::recomputes each is run again for its backward
   /// pass.
   Tensor forward(const ops::Context& context, Tensor x,
                  const std::shared_ptr<const SharedInput>& shared,

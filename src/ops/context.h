@@ -21,7 +21,7 @@ struct Context {
   std::optional<std::uint64_t> dropout_seed = std::nullopt;
   /// Layers keep only their input for the backward pass, which runs them once more
   /// (ops/recompute.h).
-  bool checkpointing = false;
+  bool recomputes = false;
 
   /// The dropout of one place in a model; every place has a number of its own.
   Dropout dropout(double rate, std::uint64_t place) const {

@@ -1,4 +1,4 @@
-// Gradient checkpointing: time for memory (Chen et al., arXiv 1604.06174).
+// Recomputing layers for their backward pass: time for memory (Chen et al., arXiv 1604.06174).
 #pragma once
 
 #include <functional>

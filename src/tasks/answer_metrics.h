@@ -13,7 +13,7 @@ std::string normalized_answer(std::string_view text);
 
 struct AnswerScores {
   double exact_match = 0;
-  /// Of the words that both answers have, as often as they have them.
+  /// F1 of the words that both answers have, as often as they have them.
   double f1 = 0;
 };
 
@@ -29,7 +29,7 @@ class AnswerCounter {
   std::int64_t questions() const { return has_.count + none_.count; }
   std::int64_t unanswerable() const { return none_.count; }
   AnswerScores all() const;
-  /// Of questions with and without an answer.
+  /// Scores of questions with and without an answer.
   AnswerScores answerable_scores() const { return mean(has_); }
   AnswerScores unanswerable_scores() const { return mean(none_); }
 

@@ -17,7 +17,7 @@ struct SegmentLogits {
   TokenRange range;
   /// [range.size()] each.
   std::span<const float> start, end;
-  /// Of the first token of the input, which stands for "no answer".
+  /// Logit of the first token of the input, which stands for "no answer".
   float no_answer_start = 0, no_answer_end = 0;
 };
 
@@ -36,7 +36,7 @@ struct AnswerSpan {
 struct Answers {
   /// Best first; they do not overlap.
   std::vector<AnswerSpan> spans;
-  /// Of no answer; its tokens are empty.
+  /// Score of no answer; its tokens are empty.
   AnswerSpan none;
 };
 

@@ -17,7 +17,7 @@ std::optional<TokenRange> answer_tokens(std::span<const CharacterSpan> offsets, 
   if (first == end || first->begin >= answer.end) return std::nullopt;
   const auto behind = std::find_if(
       first, end, [&](const CharacterSpan& token) { return token.begin >= answer.end; });
-  // Of an answer that goes on behind the range or before it there are tokens outside.
+  // An answer that goes on behind the range or before it has tokens outside.
   const auto outside = [&](Index token) {
     const CharacterSpan& span = offsets[at(token)];
     return span.begin < answer.end && span.end > answer.begin;

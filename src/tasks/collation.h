@@ -41,7 +41,7 @@ struct Example {
 /// What became of documents that are longer than a row, so that nothing is lost unnoticed.
 struct CollationReport {
   std::int64_t documents = 0;
-  /// Of the documents with special tokens, before truncation.
+  /// Tokens of the documents with special ones, before truncation.
   std::int64_t tokens = 0;
   std::int64_t truncated_documents = 0, truncated_tokens = 0;
   /// Rows of all documents; of multiple choice, of all choices.
@@ -69,7 +69,7 @@ class Collator {
   /// Candidates that are read together.
   Example collate(Reading candidates, std::int32_t label);
 
-  /// Of everything collated since construction.
+  /// Sums over everything collated since construction.
   const CollationReport& report() const { return report_; }
 
  private:

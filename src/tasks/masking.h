@@ -49,7 +49,7 @@ class DocumentPacker {
 struct MaskingRules {
   /// A token that is not special is chosen with this probability, independently of others.
   double probability = 0.15;
-  /// Of the chosen ones so many become the mask, so many a random token; the rest stay.
+  /// So many of the chosen ones become the mask, so many a random token; the rest stay.
   double mask_share = 0.8, random_share = 0.1;
   std::int32_t mask_id = 0;
   /// Random tokens are below it.

@@ -24,15 +24,15 @@ struct ClassificationMetrics {
   std::vector<LabelScores> labels;
 };
 
-/// Of one class per document, as scikit-learn counts: macro is the mean over the labels that are
-/// right or predicted anywhere; `labels` has those, in order. Elements below 0 of `expected` are
-/// left out. Throws Error for vectors of different lengths.
+/// Scores of one class per document, as scikit-learn counts: macro is the mean over the labels that
+/// are right or predicted anywhere; `labels` has those, in order. Elements below 0 of `expected`
+/// are left out. Throws Error for vectors of different lengths.
 ClassificationMetrics class_metrics(std::span<const std::int32_t> predicted,
                                     std::span<const std::int32_t> expected,
                                     std::span<const std::string> labels);
 
-/// Of any number of classes per document: predicted are those whose score exceeds the threshold.
-/// Both [documents, C]. All labels count for the means.
+/// Scores of any number of classes per document: predicted are those whose score exceeds the
+/// threshold. Both [documents, C]. All labels count for the means.
 ClassificationMetrics multi_label_metrics(std::span<const float> scores,
                                           std::span<const float> expected,
                                           std::span<const std::string> labels, float threshold);

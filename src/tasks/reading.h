@@ -45,7 +45,7 @@ struct TokenRow {
 /// A text as rows. What is read as pairs of texts has rows and counts alone.
 struct Reading {
   std::string text;
-  /// Of the text alone, without special tokens; what lies behind the last range was truncated.
+  /// Tokens of the text alone, without special ones; what lies behind the last range was truncated.
   Encoding encoding;
   /// The tokens of the text in each row, where they stand behind `prefix` others.
   std::vector<TokenRange> ranges;
@@ -55,10 +55,10 @@ struct Reading {
   Index tokens = 0;
   /// Tokens that truncation cut off.
   Index truncated = 0;
-  /// Of a text that was given as words: the word of each token of `encoding`, and their number.
+  /// For a text that was given as words: the word of each token of `encoding`, and their number.
   std::vector<Index> words;
   std::size_t word_count = 0;
-  /// Of candidates that are read together: where they stand in every row.
+  /// For candidates that are read together: where they stand in every row.
   std::vector<Index> places;
 
   /// Tokens of the text that are in some row.

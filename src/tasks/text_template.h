@@ -10,10 +10,10 @@ namespace longformer::tasks {
 
 class TextTemplate {
  public:
-  /// Of a text alone.
+  /// The template of a text alone.
   explicit TextTemplate(const Tokenizer& tokenizer);
-  /// Of a text behind a question that every segment repeats; offsets of the question's tokens are
-  /// characters of the question.
+  /// That of a text behind a question that every segment repeats; offsets of the question's tokens
+  /// are characters of the question.
   TextTemplate(const Tokenizer& tokenizer, std::string_view question);
 
   /// Tokens before and behind the text.

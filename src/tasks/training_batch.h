@@ -17,7 +17,7 @@ struct TrainingBatch {
   /// First document of each example, and the number of documents at the end: the choices of a
   /// question are documents of one example, and so are the parts of its supports.
   std::vector<Index> examples;
-  /// Of each example: its class, or which of its documents or candidates is the right choice.
+  /// For each example its class, or which of its documents or candidates is the right choice.
   std::vector<std::int32_t> labels;
   /// [examples, C], multi-label or regression.
   std::vector<float> values;

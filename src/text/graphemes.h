@@ -12,7 +12,7 @@ enum class GraphemeClass : std::uint8_t {
   spacing_mark,
   prepend,
   pictographic,
-  consonant,        ///< Of an Indic conjunct.
+  consonant,        ///< Part of an Indic conjunct.
   linker,           ///< Joins consonants to a conjunct; extends.
   conjunct_extend,  ///< May stand inside a conjunct; extends.
   joiner,           ///< U+200D

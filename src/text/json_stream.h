@@ -29,7 +29,7 @@ struct JsonTables {
   bool has_merges = false;
   /// Left and right token of each merge, two entries per merge.
   std::vector<std::string> merges;
-  /// Of a vocabulary that is a list of tokens and scores: the score of each id.
+  /// The score of each id, where the vocabulary is a list of tokens and scores.
   std::vector<double> scores;
   bool has_scores = false;
 };

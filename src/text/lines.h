@@ -15,7 +15,7 @@ class LineReader {
   /// Whether there was one more line; without its line break, and without a byte-order mark. Throws
   /// Error when reading fails.
   bool next(std::string& line);
-  /// Of the line read last, from 1.
+  /// Number of the line read last, from 1.
   std::int64_t number() const { return number_; }
   const std::string& path() const { return path_; }
 

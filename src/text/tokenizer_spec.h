@@ -21,7 +21,7 @@ enum class TokenizerKind { byte_level_bpe, word_piece, unigram };
 /// A place of a template: one of the texts, or special tokens.
 struct TemplatePiece {
   int sequence = -1;              ///< 0 for the text, 1 for its pair, −1 for special tokens.
-  std::vector<std::int32_t> ids;  ///< Of special tokens.
+  std::vector<std::int32_t> ids;  ///< Special tokens.
   std::int32_t type_id = 0;
 };
 

@@ -28,7 +28,7 @@ void UnigramModel::build_trie() {
   std::vector<std::pair<std::string_view, std::int32_t>> tokens;
   for (std::int32_t id = 0; id < vocabulary_.id_end(); ++id) {
     const auto token = vocabulary_.token(id);
-    // Of two ids with one text the later counts.
+    // The later one of two ids with one text counts.
     if (!token.empty() && vocabulary_.find(token) == id) tokens.emplace_back(token, id);
   }
   std::sort(tokens.begin(), tokens.end());

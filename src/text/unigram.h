@@ -27,7 +27,7 @@ class UnigramModel {
   /// The best way to a place in the text.
   struct Step {
     double score;
-    std::uint32_t begin;  ///< Of the last token.
+    std::uint32_t begin;  ///< Begin of the last token.
     std::int32_t id;
   };
   /// Buffers that calls use again.

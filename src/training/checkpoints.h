@@ -24,7 +24,8 @@ struct TrainerState {
   /// Micro-batches done by all ranks since the beginning.
   std::int64_t micro_batches = 0;
   std::int64_t phase = 0;
-  /// Of this phase: steps, epochs and the micro-batches of the running epoch that are done.
+  /// Progress in this phase: steps, epochs and the micro-batches of the running epoch that are
+  /// done.
   std::int64_t phase_step = 0;
   std::int64_t epoch = 0;
   std::int64_t epoch_micro_batches = 0;

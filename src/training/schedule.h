@@ -15,7 +15,7 @@ struct Schedule {
   double peak = 0;
   std::int64_t warmup_steps = 0;
   std::int64_t steps = 0;
-  /// Of the polynomial.
+  /// Exponent of the polynomial.
   double power = 3;
   double end = 0;
 

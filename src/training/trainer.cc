@@ -37,7 +37,7 @@ std::string without_prefix(const std::string& metric) {
   return metric.starts_with("eval_") ? metric.substr(5) : metric;
 }
 
-/// Of a step: its FLOPs, or 1 where they are unknown.
+/// Cost of a step: its FLOPs, or 1 where they are unknown.
 double work_of(const Phase& phase) {
   const double flops = static_cast<double>(phase.cost.tokens_per_step) * phase.cost.flops_per_token;
   return flops > 0 ? flops : 1;

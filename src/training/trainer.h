@@ -56,7 +56,7 @@ struct MicroBatch {
   std::int64_t index = 0;
   /// Its number since the beginning of the training.
   std::int64_t position = 0;
-  /// Of everything random in this micro-batch; no two share it.
+  /// Seed of everything random in this micro-batch; no two share it.
   std::uint64_t seed = 0;
 };
 
