@@ -29,6 +29,8 @@ FP32_TOLERANCE = 1e-4
 RAGGED_TOLERANCE = 1e-5
 DOUBLE_TOLERANCE = 1e-9
 BF16_FACTOR, BF16_SLACK = 1.25, 1e-3
+# The largest error of few rows is a matter of luck.
+FEW_ROWS, BF16_FACTOR_OF_FEW = 64, 2.0
 SHORTEST_RUN_FOR_COVERAGE = 60
 OUTPUTS = ("last_hidden_state", "hidden_states", "pooler_output", "logits")
 OURS_TO_FP32 = "ours to transformers in fp32"
@@ -187,7 +189,9 @@ def compare_bf16(table, case, theirs, ours, fp32, errors):
     their_error = numpy.abs(numpy.concatenate(theirs["last_hidden_state"]) - wanted)
     our_error = numpy.abs(numpy.concatenate(ours["last_hidden_state"]) - wanted)
     for name, measure in (("largest", numpy.max), ("mean", numpy.mean)):
-        limit = BF16_FACTOR * measure(their_error) + BF16_SLACK
+        is_luck = name == "largest" and len(wanted) < FEW_ROWS
+        factor = BF16_FACTOR_OF_FEW if is_luck else BF16_FACTOR
+        limit = factor * measure(their_error) + BF16_SLACK
         errors[name].append((measure(our_error), measure(their_error)))
         category = f"bf16: {name} error over its limit"
         table.record(category, case, float(measure(our_error) / limit), 1.0)

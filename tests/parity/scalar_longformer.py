@@ -36,6 +36,8 @@ def gelu_new(x):
 ACTIVATIONS = {
     "gelu": gelu,
     "gelu_new": gelu_new,
+    "quick_gelu": lambda x: x / (1 + numpy.exp(-1.702 * x)),
+    "mish": lambda x: x * numpy.tanh(numpy.logaddexp(0, x)),
     "relu": lambda x: numpy.maximum(x, 0.0),
     "silu": lambda x: x * 0.5 * (1.0 + numpy.tanh(0.5 * x)),
     "tanh": numpy.tanh,
