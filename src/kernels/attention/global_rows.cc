@@ -94,7 +94,9 @@ Tensor project_global_queries(const GlobalRows& globals, const GlobalProjections
 
 void project_document(const GlobalRows& globals, const Projection& projection, const Tensor& x,
                       Tensor& projected, int threads) {
-  const auto& [weight, bias, head_size] = projection;
+  const Index head_size = projection.head_size;
+  const auto* weight = projection.weight.data<float>();
+  const auto* bias = projection.bias.data<float>();
   const Index n = globals.document.key_count;
   const Index width = x.columns();
   const Index heads = width / head_size;
@@ -108,10 +110,10 @@ void project_document(const GlobalRows& globals, const Projection& projection, c
     for (Index head = 0; head < heads; ++head) {
       float* to = projected.data<float>() + (head * n + first) * head_size;
       for (Index i = 0; i < rows; ++i) {
-        std::copy_n(bias.data<float>() + head * head_size, head_size, to + i * head_size);
+        std::copy_n(bias + head * head_size, head_size, to + i * head_size);
       }
       gemm({.m = rows, .n = head_size, .k = width, .transpose_b = true, .beta = 1}, block.data(),
-           weight.data<float>() + head * head_size * width, to);
+           weight + head * head_size * width, to);
     }
   });
 }
