@@ -39,7 +39,7 @@ constexpr std::array<ActivationName, 13> kActivations = {{
     {"swish", Activation::silu},
 }};
 
-const Family& family_of(const ConfigReader& config) {
+const Family& encoder_family(const ConfigReader& config) {
   const bool is_original = is_original_config(config.object(), config.name());
   require(
       !is_original,
@@ -251,7 +251,7 @@ Index EncoderConfig::first_position() const {
 
 EncoderConfig parse_config(const ConfigReader& given) {
   EncoderConfig model;
-  model.family = &family_of(given);
+  model.family = &encoder_family(given);
   const EncoderTraits& traits = model.traits();
   const ConfigReader config(given.object(), given.name(), traits.keys);
   check_supported(config, traits);
