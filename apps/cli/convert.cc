@@ -1,4 +1,4 @@
-// longformer convert: a BERT or RoBERTa folder becomes a Longformer folder.
+// longformer convert: the folder of an encoder becomes a Longformer folder.
 #include "longformer/convert.h"
 
 #include <fmt/format.h>
@@ -82,7 +82,8 @@ void add_convert(CLI::App& program, Action& action) {
       program,
       {.name = "convert",
        .description =
-           "Make a Longformer of a BERT, RoBERTa or Longformer folder, without training.",
+           "Make a Longformer of the folder of an encoder (BERT, RoBERTa and their kin), without "
+           "training.",
        .details = "The result loads in transformers unchanged. A Longformer keeps its length and "
                   "windows unless told otherwise; folders of the original implementation are read "
                   "too.",
@@ -101,8 +102,9 @@ void add_convert(CLI::App& program, Action& action) {
                   "tokens that a token sees, half on each side; even; one for each layer, "
                   "separated by commas, or one for all (512, or those of a Longformer)")
       ->delimiter(',')
-      ->check(CLI::Range(std::int64_t{2}, std::int64_t{1} << 24))
-      ->check(CLI::Validator(even, ""));
+      ->check(CLI::Range(std::int64_t{2}, std::int64_t{1} << 24).description(""))
+      ->check(CLI::Validator(even, ""))
+      ->type_name("N");
   add_choice(verb, "--to", flags->options.format, {"safetensors", "bin"},
              "write model.safetensors or pytorch_model.bin (safetensors)");
   add_choice(verb, "--dtype", flags->options.dtype, {"fp32", "fp16", "bf16"},

@@ -33,7 +33,7 @@ std::unique_ptr<Block> language_layer(const CharacterLmConfig& config, Index lay
   return pre_norm_block(
       {.attention = std::move(attention),
        .attention_output = linear(source, name("attention_output"),
-                                  {width, config.heads * config.head_size}, {.bias = ""}),
+                                  {width, config.heads * config.head_size}, {.has_bias = false}),
        .attention_norm = layer_norm(source, name("attention_norm"), width),
        .feed_forward = {.up = linear(source, name("up"), {inner, width},
                                      {.activation = ops::Activation::gelu}),
@@ -69,7 +69,7 @@ CharacterLm::CharacterLm(CharacterLmConfig config, const Weights& weights, DType
   embedding_ = weights.get_fp32("embedding.weight", {config_.vocab_size, width},
                                 Init::normal(config_.initializer_range));
   decoder_ = linear(source, config_.tie_word_embeddings ? "embedding" : "output",
-                    {config_.vocab_size, width}, {.bias = "output.bias"});
+                    {config_.vocab_size, width}, {.bias_name = "output.bias"});
   for (Index layer = 0; layer < config_.layers; ++layer) {
     attention_.push_back(std::make_shared<RelativeAttention>(config_, layer, source));
     layers_.add(language_layer(config_, layer, source, attention_.back()));

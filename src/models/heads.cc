@@ -88,10 +88,9 @@ bool has_bias(HeadKind kind) { return kind != HeadKind::candidate_scoring; }
 ops::Linear classifier(const EncoderConfig& config, HeadKind kind, const LayerSource& source) {
   require(outputs_of(config, kind) > 0, "{} head: expected at least one label, found none",
           name_of(kind));
-  const std::string name = classifier_name(config, kind);
-  LinearParts parts = {.dtype = is_per_token(kind) ? source.dtype : DType::f32};
-  if (!has_bias(kind)) parts.bias = "";
-  return linear(source, name, {outputs_of(config, kind), config.hidden_size}, parts);
+  return linear(
+      source, classifier_name(config, kind), {outputs_of(config, kind), config.hidden_size},
+      {.has_bias = has_bias(kind), .dtype = is_per_token(kind) ? source.dtype : DType::f32});
 }
 
 }  // namespace

@@ -24,9 +24,10 @@ ops::Linear linear(const LayerSource& source, const std::string& name, LinearSha
   const std::array matrix = {source.weights.get(name + ".weight", {shape.out, shape.in},
                                                 Init::normal(source.initializer_range))};
   std::vector<Tensor> bias;
-  const std::string bias_name = parts.bias.value_or(name + ".bias");
-  if (!bias_name.empty()) {
-    bias.push_back(source.weights.get(bias_name, {shape.out}, Init::zeros()));
+  if (parts.has_bias) {
+    const std::string usual = name + ".bias";
+    bias.push_back(source.weights.get(parts.bias_name.empty() ? usual : parts.bias_name,
+                                      {shape.out}, Init::zeros()));
   }
   return stacked(source, matrix, bias, parts);
 }

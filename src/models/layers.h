@@ -28,8 +28,9 @@ struct LinearShape {
 
 struct LinearParts {
   std::optional<ops::Activation> activation = std::nullopt;
-  /// Name of the bias: "NAME.bias" unless told otherwise; empty for none.
-  std::optional<std::string> bias = std::nullopt;
+  bool has_bias = true;
+  /// Empty: "NAME.bias".
+  std::string bias_name = {};
   kernels::LinearSlabs slabs = {};
   /// Instead of that of the source.
   std::optional<DType> dtype = std::nullopt;

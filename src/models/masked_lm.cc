@@ -22,7 +22,7 @@ ops::Linear decoder(const EncoderConfig& config, const LayerSource& source) {
   const std::string bias = weights.has(first) ? first : second;
   if (!tied) {
     return linear(source, std::string(names.decoder), {config.vocab_size, config.embedding_size},
-                  {.bias = bias});
+                  {.bias_name = bias});
   }
   const std::array matrix = {embedding(
       source, kWordEmbeddings, {config.vocab_size, config.embedding_size}, config.pad_token_id)};

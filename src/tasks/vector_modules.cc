@@ -52,12 +52,10 @@ VectorModules::VectorModules(std::span<const VectorModule> modules, Index width,
     require(dense->in_features == width_, "{}: in_features: expected {}, found {}", dense->folder,
             width_, dense->in_features);
     const models::Weights weights = models::Weights::open(dense->folder, {});
-    models::LinearParts parts;
-    if (!dense->bias) parts.bias = "";
-    steps_.push_back(
-        {std::make_shared<const ops::Linear>(models::linear(
-             {.weights = weights}, "linear", {dense->out_features, dense->in_features}, parts)),
-         dense->activation});
+    steps_.push_back({std::make_shared<const ops::Linear>(models::linear(
+                          {.weights = weights}, "linear", {dense->out_features, dense->in_features},
+                          {.has_bias = dense->bias})),
+                      dense->activation});
     weights.tell_nonfinite(note);
     width_ = dense->out_features;
     fingerprint_ = fingerprint_ * 31 + weights.fingerprint();

@@ -121,7 +121,7 @@ void decode_bytes(Tokens& tokens) {
 void fuse(Tokens& tokens) {
   std::string joined;
   for (const auto& token : tokens) joined += token;
-  tokens.assign(1, std::move(joined));
+  tokens = {std::move(joined)};
 }
 
 void strip(const DecodingStep& step, std::string& token) {

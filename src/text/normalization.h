@@ -30,7 +30,7 @@ enum class NormalizationKind {
 
 /// One step over the whole text; a tokenizer has a list of them.
 struct NormalizationStep {
-  NormalizationStep(NormalizationKind step) : kind(step) {}
+  explicit NormalizationStep(NormalizationKind step) : kind(step) {}
   NormalizationKind kind;
   bool left = true, right = true;  ///< strip_ends: where.
   std::u32string pattern;          ///< replace: what, never empty.

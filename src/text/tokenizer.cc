@@ -383,7 +383,7 @@ Tokenizer Tokenizer::load(const std::string& folder, std::span<const std::string
                           bool lowercase) {
   text::TokenizerSpec spec = text::read_tokenizer(folder);
   if (lowercase) {
-    spec.normalization.insert(spec.normalization.begin(), text::NormalizationKind::lowercase);
+    spec.normalization.emplace(spec.normalization.begin(), text::NormalizationKind::lowercase);
   }
   for (const std::string& token : added) {
     if (text::find_token(spec, token)) continue;

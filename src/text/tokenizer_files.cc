@@ -287,14 +287,15 @@ TokenizerSpec read_word_piece_files(const fs::path& folder, const FolderOptions&
   }
   spec.vocabulary.finish(file);
   const bool lowercase = flag(options, "do_lower_case").value_or(true);
-  spec.normalization.push_back(Step::clean);
+  spec.normalization.emplace_back(Step::clean);
   if (flag(options, "tokenize_chinese_chars").value_or(true)) {
-    spec.normalization.push_back(Step::space_chinese);
+    spec.normalization.emplace_back(Step::space_chinese);
   }
   if (flag(options, "strip_accents").value_or(lowercase)) {
-    spec.normalization.insert(spec.normalization.end(), {Step::decompose, Step::strip_nonspacing});
+    spec.normalization.emplace_back(Step::decompose);
+    spec.normalization.emplace_back(Step::strip_nonspacing);
   }
-  if (lowercase) spec.normalization.push_back(Step::lowercase);
+  if (lowercase) spec.normalization.emplace_back(Step::lowercase);
   spec.decoding.push_back({.kind = DecodingKind::word_piece});
   add_listed_tokens(spec, options);
   add_named_tokens(spec, options, Family::bert);

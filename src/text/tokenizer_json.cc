@@ -165,30 +165,31 @@ void read_normalizer(const Section& section, TokenizerSpec& spec) {
   for (const auto& item : flattened(section, "normalizers")) {
     const auto type = item.type();
     if (const auto kind = plain_normalization(type)) {
-      steps.push_back(*kind);
+      steps.emplace_back(*kind);
     } else if (type == "BertNormalizer") {
       const bool lowercase = item.flag("lowercase", true);
-      if (item.flag("clean_text", true)) steps.push_back(Step::clean);
-      if (item.flag("handle_chinese_chars", true)) steps.push_back(Step::space_chinese);
+      if (item.flag("clean_text", true)) steps.emplace_back(Step::clean);
+      if (item.flag("handle_chinese_chars", true)) steps.emplace_back(Step::space_chinese);
       if (item.flag("strip_accents", lowercase)) {
-        steps.insert(steps.end(), {Step::decompose, Step::strip_nonspacing});
+        steps.emplace_back(Step::decompose);
+        steps.emplace_back(Step::strip_nonspacing);
       }
-      if (lowercase) steps.push_back(Step::lowercase);
+      if (lowercase) steps.emplace_back(Step::lowercase);
     } else if (type == "Precompiled") {
       const auto map = item.at("precompiled_charsmap");
       require(map.value.is_string(), "{}: expected base64, found {}", map.name,
               map.value.type_name());
-      steps.push_back(Step::map);
+      steps.emplace_back(Step::map);
       steps.back().map =
           std::make_shared<CharacterMap>(map.value.get_ref<const std::string&>(), map.name);
     } else if (type == "Strip") {
-      steps.push_back(Step::strip_ends);
+      steps.emplace_back(Step::strip_ends);
       steps.back().left = item.flag("strip_left", true);
       steps.back().right = item.flag("strip_right", true);
     } else if (type == "Replace") {
       steps.push_back(read_replace(item));
     } else if (type == "Prepend") {
-      steps.push_back(Step::prepend);
+      steps.emplace_back(Step::prepend);
       steps.back().content = characters_of(item.text("prepend", ""));
     } else {
       unsupported(item,

@@ -99,9 +99,10 @@ RelativeAttention::RelativeAttention(const CharacterLmConfig& config, Index laye
                                              Init::normal(source.initializer_range))),
       query_key_value_(linear(source, name_in(layer, "query_key_value"),
                               {3 * config.heads * config.head_size, config.hidden_size},
-                              {.bias = ""})),
+                              {.has_bias = false})),
       relative_key_(linear(source, name_in(layer, "relative_key"),
-                           {config.heads * config.head_size, config.hidden_size}, {.bias = ""})) {}
+                           {config.heads * config.head_size, config.hidden_size},
+                           {.has_bias = false})) {}
 
 void RelativeAttention::set_window(Index window) {
   for (HeadPattern& head : pattern_.heads) head.reach_left = window;
