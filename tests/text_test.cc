@@ -402,14 +402,16 @@ TEST(Unicode, FlagsFollowThePackage) {
 TEST(Unicode, NormalizationKeepsPlaces) {
   using Step = text::NormalizationKind;
   const std::string text = "\u00e9e\u0301";
-  const auto stripped =
-      text::normalize({Step::decompose, Step::strip_nonspacing}, text, 0, text.size());
+  const auto stripped = text::normalize(
+      {text::NormalizationStep(Step::decompose), text::NormalizationStep(Step::strip_nonspacing)},
+      text, 0, text.size());
   ASSERT_EQ(stripped.size(), 2u);
   EXPECT_EQ(stripped[0].value, U'e');
   EXPECT_EQ(stripped[0].end, 2u);
   EXPECT_EQ(stripped[1].begin, 2u);
   EXPECT_EQ(stripped[1].end, 3u);
-  const auto composed = text::normalize({Step::compose}, text, 0, text.size());
+  const auto composed =
+      text::normalize({text::NormalizationStep(Step::compose)}, text, 0, text.size());
   ASSERT_EQ(composed.size(), 2u);
   EXPECT_EQ(composed[1].value, U'\u00e9');
 }
