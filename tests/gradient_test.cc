@@ -11,7 +11,6 @@
 #include <functional>
 #include <iterator>
 #include <numeric>
-#include <regex>
 #include <set>
 #include <span>
 #include <string>
@@ -629,24 +628,27 @@ TEST_P(Gradients, EqualCentralDifferences) {
   }
 }
 
+/// What stands in quotes behind "record(", or "record(context, "; empty where nothing does.
+std::string literal_name(const std::string& call) {
+  const auto quote = call.find_first_not_of(" \n", call.find("context,") == 0 ? 8 : 0);
+  if (quote == call.npos || call[quote] != '"') return "";
+  return call.substr(quote + 1, call.find('"', quote + 1) - quote - 1);
+}
+
 /// The names under which the sources of ops record backward passes.
 std::set<std::string> recorded_names() {
-  const std::regex call(R"re(\brecord\(\s*(?:context,\s*)?"(\w+)")re");
   std::set<std::string> names;
   const auto folder = std::filesystem::path(__FILE__).parent_path().parent_path() / "src" / "ops";
   for (const auto& file : std::filesystem::directory_iterator(folder)) {
     if (file.path().extension() != ".cc" || file.path().stem() == "gradients") continue;
     std::ifstream stream(file.path());
     const std::string text{std::istreambuf_iterator<char>(stream), {}};
-    std::size_t named = 0, calls = 0;
-    for (std::sregex_iterator match(text.begin(), text.end(), call), end; match != end; ++match) {
-      names.insert((*match)[1]);
-      ++named;
-    }
     for (auto at = text.find("record("); at != text.npos; at = text.find("record(", at + 1)) {
-      ++calls;
+      const auto argument = text.find_first_not_of(" \n", at + 7);
+      const std::string name = literal_name(text.substr(argument, 100));
+      EXPECT_NE(name, "") << file.path() << " records a backward pass without a literal name";
+      names.insert(name);
     }
-    EXPECT_EQ(named, calls) << file.path() << " records a backward pass without a literal name";
   }
   return names;
 }

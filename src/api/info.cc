@@ -147,13 +147,15 @@ void describe_config(const EncoderConfig& config, FolderInfo& info) {
   info.type_vocabulary_size = config.traits().has_token_types ? config.type_vocab_size : 0;
   info.activation = models::name_of(config.activation);
   info.windows = config.windows();
-  Index reach = 0;
+  if (info.windows.empty()) {
+    info.receptive_field = config.max_tokens();
+    return;
+  }
   for (const auto& heads : config.patterns) {
     Index farthest = 0;
     for (const auto& head : heads) farthest = std::max(farthest, head.reach_left * head.dilation);
-    reach += farthest;
+    info.receptive_field += farthest;
   }
-  info.receptive_field = info.windows.empty() ? config.max_tokens() : reach;
 }
 
 void describe_weights(const EncoderConfig& config, const std::optional<TensorUse>& weights,
