@@ -25,9 +25,9 @@ namespace longformer {
 ChoiceQuestion parse_choice_question(std::string_view json);
 
 struct ChooseOptions {
-  /// What is too long for the model: truncate keeps the first tokens of the context. split, of a
-  /// head for candidate scoring alone, repeats question and candidates before every part of the
-  /// supports and adds the logits of all parts, as the authors' script does.
+  /// For questions that are too long for the model: truncate keeps the first tokens of the context.
+  /// split, which only a head for candidate scoring has, repeats question and candidates before
+  /// every part of the supports and adds the logits of all parts, as the authors' script does.
   TooLong too_long = TooLong::refuse;
   /// Overlap of the parts, in tokens.
   std::int64_t stride = 0;

@@ -15,7 +15,7 @@ std::unique_ptr<Block> encoder_layer(const EncoderConfig& config, Index layer,
   const Index inner = config.intermediate_size;
   const Index slabs = kernels::feed_forward_slabs(inner, source.dtype);
   // The order is that of the files of `transformers`.
-  auto attention = config.traits().attention(config, layer, source.weights, source.dtype);
+  auto attention = config.traits().attention(config, layer, source);
   auto output = linear(source, name + "attention.output.dense", {width, width});
   auto norm = layer_norm(source, name + "attention.output.LayerNorm", width);
   auto up = linear(source, name + "intermediate.dense", {inner, width},

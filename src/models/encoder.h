@@ -13,6 +13,8 @@
 namespace longformer::models {
 
 inline constexpr const char* kWordEmbeddings = "embeddings.word_embeddings.weight";
+/// The same table as a dense layer without a name of its own: a tied decoder.
+inline constexpr const char* kWordEmbeddingLayer = "embeddings.word_embeddings";
 inline constexpr const char* kPositionEmbeddings = "embeddings.position_embeddings.weight";
 inline constexpr const char* kPooler = "pooler.dense";
 

@@ -168,17 +168,20 @@ std::vector<Index> default_globals(const EncoderConfig& config, HeadKind kind,
 }
 
 TaskHead::TaskHead(const EncoderConfig& config, HeadKind kind, const Weights& weights, DType dtype)
+    : TaskHead(config, kind, layer_source(config, weights, dtype)) {}
+
+TaskHead::TaskHead(const EncoderConfig& config, HeadKind kind, const LayerSource& source)
     : per_token_(is_per_token(kind)),
       dropout_(dropout_of(config, kind)),
-      classifier_(classifier(config, kind, layer_source(config, weights, dtype))) {
+      classifier_(classifier(config, kind, source)) {
   const Index width = config.hidden_size;
-  const bool pools = needs_pooler(config, kind) && !weights.is_recording();
-  require(!pools || weights.has(std::string(kPooler) + ".weight"),
+  const bool pools = needs_pooler(config, kind) && !source.weights.is_recording();
+  require(!pools || source.weights.has(std::string(kPooler) + ".weight"),
           "{} head: expected a tensor {}.weight, found none", name_of(kind), kPooler);
   if (!has_own_dense(config, kind)) return;
   const DocumentLayer& layer = *document_layer(config, kind);
-  dense_ = linear(layer_source(config, weights, dtype), std::string(layer.name), {width, width},
-                  {.activation = layer.activation});
+  dense_ =
+      linear(source, std::string(layer.name), {width, width}, {.activation = layer.activation});
   drops_input_ = layer.drops_input;
 }
 

@@ -80,6 +80,8 @@ class TaskHead {
                  const Batch& batch) const;
 
  private:
+  TaskHead(const EncoderConfig& config, HeadKind kind, const LayerSource& source);
+
   bool per_token_;
   /// Dropout of what the layers are given while training.
   double dropout_;

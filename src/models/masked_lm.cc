@@ -1,6 +1,5 @@
 #include "models/masked_lm.h"
 
-#include <array>
 #include <string>
 
 #include "models/encoder.h"
@@ -19,15 +18,9 @@ ops::Linear decoder(const EncoderConfig& config, const LayerSource& source) {
       config.tie_word_embeddings && (!weights.has(own) || weights.tie(own, kWordEmbeddings));
   const std::string first(names.bias[0]), second(names.bias[1]);
   if (first != second && weights.has(first) && weights.has(second)) weights.tie(second, first);
-  const std::string bias = weights.has(first) ? first : second;
-  if (!tied) {
-    return linear(source, std::string(names.decoder), {config.vocab_size, config.embedding_size},
-                  {.bias_name = bias});
-  }
-  const std::array matrix = {embedding(
-      source, kWordEmbeddings, {config.vocab_size, config.embedding_size}, config.pad_token_id)};
-  const std::array biases = {weights.get(bias, {config.vocab_size}, Init::zeros())};
-  return {matrix, biases, {.dtype = source.dtype, .trainable = weights.keeps_tensors()}};
+  return linear(source, tied ? kWordEmbeddingLayer : std::string(names.decoder),
+                {config.vocab_size, config.embedding_size},
+                {.bias_name = weights.has(first) ? first : second});
 }
 
 }  // namespace

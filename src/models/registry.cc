@@ -1,11 +1,11 @@
 #include "models/registry.h"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "core/error.h"
 #include "models/attention/attention.h"
-#include "models/character_lm.h"
-#include "models/encoder.h"
+#include "models/character_lm_config.h"
 
 namespace longformer::models {
 namespace {
@@ -90,21 +90,10 @@ EncoderTraits roberta(Index vocab_size, std::string_view tokenizer_class) {
           .tokenizer_class = tokenizer_class};
 }
 
-std::unique_ptr<Network> encoder(const formats::ConfigReader& config, const Weights& weights,
-                                 DType dtype) {
-  return std::make_unique<Encoder>(parse_config(config), weights, dtype);
-}
-
-std::unique_ptr<Network> character_lm(const formats::ConfigReader& config, const Weights& weights,
-                                      DType dtype) {
-  return std::make_unique<CharacterLm>(parse_character_lm(config), weights, dtype);
-}
-
 const std::array<Family, 8> kFamilies = {{
     {.model_type = "longformer",
      .class_prefix = "Longformer",
      .names = {.prefixes = kLongformer},
-     .build = encoder,
      .encoder = EncoderTraits{.defaults = {.pad_token_id = 1},
                               .positions_follow_padding = true,
                               .has_windows = true,
@@ -117,7 +106,6 @@ const std::array<Family, 8> kFamilies = {{
     {.model_type = "bert",
      .class_prefix = "Bert",
      .names = {.prefixes = kBert},
-     .build = encoder,
      .encoder = EncoderTraits{.attention = dense_attention,
                               .masked_lm = kBertMaskedLm,
                               .unread = kBertUnread,
@@ -126,22 +114,18 @@ const std::array<Family, 8> kFamilies = {{
     {.model_type = "roberta",
      .class_prefix = "Roberta",
      .names = {.prefixes = kRoberta},
-     .build = encoder,
      .encoder = roberta(50265, "RobertaTokenizer")},
     {.model_type = "xlm-roberta",
      .class_prefix = "XLMRoberta",
      .names = {.prefixes = kRoberta},
-     .build = encoder,
      .encoder = roberta(30522, "XLMRobertaTokenizer")},
     {.model_type = "camembert",
      .class_prefix = "Camembert",
      .names = {.prefixes = kRoberta},
-     .build = encoder,
      .encoder = roberta(30522, "CamembertTokenizer")},
     {.model_type = "distilbert",
      .class_prefix = "DistilBert",
      .names = {.prefixes = kDistilBert, .renames = kDistilBertNames},
-     .build = encoder,
      .encoder = EncoderTraits{.defaults = {.layers = 6},
                               .keys = kDistilBertKeys,
                               .has_token_types = false,
@@ -158,7 +142,6 @@ const std::array<Family, 8> kFamilies = {{
     {.model_type = "electra",
      .class_prefix = "Electra",
      .names = {.prefixes = kElectra},
-     .build = encoder,
      .encoder =
          EncoderTraits{.defaults = {.hidden_size = 256, .heads = 4, .intermediate_size = 1024},
                        .fixed_keys = kElectraFixed,
@@ -172,11 +155,7 @@ const std::array<Family, 8> kFamilies = {{
                        .document_dropout = {"classifier_dropout"},
                        .choice_dropout = {"summary_last_dropout", 0.1},
                        .tokenizer_class = "ElectraTokenizer"}},
-    {.model_type = kCharacterLmType,
-     .class_prefix = "",
-     .names = {},
-     .build = character_lm,
-     .encoder = std::nullopt},
+    {.model_type = kCharacterLmType, .class_prefix = "", .names = {}, .encoder = std::nullopt},
 }};
 
 /// Models that are known to many and not run here: why, and what a user could do instead.
@@ -188,8 +167,7 @@ constexpr std::string_view kDecoder =
     "it is a decoder, which writes text; for vectors or labels of texts take an encoder";
 constexpr std::string_view kEncoderDecoder =
     "it is an encoder with a decoder, and decoders are not run; for vectors or labels of texts "
-    "take "
-    "an encoder such as FacebookAI/roberta-base";
+    "take an encoder such as FacebookAI/roberta-base";
 constexpr std::string_view kLongEncoderDecoder =
     "it is an encoder with a decoder, and decoders are not run; for vectors or labels of long "
     "documents take allenai/longformer-base-4096";
@@ -207,12 +185,10 @@ constexpr std::string_view kPreNorm =
     "what it does";
 constexpr std::string_view kOtherEncoder =
     "it differs from BERT in its layers; a BERT, RoBERTa or ELECTRA of the same language does what "
-    "it "
-    "does";
+    "it does";
 constexpr std::string_view kAlbert =
     "its layers share one set of weights, which is not computed here; a BERT, DistilBERT or "
-    "RoBERTa "
-    "of the same language does what it does";
+    "RoBERTa of the same language does what it does";
 
 constexpr std::array<Stranger, 53> kStrangers = {{
     {"mpnet",
@@ -278,9 +254,15 @@ std::string joined(std::vector<std::string_view> names) {
   return fmt::format("{} or {}", fmt::join(names, ", "), last);
 }
 
-}  // namespace
+/// Null for a model_type that is not in the table.
+const Family* find(std::string_view model_type) {
+  const auto* found = std::find_if(kFamilies.begin(), kFamilies.end(), [&](const Family& family) {
+    return family.model_type == model_type;
+  });
+  return found == kFamilies.end() ? nullptr : found;
+}
 
-std::span<const Family> families() { return kFamilies; }
+}  // namespace
 
 std::string encoder_names() {
   std::vector<std::string_view> names;
@@ -291,9 +273,7 @@ std::string encoder_names() {
 }
 
 const Family& family_of(std::string_view model_type, const std::string& name) {
-  for (const Family& family : kFamilies) {
-    if (family.model_type == model_type) return family;
-  }
+  if (const Family* family = find(model_type)) return *family;
   for (const Stranger& stranger : kStrangers) {
     require(stranger.model_type != model_type, "{}: model_type: expected {}, found {}: {}", name,
             encoder_names(), formats::quote(model_type), stranger.advice);
@@ -301,33 +281,19 @@ const Family& family_of(std::string_view model_type, const std::string& name) {
   fail("{}: model_type: expected {}, found {}", name, encoder_names(), formats::quote(model_type));
 }
 
-const Family* find_family(const std::string& folder_or_file) {
+bool is_language_model(const std::string& folder_or_file) {
   namespace fs = std::filesystem;
   const fs::path path = fs::is_directory(folder_or_file) ? fs::path(folder_or_file) / "config.json"
                                                          : fs::path(folder_or_file);
-  if (!fs::is_regular_file(path)) return nullptr;
+  if (!fs::is_regular_file(path)) return false;
   try {
     const auto json = formats::read_json(path.string());
-    const std::string type = formats::ConfigReader(json, path.string()).string("model_type", "");
-    for (const Family& family : kFamilies) {
-      if (family.model_type == type) return &family;
-    }
+    const Family* family =
+        find(formats::ConfigReader(json, path.string()).string("model_type", ""));
+    return family != nullptr && !family->encoder;
   } catch (const Error&) {
-    return nullptr;
+    return false;
   }
-  return nullptr;
-}
-
-std::vector<WeightRecord> tensors_of(const formats::ConfigReader& config) {
-  const Family& family = family_of(config.string("model_type", ""), config.name());
-  const Weights recording = Weights::recording();
-  const auto network = family.build(config, recording, DType::f32);
-  return recording.recorded();
-}
-
-bool is_language_model(const std::string& folder_or_file) {
-  const Family* family = find_family(folder_or_file);
-  return family != nullptr && !family->encoder;
 }
 
 }  // namespace longformer::models

@@ -16,8 +16,8 @@
 
 namespace longformer::models {
 
-class Attention;  // attention/attention.h
-class Network;    // network.h
+class Attention;     // attention/attention.h
+struct LayerSource;  // layers.h
 
 /// The layer between a document's first token and its classifier.
 struct DocumentLayer {
@@ -72,7 +72,7 @@ struct EncoderTraits {
   /// Tokens can see, and be seen by, all others.
   bool has_global_attention = false;
   std::unique_ptr<Attention> (*attention)(const EncoderConfig& config, Index layer,
-                                          const Weights& weights, DType dtype) = nullptr;
+                                          const LayerSource& source) = nullptr;
 
   /// Classification of documents, and the name of its last layer.
   DocumentLayer document_layer = {};
@@ -101,31 +101,19 @@ struct Family {
   /// How the class names of `transformers` begin; empty for a format of our own.
   std::string_view class_prefix;
   TensorNames names;
-  /// The model that a config.json says.
-  std::unique_ptr<Network> (*build)(const formats::ConfigReader& config, const Weights& weights,
-                                    DType dtype);
   /// Absent for language models.
   std::optional<EncoderTraits> encoder;
 };
 
-/// All families.
-std::span<const Family> families();
-
-/// "longformer, bert and roberta": all encoders, for messages.
+/// "longformer, bert or roberta": all encoders, for messages.
 std::string encoder_names();
 
 /// The family of a model_type. Throws Error that says what there is, and what could be done with a
 /// model that is known but not run. `name` is that of the file.
 const Family& family_of(std::string_view model_type, const std::string& name);
 
-/// What the config.json of a folder, or a file, says; null for what cannot be read or is not known.
-const Family* find_family(const std::string& folder_or_file);
-
-/// The tensors of the model that a config.json says, without those of heads. Throws Error for one
-/// that says none.
-std::vector<WeightRecord> tensors_of(const formats::ConfigReader& config);
-
-/// Whether it is that of a language model.
+/// Whether the config.json of a folder, or a file, is that of a language model; false for what
+/// cannot be read.
 bool is_language_model(const std::string& folder_or_file);
 
 }  // namespace longformer::models

@@ -21,7 +21,7 @@ class LayerState {
   virtual std::int64_t bytes() const = 0;
   /// Stream i goes on from what stream sources[i] has read.
   virtual void reorder(std::span<const Index> sources) = 0;
-  /// What has to be saved, and the way back into a fresh one.
+  /// The tensors that a fresh state needs to go on from here; restore() takes them.
   virtual std::vector<Tensor> saved() const = 0;
   virtual void restore(std::span<const Tensor> saved) = 0;
 };

@@ -24,11 +24,6 @@ std::uint64_t lowercase_bytes(std::uint64_t bytes) {
 
 char lowercase_byte(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; }
 
-bool contains(const std::vector<NormalizationStep>& steps, NormalizationKind kind) {
-  return std::any_of(steps.begin(), steps.end(),
-                     [kind](const NormalizationStep& step) { return step.kind == kind; });
-}
-
 }  // namespace
 
 BertWordEncoder::BertWordEncoder(const TokenizerSpec& spec)

@@ -38,11 +38,6 @@ Ranges cut_at_whitespace(const std::vector<NormalizedCharacter>& characters, con
   return result;
 }
 
-bool has_kind(const std::vector<NormalizationStep>& steps, NormalizationKind kind) {
-  return std::any_of(steps.begin(), steps.end(),
-                     [kind](const NormalizationStep& step) { return step.kind == kind; });
-}
-
 }  // namespace
 
 MetaspaceEncoder::MetaspaceEncoder(const TokenizerSpec& spec, const std::string& guards)
@@ -52,8 +47,8 @@ MetaspaceEncoder::MetaspaceEncoder(const TokenizerSpec& spec, const std::string&
       guards_(guards),
       guarded_spaces_(
           std::any_of(guards.begin(), guards.end(), [](char c) { return c <= ' ' || c > '~'; })),
-      has_map_(has_kind(steps_, NormalizationKind::map)),
-      has_prepend_(has_kind(steps_, NormalizationKind::prepend)) {
+      has_map_(contains(steps_, NormalizationKind::map)),
+      has_prepend_(contains(steps_, NormalizationKind::prepend)) {
   by_words_ = works_by_words();
   joins_spaces_ = cuts_.size() == 1;
   if (by_words_) append_utf8(cuts_.back().replacement, mark_);

@@ -293,6 +293,11 @@ Characters characters_of(std::string_view text, std::size_t begin, std::size_t e
 
 }  // namespace
 
+bool contains(const std::vector<NormalizationStep>& steps, NormalizationKind kind) {
+  return std::any_of(steps.begin(), steps.end(),
+                     [kind](const NormalizationStep& step) { return step.kind == kind; });
+}
+
 std::vector<NormalizedCharacter> normalize(const std::vector<NormalizationStep>& steps,
                                            std::string_view text, std::size_t begin,
                                            std::size_t end, TextEnds ends) {
@@ -318,10 +323,8 @@ bool drops_beginning(const std::vector<NormalizationStep>& steps, std::string_vi
 
 bool depends_on_context(const std::vector<NormalizationStep>& steps) {
   using Kind = NormalizationKind;
-  return std::any_of(steps.begin(), steps.end(), [](const NormalizationStep& step) {
-    return step.kind == Kind::map || step.kind == Kind::strip_ends || step.kind == Kind::replace ||
-           step.kind == Kind::prepend;
-  });
+  return contains(steps, Kind::map) || contains(steps, Kind::strip_ends) ||
+         contains(steps, Kind::replace) || contains(steps, Kind::prepend);
 }
 
 }  // namespace longformer::text

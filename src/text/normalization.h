@@ -40,6 +40,9 @@ struct NormalizationStep {
   std::shared_ptr<const CharacterMap> map;  ///< map
 };
 
+/// Whether one of the steps is of this kind.
+bool contains(const std::vector<NormalizationStep>& steps, NormalizationKind kind);
+
 /// A character and the bytes of the original text that it stands for.
 struct NormalizedCharacter {
   char32_t value;

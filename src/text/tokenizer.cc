@@ -97,7 +97,7 @@ std::array<std::int64_t, 2> kept_tokens(std::array<std::int64_t, 2> counts, bool
   return counts;
 }
 
-// What is looked for, and what the token is decoded to.
+// The text that stands for the token: it is looked for, and the token is decoded to it.
 std::string text_of(const text::TokenizerSpec& spec, const AddedToken& token) {
   if (!token.normalized || spec.normalization.empty()) return token.content;
   std::string normalized;

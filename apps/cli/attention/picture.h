@@ -26,7 +26,7 @@ struct Size {
   int height = 0;
 };
 
-/// What has been drawn lies within; x grows to the right, y downwards.
+/// A box around everything that has been drawn; x grows to the right, y downwards.
 struct Bounds {
   int left = 0, top = 0, right = 0, bottom = 0;
 };

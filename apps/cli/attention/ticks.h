@@ -1,4 +1,4 @@
-// What is written along the axes of a picture.
+// Labels along the axes of a picture.
 #pragma once
 
 #include <cstdint>

@@ -31,7 +31,7 @@ struct GlobalAttention {
   Index count() const { return globals.document.key_count; }
 };
 
-/// What is known of the global rows once they have seen everything.
+/// Results of the global rows once they have seen everything.
 struct GlobalSummary {
   /// q̂ [g, D], and Kᵀq̂ scaled [R, D]: what is multiplied with the rows of x.
   std::vector<float> queries, transformed;

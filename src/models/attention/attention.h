@@ -75,11 +75,11 @@ constexpr std::uint64_t layer_place(Index layer) {
 
 /// Window and global tokens with projections of their own (Longformer paper §3.1, spec.md A.4).
 std::unique_ptr<Attention> longformer_attention(const EncoderConfig& config, Index layer,
-                                                const Weights& weights, DType dtype);
+                                                const LayerSource& source);
 
 /// Every token attends to every token (BERT, RoBERTa and their kin).
 std::unique_ptr<Attention> dense_attention(const EncoderConfig& config, Index layer,
-                                           const Weights& weights, DType dtype);
+                                           const LayerSource& source);
 
 /// What the encoders have in common.
 LayerSource layer_source(const EncoderConfig& config, const Weights& weights, DType dtype);

@@ -36,8 +36,8 @@ class DenseAttention final : public Attention {
 }  // namespace
 
 std::unique_ptr<Attention> dense_attention(const EncoderConfig& config, Index layer,
-                                           const Weights& weights, DType dtype) {
-  return std::make_unique<DenseAttention>(config, layer, layer_source(config, weights, dtype));
+                                           const LayerSource& source) {
+  return std::make_unique<DenseAttention>(config, layer, source);
 }
 
 }  // namespace longformer::models

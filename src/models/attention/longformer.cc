@@ -55,8 +55,8 @@ class LongformerAttention final : public Attention {
 }  // namespace
 
 std::unique_ptr<Attention> longformer_attention(const EncoderConfig& config, Index layer,
-                                                const Weights& weights, DType dtype) {
-  return std::make_unique<LongformerAttention>(config, layer, layer_source(config, weights, dtype));
+                                                const LayerSource& source) {
+  return std::make_unique<LongformerAttention>(config, layer, source);
 }
 
 }  // namespace longformer::models

@@ -30,7 +30,7 @@ constexpr Index kMaxTarget = Index{1} << 24;
 struct Conversion {
   fs::path source;
   fs::path target;
-  ConversionOptions options;
+  ConvertOptions options;
   /// As `transformers` would write it.
   Json source_json;
   EncoderConfig config;
@@ -114,7 +114,7 @@ Json target_config(const Conversion& conversion, const std::string& architecture
   return json;
 }
 
-void check_options(const ConversionOptions& options) {
+void check_options(const ConvertOptions& options) {
   const auto positions = options.max_positions.value_or(1);
   require(positions >= 1 && positions <= kMaxTarget,
           "max positions: expected a number from 1 to {}, found {}", kMaxTarget, positions);
@@ -149,7 +149,7 @@ void check_target(const Conversion& conversion) {
 }
 
 Conversion read_source(const std::string& source, const std::string& target,
-                       const ConversionOptions& options) {
+                       const ConvertOptions& options) {
   require(fs::is_directory(source), "{}: expected a model folder, found {}", source,
           fs::exists(source) ? "a file" : "none");
   Conversion conversion;
@@ -175,8 +175,8 @@ Conversion read_source(const std::string& source, const std::string& target,
   return conversion;
 }
 
-ConversionSource convert_checked(const std::string& source_folder, const std::string& target_folder,
-                                 const ConversionOptions& options) {
+ConvertedFrom convert_checked(const std::string& source_folder, const std::string& target_folder,
+                              const ConvertOptions& options) {
   const Conversion conversion = read_source(source_folder, target_folder, options);
   check_target(conversion);
   const EncoderConfig& config = conversion.config;
@@ -217,8 +217,8 @@ ConversionSource convert_checked(const std::string& source_folder, const std::st
 
 }  // namespace
 
-ConversionSource convert_folder(const std::string& source_folder, const std::string& target_folder,
-                                const ConversionOptions& options) {
+ConvertedFrom convert_folder(const std::string& source_folder, const std::string& target_folder,
+                             const ConvertOptions& options) {
   check_options(options);
   try {
     return convert_checked(source_folder, target_folder, options);
