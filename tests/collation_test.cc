@@ -10,7 +10,10 @@
 
 #include "error_testing.h"
 #include "models/registry.h"
-#include "tasks/training_batch.h"
+#include "tasks/classification.h"
+#include "tasks/multiple_choice.h"
+#include "tasks/question_answering.h"
+#include "tasks/tagging.h"
 #include "temporary_folder.h"
 
 namespace longformer::tasks {
@@ -33,6 +36,11 @@ class Collation : public testing::TestWithParam<std::string> {
   }
 };
 
+/// As data with unanswerable questions have it: rows without an answer point to the first token.
+std::vector<Example> collate(Collator& rows, const QuestionExample& question) {
+  return tasks::collate(rows, question, /*has_unanswerable=*/true);
+}
+
 TaggingExample tagging_example(const Json& json) {
   return {{}, json["words"].get<std::vector<std::string>>(), json["labels"].get<Ids>()};
 }
@@ -41,10 +49,10 @@ TEST_P(Collation, LabelsOfWordsAreThoseOfTransformers) {
   for (const bool all : {false, true}) {
     Collator rows = collator({.max_tokens = kPlenty}, all);
     for (const Json& one : rows_["tagging"]) {
-      const auto examples = rows.collate(tagging_example(one));
+      const auto examples = collate(rows, tagging_example(one));
       ASSERT_EQ(examples.size(), 1u);
       EXPECT_EQ(examples[0].rows[0].ids, one["ids"].get<Ids>());
-      EXPECT_EQ(examples[0].token_labels, one[all ? "all" : "first"].get<Ids>());
+      EXPECT_EQ(examples[0].targets[0].labels, one[all ? "all" : "first"].get<Ids>());
     }
     EXPECT_EQ(rows.report().unread_words, 0);
     EXPECT_EQ(rows.report().documents, 4);
@@ -67,11 +75,10 @@ QuestionExample question_example(const Json& json) {
 TEST_P(Collation, PositionsOfAnswersAreThoseOfTransformers) {
   Collator rows = collator({.max_tokens = kPlenty});
   for (const Json& one : rows_["questions"]) {
-    const auto examples = rows.collate(question_example(one));
+    const auto examples = collate(rows, question_example(one));
     ASSERT_EQ(examples.size(), 1u);
     EXPECT_EQ(examples[0].rows[0].ids, one["ids"].get<Ids>());
     EXPECT_EQ(examples[0].rows[0].types, one["types"].get<Ids>());
-    EXPECT_TRUE(examples[0].has_answer);
     Positions starts, ends;
     for (const Json& answer : one["answers"]) {
       starts.push_back(answer[2].get<Index>());
@@ -82,55 +89,60 @@ TEST_P(Collation, PositionsOfAnswersAreThoseOfTransformers) {
       positions.erase(std::unique(positions.begin(), positions.end()), positions.end());
       return positions;
     };
-    EXPECT_EQ(examples[0].starts, united(starts));
-    EXPECT_EQ(examples[0].ends, united(ends));
+    EXPECT_EQ(examples[0].targets[0].starts, united(starts));
+    EXPECT_EQ(examples[0].targets[0].ends, united(ends));
   }
 }
 
 TEST_P(Collation, OverlappingRowsHoldTheirAnswersAlone) {
   const QuestionExample question = question_example(rows_["questions"][0]);
-  const auto whole = collator({.max_tokens = kPlenty}).collate(question)[0];
+  Collator plenty = collator({.max_tokens = kPlenty});
+  const Example whole = collate(plenty, question)[0];
   const auto size = static_cast<Index>(whole.rows[0].ids.size());
   Collator rows = collator({.max_tokens = size - 10, .too_long = TooLong::split, .stride = 5});
-  const auto examples = rows.collate(question);
+  const auto examples = collate(rows, question);
   ASSERT_EQ(examples.size(), 2u);
   EXPECT_EQ(rows.report().rows, 2);
   EXPECT_EQ(rows.report().truncated_tokens, 0);
   for (const Example& example : examples) {
     const Ids& ids = example.rows[0].ids;
     EXPECT_EQ(static_cast<Index>(ids.size()), size - 10);
-    if (!example.has_answer) {
-      EXPECT_EQ(example.starts, Positions{0});
-      EXPECT_EQ(example.ends, Positions{0});
+    const DocumentTarget& target = example.targets[0];
+    if (target.starts == Positions{0}) {
+      EXPECT_EQ(target.ends, Positions{0});
       continue;
     }
     // The tokens at both places are those of the whole row.
-    for (const Index start : example.starts) {
+    for (const Index start : target.starts) {
       const auto is_same = [&](Index place) {
         return whole.rows[0].ids[static_cast<std::size_t>(place)] ==
                ids[static_cast<std::size_t>(start)];
       };
-      EXPECT_TRUE(std::any_of(whole.starts.begin(), whole.starts.end(), is_same));
+      EXPECT_TRUE(
+          std::any_of(whole.targets[0].starts.begin(), whole.targets[0].starts.end(), is_same));
     }
   }
 }
 
 TEST_P(Collation, AnswersBehindTheCutAreCounted) {
   const QuestionExample question = question_example(rows_["questions"][2]);
-  const auto whole = collator({.max_tokens = kPlenty}).collate(question)[0];
-  Collator rows = collator({.max_tokens = whole.starts[0], .too_long = TooLong::truncate});
-  const auto examples = rows.collate(question);
+  Collator plenty = collator({.max_tokens = kPlenty});
+  const Example whole = collate(plenty, question)[0];
+  Collator rows =
+      collator({.max_tokens = whole.targets[0].starts[0], .too_long = TooLong::truncate});
+  const auto examples = collate(rows, question);
   ASSERT_EQ(examples.size(), 1u);
-  EXPECT_FALSE(examples[0].has_answer);
+  EXPECT_EQ(examples[0].targets[0].starts, Positions{0});
   EXPECT_EQ(rows.report().unreached_answers, 1);
   EXPECT_EQ(rows.report().truncated_documents, 1);
   EXPECT_EQ(rows.report().truncated_tokens,
-            static_cast<Index>(whole.rows[0].ids.size()) - whole.starts[0]);
-  Collator refusing = collator({.max_tokens = whole.starts[0], .too_long = TooLong::refuse});
-  expect_error(error_of([&] { refusing.collate(question); }),
+            static_cast<Index>(whole.rows[0].ids.size()) - whole.targets[0].starts[0]);
+  Collator refusing =
+      collator({.max_tokens = whole.targets[0].starts[0], .too_long = TooLong::refuse});
+  expect_error(error_of([&] { collate(refusing, question); }),
                {"expected at most", "found", "{truncate} {split}"});
   Collator small = collator({.max_tokens = 6});
-  expect_error(error_of([&] { small.collate(question); }), {"question: expected at most"});
+  expect_error(error_of([&] { collate(small, question); }), {"question: expected at most"});
 }
 
 TEST_P(Collation, EveryWordIsLabelledOnceInOverlappingRows) {
@@ -141,9 +153,9 @@ TEST_P(Collation, EveryWordIsLabelledOnceInOverlappingRows) {
   }
   Collator rows = collator({.max_tokens = 24, .too_long = TooLong::split, .stride = 8});
   std::vector<int> seen(60, 0);
-  for (const Example& row : rows.collate(example)) {
-    ASSERT_EQ(row.token_labels.size(), row.rows[0].ids.size());
-    for (const std::int32_t label : row.token_labels) {
+  for (const Example& row : collate(rows, example)) {
+    ASSERT_EQ(row.targets[0].labels.size(), row.rows[0].ids.size());
+    for (const std::int32_t label : row.targets[0].labels) {
       if (label != kIgnoredLabel) ++seen.at(static_cast<std::size_t>(label));
     }
   }
@@ -151,8 +163,8 @@ TEST_P(Collation, EveryWordIsLabelledOnceInOverlappingRows) {
   EXPECT_EQ(rows.report().unread_words, 0);
   Collator cutting = collator({.max_tokens = 24, .too_long = TooLong::truncate});
   int labelled = 0;
-  const auto cut = cutting.collate(example);
-  for (const std::int32_t label : cut[0].token_labels) {
+  const auto cut = collate(cutting, example);
+  for (const std::int32_t label : cut[0].targets[0].labels) {
     labelled += label != kIgnoredLabel ? 1 : 0;
   }
   EXPECT_GT(labelled, 0);
@@ -168,16 +180,16 @@ TEST_P(Collation, ClassesAndGlobalTokens) {
   ClassificationExample example;
   example.text = "the lamp the lamp the lamp the lamp the lamp";
   example.label = 2;
-  const auto examples = rows.collate(example);
+  const auto examples = collate(rows, example);
   EXPECT_GT(examples.size(), 1u);
   for (const Example& one : examples) {
-    EXPECT_EQ(one.label, 2);
+    EXPECT_EQ(one.targets[0].labels, Ids{2});
     EXPECT_EQ(one.rows[0].global_positions, Positions{0});
     EXPECT_LE(one.rows[0].ids.size(), 8u);
   }
   example.values = {0, 1};
-  EXPECT_EQ(rows.collate(example)[0].label, kIgnoredLabel);
-  EXPECT_EQ(rows.collate(example)[0].values, (std::vector<float>{0, 1}));
+  EXPECT_TRUE(collate(rows, example)[0].targets[0].labels.empty());
+  EXPECT_EQ(collate(rows, example)[0].targets[0].values, (std::vector<float>{0, 1}));
 }
 
 /// Every place with the token of which the text has an l.
@@ -202,13 +214,13 @@ TEST_P(Collation, RulesOfGlobalTokensReadTheText) {
   QuestionExample question;
   question.context = std::make_shared<const std::string>("the lamp, the lamp");
   question.question = "lamp?";
-  EXPECT_EQ(rows.collate(alone)[0].rows[0].global_positions->size(), 2u);
-  EXPECT_EQ(rows.collate(pair)[0].rows[0].global_positions->size(), 2u);
-  EXPECT_EQ(rows.collate(question)[0].rows[0].global_positions->size(), 2u);
+  EXPECT_EQ(collate(rows, alone)[0].rows[0].global_positions->size(), 2u);
+  EXPECT_EQ(collate(rows, pair)[0].rows[0].global_positions->size(), 2u);
+  EXPECT_EQ(collate(rows, question)[0].rows[0].global_positions->size(), 2u);
   TaggingExample words;
   words.words = {"the", "lamp", "lamp"};
   words.labels = {0, 1, 1};
-  EXPECT_EQ(rows.collate(words)[0].rows[0].global_positions->size(), 2u);
+  EXPECT_EQ(collate(rows, words)[0].rows[0].global_positions->size(), 2u);
 }
 
 TEST_P(Collation, PairsAreCutWhereTheyAreLongest) {
@@ -216,11 +228,11 @@ TEST_P(Collation, PairsAreCutWhereTheyAreLongest) {
   example.text = "the lamp";
   example.pair = "the lamp the lamp the lamp the lamp the lamp";
   Collator rows = collator({.max_tokens = 10, .too_long = TooLong::truncate});
-  const auto cut = rows.collate(example)[0].rows[0];
+  const auto cut = collate(rows, example)[0].rows[0];
   EXPECT_EQ(cut.ids, tokenizer_.encode_pair(example.text, *example.pair, {.max_length = 10}).ids);
   EXPECT_EQ(rows.report().truncated_documents, 1);
   Collator split = collator({.max_tokens = 12, .too_long = TooLong::split, .stride = 2});
-  EXPECT_GT(split.collate(example).size(), 1u);
+  EXPECT_GT(collate(split, example).size(), 1u);
 }
 
 TEST_P(Collation, ChoicesAreRowsOfOneExample) {
@@ -230,10 +242,10 @@ TEST_P(Collation, ChoicesAreRowsOfOneExample) {
       {.max_tokens = kPlenty, .global_positions = [](const Encoding& tokens, std::string_view) {
          return from_second_text(tokens);
        }});
-  const auto examples = rows.collate(example);
+  const auto examples = collate(rows, example);
   ASSERT_EQ(examples.size(), 1u);
   ASSERT_EQ(examples[0].rows.size(), 3u);
-  EXPECT_EQ(examples[0].label, 1);
+  EXPECT_EQ(examples[0].targets[0].labels, Ids{1});
   for (std::size_t i = 0; i < 3; ++i) {
     const Encoding pair = tokenizer_.encode_pair("the lighthouse keeper's lamp",
                                                  "who? " + example.question.choices[i]);
@@ -268,30 +280,29 @@ TEST(TrainingBatch, LaysExamplesBehindEachOther) {
   };
   std::vector<Example> examples(2);
   examples[0].rows = {row({0, 10, 2}, {0, 1})};
-  examples[0].starts = {1, 2};
-  examples[0].ends = {2};
-  examples[0].has_answer = true;
+  examples[0].targets.resize(1);
+  examples[0].targets[0].starts = {1, 2};
   examples[1].rows = {row({0, 11, 12, 2}, {0})};
-  examples[1].starts = {0};
-  examples[1].ends = {0};
+  examples[1].targets.resize(1);
+  examples[1].targets[0].starts = {0};
   const TrainingBatch batch = training_batch(config, examples);
   EXPECT_EQ(batch.tokens.ids, (Ids{0, 10, 2, 0, 11, 12, 2}));
   EXPECT_EQ(batch.tokens.positions, (Ids{2, 3, 4, 2, 3, 4, 5}));
   EXPECT_EQ(batch.tokens.starts, (Positions{0, 3, 7}));
   EXPECT_EQ(batch.tokens.global_rows, (Positions{0, 1, 3}));
-  EXPECT_EQ(batch.starts, (Positions{1, 2, 3}));
-  EXPECT_EQ(batch.start_offsets, (Positions{0, 2, 3}));
-  EXPECT_EQ(batch.ends, (Positions{2, 3}));
-  EXPECT_EQ(batch.end_offsets, (Positions{0, 1, 2}));
-  EXPECT_EQ(batch.has_answer, (std::vector<std::uint8_t>{1, 0}));
-  EXPECT_TRUE(batch.labels.empty() && batch.values.empty() && batch.token_labels.empty());
+  ASSERT_EQ(batch.targets.size(), 2u);
+  EXPECT_EQ(batch.targets[0].starts, (Positions{1, 2}));
+  EXPECT_EQ(batch.targets[1].starts, (Positions{0}));
+  EXPECT_EQ(batch.questions, (Positions{1, 1}));
 
   Example choice;
   choice.rows = {row({0, 2}, {1}), row({0, 5, 2}, {})};
-  choice.label = 1;
+  choice.targets.resize(2);
+  choice.targets[0].labels = {1};
   const TrainingBatch choices = training_batch(config, std::vector<Example>{choice, choice});
-  EXPECT_EQ(choices.examples, (Positions{0, 2, 4}));
-  EXPECT_EQ(choices.labels, (Ids{1, 1}));
+  EXPECT_EQ(choices.questions, (Positions{2, 2}));
+  ASSERT_EQ(choices.targets.size(), 4u);
+  EXPECT_EQ(choices.targets[2].labels, Ids{1});
   EXPECT_EQ(choices.tokens.global_rows, (Positions{1, 6}));
 
   choice.rows[0].ids[0] = 50;
@@ -317,8 +328,8 @@ TEST(PublishedData, RowsHoldTheAnswersOfQuestions) {
   Collator rows(tokenizer, {.max_tokens = 16384, .too_long = TooLong::refuse});
   for (std::size_t i = 0; i < papers.examples.size(); i += 40) {
     const QuestionExample& question = papers.examples[i];
-    const Example example = rows.collate(question)[0];
-    ASSERT_TRUE(example.has_answer) << question.origin.id;
+    const DocumentTarget example = collate(rows, question)[0].targets[0];
+    ASSERT_NE(example.starts, Positions{0}) << question.origin.id;
     const Encoding text = tokenizer.encode_pair(question.question, *question.context);
     const CharacterSpan first = text.offsets[static_cast<std::size_t>(example.starts[0])];
     const CharacterSpan last = text.offsets[static_cast<std::size_t>(example.ends[0])];

@@ -1,7 +1,5 @@
 // Heads of folders that `transformers` wrote, against the logits that it computed
 // (tests/fixtures/make_models.py), and where heads put global attention by default.
-#include "models/heads.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -14,12 +12,20 @@
 #include "formats/safetensors.h"
 #include "longformer/model.h"
 #include "models/registry.h"
+#include "tasks/candidate_scoring.h"
+#include "tasks/classification.h"
+#include "tasks/head.h"
+#include "tasks/masked_lm.h"
+#include "tasks/multiple_choice.h"
+#include "tasks/question_answering.h"
+#include "tasks/table.h"
+#include "tasks/tagging.h"
 
 namespace longformer {
 namespace {
 
-using models::default_globals;
-using models::HeadKind;
+using tasks::default_globals;
+using tasks::Task;
 
 std::string fixture(const std::string& name) {
   return (std::filesystem::path(__FILE__).parent_path() / "fixtures" / name).string();
@@ -151,16 +157,16 @@ INSTANTIATE_TEST_SUITE_P(
                     Folder{"tiny_electra_choice", "multiple-choice", 0}),
     [](const auto& info) { return std::string(info.param.name); });
 
-TEST(HeadKind, OfAFolderThatDoesNotNameItsClass) {
+TEST(Table, KnowsTheTaskOfAFolderThatDoesNotNameItsClass) {
   models::EncoderConfig config;
   config.family = &models::family_of("distilbert", "");
-  const auto kind = [&](const char* name) {
-    return head_kind(config, models::Weights::open(fixture(name), config.family->names));
+  const auto task = [&](const char* name) {
+    return tasks::task_of(config, models::Weights::open(fixture(name), config.family->names));
   };
-  EXPECT_EQ(kind("tiny_distilbert_classifier"), HeadKind::sequence_classification);
-  EXPECT_EQ(kind("tiny_distilbert"), HeadKind::masked_lm);
+  EXPECT_EQ(task("tiny_distilbert_classifier"), &tasks::classification());
+  EXPECT_EQ(task("tiny_distilbert"), &tasks::masked_lm());
   // A classifier without the layer before it may be that of tokens.
-  EXPECT_EQ(kind("tiny_bert_tagger"), HeadKind::none);
+  EXPECT_EQ(task("tiny_bert_tagger"), nullptr);
 }
 
 /// A Longformer whose separator is 2.
@@ -173,22 +179,22 @@ models::EncoderConfig longformer_config() {
 TEST(DefaultGlobals, AreWhereTransformersPutsThem) {
   const auto config = longformer_config();
   const std::vector<std::int32_t> ids = {0, 9, 9, 2, 2, 7, 7, 2};
-  const auto of = [&](HeadKind kind) { return default_globals(config, kind, ids, "document"); };
-  EXPECT_EQ(of(HeadKind::question_answering), (std::vector<Index>{0, 1, 2}));
-  EXPECT_EQ(of(HeadKind::multiple_choice), (std::vector<Index>{5, 6, 7}));
-  EXPECT_EQ(of(HeadKind::sequence_classification), (std::vector<Index>{0}));
-  EXPECT_TRUE(of(HeadKind::token_classification).empty());
-  EXPECT_TRUE(of(HeadKind::masked_lm).empty());
-  EXPECT_TRUE(of(HeadKind::none).empty());
+  const auto of = [&](const Task* task) { return default_globals(config, task, ids, "document"); };
+  EXPECT_EQ(of(&tasks::question_answering()), (std::vector<Index>{0, 1, 2}));
+  EXPECT_EQ(of(&tasks::multiple_choice()), (std::vector<Index>{5, 6, 7}));
+  EXPECT_EQ(of(&tasks::classification()), (std::vector<Index>{0}));
+  EXPECT_TRUE(of(&tasks::tagging()).empty());
+  EXPECT_TRUE(of(&tasks::masked_lm()).empty());
+  EXPECT_TRUE(of(nullptr).empty());
 }
 
 TEST(DefaultGlobals, SeparatorsInOtherPlacesAndNumbers) {
   const auto config = longformer_config();
-  const auto of = [&](HeadKind kind, const std::vector<std::int32_t>& ids) {
-    return default_globals(config, kind, ids, "document");
+  const auto of = [&](const Task* task, const std::vector<std::int32_t>& ids) {
+    return default_globals(config, task, ids, "document");
   };
-  constexpr auto question = HeadKind::question_answering;
-  constexpr auto choice = HeadKind::multiple_choice;
+  const Task* question = &tasks::question_answering();
+  const Task* choice = &tasks::multiple_choice();
   // [CLS] A [SEP] B [SEP]: the one separator is all that is skipped.
   EXPECT_EQ(of(question, {1, 9, 2, 7, 2}), (std::vector<Index>{0, 1}));
   EXPECT_EQ(of(choice, {1, 9, 2, 7, 2}), (std::vector<Index>{3, 4}));
@@ -202,7 +208,7 @@ TEST(DefaultGlobals, SeparatorsInOtherPlacesAndNumbers) {
 TEST(DefaultGlobals, NeedASeparator) {
   const std::vector<std::int32_t> ids = {1, 9};
   try {
-    default_globals(longformer_config(), HeadKind::question_answering, ids, "document 3");
+    default_globals(longformer_config(), &tasks::question_answering(), ids, "document 3");
     FAIL() << "expected an error";
   } catch (const Error& error) {
     EXPECT_EQ(std::string(error.what()),
@@ -212,7 +218,7 @@ TEST(DefaultGlobals, NeedASeparator) {
   // Dense attention has no global tokens to look for.
   models::EncoderConfig bert;
   bert.family = &models::family_of("bert", "");
-  EXPECT_TRUE(default_globals(bert, HeadKind::question_answering, ids, "document").empty());
+  EXPECT_TRUE(default_globals(bert, &tasks::question_answering(), ids, "document").empty());
 }
 
 }  // namespace

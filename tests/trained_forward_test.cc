@@ -13,6 +13,7 @@
 #include "core/error.h"
 #include "longformer/convert.h"
 #include "longformer/gradients.h"
+#include "tasks/classification.h"
 
 namespace longformer {
 namespace {
@@ -100,7 +101,7 @@ StepGradients one_step(const std::string& folder, bool shared) {
   TrainingOptions options;
   options.threads = 2;
   const TrainedModel model({.folder = folder,
-                            .head = models::HeadKind::sequence_classification,
+                            .task = &tasks::classification(),
                             .labels = {"no", "yes"},
                             .shares_global_projections = shared},
                            options);
@@ -112,10 +113,12 @@ StepGradients one_step(const std::string& folder, bool shared) {
                                   .token_type_ids = {},
                                   .position_ids = {},
                                   .global_attention_mask = globals};
-  models::Targets targets;
-  targets.labels = {1};
+  const tasks::TrainingBatch batch = {
+      .tokens = model.implementation().batch({&document, 1}),
+      .targets = {{.labels = {1}, .values = {}, .starts = {}, .ends = {}}},
+      .questions = {1}};
   StepGradients found;
-  found.loss = model.step(model.implementation().batch({&document, 1}), targets, 5).loss;
+  found.loss = model.step(batch, 5).loss;
   for (const auto& [name, value] : model.implementation().weights.parameters()) {
     if (Tensor sum = value.gradient()->take(); !sum.empty()) found.by_name[name] = sum.to_floats();
   }

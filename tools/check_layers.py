@@ -31,6 +31,10 @@ PUBLIC = {
     "character_text": "tasks",
     "choice_question": "tasks",
     "dataset": "tasks",
+    "document_target": "tasks",
+    "evaluation_result": "tasks",
+    "masking_options": "tasks",
+    "segment_merge": "tasks",
     "too_long": "tasks",
 }
 

@@ -13,6 +13,7 @@
 #include "longformer/global_attention.h"
 #include "longformer/model.h"
 #include "longformer/progress.h"
+#include "longformer/segment_merge.h"
 #include "longformer/tokenizer.h"
 #include "longformer/too_long.h"
 
@@ -20,9 +21,6 @@ namespace longformer {
 
 /// How logits become scores: over all classes together, for each class by itself, or not at all.
 enum class ScoreFunction { softmax, sigmoid, none };
-
-/// How the logits of the segments of one document become those of the document, class by class.
-enum class SegmentMerge { mean, max };
 
 struct ClassifyOptions {
   /// Absent, as in the pipeline of `transformers`: none for problem_type regression, sigmoid for

@@ -186,12 +186,8 @@ BenchResult bench_model(const Model& model, const ModelBenchOptions& options) {
   BenchResult result = result_of(
       timing, options.n, options.dtype,
       model_flops(implementation.config, options.n, options.global_tokens), context.threads);
-  if (const auto& head = implementation.task_head) {
-    const auto run_head = [&] {
-      const bool pools = info.has_pooler;
-      const Tensor pooled = pools ? implementation.encoder.pool(context, hidden, batch) : Tensor();
-      head->forward(context, hidden, pooled, batch);
-    };
+  if (implementation.head) {
+    const auto run_head = [&] { implementation.logits(context, batch, hidden); };
     result.head_seconds = measure(options.repeats, run_head).median;
   }
   return result;

@@ -20,8 +20,8 @@ namespace {
 constexpr double kLabelled = 0.15;
 
 /// One document of random tokens of which some are to be guessed.
-models::Batch random_batch(const models::EncoderConfig& config, std::int64_t n,
-                           models::Targets& targets) {
+tasks::TrainingBatch random_batch(const models::EncoderConfig& config, std::int64_t n) {
+  DocumentTarget target;
   std::vector<std::int32_t> ids, positions;
   for (std::int64_t i = 0; i < n; ++i) {
     const auto at = static_cast<std::uint64_t>(i);
@@ -29,11 +29,11 @@ models::Batch random_batch(const models::EncoderConfig& config, std::int64_t n,
                                             static_cast<std::uint64_t>(config.vocab_size)));
     positions.push_back(static_cast<std::int32_t>(i % config.max_position_embeddings));
     const bool labelled = random_uniform(8, at) < static_cast<float>(kLabelled);
-    targets.labels.push_back(labelled ? ids.back() : ops::kIgnored);
+    target.labels.push_back(labelled ? ids.back() : ops::kIgnored);
   }
   models::BatchBuilder builder(config);
   builder.add({.ids = ids, .positions = positions}, "document");
-  return builder.finish();
+  return {.tokens = builder.finish(), .targets = {std::move(target)}, .questions = {1}};
 }
 
 TrainingOptions training_of(const TrainBenchOptions& options) {
@@ -47,15 +47,14 @@ TrainingOptions training_of(const TrainBenchOptions& options) {
 BenchResult bench_masked_lm(const TrainBenchOptions& options) {
   const TrainingOptions training = training_of(options);
   TrainedModel model(
-      {.folder = options.model, .config_file = options.config, .head = models::HeadKind::masked_lm},
+      {.folder = options.model, .config_file = options.config, .task = &tasks::masked_lm()},
       training);
   const int threads = checked_threads(options.threads);
   const auto optimizer = training::Optimizer::make(training, model.parameters(), threads);
-  models::Targets targets;
-  const models::Batch batch = random_batch(model.config(), options.n, targets);
+  const tasks::TrainingBatch batch = random_batch(model.config(), options.n);
   std::uint64_t seed = 0;
   const Timing timing = measure(options.repeats, [&] {
-    model.step(batch, targets, seed++);
+    model.step(batch, seed++);
     optimizer->step(training.learning_rate, 1);
   });
   const double flops = model_flops(model.config(), options.n, 0) +

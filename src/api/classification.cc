@@ -6,6 +6,7 @@
 #include "api/document_stream.h"
 #include "api/task_folder.h"
 #include "core/error.h"
+#include "tasks/classification.h"
 #include "tasks/scores.h"
 
 namespace longformer {
@@ -23,30 +24,16 @@ std::vector<float> scores_of(std::span<const float> logits, ScoreFunction functi
   return {logits.begin(), logits.end()};
 }
 
-std::vector<float> merged(std::span<const std::vector<float>> segments, SegmentMerge merge) {
-  std::vector<double> sums(segments[0].begin(), segments[0].end());
-  for (const std::vector<float>& segment : segments.subspan(1)) {
-    for (std::size_t c = 0; c < sums.size(); ++c) {
-      const auto logit = static_cast<double>(segment[c]);
-      sums[c] = merge == SegmentMerge::mean ? sums[c] + logit : std::max(sums[c], logit);
-    }
-  }
-  const double divisor = merge == SegmentMerge::mean ? static_cast<double>(segments.size()) : 1.0;
-  std::vector<float> logits;
-  for (const double sum : sums) logits.push_back(static_cast<float>(sum / divisor));
-  return logits;
-}
-
 }  // namespace
 
 Classifier::Classifier(Model model, Tokenizer tokenizer)
     : model_(std::move(model)), tokenizer_(std::move(tokenizer)) {
-  require_head(model_, "model", "sequence-classification", "ForSequenceClassification");
+  require_task(model_, "model", tasks::classification());
 }
 
 Classifier Classifier::load(const std::string& folder, const LoadOptions& options) {
   Model model = Model::load(folder, options);
-  require_head(model, folder, "sequence-classification", "ForSequenceClassification");
+  require_task(model, folder, tasks::classification());
   Tokenizer tokenizer = matching_tokenizer(model, folder);
   return {std::move(model), std::move(tokenizer)};
 }
@@ -71,7 +58,7 @@ void Classifier::classify(const Source& source, const Sink& sink,
     result.truncated = document.reading.truncated;
     result.segments = static_cast<std::int64_t>(document.reading.rows.size());
     if (document.error.empty()) {
-      result.logits = merged(document.outputs, options.merge);
+      result.logits = tasks::merged_logits(document.outputs, options.merge);
       const std::vector<float> scores = scores_of(result.logits, function);
       for (std::size_t c = 0; c < scores.size(); ++c) {
         result.scores.push_back({info.labels[c], scores[c]});

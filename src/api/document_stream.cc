@@ -205,4 +205,17 @@ tasks::GlobalPositions global_positions(const Model& model,
   };
 }
 
+tasks::ReadingOptions task_reading(const Model& model, TooLong too_long, std::int64_t stride,
+                                   const std::optional<GlobalAttention>& rule) {
+  tasks::ReadingOptions reading = {.max_tokens = model.info().max_tokens,
+                                   .too_long = too_long,
+                                   .stride = stride,
+                                   .global_positions = global_positions(model, rule)};
+  const Model::Implementation& loaded = model.implementation();
+  if (loaded.task == nullptr) return reading;
+  loaded.task->check_too_long(too_long);
+  if (rule) loaded.task->check_global_rule(rule->rule());
+  return tasks::with_globals(loaded.config, *loaded.task, "document", std::move(reading));
+}
+
 }  // namespace longformer

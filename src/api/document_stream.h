@@ -11,34 +11,14 @@
 #include <utility>
 #include <vector>
 
-#include "longformer/error.h"
 #include "longformer/global_attention.h"
 #include "longformer/model.h"
-#include "tasks/reading.h"
+#include "tasks/document.h"
 
 namespace longformer {
 
-/// A document on its way: its rows, what the head says of each, or why there is nothing.
-struct Document {
-  tasks::Reading reading;
-  /// Logits of each row that has been run; see RowResult.
-  std::vector<std::vector<float>> outputs;
-  std::string error;
-  std::vector<Remedy> remedies;
-};
-
-/// What `read` returns; a document with an error when it throws Error.
-template <typename Read>
-Document read_document(Read&& read) {
-  Document document;
-  try {
-    document.reading = read();
-  } catch (const Error& error) {
-    document.error = error.what();
-    document.remedies = error.remedies();
-  }
-  return document;
-}
+using tasks::Document;
+using tasks::read_document;
 
 struct StreamOptions {
   /// Rows of one forward pass together hold at most this many tokens (at least one row).
@@ -67,13 +47,14 @@ auto source_over(std::span<const Input> inputs) {
 tasks::GlobalPositions global_positions(const Model& model,
                                         const std::optional<GlobalAttention>& rule);
 
-/// How texts become rows of the model by the options of a verb. Throws Error as global_positions.
+/// How the folder's task makes rows of texts, by the options of a verb. Throws Error as
+/// global_positions, and for options that the task does not have.
+tasks::ReadingOptions task_reading(const Model& model, TooLong too_long, std::int64_t stride,
+                                   const std::optional<GlobalAttention>& rule);
+
 template <typename Options>
 tasks::ReadingOptions reading_options(const Model& model, const Options& options) {
-  return {.max_tokens = model.info().max_tokens,
-          .too_long = options.too_long,
-          .stride = options.stride,
-          .global_positions = global_positions(model, options.global_attention)};
+  return task_reading(model, options.too_long, options.stride, options.global_attention);
 }
 
 }  // namespace longformer

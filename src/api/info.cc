@@ -12,10 +12,11 @@
 #include "kernels/gemm.h"
 #include "longformer/tokenizer.h"
 #include "models/config.h"
-#include "models/heads.h"
-#include "models/masked_lm.h"
+#include "models/encoder.h"
 #include "models/registry.h"
+#include "tasks/masked_lm.h"
 #include "tasks/sentence_modules.h"
+#include "tasks/table.h"
 
 namespace longformer {
 namespace {
@@ -41,13 +42,13 @@ class TensorUse {
     const models::Weights recording = models::Weights::recording(&weights_);
     const models::Encoder encoder(config, recording, DType::f32);
     has_pooler_ = encoder.has_pooler();
-    head_ = models::head_kind(config, weights_);
-    has_masked_lm_ = models::MaskedLmHead::present(config, weights_);
+    task_ = tasks::task_of(config, weights_);
+    has_masked_lm_ = tasks::masked_lm().is_present(config, weights_);
     try {
-      if (head_ != models::HeadKind::none && head_ != models::HeadKind::masked_lm) {
-        const models::TaskHead head(config, head_, recording, DType::f32);
+      if (task_ != nullptr) task_->make_head(config, recording, DType::f32);
+      if (has_masked_lm_ && task_ != &tasks::masked_lm()) {
+        tasks::masked_lm().make_head(config, recording, DType::f32);
       }
-      if (has_masked_lm_) const models::MaskedLmHead head(config, recording, DType::f32);
     } catch (const Error& error) {
       faults_.push_back(error.what());
     }
@@ -63,7 +64,7 @@ class TensorUse {
 
   bool has_pooler() const { return has_pooler_; }
   bool has_masked_lm() const { return has_masked_lm_; }
-  models::HeadKind head() const { return head_; }
+  const tasks::Task* task() const { return task_; }
   Index parameters() const { return parameters_; }
   const std::set<std::string>& dtypes() const { return dtypes_; }
   const std::vector<std::string>& faults() const { return faults_; }
@@ -92,7 +93,7 @@ class TensorUse {
   Index parameters_ = 0;
   bool has_pooler_ = false;
   bool has_masked_lm_ = false;
-  models::HeadKind head_ = models::HeadKind::none;
+  const tasks::Task* task_ = nullptr;
 };
 
 std::optional<TensorUse> read_weights(const EncoderConfig& config, const std::string& folder,
@@ -173,8 +174,8 @@ void describe_weights(const EncoderConfig& config, const std::optional<TensorUse
   info.ignored_buffers = weights->buffers();
   info.has_pooler = weights->has_pooler();
   info.has_masked_lm_head = weights->has_masked_lm();
-  info.head = name_of(weights->head());
-  if (models::has_labels(weights->head())) {
+  info.head = tasks::head_name(weights->task());
+  if (weights->task() != nullptr && weights->task()->has_labels()) {
     info.labels = config.labels;
     info.problem_type = config.problem_type;
   }

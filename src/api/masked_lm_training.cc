@@ -1,163 +1,35 @@
-#include <algorithm>
-#include <cmath>
-#include <optional>
-#include <span>
+#include <memory>
 #include <utility>
 
-#include "api/evaluation_run.h"
 #include "api/model_cost.h"
 #include "api/task_folder.h"
-#include "api/trained_model.h"
+#include "api/task_training.h"
 #include "api/training_run.h"
 #include "core/error.h"
-#include "core/random.h"
+#include "longformer/evaluation.h"
 #include "longformer/pretraining.h"
-#include "tasks/epoch_order.h"
-#include "tasks/masking.h"
-#include "tasks/text_data.h"
+#include "tasks/masked_lm.h"
 
 namespace longformer {
 namespace {
 
-using Rows = std::vector<std::vector<std::int32_t>>;
-
-/// Text as rows of tokens, and what reading it said.
-struct PackedText {
-  Rows rows;
-  tasks::DataReport report;
-};
-
-PackedText packed_text(std::span<const std::string> files, const MaskedLmTraining& options,
-                       const Tokenizer& tokenizer, Index row_tokens) {
-  require(!files.empty(), "training text: expected at least one file, found none");
-  tasks::DocumentPacker packer(
-      tokenizer, {.tokens = row_tokens, .across_documents = options.masking.across_documents});
-  PackedText text;
-  for (const std::string& file : files) {
-    tasks::read_texts(file, options.data, text.report, [&](const std::string& document) {
-      EncodeOptions plain;
-      plain.add_special_tokens = false;
-      packer.add(tokenizer.encode(document, plain).ids, text.rows);
-    });
-  }
-  packer.finish(text.rows);
-  require(!text.rows.empty(), "{}: expected some tokens, found none in {} files", files[0],
-          files.size());
-  return text;
-}
-
 /// Tells what was read, and what was lost of it.
-void tell(const char* name, const PackedText& text, const TrainingCallbacks& callbacks) {
+void tell(const char* name, const tasks::TrainingSet& rows, const TrainingCallbacks& callbacks) {
   if (!callbacks.note) return;
-  std::size_t tokens = 0;
-  for (const auto& row : text.rows) tokens += row.size();
-  callbacks.note(fmt::format("{}: {} documents, {} rows, {} tokens", name, text.report.examples,
-                             text.rows.size(), tokens));
-  if (text.report.skipped > 0) {
-    callbacks.note(fmt::format("left out {} broken records; {}", text.report.skipped,
-                               text.report.first_skipped));
+  const tasks::CollationReport& report = rows.report();
+  callbacks.note(fmt::format("{}: {} documents, {} rows, {} tokens", name, report.documents,
+                             report.rows, report.tokens));
+  if (report.data.skipped > 0) {
+    callbacks.note(fmt::format("left out {} broken records; {}", report.data.skipped,
+                               report.data.first_skipped));
   }
-  if (text.report.empty > 0) {
-    callbacks.note(fmt::format("{} documents are empty", text.report.empty));
+  if (report.data.empty > 0) {
+    callbacks.note(fmt::format("{} documents are empty", report.data.empty));
   }
 }
 
-class MaskedLmObjective final : public training::Objective {
- public:
-  MaskedLmObjective(const std::string& folder, const MaskedLmTraining& options, TrainedModel& model)
-      : options_(options),
-        model_(model),
-        tokenizer_(matching_tokenizer(model.model(), folder)),
-        rules_(tasks::masking_rules(tokenizer_)),
-        text_(packed_text(options.train_files, options, tokenizer_, row_tokens())) {
-    rules_.probability = options.masking.probability;
-  }
-
-  /// Tells what the data are. What is wrong with the validation data shall not end a training that
-  /// has begun, so they are read here too.
-  void tell_data(const TrainingCallbacks& callbacks) const {
-    std::optional<PackedText> validation;
-    if (options_.training.eval_strategy != "no") {
-      const std::string& file = options_.validation_file;
-      require(!file.empty(),
-              "validation_file: expected text to evaluate on, as eval_strategy is {}",
-              options_.training.eval_strategy);
-      validation = packed_text({&file, 1}, options_, tokenizer_, row_tokens());
-    }
-    tell("training", text_, callbacks);
-    if (validation) tell("validation", *validation, callbacks);
-  }
-
-  Index row_tokens() const {
-    const Index most = model_.config().max_tokens();
-    const Index wanted = options_.masking.row_tokens == 0 ? most : options_.masking.row_tokens;
-    require(wanted <= most, "row length: expected at most {} tokens, found {}", most, wanted);
-    return wanted;
-  }
-  Index micro_batches() const { return (rows() + batch_rows() - 1) / batch_rows(); }
-
-  training::MicroBatchLoss run(const training::MicroBatch& micro) override {
-    if (micro.epoch != epoch_) {
-      epoch_ = micro.epoch;
-      order_ = tasks::shuffled(
-          rows(), random_bits(options_.training.seed, static_cast<std::uint64_t>(epoch_)));
-    }
-    models::BatchBuilder batch(model_.config());
-    models::Targets targets;
-    const Index first = micro.index * batch_rows();
-    const Index end = std::min(first + batch_rows(), static_cast<Index>(order_.size()));
-    for (Index i = first; i < end; ++i) {
-      append(static_cast<std::size_t>(order_[static_cast<std::size_t>(i)]), batch, targets);
-    }
-    return model_.step(batch.finish(), targets, micro.seed);
-  }
-
-  training::Metrics evaluate() override {
-    if (options_.validation_file.empty()) return {};
-    EvaluateOptions options;
-    options.data = options_.data;
-    options.masking = options_.masking;
-    options.masking.row_tokens = row_tokens();
-    return longformer::evaluate(model_.model(), tokenizer_, options_.validation_file, options)
-        .metrics;
-  }
-
-  std::vector<std::string> metric_names() const override {
-    return longformer::metric_names(model_.model().info(), false, false);
-  }
-
-  void save(const std::filesystem::path& folder) override { model_.save(folder); }
-  void load(const std::filesystem::path& folder) override { model_.load(folder); }
-
- private:
-  Index rows() const { return static_cast<Index>(text_.rows.size()); }
-  Index batch_rows() const { return options_.training.per_device_train_batch_size; }
-
-  /// The row with some of its tokens hidden: others in each epoch.
-  void append(std::size_t row, models::BatchBuilder& batch, models::Targets& targets) const {
-    const std::uint64_t number =
-        static_cast<std::uint64_t>(epoch_ * rows()) + static_cast<std::uint64_t>(row);
-    const tasks::MaskedRow masked =
-        tasks::mask_row(text_.rows[row], rules_, options_.training.seed, number);
-    const std::size_t begin = targets.labels.size();
-    targets.labels.resize(begin + masked.ids.size(), ops::kIgnored);
-    for (std::size_t i = 0; i < masked.positions.size(); ++i) {
-      targets.labels[begin + static_cast<std::size_t>(masked.positions[i])] = masked.labels[i];
-    }
-    batch.add({.ids = masked.ids}, "row");
-  }
-
-  const MaskedLmTraining& options_;
-  TrainedModel& model_;
-  Tokenizer tokenizer_;
-  tasks::MaskingRules rules_;
-  PackedText text_;
-  std::int64_t epoch_ = -1;
-  std::vector<Index> order_;
-};
-
-training::PhaseCost cost_of(const TrainedModel& model, const MaskedLmTraining& options,
-                            Index row_tokens) {
+training::PhaseCost cost_of(const TrainedModel& model, const MaskedLmTraining& options) {
+  const Index row_tokens = tasks::masked_row_tokens(model.config(), options.masking);
   const auto n = static_cast<double>(row_tokens);
   const double forward = model_flops(model.config(), row_tokens, 0) / n +
                          masked_lm_flops(model.config(), options.masking.probability);
@@ -172,9 +44,8 @@ training::PhaseCost cost_of(const TrainedModel& model, const MaskedLmTraining& o
 }
 
 TrainedModelSetup setup_of(const std::string& folder, const MaskedLmTraining& options) {
-  TrainedModelSetup setup = {.folder = folder,
-                             .head = models::HeadKind::masked_lm,
-                             .globals_from_local = options.copy_globals};
+  TrainedModelSetup setup = {
+      .folder = folder, .task = &tasks::masked_lm(), .globals_from_local = options.copy_globals};
   const Index from = options.only_positions_from;
   require(from >= 0, "only positions from: expected 0 or more, found {}", from);
   if (from == 0) return setup;
@@ -186,6 +57,20 @@ TrainedModelSetup setup_of(const std::string& folder, const MaskedLmTraining& op
   return setup;
 }
 
+TaskEvaluation evaluation_of(const MaskedLmTraining& options, const TrainedModel& model,
+                             const Tokenizer& tokenizer) {
+  const auto text = tasks::masked_text({options.validation_file}, options.data, options.masking);
+  TaskEvaluation evaluation = {.metric_names = text->metric_names()};
+  if (options.validation_file.empty()) return evaluation;
+  evaluation.run = [&] {
+    EvaluateOptions used;
+    used.data = options.data;
+    used.masking = options.masking;
+    return evaluate(model.model(), tokenizer, options.validation_file, used).metrics;
+  };
+  return evaluation;
+}
+
 }  // namespace
 
 TrainingResult train_masked_lm(const std::string& folder, const MaskedLmTraining& options,
@@ -194,10 +79,28 @@ TrainingResult train_masked_lm(const std::string& folder, const MaskedLmTraining
   TrainedModelSetup setup = setup_of(folder, options);
   setup.note = callbacks.note;
   TrainedModel model(std::move(setup), options.training);
-  MaskedLmObjective objective(folder, options, model);
-  objective.tell_data(callbacks);
+  const Tokenizer tokenizer = matching_tokenizer(model.model(), folder);
+  const auto rows_of = [&](const std::vector<std::string>& files) {
+    return tasks::masked_text(files, options.data, options.masking)
+        ->collate({.config = model.config(),
+                   .tokenizer = tokenizer,
+                   .reading = {},
+                   .data = options.data});
+  };
+  const auto rows = rows_of(options.train_files);
+  std::unique_ptr<tasks::TrainingSet> validation;
+  if (options.training.eval_strategy != "no") {
+    require(!options.validation_file.empty(),
+            "validation_file: expected text to evaluate on, as eval_strategy is {}",
+            options.training.eval_strategy);
+    // What is wrong with these data shall not end a training that has begun.
+    validation = rows_of({options.validation_file});
+  }
+  tell("training", *rows, callbacks);
+  if (validation) tell("validation", *validation, callbacks);
+  TaskObjective objective(options.training, *rows, model, evaluation_of(options, model, tokenizer));
   training::Phase phase = training::single_phase(options.training, objective.micro_batches());
-  phase.cost = cost_of(model, options, objective.row_tokens());
+  phase.cost = cost_of(model, options);
   return run_training(options.training, {phase}, model.parameters(), objective, callbacks);
 }
 

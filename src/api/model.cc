@@ -9,6 +9,9 @@
 #include "api/model_implementation.h"
 #include "core/error.h"
 #include "core/threads.h"
+#include "models/attention/attention.h"
+#include "ops/embedding.h"
+#include "tasks/question_answering.h"
 
 namespace longformer {
 namespace {
@@ -78,10 +81,10 @@ std::optional<models::AttentionObserver> attention_observer(const Model::Impleme
 }
 
 /// The logits of one document: `rows` rows of those of the batch, from row `first` on.
-void store_logits(const Tensor& logits, Index first, Index rows, models::HeadKind head,
+void store_logits(const Tensor& logits, Index first, Index rows, const tasks::Task* task,
                   DocumentOutput& output) {
   std::vector<float> values = logits.slice_rows(first, rows).to_floats();
-  if (head != models::HeadKind::question_answering) {
+  if (task != &tasks::question_answering()) {
     output.logits = std::move(values);
     return;
   }
@@ -101,7 +104,7 @@ Model::Implementation::Implementation(models::EncoderConfig model_config, models
       threads(checked_threads(options.threads)),
       note(options.note),
       encoder(with_threads(threads, [this] { return models::Encoder(config, weights, dtype); })),
-      head(models::head_kind(config, weights)),
+      task(tasks::task_of(config, weights)),
       runner(*this) {
   info = {.model_type = std::string(config.model_type()),
           .layers = config.layers,
@@ -112,27 +115,31 @@ Model::Implementation::Implementation(models::EncoderConfig model_config, models
           .max_tokens = config.max_tokens(),
           .pad_token_id = config.pad_token_id,
           .has_pooler = encoder.has_pooler(),
-          .has_masked_lm_head = models::MaskedLmHead::present(config, weights),
+          .has_masked_lm_head = tasks::masked_lm().is_present(config, weights),
           .has_global_attention = config.has_global_attention(),
-          .head = std::string(name_of(head)),
-          .labels = has_labels(head) ? config.labels : std::vector<std::string>(),
-          .problem_type = has_labels(head) ? config.problem_type : std::string()};
-  if (head != models::HeadKind::none && head != models::HeadKind::masked_lm) {
+          .head = std::string(tasks::head_name(task)),
+          .labels = {},
+          .problem_type = {}};
+  if (task != nullptr && task->has_labels()) {
+    info.labels = config.labels;
+    info.problem_type = config.problem_type;
+  }
+  if (task != nullptr && !task->has_logits_on_request()) {
     const ThreadLimit limit(threads);
-    task_head.emplace(config, head, weights, dtype);
+    head = task->make_head(config, weights, dtype);
   }
   weights.tell_nonfinite(note);
 }
 
 models::Batch Model::Implementation::batch(std::span<const DocumentInput> documents,
-                                           models::HeadKind globals_of) const {
+                                           const tasks::Task* globals_of) const {
   models::BatchBuilder builder(config);
   for (std::size_t i = 0; i < documents.size(); ++i) {
     const DocumentInput& document = documents[i];
     const std::string name = document_name(i, documents.size());
     const auto& mask = document.global_attention_mask;
     const std::vector<Index> globals =
-        mask.empty() ? models::default_globals(config, globals_of, document.ids, name)
+        mask.empty() ? tasks::default_globals(config, globals_of, document.ids, name)
                      : globals_of_mask(mask, document.ids.size(), name);
     builder.add({.ids = document.ids,
                  .types = document.token_type_ids,
@@ -144,28 +151,36 @@ models::Batch Model::Implementation::batch(std::span<const DocumentInput> docume
   return builder.finish();
 }
 
-const models::MaskedLmHead& Model::Implementation::masked_lm_head() const {
+const tasks::Head& Model::Implementation::task_head() const {
+  if (head) return *head;
+  require(task != nullptr, "loss: expected a folder with a head, found an encoder alone");
+  return masked_lm_head();
+}
+
+const tasks::MaskedLmHead& Model::Implementation::masked_lm_head() const {
   if (!masked_lm) {
-    masked_lm.emplace(config, weights, dtype);
+    masked_lm =
+        std::make_unique<tasks::MaskedLmHead>(config, models::layer_source(config, weights, dtype));
     weights.tell_nonfinite(note);
   }
   return *masked_lm;
 }
 
-ops::LossSum Model::Implementation::loss(const ops::Context& context, const models::Batch& batch,
-                                         const models::Targets& targets,
-                                         const models::HeadLossOptions& options) const {
-  const Tensor hidden = encoder.forward(context, batch);
-  if (head == models::HeadKind::masked_lm) {
-    return models::masked_lm_loss(context, masked_lm_head(), hidden, targets, options);
-  }
-  require(task_head.has_value(), "loss: expected a folder with a head, found an encoder alone");
-  const bool pools = models::needs_pooler(config, head);
+Tensor Model::Implementation::logits(const ops::Context& context, const models::Batch& batch,
+                                     const Tensor& hidden) const {
+  const bool pools = tasks::reads_pooler(config, task);
   const Tensor pooled = pools ? encoder.pool(context, hidden, batch) : Tensor();
-  const Tensor logits = task_head->forward(context, hidden, pooled, batch);
-  return models::task_loss(context,
-                           {.config = config, .kind = head, .logits = logits, .batch = batch},
-                           targets, options);
+  return task_head().logits(context, {.hidden = hidden, .pooled = pooled, .batch = batch});
+}
+
+ops::LossSum Model::Implementation::loss(const ops::Context& context, const models::Batch& batch,
+                                         const tasks::Targets& targets,
+                                         const tasks::HeadLossOptions& options) const {
+  const tasks::Head& head = task_head();
+  const Tensor hidden = encoder.forward(context, batch);
+  const bool pools = tasks::reads_pooler(config, task);
+  const Tensor pooled = pools ? encoder.pool(context, hidden, batch) : Tensor();
+  return head.loss(context, {.hidden = hidden, .pooled = pooled, .batch = batch}, targets, options);
 }
 
 Model::Model(std::shared_ptr<const Implementation> implementation)
@@ -188,8 +203,7 @@ std::vector<DocumentOutput> Model::forward(std::span<const DocumentInput> docume
                                            const ForwardOptions& options) const {
   if (documents.empty()) return {};
   const Implementation& model = *implementation_;
-  const models::Batch batch =
-      model.batch(documents, options.head ? model.head : models::HeadKind::none);
+  const models::Batch batch = model.batch(documents, options.head ? model.task : nullptr);
   const auto turn = model.turn();
   const ops::Context context = model.context();
   std::vector<Tensor> states;
@@ -199,8 +213,10 @@ std::vector<DocumentOutput> Model::forward(std::span<const DocumentInput> docume
                             {.hidden_states = options.hidden_states ? &states : nullptr,
                              .observer = observer ? &*observer : nullptr});
   const Tensor pooled = model.info.has_pooler ? model.encoder.pool(context, last, batch) : Tensor();
-  const bool head = options.head && model.task_head;
-  const Tensor logits = head ? model.task_head->forward(context, last, pooled, batch) : Tensor();
+  const bool head = options.head && model.head != nullptr;
+  const Tensor logits =
+      head ? model.head->logits(context, {.hidden = last, .pooled = pooled, .batch = batch})
+           : Tensor();
   std::vector<DocumentOutput> outputs(documents.size());
   for (std::size_t i = 0; i < documents.size(); ++i) {
     const Index begin = batch.starts[i];
@@ -212,9 +228,9 @@ std::vector<DocumentOutput> Model::forward(std::span<const DocumentInput> docume
       outputs[i].pooler_output = pooled.slice_rows(static_cast<Index>(i), 1).to_floats();
     }
     if (head) {
-      const bool per_token = model.task_head->per_token();
+      const bool per_token = model.head->per_token();
       store_logits(logits, per_token ? begin : static_cast<Index>(i), per_token ? count : 1,
-                   model.head, outputs[i]);
+                   model.task, outputs[i]);
     }
     for (const Tensor& state : states) {
       outputs[i].hidden_states.push_back(state.slice_rows(begin, count).to_floats());
@@ -225,7 +241,7 @@ std::vector<DocumentOutput> Model::forward(std::span<const DocumentInput> docume
 
 void Model::attention(const DocumentInput& document, const AttentionSelection& selection) const {
   const Implementation& model = *implementation_;
-  const models::Batch batch = model.batch({&document, 1}, model.head);
+  const models::Batch batch = model.batch({&document, 1}, model.task);
   AttentionSelection checked = selection;
   if (selection.callback) {
     checked.callback = [&selection](HeadAttention head) {
@@ -245,7 +261,7 @@ void Model::attention(const DocumentInput& document, const AttentionSelection& s
 std::vector<std::int32_t> Model::default_global_attention_mask(
     std::span<const std::int32_t> ids) const {
   const auto positions =
-      models::default_globals(implementation_->config, implementation_->head, ids, "document");
+      tasks::default_globals(implementation_->config, implementation_->task, ids, "document");
   if (positions.empty()) return {};
   std::vector<std::int32_t> mask(ids.size(), 0);
   for (const Index position : positions) mask[static_cast<std::size_t>(position)] = 1;
@@ -272,7 +288,7 @@ std::vector<float> Model::masked_lm_logits(const DocumentInput& document,
   const ops::Context context = model.context();
   const Tensor hidden = model.encoder.forward(context, batch);
   return model.masked_lm_head()
-      .forward(context, ops::select_rows(context, hidden, rows))
+      .logits_of(context, ops::select_rows(context, hidden, rows))
       .to_floats();
 }
 

@@ -5,7 +5,6 @@
 
 #include "models/character_lm.h"
 #include "models/config.h"
-#include "models/heads.h"
 
 namespace longformer {
 

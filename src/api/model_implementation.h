@@ -13,12 +13,11 @@
 #include "models/batch.h"
 #include "models/config.h"
 #include "models/encoder.h"
-#include "models/head_loss.h"
-#include "models/heads.h"
-#include "models/masked_lm.h"
 #include "models/registry.h"
 #include "models/weights.h"
 #include "ops/context.h"
+#include "tasks/masked_lm.h"
+#include "tasks/table.h"
 
 namespace longformer {
 
@@ -31,17 +30,21 @@ struct Model::Implementation {
   }
 
   /// Checks the documents against the model and lays them behind each other. Documents without a
-  /// global attention mask get the default of the head `globals_of`. Throws Error.
+  /// global attention mask get the default of the task `globals_of`. Throws Error.
   models::Batch batch(std::span<const DocumentInput> documents,
-                      models::HeadKind globals_of = models::HeadKind::none) const;
+                      const tasks::Task* globals_of = nullptr) const;
 
-  /// The loss of the folder's head, and with a tape in the context its gradients. Needs a head.
-  /// The caller must hold turn().
+  /// The logits of the folder's head, and its loss, with a tape in the context also its gradients.
+  /// Both need a head, and the caller must hold turn().
+  Tensor logits(const ops::Context& context, const models::Batch& batch,
+                const Tensor& hidden) const;
   ops::LossSum loss(const ops::Context& context, const models::Batch& batch,
-                    const models::Targets& targets, const models::HeadLossOptions& options) const;
+                    const tasks::Targets& targets, const tasks::HeadLossOptions& options) const;
 
-  /// The masked-LM head, made on first use; the caller must hold turn().
-  const models::MaskedLmHead& masked_lm_head() const;
+  /// The folder's head, and its masked-LM head, which is made on first use; the caller must hold
+  /// turn().
+  const tasks::Head& task_head() const;
+  const tasks::MaskedLmHead& masked_lm_head() const;
 
   /// One computation at a time; see Runner.
   Turn turn() const { return runner.turn(); }
@@ -53,13 +56,14 @@ struct Model::Implementation {
   int threads;
   std::function<void(const std::string&)> note;
   models::Encoder encoder;
-  models::HeadKind head;
-  /// Heads of every kind but the masked LM.
-  std::optional<models::TaskHead> task_head;
+  /// Null for an encoder alone.
+  const tasks::Task* task;
+  /// Null where logits are computed on request, or for an encoder alone.
+  std::unique_ptr<tasks::Head> head;
   ModelInfo info;
   mutable Runner runner;
   /// Made on first use: its decoder is as large as the word embeddings.
-  mutable std::optional<models::MaskedLmHead> masked_lm;
+  mutable std::unique_ptr<tasks::MaskedLmHead> masked_lm;
 };
 
 }  // namespace longformer

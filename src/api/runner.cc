@@ -92,7 +92,7 @@ void Runner::run_rows(Wanted wanted, std::span<const Place> rows) {
 }
 
 void Runner::forward(Wanted wanted, std::span<const Place> rows) {
-  const models::HeadKind head = wanted == Wanted::logits ? model_.head : models::HeadKind::none;
+  const tasks::Task* task = wanted == Wanted::logits ? model_.task : nullptr;
   models::BatchBuilder builder(model_.config);
   std::vector<ops::RowRange> ranges;
   for (const auto& [work, result] : rows) {
@@ -103,7 +103,7 @@ void Runner::forward(Wanted wanted, std::span<const Place> rows) {
     }
     const std::vector<Index> globals =
         row.global_positions ? *row.global_positions
-                             : models::default_globals(model_.config, head, row.ids, "document");
+                             : tasks::default_globals(model_.config, task, row.ids, "document");
     builder.add({.ids = row.ids, .types = row.types, .globals = globals}, "document");
   }
   const models::Batch batch = builder.finish();
@@ -112,10 +112,8 @@ void Runner::forward(Wanted wanted, std::span<const Place> rows) {
   Tensor values;
   bool per_token = false;
   if (wanted == Wanted::logits) {
-    const bool pools = models::needs_pooler(model_.config, head);
-    const Tensor pooled = pools ? model_.encoder.pool(context, hidden, batch) : Tensor();
-    values = model_.task_head->forward(context, hidden, pooled, batch);
-    per_token = model_.task_head->per_token();
+    values = model_.logits(context, batch, hidden);
+    per_token = model_.head->per_token();
   } else if (!ranges.empty()) {
     values = wanted == Wanted::sums ? ops::sum_rows(context, hidden, ranges)
                                     : ops::max_rows(context, hidden, ranges);

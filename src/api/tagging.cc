@@ -6,26 +6,10 @@
 #include "api/task_folder.h"
 #include "core/error.h"
 #include "tasks/entities.h"
+#include "tasks/tagging.h"
 
 namespace longformer {
 namespace {
-
-/// The logits of all tokens of the text, [tokens, C], each from the segment that owns it.
-std::vector<float> merged_logits(const Document& document, std::size_t classes) {
-  const tasks::Reading& reading = document.reading;
-  const Index tokens = reading.read();
-  const auto owned = tasks::owned_tokens(reading.ranges, tokens);
-  std::vector<float> logits;
-  logits.reserve(static_cast<std::size_t>(tokens) * classes);
-  for (std::size_t s = 0; s < owned.size(); ++s) {
-    const Index shift = reading.prefix - reading.ranges[s].begin;
-    const auto row = [&](Index token) {
-      return document.outputs[s].begin() + (token + shift) * static_cast<Index>(classes);
-    };
-    logits.insert(logits.end(), row(owned[s].begin), row(owned[s].end));
-  }
-  return logits;
-}
 
 std::vector<Entity> entities_of(const tasks::Reading& document,
                                 std::span<const std::uint8_t> continues_word,
@@ -69,12 +53,12 @@ Aggregation aggregation(const std::string& name) {
 
 Tagger::Tagger(Model model, Tokenizer tokenizer)
     : model_(std::move(model)), tokenizer_(std::move(tokenizer)) {
-  require_head(model_, "model", "token-classification", "ForTokenClassification");
+  require_task(model_, "model", tasks::tagging());
 }
 
 Tagger Tagger::load(const std::string& folder, const LoadOptions& options) {
   Model model = Model::load(folder, options);
-  require_head(model, folder, "token-classification", "ForTokenClassification");
+  require_task(model, folder, tasks::tagging());
   Tokenizer tokenizer = matching_tokenizer(model, folder);
   return {std::move(model), std::move(tokenizer)};
 }
@@ -96,7 +80,7 @@ void Tagger::tag(const Source& source, const Sink& sink, const TagOptions& optio
     outcome.truncated = reading.truncated;
     outcome.segments = static_cast<std::int64_t>(reading.rows.size());
     if (document.error.empty() && reading.read() > 0) {
-      const auto logits = merged_logits(document, labels.size());
+      const auto logits = tasks::token_logits(document, labels.size());
       auto continues = tasks::continues_word(tokenizer_, reading.encoding, reading.text);
       continues.resize(logits.size() / labels.size());
       outcome.entities = entities_of(reading, continues, logits, labels, options);
@@ -123,17 +107,7 @@ void Tagger::label_words(const WordSource& source, const WordSink& sink,
                          reading.truncated,
                          static_cast<std::int64_t>(reading.rows.size()),
                          document.remedies};
-    if (document.error.empty()) {
-      result.labels.assign(reading.word_count, -1);
-      const std::vector<float> logits = merged_logits(document, classes);
-      for (std::size_t token = 0; token < logits.size() / classes; ++token) {
-        std::int32_t& label = result.labels[static_cast<std::size_t>(reading.words[token])];
-        const auto row = std::span(logits).subspan(token * classes, classes);
-        if (label < 0) {
-          label = static_cast<std::int32_t>(std::max_element(row.begin(), row.end()) - row.begin());
-        }
-      }
-    }
+    if (document.error.empty()) result.labels = tasks::word_labels(document, classes);
     sink(result);
   };
   stream_documents(model_, {.batch_tokens = options.batch_tokens}, next, done);

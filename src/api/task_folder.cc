@@ -4,16 +4,11 @@
 
 namespace longformer {
 
-void require_head(const Model& model, const std::string& folder, std::string_view head,
-                  std::string_view class_ending) {
+void require_task(const Model& model, const std::string& folder, const tasks::Task& task) {
+  const tasks::TaskNames& names = task.names();
   const std::string& found = model.info().head;
-  require(found == head, "{}: expected a {} head (…{}), found {}", folder, head, class_ending,
-          found.empty() ? "none" : found);
-}
-
-void check_too_long_choices(const Model& model, TooLong too_long) {
-  require(model.info().head != "multiple-choice" || too_long != TooLong::split, {Remedy::truncate},
-          "multiple choice: expected truncation of long contexts, found a stride");
+  require(found == names.head, "{}: expected a {} head (…{}), found {}", folder, names.head,
+          names.class_ending, found.empty() ? "none" : found);
 }
 
 Tokenizer matching_tokenizer(const Model& model, const std::string& folder,

@@ -3,21 +3,15 @@
 
 #include <span>
 #include <string>
-#include <string_view>
 
-#include "longformer/embedding.h"
 #include "longformer/model.h"
 #include "longformer/tokenizer.h"
+#include "tasks/task.h"
 
 namespace longformer {
 
-/// Throws Error unless the model of the folder has the head (ModelInfo::head), whose classes of
-/// `transformers` end in `class_ending`.
-void require_head(const Model& model, const std::string& folder, std::string_view head,
-                  std::string_view class_ending);
-
-/// Throws Error for segments where the head reads every choice apart.
-void check_too_long_choices(const Model& model, TooLong too_long);
+/// Throws Error unless the model of the folder has the head of the task.
+void require_task(const Model& model, const std::string& folder, const tasks::Task& task);
 
 /// The tokenizer of the folder, with the further arguments of Tokenizer::load. Throws Error when it
 /// has ids that the model has not.

@@ -15,8 +15,8 @@ namespace {
 namespace fs = std::filesystem;
 
 /// "LongformerForMaskedLM" and so on.
-std::string architecture_of(const models::Family& family, models::HeadKind head) {
-  return fmt::format("{}{}", family.class_prefix, models::class_ending(head));
+std::string architecture_of(const models::Family& family, const tasks::Task& task) {
+  return fmt::format("{}{}", family.class_prefix, task.names().class_ending);
 }
 
 bool has_weights(const fs::path& folder) {
@@ -47,7 +47,7 @@ TrainedModel::TrainedModel(TrainedModelSetup setup, const TrainingOptions& optio
   const std::string path = alone ? setup_.config_file : setup_.folder + "/config.json";
   const nlohmann::ordered_json source = formats::read_json(path);
   const auto original = models::parse_config(formats::ConfigReader(source, path));
-  json_ = models::trained_config(source, architecture_of(*original.family, setup_.head),
+  json_ = models::trained_config(source, architecture_of(*original.family, *setup_.task),
                                  setup_.labels, setup_.problem_type);
   Index vocabulary = original.vocab_size;
   for (const auto& [token, id] : setup_.added_tokens) {
@@ -59,15 +59,15 @@ TrainedModel::TrainedModel(TrainedModelSetup setup, const TrainingOptions& optio
   models::Weights weights = !alone && has_weights(setup_.folder)
                                 ? models::Weights::open(setup_.folder, names)
                                 : models::Weights::drawn(options.seed, names);
-  const models::HeadKind found = models::head_kind(original, weights);
-  const bool pools = models::needs_pooler(config, setup_.head);
+  const tasks::Task* found = tasks::task_of(original, weights);
+  const bool pools = tasks::reads_pooler(config, setup_.task);
   // What the trained head does not read, or would read as tensors of another head.
-  const auto left_out = [same = found == setup_.head, pools](const std::string& name) {
+  const auto left_out = [same = found == setup_.task, pools](const std::string& name) {
     if (name.starts_with("pooler.")) return !pools;
     return !same && !models::is_of_encoder(name);
   };
   weights = models::Weights::trained(std::move(weights),
-                                     {.fresh = models::head_tensors(config, setup_.head),
+                                     {.fresh = tasks::head_tensors(config, setup_.task),
                                       .seed = options.seed,
                                       .frozen = setup_.frozen,
                                       .left_out = left_out,
@@ -77,10 +77,10 @@ TrainedModel::TrainedModel(TrainedModelSetup setup, const TrainingOptions& optio
       .dtype = options.dtype, .threads = static_cast<int>(options.threads), .note = setup_.note};
   implementation_ =
       std::make_shared<Model::Implementation>(std::move(config), std::move(weights), load);
-  require(implementation_->head == setup_.head,
+  require(implementation_->task == setup_.task,
           "{}: expected tensors of a {} head, found those of {}", setup_.folder,
-          name_of(setup_.head), name_of(implementation_->head));
-  if (setup_.head == models::HeadKind::masked_lm) implementation_->masked_lm_head();
+          tasks::head_name(setup_.task), tasks::head_name(implementation_->task));
+  implementation_->task_head();
   add_parameters();
 }
 
@@ -96,8 +96,7 @@ void TrainedModel::add_parameters() {
   }
 }
 
-training::MicroBatchLoss TrainedModel::step(const models::Batch& batch,
-                                            const models::Targets& targets,
+training::MicroBatchLoss TrainedModel::step(const tasks::TrainingBatch& batch,
                                             std::uint64_t seed) const {
   const auto turn = implementation_->turn();
   Tape tape;
@@ -105,16 +104,22 @@ training::MicroBatchLoss TrainedModel::step(const models::Batch& batch,
   context.tape = &tape;
   context.dropout_seed = seed;
   context.recomputes = recomputes_;
-  const ops::LossSum loss = implementation_->loss(
-      context, batch, targets, {.scale = 1, .label_smoothing = label_smoothing_});
+  const ops::LossSum loss = loss_of(context, batch);
   tape.backward();
-  return {
-      .loss = loss.weight > 0 ? loss.sum / loss.weight : 0, .weight = 1, .tokens = batch.rows()};
+  return {.loss = loss.weight > 0 ? loss.sum / loss.weight : 0,
+          .weight = 1,
+          .tokens = batch.tokens.rows()};
 }
 
-ops::LossSum TrainedModel::loss(const models::Batch& batch, const models::Targets& targets) const {
+ops::LossSum TrainedModel::loss(const tasks::TrainingBatch& batch) const {
   const auto turn = implementation_->turn();
-  return implementation_->loss(implementation_->context(), batch, targets,
+  return loss_of(implementation_->context(), batch);
+}
+
+ops::LossSum TrainedModel::loss_of(const ops::Context& context,
+                                   const tasks::TrainingBatch& batch) const {
+  return implementation_->loss(context, batch.tokens,
+                               {.documents = batch.targets, .questions = batch.questions},
                                {.scale = 1, .label_smoothing = label_smoothing_});
 }
 

@@ -23,7 +23,7 @@ struct TrainedModelSetup {
   std::string folder;
   /// Instead of the folder: a config.json alone; all weights are drawn.
   std::string config_file = {};
-  models::HeadKind head = models::HeadKind::none;
+  const tasks::Task* task = nullptr;
   /// Names for a head that has labels; empty keeps those of the folder.
   std::vector<std::string> labels = {};
   /// problem_type; empty keeps it.
@@ -61,11 +61,10 @@ class TrainedModel {
 
   /// Forward and backward of one batch: adds the gradient of its mean loss to those of the
   /// parameters. `seed` is that of the dropout.
-  training::MicroBatchLoss step(const models::Batch& batch, const models::Targets& targets,
-                                std::uint64_t seed) const;
+  training::MicroBatchLoss step(const tasks::TrainingBatch& batch, std::uint64_t seed) const;
 
   /// The loss of a batch as it is now, as `step` has it but without dropout.
-  ops::LossSum loss(const models::Batch& batch, const models::Targets& targets) const;
+  ops::LossSum loss(const tasks::TrainingBatch& batch) const;
 
   /// As training::Objective wants them.
   void save(const std::filesystem::path& folder) const;
@@ -73,6 +72,7 @@ class TrainedModel {
 
  private:
   void add_parameters();
+  ops::LossSum loss_of(const ops::Context& context, const tasks::TrainingBatch& batch) const;
 
   TrainedModelSetup setup_;
   bool recomputes_;

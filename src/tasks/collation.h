@@ -1,87 +1,103 @@
 // From examples of a data set to rows of tokens with what the model shall say of them (spec.md A.6,
-// C.4, J).
+// C.4, J): what the tasks have in common.
 #pragma once
 
-#include <cstdint>
+#include <functional>
+#include <memory>
 #include <vector>
 
-#include "longformer/tokenizer.h"
-#include "tasks/choice_data.h"
-#include "tasks/classification_data.h"
-#include "tasks/question_data.h"
-#include "tasks/reading.h"
-#include "tasks/tagging_data.h"
+#include "tasks/task.h"
 
 namespace longformer::tasks {
 
 /// A token that no loss looks at.
-constexpr std::int32_t kIgnoredLabel = -100;
+constexpr std::int32_t kIgnoredLabel = ops::kIgnored;
 
-/// What goes through a model together, and the targets of its task; those of others are empty.
+/// What goes through a model together: of most tasks one row, of multiple choice one per choice, of
+/// candidate scoring one per part of the supports.
 struct Example {
-  /// One row; of multiple choice one per choice; of candidate scoring one per part of the supports.
   std::vector<TokenRow> rows;
-  /// Single-label: the class. Multiple choice and candidates: the index of the right one. Else
-  /// kIgnoredLabel.
-  std::int32_t label = kIgnoredLabel;
-  /// Multi-label: [C] of 0 and 1. Regression: [C].
-  std::vector<float> values;
-  /// Token classification: [n] classes, kIgnoredLabel for tokens that have none.
-  std::vector<std::int32_t> token_labels;
-  /// Question answering: positions at which an answer of the row starts and ends (its last token),
-  /// each once, ascending. A row without an answer has {0} and {0}, the first token, as SQuAD 2 has
-  /// it; the loss over several answers leaves such rows out unless the data has unanswerable
-  /// questions.
-  std::vector<Index> starts, ends;
-  bool has_answer = false;
-  /// Candidate scoring: where the candidates stand in every row.
-  std::vector<Index> places;
+  /// One for each row.
+  std::vector<DocumentTarget> targets;
 };
 
-/// What became of documents that are longer than a row, so that nothing is lost unnoticed.
-struct CollationReport {
-  std::int64_t documents = 0;
-  /// Tokens of the documents with special ones, before truncation.
-  std::int64_t tokens = 0;
-  std::int64_t truncated_documents = 0, truncated_tokens = 0;
-  /// Rows of all documents; of multiple choice, of all choices.
-  std::int64_t rows = 0;
-  /// Words that have a label and no token in any row.
-  std::int64_t unread_words = 0;
-  /// Questions with answers, none of which is whole in any row.
-  std::int64_t unreached_answers = 0;
-};
+/// All rows of a reading as one example, without targets; takes their tokens.
+Example one_example(Reading& reading);
 
+/// Rows of texts, and what became of the texts. The rows of a document that TooLong::split cuts are
+/// examples of their own.
 class Collator {
  public:
-  /// The rows of a document that TooLong::split cuts are examples of their own: a word is labelled
-  /// in the row in which it has most context, a class is that of every row, an answer counts in
-  /// every row that holds it whole. Multiple choice never splits. `label_all_pieces`: every token
-  /// of a word has its label, rather than its first one alone. The tokenizer must outlive the
-  /// collator. Throws Error for options that leave no room.
-  Collator(const Tokenizer& tokenizer, ReadingOptions options, bool label_all_pieces = false);
+  /// The tokenizer must outlive the collator. Throws Error for options that leave no room.
+  Collator(const Tokenizer& tokenizer, ReadingOptions options, bool label_all_pieces = false)
+      : reader_(tokenizer, std::move(options)), label_all_pieces_(label_all_pieces) {}
 
-  /// The rows of one example. Throws Error as RowReader does.
-  std::vector<Example> collate(const ClassificationExample& example);
-  std::vector<Example> collate(const TaggingExample& example);
-  std::vector<Example> collate(const QuestionExample& example);
-  std::vector<Example> collate(const ChoiceExample& example);
-  /// Candidates that are read together.
-  Example collate(Reading candidates, std::int32_t label);
-
+  const RowReader& reader() const { return reader_; }
+  bool label_all_pieces() const { return label_all_pieces_; }
   /// Sums over everything collated since construction.
   const CollationReport& report() const { return report_; }
+  CollationReport& report() { return report_; }
+
+  /// One example for each row, of which it takes the tokens; without targets.
+  std::vector<Example> examples_of(Reading& reading);
+  /// One of all rows.
+  Example example_of(Reading& reading);
 
  private:
   void count(const Reading& reading);
-  /// One for each row, of which it takes the tokens.
-  std::vector<Example> examples_of(Reading& reading);
-  /// One of all rows.
-  Example example_of(Reading reading, std::int32_t label);
 
   RowReader reader_;
   bool label_all_pieces_;
   CollationReport report_;
 };
+
+/// Lays examples behind each other. Throws Error for ids or types that the model does not have, and
+/// for rows longer than it takes.
+TrainingBatch training_batch(const models::EncoderConfig& config,
+                             std::span<const Example> examples);
+
+/// Examples that stay as they are in every epoch.
+class CollatedExamples : public TrainingSet {
+ public:
+  /// `read` says what reading the records found.
+  CollatedExamples(const CollationSetup& setup, const DataReport& read)
+      : collator_(setup.tokenizer, setup.reading, setup.label_all_pieces), config_(setup.config) {
+    collator_.report().data = read;
+  }
+
+  /// Collates the record at `place`, or counts it as left out. Throws Error.
+  void add(const std::string& place, const DataOptions& options,
+           const std::function<std::vector<Example>(Collator&)>& collate);
+
+  Index size() const override { return static_cast<Index>(examples_.size()); }
+  std::span<const Index> lengths() const override { return lengths_; }
+  TrainingBatch batch(std::span<const Index> examples, const Epoch& epoch) const override;
+  const CollationReport& report() const override { return collator_.report(); }
+
+ protected:
+  /// The example of that number as it is in an epoch.
+  virtual Example example(Index index, const Epoch& epoch) const {
+    static_cast<void>(epoch);
+    return examples_[at(index)];
+  }
+
+ private:
+  Collator collator_;
+  const models::EncoderConfig& config_;
+  std::vector<Example> examples_;
+  std::vector<Index> lengths_;
+};
+
+/// The training set of records that become examples by `collate(collator, record)`.
+template <typename Data, typename Collate>
+std::unique_ptr<TrainingSet> collated(const Data& data, const CollationSetup& setup,
+                                      const Collate& collate) {
+  auto set = std::make_unique<CollatedExamples>(setup, data.report);
+  for (const auto& record : data.examples) {
+    set->add(place_of(data.path, record.origin), setup.data,
+             [&](Collator& rows) { return collate(rows, record); });
+  }
+  return set;
+}
 
 }  // namespace longformer::tasks

@@ -176,8 +176,9 @@ Conversion read_source(const std::string& source, const std::string& target,
 }
 
 ConvertedFrom convert_checked(const std::string& source_folder, const std::string& target_folder,
-                              const ConvertOptions& options) {
-  const Conversion conversion = read_source(source_folder, target_folder, options);
+                              const ConvertOptions& options, const PlanHead& plan_head) {
+  Conversion conversion = read_source(source_folder, target_folder, options);
+  conversion.plan.head = plan_head;
   check_target(conversion);
   const EncoderConfig& config = conversion.config;
   const Weights source = Weights::open(source_folder, config.family->names);
@@ -218,10 +219,10 @@ ConvertedFrom convert_checked(const std::string& source_folder, const std::strin
 }  // namespace
 
 ConvertedFrom convert_folder(const std::string& source_folder, const std::string& target_folder,
-                             const ConvertOptions& options) {
+                             const ConvertOptions& options, const PlanHead& plan_head) {
   check_options(options);
   try {
-    return convert_checked(source_folder, target_folder, options);
+    return convert_checked(source_folder, target_folder, options, plan_head);
   } catch (const fs::filesystem_error& error) {
     fail("{}: could not be written: {}", target_folder, error.code().message());
   }

@@ -4,11 +4,12 @@
 #include <string>
 
 #include "longformer/convert.h"
+#include "models/convert/tensors.h"
 
 namespace longformer::models {
 
-/// longformer::convert of the public header.
+/// longformer::convert of the public header; `plan_head` says what becomes of heads.
 ConvertedFrom convert_folder(const std::string& source_folder, const std::string& target_folder,
-                             const ConvertOptions& options);
+                             const ConvertOptions& options, const PlanHead& plan_head);
 
 }  // namespace longformer::models

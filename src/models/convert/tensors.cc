@@ -1,5 +1,6 @@
 #include "models/convert/tensors.h"
 
+#include <algorithm>
 #include <array>
 #include <set>
 #include <string_view>
@@ -8,17 +9,13 @@
 #include "core/error.h"
 #include "formats/json.h"
 #include "kernels/rows.h"
-#include "models/heads.h"
+#include "models/encoder.h"
 #include "models/registry.h"
 
 namespace longformer::models {
 namespace {
 
 using formats::quote;
-
-constexpr std::array kHeads = {
-    HeadKind::masked_lm,          HeadKind::sequence_classification, HeadKind::token_classification,
-    HeadKind::question_answering, HeadKind::multiple_choice,         HeadKind::candidate_scoring};
 
 /// The tensors of the source, taken out one by one, so that what is left over is known.
 class SourceTensors {
@@ -61,6 +58,7 @@ class Converter {
         traits_(config.traits()),
         target_(*family_of("longformer", "").encoder),
         plan_(plan),
+        weights_(weights),
         source_(weights) {}
 
   ConvertedWeights convert() {
@@ -69,14 +67,16 @@ class Converter {
         "{}: expected embeddings as wide as the layers ({}), since Longformer has no projection "
         "between them, found a width of {} (convert a larger model of this family, or a BERT)",
         source_.path(), config_.hidden_size, config_.embedding_size);
-    const HeadKind head = find_head();
-    prefix_ = head == HeadKind::none ? "" : "longformer.";
+    const HeadPlan head = plan_.head(config_, weights_);
+    prefix_ = head.has_head ? "longformer." : "";
     for (const auto& [name, shape] : encoder_tensors(config_)) encoder_tensor(name, shape);
     // Longformer classifies with a layer of its own where BERT has its pooler.
-    const bool classifies_with_pooler =
-        head == HeadKind::sequence_classification && traits_.document_layer.name.empty();
-    if (source_.has("pooler.dense.weight") && !classifies_with_pooler) pooler(head);
-    convert_head(head);
+    const bool moves_pooler =
+        std::any_of(head.layers.begin(), head.layers.end(),
+                    [](const HeadPlan::Layer& layer) { return layer.from == kPooler; });
+    if (source_.has("pooler.dense.weight") && !moves_pooler) pooler(head);
+    for (const HeadPlan::Layer& layer : head.layers) move(layer);
+    if (head.is_masked_lm) config_.has_global_attention() ? untie() : masked_lm();
     for (const std::string_view name : traits_.unread) source_.drop(std::string(name));
     // Buffers of old files.
     for (const char* name : {"embeddings.position_ids", "embeddings.token_type_ids"}) {
@@ -86,34 +86,11 @@ class Converter {
     source_.require_empty(config_.architecture);
     const bool has_own_name = config_.architecture.starts_with("Longformer");
     return {.tensors = std::move(result_),
-            .architecture = has_own_name ? config_.architecture : architecture(head)};
+            .architecture = has_own_name ? config_.architecture
+                                         : fmt::format("Longformer{}", head.class_ending)};
   }
 
  private:
-  bool has_weight(std::string_view name) const {
-    return source_.has(std::string(name) + ".weight");
-  }
-
-  /// By the class that config.json names where the tensors alone do not say it.
-  HeadKind find_head() const {
-    if (traits_.masked_lm && has_weight(traits_.masked_lm->dense)) return HeadKind::masked_lm;
-    if (has_weight("qa_outputs")) return HeadKind::question_answering;
-    if (has_weight("candidate_scorer")) return HeadKind::candidate_scoring;
-    if (has_weight("classifier.out_proj")) return HeadKind::sequence_classification;
-    if (!has_weight("classifier")) return HeadKind::none;
-    for (const HeadKind head : kHeads) {
-      if (config_.architecture.ends_with(class_ending(head))) return head;
-    }
-    fail(
-        "{}: expected architectures of a head that Longformer has, with a tensor "
-        "\"classifier.weight\", found {}",
-        source_.path(), quote(config_.architecture));
-  }
-
-  static std::string architecture(HeadKind head) {
-    return fmt::format("Longformer{}", class_ending(head));
-  }
-
   void add(const std::string& name, const Tensor& tensor) {
     if (!plan_.dtype) {
       result_.emplace_back(name, tensor);
@@ -156,65 +133,23 @@ class Converter {
     for (const std::string& name : names) add(name, source_.take(name));
   }
 
-  /// Classes whose head does not read the pooler have none.
-  void pooler(HeadKind head) {
-    const bool is_read =
-        head == HeadKind::none || head == HeadKind::masked_lm || head == HeadKind::multiple_choice;
+  void pooler(const HeadPlan& head) {
     const Index width = config_.hidden_size;
     const Tensor weight = source_.take("pooler.dense.weight", {width, width});
     const Tensor bias = source_.take("pooler.dense.bias", {width});
-    if (!is_read) return;
+    if (!head.keeps_pooler) return;
     add(prefix_ + "pooler.dense.weight", weight);
     add(prefix_ + "pooler.dense.bias", bias);
   }
 
-  void convert_head(HeadKind head) {
-    switch (head) {
-      case HeadKind::none:
-        return;
-      case HeadKind::masked_lm:
-        return config_.has_global_attention() ? untie() : masked_lm();
-      case HeadKind::sequence_classification:
-        require_same(traits_.document_layer, target_.document_layer);
-        move(traits_.document_layer.name.empty() ? "pooler.dense" : traits_.document_layer.name,
-             target_.document_layer.name);
-        return move(traits_.document_classifier, target_.document_classifier);
-      case HeadKind::multiple_choice:
-        require_same(traits_.choice_layer, target_.choice_layer);
-        return move("classifier", "classifier");
-      case HeadKind::token_classification:
-        return move("classifier", "classifier");
-      case HeadKind::question_answering:
-        return move("qa_outputs", "qa_outputs");
-      case HeadKind::candidate_scoring:
-        move_matrix("candidate_scorer", "candidate_scorer");
-        return;
-    }
-  }
-
-  /// The layer of the first token must compute what that of Longformer does.
-  void require_same(const DocumentLayer& layer, const DocumentLayer& wanted) const {
-    require(
-        layer.activation == wanted.activation,
-        "{}: expected a classifier with {}, as Longformer's, found one with {} (convert the model "
-        "that this one was fine-tuned from, then fine-tune the result)",
-        source_.path(), name_of(wanted.activation), name_of(layer.activation));
-  }
-
-  /// A matrix [outputs, hidden size] with its bias.
-  void move(std::string_view from, std::string_view to) {
-    const Index outputs = move_matrix(std::string(from), std::string(to));
-    add(std::string(to) + ".bias", source_.take(std::string(from) + ".bias", {outputs}));
-  }
-
-  /// The outputs of a matrix [outputs, hidden size].
-  Index move_matrix(const std::string& from, const std::string& to) {
-    const Tensor matrix = source_.take(from + ".weight");
+  void move(const HeadPlan::Layer& layer) {
+    const Tensor matrix = source_.take(layer.from + ".weight");
     require(matrix.shape().size() == 2 && matrix.columns() == config_.hidden_size,
-            "{}: expected a tensor {}.weight of {} columns, found {}", source_.path(), from,
+            "{}: expected a tensor {}.weight of {} columns, found {}", source_.path(), layer.from,
             config_.hidden_size, to_string(matrix.shape()));
-    add(to + ".weight", matrix);
-    return matrix.rows();
+    add(layer.to + ".weight", matrix);
+    if (!layer.has_bias) return;
+    add(layer.to + ".bias", source_.take(layer.from + ".bias", {matrix.rows()}));
   }
 
   /// PyTorch files hold the two names of tied tensors, of which one is enough.
@@ -258,6 +193,7 @@ class Converter {
   const EncoderTraits& traits_;
   const EncoderTraits& target_;
   const WeightPlan& plan_;
+  const Weights& weights_;
   SourceTensors source_;
   std::string prefix_;
   std::vector<std::pair<std::string, Tensor>> result_;

@@ -1,6 +1,7 @@
 // The tensors of a converted folder (spec.md C.1).
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -12,11 +13,31 @@
 
 namespace longformer::models {
 
+/// What becomes of a head, as its task says it.
+struct HeadPlan {
+  /// A dense layer [outputs, hidden size] that Longformer has under another name.
+  struct Layer {
+    std::string from, to;
+    bool has_bias = true;
+  };
+  /// How the class of the target ends.
+  std::string class_ending = "Model";
+  bool has_head = false;
+  std::vector<Layer> layers = {};
+  bool is_masked_lm = false;
+  /// Classes whose head does not read the pooler have none.
+  bool keeps_pooler = true;
+};
+
+/// The plan for the head of a model. Throws Error for one that Longformer has not.
+using PlanHead = std::function<HeadPlan(const EncoderConfig& source, const Weights& weights)>;
+
 struct WeightPlan {
   /// Longest document of the target, special tokens included.
   Index max_positions = 0;
   /// Absent: every tensor keeps its own.
   std::optional<DType> dtype;
+  PlanHead head = {};
 };
 
 struct ConvertedWeights {

@@ -1,5 +1,5 @@
 // Rows of questions whose candidates are read together (spec.md C.4).
-#include "tasks/candidates.h"
+#include "tasks/candidate_reader.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "tasks/candidates.h"
+#include "tasks/candidate_reader.h"
 
 #include <algorithm>
 #include <span>
@@ -145,11 +145,6 @@ std::vector<std::int64_t> of_candidate_part(const Encoding& row) {
     positions.push_back(static_cast<std::int64_t>(positions.size()));
   }
   return positions;
-}
-
-void check_candidate_rule(const std::string& rule) {
-  require(rule.find("sentences") == std::string::npos,
-          "global attention: expected a rule without sentences for candidates, found {}", rule);
 }
 
 ShuffledCandidates shuffled(const CandidateTokens& tokens, std::int32_t label, std::uint64_t seed) {

@@ -56,9 +56,6 @@ class CandidateReader {
 /// What stands before the supports in such a row: what a Longformer attends to globally.
 std::vector<std::int64_t> of_candidate_part(const Encoding& row);
 
-/// Throws Error for a rule of global attention that needs text, which such rows do not have.
-void check_candidate_rule(const std::string& rule);
-
 /// The question with candidates and supports in another order, which depends on the seed alone, and
 /// where the right candidate has gone.
 struct ShuffledCandidates {

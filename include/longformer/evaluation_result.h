@@ -1,0 +1,55 @@
+// What an evaluation finds.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace longformer {
+
+/// Precision, recall and F1 of one label, or of one type of entity.
+struct LabelMetrics {
+  std::string label;
+  double precision = 0, recall = 0, f1 = 0;
+  /// Examples or entities of this label.
+  std::int64_t support = 0;
+};
+
+struct Evaluation {
+  /// ModelInfo::head.
+  std::string task;
+  /// Names and values, the most telling one first:
+  /// - single-label: accuracy, f1 (of the second of two labels only), f1_macro, f1_weighted,
+  ///   precision_macro, recall_macro
+  /// - multi-label: f1_micro, f1_macro, f1_weighted, precision_micro, recall_micro, accuracy (all
+  ///   labels of a document)
+  /// - regression: pearson, spearman, mse, mae
+  /// - token classification: f1, precision, recall (of whole entities), f1_macro, accuracy (of
+  /// words)
+  /// - question answering, in percent: f1, exact_match, and where there are unanswerable questions
+  ///   has_answer_f1, has_answer_exact_match, no_answer_exact_match
+  /// - multiple choice: accuracy
+  /// - masked LM: loss (mean cross-entropy of the chosen tokens), bpc (loss ÷ ln 2, bits per chosen
+  ///   token, the paper's "BPC"), perplexity, accuracy
+  std::vector<std::pair<std::string, double>> metrics;
+  std::vector<LabelMetrics> labels;
+
+  /// Examples that were scored, and those left out as broken (DataOptions::skip_invalid).
+  std::int64_t examples = 0, skipped = 0;
+  /// What was wrong with the first that was left out.
+  std::string first_skipped;
+  /// Without text; they are scored.
+  std::int64_t empty = 0;
+  /// Tokens of all examples with special ones, before truncation; and what truncation cut off.
+  std::int64_t tokens = 0, truncated_examples = 0, truncated_tokens = 0;
+  /// Examples that were read in several segments.
+  std::int64_t segmented_examples = 0;
+  /// Words that no token was read of; scored as "O".
+  std::int64_t unread_words = 0;
+  /// Masked LM: tokens that were chosen, of rows whose tokens are `tokens`.
+  std::int64_t masked_tokens = 0;
+  double seconds = 0;
+};
+
+}  // namespace longformer

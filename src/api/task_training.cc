@@ -1,0 +1,39 @@
+#include "api/task_training.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "core/random.h"
+#include "tasks/epoch_order.h"
+
+namespace longformer {
+
+training::MicroBatchLoss TaskObjective::run(const training::MicroBatch& micro) {
+  if (micro.epoch != epoch_) reorder(micro.epoch);
+  const Index first = micro.index * batch_size();
+  const Index end = std::min(first + batch_size(), data_.size());
+  const std::span<const Index> chosen(order_.begin() + first, order_.begin() + end);
+  return model_.step(data_.batch(chosen, {.seed = options_.seed, .number = epoch_}), micro.seed);
+}
+
+void TaskObjective::reorder(std::int64_t epoch) {
+  epoch_ = epoch;
+  const std::uint64_t seed = random_bits(options_.seed, static_cast<std::uint64_t>(epoch));
+  order_ = options_.group_by_length ? tasks::shuffled_by_length(data_.lengths(), batch_size(), seed)
+                                    : tasks::shuffled(data_.size(), seed);
+}
+
+double mean_loss(const TrainedModel& model, const tasks::TrainingSet& data, Index batch_size) {
+  double sum = 0, count = 0;
+  for (Index first = 0; first < data.size(); first += batch_size) {
+    std::vector<Index> chosen(static_cast<std::size_t>(std::min(batch_size, data.size() - first)));
+    std::iota(chosen.begin(), chosen.end(), first);
+    const ops::LossSum loss = model.loss(data.batch(chosen, tasks::kUnchanged));
+    if (loss.weight == 0) continue;
+    sum += static_cast<double>(chosen.size()) * loss.sum / loss.weight;
+    count += static_cast<double>(chosen.size());
+  }
+  return count > 0 ? sum / count : 0;
+}
+
+}  // namespace longformer

@@ -1,0 +1,21 @@
+#include <array>
+
+#include "tasks/candidate_scoring.h"
+#include "tasks/classification.h"
+#include "tasks/masked_lm.h"
+#include "tasks/multiple_choice.h"
+#include "tasks/question_answering.h"
+#include "tasks/table.h"
+#include "tasks/tagging.h"
+
+namespace longformer::tasks {
+
+std::span<const Task* const> all_tasks() {
+  static const std::array<const Task*, 6> tasks = {
+      &classification(),  &tagging(),           &question_answering(),
+      &multiple_choice(), &candidate_scoring(), &masked_lm(),
+  };
+  return tasks;
+}
+
+}  // namespace longformer::tasks

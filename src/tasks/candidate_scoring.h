@@ -1,0 +1,12 @@
+// Questions whose candidates are read together and scored where they stand: the head of the paper
+// for WikiHop (spec.md C.4). `transformers` has no class for it.
+#pragma once
+
+#include "tasks/candidate_reader.h"
+#include "tasks/task.h"
+
+namespace longformer::tasks {
+
+const Task& candidate_scoring();
+
+}  // namespace longformer::tasks

@@ -1,0 +1,21 @@
+// Classes of documents and of pairs of texts, and numbers (regression).
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "longformer/segment_merge.h"
+#include "tasks/classification_data.h"
+#include "tasks/collation.h"
+
+namespace longformer::tasks {
+
+const Task& classification();
+
+/// A class is that of every row of a document.
+std::vector<Example> collate(Collator& rows, const ClassificationExample& example);
+
+/// The logits of a document from those of its segments, class by class.
+std::vector<float> merged_logits(std::span<const std::vector<float>> segments, SegmentMerge merge);
+
+}  // namespace longformer::tasks

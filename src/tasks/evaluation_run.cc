@@ -1,0 +1,53 @@
+#include "tasks/evaluation_run.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+
+namespace longformer::tasks {
+
+void EvaluationRun::start(const DataReport& report) {
+  result.skipped = report.skipped;
+  result.first_skipped = report.first_skipped;
+  result.empty = report.empty;
+  total_ = report.examples;
+}
+
+void EvaluationRun::count(const Reading& reading) {
+  ++result.examples;
+  result.tokens += reading.tokens;
+  result.truncated_examples += reading.truncated > 0 ? 1 : 0;
+  result.truncated_tokens += reading.truncated;
+  result.segmented_examples += reading.ranges.size() > 1 ? 1 : 0;
+  if (!options.progress) return;
+  const double share = static_cast<double>(total_) / static_cast<double>(result.examples);
+  options.progress({result.examples, total_, result.tokens,
+                    static_cast<std::int64_t>(share * static_cast<double>(result.tokens))});
+}
+
+bool EvaluationRun::usable(const Origin& origin, const Document& document) {
+  if (document.error.empty()) return true;
+  const std::string message = fmt::format("{}: {}", place_of(path, origin), document.error);
+  require(options.data.skip_invalid, document.remedies, "{}", message);
+  if (result.skipped++ == 0) result.first_skipped = message;
+  return false;
+}
+
+void EvaluationRun::require_examples() const {
+  require(result.examples > 0, "{}: expected an example that can be scored, found none: {}", path,
+          result.first_skipped);
+}
+
+void EvaluationRun::predict(const Json& prediction) const {
+  if (options.predictions) {
+    options.predictions(prediction.dump(-1, ' ', false, Json::error_handler_t::replace));
+  }
+}
+
+void EvaluationRun::add_labels(const ClassificationMetrics& metrics) {
+  for (const LabelScores& one : metrics.labels) {
+    result.labels.push_back({one.label, one.precision, one.recall, one.f1, one.support});
+  }
+}
+
+}  // namespace longformer::tasks

@@ -1,0 +1,12 @@
+// What becomes of the head of a model that is converted to a Longformer (spec.md C.1).
+#pragma once
+
+#include "models/convert/tensors.h"
+
+namespace longformer::tasks {
+
+/// The layers of the task's head, from their names in the source to those of Longformer. Throws
+/// Error for a head that is none of the table or computes something else than Longformer's.
+models::HeadPlan plan_head(const models::EncoderConfig& source, const models::Weights& weights);
+
+}  // namespace longformer::tasks

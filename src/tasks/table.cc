@@ -1,0 +1,69 @@
+#include "tasks/table.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "core/error.h"
+
+namespace longformer::tasks {
+namespace {
+
+bool is_named(const models::EncoderConfig& config, const Task& task) {
+  return config.architecture.ends_with(task.names().class_ending);
+}
+
+/// Whether only this head has such tensors.
+bool is_unmistakable(const models::EncoderConfig& config, const Task& task,
+                     const models::Weights& weights) {
+  const auto parts = task.parts(config);
+  if (!parts) return true;
+  return parts->is_unmistakable ||
+         (parts->has_own_layer() && weights.has(std::string(parts->layer->name) + ".weight"));
+}
+
+}  // namespace
+
+const Task* task_of(const models::EncoderConfig& config, const models::Weights& weights) {
+  const Task* on_request = nullptr;
+  for (const Task* task : all_tasks()) {
+    if (!task->is_present(config, weights)) continue;
+    // A masked-LM head may stand beside another one, which then is that of the folder.
+    if (task->has_logits_on_request()) {
+      on_request = task;
+    } else if (config.architecture.empty() ? is_unmistakable(config, *task, weights)
+                                           : is_named(config, *task)) {
+      return task;
+    }
+  }
+  return on_request;
+}
+
+const Task* task_named(const models::EncoderConfig& config) {
+  const auto tasks = all_tasks();
+  const auto found = std::find_if(tasks.begin(), tasks.end(),
+                                  [&](const Task* task) { return is_named(config, *task); });
+  return found == tasks.end() ? nullptr : *found;
+}
+
+const Task& task_of_verb(std::string_view verb) {
+  for (const Task* task : all_tasks()) {
+    if (!verb.empty() && task->names().verb == verb) return *task;
+  }
+  fail("task: expected {}, found \"{}\"", verb_names(), verb);
+}
+
+std::string verb_names() {
+  std::vector<std::string_view> names;
+  for (const Task* task : all_tasks()) {
+    if (!task->names().verb.empty()) names.push_back(task->names().verb);
+  }
+  const std::string_view last = names.back();
+  names.pop_back();
+  return fmt::format("{} or {}", fmt::join(names, ", "), last);
+}
+
+std::string_view head_name(const Task* task) {
+  return task == nullptr ? std::string_view() : task->names().head;
+}
+
+}  // namespace longformer::tasks

@@ -1,0 +1,31 @@
+// The table of tasks.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "tasks/task.h"
+
+namespace longformer::tasks {
+
+/// All tasks: one row each in table.cc.
+std::span<const Task* const> all_tasks();
+
+/// The task whose head the weights have and that architectures[0] names. Without a name the tensors
+/// decide, where no other head has such tensors. Null for an encoder alone.
+const Task* task_of(const models::EncoderConfig& config, const models::Weights& weights);
+
+/// The task that architectures[0] names; null for others.
+const Task* task_named(const models::EncoderConfig& config);
+
+/// The task that `finetune` calls by this name. Throws Error that lists those there are.
+const Task& task_of_verb(std::string_view verb);
+
+/// "classify, ner, …": the names of `finetune`, for messages.
+std::string verb_names();
+
+/// ModelInfo::head; empty for none.
+std::string_view head_name(const Task* task);
+
+}  // namespace longformer::tasks

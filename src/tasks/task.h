@@ -1,0 +1,179 @@
+// A task: what a model is trained and used for, whole. Each is one file and one row of the table
+// (table.h): its names and tensors, where it wants global attention, how its data are read, what
+// rows and targets become of them, its loss, and how results are decoded and counted.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "longformer/evaluation_result.h"
+#include "longformer/tokenizer.h"
+#include "tasks/data_file.h"
+#include "tasks/head.h"
+#include "tasks/labels.h"
+#include "tasks/reading.h"
+
+namespace longformer::tasks {
+
+class EvaluationRun;  // evaluation_run.h
+
+/// What became of the examples of a data set, so that nothing is lost unnoticed.
+struct CollationReport {
+  /// Examples, and those that were left out because they could not be read or made no rows.
+  DataReport data = {};
+  std::int64_t documents = 0;
+  /// Tokens of the documents with special ones, before truncation.
+  std::int64_t tokens = 0;
+  std::int64_t truncated_documents = 0, truncated_tokens = 0;
+  /// Rows of all documents; of multiple choice, of all choices.
+  std::int64_t rows = 0;
+  /// Words that have a label and no token in any row.
+  std::int64_t unread_words = 0;
+  /// Questions with answers, none of which is whole in any row.
+  std::int64_t unreached_answers = 0;
+};
+
+/// Examples behind each other, as one forward pass and its loss take them.
+struct TrainingBatch {
+  models::Batch tokens;
+  /// One for each document.
+  std::vector<DocumentTarget> targets;
+  /// How many documents each example has.
+  std::vector<Index> questions;
+};
+
+/// What random choices in examples depend on.
+struct Epoch {
+  std::uint64_t seed = 0;
+  std::int64_t number = 0;
+};
+
+/// Examples as the data set has them: no epoch of a training.
+inline constexpr Epoch kUnchanged = {.seed = 0, .number = -1};
+
+/// Examples as rows of tokens with what the model shall say of them.
+class TrainingSet {
+ public:
+  virtual ~TrainingSet() = default;
+  virtual Index size() const = 0;
+  /// Tokens of each example.
+  virtual std::span<const Index> lengths() const = 0;
+  /// Throws Error for rows that the model does not take.
+  virtual TrainingBatch batch(std::span<const Index> examples, const Epoch& epoch) const = 0;
+  virtual const CollationReport& report() const = 0;
+};
+
+/// What makes rows of examples; all of it must outlive what is made with it.
+struct CollationSetup {
+  const models::EncoderConfig& config;
+  const Tokenizer& tokenizer;
+  ReadingOptions reading;
+  /// Every token of a word has its label, rather than its first one alone.
+  bool label_all_pieces = false;
+  const DataOptions& data;
+};
+
+/// A data set as it was read.
+class DataSet {
+ public:
+  virtual ~DataSet() = default;
+  /// Names of the classes for a head that has labels, and the problem_type of config.json.
+  virtual std::vector<std::string> labels() const { return {}; }
+  virtual std::string problem_type() const { return {}; }
+  /// Whether every example has one right class, which label smoothing needs.
+  virtual bool has_one_class() const { return true; }
+  /// The names of Evaluation::metrics in their order, the most telling one first.
+  virtual std::vector<std::string> metric_names() const = 0;
+
+  /// Throws Error unless data.skip_invalid for an example that does not become rows.
+  virtual std::unique_ptr<TrainingSet> collate(const CollationSetup& setup) const = 0;
+  /// Runs the model over all examples, and compares. Throws Error.
+  virtual void evaluate(EvaluationRun& run) const = 0;
+};
+
+/// What a trained head fixes before data are seen; what is absent is taken from the data.
+struct KnownLabels {
+  std::optional<LabelSet> labels = std::nullopt;
+  std::string problem_type = {};
+};
+
+struct TaskNames {
+  /// ModelInfo::head, such as "sequence-classification".
+  std::string_view head;
+  /// How `finetune` calls it, such as "classify"; empty for what it does not train.
+  std::string_view verb;
+  /// How the class names of `transformers` end, such as "ForSequenceClassification".
+  std::string_view class_ending;
+};
+
+class Task {
+ public:
+  virtual ~Task() = default;
+  virtual const TaskNames& names() const = 0;
+
+  /// The parts of a head that is a classifier; absent for others, which override make_head and
+  /// is_present.
+  virtual std::optional<HeadParts> parts(const models::EncoderConfig& config) const = 0;
+  /// Throws Error when a tensor is missing or of another shape than the configuration says.
+  virtual std::unique_ptr<Head> make_head(const models::EncoderConfig& config,
+                                          const models::Weights& weights, DType dtype) const = 0;
+  /// Whether the weights have the tensors of the head.
+  virtual bool is_present(const models::EncoderConfig& config,
+                          const models::Weights& weights) const;
+  /// Whether logits cost so much that they are computed only where they are asked for.
+  virtual bool has_logits_on_request() const { return false; }
+  /// Whether the head tells classes apart: its logits belong to the labels of the configuration.
+  virtual bool has_labels() const { return false; }
+
+  /// Tokens with global attention unless a mask is given, ascending, as `transformers` places them;
+  /// `ids` is not empty, and the model has global attention. Throws Error that begins with `name`
+  /// for a document that lacks what they are found by.
+  virtual std::vector<Index> globals_of_ids(const models::EncoderConfig& config,
+                                            std::span<const std::int32_t> ids,
+                                            const std::string& name) const;
+  /// The same where it is known which token is of which text: separators in a text do not count.
+  virtual std::vector<Index> globals_of_texts(const models::EncoderConfig& config,
+                                              const Encoding& tokens,
+                                              const std::string& name) const;
+  /// Throws Error for a rule of global attention, or a way with long documents, that the task does
+  /// not have.
+  virtual void check_global_rule(const std::string& rule) const;
+  virtual void check_too_long(TooLong too_long) const;
+
+  /// Special tokens that the texts of the task need.
+  virtual std::span<const std::string> marks() const { return {}; }
+
+  /// Throws Error that names file and line.
+  virtual std::unique_ptr<DataSet> read(const std::string& path, const DataOptions& options,
+                                        const KnownLabels& known) const = 0;
+};
+
+/// Where a document of these tokens has global attention by default; nowhere without a task.
+std::vector<Index> default_globals(const models::EncoderConfig& config, const Task* task,
+                                   std::span<const std::int32_t> ids, const std::string& name);
+
+/// The options with the task's own rule of global attention where they have none. The task and the
+/// configuration must outlive them.
+ReadingOptions with_globals(const models::EncoderConfig& config, const Task& task,
+                            const std::string& name, ReadingOptions options);
+
+/// The first separator behind a question. Throws Error that begins with `name` when there is none.
+Index first_separator(const models::EncoderConfig& config, std::span<const std::int32_t> ids,
+                      const std::string& name);
+/// begin, begin + 1 … end − 1.
+std::vector<Index> positions_between(Index begin, Index end);
+
+/// Whether the head reads the pooler's output.
+bool reads_pooler(const models::EncoderConfig& config, const Task* task);
+
+/// The tensors of a head beside those of the encoder, with the pooler where the head reads it. With
+/// a tied decoder, the masked LM has none for it.
+std::vector<models::WeightRecord> head_tensors(const models::EncoderConfig& config,
+                                               const Task* task);
+
+}  // namespace longformer::tasks
