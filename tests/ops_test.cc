@@ -376,13 +376,39 @@ TEST(RowBlocks, CoverAllRowsInFewSizes) {
         EXPECT_EQ(block.begin, next);
         EXPECT_GE(block.rows, 1);
         EXPECT_LE(block.rows, kernels::kRowBlock);
-        EXPECT_TRUE(block.rows % 16 == 0 || block.rows < 16);
+        const Index unit = kernels::row_unit();
+        EXPECT_TRUE(block.rows % unit == 0 || block.rows < unit);
         next += block.rows;
       }
       EXPECT_EQ(next, rows);
     }
   }
   EXPECT_TRUE(plan_rows(0, 2).blocks.empty());
+}
+
+// A document gets the same bits alone and in any batch.
+TEST(PackedLinear, RowsDoNotDependOnTheirNumber) {
+  constexpr Index kIn = 80, kMost = 64;
+  for (const Index out : {3, 48}) {
+    Tensor weight({out, kIn}, DType::f32), bias({out}, DType::f32);
+    std::vector<float> x(kMost * kIn);
+    for (Index i = 0; i < weight.size(); ++i) weight.data<float>()[i] = random_normal(1, at(i));
+    for (Index i = 0; i < out; ++i) bias.data<float>()[i] = random_normal(2, at(i));
+    for (std::size_t i = 0; i < x.size(); ++i) x[i] = random_normal(3, i);
+    const kernels::PackedLinear dense(std::span(&weight, 1), std::span(&bias, 1), {});
+    std::vector<float> all(at(kMost * out)), some(all.size());
+    const auto run = [&](Index rows, bool all_threads, std::vector<float>& y) {
+      dense.run(dense.kernel(rows, DType::f32, all_threads), x.data(), y.data());
+    };
+    run(kMost, false, all);
+    for (Index rows = 1; rows <= kMost; ++rows) {
+      for (const bool all_threads : {false, true}) {
+        run(rows, all_threads, some);
+        EXPECT_TRUE(std::equal(some.begin(), some.begin() + rows * out, all.begin()))
+            << rows << " rows of " << out << (all_threads ? ", all threads" : "");
+      }
+    }
+  }
 }
 
 TEST(DropElements, HaveTheirRateAndOneMaskForAnyBlocks) {

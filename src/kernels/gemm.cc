@@ -193,32 +193,66 @@ const Product& product_of(const GemmShape& s, DType output, int threads) {
   return products.emplace(key, product).first->second;
 }
 
-/// Where oneDNN refuses bf16: the same numbers, multiplied in fp32.
+/// Rows of a matrix in fp32, one behind the other.
+struct BFloat16Rows {
+  const BFloat16* first = nullptr;
+  Index rows = 0, columns = 0, stride = 0;
+};
+const float* widened(const BFloat16Rows& from, std::vector<float>& wide) {
+  wide.resize(static_cast<std::size_t>(from.rows * from.columns));
+  parallel_for(free_threads(), from.rows, [&](Index row) {
+    const BFloat16* values = from.first + row * from.stride;
+    std::transform(values, values + from.columns, wide.begin() + row * from.columns,
+                   [](BFloat16 value) { return static_cast<float>(value); });
+  });
+  return wide.data();
+}
+
+/// Adds the sums to the rows of C, or puts them there.
 template <typename Output>
-void gemm_in_fp32(GemmShape s, const BFloat16* a, const BFloat16* b, Output* c) {
-  const auto widened = [](const BFloat16* from, Index rows, Index columns, Index stride) {
-    std::vector<float> wide(static_cast<std::size_t>(rows * columns));
-    for (Index row = 0; row < rows; ++row) {
-      std::transform(from + row * stride, from + row * stride + columns,
-                     wide.begin() + row * columns,
-                     [](BFloat16 value) { return static_cast<float>(value); });
+void store(const GemmShape& s, const std::vector<float>& sums, Output* c) {
+  parallel_for(free_threads(), s.m, [&](Index row) {
+    const float* from = sums.data() + row * s.n;
+    Output* to = c + row * s.ldc;
+    for (Index i = 0; i < s.n; ++i) {
+      to[i] = Output(s.beta == 0 ? from[i] : from[i] + static_cast<float>(to[i]));
     }
-    return wide;
-  };
-  const auto wide_a = s.transpose_a ? widened(a, s.k, s.m, s.lda) : widened(a, s.m, s.k, s.lda);
-  const auto wide_b = s.transpose_b ? widened(b, s.n, s.k, s.ldb) : widened(b, s.k, s.n, s.ldb);
-  std::vector<float> sums(static_cast<std::size_t>(s.m * s.n));
-  const Index stride = s.ldc;
-  const float beta = std::exchange(s.beta, 0.0f);
-  s.lda = s.ldb = s.ldc = 0;
-  gemm(s, wide_a.data(), wide_b.data(), sums.data());
-  for (Index row = 0; row < s.m; ++row) {
-    for (Index column = 0; column < s.n; ++column) {
-      Output& out = c[row * stride + column];
-      const float sum = sums[static_cast<std::size_t>(row * s.n + column)];
-      out = Output(beta == 0 ? sum : sum + static_cast<float>(out));
+  });
+}
+
+/// Where oneDNN refuses bf16: the same numbers, multiplied in fp32. A has a row for each token,
+/// which are taken some at a time: as a whole it would weigh twice what its bf16 does.
+template <typename Output>
+void gemm_in_fp32(const GemmShape& s, const BFloat16* a, const BFloat16* b, Output* c) {
+  constexpr Index kPiece = 512;
+  std::vector<float> wide_a, wide_b, sums;
+  GemmShape piece = {.n = s.n, .transpose_a = s.transpose_a, .transpose_b = s.transpose_b};
+  if (!s.transpose_a) {
+    const Index b_rows = s.transpose_b ? s.n : s.k;
+    widened({b, b_rows, s.n + s.k - b_rows, s.ldb}, wide_b);
+    for (Index row = 0; row < s.m; row += kPiece) {
+      piece.m = std::min(kPiece, s.m - row);
+      piece.k = s.k;
+      sums.resize(static_cast<std::size_t>(piece.m * s.n));
+      gemm(piece, widened({a + row * s.lda, piece.m, s.k, s.lda}, wide_a), wide_b.data(),
+           sums.data());
+      GemmShape stored = s;
+      stored.m = piece.m;
+      store(stored, sums, c + row * s.ldc);
     }
+    return;
   }
+  sums.resize(static_cast<std::size_t>(s.m * s.n));
+  piece.m = s.m;
+  for (Index k = 0; k < s.k; k += kPiece) {
+    piece.k = std::min(kPiece, s.k - k);
+    piece.beta = k == 0 ? 0.0f : 1.0f;
+    const BFloat16Rows b_rows = s.transpose_b ? BFloat16Rows{b + k, s.n, piece.k, s.ldb}
+                                              : BFloat16Rows{b + k * s.ldb, piece.k, s.n, s.ldb};
+    gemm(piece, widened({a + k * s.lda, piece.k, s.m, s.lda}, wide_a), widened(b_rows, wide_b),
+         sums.data());
+  }
+  store(s, sums, c);
 }
 
 /// AMX takes a transposed A in its stride up to here: 3,072 × 768 from 4,096 rows in pieces of 512
@@ -321,7 +355,8 @@ class PackedLinear::Kernel {
   dnnl::matmul next;
   memory::desc source, target;
   memory::desc scratchpad;
-  Index rows = 0;
+  /// Rows that are asked for, and rows that are computed for their sake.
+  Index rows = 0, computed_rows = 0;
   DType output = DType::f32;
 };
 
@@ -402,6 +437,10 @@ void PackedLinear::Packed::prepare() {
   }
 }
 
+Index row_unit() { return cpu_isa() < CpuIsa::avx512 ? 12 : 16; }
+
+bool spreads_products() { return cpu_isa() >= CpuIsa::avx512; }
+
 bool packs_for_training(Index rows, Index in, DType dtype) {
   constexpr Index kLeastRows = 1024;
   return dtype == DType::bf16 && cpu_isa() >= CpuIsa::amx_bf16 && rows >= kLeastRows &&
@@ -443,36 +482,68 @@ DType PackedLinear::dtype() const { return packed_->options.dtype; }
 
 void PackedLinear::repack(std::span<const Tensor> weights) { packed_->pack(weights); }
 
+namespace {
+
+/// oneDNN sums one to three rows behind groups of six, and a single row, in an order of their own
+/// below AVX-512; four are summed like six.
+Index computed_rows(Index rows) {
+  constexpr Index kGroup = 6, kAlike = 4;
+  const Index rest = rows % kGroup;
+  const bool differs = cpu_isa() < CpuIsa::avx512 && rest > 0 && rest < kAlike;
+  return differs ? rows + kAlike - rest : rows;
+}
+
+}  // namespace
+
 const PackedLinear::Kernel& PackedLinear::kernel(Index rows, DType output, bool all_threads) const {
   Packed& p = *packed_;
   assert(p.options.slabs.in == 1 || output == DType::f32);
   const std::lock_guard<std::mutex> lock(p.mutex);
-  const int threads = all_threads ? free_threads() : 1;
+  const int threads = all_threads && spreads_products() ? free_threads() : 1;
   const auto key = std::make_tuple(rows, output, threads);
   if (const auto found = p.kernels.find(key); found != p.kernels.end()) return found->second;
   const ThreadLimit limit(threads);
   const DType computed_output = p.compute == DType::f32 ? DType::f32 : output;
   const memory::desc weights = p.weights[0].get_desc();
-  const auto description = p.describe(rows, computed_output, weights);
   Kernel kernel;
+  kernel.rows = rows;
+  kernel.computed_rows = computed_rows(rows);
+  const auto description = p.describe(kernel.computed_rows, computed_output, weights);
   kernel.first = dnnl::matmul(description);
   kernel.source = description.src_desc();
   kernel.target = description.dst_desc();
   kernel.scratchpad = description.scratchpad_desc();
   if (p.options.slabs.in > 1) {
-    const auto adding = p.describe(rows, computed_output, weights, true);
+    const auto adding = p.describe(kernel.computed_rows, computed_output, weights, true);
     kernel.next = dnnl::matmul(adding);
     if (adding.scratchpad_desc().get_size() > kernel.scratchpad.get_size()) {
       kernel.scratchpad = adding.scratchpad_desc();
     }
   }
-  kernel.rows = rows;
   kernel.output = output;
   return p.kernels.emplace(key, std::move(kernel)).first->second;
 }
 
 void PackedLinear::run(const Kernel& kernel, const void* x, void* y) const {
+  if (kernel.computed_rows == kernel.rows) return execute(kernel, x, y);
   const Packed& p = *packed_;
+  thread_local std::vector<std::byte> padded_x, padded_y;
+  const auto row_bytes_x = static_cast<std::size_t>(p.in) * element_size(p.options.dtype);
+  const auto row_bytes_y = static_cast<std::size_t>(p.out) * element_size(kernel.output);
+  const auto rows = static_cast<std::size_t>(kernel.rows);
+  const auto computed = static_cast<std::size_t>(kernel.computed_rows);
+  padded_x.assign(computed * row_bytes_x, std::byte{0});
+  padded_y.resize(computed * row_bytes_y);
+  std::memcpy(padded_x.data(), x, rows * row_bytes_x);
+  execute(kernel, padded_x.data(), padded_y.data());
+  std::memcpy(y, padded_y.data(), rows * row_bytes_y);
+}
+
+void PackedLinear::execute(const Kernel& kernel, const void* x, void* y) const {
+  const Packed& p = *packed_;
+  // oneDNN counts threads only now, and would share the rows out among them.
+  std::optional<ThreadLimit> limit;
+  if (!spreads_products()) limit.emplace(1);
   thread_local std::vector<float> wide_x, wide_y;
   const void* source = x;
   void* target = y;
@@ -480,13 +551,13 @@ void PackedLinear::run(const Kernel& kernel, const void* x, void* y) const {
   const bool narrow = p.compute == DType::f32 && kernel.output == DType::bf16;
   if (widen) {
     const auto* values = static_cast<const BFloat16*>(x);
-    wide_x.resize(static_cast<std::size_t>(kernel.rows * p.in));
+    wide_x.resize(static_cast<std::size_t>(kernel.computed_rows * p.in));
     std::transform(values, values + wide_x.size(), wide_x.begin(),
                    [](BFloat16 value) { return static_cast<float>(value); });
     source = wide_x.data();
   }
   if (narrow) {
-    wide_y.resize(static_cast<std::size_t>(kernel.rows * p.out));
+    wide_y.resize(static_cast<std::size_t>(kernel.computed_rows * p.out));
     target = wide_y.data();
   }
   void* scratch = thread_scratch(kernel.scratchpad.get_size());
@@ -505,7 +576,7 @@ void PackedLinear::run(const Kernel& kernel, const void* x, void* y) const {
     (of_x == 0 ? kernel.first : kernel.next).execute(thread_stream(), arguments);
     const DType written = narrow ? DType::f32 : kernel.output;
     if (p.options.activation && !is_fused(*p.options.activation, written)) {
-      activate(*p.options.activation, to, to, kernel.rows * p.slab_out(), written);
+      activate(*p.options.activation, to, to, kernel.computed_rows * p.slab_out(), written);
     }
   }
   if (narrow) {

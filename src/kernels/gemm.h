@@ -48,6 +48,14 @@ class PreparedProduct {
 /// activations inside the last-level cache and the GEMM at its peak.
 inline constexpr Index kRowBlock = 256;
 
+/// How many rows a product should have, and multiples of it. Below AVX-512 oneDNN takes six rows at
+/// a time and sums what is left over in another order.
+Index row_unit();
+
+/// Whether a product may spread over all threads: below AVX-512 the threads would share rows
+/// instead of columns, and what a row becomes would depend on the others.
+bool spreads_products();
+
 /// The columns of a wide matrix in slabs, each a matrix of its own: [slabs, rows, columns / slabs].
 /// A dense layer from 3,072 numbers to 768 reaches 0.33 of the AMX rate, three from 1,024 reach
 /// 0.6.
@@ -96,10 +104,12 @@ class PackedLinear {
   class Kernel;
   const Kernel& kernel(Index rows, DType output, bool all_threads = false) const;
   /// x [rows, in] of dtype(), y [rows, out] of the kernel's output type; both contiguous, in slabs
-  /// where the options say so.
+  /// where the options say so. What a row becomes does not depend on the number of rows.
   void run(const Kernel& kernel, const void* x, void* y) const;
 
  private:
+  void execute(const Kernel& kernel, const void* x, void* y) const;
+
   struct Packed;
   std::unique_ptr<Packed> packed_;
 };

@@ -19,16 +19,17 @@ Index RowPlan::largest() const {
 }
 
 RowPlan plan_rows(Index rows, int threads) {
-  constexpr Index kUnit = 16;
+  const Index unit = kernels::row_unit();
   const auto round_up = [](Index value, Index unit) { return (value + unit - 1) / unit * unit; };
   RowPlan plan;
-  plan.spread = threads > 1 && rows <= kFewRows;
+  plan.spread = threads > 1 && rows <= kFewRows && kernels::spreads_products();
   plan.workers = plan.spread ? 1 : threads;
-  const Index count = round_up((rows + kernels::kRowBlock - 1) / kernels::kRowBlock, plan.workers);
-  const Index block = count == 0 ? 0 : round_up((rows + count - 1) / count, kUnit);
+  const Index most = kernels::kRowBlock / unit * unit;
+  const Index count = round_up((rows + most - 1) / most, plan.workers);
+  const Index block = count == 0 ? 0 : round_up((rows + count - 1) / count, unit);
   for (Index begin = 0; begin < rows; begin += block) {
     const Index size = std::min(block, rows - begin);
-    const Index whole = size / kUnit * kUnit;
+    const Index whole = size / unit * unit;
     if (whole > 0) plan.blocks.push_back({begin, whole});
     if (size > whole) plan.blocks.push_back({begin + whole, size - whole});
   }

@@ -28,8 +28,9 @@ struct RowPlan {
   Index largest() const;
 };
 
-/// Blocks of at most kRowBlock rows that load `threads` threads evenly. Sizes are multiples of 16
-/// except for one of less than 16 at the end, so that few different products are ever compiled.
+/// Blocks of at most kRowBlock rows that load `threads` threads evenly. Sizes are multiples of
+/// kernels::row_unit() except for a smaller one at the end, so that few different products are ever
+/// compiled.
 RowPlan plan_rows(Index rows, int threads);
 
 /// One buffer of [largest block, width] per worker.
