@@ -225,14 +225,15 @@ def run_case(table, case, engine, errors, options):
 
 
 def run_beyond(table, case, engine, options):
-    """Windows that transformers refuses: the scalar reference alone is the oracle."""
+    """Windows that transformers refuses, dilated or not: the scalar reference alone is the oracle."""
     with tempfile.TemporaryDirectory() as folder:
         random_models.build(case, folder, seed_of(case, options))
         model = engine.load(folder)
         ours, scalar = run_ours(model, case), run_scalar(case, folder)
         ours, scalar = specified(case, ours), specified(case, scalar)
         for name in scalar:
-            category = f"windows beyond transformers, scalar reference: {name}"
+            kind = "dilated windows" if "attention_dilation" in case.config else "windows"
+            category = f"{kind} beyond transformers, scalar reference: {name}"
             table.compare(category, case, ours[name], scalar[name], FP32_TOLERANCE)
         if len(case.documents) > 1:
             compare_ragged(table, case, model)

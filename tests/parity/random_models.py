@@ -84,6 +84,8 @@ DIVIDING_WINDOWS = (
     (512, 128),
 )
 OTHER_WINDOWS = ((2,), (2, 2), (2, 8), (8, 2), (6, 4), (10, 14), (30, 64), (100, 46), (258, 130))
+# What `attention_dilation` may be, of which `transformers` knows nothing.
+DILATIONS = ("absent", "one number", "of layers", "of heads", "absent", "of heads")
 GLOBALS = ("absent", "none", "first", "one", "several", "block", "hundreds", "all")
 MASKS = ("absent", "ones", "random", "sparse", "stretch", "right", "left", "single")
 # Dense attention keeps n² scores per head in the oracle, and the scalar reference loops over rows.
@@ -225,6 +227,8 @@ def draw_case(index, decks, beyond_transformers=False, families=FAMILIES):
     if longformer:
         config["attention_window"] = list(windows) * (layers if len(windows) == 1 else 1)
         config["sep_token_id"] = 2
+    if beyond_transformers:
+        draw_dilation(decks, config)
     if family.startswith("Electra"):
         config["embedding_size"] = decks.deal("embedding", (hidden, hidden + 4, hidden // 2))
     if family.endswith("untied"):
@@ -247,6 +251,17 @@ def draw_case(index, decks, beyond_transformers=False, families=FAMILIES):
         plain_config=decks.deal("plain config", (True, False)),
         windows=windows if longformer else (),
     )
+
+
+def draw_dilation(decks, config):
+    layers, heads = config["num_hidden_layers"], config["num_attention_heads"]
+    kind, draw = decks.deal("dilation", DILATIONS), decks.random.integers
+    if kind == "one number":
+        config["attention_dilation"] = int(draw(2, 5))
+    elif kind == "of layers":
+        config["attention_dilation"] = [int(d) for d in draw(1, 6, layers)]
+    elif kind == "of heads":
+        config["attention_dilation"] = [[int(d) for d in draw(1, 8, heads)] for _ in range(layers)]
 
 
 def draw_document(decks, config, n, group, globals_kind):

@@ -1,7 +1,8 @@
 """A Longformer in double precision numpy, one row of attention at a time, from the definition.
 
-It has none of the limits of `transformers`: any even window per layer, any length. A local row sees
-every global key and every unmasked key inside its window, each once, through the local projections;
+It has none of the limits of `transformers`: any even window per layer, any dilation per head, any
+length. A local row sees every global key and every unmasked key of its window, whose keys stand
+`dilation` tokens apart, each once, through the local projections;
 a global row sees every unmasked key through the global projections; a masked row attends to
 nothing.
 """
@@ -15,6 +16,7 @@ import torch
 from safetensors.torch import load_file
 
 CLASS_DEFAULTS = {
+    "attention_dilation": 1,
     "attention_window": 512,
     "hidden_act": "gelu",
     "hidden_size": 768,
@@ -62,6 +64,10 @@ class ScalarLongformer:
         window = self.config["attention_window"]
         layers = self.config["num_hidden_layers"]
         self.windows = [window] * layers if isinstance(window, int) else window
+        dilation = self.config["attention_dilation"]
+        of_layers = [dilation] * layers if isinstance(dilation, int) else dilation
+        heads = self.config["num_attention_heads"]
+        self.dilations = [[d] * heads if isinstance(d, int) else d for d in of_layers]
 
     def forward(self, document):
         """The embedding output and the output of every layer, float64 [n, hidden] each."""
@@ -77,8 +83,9 @@ class ScalarLongformer:
         is_local = (mask != 0) & ~is_global
         states = [self.embed(document)]
         for layer, window in enumerate(self.windows):
+            pattern = (window // 2, self.dilations[layer])
             states.append(
-                self.layer(f"encoder.layer.{layer}.", states[-1], window // 2, is_local, is_global)
+                self.layer(f"encoder.layer.{layer}.", states[-1], pattern, is_local, is_global)
             )
         return states
 
@@ -110,8 +117,8 @@ class ScalarLongformer:
         total = table["word"][ids] + table["position"][positions] + table["token_type"][types]
         return self.normalise("embeddings.LayerNorm", total)
 
-    def layer(self, prefix, x, reach, is_local, is_global):
-        attended = self.attention(prefix + "attention.self.", x, reach, is_local, is_global)
+    def layer(self, prefix, x, pattern, is_local, is_global):
+        attended = self.attention(prefix + "attention.self.", x, pattern, is_local, is_global)
         x = self.normalise(
             prefix + "attention.output.LayerNorm",
             self.linear(prefix + "attention.output.dense", attended) + x,
@@ -122,8 +129,9 @@ class ScalarLongformer:
             prefix + "output.LayerNorm", self.linear(prefix + "output.dense", inner) + x
         )
 
-    def attention(self, prefix, x, reach, is_local, is_global):
+    def attention(self, prefix, x, pattern, is_local, is_global):
         n, hidden = x.shape
+        reach, dilations = pattern
         heads = self.config["num_attention_heads"]
         size = hidden // heads
 
@@ -140,10 +148,14 @@ class ScalarLongformer:
             if is_global[i]:
                 q, k, v = query_global[:, i], key_global[:, every], value_global[:, every]
             else:
-                inside = numpy.zeros(n, bool)
-                inside[max(0, i - reach) : i + reach + 1] = True
-                visible = numpy.flatnonzero((inside & is_local) | is_global)
-                q, k, v = query[:, i], key[:, visible], value[:, visible]
+                for head, dilation in enumerate(dilations):
+                    steps = numpy.arange(i - reach * dilation, i + reach * dilation + 1, dilation)
+                    inside = numpy.zeros(n, bool)
+                    inside[steps[(steps >= 0) & (steps < n)]] = True
+                    visible = numpy.flatnonzero((inside & is_local) | is_global)
+                    weights = softmax(key[head, visible] @ query[head, i] / math.sqrt(size))
+                    out[head, i] = weights @ value[head, visible]
+                continue
             scores = numpy.einsum("hd,hkd->hk", q / math.sqrt(size), k)
             out[:, i] = numpy.einsum("hk,hkd->hd", softmax(scores), v)
         return out.transpose(1, 0, 2).reshape(n, hidden)
