@@ -38,6 +38,13 @@ ROUNDING = 1.25
 # Half a unit in the last place of a probability, of which gradients of logits are made: each choice
 # has one, and their gradients cancel.
 SMALLEST = 2.0**-24
+# What the decoders of masked-LM heads are called that share the word embeddings.
+TIED_DECODERS = (
+    "cls.predictions.decoder.",
+    "generator_lm_head.weight",
+    "lm_head.decoder.",
+    "vocab_projector.weight",
+)
 
 
 def draw(index, decks, longest):
@@ -150,7 +157,7 @@ def autograd(case, folder, arguments, targets, dtype):
         loss.backward()
     # Tied parameters have several names, of which ours has one.
     names = {id(p): name for name, p in model.named_parameters(remove_duplicate=False)
-             if not name.startswith("lm_head.decoder.") or not case.config.get("tie_word_embeddings", True)}
+             if not name.startswith(TIED_DECODERS) or not case.config.get("tie_word_embeddings", True)}
     gradients = {
         names[id(p)]: numpy.zeros(tuple(p.shape)) if p.grad is None else p.grad.numpy()
         for p in model.parameters()

@@ -52,6 +52,10 @@ def draw(index, decks):
     if head.endswith("Classification"):
         case.config["num_labels"] = decks.deal(f"labels of {head}", (1, 2, 3, 9))
     case.choices = decks.deal("choices", (1, 2, 3)) if head == "MultipleChoice" else 0
+    if case.family == "DistilBertForMultipleChoice":
+        # `transformers` does not flatten the positions of its choices.
+        for document in case.documents:
+            document.position_ids = None
     if case.choices:
         while len(case.documents) % case.choices:
             case.documents.append(case.documents[-1])
@@ -67,7 +71,7 @@ def place_separators(case, document, decks):
     """Separators where the deck says. Short documents have as many as fit."""
     ids, n = document.ids, len(document.ids)
     ids[ids == SEPARATOR] = 5
-    kind = decks.deal("separators", DEFAULTS)
+    kind = decks.deal(f"separators of {head_of(case)}", DEFAULTS)
     count = min(n, {"three": 3, "template": 3, "one": 1, "two": 2, "many": 6}[kind])
     places = numpy.sort(decks.random.permutation(n)[:count])
     if kind == "template" and n >= 4:
@@ -179,7 +183,7 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--count", type=int, default=96)
-    parser.add_argument("--seed", type=int, default=3)
+    parser.add_argument("--seed", type=int, default=5)
     random_models.add_only(parser)
     parser.add_argument("--verbose", action="store_true", help="print each case as it runs")
     options = parser.parse_args()
