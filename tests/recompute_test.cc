@@ -11,6 +11,7 @@
 
 #include "models/encoder.h"
 #include "models/registry.h"
+#include "models/stack.h"
 #include "toy_network.h"
 
 namespace longformer {
@@ -166,6 +167,78 @@ TEST(GradientCheckpointing, BitsOfThePlainEncoder) {
       EXPECT_GE(plain.gradients.size(), 20u);
       EXPECT_EQ(plain.gradients, recomputed.gradients) << name;
     }
+  }
+}
+
+/// A layer with a loss of its own, as a memory has that learns to keep what it compresses.
+class LayerWithLoss final : public models::Block {
+ public:
+  LayerWithLoss(Tensor weight, Tensor judge, toy::Ledger& ledger)
+      : weight_(std::move(weight)), judge_(std::move(judge)), ledger_(ledger) {}
+
+  models::BlockOutput forward(const ops::Context& context, const Tensor& x,
+                              const models::LayerInput&) const override {
+    const Tensor y =
+        toy::activate(context, toy::linear(context, x, weight_, ledger_), Dropout(), ledger_);
+    return {y, {{"judged", toy::linear(context, y, judge_, ledger_)}}};
+  }
+  std::unique_ptr<models::LayerState> start(DType, Index) const override { return nullptr; }
+
+ private:
+  Tensor weight_, judge_;
+  toy::Ledger& ledger_;
+};
+
+struct StackPass {
+  std::vector<std::string> names;
+  std::vector<std::vector<float>> losses, gradients;
+};
+
+/// Two layers of one row each, whose losses alone send gradients back.
+StackPass run_stack(bool recomputes) {
+  toy::Ledger ledger;
+  MemoryPool pool;
+  Tape tape;
+  const ops::Context context{.memory = pool, .tape = &tape, .recomputes = recomputes};
+  Tensor x = random_normal_tensor({1, kWidth}, 1, 1);
+  Tape::track(x);
+  std::vector<Tensor> weights = {x};
+  models::Stack stack;
+  for (unsigned layer = 0; layer < 2; ++layer) {
+    Tensor weight = random_normal_tensor({kWidth, kWidth}, 0.3f, 20 + layer);
+    Tensor judge = random_normal_tensor({1, kWidth}, 0.3f, 40 + layer);
+    Tape::track(weight);
+    Tape::track(judge);
+    weights.insert(weights.end(), {weight, judge});
+    stack.add(std::make_unique<LayerWithLoss>(weight, judge, ledger));
+  }
+  models::NamedLosses losses;
+  stack.forward(context, x, std::make_shared<models::SharedInput>(), {.losses = &losses});
+  StackPass pass;
+  for (const auto& [name, loss] : losses) {
+    pass.names.push_back(name);
+    pass.losses.push_back(loss.to_floats());
+    loss.gradient()->sum = random_normal_tensor({1, 1}, 1, 3);
+  }
+  tape.backward();
+  for (const Tensor& weight : weights) {
+    pass.gradients.push_back(weight.gradient()->sum.to_floats());
+  }
+  return pass;
+}
+
+TEST(AuxiliaryLosses, ComeBackByNameWithTheirGradients) {
+  const StackPass plain = run_stack(false), again = run_stack(true);
+  EXPECT_EQ(plain.names, (std::vector<std::string>{"judged", "judged"}));
+  EXPECT_EQ(again.names, plain.names);
+  EXPECT_EQ(again.losses, plain.losses);
+  EXPECT_EQ(again.gradients, plain.gradients);
+  // Input and first layer get a gradient from the loss of the second too.
+  ASSERT_EQ(plain.gradients.size(), 5u);
+  for (const auto& gradient : plain.gradients) {
+    double sum = 0;
+    for (const float one : gradient) sum += std::abs(one);
+    EXPECT_TRUE(sum > 0);
   }
 }
 
