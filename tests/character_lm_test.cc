@@ -15,8 +15,8 @@
 #include "core/random.h"
 #include "error_testing.h"
 #include "formats/safetensors.h"
-#include "tasks/character_phases.h"
-#include "tasks/character_scoring.h"
+#include "tasks/characters/character_phases.h"
+#include "tasks/characters/character_scoring.h"
 #include "temporary_folder.h"
 
 namespace longformer::models {

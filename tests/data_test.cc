@@ -4,10 +4,10 @@
 #include <algorithm>
 
 #include "error_testing.h"
-#include "tasks/choice_data.h"
-#include "tasks/classification_data.h"
-#include "tasks/question_data.h"
-#include "tasks/tagging_data.h"
+#include "tasks/data/choice_data.h"
+#include "tasks/data/classification_data.h"
+#include "tasks/data/question_data.h"
+#include "tasks/data/tagging_data.h"
 #include "temporary_folder.h"
 #include "text/delimited.h"
 

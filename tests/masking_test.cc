@@ -1,6 +1,6 @@
 // Packing of documents and RoBERTa's masking: what must hold exactly, and shares within four
 // standard deviations.
-#include "tasks/masking.h"
+#include "tasks/data/masking.h"
 
 #include <gtest/gtest.h>
 

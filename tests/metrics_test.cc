@@ -1,6 +1,6 @@
 // Metrics against scikit-learn, scipy, seqeval and the rules of the SQuAD scripts
 // (tests/fixtures/make_task_fixtures.py).
-#include "tasks/metrics.h"
+#include "tasks/metrics/metrics.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "error_testing.h"
-#include "tasks/answer_metrics.h"
+#include "tasks/metrics/answer_metrics.h"
 
 namespace longformer::tasks {
 namespace {

@@ -11,7 +11,7 @@
 #include "core/turns.h"
 #include "models/character_lm.h"
 #include "models/registry.h"
-#include "tasks/character_scoring.h"
+#include "tasks/characters/character_scoring.h"
 
 namespace longformer {
 

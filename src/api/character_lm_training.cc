@@ -13,8 +13,8 @@
 #include "models/character_lm.h"
 #include "models/convert/files.h"
 #include "models/trained_folder.h"
-#include "tasks/character_phases.h"
-#include "tasks/character_scoring.h"
+#include "tasks/characters/character_phases.h"
+#include "tasks/characters/character_scoring.h"
 
 namespace longformer {
 namespace {

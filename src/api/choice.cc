@@ -9,7 +9,7 @@
 #include "core/error.h"
 #include "formats/json.h"
 #include "tasks/candidate_scoring.h"
-#include "tasks/choice_data.h"
+#include "tasks/data/choice_data.h"
 #include "tasks/multiple_choice.h"
 #include "tasks/scores.h"
 

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "longformer/segment_merge.h"
-#include "tasks/classification_data.h"
 #include "tasks/collation.h"
+#include "tasks/data/classification_data.h"
 
 namespace longformer::tasks {
 

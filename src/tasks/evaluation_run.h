@@ -13,10 +13,10 @@
 #include "longformer/masking_options.h"
 #include "longformer/progress.h"
 #include "longformer/segment_merge.h"
-#include "tasks/data_file.h"
+#include "tasks/data/data_file.h"
 #include "tasks/document.h"
 #include "tasks/head.h"
-#include "tasks/metrics.h"
+#include "tasks/metrics/metrics.h"
 
 namespace longformer::tasks {
 

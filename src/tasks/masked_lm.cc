@@ -10,9 +10,9 @@
 #include "models/encoder.h"
 #include "ops/embedding.h"
 #include "tasks/collation.h"
+#include "tasks/data/masking.h"
+#include "tasks/data/text_data.h"
 #include "tasks/evaluation_run.h"
-#include "tasks/masking.h"
-#include "tasks/text_data.h"
 
 namespace longformer::tasks {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "tasks/choice_data.h"
 #include "tasks/collation.h"
+#include "tasks/data/choice_data.h"
 #include "tasks/document.h"
 
 namespace longformer::tasks {

@@ -4,8 +4,8 @@
 
 #include "core/error.h"
 #include "models/attention/attention.h"
-#include "tasks/answer_metrics.h"
 #include "tasks/evaluation_run.h"
+#include "tasks/metrics/answer_metrics.h"
 
 namespace longformer::tasks {
 namespace {

@@ -5,8 +5,8 @@
 
 #include "tasks/answers.h"
 #include "tasks/collation.h"
+#include "tasks/data/question_data.h"
 #include "tasks/document.h"
-#include "tasks/question_data.h"
 
 namespace longformer::tasks {
 

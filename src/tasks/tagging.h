@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "tasks/collation.h"
+#include "tasks/data/tagging_data.h"
 #include "tasks/document.h"
-#include "tasks/tagging_data.h"
 
 namespace longformer::tasks {
 

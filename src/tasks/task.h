@@ -13,9 +13,9 @@
 
 #include "longformer/evaluation_result.h"
 #include "longformer/tokenizer.h"
-#include "tasks/data_file.h"
+#include "tasks/data/data_file.h"
+#include "tasks/data/labels.h"
 #include "tasks/head.h"
-#include "tasks/labels.h"
 #include "tasks/reading.h"
 
 namespace longformer::tasks {

@@ -2,10 +2,10 @@
 #include <array>
 
 #include "fuzzing.h"
-#include "tasks/choice_data.h"
-#include "tasks/classification_data.h"
-#include "tasks/question_data.h"
-#include "tasks/tagging_data.h"
+#include "tasks/data/choice_data.h"
+#include "tasks/data/classification_data.h"
+#include "tasks/data/question_data.h"
+#include "tasks/data/tagging_data.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace longformer;

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "longformer/choice_question.h"
-#include "tasks/data_file.h"
+#include "tasks/data/data_file.h"
 
 namespace longformer::tasks {
 

@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "tasks/data_file.h"
-#include "tasks/labels.h"
+#include "tasks/data/data_file.h"
+#include "tasks/data/labels.h"
 
 namespace longformer::tasks {
 

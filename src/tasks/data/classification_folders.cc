@@ -5,7 +5,7 @@
 #include <unordered_map>
 
 #include "formats/json.h"
-#include "tasks/classification_data.h"
+#include "tasks/data/classification_data.h"
 
 namespace longformer::tasks {
 namespace {

@@ -1,4 +1,4 @@
-#include "tasks/answer_metrics.h"
+#include "tasks/metrics/answer_metrics.h"
 
 #include <algorithm>
 #include <unordered_map>

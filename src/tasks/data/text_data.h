@@ -4,7 +4,7 @@
 #include <functional>
 #include <string>
 
-#include "tasks/data_file.h"
+#include "tasks/data/data_file.h"
 
 namespace longformer::tasks {
 

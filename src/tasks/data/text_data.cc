@@ -1,4 +1,4 @@
-#include "tasks/text_data.h"
+#include "tasks/data/text_data.h"
 
 #include "formats/json.h"
 #include "text/lines.h"

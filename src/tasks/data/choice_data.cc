@@ -1,4 +1,4 @@
-#include "tasks/choice_data.h"
+#include "tasks/data/choice_data.h"
 
 #include <algorithm>
 #include <utility>

@@ -6,7 +6,7 @@
 #include <span>
 
 #include "models/character_lm.h"
-#include "tasks/character_text.h"
+#include "tasks/characters/character_text.h"
 
 namespace longformer::tasks {
 

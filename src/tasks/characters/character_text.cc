@@ -1,4 +1,4 @@
-#include "tasks/character_text.h"
+#include "tasks/characters/character_text.h"
 
 #include "core/error.h"
 #include "formats/json.h"

@@ -1,4 +1,4 @@
-#include "tasks/tagging_data.h"
+#include "tasks/data/tagging_data.h"
 
 #include <utility>
 

@@ -1,4 +1,4 @@
-#include "tasks/masking.h"
+#include "tasks/data/masking.h"
 
 #include <algorithm>
 

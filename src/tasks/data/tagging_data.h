@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "tasks/data_file.h"
-#include "tasks/labels.h"
+#include "tasks/data/data_file.h"
+#include "tasks/data/labels.h"
 
 namespace longformer::tasks {
 

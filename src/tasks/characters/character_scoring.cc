@@ -1,4 +1,4 @@
-#include "tasks/character_scoring.h"
+#include "tasks/characters/character_scoring.h"
 
 #include <algorithm>
 #include <cmath>

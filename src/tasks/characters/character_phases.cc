@@ -1,4 +1,4 @@
-#include "tasks/character_phases.h"
+#include "tasks/characters/character_phases.h"
 
 #include <algorithm>
 #include <array>

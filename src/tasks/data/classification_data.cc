@@ -1,4 +1,4 @@
-#include "tasks/classification_data.h"
+#include "tasks/data/classification_data.h"
 
 #include <algorithm>
 #include <array>

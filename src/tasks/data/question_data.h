@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "longformer/tokenizer.h"
-#include "tasks/data_file.h"
+#include "tasks/data/data_file.h"
 
 namespace longformer::tasks {
 

@@ -1,4 +1,4 @@
-#include "tasks/question_data.h"
+#include "tasks/data/question_data.h"
 
 #include <algorithm>
 #include <optional>

@@ -1,4 +1,4 @@
-#include "tasks/metrics.h"
+#include "tasks/metrics/metrics.h"
 
 #include <algorithm>
 #include <cmath>

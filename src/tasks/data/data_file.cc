@@ -1,4 +1,4 @@
-#include "tasks/data_file.h"
+#include "tasks/data/data_file.h"
 
 #include <array>
 #include <filesystem>

@@ -1,4 +1,4 @@
-#include "tasks/labels.h"
+#include "tasks/data/labels.h"
 
 #include <algorithm>
 #include <charconv>
