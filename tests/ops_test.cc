@@ -372,11 +372,12 @@ TEST(RowBlocks, CoverAllRowsInFewSizes) {
   for (const int threads : {1, 2, 3, 8}) {
     for (const Index rows : {1, 15, 16, 17, 255, 256, 300, 512, 513, 4096, 5000}) {
       Index next = 0;
-      for (const RowBlock& block : plan_rows(rows, threads).blocks) {
+      const RowPlan plan = plan_rows(rows, threads);
+      for (const RowBlock& block : plan.blocks) {
         EXPECT_EQ(block.begin, next);
         EXPECT_GE(block.rows, 1);
         EXPECT_LE(block.rows, kernels::kRowBlock);
-        const Index unit = kernels::row_unit();
+        const Index unit = kernels::row_unit(plan.spread);
         EXPECT_TRUE(block.rows % unit == 0 || block.rows < unit);
         next += block.rows;
       }
@@ -389,7 +390,7 @@ TEST(RowBlocks, CoverAllRowsInFewSizes) {
 // A document gets the same bits alone and in any batch.
 TEST(PackedLinear, RowsDoNotDependOnTheirNumber) {
   constexpr Index kIn = 80, kMost = 64;
-  for (const Index out : {3, 48}) {
+  for (const Index out : {3, 48, 101, 200}) {
     Tensor weight({out, kIn}, DType::f32), bias({out}, DType::f32);
     std::vector<float> x(kMost * kIn);
     for (Index i = 0; i < weight.size(); ++i) weight.data<float>()[i] = random_normal(1, at(i));

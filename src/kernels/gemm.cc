@@ -349,8 +349,26 @@ void PreparedProduct::run(const BFloat16* a, const BFloat16* b, float* c) const 
   p.product->matmul.execute(thread_stream(), p.arguments);
 }
 
+namespace {
+
+/// Whether threads that oneDNN shares a product of few rows out among take columns. Below AVX-512
+/// they take rows, and what a row becomes would depend on the others.
+bool spreads_by_columns() { return cpu_isa() >= CpuIsa::avx512; }
+
+}  // namespace
+
 class PackedLinear::Kernel {
  public:
+  /// Some columns of y, for one thread.
+  struct Part {
+    dnnl::matmul product;
+    memory::desc target, scratchpad;
+    memory weights, bias;
+    Index first_column = 0;
+  };
+
+  /// Empty where one thread takes all columns, or oneDNN shares them out.
+  std::vector<Part> parts;
   dnnl::matmul first;
   /// Adds to what the slabs of x before have given; only with more than one.
   dnnl::matmul next;
@@ -377,17 +395,24 @@ struct PackedLinear::Packed {
   Index slab_out() const { return out / options.slabs.out; }
   dnnl::matmul::primitive_desc describe(Index rows, DType output, const memory::desc& weights_desc,
                                         bool add = false) const;
+  std::vector<Kernel::Part> share_columns(Index rows, DType output, int threads) const;
   void prepare();
   void pack(std::span<const Tensor> parts);
+  /// Dtype of what oneDNN writes.
+  DType written(DType output) const { return compute == DType::f32 ? DType::f32 : output; }
+  /// Applies the activation to a slab of y where oneDNN has not.
+  void activate_rest(const Kernel& kernel, void* y) const;
 };
 
-/// Describes the product of one slab; with `add` it is added to y.
+/// Describes the product of one slab, or of some of its columns, with its weights; with `add` it is
+/// added to y.
 dnnl::matmul::primitive_desc PackedLinear::Packed::describe(Index rows, DType output,
                                                             const memory::desc& weights_desc,
                                                             bool add) const {
   const auto plain = memory::format_tag::ab;
   const memory::desc source({rows, slab_in()}, data_type(compute), plain);
-  const memory::desc target({rows, slab_out()}, data_type(output), plain);
+  const Index columns = weights_desc.dims()[1];
+  const memory::desc target({rows, columns}, data_type(output), memory::dims{slab_out(), 1});
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   dnnl::post_ops post;
@@ -399,8 +424,40 @@ dnnl::matmul::primitive_desc PackedLinear::Packed::describe(Index rows, DType ou
   if (bias_storage.empty() || add) {
     return matmul_description({source, weights_desc, memory::desc(), target}, attributes);
   }
-  const memory::desc bias({1, slab_out()}, memory::data_type::f32, plain);
+  const memory::desc bias({1, columns}, memory::data_type::f32, plain);
   return matmul_description({source, weights_desc, bias, target}, attributes);
+}
+
+std::vector<PackedLinear::Kernel::Part> PackedLinear::Packed::share_columns(Index rows,
+                                                                            DType output,
+                                                                            int threads) const {
+  constexpr Index kUnit = 48;  // whole groups of 16 and of 24, so that all columns sum alike
+  const Index width = (out + threads * kUnit - 1) / (threads * kUnit) * kUnit;
+  std::vector<Kernel::Part> parts;
+  for (Index column = 0; column < out; column += width) {
+    const Index columns = std::min(width, out - column);
+    const memory::desc own({in, columns}, data_type(compute), memory::dims{out, 1});
+    const auto description = describe(rows, output, own);
+    Kernel::Part part;
+    part.product = dnnl::matmul(description);
+    part.target = description.dst_desc();
+    part.scratchpad = description.scratchpad_desc();
+    part.weights =
+        memory(own, cpu_engine(), static_cast<float*>(weights[0].get_data_handle()) + column);
+    part.first_column = column;
+    if (!biases.empty()) {
+      part.bias = memory(description.bias_desc(), cpu_engine(),
+                         static_cast<float*>(biases[0].get_data_handle()) + column);
+    }
+    parts.push_back(std::move(part));
+  }
+  return parts;
+}
+
+void PackedLinear::Packed::activate_rest(const Kernel& kernel, void* y) const {
+  const DType dtype = written(kernel.output);
+  if (!options.activation || is_fused(*options.activation, dtype)) return;
+  activate(*options.activation, y, y, kernel.computed_rows * slab_out(), dtype);
 }
 
 /// Brings each slab of the weights [out, in] into oneDNN's own layout.
@@ -418,12 +475,14 @@ void PackedLinear::Packed::pack(std::span<const Tensor> parts) {
   thread_stream().wait();
 }
 
-/// Memory for the slabs in oneDNN's own layout.
+/// Memory for the slabs in oneDNN's own layout, or in rows that threads can take columns of.
 void PackedLinear::Packed::prepare() {
-  const memory::desc any({slab_in(), slab_out()}, data_type(compute), memory::format_tag::any);
+  const memory::desc wanted(
+      {slab_in(), slab_out()}, data_type(compute),
+      spreads_by_columns() ? memory::format_tag::any : memory::format_tag::ab);
   const memory::desc packed = [&] {
     const ThreadLimit limit(1);
-    return describe(kRowBlock, compute, any).weights_desc();
+    return describe(kRowBlock, compute, wanted).weights_desc();
   }();
   const auto bytes = static_cast<Index>((packed.get_size() + 63) / 64 * 64);
   const Index slabs = options.slabs.in * options.slabs.out;
@@ -438,9 +497,10 @@ void PackedLinear::Packed::prepare() {
   }
 }
 
-Index row_unit() { return cpu_isa() < CpuIsa::avx512 ? 12 : 16; }
-
-bool spreads_products() { return cpu_isa() >= CpuIsa::avx512; }
+Index row_unit(bool all_threads) {
+  if (cpu_isa() >= CpuIsa::avx512) return 16;
+  return all_threads ? 1 : 12;
+}
 
 bool packs_for_training(Index rows, Index in, DType dtype) {
   constexpr Index kLeastRows = 1024;
@@ -500,11 +560,11 @@ const PackedLinear::Kernel& PackedLinear::kernel(Index rows, DType output, bool 
   Packed& p = *packed_;
   assert(p.options.slabs.in == 1 || output == DType::f32);
   const std::lock_guard<std::mutex> lock(p.mutex);
-  const int threads = all_threads && spreads_products() ? free_threads() : 1;
+  const int threads = all_threads ? free_threads() : 1;
   const auto key = std::make_tuple(rows, output, threads);
   if (const auto found = p.kernels.find(key); found != p.kernels.end()) return found->second;
-  const ThreadLimit limit(threads);
-  const DType computed_output = p.compute == DType::f32 ? DType::f32 : output;
+  const ThreadLimit limit(spreads_by_columns() ? threads : 1);
+  const DType computed_output = p.written(output);
   const memory::desc weights = p.weights[0].get_desc();
   Kernel kernel;
   kernel.rows = rows;
@@ -520,6 +580,9 @@ const PackedLinear::Kernel& PackedLinear::kernel(Index rows, DType output, bool 
     if (adding.scratchpad_desc().get_size() > kernel.scratchpad.get_size()) {
       kernel.scratchpad = adding.scratchpad_desc();
     }
+  }
+  if (threads > 1 && !spreads_by_columns()) {
+    kernel.parts = p.share_columns(kernel.computed_rows, computed_output, threads);
   }
   kernel.output = output;
   return p.kernels.emplace(key, std::move(kernel)).first->second;
@@ -540,11 +603,49 @@ void PackedLinear::run(const Kernel& kernel, const void* x, void* y) const {
   std::memcpy(y, padded_y.data(), rows * row_bytes_y);
 }
 
-void PackedLinear::execute(const Kernel& kernel, const void* x, void* y) const {
+void PackedLinear::multiply(const Kernel& kernel, const void* x, void* y) const {
   const Packed& p = *packed_;
   // oneDNN counts threads only now, and would share the rows out among them.
   std::optional<ThreadLimit> limit;
-  if (!spreads_products()) limit.emplace(1);
+  if (!spreads_by_columns()) limit.emplace(1);
+  void* scratch = thread_scratch(kernel.scratchpad.get_size());
+  for (std::size_t slab = 0; slab < p.weights.size(); ++slab) {
+    const std::size_t of_x = p.options.slabs.in > 1 ? slab : 0;
+    const std::size_t of_y = p.options.slabs.out > 1 ? slab : 0;
+    auto* from = static_cast<std::byte*>(const_cast<void*>(x)) + of_x * kernel.source.get_size();
+    auto* to = static_cast<std::byte*>(y) + of_y * kernel.target.get_size();
+    std::unordered_map<int, memory> arguments = {
+        {DNNL_ARG_SRC, memory(kernel.source, cpu_engine(), from)},
+        {DNNL_ARG_WEIGHTS, p.weights[slab]},
+        {DNNL_ARG_DST, memory(kernel.target, cpu_engine(), to)},
+        {DNNL_ARG_SCRATCHPAD, memory(kernel.scratchpad, cpu_engine(), scratch)}};
+    if (!p.biases.empty() && of_x == 0) arguments.emplace(DNNL_ARG_BIAS, p.biases[slab]);
+    (of_x == 0 ? kernel.first : kernel.next).execute(thread_stream(), arguments);
+    p.activate_rest(kernel, to);
+  }
+}
+
+void PackedLinear::multiply_parts(const Kernel& kernel, const void* x, void* y) const {
+  const Packed& p = *packed_;
+  const std::size_t bytes = element_size(p.written(kernel.output));
+  parallel_for(static_cast<int>(kernel.parts.size()), std::ssize(kernel.parts), [&](Index number) {
+    const ThreadLimit limit(1);
+    const Kernel::Part& part = kernel.parts[static_cast<std::size_t>(number)];
+    auto* to = static_cast<std::byte*>(y) + static_cast<std::size_t>(part.first_column) * bytes;
+    std::unordered_map<int, memory> arguments = {
+        {DNNL_ARG_SRC, memory(kernel.source, cpu_engine(), const_cast<void*>(x))},
+        {DNNL_ARG_WEIGHTS, part.weights},
+        {DNNL_ARG_DST, memory(part.target, cpu_engine(), to)},
+        {DNNL_ARG_SCRATCHPAD,
+         memory(part.scratchpad, cpu_engine(), thread_scratch(part.scratchpad.get_size()))}};
+    if (!p.biases.empty()) arguments.emplace(DNNL_ARG_BIAS, part.bias);
+    part.product.execute(thread_stream(), arguments);
+  });
+  p.activate_rest(kernel, y);
+}
+
+void PackedLinear::execute(const Kernel& kernel, const void* x, void* y) const {
+  const Packed& p = *packed_;
   thread_local std::vector<float> wide_x, wide_y;
   const void* source = x;
   void* target = y;
@@ -561,24 +662,10 @@ void PackedLinear::execute(const Kernel& kernel, const void* x, void* y) const {
     wide_y.resize(static_cast<std::size_t>(kernel.computed_rows * p.out));
     target = wide_y.data();
   }
-  void* scratch = thread_scratch(kernel.scratchpad.get_size());
-  for (std::size_t slab = 0; slab < p.weights.size(); ++slab) {
-    const std::size_t of_x = p.options.slabs.in > 1 ? slab : 0;
-    const std::size_t of_y = p.options.slabs.out > 1 ? slab : 0;
-    auto* from =
-        static_cast<std::byte*>(const_cast<void*>(source)) + of_x * kernel.source.get_size();
-    auto* to = static_cast<std::byte*>(target) + of_y * kernel.target.get_size();
-    std::unordered_map<int, memory> arguments = {
-        {DNNL_ARG_SRC, memory(kernel.source, cpu_engine(), from)},
-        {DNNL_ARG_WEIGHTS, p.weights[slab]},
-        {DNNL_ARG_DST, memory(kernel.target, cpu_engine(), to)},
-        {DNNL_ARG_SCRATCHPAD, memory(kernel.scratchpad, cpu_engine(), scratch)}};
-    if (!p.biases.empty() && of_x == 0) arguments.emplace(DNNL_ARG_BIAS, p.biases[slab]);
-    (of_x == 0 ? kernel.first : kernel.next).execute(thread_stream(), arguments);
-    const DType written = narrow ? DType::f32 : kernel.output;
-    if (p.options.activation && !is_fused(*p.options.activation, written)) {
-      activate(*p.options.activation, to, to, kernel.computed_rows * p.slab_out(), written);
-    }
+  if (kernel.parts.empty()) {
+    multiply(kernel, source, target);
+  } else {
+    multiply_parts(kernel, source, target);
   }
   if (narrow) {
     std::transform(wide_y.begin(), wide_y.end(), static_cast<BFloat16*>(y),

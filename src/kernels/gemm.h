@@ -48,13 +48,10 @@ class PreparedProduct {
 /// activations inside the last-level cache and the GEMM at its peak.
 inline constexpr Index kRowBlock = 256;
 
-/// How many rows a product should have, and multiples of it. Below AVX-512 oneDNN takes six rows at
-/// a time and sums what is left over in another order.
-Index row_unit();
-
-/// Whether a product may spread over all threads: below AVX-512 the threads would share rows
-/// instead of columns, and what a row becomes would depend on the others.
-bool spreads_products();
+/// How many rows a product should have, and multiples of it, so that few are compiled. Below
+/// AVX-512 oneDNN compiles none, but takes six rows at a time; a product of few rows for all threads
+/// is best left whole there (16 rows of the base model: 31 ms against 52).
+Index row_unit(bool all_threads);
 
 /// The columns of a wide matrix in slabs, each a matrix of its own: [slabs, rows, columns / slabs].
 /// A dense layer from 3,072 numbers to 768 reaches 0.33 of the AMX rate, three from 1,024 reach
@@ -109,6 +106,8 @@ class PackedLinear {
 
  private:
   void execute(const Kernel& kernel, const void* x, void* y) const;
+  void multiply(const Kernel& kernel, const void* x, void* y) const;
+  void multiply_parts(const Kernel& kernel, const void* x, void* y) const;
 
   struct Packed;
   std::unique_ptr<Packed> packed_;

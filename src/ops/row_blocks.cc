@@ -19,11 +19,11 @@ Index RowPlan::largest() const {
 }
 
 RowPlan plan_rows(Index rows, int threads) {
-  const Index unit = kernels::row_unit();
   const auto round_up = [](Index value, Index unit) { return (value + unit - 1) / unit * unit; };
   RowPlan plan;
-  plan.spread = threads > 1 && rows <= kFewRows && kernels::spreads_products();
+  plan.spread = threads > 1 && rows <= kFewRows;
   plan.workers = plan.spread ? 1 : threads;
+  const Index unit = kernels::row_unit(plan.spread);
   const Index most = kernels::kRowBlock / unit * unit;
   const Index count = round_up((rows + most - 1) / most, plan.workers);
   const Index block = count == 0 ? 0 : round_up((rows + count - 1) / count, unit);

@@ -29,7 +29,7 @@ struct RowPlan {
 };
 
 /// Blocks of at most kRowBlock rows that load `threads` threads evenly. Sizes are multiples of
-/// kernels::row_unit() except for a smaller one at the end, so that few different products are ever
+/// kernels::row_unit except for a smaller one at the end, so that few different products are ever
 /// compiled.
 RowPlan plan_rows(Index rows, int threads);
 
