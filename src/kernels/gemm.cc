@@ -436,14 +436,14 @@ std::vector<PackedLinear::Kernel::Part> PackedLinear::Packed::share_columns(Inde
   std::vector<Kernel::Part> parts;
   for (Index column = 0; column < out; column += width) {
     const Index columns = std::min(width, out - column);
-    const memory::desc own({in, columns}, data_type(compute), memory::dims{out, 1});
+    const memory::desc own({in, columns}, data_type(compute), memory::format_tag::ba);
     const auto description = describe(rows, output, own);
     Kernel::Part part;
     part.product = dnnl::matmul(description);
     part.target = description.dst_desc();
     part.scratchpad = description.scratchpad_desc();
     part.weights =
-        memory(own, cpu_engine(), static_cast<float*>(weights[0].get_data_handle()) + column);
+        memory(own, cpu_engine(), static_cast<float*>(weights[0].get_data_handle()) + column * in);
     part.first_column = column;
     if (!biases.empty()) {
       part.bias = memory(description.bias_desc(), cpu_engine(),
@@ -475,11 +475,12 @@ void PackedLinear::Packed::pack(std::span<const Tensor> parts) {
   thread_stream().wait();
 }
 
-/// Memory for the slabs in oneDNN's own layout, or in rows that threads can take columns of.
+/// Memory for the slabs in oneDNN's own layout. Below AVX-512 that would be [in, out], which takes
+/// twice the time of [out, in] (82 against 161 GFLOP/s on Zen 3, 252 rows of 768 to 3,072).
 void PackedLinear::Packed::prepare() {
   const memory::desc wanted(
       {slab_in(), slab_out()}, data_type(compute),
-      spreads_by_columns() ? memory::format_tag::any : memory::format_tag::ab);
+      spreads_by_columns() ? memory::format_tag::any : memory::format_tag::ba);
   const memory::desc packed = [&] {
     const ThreadLimit limit(1);
     return describe(kRowBlock, compute, wanted).weights_desc();
