@@ -46,11 +46,11 @@ void with_row(const Tensor& table, Index row, Body&& body) {
   }
 }
 
-/// Adds a row of the table to D floats.
-void add_row(const Tensor& table, Index row, float* to) {
-  with_row(table, row, [columns = table.columns(), to](auto value) {
+/// Adds a row of the table, times a scale, to D floats.
+void add_row(const Tensor& table, Index row, float scale, float* to) {
+  with_row(table, row, [columns = table.columns(), scale, to](auto value) {
 #pragma omp simd
-    for (Index c = 0; c < columns; ++c) to[c] += value(c);
+    for (Index c = 0; c < columns; ++c) to[c] += scale * value(c);
   });
 }
 
@@ -103,18 +103,9 @@ void sum_table_rows(std::span<const RowLookup> lookups, RowRange tokens, float* 
   const Index width = lookups[0].table.columns();
   std::fill_n(to, (tokens.end - tokens.begin) * width, 0.0f);
   for (Index token = tokens.begin; token < tokens.end; ++token, to += width) {
-    for (const auto& [table, rows] : lookups) {
-      add_row(table, rows[static_cast<std::size_t>(token)], to);
+    for (const auto& [table, rows, scale] : lookups) {
+      add_row(table, rows[static_cast<std::size_t>(token)], scale, to);
     }
-  }
-}
-
-void scaled_table_rows(const RowLookup& lookup, RowRange tokens, float scale, float* to) {
-  const Index width = lookup.table.columns();
-  for (Index token = tokens.begin; token < tokens.end; ++token, to += width) {
-    std::fill_n(to, width, 0.0f);
-    add_row(lookup.table, lookup.rows[static_cast<std::size_t>(token)], to);
-    for (Index c = 0; c < width; ++c) to[c] *= scale;
   }
 }
 

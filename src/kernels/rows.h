@@ -24,11 +24,10 @@ inline float larger(float a, float b) { return std::isnan(a) || b <= a ? a : b; 
 struct RowLookup {
   const Tensor& table;
   std::span<const std::int32_t> rows;
+  float scale = 1;
 };
 /// Writes the sums of what the lookups find for the tokens of a range, [tokens, D] floats.
 void sum_table_rows(std::span<const RowLookup> lookups, RowRange tokens, float* to);
-/// Writes the rows that the tokens of a range look up, times a scale, [tokens, D] floats.
-void scaled_table_rows(const RowLookup& lookup, RowRange tokens, float scale, float* to);
 
 /// Where scatter_rows() adds: row i of the gradient goes to row rows[i] of the sums.
 struct RowScatter {

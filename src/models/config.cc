@@ -49,6 +49,10 @@ const Family& encoder_family(const ConfigReader& config) {
   require(config.has("model_type"), "{}: expected the key \"model_type\" ({}), found none",
           config.name(), encoder_names());
   const Family& family = models::family_of(config.string("model_type", ""), config.name());
+  require(!family.decoder,
+          "{}: model_type: expected an encoder ({}), found {}, an encoder with a decoder, which "
+          "generate and summarize run",
+          config.name(), encoder_names(), family.model_type);
   require(family.encoder.has_value(),
           "{}: model_type: expected an encoder ({}), found {}, a language model, which generates "
           "text and is evaluated on text",
@@ -246,12 +250,16 @@ std::vector<Index> EncoderConfig::windows() const {
 }
 
 Index EncoderConfig::first_position() const {
-  return traits().positions_follow_padding ? pad_token_id + 1 : 0;
+  return traits().positions_follow_padding ? pad_token_id + 1 : traits().reserved_positions;
 }
 
 EncoderConfig parse_config(const ConfigReader& given) {
+  return parse_encoder(given, encoder_family(given));
+}
+
+EncoderConfig parse_encoder(const ConfigReader& given, const Family& family) {
   EncoderConfig model;
-  model.family = &encoder_family(given);
+  model.family = &family;
   const EncoderTraits& traits = model.traits();
   const ConfigReader config(given.object(), given.name(), traits.keys);
   check_supported(config, traits);
@@ -267,10 +275,13 @@ EncoderConfig parse_config(const ConfigReader& given) {
   model.intermediate_size =
       config.integer("intermediate_size", defaults.intermediate_size, 1, kMaxIntermediate);
   model.activation = activation_of(config);
-  model.max_position_embeddings = config.integer("max_position_embeddings", 512, 1, kMaxPositions);
+  model.max_position_embeddings =
+      config.integer("max_position_embeddings", defaults.max_position_embeddings, 1,
+                     kMaxPositions) +
+      traits.reserved_positions;
   model.type_vocab_size =
       traits.has_token_types ? config.integer("type_vocab_size", 2, 1, kMaxTypes) : 2;
-  model.layer_norm_eps = number_within(config, "layer_norm_eps", 1e-12, 1.0);
+  model.layer_norm_eps = number_within(config, "layer_norm_eps", defaults.layer_norm_eps, 1.0);
   model.pad_token_id =
       config.integer("pad_token_id", defaults.pad_token_id, 0, model.vocab_size - 1);
   if (traits.has_windows) {
@@ -285,7 +296,8 @@ EncoderConfig parse_config(const ConfigReader& given) {
   }
   model.initializer_range = number_within(config, "initializer_range", 0.02, 100.0);
   model.hidden_dropout = number_within(config, "hidden_dropout_prob", 0.1, 0.99);
-  model.attention_dropout = number_within(config, "attention_probs_dropout_prob", 0.1, 0.99);
+  model.attention_dropout =
+      number_within(config, "attention_probs_dropout_prob", defaults.attention_dropout, 0.99);
   model.head_dropout = head_dropout(config, model);
   model.tie_word_embeddings = config.boolean("tie_word_embeddings", true);
   model.architecture = architecture_of(config);

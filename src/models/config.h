@@ -31,6 +31,10 @@ struct EncoderConfig {
   const Family* family = nullptr;
   Index vocab_size = 0;
   Index hidden_size = 0;
+  /// What the model calls its table of tokens.
+  std::string word_embeddings = "embeddings.word_embeddings.weight";
+  /// Rows of the table of tokens are multiplied by it.
+  double embedding_scale = 1;
   /// Width of the embedding tables; what differs from hidden_size is projected to it.
   Index embedding_size = 0;
   Index layers = 0;
@@ -51,6 +55,8 @@ struct EncoderConfig {
   /// probabilities.
   double hidden_dropout = 0;
   double attention_dropout = 0;
+  /// Between the two layers of the feed-forward block.
+  double activation_dropout = 0;
   HeadDropout head_dropout;
   bool tie_word_embeddings = true;
   /// architectures[0], such as "LongformerForMaskedLM"; empty when config.json has none.
@@ -87,5 +93,8 @@ EncoderConfig read_config(const std::string& path);
 
 /// The same for an object that is parsed already.
 EncoderConfig parse_config(const formats::ConfigReader& config);
+
+/// The encoder of a family, whatever stands behind it.
+EncoderConfig parse_encoder(const formats::ConfigReader& config, const Family& family);
 
 }  // namespace longformer::models

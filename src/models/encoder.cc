@@ -38,7 +38,7 @@ ops::EmbeddingTables embedding_tables(const EncoderConfig& config, const LayerSo
   const Index padding = config.pad_token_id;
   const Index position_padding = traits.positions_follow_padding ? padding : -1;
   ops::EmbeddingTables tables;
-  tables.words = embedding(source, kWordEmbeddings, {config.vocab_size, width}, padding);
+  tables.words = embedding(source, config.word_embeddings, {config.vocab_size, width}, padding);
   tables.positions = embedding(source, kPositionEmbeddings, {config.max_position_embeddings, width},
                                position_padding);
   tables.types = traits.has_token_types
@@ -46,6 +46,7 @@ ops::EmbeddingTables embedding_tables(const EncoderConfig& config, const LayerSo
                                  {config.type_vocab_size, width})
                      : Tensor::zeros({config.type_vocab_size, width}, DType::f32);
   tables.norm = layer_norm(source, "embeddings.LayerNorm", width);
+  tables.word_scale = static_cast<float>(config.embedding_scale);
   tables.word_padding = padding;
   tables.position_padding = position_padding;
   return tables;

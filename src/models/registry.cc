@@ -78,6 +78,75 @@ constexpr std::array<KeyName, 8> kDistilBertKeys = {
 constexpr std::array<KeyName, 2> kElectraFixed = {
     {{"summary_type", "first"}, {"summary_activation", "gelu"}}};
 
+constexpr std::array<std::string_view, 2> kLed = {"led.", "model."};
+constexpr std::array<std::string_view, 1> kBart = {"model."};
+/// The encoder's names inside an encoder with a decoder, whose own keep the names of the file.
+template <std::size_t count>
+constexpr auto encoder_renames(const std::array<Rename, count>& attention) {
+  constexpr std::array<Rename, 8> kOthers = {{
+      {"embeddings.word_embeddings.", "shared."},
+      {"embeddings.position_embeddings.", "encoder.embed_positions."},
+      {"embeddings.LayerNorm.", "encoder.layernorm_embedding."},
+      {"encoder.layer.", "encoder.layers."},
+      {".attention.output.LayerNorm.", ".self_attn_layer_norm.", "encoder.layer"},
+      {".intermediate.dense.", ".fc1.", "encoder.layer"},
+      {".output.dense.", ".fc2.", "encoder.layer"},
+      {".output.LayerNorm.", ".final_layer_norm.", "encoder.layer"},
+  }};
+  std::array<Rename, count + kOthers.size()> all = {};
+  std::copy(attention.begin(), attention.end(), all.begin());
+  std::copy(kOthers.begin(), kOthers.end(), all.begin() + count);
+  return all;
+}
+constexpr auto kLedNames = encoder_renames(std::array<Rename, 2>{{
+    {".attention.output.dense.", ".self_attn.output.", "encoder.layer"},
+    {".attention.self.", ".self_attn.longformer_self_attn.", "encoder.layer"},
+}});
+constexpr auto kBartNames = encoder_renames(std::array<Rename, 4>{{
+    {".attention.output.dense.", ".self_attn.out_proj.", "encoder.layer"},
+    {".attention.self.query.", ".self_attn.q_proj.", "encoder.layer"},
+    {".attention.self.key.", ".self_attn.k_proj.", "encoder.layer"},
+    {".attention.self.value.", ".self_attn.v_proj.", "encoder.layer"},
+}});
+constexpr std::array<KeyName, 10> kLedKeys = {
+    {{"hidden_size", "d_model"},
+     {"num_hidden_layers", "encoder_layers"},
+     {"num_attention_heads", "encoder_attention_heads"},
+     {"intermediate_size", "encoder_ffn_dim"},
+     {"max_position_embeddings", "max_encoder_position_embeddings"},
+     {"hidden_act", "activation_function"},
+     {"hidden_dropout_prob", "dropout"},
+     {"attention_probs_dropout_prob", "attention_dropout"},
+     {"initializer_range", "init_std"},
+     {"layer_norm_eps", ""}}};
+constexpr std::array<KeyName, 9> kBartKeys = {
+    {{"hidden_size", "d_model"},
+     {"num_hidden_layers", "encoder_layers"},
+     {"num_attention_heads", "encoder_attention_heads"},
+     {"intermediate_size", "encoder_ffn_dim"},
+     {"hidden_act", "activation_function"},
+     {"hidden_dropout_prob", "dropout"},
+     {"attention_probs_dropout_prob", "attention_dropout"},
+     {"initializer_range", "init_std"},
+     {"layer_norm_eps", ""}}};
+constexpr std::array<std::string_view, 5> kLedAliases = {
+    "hidden_size", "num_hidden_layers", "num_attention_heads", "attention_probs_dropout_prob",
+    "initializer_range"};
+constexpr std::array<std::string_view, 2> kBartAliases = {"hidden_size", "num_attention_heads"};
+
+/// Sizes of the class defaults of LED and BART.
+constexpr EncoderDefaults large(Index positions) {
+  return {.vocab_size = 50265,
+          .pad_token_id = 1,
+          .hidden_size = 1024,
+          .layers = 12,
+          .heads = 16,
+          .intermediate_size = 4096,
+          .max_position_embeddings = positions,
+          .layer_norm_eps = 1e-5,
+          .attention_dropout = 0};
+}
+
 /// RoBERTa, whatever its language.
 EncoderTraits roberta(Index vocab_size, std::string_view tokenizer_class) {
   return {.defaults = {.vocab_size = vocab_size, .pad_token_id = 1},
@@ -90,7 +159,7 @@ EncoderTraits roberta(Index vocab_size, std::string_view tokenizer_class) {
           .tokenizer_class = tokenizer_class};
 }
 
-const std::array<Family, 8> kFamilies = {{
+const std::array<Family, 10> kFamilies = {{
     {.model_type = "longformer",
      .class_prefix = "Longformer",
      .names = {.prefixes = kLongformer},
@@ -155,6 +224,28 @@ const std::array<Family, 8> kFamilies = {{
                        .document_dropout = {"classifier_dropout"},
                        .choice_dropout = {"summary_last_dropout", 0.1},
                        .tokenizer_class = "ElectraTokenizer"}},
+    {.model_type = "led",
+     .class_prefix = "LED",
+     .names = {.prefixes = kLed, .renames = kLedNames},
+     .encoder = EncoderTraits{.defaults = large(16384),
+                              .keys = kLedKeys,
+                              .has_token_types = false,
+                              .has_windows = true,
+                              .has_global_attention = true,
+                              .attention = longformer_attention,
+                              .tokenizer_class = "RobertaTokenizer"},
+     .decoder =
+         DecoderTraits{.aliases = kLedAliases, .positions_key = "max_decoder_position_embeddings"}},
+    {.model_type = "bart",
+     .class_prefix = "Bart",
+     .names = {.prefixes = kBart, .renames = kBartNames},
+     .encoder = EncoderTraits{.defaults = large(1024),
+                              .keys = kBartKeys,
+                              .reserved_positions = 2,
+                              .has_token_types = false,
+                              .attention = dense_attention,
+                              .tokenizer_class = "RobertaTokenizer"},
+     .decoder = DecoderTraits{.aliases = kBartAliases, .positions_key = "max_position_embeddings"}},
     {.model_type = kCharacterLmType, .class_prefix = "", .names = {}, .encoder = std::nullopt},
 }};
 
@@ -166,11 +257,13 @@ struct Stranger {
 constexpr std::string_view kDecoder =
     "it is a decoder, which writes text; for vectors or labels of texts take an encoder";
 constexpr std::string_view kEncoderDecoder =
-    "it is an encoder with a decoder, and decoders are not run; for vectors or labels of texts "
+    "its encoder and decoder are not run, those of LED and BART are; for vectors or labels of "
+    "texts "
     "take an encoder such as FacebookAI/roberta-base";
 constexpr std::string_view kLongEncoderDecoder =
-    "it is an encoder with a decoder, and decoders are not run; for vectors or labels of long "
-    "documents take allenai/longformer-base-4096";
+    "its encoder and decoder are not run, those of LED are; for vectors or labels of long "
+    "documents "
+    "take allenai/longformer-base-4096";
 constexpr std::string_view kOtherLong =
     "its attention is another one than Longformer's; for documents as long take "
     "allenai/longformer-base-4096, or a BERT converted to as many tokens";
@@ -190,7 +283,7 @@ constexpr std::string_view kAlbert =
     "its layers share one set of weights, which is not computed here; a BERT, DistilBERT or "
     "RoBERTa of the same language does what it does";
 
-constexpr std::array<Stranger, 53> kStrangers = {{
+constexpr std::array<Stranger, 51> kStrangers = {{
     {"mpnet",
      "its relative positions are not computed here; sentence-transformers/all-MiniLM-L12-v2 and "
      "all-distilroberta-v1 are sentence models that run"},
@@ -205,7 +298,6 @@ constexpr std::array<Stranger, 53> kStrangers = {{
     {"funnel", kOtherLong},
     {"xlnet", kOtherLong},
     {"canine", kOtherEncoder},
-    {"led", kLongEncoderDecoder},
     {"longt5", kLongEncoderDecoder},
     {"bigbird_pegasus", kLongEncoderDecoder},
     {"deberta", kDisentangled},
@@ -229,7 +321,6 @@ constexpr std::array<Stranger, 53> kStrangers = {{
     {"t5", kEncoderDecoder},
     {"mt5", kEncoderDecoder},
     {"umt5", kEncoderDecoder},
-    {"bart", kEncoderDecoder},
     {"mbart", kEncoderDecoder},
     {"pegasus", kEncoderDecoder},
     {"marian", kEncoderDecoder},
@@ -254,6 +345,14 @@ std::string joined(std::vector<std::string_view> names) {
   return fmt::format("{} or {}", fmt::join(names, ", "), last);
 }
 
+std::string names_of(bool (*chosen)(const Family&)) {
+  std::vector<std::string_view> names;
+  for (const Family& family : kFamilies) {
+    if (chosen(family)) names.push_back(family.model_type);
+  }
+  return joined(std::move(names));
+}
+
 /// Null for a model_type that is not in the table.
 const Family* find(std::string_view model_type) {
   const auto* found = std::find_if(kFamilies.begin(), kFamilies.end(), [&](const Family& family) {
@@ -262,14 +361,28 @@ const Family* find(std::string_view model_type) {
   return found == kFamilies.end() ? nullptr : found;
 }
 
+/// The family of a folder or of a config.json; null for what cannot be read.
+const Family* family_in(const std::string& folder_or_file) {
+  namespace fs = std::filesystem;
+  const fs::path path = fs::is_directory(folder_or_file) ? fs::path(folder_or_file) / "config.json"
+                                                         : fs::path(folder_or_file);
+  if (!fs::is_regular_file(path)) return nullptr;
+  try {
+    const auto json = formats::read_json(path.string());
+    return find(formats::ConfigReader(json, path.string()).string("model_type", ""));
+  } catch (const Error&) {
+    return nullptr;
+  }
+}
+
 }  // namespace
 
 std::string encoder_names() {
-  std::vector<std::string_view> names;
-  for (const Family& family : kFamilies) {
-    if (family.encoder) names.push_back(family.model_type);
-  }
-  return joined(std::move(names));
+  return names_of([](const Family& family) { return family.encoder && !family.decoder; });
+}
+
+std::string encoder_decoder_names() {
+  return names_of([](const Family& family) { return family.decoder.has_value(); });
 }
 
 const Family& family_of(std::string_view model_type, const std::string& name) {
@@ -282,18 +395,13 @@ const Family& family_of(std::string_view model_type, const std::string& name) {
 }
 
 bool is_language_model(const std::string& folder_or_file) {
-  namespace fs = std::filesystem;
-  const fs::path path = fs::is_directory(folder_or_file) ? fs::path(folder_or_file) / "config.json"
-                                                         : fs::path(folder_or_file);
-  if (!fs::is_regular_file(path)) return false;
-  try {
-    const auto json = formats::read_json(path.string());
-    const Family* family =
-        find(formats::ConfigReader(json, path.string()).string("model_type", ""));
-    return family != nullptr && !family->encoder;
-  } catch (const Error&) {
-    return false;
-  }
+  const Family* family = family_in(folder_or_file);
+  return family != nullptr && !family->encoder;
+}
+
+bool is_encoder_decoder(const std::string& folder_or_file) {
+  const Family* family = family_in(folder_or_file);
+  return family != nullptr && family->decoder;
 }
 
 }  // namespace longformer::models

@@ -46,6 +46,9 @@ struct EncoderDefaults {
   Index layers = 12;
   Index heads = 12;
   Index intermediate_size = 3072;
+  Index max_position_embeddings = 512;
+  double layer_norm_eps = 1e-12;
+  double attention_dropout = 0.1;
 };
 
 /// Where a rate of dropout is in config.json; empty: nowhere.
@@ -64,6 +67,9 @@ struct EncoderTraits {
   formats::ConfigReader::KeyNames fixed_keys = {};
   /// Positions begin behind the row of padding, and padding has that row (spec.md A.3).
   bool positions_follow_padding = false;
+  /// Rows of the position table before that of the first token, beside those that are counted in
+  /// max_position_embeddings.
+  Index reserved_positions = 0;
   bool has_token_types = true;
   /// Embeddings of a size of their own, with a projection behind them.
   bool projects_embeddings = false;
@@ -95,6 +101,14 @@ struct EncoderTraits {
   std::string_view tokenizer_class = "BertTokenizer";
 };
 
+/// In what families differ that have a decoder behind the encoder.
+struct DecoderTraits {
+  /// Keys of config.json for the encoder's sizes that count before those of EncoderTraits::keys.
+  std::span<const std::string_view> aliases = {};
+  /// The key of the decoder's number of positions.
+  std::string_view positions_key;
+};
+
 struct Family {
   /// The model_type of config.json.
   std::string_view model_type;
@@ -103,10 +117,14 @@ struct Family {
   TensorNames names;
   /// Absent for language models.
   std::optional<EncoderTraits> encoder;
+  /// Present for models that read a text and write another.
+  std::optional<DecoderTraits> decoder = std::nullopt;
 };
 
 /// "longformer, bert or roberta": all encoders, for messages.
 std::string encoder_names();
+/// "led or bart": all that read a text and write another.
+std::string encoder_decoder_names();
 
 /// The family of a model_type. Throws Error that says what there is, and what could be done with a
 /// model that is known but not run. `name` is that of the file.
@@ -115,5 +133,7 @@ const Family& family_of(std::string_view model_type, const std::string& name);
 /// Whether the config.json of a folder, or a file, is that of a language model; false for what
 /// cannot be read.
 bool is_language_model(const std::string& folder_or_file);
+/// The same for models that read a text and write another.
+bool is_encoder_decoder(const std::string& folder_or_file);
 
 }  // namespace longformer::models

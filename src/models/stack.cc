@@ -16,7 +16,8 @@ BlockOutput recomputed(const ops::Context& context, const std::shared_ptr<const 
                        const Tensor& x, const std::shared_ptr<const SharedInput>& shared) {
   const auto names = std::make_shared<std::vector<std::string>>();
   const auto part = [block, shared, names](const ops::Context& inner, std::span<const Tensor> in) {
-    BlockOutput output = block->forward(inner, in[0], {.shared = *shared});
+    BlockOutput output = block->forward(
+        inner, in[0], {.shared = *shared, .source = in.size() > 1 ? &in[1] : nullptr});
     std::vector<Tensor> results = {output.x};
     names->clear();
     for (auto& [name, loss] : output.losses) {
@@ -25,7 +26,9 @@ BlockOutput recomputed(const ops::Context& context, const std::shared_ptr<const 
     }
     return results;
   };
-  const std::vector<Tensor> results = ops::recompute(context, {x}, part);
+  std::vector<Tensor> inputs = {x};
+  if (shared->source) inputs.push_back(shared->source->hidden);
+  const std::vector<Tensor> results = ops::recompute(context, std::move(inputs), part);
   BlockOutput output = {results[0]};
   for (std::size_t i = 0; i < names->size(); ++i) {
     output.losses.emplace_back((*names)[i], results[i + 1]);
@@ -53,10 +56,11 @@ Tensor Stack::forward(const ops::Context& context, Tensor x,
     const auto& block = blocks_[at(i)];
     const auto observer = observer_of(options.observer, i);
     LayerState* state = options.state == nullptr ? nullptr : options.state->layer(i);
-    BlockOutput output =
-        context.recomputes && state == nullptr
-            ? recomputed(context, block, x, shared)
-            : block->forward(context, x, {*shared, state, observer ? &*observer : nullptr});
+    BlockOutput output = context.recomputes && state == nullptr
+                             ? recomputed(context, block, x, shared)
+                             : block->forward(context, x,
+                                              {*shared, state, observer ? &*observer : nullptr,
+                                               shared->source ? &shared->source->hidden : nullptr});
     x = std::move(output.x);
     if (options.hidden_states != nullptr) options.hidden_states->push_back(x);
     if (options.losses != nullptr) {

@@ -33,7 +33,7 @@ struct PassOptions {
 
 class Stack {
  public:
-  void add(std::unique_ptr<Block> block) { blocks_.push_back(std::move(block)); }
+  void add(std::shared_ptr<const Block> block) { blocks_.push_back(std::move(block)); }
   Index size() const { return static_cast<Index>(blocks_.size()); }
 
   /// x [n, D] through all layers; with Context::recomputes each is run again for its backward

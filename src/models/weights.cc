@@ -89,14 +89,18 @@ std::string TensorNames::model_name(std::string name) const {
       break;
     }
   }
-  for (const auto& [model, file] : renames) replace_part(name, file, model);
+  for (const auto& [model, file, within] : renames) {
+    if (name.find(within) != std::string::npos) replace_part(name, file, model);
+  }
   replace_ending(name, "LayerNorm.gamma", "LayerNorm.weight");
   replace_ending(name, "LayerNorm.beta", "LayerNorm.bias");
   return name;
 }
 
 std::string TensorNames::file_name(std::string name) const {
-  for (const auto& [model, file] : renames) replace_part(name, model, file);
+  for (const auto& [model, file, within] : renames) {
+    if (name.find(within) != std::string::npos) replace_part(name, model, file);
+  }
   return name;
 }
 

@@ -46,6 +46,8 @@ struct WeightRecord {
 struct TensorNames {
   struct Rename {
     std::string_view model, file;
+    /// Only in names that have this part too.
+    std::string_view within = {};
   };
   /// Beginnings that a file may have before the names, such as "bert."; the first one is written.
   std::span<const std::string_view> prefixes = {};

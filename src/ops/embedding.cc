@@ -28,8 +28,9 @@ Tensor embed(const Context& context, const EmbeddingTables& tables, const Embedd
   const Index width = tables.words.columns();
   Tensor x = context.memory.tensor({n, width}, context.dtype);
   const RowPlan plan = plan_rows(n, context.threads);
-  const std::array<kernels::RowLookup, 3> lookups = {
-      {{tables.words, rows.words}, {tables.types, rows.types}, {tables.positions, rows.positions}}};
+  const std::array<kernels::RowLookup, 3> lookups = {{{tables.words, rows.words, tables.word_scale},
+                                                      {tables.types, rows.types},
+                                                      {tables.positions, rows.positions}}};
   // Only a backward pass needs the sums of all rows.
   const bool kept = wants_backward(context, tables);
   Tensor sum = kept ? context.memory.tensor({n, width}, DType::f32)
@@ -49,16 +50,17 @@ Tensor embed(const Context& context, const EmbeddingTables& tables, const Embedd
   drop_elements(context, dropout, x);
   using Rows = std::vector<std::int32_t>;
   if (!kept) return x;
-  record(context, "embed", x,
-         [context, &tables, sum, dropout, words = Rows(rows.words.begin(), rows.words.end()),
-          positions = Rows(rows.positions.begin(), rows.positions.end()),
-          types = Rows(rows.types.begin(), rows.types.end())](Tensor gradient) {
-           drop_elements(context, dropout, gradient);
-           add_norm_backward(context, sum, tables.norm, gradient);
-           send_rows(context, gradient, {words, tables.word_padding}, tables.words);
-           send_rows(context, gradient, {positions, tables.position_padding}, tables.positions);
-           send_rows(context, gradient, {types}, tables.types);
-         });
+  record(
+      context, "embed", x,
+      [context, &tables, sum, dropout, words = Rows(rows.words.begin(), rows.words.end()),
+       positions = Rows(rows.positions.begin(), rows.positions.end()),
+       types = Rows(rows.types.begin(), rows.types.end())](Tensor gradient) {
+        drop_elements(context, dropout, gradient);
+        add_norm_backward(context, sum, tables.norm, gradient);
+        send_rows(context, gradient, {words, tables.word_padding, tables.word_scale}, tables.words);
+        send_rows(context, gradient, {positions, tables.position_padding}, tables.positions);
+        send_rows(context, gradient, {types}, tables.types);
+      });
   return x;
 }
 
@@ -66,9 +68,10 @@ Tensor embed_scaled(const Context& context, const Tensor& table, std::span<const
                     float scale, const Dropout& dropout) {
   const Index width = table.columns();
   Tensor x = context.memory.tensor({static_cast<Index>(ids.size()), width}, DType::f32);
+  const kernels::RowLookup lookup = {table, ids, scale};
   for_row_blocks(context, x.rows(), [&](Index first, Index rows) {
-    kernels::scaled_table_rows({table, ids}, {first, first + rows}, scale,
-                               static_cast<float*>(row_of(x, first)));
+    kernels::sum_table_rows(std::span(&lookup, 1), {first, first + rows},
+                            static_cast<float*>(row_of(x, first)));
   });
   Tensor y = x.to(context.dtype);
   drop_elements(context, dropout, y);

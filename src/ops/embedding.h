@@ -15,6 +15,8 @@ namespace longformer::ops {
 struct EmbeddingTables {
   Tensor words, positions, types;
   LayerNorm norm;
+  /// Rows of words are multiplied by it.
+  float word_scale = 1;
   /// Rows of words and positions that stand for padding and get no gradient; −1 is none.
   Index word_padding = -1;
   Index position_padding = -1;
@@ -29,7 +31,7 @@ struct EmbeddingRows {
   std::span<const std::int32_t> words, positions, types;
 };
 
-/// dropout(LayerNorm(word + position + type)), [n, D].
+/// dropout(LayerNorm(scale · word + position + type)), [n, D].
 Tensor embed(const Context& context, const EmbeddingTables& tables, const EmbeddingRows& rows,
              const Dropout& dropout = {});
 

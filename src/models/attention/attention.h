@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -16,6 +17,16 @@
 
 namespace longformer::models {
 
+/// What a decoder reads beside its own tokens: the last hidden states of the encoder.
+struct SourceStates {
+  /// [n, D]
+  Tensor hidden;
+  /// First row of each document, and the number of rows at the end.
+  std::vector<Index> starts;
+  /// 1 visible, 0 masked; empty when nothing is masked.
+  std::vector<std::uint8_t> mask = {};
+};
+
 /// What the layers of one forward pass share; backward passes keep it.
 struct SharedInput {
   /// First row of each document, and the number of rows at the end.
@@ -24,6 +35,8 @@ struct SharedInput {
   /// Makes the table of relative positions, whose row δ is that of the distance δ, as far as
   /// anything sees, [distances, D]. Layers that have a state may do without it.
   std::function<Tensor()> make_distances = {};
+  /// For decoders: what the documents of the pass read, unless their state has it.
+  std::optional<SourceStates> source = std::nullopt;
 
   /// That table, made when it is first asked for.
   const Tensor& distances() const {
@@ -47,6 +60,8 @@ struct LayerInput {
   /// What the layer has kept of the tokens before; null for texts that begin.
   LayerState* state = nullptr;
   const HeadObserver* observer = nullptr;
+  /// The hidden states of SharedInput::source, as the layer is to read them.
+  const Tensor* source = nullptr;
 };
 
 /// Self-attention of one layer, up to and without its output projection.
