@@ -11,6 +11,7 @@
 #include "help.h"
 #include "longformer/character_lm.h"
 #include "longformer/error.h"
+#include "longformer/generation.h"
 #include "longformer/hub.h"
 #include "longformer/threads.h"
 
@@ -70,6 +71,12 @@ std::string ModelFlags::encoder_folder() const {
         fmt::format("{}: expected an encoder, found a character language model, which 'longformer "
                     "generate' and "
                     "'longformer evaluate' run",
+                    found));
+  }
+  if (TextGenerator::is_one(found)) {
+    throw Error(
+        fmt::format("{}: expected an encoder, found an encoder with a decoder, which "
+                    "'longformer generate' and 'longformer summarize' run",
                     found));
   }
   return found;

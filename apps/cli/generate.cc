@@ -1,7 +1,8 @@
-// longformer generate: text that a character language model draws.
+// longformer generate: texts for documents, and text that a character language model draws.
 #include <memory>
 #include <string>
 
+#include "generation_flags.h"
 #include "longformer/character_lm.h"
 #include "longformer/error.h"
 #include "output.h"
@@ -13,30 +14,50 @@ namespace longformer::cli {
 namespace {
 
 struct GenerateFlags {
-  ModelFlags model;
+  WritingFlags writing;
   std::string prompt;
-  std::int64_t seed = static_cast<std::int64_t>(GenerateOptions().seed);
-  GenerateOptions options;
+  std::int64_t characters = GenerateOptions().characters;
 };
 
-void run(const GenerateFlags& flags, Messages& messages) {
-  const std::string folder = flags.model.folder();
-  const CharacterModel model = CharacterModel::load(folder, flags.model.load_options(messages));
-  GenerateOptions options = flags.options;
-  options.seed = static_cast<std::uint64_t>(flags.seed);
+/// What of the options a character model knows. Throws UsageError for others.
+GenerateOptions character_options(const GenerateFlags& flags) {
+  GenerateOptions result;
+  result.characters = flags.characters;
+  result.seed = static_cast<std::uint64_t>(flags.writing.seed);
+  const GenerationOptions& given = flags.writing.options;
+  result.temperature = given.temperature.value_or(result.temperature);
+  result.top_k = given.top_k.value_or(result.top_k);
+  for_each_generation_option(
+      [](const std::string& name, const auto& option) {
+        if (option && name != "temperature" && name != "top_k") {
+          throw UsageError(name +
+                           ": not for a character language model, which knows --prompt, "
+                           "--characters, --temperature, --top-k and --seed");
+        }
+      },
+      given);
+  if (result.temperature < 0) throw UsageError("--temperature: expected at least 0");
+  if (result.top_k < 0) throw UsageError("--top-k: expected at least 0");
+  return result;
+}
+
+void draw_characters(const GenerateFlags& flags, const std::string& folder, Messages& messages) {
+  const ModelFlags& model_flags = flags.writing.model;
+  const GenerateOptions options = character_options(flags);
+  const CharacterModel model = CharacterModel::load(folder, model_flags.load_options(messages));
   const StopSignals signals;
   Output output;
   std::string text;
   model.generate(flags.prompt, options, [&](char next) {
     text += next;
-    if (!flags.model.json) {
+    if (!model_flags.json) {
       output.write(std::string_view(&next, 1));
       output.flush();
     }
     return signals.received() == 0;
   });
   if (signals.received() != 0) messages.interrupted(signals.received());
-  if (flags.model.json) {
+  if (model_flags.json) {
     JsonLine line;
     line.add("prompt", flags.prompt).add("text", text);
     output.write(line.line());
@@ -46,6 +67,15 @@ void run(const GenerateFlags& flags, Messages& messages) {
   output.finish();
 }
 
+void run(const GenerateFlags& flags, Messages& messages) {
+  const std::string folder = flags.writing.model.folder();
+  if (CharacterModel::is_one(folder)) return draw_characters(flags, folder, messages);
+  if (!flags.prompt.empty()) {
+    throw UsageError("--prompt: is for character language models; a document is a file or --text");
+  }
+  write_texts(flags.writing, false, messages);
+}
+
 }  // namespace
 
 void add_generate(CLI::App& program, Action& action) {
@@ -53,29 +83,33 @@ void add_generate(CLI::App& program, Action& action) {
   CLI::App& verb = add_verb(
       program,
       {.name = "generate",
-       .description = "Draw text from a character language model.",
-       .details = "MODEL is a folder that pretrain-lm wrote. Characters come out as they "
-                  "are drawn, without the prompt; what each costs does not depend on how "
-                  "many came before.",
-       .examples = "longformer generate tiny --prompt \"The fox \" -n 500\n"
+       .description = "Write a text for each document, or draw text from a character model.",
+       .details = "MODEL is an LED or BART: options are those of generate() of transformers, and "
+                  "come before those of the folder. Or it is a folder that pretrain-lm wrote, "
+                  "which takes no documents: characters come out as they are drawn, without the "
+                  "prompt.",
+       .examples = "longformer generate LED document.txt --num-beams 4 --max-new-tokens 100\n"
+                   "longformer generate LED questions.jsonl --field text --do-sample --top-p 0.9 "
+                   "--json\n"
+                   "longformer generate tiny --prompt \"The fox \" -n 500\n"
                    "longformer generate tiny -n 1000 --temperature 0.7 --top-k 20 --seed 3 "
                    "> text.txt"});
-  add_model(verb, flags->model);
-  verb.add_option("--prompt", flags->prompt, "text before the first character (a line break)")
+  WritingFlags& writing = flags->writing;
+  add_model(verb, writing.model);
+  add_inputs(verb, writing.inputs);
+  verb.add_option("--prompt", flags->prompt,
+                  "text before the first character of a character model (a line break)")
       ->type_name("TEXT");
-  add_number(verb, "-n,--characters", flags->options.characters, {.least = 1},
-             "how many characters to draw (200)");
-  verb.add_option("--temperature", flags->options.temperature,
-                  "divides the logits; 0 takes the most likely character (1)")
-      ->check(CLI::Range(0.0, 1e6).description(""))
-      ->type_name("X");
-  add_number(verb, "--top-k", flags->options.top_k, {},
-             "draw from so many of the most likely characters; 0 from all (0)");
-  add_number(verb, "--seed", flags->seed, {}, "another seed draws another text (1)");
-  add_json(verb, flags->model);
-  add_compute(verb, flags->model);
-  verb.callback(
-      [flags, &action] { action = [flags](Messages& messages) { run(*flags, messages); }; });
+  add_number(verb, "-n,--characters", flags->characters, {.least = 1},
+             "how many characters to draw from one (200)");
+  add_generation_options(verb, writing.options);
+  add_writing(verb, writing);
+  add_json(verb, writing.model);
+  add_compute(verb, writing.model);
+  verb.callback([flags, &action] {
+    static_cast<void>(flags->writing.request());
+    action = [flags](Messages& messages) { run(*flags, messages); };
+  });
 }
 
 }  // namespace longformer::cli

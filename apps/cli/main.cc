@@ -113,6 +113,7 @@ int run(int count, char** values) {
   add_finetune(program, action);
   add_pretrain_mlm(program, action);
   add_pretrain_lm(program, action);
+  add_summarize(program, action);
   add_generate(program, action);
   add_attention(program, action);
   add_convert(program, action);

@@ -18,6 +18,7 @@ void add_evaluate(CLI::App& program, Action& action);
 void add_finetune(CLI::App& program, Action& action);
 void add_pretrain_mlm(CLI::App& program, Action& action);
 void add_pretrain_lm(CLI::App& program, Action& action);
+void add_summarize(CLI::App& program, Action& action);
 void add_generate(CLI::App& program, Action& action);
 void add_attention(CLI::App& program, Action& action);
 void add_convert(CLI::App& program, Action& action);

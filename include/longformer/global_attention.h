@@ -32,6 +32,9 @@ class GlobalAttention {
   std::vector<std::int32_t> mask(const Model& model, const Encoding& tokens,
                                  std::string_view text) const;
 
+  /// The same for an encoder with a decoder, where `default` is no token, as in `transformers`.
+  std::vector<std::int32_t> mask(const Encoding& tokens, std::string_view text) const;
+
   /// The rule as it was given.
   const std::string& rule() const { return rule_; }
 

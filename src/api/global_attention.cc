@@ -101,6 +101,16 @@ std::vector<std::int32_t> GlobalAttention::mask(const Model& model, const Encodi
                                                 std::string_view text) const {
   require(model.info().has_global_attention,
           "global attention: expected a Longformer model, found {}", model.info().model_type);
+  std::vector<std::int32_t> mask = this->mask(tokens, text);
+  if (std::find(named_.begin(), named_.end(), Named::heads_default) != named_.end()) {
+    const auto defaults = model.default_global_attention_mask(tokens.ids);
+    for (std::size_t i = 0; i < defaults.size(); ++i) mask[i] |= defaults[i];
+  }
+  return mask;
+}
+
+std::vector<std::int32_t> GlobalAttention::mask(const Encoding& tokens,
+                                                std::string_view text) const {
   std::vector<std::int32_t> mask(tokens.ids.size(), 0);
   const auto size = static_cast<std::int64_t>(mask.size());
   for (const auto& [first, last] : ranges_) set(mask, first, last + 1);
@@ -111,10 +121,6 @@ std::vector<std::int32_t> GlobalAttention::mask(const Model& model, const Encodi
     if (named == Named::all) set(mask, 0, size);
     if (named == Named::cls) set(mask, 0, 1);
     if (named == Named::question) set(mask, 0, static_cast<std::int64_t>(question_end(tokens)));
-    if (named == Named::heads_default) {
-      const auto defaults = model.default_global_attention_mask(tokens.ids);
-      for (std::size_t i = 0; i < defaults.size(); ++i) mask[i] |= defaults[i];
-    }
     if (named == Named::sentences) {
       const auto [begin, end] = text_tokens(tokens);
       const auto offsets = std::span(tokens.offsets).subspan(begin, end - begin);

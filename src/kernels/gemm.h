@@ -49,8 +49,8 @@ class PreparedProduct {
 inline constexpr Index kRowBlock = 256;
 
 /// How many rows a product should have, and multiples of it, so that few are compiled. Below
-/// AVX-512 oneDNN compiles none, but takes six rows at a time; a product of few rows for all threads
-/// is best left whole there (16 rows of the base model: 31 ms against 52).
+/// AVX-512 oneDNN compiles none, but takes six rows at a time; a product of few rows for all
+/// threads is best left whole there (16 rows of the base model: 31 ms against 52).
 Index row_unit(bool all_threads);
 
 /// The columns of a wide matrix in slabs, each a matrix of its own: [slabs, rows, columns / slabs].

@@ -1,0 +1,38 @@
+// The options of transformers' generate() as flags: num_beams is --num-beams.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "flags.h"
+#include "longformer/generation.h"
+
+namespace longformer::cli {
+
+/// How texts are written, and from which documents.
+struct WritingFlags {
+  ModelFlags model;
+  InputOptions inputs;
+  GenerationOptions options;
+  std::int64_t seed = 1;
+  std::string global_attention;
+  bool truncate = false;
+  bool split = false;
+  std::int64_t stride = GenerationRequest().stride;
+  std::int64_t together = GenerationRequest().together;
+
+  GenerationRequest request() const;
+};
+
+/// A flag for every option of GenerationOptions.
+void add_generation_options(CLI::App& verb, GenerationOptions& options);
+/// What else there is: --seed, --truncate, --split, --stride, --together and --global-attention.
+void add_writing(CLI::App& verb, WritingFlags& flags);
+
+/// Writes a text for every document and prints it. A summary is a text for which the first token of
+/// the document has global attention and a length is set where the folder has none.
+void write_texts(const WritingFlags& flags, bool summarizes, Messages& messages);
+
+}  // namespace longformer::cli

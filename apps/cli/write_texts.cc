@@ -1,0 +1,189 @@
+// What generate and summarize have in common: documents in, texts out.
+#include <fmt/format.h>
+
+#include <optional>
+#include <utility>
+
+#include "advice.h"
+#include "generation_flags.h"
+#include "inputs.h"
+#include "longformer/error.h"
+#include "output.h"
+#include "progress.h"
+#include "stop_signals.h"
+
+namespace longformer::cli {
+namespace {
+
+/// Documents of one call of the library: enough to decode together, few enough to see results soon.
+constexpr std::size_t kUnitDocuments = 64;
+constexpr std::size_t kUnitBytes = std::size_t{1} << 22;
+/// New tokens of a summary where nothing says how long it may be.
+constexpr std::int64_t kUsualSummary = 512;
+
+class WritingRun {
+ public:
+  WritingRun(const WritingFlags& flags, bool summarizes, Messages& messages)
+      : flags_(flags),
+        summarizes_(summarizes),
+        messages_(messages),
+        inputs_(flags.inputs),
+        generator_(TextGenerator::load(flags.model.folder(), flags.model.load_options(messages))),
+        request_(flags.request()),
+        progress_(inputs_.total_documents(), inputs_.total_bytes()) {
+    const GenerationOptions& folder = generator_.folder_options();
+    const auto& info = generator_.info();
+    const auto has_length = [](const GenerationOptions& options) {
+      return options.max_length || options.max_new_tokens;
+    };
+    if (!summarizes) return;
+    if (!request_.global_attention && info.has_global_attention) {
+      request_.global_attention = GlobalAttention::parse("cls");
+    }
+    if (!has_length(folder) && !has_length(request_.options)) {
+      request_.options.max_new_tokens = std::min(kUsualSummary, info.max_text_tokens - 1);
+    }
+  }
+
+  void run() {
+    std::vector<Document> unit;
+    std::size_t bytes = 0;
+    Document document;
+    bool more = inputs_.next(document);
+    while (more && signals_.received() == 0) {
+      bytes += document.text.size();
+      unit.push_back(std::move(document));
+      more = inputs_.next(document);
+      only_one_ = !more && done_ == 0 && unit.size() == 1;
+      if (more && bytes < kUnitBytes && unit.size() < kUnitDocuments) continue;
+      write(unit);
+      done_ += unit.size();
+      unit.clear();
+      bytes = 0;
+    }
+    if (signals_.received() != 0) messages_.interrupted(signals_.received());
+    output_.finish();
+  }
+
+ private:
+  /// Whether the text is printed while it is written.
+  bool streams() const {
+    return only_one_ && !flags_.model.json &&
+           request_.options.num_return_sequences.value_or(1) == 1;
+  }
+
+  void write(const std::vector<Document>& unit) {
+    std::vector<std::string> texts;
+    std::int64_t bytes = 0;
+    for (const Document& document : unit) {
+      if (!document.error.empty()) continue;
+      texts.push_back(document.text);
+      bytes += std::ssize(document.text);
+    }
+    request_.first_document = done_;
+    const ProgressCallback report = progress_.unit(std::ssize(unit), bytes);
+    const auto results = generator_.generate(texts, request_, [&](const GenerationEvent& event) {
+      report({0, std::ssize(texts), event.tokens_read + event.tokens_written, 0});
+      if (streams() && event.document >= 0) {
+        output_.write(event.text);
+        output_.flush();
+        streamed_ = true;
+      }
+      return signals_.received() == 0;
+    });
+    std::size_t next = 0;
+    for (const Document& document : unit) {
+      if (!document.error.empty()) {
+        fail(document, document.error);
+        continue;
+      }
+      const WrittenDocument& result = results[next++];
+      if (!result.error.empty()) {
+        fail(document, advised(result.error, result.remedies));
+      } else if (!result.texts.empty()) {
+        print(document, result);
+      }
+    }
+    output_.flush();
+  }
+
+  void print(const Document& document, const WrittenDocument& result) {
+    describe(document, result);
+    if (flags_.model.json) return print_json(document, result);
+    if (streamed_) return output_.write("\n");
+    for (const WrittenText& text : result.texts) {
+      const std::string line = on_one_line(text.text) + "\n";
+      output_.write(only_one_ ? line : document.label() + "\t" + line);
+    }
+  }
+
+  void print_json(const Document& document, const WrittenDocument& result) {
+    JsonLine json = document.json();
+    json.add("tokens", result.source_tokens).add("truncated", result.truncated);
+    json.add("segments", result.segments).add("global_tokens", result.global_tokens);
+    std::vector<JsonLine> rows;
+    for (const WrittenText& text : result.texts) {
+      JsonLine& row = rows.emplace_back().add("text", text.text);
+      if (text.score) row.add("score", *text.score);
+      row.add("end", text.end).add("ids", std::span<const std::int32_t>(text.ids));
+    }
+    output_.write(json.add_objects("texts", rows).line());
+  }
+
+  /// What a reader of the result should know of how it came about.
+  void describe(const Document& document, const WrittenDocument& result) {
+    std::string told;
+    if (result.truncated > 0) {
+      told = fmt::format("read the first {} of {} tokens", result.source_tokens - result.truncated,
+                         result.source_tokens);
+    } else if (result.segments > 1) {
+      told = fmt::format("read {} tokens in {} overlapping segments", result.source_tokens,
+                         result.segments);
+    } else if (summarizes_) {
+      told = fmt::format("read {} tokens", result.source_tokens);
+    }
+    if (summarizes_) {
+      const WrittenText& best = result.texts[0];
+      told +=
+          fmt::format(", {} of them with global attention; wrote {} with {} beam{}",
+                      result.global_tokens, best.ids.size() - 1, beams(), beams() == 1 ? "" : "s");
+    }
+    if (result.texts[0].end == "length") {
+      told += fmt::format("{}the text is cut at its limit: see --max-new-tokens",
+                          told.empty() ? "" : "; ");
+    }
+    if (!told.empty()) messages_.note(document.label() + ": " + told);
+  }
+
+  std::int64_t beams() const {
+    const auto& mine = request_.options.num_beams;
+    return mine ? *mine : generator_.folder_options().num_beams.value_or(1);
+  }
+
+  void fail(const Document& document, const std::string& reason) {
+    messages_.error(document.label() + ": " + reason);
+    if (flags_.model.json) output_.write(document.json().add("error", reason).line());
+  }
+
+  const WritingFlags& flags_;
+  bool summarizes_;
+  Messages& messages_;
+  /// Before anything computes.
+  StopSignals signals_;
+  Inputs inputs_;
+  TextGenerator generator_;
+  GenerationRequest request_;
+  Output output_;
+  ProgressLine progress_;
+  std::size_t done_ = 0;
+  bool only_one_ = false;
+  bool streamed_ = false;
+};
+
+}  // namespace
+
+void write_texts(const WritingFlags& flags, bool summarizes, Messages& messages) {
+  WritingRun(flags, summarizes, messages).run();
+}
+
+}  // namespace longformer::cli

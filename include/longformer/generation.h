@@ -1,0 +1,117 @@
+// Writing a text for a document: LED and BART (spec.md B).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "longformer/error.h"
+#include "longformer/generation_options.h"
+#include "longformer/global_attention.h"
+#include "longformer/model.h"
+#include "longformer/too_long.h"
+
+namespace longformer {
+
+struct TextGeneratorInfo {
+  std::string model_type;
+  std::int64_t hidden_size = 0;
+  std::int64_t encoder_layers = 0, encoder_heads = 0;
+  std::int64_t decoder_layers = 0, decoder_heads = 0;
+  std::int64_t vocabulary_size = 0;
+  /// Total window per layer of the encoder; empty for full attention.
+  std::vector<std::int64_t> windows;
+  /// Longest document, and longest text with its start token, in tokens.
+  std::int64_t max_source_tokens = 0, max_text_tokens = 0;
+  /// Whether tokens of the document may have global attention.
+  bool has_global_attention = false;
+};
+
+/// One text for a document.
+struct WrittenText {
+  /// With the start token, and with the end token where it was written.
+  std::vector<std::int32_t> ids;
+  /// Without special tokens.
+  std::string text;
+  /// With beams: what transformers calls sequences_scores.
+  std::optional<double> score;
+  /// Why it ended: "end_token", "length", "stop_string", "time" or "interrupted".
+  std::string end;
+};
+
+struct WrittenDocument {
+  /// Best first; num_return_sequences of them, or fewer where beams ran out.
+  std::vector<WrittenText> texts;
+  /// Tokens of the document with the special ones, how many of them were cut off, in how many
+  /// segments it was read, and how many tokens had global attention.
+  std::int64_t source_tokens = 0, truncated = 0, segments = 0, global_tokens = 0;
+  /// Why there is no text; empty when there is.
+  std::string error;
+  std::vector<Remedy> remedies;
+};
+
+/// What happens while documents are read and written.
+struct GenerationEvent {
+  /// Documents that were read, and their tokens; then tokens that were written.
+  std::int64_t documents_read = 0, tokens_read = 0, tokens_written = 0;
+  /// The document that `text` continues; −1 where nothing is certain that was not told.
+  std::int64_t document = -1;
+  /// What can no longer change: whole characters.
+  std::string text = {};
+};
+
+/// Returns whether to go on; texts then end as they are.
+using GenerationCallback = std::function<bool(const GenerationEvent&)>;
+
+struct GenerationRequest {
+  GenerationOptions options = {};
+  /// What is drawn depends on it and on the number of the document alone.
+  std::uint64_t seed = 0;
+  /// Number of the first document.
+  std::uint64_t first_document = 0;
+  /// Which tokens of a document have global attention; absent: none, as in `transformers`.
+  std::optional<GlobalAttention> global_attention = std::nullopt;
+  TooLong too_long = TooLong::refuse;
+  /// Least overlap of segments in tokens.
+  std::int64_t stride = 1024;
+  /// Documents that are written together, as far as they have no more tokens than the longest that
+  /// the model takes.
+  std::int64_t together = 8;
+};
+
+/// Thread-compatible: one call at a time per object, others wait.
+class TextGenerator {
+ public:
+  /// Whether a folder holds a model that this class runs; false for what cannot be read.
+  static bool is_one(const std::string& folder);
+  /// Throws Error for a folder that is missing, malformed, inconsistent or of an unsupported type.
+  static TextGenerator load(const std::string& folder, const LoadOptions& options = {});
+
+  const TextGeneratorInfo& info() const;
+  /// The options that the folder has, or that `transformers` would take from it.
+  const GenerationOptions& folder_options() const;
+
+  /// The result of each document is that of the document alone. A document that cannot be read or
+  /// written has an error; Error is thrown for options that no document could be written with.
+  std::vector<WrittenDocument> generate(std::span<const std::string> documents,
+                                        const GenerationRequest& request = {},
+                                        const GenerationCallback& callback = {}) const;
+
+  /// [m, V]: logits of the token that follows each of the m tokens of a text about a document.
+  /// Throws Error for ids, masks and lengths that the model does not take.
+  std::vector<float> logits(const DocumentInput& document,
+                            std::span<const std::int32_t> text) const;
+
+  struct Implementation;
+
+ private:
+  explicit TextGenerator(std::shared_ptr<const Implementation> implementation)
+      : implementation_(std::move(implementation)) {}
+  std::shared_ptr<const Implementation> implementation_;
+};
+
+}  // namespace longformer

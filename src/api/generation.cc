@@ -1,0 +1,391 @@
+#include "longformer/generation.h"
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <utility>
+
+#include "core/error.h"
+#include "core/turns.h"
+#include "longformer/tokenizer.h"
+#include "models/encoder_decoder.h"
+#include "models/registry.h"
+#include "ops/embedding.h"
+#include "tasks/generation/text_search.h"
+#include "tasks/reading.h"
+
+namespace longformer {
+
+struct TextGenerator::Implementation {
+  Implementation(const std::string& folder, const LoadOptions& options)
+      : config(models::read_encoder_decoder(folder + "/config.json")),
+        dtype(compute_dtype(options.dtype)),
+        threads(checked_threads(options.threads)),
+        model(with_threads(threads,
+                           [&] {
+                             const auto weights =
+                                 models::Weights::open(folder, config.encoder.family->names);
+                             models::EncoderDecoder loaded(config, weights, dtype);
+                             weights.tell_nonfinite(options.note);
+                             return loaded;
+                           })),
+        folder_options(tasks::folder_generation_options(folder, options.note)),
+        folder(folder),
+        note(options.note) {
+    info = {.model_type = std::string(config.encoder.model_type()),
+            .hidden_size = config.hidden_size(),
+            .encoder_layers = config.encoder.layers,
+            .encoder_heads = config.encoder.heads,
+            .decoder_layers = config.decoder.layers,
+            .decoder_heads = config.decoder.heads,
+            .vocabulary_size = config.encoder.vocab_size,
+            .windows = config.encoder.windows(),
+            .max_source_tokens = config.encoder.max_tokens(),
+            .max_text_tokens = config.decoder.max_tokens(),
+            .has_global_attention = config.encoder.has_global_attention()};
+  }
+
+  Turn turn() const { return {turns, threads}; }
+  /// Read when a text first needs it: logits need none.
+  const Tokenizer& tokenizer() const {
+    if (!tokenizer_) tokenizer_.emplace(Tokenizer::load(folder));
+    return *tokenizer_;
+  }
+  tasks::GenerationSettings settings(const GenerationRequest& request) const {
+    auto settings = tasks::generation_settings(
+        request.options, folder_options,
+        {.vocab_size = config.encoder.vocab_size, .max_tokens = config.decoder.max_tokens()}, note);
+    settings.seed = request.seed;
+    return settings;
+  }
+
+  models::EncoderDecoderConfig config;
+  DType dtype;
+  int threads;
+  models::EncoderDecoder model;
+  GenerationOptions folder_options;
+  std::string folder;
+  std::function<void(const std::string&)> note;
+  TextGeneratorInfo info;
+  mutable Turns turns;
+  mutable std::optional<Tokenizer> tokenizer_;
+};
+
+namespace {
+
+using Ids = std::vector<std::int32_t>;
+
+std::vector<Index> marked(std::span<const std::int32_t> mask) {
+  std::vector<Index> positions;
+  for (std::size_t i = 0; i < mask.size(); ++i) {
+    if (mask[i] > 0) positions.push_back(static_cast<Index>(i));
+  }
+  return positions;
+}
+
+/// Bytes of a text that cannot change when more tokens come: a character that is not whole is
+/// decoded as U+FFFD.
+std::string_view whole_characters(std::string_view text) {
+  constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
+  while (text.ends_with(kReplacement)) text.remove_suffix(kReplacement.size());
+  return text;
+}
+
+/// A document on its way: what it is, and the search for its text.
+struct Job {
+  std::size_t number = 0;
+  tasks::Reading reading = {};
+  std::unique_ptr<tasks::TextSearch> search = nullptr;
+  /// What of its text was told.
+  std::string told = {};
+
+  Index tokens() const {
+    Index sum = 0;
+    for (const auto& row : reading.rows) sum += std::ssize(row.ids);
+    return sum;
+  }
+};
+
+/// Writes the texts of some documents, which share every pass of the decoder.
+class Writer {
+ public:
+  using Implementation = TextGenerator::Implementation;
+
+  Writer(const Implementation& implementation, const GenerationRequest& request,
+         const GenerationCallback& callback)
+      : own_(implementation),
+        request_(request),
+        callback_(callback),
+        settings_(implementation.settings(request)),
+        start_(Clock::now()) {}
+
+  /// Reads the documents, as many together as fit, and writes their texts.
+  void run(std::span<const std::string> documents, std::vector<WrittenDocument>& results);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  tasks::RowReader reader() const;
+  bool read(const std::string& text, Job& job, WrittenDocument& result) const;
+  void write(std::vector<Job> jobs, std::vector<WrittenDocument>& results);
+  models::SourceStates encode(std::span<const Job> jobs);
+  void start_searches(std::span<Job> jobs) const;
+  std::vector<Index> step(std::vector<Job>& jobs, std::span<float> logits,
+                          std::vector<WrittenDocument>& results);
+  void tell(Job& job, bool done);
+  void finish(Job& job, WrittenDocument& result);
+  std::optional<tasks::TextEnd> hurry() const;
+
+  const Implementation& own_;
+  const GenerationRequest& request_;
+  const GenerationCallback& callback_;
+  const tasks::GenerationSettings settings_;
+  MemoryPool memory_;
+  ops::Context context_ = {.memory = memory_, .dtype = own_.dtype, .threads = own_.threads};
+  Clock::time_point start_;
+  GenerationEvent event_;
+  bool stopped_ = false;
+};
+
+tasks::RowReader Writer::reader() const {
+  tasks::ReadingOptions options;
+  options.max_tokens = own_.config.encoder.max_tokens();
+  options.too_long = request_.too_long;
+  options.stride = std::min<Index>(request_.stride, options.max_tokens / 4);
+  if (request_.global_attention && own_.info.has_global_attention) {
+    options.global_positions = [this](const Encoding& tokens, std::string_view text) {
+      return std::optional(marked(request_.global_attention->mask(tokens, text)));
+    };
+  }
+  return {own_.tokenizer(), std::move(options)};
+}
+
+/// False, and the result has an error, for a document that cannot be read.
+bool Writer::read(const std::string& text, Job& job, WrittenDocument& result) const {
+  try {
+    job.reading = reader().read(text);
+    result.source_tokens = job.reading.tokens;
+    result.truncated = job.reading.truncated;
+    result.segments = std::ssize(job.reading.rows);
+    for (const auto& row : job.reading.rows) {
+      result.global_tokens += row.global_positions ? std::ssize(*row.global_positions) : 0;
+    }
+    return true;
+  } catch (const Error& error) {
+    result.error = error.what();
+    result.remedies = error.remedies();
+    return false;
+  }
+}
+
+void Writer::run(std::span<const std::string> documents, std::vector<WrittenDocument>& results) {
+  std::vector<Job> jobs;
+  Index tokens = 0;
+  for (std::size_t i = 0; i < documents.size() && !stopped_; ++i) {
+    Job job = {.number = i};
+    if (!read(documents[i], job, results[i])) continue;
+    const bool full = std::ssize(jobs) >= request_.together ||
+                      tokens + job.tokens() > own_.config.encoder.max_tokens();
+    if (!jobs.empty() && full) {
+      write(std::exchange(jobs, {}), results);
+      tokens = 0;
+    }
+    tokens += job.tokens();
+    jobs.push_back(std::move(job));
+  }
+  if (!jobs.empty()) write(std::move(jobs), results);
+}
+
+/// The states of all documents; those of a document in segments are joined, each token from the
+/// segment in which it has most context.
+models::SourceStates Writer::encode(std::span<const Job> jobs) {
+  models::BatchBuilder builder(own_.config.encoder);
+  std::vector<Index> kept, starts = {0};
+  Index first = 0;
+  for (const Job& job : jobs) {
+    const tasks::Reading& reading = job.reading;
+    const auto owned =
+        tasks::owned_tokens(reading.ranges, std::ssize(reading.encoding.ids) - reading.truncated);
+    for (std::size_t r = 0; r < reading.rows.size(); ++r) {
+      const tasks::TokenRow& row = reading.rows[r];
+      const std::vector<Index> globals = row.global_positions.value_or(std::vector<Index>());
+      builder.add({.ids = row.ids, .globals = globals}, "document");
+      const Index begin = reading.prefix + owned[r].begin - reading.ranges[r].begin;
+      const Index text_end = reading.prefix + reading.ranges[r].size();
+      for (Index t = 0; t < std::ssize(row.ids); ++t) {
+        const bool is_special = t < reading.prefix || t >= text_end;
+        if (is_special || (t >= begin && t < begin + owned[r].size())) kept.push_back(first + t);
+      }
+      first += std::ssize(row.ids);
+    }
+    starts.push_back(std::ssize(kept));
+  }
+  const models::Batch batch = builder.finish();
+  models::SourceStates states = own_.model.encode(context_, batch);
+  if (std::ssize(kept) < batch.rows()) {
+    states.hidden = ops::select_rows(context_, states.hidden, kept);
+  }
+  states.starts = std::move(starts);
+  event_.documents_read += std::ssize(jobs);
+  event_.tokens_read += first;
+  return states;
+}
+
+void Writer::start_searches(std::span<Job> jobs) const {
+  const std::int32_t start = settings_.start_token;
+  for (Job& job : jobs) {
+    Ids source;
+    for (const auto& row : job.reading.rows) {
+      source.insert(source.end(), row.ids.begin(), row.ids.end());
+    }
+    tasks::SearchStart begin = {
+        .prompt = {&start, 1}, .source = source, .document = request_.first_document + job.number};
+    if (const auto& stops = settings_.options.stop_strings) {
+      begin.is_complete = [this, &stops](std::span<const std::int32_t> ids) {
+        const std::string text = own_.tokenizer().decode(ids);
+        return std::any_of(stops->begin(), stops->end(), [&](const std::string& stop) {
+          return text.find(stop) != std::string::npos;
+        });
+      };
+    }
+    job.search = tasks::start_search(settings_, begin);
+  }
+}
+
+std::optional<tasks::TextEnd> Writer::hurry() const {
+  if (stopped_) return tasks::TextEnd::interrupted;
+  const std::chrono::duration<double> seconds = Clock::now() - start_;
+  const auto& limit = settings_.options.max_time;
+  if (limit && seconds.count() > *limit) return tasks::TextEnd::time;
+  return std::nullopt;
+}
+
+/// Tells what is certain of a text and was not told.
+void Writer::tell(Job& job, bool done) {
+  if (!callback_) return;
+  const std::string text = own_.tokenizer().decode(job.search->certain());
+  const std::string_view whole = done ? std::string_view(text) : whole_characters(text);
+  GenerationEvent event = event_;
+  if (whole.size() > job.told.size()) {
+    event.document = static_cast<std::int64_t>(job.number);
+    event.text = whole.substr(job.told.size());
+    job.told = whole;
+  }
+  if (!callback_(event)) stopped_ = true;
+}
+
+void Writer::finish(Job& job, WrittenDocument& result) {
+  for (tasks::FoundText& found : job.search->found()) {
+    result.texts.push_back({.ids = found.ids,
+                            .text = own_.tokenizer().decode(found.ids),
+                            .score = found.score,
+                            .end = std::string(tasks::name_of(found.end))});
+  }
+}
+
+/// Every search takes its rows of the logits; documents that are done or fail leave. The rows that
+/// go on, as numbers of those before.
+std::vector<Index> Writer::step(std::vector<Job>& jobs, std::span<float> logits,
+                                std::vector<WrittenDocument>& results) {
+  const auto width = static_cast<std::size_t>(own_.config.encoder.vocab_size);
+  std::vector<Index> parents;
+  std::vector<Job> open;
+  Index first = 0;
+  for (Job& job : jobs) {
+    const Index rows = job.search->rows();
+    WrittenDocument& result = results[job.number];
+    try {
+      const auto own = logits.subspan(at(first) * width, at(rows) * width);
+      for (const Index parent : job.search->step(own, hurry())) parents.push_back(first + parent);
+      ++event_.tokens_written;
+      tell(job, job.search->done());
+      if (job.search->done()) {
+        finish(job, result);
+      } else {
+        open.push_back(std::move(job));
+      }
+    } catch (const Error& error) {
+      result.error = error.what();
+    }
+    first += rows;
+  }
+  jobs = std::move(open);
+  return parents;
+}
+
+void Writer::write(std::vector<Job> jobs, std::vector<WrittenDocument>& results) {
+  Turn turn = own_.turn();
+  models::State state;
+  try {
+    state = own_.model.begin(context_, encode(jobs));
+  } catch (const Error& error) {
+    for (const Job& job : jobs) results[job.number].error = error.what();
+    return;
+  }
+  start_searches(jobs);
+  if (callback_ && !callback_(event_)) stopped_ = true;
+  while (!jobs.empty()) {
+    models::Batch next;
+    next.starts = {0};
+    for (const Job& job : jobs) {
+      for (Index row = 0; row < job.search->rows(); ++row) {
+        next.ids.push_back(job.search->ids(row).back());
+        next.starts.push_back(std::ssize(next.ids));
+      }
+    }
+    const Tensor hidden = own_.model.decode(context_, next, state);
+    std::vector<float> logits = own_.model.logits(context_, hidden).to_floats();
+    const std::vector<Index> parents = step(jobs, logits, results);
+    if (!jobs.empty()) state.reorder(parents);
+  }
+}
+
+}  // namespace
+
+bool TextGenerator::is_one(const std::string& folder) { return models::is_encoder_decoder(folder); }
+
+TextGenerator TextGenerator::load(const std::string& folder, const LoadOptions& options) {
+  return TextGenerator(std::make_shared<const Implementation>(folder, options));
+}
+
+const TextGeneratorInfo& TextGenerator::info() const { return implementation_->info; }
+
+const GenerationOptions& TextGenerator::folder_options() const {
+  return implementation_->folder_options;
+}
+
+std::vector<WrittenDocument> TextGenerator::generate(std::span<const std::string> documents,
+                                                     const GenerationRequest& request,
+                                                     const GenerationCallback& callback) const {
+  require(request.together >= 1, "together: expected at least 1, found {}", request.together);
+  require(!request.global_attention || info().has_global_attention,
+          "global attention: expected a model with windows, found {}", info().model_type);
+  std::vector<WrittenDocument> results(documents.size());
+  Writer(*implementation_, request, callback).run(documents, results);
+  return results;
+}
+
+std::vector<float> TextGenerator::logits(const DocumentInput& document,
+                                         std::span<const std::int32_t> text) const {
+  const Implementation& own = *implementation_;
+  const std::vector<Index> globals = marked(document.global_attention_mask);
+  models::BatchBuilder builder(own.config.encoder);
+  builder.add({.ids = document.ids, .mask = document.attention_mask, .globals = globals},
+              "document");
+  require(!text.empty(), "text: expected tokens, found none");
+  for (const std::int32_t id : text) {
+    require(id >= 0 && id < own.config.encoder.vocab_size,
+            "text: expected ids from 0 to {}, found {}", own.config.encoder.vocab_size - 1, id);
+  }
+  const auto turn = own.turn();
+  MemoryPool memory;
+  const ops::Context context = {.memory = memory, .dtype = own.dtype, .threads = own.threads};
+  models::Batch batch;
+  batch.ids.assign(text.begin(), text.end());
+  batch.starts = {0, std::ssize(text)};
+  const Tensor hidden =
+      own.model.decode(context, batch, own.model.encode(context, builder.finish()));
+  return own.model.logits(context, hidden).to_floats();
+}
+
+}  // namespace longformer
