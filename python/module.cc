@@ -1,11 +1,5 @@
 // The native half of the Python package: the public headers over contiguous arrays. Shapes and
 // types that Python users may vary are sorted out in longformer_cpp/__init__.py.
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
-#include <nanobind/stl/optional.h>
-#include <nanobind/stl/string.h>
-#include <nanobind/stl/tuple.h>
-#include <nanobind/stl/vector.h>
 
 #include <cstdint>
 #include <functional>
@@ -19,59 +13,26 @@
 #include <utility>
 #include <vector>
 
+#include "bindings.h"
 #include "longformer/attention.h"
 #include "longformer/convert.h"
 #include "longformer/error.h"
 #include "longformer/gradients.h"
 #include "longformer/hub.h"
-#include "longformer/model.h"
 #include "longformer/tokenizer.h"
 
-namespace nb = nanobind;
-using nb::literals::operator""_a;
+using nanobind::literals::operator""_a;
 
 namespace longformer {
 namespace {
 
-using Integers = nb::ndarray<const std::int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Floats = nb::ndarray<const float, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
-using FloatArray = nb::ndarray<nb::numpy, float, nb::c_contig>;
-/// ids, attention_mask, token_type_ids, position_ids, global_attention_mask.
-using Document = std::tuple<Integers, std::optional<Integers>, std::optional<Integers>,
-                            std::optional<Integers>, std::optional<Integers>>;
 using MaybeFloats = std::optional<FloatArray>;
 /// One layer: [heads, n, columns], and [heads, n, x] of the x global tokens.
 using LayerAttention = std::tuple<FloatArray, FloatArray>;
 /// last_hidden_state, pooler_output, hidden_states, logits, start_logits, end_logits, attentions.
 using Result = std::tuple<FloatArray, MaybeFloats, std::vector<FloatArray>, MaybeFloats,
                           MaybeFloats, MaybeFloats, std::vector<LayerAttention>>;
-
-std::span<const std::int32_t> span_of(const Integers& values) {
-  return {values.data(), values.shape(0)};
-}
-
-std::span<const std::int32_t> span_of(const std::optional<Integers>& values) {
-  return values ? span_of(*values) : std::span<const std::int32_t>();
-}
-
-DocumentInput input_of(const Document& document) {
-  return std::apply([](const auto&... fields) { return DocumentInput{span_of(fields)...}; },
-                    document);
-}
-
-/// An array that owns the values; nothing is copied.
-FloatArray array_of(std::vector<float> values, std::span<const std::size_t> shape) {
-  auto owned = std::make_unique<std::vector<float>>(std::move(values));
-  float* data = owned->data();
-  nb::capsule owner(owned.get(), [](void* pointer) noexcept {
-    std::unique_ptr<std::vector<float>>(static_cast<std::vector<float>*>(pointer)).reset();
-  });
-  owned.release();
-  return FloatArray(data, shape.size(), shape.data(), owner);
-}
-FloatArray array_of(std::vector<float> values, std::initializer_list<std::size_t> shape) {
-  return array_of(std::move(values), std::span(shape.begin(), shape.size()));
-}
 
 /// None for values that are not there.
 MaybeFloats vector_of(std::vector<float> values) {
@@ -105,27 +66,6 @@ struct CollectedLayer {
     return {array_of(std::move(local), {heads, tokens, columns}),
             array_of(std::move(global), {heads, tokens, globals})};
   }
-};
-
-/// Gathers what the library has to say of weights, for when the GIL is held.
-class Notes {
- public:
-  std::function<void(const std::string&)> collector() {
-    return [this](const std::string& note) { notes_.push_back(note); };
-  }
-  std::vector<std::string> take() { return std::exchange(notes_, {}); }
-  /// One RuntimeWarning for each, which may raise.
-  static void warn(const std::vector<std::string>& notes) {
-    for (const std::string& note : notes) {
-      constexpr Py_ssize_t kCallerOfThePackage = 2;
-      if (PyErr_WarnEx(PyExc_RuntimeWarning, note.c_str(), kCallerOfThePackage) != 0) {
-        throw nb::python_error();
-      }
-    }
-  }
-
- private:
-  std::vector<std::string> notes_;
 };
 
 /// A Model takes one call at a time; Python threads take turns here, without the GIL.
@@ -363,6 +303,7 @@ NB_MODULE(_native, module) {
   nb::exception<Error>(module, "Error", PyExc_RuntimeError);
   bind_model(module);
   bind_gradients(module);
+  bind_generation(module);
   bind_tokenizer(module);
   nb::class_<ConvertOptions>(module, "ConvertOptions")
       .def(nb::init<>())

@@ -41,6 +41,7 @@ COMPARISONS = {
     "convert_parity.py": Comparison((PROGRAM,)),
     "events_parity.py": Comparison((str(BUILD / "tests" / "toy_trainer"),)),
     "files_parity.py": Comparison((PROGRAM,)),
+    "generation_parity.py": Comparison(models=60),
     "gradient_parity.py": Comparison(("--count", "48", "--longest", "700"), models=48),
     "head_parity.py": Comparison(models=96),
     "metrics_parity.py": Comparison((PROGRAM,)),

@@ -23,6 +23,7 @@ struct TextGeneratorInfo {
   std::int64_t encoder_layers = 0, encoder_heads = 0;
   std::int64_t decoder_layers = 0, decoder_heads = 0;
   std::int64_t vocabulary_size = 0;
+  std::int64_t pad_token_id = 0;
   /// Total window per layer of the encoder; empty for full attention.
   std::vector<std::int64_t> windows;
   /// Longest document, and longest text with its start token, in tokens.
@@ -73,6 +74,9 @@ struct GenerationRequest {
   std::uint64_t seed = 0;
   /// Number of the first document.
   std::uint64_t first_document = 0;
+  /// Tokens that every text begins with. The start token stands before them, unless it is the first
+  /// of them.
+  std::vector<std::int32_t> prompt = {};
   /// Which tokens of a document have global attention; absent: none, as in `transformers`.
   std::optional<GlobalAttention> global_attention = std::nullopt;
   TooLong too_long = TooLong::refuse;
@@ -82,6 +86,9 @@ struct GenerationRequest {
   /// the model takes.
   std::int64_t together = 8;
 };
+
+/// The options of a JSON object. Throws Error for other keys and for values of other types.
+GenerationOptions parse_generation_options(const std::string& json);
 
 /// Thread-compatible: one call at a time per object, others wait.
 class TextGenerator {
@@ -98,6 +105,12 @@ class TextGenerator {
   /// The result of each document is that of the document alone. A document that cannot be read or
   /// written has an error; Error is thrown for options that no document could be written with.
   std::vector<WrittenDocument> generate(std::span<const std::string> documents,
+                                        const GenerationRequest& request = {},
+                                        const GenerationCallback& callback = {}) const;
+
+  /// The same for documents that are tokens, which say themselves where they have global attention.
+  /// Nothing is decoded: texts are ids alone, and events have no text.
+  std::vector<WrittenDocument> generate(std::span<const DocumentInput> documents,
                                         const GenerationRequest& request = {},
                                         const GenerationCallback& callback = {}) const;
 

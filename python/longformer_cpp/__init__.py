@@ -18,19 +18,34 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Optional, Union
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from . import _native
+from ._arrays import (
+    Batched,
+    Document,
+    FloatArray,
+    IntegerArray,
+    as_array,
+    as_floats,
+    as_integers,
+    documents_of,
+    rows_like,
+    shape_of,
+    without_padding,
+)
+from ._generation import GeneratedTexts, TextGenerator
 from ._native import Error
 
 __all__ = [
     "Encoding",
     "Error",
+    "GeneratedTexts",
     "Model",
     "ModelOutput",
+    "TextGenerator",
     "Tokenizer",
     "__version__",
     "band_attention",
@@ -41,102 +56,8 @@ __all__ = [
 
 __version__ = _native.version
 
-FloatArray = npt.NDArray[np.float32]
-IntegerArray = npt.NDArray[np.int32]
-# [batch, n] arrays are padded; lists of 1-D arrays are ragged.
-Batched = Union[FloatArray, list[FloatArray]]
 #: Labels, values, starts and ends of a document.
 _Target = tuple[list[int], list[float], list[int], list[int], list[int]]
-Document = tuple[
-    IntegerArray,
-    Optional[IntegerArray],
-    Optional[IntegerArray],
-    Optional[IntegerArray],
-    Optional[IntegerArray],
-]
-
-
-def _array(value: Any, name: str) -> npt.NDArray[Any]:
-    """A numpy array over the values, without a copy where there is a buffer to share."""
-    if isinstance(value, np.ndarray):
-        return value
-    try:
-        if hasattr(value, "__dlpack__"):
-            return np.from_dlpack(value)
-        return np.asarray(value)
-    except (BufferError, RuntimeError, TypeError, ValueError) as error:
-        raise Error(f"{name}: expected an array of numbers in main memory: {error}") from error
-
-
-def _integers(value: Any, name: str) -> IntegerArray:
-    array = _array(value, name)
-    if array.size and array.dtype.kind not in "iub":
-        raise Error(f"{name}: expected integers, found {array.dtype}")
-    limits = np.iinfo(np.int32)
-    if array.size and array.dtype.itemsize >= 4 and array.dtype != np.int32:
-        low, high = array.min(), array.max()
-        if low < limits.min or high > limits.max:
-            raise Error(f"{name}: expected numbers of 32 bits, found {low if low < limits.min else high}")
-    return np.asarray(array, dtype=np.int32, order="C")
-
-
-def _floats(value: Any, name: str) -> FloatArray:
-    array = _array(value, name)
-    if array.ndim != 3:
-        raise Error(f"{name}: expected [heads, n, head_size], found {_shape(array)}")
-    if array.dtype.kind != "f":
-        raise Error(f"{name}: expected float32, found {array.dtype}")
-    return np.asarray(array, dtype=np.float32, order="C")
-
-
-def _shape(array: npt.NDArray[Any]) -> str:
-    return str(list(array.shape))
-
-
-def _rows(value: Any, name: str, ids: list[IntegerArray], ragged: bool) -> list[IntegerArray | None]:
-    """One mask per document, in the form that the ids have."""
-    if value is None:
-        return [None] * len(ids)
-    if not ragged:
-        array = _integers(value, name)
-        expected = (len(ids), len(ids[0]))
-        if array.shape != expected:
-            raise Error(f"{name}: expected {list(expected)} as input_ids, found {_shape(array)}")
-        return list(array)
-    if len(value) != len(ids):
-        raise Error(f"{name}: expected {len(ids)} arrays as input_ids, found {len(value)}")
-    rows: list[IntegerArray | None] = []
-    for i, (row, row_ids) in enumerate(zip(value, ids)):
-        if row is None:
-            rows.append(None)
-            continue
-        array = _integers(row, f"{name}[{i}]")
-        if array.shape != row_ids.shape:
-            raise Error(f"{name}[{i}]: expected {_shape(row_ids)} as input_ids, found {_shape(array)}")
-        rows.append(array)
-    return rows
-
-
-def _ids(input_ids: Any) -> tuple[list[IntegerArray], bool]:
-    """The documents, and whether they came as a list."""
-    if isinstance(input_ids, (list, tuple)):
-        documents = [_integers(row, f"input_ids[{i}]") for i, row in enumerate(input_ids)]
-        for i, document in enumerate(documents):
-            if document.ndim != 1:
-                raise Error(f"input_ids[{i}]: expected one document [n], found {_shape(document)}")
-        ragged = True
-    else:
-        array = _integers(input_ids, "input_ids")
-        if array.ndim == 3:
-            raise Error("input_ids: [batch, choices, n] needs a multiple-choice head, this model has none")
-        if array.ndim != 2:
-            raise Error(f"input_ids: expected [batch, n] or a list of documents, found {_shape(array)}")
-        documents = list(array)
-        ragged = False
-    if not documents:
-        raise Error("input_ids: expected at least one document, found none")
-    return documents, ragged
-
 
 def _flat_choices(value: Any, name: str) -> tuple[Any, list[int]]:
     """The choices of all questions as a batch of documents, and how many choices each question has."""
@@ -145,9 +66,9 @@ def _flat_choices(value: Any, name: str) -> tuple[Any, list[int]]:
         if not questions or not all(questions) or any(np.ndim(q[0]) != 1 for q in questions):
             raise Error(f"{name}: expected for each question a list of choices [n] (multiple-choice head)")
         return [choice for question in questions for choice in question], [len(question) for question in questions]
-    array = _array(value, name)
+    array = as_array(value, name)
     if array.ndim != 3 or array.size == 0:
-        raise Error(f"{name}: expected [batch, choices, n] (multiple-choice head), found {_shape(array)}")
+        raise Error(f"{name}: expected [batch, choices, n] (multiple-choice head), found {shape_of(array)}")
     return array.reshape(-1, array.shape[2]), [array.shape[1]] * array.shape[0]
 
 
@@ -155,23 +76,6 @@ def _by_question(logits: list[FloatArray], choices: list[int], ragged: bool) -> 
     """One logit per choice to [batch, choices], or a list of [choices_i]."""
     rows = np.split(np.concatenate(logits), np.cumsum(choices)[:-1])
     return rows if ragged else np.stack(rows)
-
-
-def _without_padding(document: Document) -> Document:
-    """The document up to its last visible token; what follows is unspecified and costs nothing."""
-    mask = document[1]
-    if mask is None or mask.size == 0 or mask[-1] != 0:
-        return document
-    visible = np.flatnonzero(mask)
-    end = int(visible[-1]) + 1 if visible.size else 1
-    ids, attention, types, positions, global_attention = document
-    return (
-        ids[:end],
-        mask[:end],
-        None if types is None else types[:end],
-        None if positions is None else positions[:end],
-        None if global_attention is None else global_attention[:end],
-    )
 
 
 def _batched(rows: list[FloatArray], length: int | None) -> Batched:
@@ -326,8 +230,8 @@ class Model:
         if self.head == "multiple-choice":
             input_ids, choices = _flat_choices(input_ids, "input_ids")
             masks = {k: None if v is None else _flat_choices(v, k)[0] for k, v in masks.items()}
-        ids, ragged = _ids(input_ids)
-        rows = [_rows(value, name, ids, ragged) for name, value in masks.items()]
+        ids, ragged = documents_of(input_ids)
+        rows = [rows_like(value, name, ids, ragged) for name, value in masks.items()]
         documents: list[Document] = list(zip(ids, *rows))
         if ragged:
             return documents, None, choices
@@ -356,12 +260,13 @@ class Model:
         }
         documents, length, choices = self._documents(input_ids, masks)
         if length is not None:
-            documents = [_without_padding(document) for document in documents]
+            documents = [without_padding(document) for document in documents]
         return ModelOutput(self._native, documents, length, output_hidden_states, output_attentions, choices)
 
 
-def load(folder: str | os.PathLike[str], dtype: str = "fp32", threads: int = 0) -> Model:
-    """Loads a Hugging Face checkpoint folder, or org/name[@revision] of the local Hub cache. dtype is
+def load(folder: str | os.PathLike[str], dtype: str = "fp32", threads: int = 0) -> Model | TextGenerator:
+    """Loads a Hugging Face checkpoint folder, or org/name[@revision] of the local Hub cache: a
+    TextGenerator for LED and BART, else a Model. dtype is
     fp32 or bf16; threads is at most 1024, and 0 takes what CPU affinity, the cgroup quota and
     OMP_NUM_THREADS allow. Weights that are NaN or infinite are a RuntimeWarning; results are then what
     they are, as in `transformers`.
@@ -370,6 +275,8 @@ def load(folder: str | os.PathLike[str], dtype: str = "fp32", threads: int = 0) 
     calls it from the thread that forked and that had called it before. Fork while no thread is in a
     call: the lock of the model would stay taken in the new process."""
     source = (os.fspath(folder), dtype, threads)
+    if _native.writes_texts(source[0]):
+        return TextGenerator(_native.TextGenerator(*source))
     return Model(_native.Model(*source), *source)
 
 
@@ -380,15 +287,15 @@ def _targets(model: Model, documents: list[Document], labels: Any, spans: list[A
         for which, (name, positions) in enumerate(zip(("start_positions", "end_positions"), spans)):
             if positions is None:
                 raise Error(f"{name}: expected one for each document (question-answering head), found none")
-            for target, position in zip(targets, np.ravel(_array(positions, name)), strict=True):
+            for target, position in zip(targets, np.ravel(as_array(positions, name)), strict=True):
                 target[2 + which].append(int(position))
         return targets
     if labels is None:
         raise Error(f"labels: expected some for a {model.head} head, found none")
     if isinstance(labels, (list, tuple)) and any(np.ndim(row) for row in labels):
-        rows = [_array(row, f"labels[{i}]") for i, row in enumerate(labels)]
+        rows = [as_array(row, f"labels[{i}]") for i, row in enumerate(labels)]
     else:
-        rows = list(_array(labels, "labels"))
+        rows = list(as_array(labels, "labels"))
     if model.head in ("multiple-choice", "candidate-scoring"):
         return [([int(row)], [], [], [], []) for row in rows]
     if len(rows) != len(documents):
@@ -432,7 +339,7 @@ def loss_and_gradients(
     documents, length, choices = model._documents(input_ids, masks)
     # The softmax of an answer runs over padding too.
     if length is not None and model.head != "question-answering":
-        documents = [_without_padding(document) for document in documents]
+        documents = [without_padding(document) for document in documents]
     targets = _targets(model, documents, labels, [start_positions, end_positions])
     if model.head == "candidate-scoring":
         choices = [1] * len(documents) if segments is None else [int(count) for count in segments]
@@ -494,9 +401,9 @@ class Tokenizer:
 
     def decode(self, ids: Any, skip_special_tokens: bool = True) -> str:
         """The text of the ids."""
-        array = _integers(ids, "ids")
+        array = as_integers(ids, "ids")
         if array.ndim != 1:
-            raise Error(f"ids: expected [n], found {_shape(array)}")
+            raise Error(f"ids: expected [n], found {shape_of(array)}")
         return self._native.decode(array, skip_special_tokens)
 
     @property
@@ -545,10 +452,10 @@ def band_attention(
     everything and are seen by everything, each key counts once, and with causal nothing sees the
     future. backend is fused, loop, chunks or full.
     """
-    query, key, value = _floats(q, "q"), _floats(k, "k"), _floats(v, "v")
+    query, key, value = as_floats(q, "q"), as_floats(k, "k"), as_floats(v, "v")
     for array, name in ((key, "k"), (value, "v")):
         if array.shape != query.shape:
-            raise Error(f"{name}: expected {_shape(query)} as q, found {_shape(array)}")
-    dilations = _integers(dilation, "dilation").reshape(-1).tolist()
-    positions = _integers(list(global_positions), "global_positions").reshape(-1).tolist()
+            raise Error(f"{name}: expected {shape_of(query)} as q, found {shape_of(array)}")
+    dilations = as_integers(dilation, "dilation").reshape(-1).tolist()
+    positions = as_integers(list(global_positions), "global_positions").reshape(-1).tolist()
     return _native.band_attention(query, key, value, window, dilations, causal, positions, backend)

@@ -39,6 +39,7 @@ struct TextGenerator::Implementation {
             .decoder_layers = config.decoder.layers,
             .decoder_heads = config.decoder.heads,
             .vocabulary_size = config.encoder.vocab_size,
+            .pad_token_id = config.encoder.pad_token_id,
             .windows = config.encoder.windows(),
             .max_source_tokens = config.encoder.max_tokens(),
             .max_text_tokens = config.decoder.max_tokens(),
@@ -51,10 +52,13 @@ struct TextGenerator::Implementation {
     if (!tokenizer_) tokenizer_.emplace(Tokenizer::load(folder));
     return *tokenizer_;
   }
-  tasks::GenerationSettings settings(const GenerationRequest& request) const {
-    auto settings = tasks::generation_settings(
-        request.options, folder_options,
-        {.vocab_size = config.encoder.vocab_size, .max_tokens = config.decoder.max_tokens()}, note);
+  tasks::GenerationSettings settings(const GenerationRequest& request, Index prompt_tokens,
+                                     const std::function<void(const std::string&)>& told) const {
+    auto settings = tasks::generation_settings(request.options, folder_options,
+                                               {.vocab_size = config.encoder.vocab_size,
+                                                .max_tokens = config.decoder.max_tokens(),
+                                                .prompt_tokens = prompt_tokens},
+                                               told);
     settings.seed = request.seed;
     return settings;
   }
@@ -95,6 +99,8 @@ std::string_view whole_characters(std::string_view text) {
 struct Job {
   std::size_t number = 0;
   tasks::Reading reading = {};
+  /// Of a document that was given as tokens.
+  std::span<const std::int32_t> mask = {};
   std::unique_ptr<tasks::TextSearch> search = nullptr;
   /// What of its text was told.
   std::string told = {};
@@ -106,6 +112,13 @@ struct Job {
   }
 };
 
+/// The start token and what the caller puts behind it.
+Ids prompt_of(const GenerationRequest& request, std::int32_t start) {
+  Ids prompt = request.prompt;
+  if (prompt.empty() || prompt[0] != start) prompt.insert(prompt.begin(), start);
+  return prompt;
+}
+
 /// Writes the texts of some documents, which share every pass of the decoder.
 class Writer {
  public:
@@ -116,20 +129,33 @@ class Writer {
       : own_(implementation),
         request_(request),
         callback_(callback),
-        settings_(implementation.settings(request)),
-        start_(Clock::now()) {}
+        prompt_(prompt_of(request,
+                          implementation.settings(request, 1, implementation.note).start_token)),
+        settings_(implementation.settings(request, std::ssize(prompt_), nullptr)),
+        start_(Clock::now()) {
+    for (const std::int32_t id : prompt_) {
+      require(id >= 0 && id < own_.config.encoder.vocab_size,
+              "prompt: expected ids from 0 to {}, found {}", own_.config.encoder.vocab_size - 1,
+              id);
+    }
+  }
 
   /// Reads the documents, as many together as fit, and writes their texts.
-  void run(std::span<const std::string> documents, std::vector<WrittenDocument>& results);
+  template <typename Document>
+  std::vector<WrittenDocument> run(std::span<const Document> documents);
 
  private:
   using Clock = std::chrono::steady_clock;
 
   tasks::RowReader reader() const;
-  bool read(const std::string& text, Job& job, WrittenDocument& result) const;
+  void read(const std::string& text, Job& job) const;
+  void read(const DocumentInput& tokens, Job& job) const;
+  template <typename Document>
+  bool read(const Document& document, Job& job, WrittenDocument& result) const;
   void write(std::vector<Job> jobs, std::vector<WrittenDocument>& results);
   models::SourceStates encode(std::span<const Job> jobs);
   void start_searches(std::span<Job> jobs) const;
+  Tensor decode(std::span<const Job> jobs, Index new_tokens, models::State& state) const;
   std::vector<Index> step(std::vector<Job>& jobs, std::span<float> logits,
                           std::vector<WrittenDocument>& results);
   void tell(Job& job, bool done);
@@ -139,12 +165,15 @@ class Writer {
   const Implementation& own_;
   const GenerationRequest& request_;
   const GenerationCallback& callback_;
+  const Ids prompt_;
   const tasks::GenerationSettings settings_;
   MemoryPool memory_;
   ops::Context context_ = {.memory = memory_, .dtype = own_.dtype, .threads = own_.threads};
   Clock::time_point start_;
   GenerationEvent event_;
   bool stopped_ = false;
+  /// Whether texts are wanted beside ids.
+  bool decodes_ = true;
 };
 
 tasks::RowReader Writer::reader() const {
@@ -160,10 +189,30 @@ tasks::RowReader Writer::reader() const {
   return {own_.tokenizer(), std::move(options)};
 }
 
+void Writer::read(const std::string& text, Job& job) const { job.reading = reader().read(text); }
+
+void Writer::read(const DocumentInput& tokens, Job& job) const {
+  for (const auto& given : {tokens.token_type_ids, tokens.position_ids}) {
+    require(given.empty(), "document: expected no token types and positions, found some");
+  }
+  tasks::TokenRow row;
+  row.ids.assign(tokens.ids.begin(), tokens.ids.end());
+  row.global_positions = marked(tokens.global_attention_mask);
+  job.mask = tokens.attention_mask;
+  job.reading.tokens = std::ssize(row.ids);
+  job.reading.encoding.ids = row.ids;
+  job.reading.ranges = {{0, job.reading.tokens}};
+  job.reading.rows.push_back(std::move(row));
+  // A document that the model does not take has an error of its own.
+  models::BatchBuilder builder(own_.config.encoder);
+  builder.add({.ids = tokens.ids, .mask = job.mask}, "document");
+}
+
 /// False, and the result has an error, for a document that cannot be read.
-bool Writer::read(const std::string& text, Job& job, WrittenDocument& result) const {
+template <typename Document>
+bool Writer::read(const Document& document, Job& job, WrittenDocument& result) const {
   try {
-    job.reading = reader().read(text);
+    read(document, job);
     result.source_tokens = job.reading.tokens;
     result.truncated = job.reading.truncated;
     result.segments = std::ssize(job.reading.rows);
@@ -178,7 +227,10 @@ bool Writer::read(const std::string& text, Job& job, WrittenDocument& result) co
   }
 }
 
-void Writer::run(std::span<const std::string> documents, std::vector<WrittenDocument>& results) {
+template <typename Document>
+std::vector<WrittenDocument> Writer::run(std::span<const Document> documents) {
+  decodes_ = std::is_same_v<Document, std::string>;
+  std::vector<WrittenDocument> results(documents.size());
   std::vector<Job> jobs;
   Index tokens = 0;
   for (std::size_t i = 0; i < documents.size() && !stopped_; ++i) {
@@ -194,6 +246,7 @@ void Writer::run(std::span<const std::string> documents, std::vector<WrittenDocu
     jobs.push_back(std::move(job));
   }
   if (!jobs.empty()) write(std::move(jobs), results);
+  return results;
 }
 
 /// The states of all documents; those of a document in segments are joined, each token from the
@@ -209,7 +262,7 @@ models::SourceStates Writer::encode(std::span<const Job> jobs) {
     for (std::size_t r = 0; r < reading.rows.size(); ++r) {
       const tasks::TokenRow& row = reading.rows[r];
       const std::vector<Index> globals = row.global_positions.value_or(std::vector<Index>());
-      builder.add({.ids = row.ids, .globals = globals}, "document");
+      builder.add({.ids = row.ids, .mask = job.mask, .globals = globals}, "document");
       const Index begin = reading.prefix + owned[r].begin - reading.ranges[r].begin;
       const Index text_end = reading.prefix + reading.ranges[r].size();
       for (Index t = 0; t < std::ssize(row.ids); ++t) {
@@ -232,14 +285,13 @@ models::SourceStates Writer::encode(std::span<const Job> jobs) {
 }
 
 void Writer::start_searches(std::span<Job> jobs) const {
-  const std::int32_t start = settings_.start_token;
   for (Job& job : jobs) {
     Ids source;
     for (const auto& row : job.reading.rows) {
       source.insert(source.end(), row.ids.begin(), row.ids.end());
     }
     tasks::SearchStart begin = {
-        .prompt = {&start, 1}, .source = source, .document = request_.first_document + job.number};
+        .prompt = prompt_, .source = source, .document = request_.first_document + job.number};
     if (const auto& stops = settings_.options.stop_strings) {
       begin.is_complete = [this, &stops](std::span<const std::int32_t> ids) {
         const std::string text = own_.tokenizer().decode(ids);
@@ -263,7 +315,8 @@ std::optional<tasks::TextEnd> Writer::hurry() const {
 /// Tells what is certain of a text and was not told.
 void Writer::tell(Job& job, bool done) {
   if (!callback_) return;
-  const std::string text = own_.tokenizer().decode(job.search->certain());
+  const std::string text =
+      decodes_ ? own_.tokenizer().decode(job.search->certain()) : std::string();
   const std::string_view whole = done ? std::string_view(text) : whole_characters(text);
   GenerationEvent event = event_;
   if (whole.size() > job.told.size()) {
@@ -277,7 +330,7 @@ void Writer::tell(Job& job, bool done) {
 void Writer::finish(Job& job, WrittenDocument& result) {
   for (tasks::FoundText& found : job.search->found()) {
     result.texts.push_back({.ids = found.ids,
-                            .text = own_.tokenizer().decode(found.ids),
+                            .text = decodes_ ? own_.tokenizer().decode(found.ids) : std::string(),
                             .score = found.score,
                             .end = std::string(tasks::name_of(found.end))});
   }
@@ -313,6 +366,24 @@ std::vector<Index> Writer::step(std::vector<Job>& jobs, std::span<float> logits,
   return parents;
 }
 
+/// The logits behind every row, of which the decoder has not read the last `new_tokens`.
+Tensor Writer::decode(std::span<const Job> jobs, Index new_tokens, models::State& state) const {
+  models::Batch next;
+  next.starts = {0};
+  std::vector<Index> last;
+  for (const Job& job : jobs) {
+    for (Index row = 0; row < job.search->rows(); ++row) {
+      const auto ids = job.search->ids(row).last(at(new_tokens));
+      next.ids.insert(next.ids.end(), ids.begin(), ids.end());
+      next.starts.push_back(std::ssize(next.ids));
+      last.push_back(next.starts.back() - 1);
+    }
+  }
+  Tensor hidden = own_.model.decode(context_, next, state);
+  if (new_tokens > 1) hidden = ops::select_rows(context_, hidden, last);
+  return own_.model.logits(context_, hidden);
+}
+
 void Writer::write(std::vector<Job> jobs, std::vector<WrittenDocument>& results) {
   Turn turn = own_.turn();
   models::State state;
@@ -324,17 +395,9 @@ void Writer::write(std::vector<Job> jobs, std::vector<WrittenDocument>& results)
   }
   start_searches(jobs);
   if (callback_ && !callback_(event_)) stopped_ = true;
+  Index new_tokens = std::ssize(prompt_);
   while (!jobs.empty()) {
-    models::Batch next;
-    next.starts = {0};
-    for (const Job& job : jobs) {
-      for (Index row = 0; row < job.search->rows(); ++row) {
-        next.ids.push_back(job.search->ids(row).back());
-        next.starts.push_back(std::ssize(next.ids));
-      }
-    }
-    const Tensor hidden = own_.model.decode(context_, next, state);
-    std::vector<float> logits = own_.model.logits(context_, hidden).to_floats();
+    std::vector<float> logits = decode(jobs, std::exchange(new_tokens, 1), state).to_floats();
     const std::vector<Index> parents = step(jobs, logits, results);
     if (!jobs.empty()) state.reorder(parents);
   }
@@ -354,15 +417,35 @@ const GenerationOptions& TextGenerator::folder_options() const {
   return implementation_->folder_options;
 }
 
+GenerationOptions parse_generation_options(const std::string& json) {
+  const std::string name = "generation options";
+  const auto object = formats::parse_json(json, name);
+  require(object.is_object(), "{}: expected a JSON object, found {}", name, formats::shown(object));
+  std::vector<std::string> unknown;
+  const auto options =
+      tasks::parse_generation_options(formats::ConfigReader(object, name), &unknown);
+  require(unknown.empty(), "{}: expected those of transformers' generate(), found {}", name,
+          unknown.empty() ? "" : unknown[0]);
+  return options;
+}
+
 std::vector<WrittenDocument> TextGenerator::generate(std::span<const std::string> documents,
                                                      const GenerationRequest& request,
                                                      const GenerationCallback& callback) const {
   require(request.together >= 1, "together: expected at least 1, found {}", request.together);
   require(!request.global_attention || info().has_global_attention,
           "global attention: expected a model with windows, found {}", info().model_type);
-  std::vector<WrittenDocument> results(documents.size());
-  Writer(*implementation_, request, callback).run(documents, results);
-  return results;
+  return Writer(*implementation_, request, callback).run(documents);
+}
+
+std::vector<WrittenDocument> TextGenerator::generate(std::span<const DocumentInput> documents,
+                                                     const GenerationRequest& request,
+                                                     const GenerationCallback& callback) const {
+  require(request.together >= 1, "together: expected at least 1, found {}", request.together);
+  require(!request.global_attention && !request.options.stop_strings,
+          "documents that are tokens: expected no rule of global attention and no stop_strings, "
+          "found some");
+  return Writer(*implementation_, request, callback).run(documents);
 }
 
 std::vector<float> TextGenerator::logits(const DocumentInput& document,

@@ -1,0 +1,84 @@
+// What the parts of the native module share: arrays in and out, and notes as warnings.
+#pragma once
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "longformer/model.h"
+
+namespace longformer {
+
+namespace nb = nanobind;
+
+using Integers = nb::ndarray<const std::int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using FloatArray = nb::ndarray<nb::numpy, float, nb::c_contig>;
+/// ids, attention_mask, token_type_ids, position_ids, global_attention_mask.
+using Document = std::tuple<Integers, std::optional<Integers>, std::optional<Integers>,
+                            std::optional<Integers>, std::optional<Integers>>;
+inline std::span<const std::int32_t> span_of(const Integers& values) {
+  return {values.data(), values.shape(0)};
+}
+
+inline std::span<const std::int32_t> span_of(const std::optional<Integers>& values) {
+  return values ? span_of(*values) : std::span<const std::int32_t>();
+}
+
+inline DocumentInput input_of(const Document& document) {
+  return std::apply([](const auto&... fields) { return DocumentInput{span_of(fields)...}; },
+                    document);
+}
+
+/// An array that owns the values; nothing is copied.
+inline FloatArray array_of(std::vector<float> values, std::span<const std::size_t> shape) {
+  auto owned = std::make_unique<std::vector<float>>(std::move(values));
+  float* data = owned->data();
+  nb::capsule owner(owned.get(), [](void* pointer) noexcept {
+    std::unique_ptr<std::vector<float>>(static_cast<std::vector<float>*>(pointer)).reset();
+  });
+  owned.release();
+  return FloatArray(data, shape.size(), shape.data(), owner);
+}
+inline FloatArray array_of(std::vector<float> values, std::initializer_list<std::size_t> shape) {
+  return array_of(std::move(values), std::span(shape.begin(), shape.size()));
+}
+
+/// Gathers what the library has to say of weights, for when the GIL is held.
+class Notes {
+ public:
+  std::function<void(const std::string&)> collector() {
+    return [this](const std::string& note) { notes_.push_back(note); };
+  }
+  std::vector<std::string> take() { return std::exchange(notes_, {}); }
+  /// One RuntimeWarning for each, which may raise.
+  static void warn(const std::vector<std::string>& notes) {
+    for (const std::string& note : notes) {
+      constexpr Py_ssize_t kCallerOfThePackage = 2;
+      if (PyErr_WarnEx(PyExc_RuntimeWarning, note.c_str(), kCallerOfThePackage) != 0) {
+        throw nb::python_error();
+      }
+    }
+  }
+
+ private:
+  std::vector<std::string> notes_;
+};
+
+/// generation.cc
+void bind_generation(nb::module_& module);
+
+}  // namespace longformer

@@ -1,0 +1,110 @@
+"""Models that read a document and write a text: LED and BART."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+
+from . import _native
+from ._arrays import Document, FloatArray, as_array, as_integers, documents_of, rows_like, shape_of, without_padding
+from ._native import Error
+
+# What None means for options that a folder may switch on: off, as in `transformers`.
+_OFF = {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0, "typical_p": 1.0,
+        "epsilon_cutoff": 0.0, "eta_cutoff": 0.0}  # fmt: skip
+
+
+class GeneratedTexts:
+    """What generate gives: num_return_sequences texts for each document, best first."""
+
+    #: [rows, longest]: the texts of all documents behind each other, filled with the padding token.
+    sequences: np.ndarray[Any, np.dtype[np.int64]]
+    #: [rows] with beams, else None.
+    sequences_scores: FloatArray | None
+    #: The ids of each text without filling.
+    ids: list[list[int]]
+    #: Why each text ended: end_token, length or time.
+    ends: list[str]
+
+    def __init__(self, texts: list[list[tuple[list[int], float | None, str]]], pad_token_id: int):
+        rows = [row for document in texts for row in document]
+        self.ids = [ids for ids, _, _ in rows]
+        self.ends = [end for _, _, end in rows]
+        scores = [score for _, score, _ in rows]
+        self.sequences_scores = None if None in scores else np.array(scores, np.float32)
+        self.sequences = np.full((len(rows), max(map(len, self.ids))), pad_token_id, np.int64)
+        for row, ids in zip(self.sequences, self.ids):
+            row[: len(ids)] = ids
+
+
+class TextGenerator:
+    """A loaded folder of LED or BART; `load` makes one."""
+
+    def __init__(self, native: _native.TextGenerator):
+        self._native = native
+
+    @property
+    def model_type(self) -> str:
+        """led or bart."""
+        return self._native.model_type
+
+    @property
+    def max_tokens(self) -> int:
+        """The longest document in tokens."""
+        return self._native.max_tokens
+
+    @property
+    def max_text_tokens(self) -> int:
+        """The longest text in tokens, with its start token."""
+        return self._native.max_text_tokens
+
+    def _documents(self, input_ids: Any, attention_mask: Any, global_attention_mask: Any) -> list[Document]:
+        ids, ragged = documents_of(input_ids)
+        masks = rows_like(attention_mask, "attention_mask", ids, ragged)
+        globals_ = rows_like(global_attention_mask, "global_attention_mask", ids, ragged)
+        documents: list[Document] = [(i, m, None, None, g) for i, m, g in zip(ids, masks, globals_)]
+        return documents if ragged else [without_padding(document) for document in documents]
+
+    def __call__(
+        self, input_ids: Any, decoder_input_ids: Any, attention_mask: Any = None, global_attention_mask: Any = None
+    ) -> list[FloatArray]:
+        """For each document and its text, the logits [tokens of the text, vocabulary] of the token that
+        follows each. Documents and texts are integers [batch, n] or lists of 1-D arrays."""
+        documents = self._documents(input_ids, attention_mask, global_attention_mask)
+        texts, _ = documents_of(decoder_input_ids)
+        if len(texts) != len(documents):
+            raise Error(f"decoder_input_ids: expected {len(documents)} texts as input_ids, found {len(texts)}")
+        return [self._native.logits(document, text) for document, text in zip(documents, texts)]
+
+    def generate(
+        self,
+        input_ids: Any,
+        attention_mask: Any = None,
+        global_attention_mask: Any = None,
+        decoder_input_ids: Any = None,
+        seed: int = 0,
+        **options: Any,
+    ) -> GeneratedTexts:
+        """Writes texts with the options of `generate` of `transformers`, under their names, and gives the
+        same token ids for greedy and beam search. Documents are integers [batch, n] with a mask, or a list
+        of 1-D arrays. What is not given is as the folder says, then as `transformers` has it. Sampling
+        draws by `seed`: the same text for the same seed, document and place in the batch.
+        decoder_input_ids, the same for all documents, is what texts begin with."""
+        documents = self._documents(input_ids, attention_mask, global_attention_mask)
+        prompt: list[int] = []
+        if decoder_input_ids is not None:
+            rows = np.atleast_2d(as_array(decoder_input_ids, "decoder_input_ids"))
+            if rows.ndim != 2 or (rows != rows[0]).any():
+                raise Error(f"decoder_input_ids: expected the same for all documents, found {shape_of(rows)}")
+            prompt = as_integers(rows[0], "decoder_input_ids").tolist()
+        given = {name: _OFF.get(name) if value is None else value for name, value in options.items()}
+        text = json.dumps({name: _plain(value) for name, value in given.items()})
+        found = self._native.generate(documents, text, seed, prompt)
+        return GeneratedTexts(found, self._native.pad_token_id)
+
+
+def _plain(value: Any) -> Any:
+    """Numbers and arrays of numpy and torch as what JSON knows."""
+    return value.tolist() if hasattr(value, "tolist") else value

@@ -1,0 +1,287 @@
+#!/usr/bin/env python3
+"""Compares the LEDs and BARTs of longformer_cpp with `transformers` on random models, in one live run.
+
+    python3 tests/parity/generation_parity.py [--count 60] [--seed 3] [--only INDEX,…]
+
+Each case draws a configuration and documents, and saves the folder with `transformers`. Logits of a
+text are compared with those of `transformers` in fp32 and double, documents alone and in a padded
+batch; token ids and scores of `generate` over several option sets, where ours writes all documents
+together and `transformers` each alone. Where ids differ and those of `transformers` in double are
+others than in fp32, the margin is smaller than rounding: such texts are counted apart. Exit code 1 for
+a difference; a NaN is.
+"""
+
+import argparse
+import collections
+import json
+import pathlib
+import random
+import sys
+import tempfile
+import time
+import warnings
+
+import numpy
+import torch
+import transformers
+from model_parity import Table, softmax_in_input_precision
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "fixtures"))
+import make_generation_cases  # noqa: E402
+
+LOGITS_TOLERANCE = 1e-4
+SCORE_TOLERANCE = 1e-3
+OPTION_SETS = 5
+ACTIVATIONS = ("gelu", "relu", "gelu_new", "silu", "tanh")
+# `transformers` pads to the widest window, and every window must divide the widest.
+WINDOWS = ((4,), (6,), (10,), (16,), (34,), (64,), (8, 16), (32, 4), (6, 18))
+
+
+class Case:
+    """A random model with documents; what it is, is told with a failure."""
+
+    def __init__(self, index, seed):
+        self.index = index
+        self.rng = rng = random.Random(seed * 100_003 + index)
+        self.is_led = index % 4 != 3
+        heads = rng.choice([(1, 2), (2, 1), (2, 2), (3, 1), (4, 2), (1, 3)])
+        self.width = heads[0] * heads[1] * rng.choice([4, 8, 6])
+        self.layers = (rng.randint(1, 3), rng.randint(1, 3))
+        self.vocabulary = rng.choice([12, 13, 40, 157])
+        self.text_rows = rng.randint(16, 40)
+        windows = rng.choice(WINDOWS)
+        self.windows = [rng.choice(windows) for _ in range(self.layers[0])]
+        widest = max(self.windows)
+        longest = rng.choice([9, 33, 70, 150, 300])
+        # Rows for what `transformers` pads before it reads positions.
+        self.rows = -(-longest // widest) * widest
+        sizes = {
+            "vocab_size": self.vocabulary,
+            "d_model": self.width,
+            "encoder_layers": self.layers[0],
+            "decoder_layers": self.layers[1],
+            "encoder_attention_heads": heads[0],
+            "decoder_attention_heads": heads[1],
+            "encoder_ffn_dim": rng.choice([5, 17, 32, 70]),
+            "decoder_ffn_dim": rng.choice([5, 17, 32, 70]),
+            "activation_function": rng.choice(ACTIVATIONS),
+            "tie_word_embeddings": rng.random() < 0.7,
+        }
+        if self.is_led:
+            self.config = transformers.LEDConfig(
+                attention_window=self.windows,
+                max_encoder_position_embeddings=self.rows,
+                max_decoder_position_embeddings=self.text_rows,
+                **sizes,
+            )
+        else:
+            self.text_rows = self.rows
+            self.config = transformers.BartConfig(
+                max_position_embeddings=self.rows,
+                scale_embedding=rng.random() < 0.5,
+                forced_eos_token_id=None,
+                **sizes,
+            )
+        self.documents = [self.document(longest) for _ in range(rng.randint(1, 4))]
+        self.texts = [self.ids(rng.randint(1, min(12, self.text_rows))) for _ in self.documents]
+
+    def ids(self, count):
+        return [self.rng.randrange(self.vocabulary) for _ in range(count)]
+
+    def document(self, longest):
+        """ids, attention mask, global attention mask."""
+        rng = self.rng
+        ids = self.ids(rng.randint(1, longest))
+        mask = [1] * len(ids)
+        if rng.random() < 0.4:
+            mask = [int(rng.random() < 0.8) for _ in ids]
+            mask[rng.randrange(len(ids))] = 1
+        globals_ = [0] * len(ids)
+        form = rng.choice(["none", "first", "many"]) if self.is_led else "none"
+        if form == "first":
+            globals_[0] = 1
+        if form == "many":
+            globals_ = [int(rng.random() < 0.3) for _ in ids]
+        return ids, mask, globals_
+
+    def describe(self):
+        kind = f"LED {self.windows}" if self.is_led else "BART"
+        lengths = [len(ids) for ids, _, _ in self.documents]
+        return f"{kind}, width {self.width}, layers {self.layers}, documents {lengths}"
+
+    def save(self, folder):
+        torch.manual_seed(self.index)
+        kind = "LED" if self.is_led else "Bart"
+        model = getattr(transformers, f"{kind}ForConditionalGeneration")(self.config).eval()
+        deviation = self.rng.choice([0.15, 0.3])
+        with torch.no_grad():
+            for name, parameter in model.named_parameters():
+                parameter.normal_(0.0, deviation)
+                if "norm" in name and name.endswith("weight"):
+                    parameter.add_(1.0)
+            model.final_logits_bias.normal_(0.0, 0.3)
+        model.generation_config = transformers.GenerationConfig(
+            bos_token_id=0, pad_token_id=1, eos_token_id=2,
+            decoder_start_token_id=self.rng.choice([2, 0]), **self.folder_options())  # fmt: skip
+        model.save_pretrained(folder)
+
+    def folder_options(self):
+        some = {"num_beams": 2, "max_length": 9, "no_repeat_ngram_size": 3, "length_penalty": 2.0,
+                "early_stopping": True, "min_length": 4}  # fmt: skip
+        if self.rng.random() < 0.6:
+            return {}
+        names = self.rng.sample(sorted(some), 2)
+        if "length_penalty" in names or "early_stopping" in names:
+            names.append("num_beams")
+        return {name: some[name] for name in names}
+
+    def option_sets(self):
+        """Options that fit into the decoder's positions."""
+        sets = []
+        while len(sets) < OPTION_SETS:
+            chosen = make_generation_cases.options(self.rng)
+            length = chosen.get("max_length", 1 + chosen.get("max_new_tokens", 0))
+            # Beams and candidates that `transformers` would make up, and what it refuses.
+            few = chosen.get("num_beams", 1) * 3 > self.vocabulary
+            # Two forced tokens are equally likely: `transformers` says nothing of their order.
+            tie = chosen.get("num_beams", 2) > 1 and chosen.get("forced_eos_token_id") == [2, 7]
+            if length <= self.text_rows and not few and not tie:
+                sets.append(chosen)
+        return sets
+
+
+def tensors(case, document):
+    ids, mask, globals_ = (torch.tensor([row]) for row in document)
+    found = {"input_ids": ids, "attention_mask": mask}
+    return found | ({"global_attention_mask": globals_} if case.is_led else {})
+
+
+def their_logits(model, case):
+    with torch.inference_mode(), softmax_in_input_precision():
+        return [
+            model(**tensors(case, d), decoder_input_ids=torch.tensor([text])).logits[0].numpy()
+            for d, text in zip(case.documents, case.texts)
+        ]
+
+
+def masks_of(case):
+    masks = {"attention_mask": [mask for _, mask, _ in case.documents]}
+    if case.is_led:
+        masks["global_attention_mask"] = [globals_ for _, _, globals_ in case.documents]
+    return masks
+
+
+def compare_logits(table, case, model, theirs, double):
+    ours = model([ids for ids, _, _ in case.documents], case.texts, **masks_of(case))
+    kind = "LED" if case.is_led else "BART"
+    rounding = max(float(numpy.abs(a - b).max()) for a, b in zip(theirs, double, strict=True))
+    table.compare(f"{kind} logits, transformers in fp32", case, ours, theirs,
+                  LOGITS_TOLERANCE + rounding)  # fmt: skip
+    table.compare(f"{kind} logits, transformers in double", case, ours, double,
+                  max(LOGITS_TOLERANCE, 1.25 * rounding))  # fmt: skip
+    # A batch of transformers: padding changes nothing.
+    longest = max(len(ids) for ids, _, _ in case.documents)
+    fill = lambda rows, with_: numpy.array([row + [with_] * (longest - len(row)) for row in rows])  # noqa: E731
+    ids, mask, globals_ = (
+        fill(rows, with_) for rows, with_ in zip(zip(*case.documents), (1, 0, 0), strict=True)
+    )
+    masks = {"attention_mask": mask} | ({"global_attention_mask": globals_} if case.is_led else {})
+    padded = model(ids, case.texts, **masks)
+    table.compare(f"{kind} logits, padded batch to list", case, padded, ours, 1e-5)
+
+
+def written(model, case, document, chosen):
+    """ids of each text up to its end, and scores; None for what `transformers` leaves open."""
+    try:
+        out = model.generate(**tensors(case, document), output_scores=True,
+                             return_dict_in_generate=True, **chosen)  # fmt: skip
+    except (ValueError, RuntimeError, IndexError):
+        return None
+    if any(not torch.isfinite(step).any(dim=-1).all() for step in out.scores):
+        return None
+    scores = getattr(out, "sequences_scores", None)
+    if scores is not None and not bool((scores > -1e6).all()):
+        return None
+    return [list(map(int, row)) for row in out.sequences], None if scores is None else scores.tolist()
+
+
+def same_ids(ours, theirs, pad):
+    """Texts of `transformers` are filled to the longest."""
+    return len(ours) == len(theirs) and all(
+        row[: len(mine)] == mine and set(row[len(mine) :]) <= {pad}
+        for mine, row in zip(ours, theirs)
+    )
+
+
+def compare_texts(case, model, theirs, double, counts, failures):
+    documents = [ids for ids, _, _ in case.documents]
+    for chosen in case.option_sets():
+        expected = [written(theirs, case, document, chosen) for document in case.documents]
+        if None in expected:
+            counts["left open by transformers"] += 1
+            continue
+        found = model.generate(documents, **masks_of(case), **chosen)
+        each = len(found.ids) // len(documents)
+        for i, (ids, scores) in enumerate(expected):
+            rows = slice(i * each, (i + 1) * each)
+            counts["texts"] += len(ids)
+            if same_ids(found.ids[rows], ids, 1):
+                if scores is not None:
+                    gap = numpy.abs(found.sequences_scores[rows] - numpy.array(scores)).max()
+                    counts["scores"] += len(scores)
+                    if not gap <= SCORE_TOLERANCE:
+                        failures.append(f"score {gap:.3g}: case {case.index} {chosen}")
+                continue
+            with softmax_in_input_precision():
+                exact = written(double, case, case.documents[i], chosen)
+            if exact is None or exact[0] != ids:
+                counts["margin below rounding"] += 1
+                continue
+            failures.append(
+                f"ids {found.ids[rows]} instead of {ids}: case {case.index}, document {i}, "
+                f"{case.describe()}, {json.dumps(chosen)}"
+            )
+
+
+def load(case, folder, dtype):
+    kind = "LED" if case.is_led else "Bart"
+    return getattr(transformers, f"{kind}ForConditionalGeneration").from_pretrained(
+        folder, dtype=dtype
+    ).eval()  # fmt: skip
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--count", type=int, default=60)
+    parser.add_argument("--seed", type=int, default=3)
+    parser.add_argument("--only", type=lambda text: set(map(int, text.split(","))))
+    options = parser.parse_args()
+    import longformer_cpp
+
+    warnings.filterwarnings("ignore")
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    table, counts, failures = Table(), collections.Counter(), []
+    begin = time.monotonic()
+    for index in range(options.count):
+        if options.only is not None and index not in options.only:
+            continue
+        case = Case(index, options.seed)
+        with tempfile.TemporaryDirectory() as folder:
+            case.save(folder)
+            fp32, double = (load(case, folder, dtype) for dtype in (torch.float32, torch.float64))
+            model = longformer_cpp.load(folder)
+        compare_logits(table, case, model, their_logits(fp32, case), their_logits(double, case))
+        compare_texts(case, model, fp32, double, counts, failures)
+    table.print()
+    print("\n" + ", ".join(f"{name} {count}" for name, count in sorted(counts.items())))
+    failures = table.failures + failures
+    for line in failures:
+        print("FAIL", line)
+    print(f"generation_parity: {counts['texts']} texts, {len(failures)} failures, "
+          f"{time.monotonic() - begin:.0f} s")  # fmt: skip
+    return 1 if failures or not counts["texts"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
