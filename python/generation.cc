@@ -10,6 +10,7 @@
 #include "bindings.h"
 #include "longformer/error.h"
 #include "longformer/hub.h"
+#include "model.h"
 
 using nanobind::literals::operator""_a;
 
@@ -19,12 +20,12 @@ namespace {
 /// ids, score, why it ended.
 using Written = std::tuple<std::vector<std::int32_t>, std::optional<double>, std::string>;
 
-/// A TextGenerator takes one call at a time; Python threads take turns here, without the GIL.
+/// Shares the weights of a model. A TextGenerator takes one call at a time; Python threads take
+/// turns here, without the GIL.
 class PythonTextGenerator {
  public:
-  PythonTextGenerator(const std::string& folder, std::string dtype, int threads)
-      : generator_(load(
-            folder, {.dtype = std::move(dtype), .threads = threads, .note = notes_.collector()})) {
+  PythonTextGenerator(const PythonModel& model, const std::string& folder)
+      : generator_(TextGenerator::of(model.model(), find_model(folder), notes_.collector())) {
     Notes::warn(notes_.take());
   }
 
@@ -79,11 +80,6 @@ class PythonTextGenerator {
   }
 
  private:
-  static TextGenerator load(const std::string& folder, const LoadOptions& options) {
-    nb::gil_scoped_release release;
-    return TextGenerator::load(find_model(folder), options);
-  }
-
   Notes notes_;
   TextGenerator generator_;
   std::mutex mutex_;
@@ -92,30 +88,18 @@ class PythonTextGenerator {
 }  // namespace
 
 void bind_generation(nb::module_& module) {
-  module.def(
-      "writes_texts",
-      [](const std::string& folder) { return TextGenerator::is_one(find_model(folder)); },
-      "folder"_a, nb::call_guard<nb::gil_scoped_release>());
   nb::class_<PythonTextGenerator>(module, "TextGenerator")
       .def(
           "__init__",
-          [](PythonTextGenerator* self, const std::string& folder, std::string dtype, int threads) {
-            new (self) PythonTextGenerator(folder, std::move(dtype), threads);
+          [](PythonTextGenerator* self, const PythonModel& model, const std::string& folder) {
+            new (self) PythonTextGenerator(model, folder);
           },
-          "folder"_a, "dtype"_a, "threads"_a)
+          "model"_a, "folder"_a)
       .def("generate", &PythonTextGenerator::generate, "documents"_a, "options"_a, "seed"_a,
            "prompt"_a)
       .def("logits", &PythonTextGenerator::logits, "document"_a, "text"_a)
-      .def_prop_ro("model_type",
-                   [](const PythonTextGenerator& self) { return self.info().model_type; })
-      .def_prop_ro("hidden_size",
-                   [](const PythonTextGenerator& self) { return self.info().hidden_size; })
-      .def_prop_ro("vocabulary_size",
-                   [](const PythonTextGenerator& self) { return self.info().vocabulary_size; })
       .def_prop_ro("pad_token_id",
                    [](const PythonTextGenerator& self) { return self.info().pad_token_id; })
-      .def_prop_ro("max_tokens",
-                   [](const PythonTextGenerator& self) { return self.info().max_source_tokens; })
       .def_prop_ro("max_text_tokens",
                    [](const PythonTextGenerator& self) { return self.info().max_text_tokens; });
 }

@@ -27,7 +27,7 @@ ROBERTA = FIXTURES / "tiny_roberta"
 HIDDEN = 16
 VERBS = [
     "info", "tokenize", "embed", "search", "fill-mask", "classify", "ner", "qa", "choose", "evaluate",
-    "attention", "convert", "bench",
+    "attention", "convert", "bench", "generate", "summarize",
 ]  # fmt: skip
 
 
@@ -53,6 +53,11 @@ class Result:
 
     def works(self):
         assert self.code == 0 and self.err == "", (self.code, self.err)
+        return self
+
+    def passes(self):
+        """Works, and may say something on the way."""
+        assert self.code == 0 and "error" not in self.err, (self.code, self.err)
         return self
 
 

@@ -33,7 +33,7 @@ PUBLIC = {
     "dataset": "tasks",
     "document_target": "tasks",
     "evaluation_result": "tasks",
-    "generation_options": "tasks",
+    "generation_options": "models",
     "masking_options": "tasks",
     "segment_merge": "tasks",
     "too_long": "tasks",

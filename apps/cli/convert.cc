@@ -38,7 +38,7 @@ std::string windows_of(const FolderInfo& info) {
 
 void run(const ConvertFlags& flags, Messages& messages) {
   namespace fs = std::filesystem;
-  const std::string source = flags.source.encoder_folder();
+  const std::string source = flags.source.token_model_folder();
   const bool occupied = fs::exists(flags.target) && !fs::is_empty(flags.target);
   if (occupied && !flags.options.overwrite) {
     throw Error(
@@ -68,6 +68,14 @@ void run(const ConvertFlags& flags, Messages& messages) {
       source, before.model_type, grouped(before.max_tokens), flags.target, after.architecture,
       grouped(after.max_tokens), windows_of(after), grouped(after.receptive_field), after.dtype,
       after.weights_file));
+  if (after.max_text_tokens > 0) {
+    output.write(fmt::format(
+        "Documents of up to {0} tokens are as before; longer ones, and global "
+        "attention, want training:\n  longformer finetune {1} FILE --task seq2seq "
+        "--output-dir tuned\n  longformer summarize {1} FILE\n",
+        grouped(std::min(before.max_tokens, after.windows.front() / 2 + 1)), flags.target));
+    return;
+  }
   output.write(
       fmt::format("Use it:\n  longformer embed {0} FILE\n  longformer search {0} FILES… "
                   "--query \"…\"\n  transformers: {1}.from_pretrained(\"{0}\")\n",
@@ -82,15 +90,16 @@ void add_convert(CLI::App& program, Action& action) {
       program,
       {.name = "convert",
        .description =
-           "Make a Longformer of the folder of an encoder (BERT, RoBERTa and their kin), without "
-           "training.",
+           "Make a Longformer of the folder of an encoder (BERT, RoBERTa and their kin), or an LED "
+           "of a BART, without training.",
        .details = "The result loads in transformers unchanged. A Longformer keeps its length and "
                   "windows unless told otherwise; folders of the original implementation are read "
-                  "too.",
+                  "too. An LED has 16,384 tokens and windows of 1,024 unless told otherwise.",
        .examples = "longformer convert all-MiniLM-L6-v2 minilm-4096 --max-positions 4096 "
                    "--window 256\n"
                    "longformer convert minilm-4096 minilm-8192 --max-positions 8192 --dtype bf16 "
-                   "--to bin"});
+                   "--to bin\n"
+                   "longformer convert bart-base led-16384 --max-positions 16384 --window 1024"});
   verb.add_option("SOURCE", flags->source.model,
                   "folder of a checkpoint, or org/name[@revision] in the local Hub cache")
       ->required()

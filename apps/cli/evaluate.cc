@@ -8,6 +8,7 @@
 #include "character_flags.h"
 #include "data_flags.h"
 #include "document_stream.h"
+#include "generation_flags.h"
 #include "longformer/error.h"
 #include "longformer/evaluation.h"
 #include "output.h"
@@ -34,6 +35,7 @@ struct EvaluateFlags {
     EvaluateOptions all = long_documents.applied_to(options);
     all.merge = merge == "max" ? SegmentMerge::max : SegmentMerge::mean;
     all.masking.seed = static_cast<std::uint64_t>(seed);
+    all.generation.seed = static_cast<std::uint64_t>(seed);
     return all;
   }
 };
@@ -45,6 +47,7 @@ std::string task_of(const std::string& head) {
   if (head == "question-answering") return "qa";
   if (head == "multiple-choice") return "choose";
   if (head == "candidate-scoring") return "candidates";
+  if (head == "sequence-to-sequence") return "seq2seq";
   return head == "masked-lm" ? "mlm" : "none";
 }
 
@@ -64,6 +67,7 @@ std::string json_of(const Evaluation& result) {
   json.add("truncated_tokens", result.truncated_tokens);
   json.add("segmented_examples", result.segmented_examples);
   json.add("unread_words", result.unread_words).add("masked_tokens", result.masked_tokens);
+  json.add("written_tokens", result.written_tokens);
   return json.add("seconds", result.seconds).line();
 }
 
@@ -75,6 +79,7 @@ std::string table_of(const Evaluation& result) {
   for (const auto& [name, value] : result.metrics) row(name, fmt::format("{:.4f}", value));
   row("examples", grouped(result.examples));
   row("tokens", grouped(result.tokens));
+  if (result.written_tokens > 0) row("written tokens", grouped(result.written_tokens));
   if (result.masked_tokens > 0) row("masked tokens", grouped(result.masked_tokens));
   if (result.labels.empty()) return text;
   std::size_t width = 22;
@@ -142,6 +147,11 @@ void run(const EvaluateFlags& flags, Messages& messages) {
       predictions->write("\n");
     };
   }
+  std::optional<TextGenerator> generator;
+  if (task == "seq2seq") {
+    generator.emplace(TextGenerator::of(model, folder, flags.model.load_options(messages).note));
+    options.generator = &*generator;
+  }
   ProgressLine progress(0, kWhole);
   options.progress = progress.unit(0, kWhole);
   const Evaluation result = evaluate(model, tokenizer, flags.data, options);
@@ -161,7 +171,7 @@ void add_data(CLI::App& verb, EvaluateFlags& flags) {
 
 void add_scoring(CLI::App& verb, EvaluateFlags& flags) {
   EvaluateOptions& options = flags.options;
-  add_choice(verb, "--task", flags.task, {"classify", "ner", "qa", "choose", "mlm"},
+  add_choice(verb, "--task", flags.task, {"classify", "ner", "qa", "choose", "mlm", "seq2seq"},
              "fail unless the model has this head (what it has)");
   add_long_documents(verb, flags.long_documents, EvaluateOptions().batch_tokens);
   add_choice(verb, "--merge", flags.merge, {"mean", "max"},
@@ -175,8 +185,15 @@ void add_scoring(CLI::App& verb, EvaluateFlags& flags) {
   verb.add_option("--no-answer-threshold", options.no_answer_threshold,
                   "predict no answer when its logit is so much larger (0)")
       ->type_name("X");
-  add_number(verb, "--seed", flags.seed, {}, "masked LM: chooses the tokens (1)");
+  add_number(verb, "--seed", flags.seed, {},
+             "masked LM: chooses the tokens; texts: what is drawn (1)");
   add_masking(verb, options.masking);
+  verb.add_flag("--stemmer", options.rouge_stems, "texts: compare stems of words");
+  verb.add_flag("--intervals", options.rouge_intervals,
+                "texts: with the 95 % interval of each mean (1,000 samples)");
+  add_number(verb, "--max-source-length", options.generation.max_source_tokens, {.least = 1},
+             "texts: longest document in tokens (the model's)");
+  add_generation_options(verb, options.generation.options);
   verb.add_option("--predictions", flags.predictions,
                   "file for one JSON object per example: what is right, what the model says")
       ->type_name("FILE");
@@ -192,13 +209,16 @@ void add_evaluate(CLI::App& program, Action& action) {
        .description = "Measure how well a model does on a data set.",
        .details = "The head of the model says what is measured: accuracy and F1 of classes, "
                   "correlation of numbers, F1 of entities, exact match and F1 of answers, accuracy "
-                  "of choices, the perplexity of masked tokens on plain text, or the bits per "
+                  "of choices, ROUGE of texts that an LED or BART writes, the perplexity of masked "
+                  "tokens on plain text, or the bits per "
                   "character of "
                   "a character model.",
        .examples = "longformer evaluate MODEL reviews.jsonl --truncate\n"
                    "longformer evaluate MODEL aclImdb/test --stride 512 --json\n"
                    "longformer evaluate MODEL dev-v2.0.json --stride 128 --predictions said.jsonl\n"
                    "longformer evaluate MODEL test.conll\n"
+                   "longformer evaluate LED test.jsonl --truncate --num-beams 4 --max-length 256 "
+                   "--predictions said.jsonl\n"
                    "longformer evaluate MODEL novel.txt --mask-every 7\n"
                    "longformer evaluate CHARACTER-MODEL enwik8 --part test --streaming"});
   add_model(verb, flags->model);

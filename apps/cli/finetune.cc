@@ -20,11 +20,17 @@ namespace {
 struct FinetuneFlags {
   ModelFlags model;
   LongDocumentFlags long_documents;
+  std::int64_t generation_max_length = 0, generation_num_beams = 0;
   // Documents are long: one at a time needs the least memory.
   FinetuneOptions options = {
       .training = {.per_device_train_batch_size = 1, .gradient_accumulation_steps = 8}};
 
-  FinetuneOptions all() const { return long_documents.applied_to(options); }
+  FinetuneOptions all() const {
+    FinetuneOptions all = long_documents.applied_to(options);
+    if (generation_max_length > 0) all.generation.max_length = generation_max_length;
+    if (generation_num_beams > 0) all.generation.num_beams = generation_num_beams;
+    return all;
+  }
 };
 
 std::string listed(const std::vector<std::string>& names) {
@@ -49,6 +55,9 @@ void tell_data(const std::string& name, const FinetuneData& data, Messages& mess
     messages.note(fmt::format("{} documents are longer than the model: cut {} tokens",
                               data.truncated_documents, data.truncated_tokens));
   }
+  if (data.truncated_targets > 0) {
+    messages.note(fmt::format("{} texts to learn are cut", data.truncated_targets));
+  }
   if (data.unreached_answers > 0) {
     messages.note(
         fmt::format("{} questions have no answer in what is read", data.unreached_answers));
@@ -63,7 +72,7 @@ void tell(const FinetuneData& data, Messages& messages) {
 }
 
 void run(const FinetuneFlags& flags, Messages& messages) {
-  const std::string folder = flags.model.encoder_folder();
+  const std::string folder = flags.model.token_model_folder();
   TrainingReport report(messages);
   const FinetuneOptions options = flags.all();
   const FinetuneCallbacks callbacks = {
@@ -78,6 +87,27 @@ void run(const FinetuneFlags& flags, Messages& messages) {
   report.finish(result, options.training.output_dir, flags.model.json);
 }
 
+/// What models that write texts have beside all others.
+void add_sequence_options(CLI::App& verb, FinetuneFlags& flags) {
+  constexpr const char* kGroup = "Texts (seq2seq)";
+  FinetuneOptions& options = flags.options;
+  add_number(verb, "--max-source-length", options.max_source_tokens, {.least = 1},
+             "longest document in tokens; longer ones need --truncate (the model's)")
+      ->group(kGroup);
+  add_number(verb, "--max-target-length", options.max_target_tokens, {.least = 2},
+             "longest text to learn in tokens; longer ones are cut (the model's)")
+      ->group(kGroup);
+  verb.add_flag("--predict-with-generate", options.predict_with_generate,
+                "an evaluation writes texts and gives ROUGE, not the loss alone")
+      ->group(kGroup);
+  add_number(verb, "--generation-max-length", flags.generation_max_length, {.least = 2},
+             "most tokens of a text in an evaluation (the folder's)")
+      ->group(kGroup);
+  add_number(verb, "--generation-num-beams", flags.generation_num_beams, {.least = 1},
+             "beams in an evaluation (the folder's)")
+      ->group(kGroup);
+}
+
 }  // namespace
 
 void add_finetune(CLI::App& program, Action& action) {
@@ -89,7 +119,10 @@ void add_finetune(CLI::App& program, Action& action) {
        .details =
            "Classification (one label, several, or numbers), labels of words, answers in documents "
            "(with several right ones the loss is −log of their probability together), multiple "
-           "choice, candidates that are read together (WikiHop). A folder without a head for the "
+           "choice, candidates that are read together (WikiHop), and with an LED or BART texts "
+           "about "
+           "documents: the fields \"text\", \"document\" or \"article\" and \"summary\", "
+           "\"target\", \"highlights\" or \"abstract\". A folder without a head for the "
            "task gets one. Labels are those of the folder "
            "when its head fits, else those of the data. What it writes loads in transformers.",
        .examples =
@@ -101,6 +134,9 @@ void add_finetune(CLI::App& program, Action& action) {
            "longformer finetune MODEL train-v2.0.json --task qa --stride 128 --output-dir tuned\n"
            "longformer finetune MODEL wikihop/train.json --task candidates --stride 0 --output-dir "
            "tuned\n"
+           "longformer finetune LED train.jsonl --task seq2seq --truncate --max-source-length 8192 "
+           "--max-target-length 512 --gradient-checkpointing --validation-file dev.jsonl "
+           "--eval-strategy epoch --predict-with-generate --output-dir tuned\n"
            "longformer finetune MODEL train.jsonl --output-dir tuned --resume-from-checkpoint "
            "last"});
   add_model(verb, flags->model);
@@ -110,7 +146,8 @@ void add_finetune(CLI::App& program, Action& action) {
   verb.add_option("--validation-file", flags->options.validation_path,
                   "examples to evaluate on (none)")
       ->type_name("FILE");
-  add_choice(verb, "--task", flags->options.task, {"classify", "ner", "qa", "choose", "candidates"},
+  add_choice(verb, "--task", flags->options.task,
+             {"classify", "ner", "qa", "choose", "candidates", "seq2seq"},
              "what to train for (that of the model's head)");
   add_data_options(verb, flags->options.data);
   verb.add_flag("--skip-invalid", flags->options.data.skip_invalid,
@@ -129,6 +166,7 @@ void add_finetune(CLI::App& program, Action& action) {
                   "multi-label: probability above which a class is predicted (0.5)")
       ->check(number_up_to(1))
       ->type_name("P");
+  add_sequence_options(verb, *flags);
   add_training(verb, flags->options.training);
   verb.add_flag("--group-by-length", flags->options.training.group_by_length,
                 "put documents of similar length into a batch")

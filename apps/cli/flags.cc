@@ -64,15 +64,20 @@ CLI::App& add_verb(CLI::App& program, const VerbText& text) {
 
 std::string ModelFlags::folder() const { return find_model(model); }
 
-std::string ModelFlags::encoder_folder() const {
+std::string ModelFlags::token_model_folder() const {
   std::string found = folder();
   if (CharacterModel::is_one(found)) {
-    throw Error(
-        fmt::format("{}: expected an encoder, found a character language model, which 'longformer "
-                    "generate' and "
-                    "'longformer evaluate' run",
-                    found));
+    throw Error(fmt::format(
+        "{}: expected a model of tokens, found a character language model, which 'longformer "
+        "generate' and "
+        "'longformer evaluate' run",
+        found));
   }
+  return found;
+}
+
+std::string ModelFlags::encoder_folder() const {
+  std::string found = token_model_folder();
   if (TextGenerator::is_one(found)) {
     throw Error(
         fmt::format("{}: expected an encoder, found an encoder with a decoder, which "

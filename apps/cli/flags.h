@@ -54,6 +54,8 @@ struct ModelFlags {
   std::string folder() const;
   /// The same. Throws Error for the folder of a character language model, with the verbs that run
   /// it.
+  std::string token_model_folder() const;
+  /// The same for models that write texts.
   std::string encoder_folder() const;
 };
 

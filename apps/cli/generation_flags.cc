@@ -189,6 +189,8 @@ void add_writing(CLI::App& verb, WritingFlags& flags) {
   verb.add_flag("--split", flags.split,
                 "read long documents in overlapping segments; the text is about all of them")
       ->excludes(truncate);
+  add_number(verb, "--max-source-length", flags.max_source_tokens, {.least = 1},
+             "longest document in tokens with special ones (the model's)");
   add_number(verb, "--stride", flags.stride, {}, "overlap of segments in tokens (1024)");
   add_number(verb, "--together", flags.together, {.least = 1, .most = 1024},
              "most documents that are written at a time (8)");
@@ -202,6 +204,7 @@ GenerationRequest WritingFlags::request() const {
   if (truncate) request.too_long = TooLong::truncate;
   if (split) request.too_long = TooLong::split;
   request.stride = stride;
+  request.max_source_tokens = max_source_tokens;
   request.together = together;
   return request;
 }

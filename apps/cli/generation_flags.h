@@ -20,6 +20,7 @@ struct WritingFlags {
   std::string global_attention;
   bool truncate = false;
   bool split = false;
+  std::int64_t max_source_tokens = 0;
   std::int64_t stride = GenerationRequest().stride;
   std::int64_t together = GenerationRequest().together;
 

@@ -66,10 +66,15 @@ void print_table(Output& output, const FolderInfo& info) {
   row("hidden size", std::to_string(info.hidden_size));
   row("heads", std::to_string(info.heads));
   row("intermediate size", std::to_string(info.intermediate_size));
+  if (info.decoder_layers > 0) {
+    row("decoder", fmt::format("{} layers, {} heads, intermediate size {}", info.decoder_layers,
+                               info.decoder_heads, info.decoder_intermediate_size));
+  }
   row("activation", info.activation);
   row("vocabulary", grouped(info.vocabulary_size));
   row("token types", std::to_string(info.type_vocabulary_size));
   row("longest document", grouped(info.max_tokens) + " tokens");
+  if (info.max_text_tokens > 0) row("longest text", grouped(info.max_text_tokens) + " tokens");
   row("attention window", windows_text(info.windows));
   row("receptive field", grouped(info.receptive_field) + " tokens to each side");
   row("tokenizer", info.tokenizer.empty() ? "none" : info.tokenizer);
@@ -97,6 +102,9 @@ JsonLine as_json(const FolderInfo& info) {
   json.add("hidden_size", info.hidden_size).add("heads", info.heads);
   json.add("intermediate_size", info.intermediate_size).add("activation", info.activation);
   json.add("vocabulary_size", info.vocabulary_size);
+  json.add("decoder_layers", info.decoder_layers).add("decoder_heads", info.decoder_heads);
+  json.add("decoder_intermediate_size", info.decoder_intermediate_size);
+  json.add("max_text_tokens", info.max_text_tokens);
   json.add("type_vocabulary_size", info.type_vocabulary_size).add("max_tokens", info.max_tokens);
   json.add("weights_file", info.weights_file).add("weights_format", info.weights_format);
   json.add("ignored_buffers", info.ignored_buffers);

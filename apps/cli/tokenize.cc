@@ -134,7 +134,7 @@ class TokenizeRun {
   TokenizeRun(const TokenizeFlags& flags, Messages& messages)
       : flags_(flags),
         messages_(messages),
-        tokenizer_(Tokenizer::load(flags.model.encoder_folder())) {}
+        tokenizer_(Tokenizer::load(flags.model.token_model_folder())) {}
 
   void run() {
     Inputs inputs(flags_.inputs);

@@ -83,7 +83,7 @@ class WritingRun {
     request_.first_document = done_;
     const ProgressCallback report = progress_.unit(std::ssize(unit), bytes);
     const auto results = generator_.generate(texts, request_, [&](const GenerationEvent& event) {
-      report({0, std::ssize(texts), event.tokens_read + event.tokens_written, 0});
+      if (report) report({0, std::ssize(texts), event.tokens_read + event.tokens_written, 0});
       if (streams() && event.document >= 0) {
         output_.write(event.text);
         output_.flush();
@@ -99,7 +99,7 @@ class WritingRun {
       }
       const WrittenDocument& result = results[next++];
       if (!result.error.empty()) {
-        fail(document, advised(result.error, result.remedies));
+        fail(document, advised(result.error, result.remedies, kSplitAdvice));
       } else if (!result.texts.empty()) {
         print(document, result);
       }

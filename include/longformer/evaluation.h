@@ -10,6 +10,7 @@
 
 #include "longformer/dataset.h"
 #include "longformer/evaluation_result.h"
+#include "longformer/generation.h"
 #include "longformer/global_attention.h"
 #include "longformer/masking_options.h"
 #include "longformer/model.h"
@@ -36,6 +37,14 @@ struct EvaluateOptions {
   /// the best answer by more than this.
   float no_answer_threshold = 0;
   MaskingOptions masking = {};
+  /// Of a model that writes texts: what writes them, made of the model; it must outlive the
+  /// evaluation. How it does is in `generation`, but for what is said above: too_long, stride and
+  /// global_attention, which by default is the first token.
+  const TextGenerator* generator = nullptr;
+  GenerationRequest generation = {};
+  /// ROUGE of stems (use_stemmer of rouge_score), and with the interval of each mean.
+  bool rouge_stems = false;
+  bool rouge_intervals = false;
   /// Called with every example in order, a JSON object on one line without its line break; the keys
   /// are those of docs/cli.md.
   std::function<void(std::string_view)> predictions = {};

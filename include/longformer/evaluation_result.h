@@ -30,6 +30,9 @@ struct Evaluation {
   /// - question answering, in percent: f1, exact_match, and where there are unanswerable questions
   ///   has_answer_f1, has_answer_exact_match, no_answer_exact_match
   /// - multiple choice: accuracy
+  /// - texts: rouge1, rouge2, rougeL, rougeLsum, mean F over the examples as rouge_score has it;
+  /// with
+  ///   intervals also rouge1_low and rouge1_high and so on, 2.5th and 97.5th percentile of the mean
   /// - masked LM: loss (mean cross-entropy of the chosen tokens), bpc (loss ÷ ln 2, bits per chosen
   ///   token, the paper's "BPC"), perplexity, accuracy
   std::vector<std::pair<std::string, double>> metrics;
@@ -49,6 +52,8 @@ struct Evaluation {
   std::int64_t unread_words = 0;
   /// Masked LM: tokens that were chosen, of rows whose tokens are `tokens`.
   std::int64_t masked_tokens = 0;
+  /// Tokens of texts that were written.
+  std::int64_t written_tokens = 0;
   double seconds = 0;
 };
 

@@ -21,12 +21,20 @@ struct FinetuneOptions {
   /// Where training.eval_strategy asks for an evaluation; empty: none.
   std::string validation_path = {};
   DataOptions data = {};
-  /// "classify", "ner", "qa", "choose" or "candidates"; empty takes that of the folder's head.
+  /// "classify", "ner", "qa", "choose", "candidates" or "seq2seq"; empty takes that of the folder's
+  /// head.
   std::string task = {};
   /// What becomes of documents longer than the model. split trains on each segment with what of the
   /// answer is in it.
   TooLong too_long = TooLong::refuse;
   std::int64_t stride = 128;
+  /// Longest document and, for seq2seq, longest text, in tokens with the special ones; 0: those of
+  /// the model. Longer texts are cut.
+  std::int64_t max_source_tokens = 0, max_target_tokens = 0;
+  /// seq2seq: an evaluation writes the texts, as `generation` says, and compares; else it has the
+  /// loss alone.
+  bool predict_with_generate = false;
+  GenerationOptions generation = {};
   /// Empty: where the head has it.
   std::optional<GlobalAttention> global_attention = {};
   /// Global tokens use, and train, the query, key and value of all others instead of their own: an
@@ -52,6 +60,8 @@ struct FinetuneData {
   std::string first_skipped;
   /// Rows of tokens to train on, and what truncation cut off.
   std::int64_t rows = 0, tokens = 0, truncated_documents = 0, truncated_tokens = 0;
+  /// Texts to write that were cut.
+  std::int64_t truncated_targets = 0;
   /// Questions whose answers are in no row.
   std::int64_t unreached_answers = 0;
   /// Weights that the folder did not have and that were drawn.

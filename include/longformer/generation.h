@@ -80,6 +80,9 @@ struct GenerationRequest {
   /// Which tokens of a document have global attention; absent: none, as in `transformers`.
   std::optional<GlobalAttention> global_attention = std::nullopt;
   TooLong too_long = TooLong::refuse;
+  /// Tokens of a document with the special ones beyond which it is too long; 0: what the model
+  /// takes.
+  std::int64_t max_source_tokens = 0;
   /// Least overlap of segments in tokens.
   std::int64_t stride = 1024;
   /// Documents that are written together, as far as they have no more tokens than the longest that
@@ -97,6 +100,11 @@ class TextGenerator {
   static bool is_one(const std::string& folder);
   /// Throws Error for a folder that is missing, malformed, inconsistent or of an unsupported type.
   static TextGenerator load(const std::string& folder, const LoadOptions& options = {});
+
+  /// Shares the weights of a model that was loaded from the folder, whose options and tokenizer it
+  /// takes. `note` as in LoadOptions.
+  static TextGenerator of(const Model& model, const std::string& folder,
+                          const std::function<void(const std::string&)>& note = {});
 
   const TextGeneratorInfo& info() const;
   /// The options that the folder has, or that `transformers` would take from it.

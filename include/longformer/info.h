@@ -20,6 +20,9 @@ struct FolderInfo {
   std::int64_t max_tokens = 0;
   std::int64_t type_vocabulary_size = 0;
   std::string activation;
+  /// Of what writes texts; 0 for an encoder alone. The longest text counts its start token.
+  std::int64_t decoder_layers = 0, decoder_heads = 0, decoder_intermediate_size = 0;
+  std::int64_t max_text_tokens = 0;
   /// Total window per layer; empty for dense attention.
   std::vector<std::int64_t> windows;
   /// Tokens to each side that can influence a token: the sum of the one-sided windows; max_tokens

@@ -45,7 +45,6 @@ __all__ = [
     "GeneratedTexts",
     "Model",
     "ModelOutput",
-    "TextGenerator",
     "Tokenizer",
     "__version__",
     "band_attention",
@@ -192,16 +191,25 @@ class Model:
     def __init__(self, native: _native.Model, folder: str, dtype: str, threads: int):
         self._native = native
         self._source = (folder, dtype, threads)
+        if native.head == "sequence-to-sequence":
+            # Reads the generation options while the folder is there.
+            self._writer  # noqa: B018
 
     @cached_property
     def _gradients(self) -> _native.GradientModel:
         """The same weights, kept so that gradients can flow to them."""
         return _native.GradientModel(*self._source)
 
+    @cached_property
+    def _writer(self) -> TextGenerator:
+        """Shares the weights."""
+        return TextGenerator(_native.TextGenerator(self._native, self._source[0]))
+
     @property
     def head(self) -> str:
         """masked-lm, sequence-classification, token-classification, question-answering,
-        multiple-choice, candidate-scoring, or empty for an encoder alone."""
+        multiple-choice, candidate-scoring, sequence-to-sequence (LED and BART, which write texts), or empty
+        for an encoder alone."""
         return self._native.head
 
     @property
@@ -264,9 +272,40 @@ class Model:
         return ModelOutput(self._native, documents, length, output_hidden_states, output_attentions, choices)
 
 
-def load(folder: str | os.PathLike[str], dtype: str = "fp32", threads: int = 0) -> Model | TextGenerator:
-    """Loads a Hugging Face checkpoint folder, or org/name[@revision] of the local Hub cache: a
-    TextGenerator for LED and BART, else a Model. dtype is
+    @property
+    def max_text_tokens(self) -> int:
+        """The longest text that LED or BART can write, with its start token."""
+        return self._writer.max_text_tokens
+
+    def text_logits(
+        self, input_ids: Any, decoder_input_ids: Any, attention_mask: Any = None, global_attention_mask: Any = None
+    ) -> list[FloatArray]:
+        """LED and BART: for each document and its text, the logits [tokens of the text, vocabulary] of the
+        token that follows each. Documents and texts are integers [batch, n] or lists of 1-D arrays. No
+        token has global attention unless the mask says so, as in `transformers`."""
+        return self._writer.logits(input_ids, decoder_input_ids, attention_mask, global_attention_mask)
+
+    def generate(
+        self,
+        input_ids: Any,
+        attention_mask: Any = None,
+        global_attention_mask: Any = None,
+        decoder_input_ids: Any = None,
+        seed: int = 0,
+        **options: Any,
+    ) -> GeneratedTexts:
+        """LED and BART: writes texts with the options of `generate` of `transformers`, under their names,
+        and gives the same token ids for greedy and beam search. Documents are integers [batch, n] with a
+        mask, or a list of 1-D arrays. What is not given is as the folder says, then as `transformers` has
+        it; None switches off what draws are made from (top_k and its like). Sampling draws by `seed`: the
+        same text for the same seed, document and place in the batch. decoder_input_ids, the same for all
+        documents, is what texts begin with."""
+        masks = (attention_mask, global_attention_mask)
+        return self._writer.generate(input_ids, *masks, decoder_input_ids, seed, options)
+
+
+def load(folder: str | os.PathLike[str], dtype: str = "fp32", threads: int = 0) -> Model:
+    """Loads a Hugging Face checkpoint folder, or org/name[@revision] of the local Hub cache. dtype is
     fp32 or bf16; threads is at most 1024, and 0 takes what CPU affinity, the cgroup quota and
     OMP_NUM_THREADS allow. Weights that are NaN or infinite are a RuntimeWarning; results are then what
     they are, as in `transformers`.
@@ -275,8 +314,6 @@ def load(folder: str | os.PathLike[str], dtype: str = "fp32", threads: int = 0) 
     calls it from the thread that forked and that had called it before. Fork while no thread is in a
     call: the lock of the model would stay taken in the new process."""
     source = (os.fspath(folder), dtype, threads)
-    if _native.writes_texts(source[0]):
-        return TextGenerator(_native.TextGenerator(*source))
     return Model(_native.Model(*source), *source)
 
 
@@ -298,6 +335,8 @@ def _targets(model: Model, documents: list[Document], labels: Any, spans: list[A
         rows = list(as_array(labels, "labels"))
     if model.head in ("multiple-choice", "candidate-scoring"):
         return [([int(row)], [], [], [], []) for row in rows]
+    if model.head == "sequence-to-sequence":
+        return [([int(label) for label in row], [], [], [], []) for row in rows]
     if len(rows) != len(documents):
         raise Error(f"labels: expected one row for each of {len(documents)} documents, found {len(rows)}")
     per_token = model.head in ("masked-lm", "token-classification")
@@ -329,7 +368,7 @@ def loss_and_gradients(
     calling the model; labels are those that `transformers` takes for the head. A head for candidate
     scoring, which `transformers` does not have, takes candidate_positions (a list for each document), in
     segments the number of documents of each question (one), and in labels the right candidate of each
-    question. Dropout is off."""
+    question. LED and BART take the text of each document as labels. Dropout is off."""
     masks = {
         "attention_mask": attention_mask,
         "token_type_ids": token_type_ids,

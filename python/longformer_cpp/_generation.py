@@ -40,24 +40,13 @@ class GeneratedTexts:
 
 
 class TextGenerator:
-    """A loaded folder of LED or BART; `load` makes one."""
+    """What of a model writes texts; its methods are those of Model."""
 
     def __init__(self, native: _native.TextGenerator):
         self._native = native
 
     @property
-    def model_type(self) -> str:
-        """led or bart."""
-        return self._native.model_type
-
-    @property
-    def max_tokens(self) -> int:
-        """The longest document in tokens."""
-        return self._native.max_tokens
-
-    @property
     def max_text_tokens(self) -> int:
-        """The longest text in tokens, with its start token."""
         return self._native.max_text_tokens
 
     def _documents(self, input_ids: Any, attention_mask: Any, global_attention_mask: Any) -> list[Document]:
@@ -67,11 +56,9 @@ class TextGenerator:
         documents: list[Document] = [(i, m, None, None, g) for i, m, g in zip(ids, masks, globals_)]
         return documents if ragged else [without_padding(document) for document in documents]
 
-    def __call__(
-        self, input_ids: Any, decoder_input_ids: Any, attention_mask: Any = None, global_attention_mask: Any = None
+    def logits(
+        self, input_ids: Any, decoder_input_ids: Any, attention_mask: Any, global_attention_mask: Any
     ) -> list[FloatArray]:
-        """For each document and its text, the logits [tokens of the text, vocabulary] of the token that
-        follows each. Documents and texts are integers [batch, n] or lists of 1-D arrays."""
         documents = self._documents(input_ids, attention_mask, global_attention_mask)
         texts, _ = documents_of(decoder_input_ids)
         if len(texts) != len(documents):
@@ -81,17 +68,12 @@ class TextGenerator:
     def generate(
         self,
         input_ids: Any,
-        attention_mask: Any = None,
-        global_attention_mask: Any = None,
-        decoder_input_ids: Any = None,
-        seed: int = 0,
-        **options: Any,
+        attention_mask: Any,
+        global_attention_mask: Any,
+        decoder_input_ids: Any,
+        seed: int,
+        options: dict[str, Any],
     ) -> GeneratedTexts:
-        """Writes texts with the options of `generate` of `transformers`, under their names, and gives the
-        same token ids for greedy and beam search. Documents are integers [batch, n] with a mask, or a list
-        of 1-D arrays. What is not given is as the folder says, then as `transformers` has it. Sampling
-        draws by `seed`: the same text for the same seed, document and place in the batch.
-        decoder_input_ids, the same for all documents, is what texts begin with."""
         documents = self._documents(input_ids, attention_mask, global_attention_mask)
         prompt: list[int] = []
         if decoder_input_ids is not None:

@@ -43,6 +43,34 @@ class LoadedModel final : public tasks::EvaluatedModel {
   StreamOptions options_;
 };
 
+/// Writes the texts of an evaluation; nothing for a model that writes none.
+std::function<std::vector<tasks::TextResult>(std::span<const std::string>)> writer_of(
+    const EvaluateOptions& options) {
+  if (options.generator == nullptr) return {};
+  GenerationRequest request = options.generation;
+  request.too_long = options.too_long;
+  request.stride = options.stride;
+  request.global_attention = options.global_attention;
+  if (!request.global_attention && options.generator->info().has_global_attention) {
+    request.global_attention = GlobalAttention::parse("cls");
+  }
+  return [request, generator = options.generator](std::span<const std::string> documents) {
+    std::vector<tasks::TextResult> results;
+    for (WrittenDocument& written : generator->generate(documents, request)) {
+      tasks::TextResult& result = results.emplace_back();
+      result.source_tokens = written.source_tokens;
+      result.truncated = written.truncated;
+      result.segments = written.segments;
+      result.error = std::move(written.error);
+      result.remedies = std::move(written.remedies);
+      if (written.texts.empty()) continue;
+      result.written_tokens = std::ssize(written.texts[0].ids) - 1;
+      result.text = std::move(written.texts[0].text);
+    }
+    return results;
+  };
+}
+
 }  // namespace
 
 Evaluation evaluate(const Model& model, const Tokenizer& tokenizer, const std::string& path,
@@ -63,6 +91,9 @@ Evaluation evaluate(const Model& model, const Tokenizer& tokenizer, const std::s
                                          .max_answer_tokens = options.max_answer_tokens,
                                          .no_answer_threshold = options.no_answer_threshold,
                                          .masking = options.masking,
+                                         .write = writer_of(options),
+                                         .rouge_stems = options.rouge_stems,
+                                         .rouge_intervals = options.rouge_intervals,
                                          .predictions = options.predictions,
                                          .progress = options.progress};
   tasks::EvaluationRun run(loaded, path, used);

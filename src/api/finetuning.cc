@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "api/document_stream.h"
@@ -61,12 +62,13 @@ class Rows {
       : setup_({.config = model.config(),
                 .tokenizer = tokenizer,
                 .reading = tasks::with_globals(model.config(), task, path,
-                                               {.max_tokens = model.config().max_tokens(),
+                                               {.max_tokens = max_tokens(model, options),
                                                 .too_long = options.too_long,
                                                 .stride = options.stride,
                                                 .global_positions = global_positions(
                                                     model.model(), options.global_attention)}),
                 .label_all_pieces = options.label_all_pieces,
+                .max_target_tokens = options.max_target_tokens,
                 .data = options.data}),
         path_(path) {}
 
@@ -77,6 +79,14 @@ class Rows {
   }
 
  private:
+  static Index max_tokens(const TrainedModel& model, const FinetuneOptions& options) {
+    const Index most = model.config().max_tokens();
+    require(options.max_source_tokens >= 0 && options.max_source_tokens <= most,
+            "max_source_length: expected at most the model's {} tokens, found {}", most,
+            options.max_source_tokens);
+    return options.max_source_tokens > 0 ? options.max_source_tokens : most;
+  }
+
   tasks::CollationSetup setup_;
   std::string path_;
 };
@@ -148,6 +158,7 @@ FinetuneData summary_of(const tasks::Task& task, const tasks::DataSet& data,
           .tokens = report.tokens,
           .truncated_documents = report.truncated_documents,
           .truncated_tokens = report.truncated_tokens,
+          .truncated_targets = report.truncated_targets,
           .unreached_answers = report.unreached_answers,
           .drawn = model.drawn(),
           .added_tokens = std::move(added_tokens)};
@@ -160,8 +171,14 @@ struct Validation {
   std::unique_ptr<tasks::TrainingSet> rows;
 };
 
-training::Metrics metrics_of(const TrainedModel& model, const Tokenizer& tokenizer,
-                             const FinetuneOptions& options, const tasks::TrainingSet& rows) {
+/// Whether an evaluation has more than the loss.
+bool compares(const FinetuneOptions& options, const models::EncoderConfig& config) {
+  return !config.decoder || options.predict_with_generate;
+}
+
+training::Metrics metrics_of(const std::string& folder, const TrainedModel& model,
+                             const Tokenizer& tokenizer, const FinetuneOptions& options,
+                             const tasks::TrainingSet& rows) {
   EvaluateOptions evaluation;
   evaluation.data = options.data;
   evaluation.too_long = options.too_long;
@@ -171,6 +188,14 @@ training::Metrics metrics_of(const TrainedModel& model, const Tokenizer& tokeniz
   evaluation.batch_tokens = options.batch_tokens;
   const Index batch = options.training.per_device_train_batch_size;
   training::Metrics metrics = {{"loss", mean_loss(model, rows, batch)}};
+  if (!compares(options, model.config())) return metrics;
+  std::optional<TextGenerator> generator;
+  if (model.config().decoder) {
+    generator.emplace(TextGenerator::of(model.model(), folder));
+    evaluation.generator = &*generator;
+    evaluation.generation.options = options.generation;
+    evaluation.generation.max_source_tokens = options.max_source_tokens;
+  }
   const auto found = evaluate(model.model(), tokenizer, options.validation_path, evaluation);
   metrics.insert(metrics.end(), found.metrics.begin(), found.metrics.end());
   return metrics;
@@ -189,7 +214,8 @@ TrainingResult finetune(const std::string& folder, const FinetuneOptions& option
   const auto data = read_data(config, task, used.train_path, used);
   check_options(used, *data);
   if (used.training.metric_for_best_model.empty()) {
-    used.training.metric_for_best_model = data->metric_names().front();
+    used.training.metric_for_best_model =
+        compares(used, config) ? data->metric_names().front() : "loss";
   }
   TrainedModelSetup setup = {.folder = folder,
                              .task = &task,
@@ -208,8 +234,9 @@ TrainingResult finetune(const std::string& folder, const FinetuneOptions& option
     validation.data = read_data(model.config(), task, used.validation_path, used);
     validation.rows = Rows(used, task, model, tokenizer, used.validation_path).of(*validation.data);
     evaluation.metric_names = validation.data->metric_names();
-    evaluation.run = [&] { return metrics_of(model, tokenizer, used, *validation.rows); };
+    evaluation.run = [&] { return metrics_of(folder, model, tokenizer, used, *validation.rows); };
   }
+  if (!compares(used, config)) evaluation.metric_names.clear();
   evaluation.metric_names.insert(evaluation.metric_names.begin(), "loss");
   if (callbacks.data) callbacks.data(summary_of(task, *data, *rows, model));
   if (callbacks.validation && validation.data) {

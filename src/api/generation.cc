@@ -5,73 +5,80 @@
 #include <memory>
 #include <utility>
 
+#include "api/model_implementation.h"
 #include "core/error.h"
-#include "core/turns.h"
+#include "core/threads.h"
 #include "longformer/tokenizer.h"
-#include "models/encoder_decoder.h"
+#include "models/character_lm_config.h"
 #include "models/registry.h"
 #include "ops/embedding.h"
 #include "tasks/generation/text_search.h"
 #include "tasks/reading.h"
+#include "tasks/sequence_to_sequence.h"
 
 namespace longformer {
 
 struct TextGenerator::Implementation {
-  Implementation(const std::string& folder, const LoadOptions& options)
-      : config(models::read_encoder_decoder(folder + "/config.json")),
-        dtype(compute_dtype(options.dtype)),
-        threads(checked_threads(options.threads)),
-        model(with_threads(threads,
-                           [&] {
-                             const auto weights =
-                                 models::Weights::open(folder, config.encoder.family->names);
-                             models::EncoderDecoder loaded(config, weights, dtype);
-                             weights.tell_nonfinite(options.note);
-                             return loaded;
-                           })),
-        folder_options(tasks::folder_generation_options(folder, options.note)),
-        folder(folder),
-        note(options.note) {
-    info = {.model_type = std::string(config.encoder.model_type()),
-            .hidden_size = config.hidden_size(),
-            .encoder_layers = config.encoder.layers,
-            .encoder_heads = config.encoder.heads,
-            .decoder_layers = config.decoder.layers,
-            .decoder_heads = config.decoder.heads,
-            .vocabulary_size = config.encoder.vocab_size,
-            .pad_token_id = config.encoder.pad_token_id,
-            .windows = config.encoder.windows(),
-            .max_source_tokens = config.encoder.max_tokens(),
-            .max_text_tokens = config.decoder.max_tokens(),
-            .has_global_attention = config.encoder.has_global_attention()};
+  Implementation(Model of_folder, std::string model_folder,
+                 std::function<void(const std::string&)> told)
+      : model(std::move(of_folder)),
+        own(model.implementation()),
+        folder_options(tasks::folder_generation_options(model_folder, told)),
+        folder(std::move(model_folder)),
+        note(std::move(told)),
+        head(dynamic_cast<const tasks::DecoderHead*>(own.head.get())) {
+    require(own.config.decoder.has_value(),
+            "{}: model_type: expected one that writes texts ({}; characters: {}), found {}", folder,
+            models::encoder_decoder_names(), models::kCharacterLmType, own.config.model_type());
+    if (head == nullptr) {
+      // A folder of the halves alone, whose output is tied to the table of tokens.
+      const ThreadLimit limit(own.threads);
+      made_head = std::make_unique<tasks::DecoderHead>(own.config, own.weights, own.dtype);
+      head = made_head.get();
+    }
+    const models::EncoderConfig& config = own.config;
+    info = {.model_type = std::string(config.model_type()),
+            .hidden_size = config.hidden_size,
+            .encoder_layers = config.layers,
+            .encoder_heads = config.heads,
+            .decoder_layers = config.decoder->layers,
+            .decoder_heads = config.decoder->heads,
+            .vocabulary_size = config.vocab_size,
+            .pad_token_id = config.pad_token_id,
+            .windows = config.windows(),
+            .max_source_tokens = config.max_tokens(),
+            .max_text_tokens = config.decoder->max_tokens(),
+            .has_global_attention = config.has_global_attention()};
   }
 
-  Turn turn() const { return {turns, threads}; }
+  const models::Decoder& decoder() const { return head->decoder(); }
   /// Read when a text first needs it: logits need none.
   const Tokenizer& tokenizer() const {
     if (!tokenizer_) tokenizer_.emplace(Tokenizer::load(folder));
     return *tokenizer_;
   }
+  models::SourceStates encode(const ops::Context& context, const models::Batch& batch) const {
+    return {own.encoder.forward(context, batch), batch.starts, batch.mask};
+  }
   tasks::GenerationSettings settings(const GenerationRequest& request, Index prompt_tokens,
                                      const std::function<void(const std::string&)>& told) const {
     auto settings = tasks::generation_settings(request.options, folder_options,
-                                               {.vocab_size = config.encoder.vocab_size,
-                                                .max_tokens = config.decoder.max_tokens(),
+                                               {.vocab_size = own.config.vocab_size,
+                                                .max_tokens = own.config.decoder->max_tokens(),
                                                 .prompt_tokens = prompt_tokens},
                                                told);
     settings.seed = request.seed;
     return settings;
   }
 
-  models::EncoderDecoderConfig config;
-  DType dtype;
-  int threads;
-  models::EncoderDecoder model;
+  Model model;
+  const Model::Implementation& own;
   GenerationOptions folder_options;
   std::string folder;
   std::function<void(const std::string&)> note;
+  std::unique_ptr<tasks::DecoderHead> made_head;
+  const tasks::DecoderHead* head;
   TextGeneratorInfo info;
-  mutable Turns turns;
   mutable std::optional<Tokenizer> tokenizer_;
 };
 
@@ -132,11 +139,16 @@ class Writer {
         prompt_(prompt_of(request,
                           implementation.settings(request, 1, implementation.note).start_token)),
         settings_(implementation.settings(request, std::ssize(prompt_), nullptr)),
+        max_source_tokens_(request.max_source_tokens > 0 ? request.max_source_tokens
+                                                         : implementation.own.config.max_tokens()),
         start_(Clock::now()) {
+    require(request.max_source_tokens >= 0 &&
+                max_source_tokens_ <= implementation.own.config.max_tokens(),
+            "max_source_length: expected at most the model's {} tokens, found {}",
+            implementation.own.config.max_tokens(), request.max_source_tokens);
     for (const std::int32_t id : prompt_) {
-      require(id >= 0 && id < own_.config.encoder.vocab_size,
-              "prompt: expected ids from 0 to {}, found {}", own_.config.encoder.vocab_size - 1,
-              id);
+      require(id >= 0 && id < own_.own.config.vocab_size,
+              "prompt: expected ids from 0 to {}, found {}", own_.own.config.vocab_size - 1, id);
     }
   }
 
@@ -167,8 +179,8 @@ class Writer {
   const GenerationCallback& callback_;
   const Ids prompt_;
   const tasks::GenerationSettings settings_;
-  MemoryPool memory_;
-  ops::Context context_ = {.memory = memory_, .dtype = own_.dtype, .threads = own_.threads};
+  ops::Context context_ = own_.own.context();
+  const Index max_source_tokens_;
   Clock::time_point start_;
   GenerationEvent event_;
   bool stopped_ = false;
@@ -178,7 +190,7 @@ class Writer {
 
 tasks::RowReader Writer::reader() const {
   tasks::ReadingOptions options;
-  options.max_tokens = own_.config.encoder.max_tokens();
+  options.max_tokens = max_source_tokens_;
   options.too_long = request_.too_long;
   options.stride = std::min<Index>(request_.stride, options.max_tokens / 4);
   if (request_.global_attention && own_.info.has_global_attention) {
@@ -204,7 +216,7 @@ void Writer::read(const DocumentInput& tokens, Job& job) const {
   job.reading.ranges = {{0, job.reading.tokens}};
   job.reading.rows.push_back(std::move(row));
   // A document that the model does not take has an error of its own.
-  models::BatchBuilder builder(own_.config.encoder);
+  models::BatchBuilder builder(own_.own.config);
   builder.add({.ids = tokens.ids, .mask = job.mask}, "document");
 }
 
@@ -237,7 +249,7 @@ std::vector<WrittenDocument> Writer::run(std::span<const Document> documents) {
     Job job = {.number = i};
     if (!read(documents[i], job, results[i])) continue;
     const bool full = std::ssize(jobs) >= request_.together ||
-                      tokens + job.tokens() > own_.config.encoder.max_tokens();
+                      tokens + job.tokens() > own_.own.config.max_tokens();
     if (!jobs.empty() && full) {
       write(std::exchange(jobs, {}), results);
       tokens = 0;
@@ -252,7 +264,7 @@ std::vector<WrittenDocument> Writer::run(std::span<const Document> documents) {
 /// The states of all documents; those of a document in segments are joined, each token from the
 /// segment in which it has most context.
 models::SourceStates Writer::encode(std::span<const Job> jobs) {
-  models::BatchBuilder builder(own_.config.encoder);
+  models::BatchBuilder builder(own_.own.config);
   std::vector<Index> kept, starts = {0};
   Index first = 0;
   for (const Job& job : jobs) {
@@ -274,7 +286,7 @@ models::SourceStates Writer::encode(std::span<const Job> jobs) {
     starts.push_back(std::ssize(kept));
   }
   const models::Batch batch = builder.finish();
-  models::SourceStates states = own_.model.encode(context_, batch);
+  models::SourceStates states = own_.encode(context_, batch);
   if (std::ssize(kept) < batch.rows()) {
     states.hidden = ops::select_rows(context_, states.hidden, kept);
   }
@@ -340,7 +352,7 @@ void Writer::finish(Job& job, WrittenDocument& result) {
 /// go on, as numbers of those before.
 std::vector<Index> Writer::step(std::vector<Job>& jobs, std::span<float> logits,
                                 std::vector<WrittenDocument>& results) {
-  const auto width = static_cast<std::size_t>(own_.config.encoder.vocab_size);
+  const auto width = static_cast<std::size_t>(own_.own.config.vocab_size);
   std::vector<Index> parents;
   std::vector<Job> open;
   Index first = 0;
@@ -379,22 +391,28 @@ Tensor Writer::decode(std::span<const Job> jobs, Index new_tokens, models::State
       last.push_back(next.starts.back() - 1);
     }
   }
-  Tensor hidden = own_.model.decode(context_, next, state);
+  Tensor hidden = own_.decoder().forward(context_, next, state);
   if (new_tokens > 1) hidden = ops::select_rows(context_, hidden, last);
-  return own_.model.logits(context_, hidden);
+  return own_.decoder().logits(context_, hidden);
 }
 
 void Writer::write(std::vector<Job> jobs, std::vector<WrittenDocument>& results) {
-  Turn turn = own_.turn();
+  const Turn turn = own_.own.turn();
   models::State state;
   try {
-    state = own_.model.begin(context_, encode(jobs));
+    state = own_.decoder().begin(context_, encode(jobs));
   } catch (const Error& error) {
     for (const Job& job : jobs) results[job.number].error = error.what();
     return;
   }
   start_searches(jobs);
   if (callback_ && !callback_(event_)) stopped_ = true;
+  // A document may have several texts from the beginning.
+  std::vector<Index> streams;
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    streams.insert(streams.end(), at(jobs[i].search->rows()), static_cast<Index>(i));
+  }
+  state.reorder(streams);
   Index new_tokens = std::ssize(prompt_);
   while (!jobs.empty()) {
     std::vector<float> logits = decode(jobs, std::exchange(new_tokens, 1), state).to_floats();
@@ -408,7 +426,12 @@ void Writer::write(std::vector<Job> jobs, std::vector<WrittenDocument>& results)
 bool TextGenerator::is_one(const std::string& folder) { return models::is_encoder_decoder(folder); }
 
 TextGenerator TextGenerator::load(const std::string& folder, const LoadOptions& options) {
-  return TextGenerator(std::make_shared<const Implementation>(folder, options));
+  return of(Model::load(folder, options), folder, options.note);
+}
+
+TextGenerator TextGenerator::of(const Model& model, const std::string& folder,
+                                const std::function<void(const std::string&)>& note) {
+  return TextGenerator(std::make_shared<const Implementation>(model, folder, note));
 }
 
 const TextGeneratorInfo& TextGenerator::info() const { return implementation_->info; }
@@ -452,23 +475,23 @@ std::vector<float> TextGenerator::logits(const DocumentInput& document,
                                          std::span<const std::int32_t> text) const {
   const Implementation& own = *implementation_;
   const std::vector<Index> globals = marked(document.global_attention_mask);
-  models::BatchBuilder builder(own.config.encoder);
+  models::BatchBuilder builder(own.own.config);
   builder.add({.ids = document.ids, .mask = document.attention_mask, .globals = globals},
               "document");
   require(!text.empty(), "text: expected tokens, found none");
+  const Index vocabulary = own.own.config.vocab_size;
   for (const std::int32_t id : text) {
-    require(id >= 0 && id < own.config.encoder.vocab_size,
-            "text: expected ids from 0 to {}, found {}", own.config.encoder.vocab_size - 1, id);
+    require(id >= 0 && id < vocabulary, "text: expected ids from 0 to {}, found {}", vocabulary - 1,
+            id);
   }
-  const auto turn = own.turn();
-  MemoryPool memory;
-  const ops::Context context = {.memory = memory, .dtype = own.dtype, .threads = own.threads};
+  const auto turn = own.own.turn();
+  const ops::Context context = own.own.context();
   models::Batch batch;
   batch.ids.assign(text.begin(), text.end());
   batch.starts = {0, std::ssize(text)};
   const Tensor hidden =
-      own.model.decode(context, batch, own.model.encode(context, builder.finish()));
-  return own.model.logits(context, hidden).to_floats();
+      own.decoder().forward(context, batch, own.encode(context, builder.finish()));
+  return own.decoder().logits(context, hidden).to_floats();
 }
 
 }  // namespace longformer

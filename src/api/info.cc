@@ -12,6 +12,7 @@
 #include "kernels/gemm.h"
 #include "longformer/tokenizer.h"
 #include "models/config.h"
+#include "models/decoder.h"
 #include "models/encoder.h"
 #include "models/registry.h"
 #include "tasks/masked_lm.h"
@@ -55,6 +56,9 @@ class TensorUse {
     for (const std::string& name : weights_.names()) unused_.insert(name);
     for (const models::WeightRecord& tensor : recording.recorded()) use(tensor);
     for (const std::string& alias : recording.recorded_aliases()) unused_.erase(alias);
+    if (config.decoder) {
+      for (const char* name : {models::kLogitsBias, models::kWordEmbeddings}) unused_.erase(name);
+    }
     for (const std::string& name : std::vector<std::string>(unused_.begin(), unused_.end())) {
       if (!weights_.is_buffer(name)) continue;
       buffers_.push_back(name);
@@ -148,6 +152,12 @@ void describe_config(const EncoderConfig& config, FolderInfo& info) {
   info.type_vocabulary_size = config.traits().has_token_types ? config.type_vocab_size : 0;
   info.activation = models::name_of(config.activation);
   info.windows = config.windows();
+  if (config.decoder) {
+    info.decoder_layers = config.decoder->layers;
+    info.decoder_heads = config.decoder->heads;
+    info.decoder_intermediate_size = config.decoder->intermediate_size;
+    info.max_text_tokens = config.decoder->max_tokens();
+  }
   if (info.windows.empty()) {
     info.receptive_field = config.max_tokens();
     return;

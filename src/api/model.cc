@@ -213,7 +213,7 @@ std::vector<DocumentOutput> Model::forward(std::span<const DocumentInput> docume
                             {.hidden_states = options.hidden_states ? &states : nullptr,
                              .observer = observer ? &*observer : nullptr});
   const Tensor pooled = model.info.has_pooler ? model.encoder.pool(context, last, batch) : Tensor();
-  const bool head = options.head && model.head != nullptr;
+  const bool head = options.head && model.head != nullptr && !model.head->needs_text();
   const Tensor logits =
       head ? model.head->logits(context, {.hidden = last, .pooled = pooled, .batch = batch})
            : Tensor();

@@ -24,6 +24,10 @@ bool has_weights(const fs::path& folder) {
                      [&](const char* file) { return fs::exists(folder / file); });
 }
 
+tasks::Targets targets_of(const tasks::TrainingBatch& batch) {
+  return {.documents = batch.targets, .questions = batch.questions};
+}
+
 void share_global_projections(const std::string& folder, const models::Weights& weights) {
   bool any = false;
   for (const std::string& name : weights.names()) {
@@ -104,23 +108,23 @@ training::MicroBatchLoss TrainedModel::step(const tasks::TrainingBatch& batch,
   context.tape = &tape;
   context.dropout_seed = seed;
   context.recomputes = recomputes_;
-  const ops::LossSum loss = loss_of(context, batch);
+  const double weight = implementation_->task_head().weight(targets_of(batch));
+  const ops::LossSum loss = loss_of(context, batch, weight);
   tape.backward();
-  return {.loss = loss.weight > 0 ? loss.sum / loss.weight : 0,
-          .weight = 1,
+  return {.loss = loss.weight > 0 ? weight * loss.sum / loss.weight : 0,
+          .weight = weight,
           .tokens = batch.tokens.rows()};
 }
 
 ops::LossSum TrainedModel::loss(const tasks::TrainingBatch& batch) const {
   const auto turn = implementation_->turn();
-  return loss_of(implementation_->context(), batch);
+  return loss_of(implementation_->context(), batch, 1);
 }
 
-ops::LossSum TrainedModel::loss_of(const ops::Context& context,
-                                   const tasks::TrainingBatch& batch) const {
-  return implementation_->loss(context, batch.tokens,
-                               {.documents = batch.targets, .questions = batch.questions},
-                               {.scale = 1, .label_smoothing = label_smoothing_});
+ops::LossSum TrainedModel::loss_of(const ops::Context& context, const tasks::TrainingBatch& batch,
+                                   double scale) const {
+  return implementation_->loss(context, batch.tokens, targets_of(batch),
+                               {.scale = scale, .label_smoothing = label_smoothing_});
 }
 
 void TrainedModel::save(const fs::path& folder) const {

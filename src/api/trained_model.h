@@ -72,7 +72,9 @@ class TrainedModel {
 
  private:
   void add_parameters();
-  ops::LossSum loss_of(const ops::Context& context, const tasks::TrainingBatch& batch) const;
+  /// The gradient is that of `scale` times the mean loss.
+  ops::LossSum loss_of(const ops::Context& context, const tasks::TrainingBatch& batch,
+                       double scale) const;
 
   TrainedModelSetup setup_;
   bool recomputes_;

@@ -205,4 +205,12 @@ Tensor tile_rows(const Tensor& table, const RowTiling& tiling) {
   return result;
 }
 
+Tensor scaled(const Tensor& table, float factor) {
+  Tensor result = table.to(DType::f32).copied();
+  for (float& value : std::span(result.data<float>(), static_cast<std::size_t>(result.size()))) {
+    value *= factor;
+  }
+  return result.to(table.dtype());
+}
+
 }  // namespace longformer::kernels

@@ -78,4 +78,7 @@ struct RowTiling {
 /// the others are zero. Needs P > source_reserved.
 Tensor tile_rows(const Tensor& table, const RowTiling& tiling);
 
+/// Every number times the factor, rounded to the dtype of the table.
+Tensor scaled(const Tensor& table, float factor);
+
 }  // namespace longformer::kernels

@@ -2,11 +2,13 @@
 
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <optional>
 #include <utility>
 
 #include "core/error.h"
 #include "models/config_limits.h"
+#include "models/convert/led.h"
 #include "models/convert/original_config.h"
 #include "models/registry.h"
 
@@ -40,7 +42,8 @@ constexpr std::array<ActivationName, 13> kActivations = {{
 }};
 
 const Family& encoder_family(const ConfigReader& config) {
-  const bool is_original = is_original_config(config.object(), config.name());
+  const bool is_original = is_original_config(config.object(), config.name()) ||
+                           is_original_led(config.object(), config.name());
   require(
       !is_original,
       "{}: attention_window: expected it with model_type longformer only, found a Longformer of "
@@ -49,15 +52,25 @@ const Family& encoder_family(const ConfigReader& config) {
   require(config.has("model_type"), "{}: expected the key \"model_type\" ({}), found none",
           config.name(), encoder_names());
   const Family& family = models::family_of(config.string("model_type", ""), config.name());
-  require(!family.decoder,
-          "{}: model_type: expected an encoder ({}), found {}, an encoder with a decoder, which "
-          "generate and summarize run",
-          config.name(), encoder_names(), family.model_type);
   require(family.encoder.has_value(),
           "{}: model_type: expected an encoder ({}), found {}, a language model, which generates "
           "text and is evaluated on text",
           config.name(), encoder_names(), family.model_type);
   return family;
+}
+
+/// The object with other names of keys in place of those that count less (spec.md B.1).
+Json with_aliases(const ConfigReader& config, const Family& family) {
+  Json object = config.object();
+  if (!family.decoder) return object;
+  for (const std::string_view alias : family.decoder->aliases) {
+    const auto found = object.find(std::string(alias));
+    if (found == object.end() || found->is_null()) continue;
+    for (const auto& [usual, key] : family.encoder->keys) {
+      if (usual == alias) object[std::string(key)] = Json(*found);
+    }
+  }
+  return object;
 }
 
 Activation activation_of(const ConfigReader& config) {
@@ -215,6 +228,13 @@ HeadDropout head_dropout(const ConfigReader& config, const EncoderConfig& model)
       .spans = rate(traits.span_dropout.key, traits.span_dropout.otherwise.value_or(0))};
 }
 
+/// The factor of token rows: √D where a family can have it and the configuration wants it.
+double scale_of(const ConfigReader& config, const EncoderConfig& model) {
+  const bool scales = model.family->decoder && model.family->decoder->can_scale_embeddings &&
+                      config.boolean("scale_embedding", false);
+  return scales ? std::sqrt(static_cast<double>(model.hidden_size)) : 1;
+}
+
 void check_consistent(const ConfigReader& config, const EncoderConfig& result) {
   require(result.hidden_size % result.heads == 0,
           "{}: {}: expected a multiple of {} = {}, found {}", config.name(),
@@ -253,11 +273,10 @@ Index EncoderConfig::first_position() const {
   return traits().positions_follow_padding ? pad_token_id + 1 : traits().reserved_positions;
 }
 
-EncoderConfig parse_config(const ConfigReader& given) {
-  return parse_encoder(given, encoder_family(given));
-}
-
-EncoderConfig parse_encoder(const ConfigReader& given, const Family& family) {
+EncoderConfig parse_config(const ConfigReader& original) {
+  const Family& family = encoder_family(original);
+  const Json object = with_aliases(original, family);
+  const ConfigReader given(object, original.name());
   EncoderConfig model;
   model.family = &family;
   const EncoderTraits& traits = model.traits();
@@ -304,6 +323,9 @@ EncoderConfig parse_encoder(const ConfigReader& given, const Family& family) {
   model.labels = labels_of(config);
   model.problem_type = problem_type_of(config);
   check_consistent(config, model);
+  model.embedding_scale = scale_of(config, model);
+  model.activation_dropout = number_within(config, "activation_dropout", 0, 0.99);
+  if (family.decoder) model.decoder = parse_decoder(given, model);
   return model;
 }
 

@@ -1,6 +1,7 @@
 // config.json of the encoders (spec.md A.1).
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -8,6 +9,7 @@
 #include "formats/json.h"
 #include "kernels/activation.h"
 #include "kernels/attention/spec.h"
+#include "models/decoder_config.h"
 
 namespace longformer::models {
 
@@ -31,8 +33,6 @@ struct EncoderConfig {
   const Family* family = nullptr;
   Index vocab_size = 0;
   Index hidden_size = 0;
-  /// What the model calls its table of tokens.
-  std::string word_embeddings = "embeddings.word_embeddings.weight";
   /// Rows of the table of tokens are multiplied by it.
   double embedding_scale = 1;
   /// Width of the embedding tables; what differs from hidden_size is projected to it.
@@ -67,6 +67,8 @@ struct EncoderConfig {
   std::vector<std::string> labels;
   /// "regression", "single_label_classification", "multi_label_classification", or empty.
   std::string problem_type;
+  /// Present in a model that reads a text and writes another.
+  std::optional<DecoderConfig> decoder;
 
   const EncoderTraits& traits() const;
   /// The model_type of config.json.
@@ -93,8 +95,5 @@ EncoderConfig read_config(const std::string& path);
 
 /// The same for an object that is parsed already.
 EncoderConfig parse_config(const formats::ConfigReader& config);
-
-/// The encoder of a family, whatever stands behind it.
-EncoderConfig parse_encoder(const formats::ConfigReader& config, const Family& family);
 
 }  // namespace longformer::models

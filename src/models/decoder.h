@@ -1,37 +1,61 @@
-// A layer of a decoder: it attends to the tokens that are written, then to the source (spec.md
-// B.4).
+// What writes texts about what an encoder has read: the decoders of LED and BART (spec.md B.4).
 //
-// R rows: the tokens of all texts of a pass, behind each other.
+// R tokens of the texts that are written, D hidden size, V vocabulary.
 #pragma once
 
 #include <memory>
+#include <span>
+#include <vector>
 
-#include "models/blocks.h"
-#include "models/encoder_decoder_config.h"
+#include "models/decoder_block.h"
+#include "models/network.h"
+#include "ops/embedding.h"
+#include "ops/loss.h"
 
 namespace longformer::models {
 
-/// a = LayerNorm(x + self(x)); b = LayerNorm(a + cross(a, source)); LayerNorm(b + down(up(b))).
-class DecoderBlock final : public Block {
+/// A bias of the logits that nothing trains.
+inline constexpr const char* kLogitsBias = "final_logits_bias";
+
+class Decoder {
  public:
-  DecoderBlock(const EncoderDecoderConfig& config, Index layer, const LayerSource& source);
-  ~DecoderBlock() override;
+  /// Throws Error when a weight is missing or of another shape than the configuration says.
+  Decoder(const EncoderConfig& config, const Weights& weights, DType dtype);
 
-  BlockOutput forward(const ops::Context& context, const Tensor& x,
-                      const LayerInput& in) const override;
-  std::unique_ptr<LayerState> start(DType dtype, Index streams) const override;
+  Index vocabulary_size() const { return embeddings_.words.dimension(0); }
 
-  /// Keys and values of the source into a fresh state with a stream for each of its documents:
-  /// forward passes with that state read it without having it.
-  void read_source(const ops::Context& context, const SourceStates& source,
-                   LayerState& state) const;
+  /// A state with a stream for each document of the source, which has written nothing. The hidden
+  /// states are not needed any more.
+  State begin(const ops::Context& context, const SourceStates& source) const;
+
+  /// Texts to be read by the decoder: ids and starts count, one text for each document of the
+  /// source, or for each stream of a state, which it follows. Last hidden states, [R, D]. Throws
+  /// Error for texts that are longer than the table of positions.
+  Tensor forward(const ops::Context& context, const Batch& texts, SourceStates source,
+                 const PassOptions& options = {}) const;
+  Tensor forward(const ops::Context& context, const Batch& texts, State& state,
+                 const PassOptions& options = {}) const;
+
+  /// From hidden states [R, D] to [R, V] fp32 of the token that follows each.
+  Tensor logits(const ops::Context& context, const Tensor& hidden) const;
+
+  /// The loss of the labels, one for each row of the texts.
+  ops::LossSum loss(const ops::Context& context, const Tensor& hidden,
+                    std::span<const std::int32_t> labels,
+                    const ops::LossOptions& options = {}) const;
 
  private:
-  struct Parts;
-  Tensor attend_self(const ops::Context& context, const Tensor& x, const LayerInput& in) const;
-  Tensor attend_source(const ops::Context& context, const Tensor& x, const LayerInput& in) const;
+  Tensor run(const ops::Context& context, const Batch& texts, SharedInput shared,
+             const PassOptions& options) const;
 
-  std::unique_ptr<const Parts> parts_;
+  DecoderConfig config_;
+  double dropout_;
+  /// Dropout of the embeddings is behind all places of the layers.
+  std::uint64_t embedding_place_;
+  ops::EmbeddingTables embeddings_;
+  std::vector<std::shared_ptr<const DecoderBlock>> blocks_;
+  Stack layers_;
+  ops::Linear lm_head_;
 };
 
 }  // namespace longformer::models

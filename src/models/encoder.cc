@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "models/registry.h"
+#include "models/token_tables.h"
 
 namespace longformer::models {
 namespace {
@@ -38,7 +39,8 @@ ops::EmbeddingTables embedding_tables(const EncoderConfig& config, const LayerSo
   const Index padding = config.pad_token_id;
   const Index position_padding = traits.positions_follow_padding ? padding : -1;
   ops::EmbeddingTables tables;
-  tables.words = embedding(source, config.word_embeddings, {config.vocab_size, width}, padding);
+  tables.words = embedding(source, token_table(config, source.weights, kEncoderTokens),
+                           {config.vocab_size, width}, padding);
   tables.positions = embedding(source, kPositionEmbeddings, {config.max_position_embeddings, width},
                                position_padding);
   tables.types = traits.has_token_types

@@ -245,7 +245,9 @@ const std::array<Family, 10> kFamilies = {{
                               .has_token_types = false,
                               .attention = dense_attention,
                               .tokenizer_class = "RobertaTokenizer"},
-     .decoder = DecoderTraits{.aliases = kBartAliases, .positions_key = "max_position_embeddings"}},
+     .decoder = DecoderTraits{.aliases = kBartAliases,
+                              .positions_key = "max_position_embeddings",
+                              .can_scale_embeddings = true}},
     {.model_type = kCharacterLmType, .class_prefix = "", .names = {}, .encoder = std::nullopt},
 }};
 

@@ -107,6 +107,8 @@ struct DecoderTraits {
   std::span<const std::string_view> aliases = {};
   /// The key of the decoder's number of positions.
   std::string_view positions_key;
+  /// Whether `scale_embedding` counts.
+  bool can_scale_embeddings = false;
 };
 
 struct Family {

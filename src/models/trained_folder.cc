@@ -7,6 +7,8 @@
 #include "core/tape.h"
 #include "formats/safetensors.h"
 #include "kernels/optimizer_steps.h"
+#include "models/convert/led.h"
+#include "models/decoder.h"
 #include "models/encoder.h"
 #include "models/registry.h"
 
@@ -18,12 +20,13 @@ using Json = nlohmann::ordered_json;
 /// With a head, `transformers` has the encoder and the pooler behind a prefix.
 std::string written_name(const EncoderConfig& config, const std::string& name) {
   const TensorNames& names = config.family->names;
-  const bool prefixed = is_of_encoder(name) || name.starts_with("pooler.");
+  const bool prefixed =
+      is_of_encoder(name) || name.starts_with("pooler.") || name.starts_with("decoder.");
   return prefixed ? std::string(names.prefixes[0]) + names.file_name(name) : name;
 }
 
-/// Parameters, and tensors of the encoder that were not asked for, by plain name, each once. What
-/// else the source has belongs to another head.
+/// Parameters, and tensors that belong to no head and were not asked for, by plain name, each once.
+/// What else the source has belongs to another head.
 std::map<std::string, Tensor> all_tensors(const Weights& weights) {
   const auto parameters = weights.parameters();
   std::map<std::string, Tensor> tensors(parameters.begin(), parameters.end());
@@ -31,7 +34,8 @@ std::map<std::string, Tensor> all_tensors(const Weights& weights) {
     if (is_of_encoder(alias)) tensors.emplace(alias, tensors.at(name));
   }
   for (const std::string& name : weights.names()) {
-    if (!is_of_encoder(name) || weights.is_buffer(name) || tensors.contains(name)) continue;
+    const bool is_kept = is_of_encoder(name) || name == kLogitsBias;
+    if (!is_kept || weights.is_buffer(name) || tensors.contains(name)) continue;
     tensors.emplace(name, weights.stored_fp32(name));
   }
   return tensors;
@@ -68,6 +72,11 @@ void write_trained_folder(const TrainedFolder& trained, const Weights& weights,
                     .max_tokens = config.max_tokens(),
                     .tokenizer_class = std::string(config.traits().tokenizer_class),
                     .added = trained.added_tokens});
+  }
+  if (config.decoder) {
+    const Json source = formats::read_json((trained.source / "config.json").string());
+    write_json(target / "generation_config.json",
+               generation_config(trained.source.string(), source));
   }
   const std::map<std::string, Tensor> tensors = all_tensors(weights);
   std::vector<std::pair<std::string, Tensor>> written;

@@ -5,15 +5,16 @@
 #include "tasks/masked_lm.h"
 #include "tasks/multiple_choice.h"
 #include "tasks/question_answering.h"
+#include "tasks/sequence_to_sequence.h"
 #include "tasks/table.h"
 #include "tasks/tagging.h"
 
 namespace longformer::tasks {
 
 std::span<const Task* const> all_tasks() {
-  static const std::array<const Task*, 6> tasks = {
-      &classification(),  &tagging(),           &question_answering(),
-      &multiple_choice(), &candidate_scoring(), &masked_lm(),
+  static const std::array<const Task*, 7> tasks = {
+      &classification(),    &tagging(),   &question_answering(),   &multiple_choice(),
+      &candidate_scoring(), &masked_lm(), &sequence_to_sequence(),
   };
   return tasks;
 }

@@ -19,6 +19,34 @@ void EvaluationRun::count(const Reading& reading) {
   result.truncated_examples += reading.truncated > 0 ? 1 : 0;
   result.truncated_tokens += reading.truncated;
   result.segmented_examples += reading.ranges.size() > 1 ? 1 : 0;
+  report_progress();
+}
+
+void EvaluationRun::count_text(const TextResult& text) {
+  ++result.examples;
+  result.tokens += text.source_tokens;
+  result.truncated_examples += text.truncated > 0 ? 1 : 0;
+  result.truncated_tokens += text.truncated;
+  result.segmented_examples += text.segments > 1 ? 1 : 0;
+  result.written_tokens += text.written_tokens;
+  report_progress();
+}
+
+Document EvaluationRun::document_of(const TextResult& result) {
+  Document document;
+  document.error = result.error;
+  document.remedies = result.remedies;
+  return document;
+}
+
+Json EvaluationRun::named(const Origin& origin) {
+  Json prediction = Json::object();
+  prediction["line"] = origin.line > 0 ? Json(origin.line) : Json();
+  prediction["id"] = origin.id.empty() ? Json() : Json(origin.id);
+  return prediction;
+}
+
+void EvaluationRun::report_progress() {
   if (!options.progress) return;
   const double share = static_cast<double>(total_) / static_cast<double>(result.examples);
   options.progress({result.examples, total_, result.tokens,

@@ -2,6 +2,7 @@
 // in.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <optional>
 #include <span>
@@ -39,6 +40,14 @@ class EvaluatedModel {
   virtual void with_states(const TokenRow& row, const Use& use) const = 0;
 };
 
+/// A text that a model wrote about a document, or why it did not.
+struct TextResult {
+  std::string text;
+  Index source_tokens = 0, truncated = 0, segments = 1, written_tokens = 0;
+  std::string error = {};
+  std::vector<Remedy> remedies = {};
+};
+
 struct EvaluationOptions {
   DataOptions data = {};
   ReadingOptions reading = {};
@@ -48,6 +57,9 @@ struct EvaluationOptions {
   Index max_answer_tokens = 30;
   float no_answer_threshold = 0;
   MaskingOptions masking = {};
+  /// Writes a text about each document; null for a model that writes none.
+  std::function<std::vector<TextResult>(std::span<const std::string>)> write = {};
+  bool rouge_stems = false, rouge_intervals = false;
   /// Called with a JSON object on one line for every example.
   std::function<void(std::string_view)> predictions = {};
   ProgressCallback progress = {};
@@ -80,14 +92,34 @@ class EvaluationRun {
     const auto done = [&, i = std::size_t{0}](const Document& document) mutable {
       const Record& record = records[i++];
       if (!usable(record.origin, document)) return;
-      Json prediction = Json::object();
-      prediction["line"] = record.origin.line > 0 ? Json(record.origin.line) : Json();
-      prediction["id"] = record.origin.id.empty() ? Json() : Json(record.origin.id);
+      Json prediction = named(record.origin);
       score(record, document, prediction);
       predict(prediction);
       count(document.reading);
     };
     model.stream(next, done);
+    require_examples();
+  }
+
+  /// The same with a text that the model writes about `source(record)`.
+  template <typename Record, typename Source, typename Score>
+  void each_text(const std::vector<Record>& records, const Source& source, const Score& score) {
+    // Enough to decode together, few enough to see progress.
+    constexpr std::size_t kTogether = 16;
+    for (std::size_t first = 0; first < records.size(); first += kTogether) {
+      const std::size_t count = std::min(kTogether, records.size() - first);
+      std::vector<std::string> sources;
+      for (std::size_t i = 0; i < count; ++i) sources.push_back(source(records[first + i]));
+      const std::vector<TextResult> results = options.write(sources);
+      for (std::size_t i = 0; i < count; ++i) {
+        const Record& record = records[first + i];
+        if (!usable(record.origin, document_of(results[i]))) continue;
+        Json prediction = named(record.origin);
+        score(record, results[i], prediction);
+        predict(prediction);
+        count_text(results[i]);
+      }
+    }
     require_examples();
   }
 
@@ -98,7 +130,12 @@ class EvaluationRun {
   void add_labels(const ClassificationMetrics& metrics);
 
  private:
+  static Document document_of(const TextResult& result);
+  /// {"line", "id"} of a prediction.
+  static Json named(const Origin& origin);
   void count(const Reading& reading);
+  void count_text(const TextResult& result);
+  void report_progress();
   bool usable(const Origin& origin, const Document& document);
   void require_examples() const;
 

@@ -50,6 +50,9 @@ class Head {
   /// Whether there are logits for every token rather than for every document.
   virtual bool per_token() const = 0;
 
+  /// Whether there are logits of a text beside the document alone.
+  virtual bool needs_text() const { return false; }
+
   /// fp32 logits of documents or tokens, [documents or n, outputs].
   virtual Tensor logits(const ops::Context& context, const EncoderStates& states) const = 0;
 
@@ -57,6 +60,12 @@ class Head {
   /// Throws Error for targets that do not fit the batch.
   virtual ops::LossSum loss(const ops::Context& context, const EncoderStates& states,
                             const Targets& targets, const HeadLossOptions& options) const = 0;
+
+  /// How much a micro-batch weighs among those of a step: 1 takes the mean of their mean losses.
+  virtual double weight(const Targets& targets) const {
+    static_cast<void>(targets);
+    return 1;
+  }
 };
 
 /// The layers of most heads: a classifier of documents or tokens, for documents behind a layer of

@@ -34,6 +34,8 @@ struct CollationReport {
   std::int64_t rows = 0;
   /// Words that have a label and no token in any row.
   std::int64_t unread_words = 0;
+  /// Texts that the model shall write and that are longer than it can write.
+  std::int64_t truncated_targets = 0;
   /// Questions with answers, none of which is whole in any row.
   std::int64_t unreached_answers = 0;
 };
@@ -75,6 +77,8 @@ struct CollationSetup {
   ReadingOptions reading;
   /// Every token of a word has its label, rather than its first one alone.
   bool label_all_pieces = false;
+  /// Longest text to learn in tokens with the special ones; 0: what the model can write.
+  Index max_target_tokens = 0;
   const DataOptions& data;
 };
 

@@ -27,10 +27,12 @@ import transformers
 from model_parity import Table, softmax_in_input_precision
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "fixtures"))
+import longformer_cpp  # noqa: E402
 import make_generation_cases  # noqa: E402
 
 LOGITS_TOLERANCE = 1e-4
 SCORE_TOLERANCE = 1e-3
+GRADIENT_TOLERANCE = 1e-3
 OPTION_SETS = 5
 ACTIVATIONS = ("gelu", "relu", "gelu_new", "silu", "tanh")
 # `transformers` pads to the widest window, and every window must divide the widest.
@@ -172,7 +174,7 @@ def masks_of(case):
 
 
 def compare_logits(table, case, model, theirs, double):
-    ours = model([ids for ids, _, _ in case.documents], case.texts, **masks_of(case))
+    ours = model.text_logits([ids for ids, _, _ in case.documents], case.texts, **masks_of(case))
     kind = "LED" if case.is_led else "BART"
     rounding = max(float(numpy.abs(a - b).max()) for a, b in zip(theirs, double, strict=True))
     table.compare(f"{kind} logits, transformers in fp32", case, ours, theirs,
@@ -180,13 +182,11 @@ def compare_logits(table, case, model, theirs, double):
     table.compare(f"{kind} logits, transformers in double", case, ours, double,
                   max(LOGITS_TOLERANCE, 1.25 * rounding))  # fmt: skip
     # A batch of transformers: padding changes nothing.
-    longest = max(len(ids) for ids, _, _ in case.documents)
-    fill = lambda rows, with_: numpy.array([row + [with_] * (longest - len(row)) for row in rows])  # noqa: E731
     ids, mask, globals_ = (
-        fill(rows, with_) for rows, with_ in zip(zip(*case.documents), (1, 0, 0), strict=True)
+        fill(rows, with_).numpy() for rows, with_ in zip(zip(*case.documents), (1, 0, 0), strict=True)
     )
     masks = {"attention_mask": mask} | ({"global_attention_mask": globals_} if case.is_led else {})
-    padded = model(ids, case.texts, **masks)
+    padded = model.text_logits(ids, case.texts, **masks)
     table.compare(f"{kind} logits, padded batch to list", case, padded, ours, 1e-5)
 
 
@@ -243,6 +243,34 @@ def compare_texts(case, model, theirs, double, counts, failures):
             )
 
 
+def fill(rows, with_):
+    """A padded batch."""
+    longest = max(map(len, rows))
+    return torch.tensor([list(row) + [with_] * (longest - len(row)) for row in rows])
+
+
+def compare_gradients(table, case, model, double):
+    """The loss of a batch, and the gradient of every parameter, with PyTorch autograd in double."""
+    labels = [[-100 if case.rng.random() < 0.15 else t for t in text] for text in case.texts]
+    labels[0][0] = case.texts[0][0]
+    ids, masks, globals_ = zip(*case.documents, strict=True)
+    batch = {"input_ids": fill(ids, 1), "attention_mask": fill(masks, 0), "labels": fill(labels, -100)}
+    if case.is_led:
+        batch["global_attention_mask"] = fill(globals_, 0)
+    with softmax_in_input_precision():
+        loss = double(**batch).loss
+    loss.backward()
+    ours, found = longformer_cpp.loss_and_gradients(model, list(ids), labels, **masks_of(case))
+    kind = "LED" if case.is_led else "BART"
+    table.record(f"{kind} loss", case, abs(ours - float(loss)), LOGITS_TOLERANCE)
+    theirs = {name: p.grad.numpy() for name, p in double.named_parameters() if p.grad is not None}
+    every = max(numpy.abs(g).max() for g in theirs.values())
+    for name, expected in theirs.items():
+        scale = max(float(numpy.abs(expected).max()), 1e-3 * every)
+        gap = numpy.abs(found[name].astype(numpy.float64) - expected).max() / scale
+        table.record(f"{kind} gradients, relative", case, float(gap), GRADIENT_TOLERANCE)
+
+
 def load(case, folder, dtype):
     kind = "LED" if case.is_led else "Bart"
     return getattr(transformers, f"{kind}ForConditionalGeneration").from_pretrained(
@@ -256,8 +284,6 @@ def main():
     parser.add_argument("--seed", type=int, default=3)
     parser.add_argument("--only", type=lambda text: set(map(int, text.split(","))))
     options = parser.parse_args()
-    import longformer_cpp
-
     warnings.filterwarnings("ignore")
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
@@ -271,6 +297,8 @@ def main():
             case.save(folder)
             fp32, double = (load(case, folder, dtype) for dtype in (torch.float32, torch.float64))
             model = longformer_cpp.load(folder)
+            # Reads the weights for the backward pass once more.
+            compare_gradients(table, case, model, double)
         compare_logits(table, case, model, their_logits(fp32, case), their_logits(double, case))
         compare_texts(case, model, fp32, double, counts, failures)
     table.print()

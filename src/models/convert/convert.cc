@@ -12,6 +12,7 @@
 #include "longformer/tokenizer.h"
 #include "models/config.h"
 #include "models/convert/files.h"
+#include "models/convert/led.h"
 #include "models/convert/original_config.h"
 #include "models/convert/tensors.h"
 #include "models/registry.h"
@@ -38,12 +39,14 @@ struct Conversion {
   bool is_original = false;
   WeightPlan plan;
 
+  bool writes_texts() const { return config.decoder.has_value(); }
   std::vector<Index> windows() const {
     const auto layers = static_cast<std::size_t>(config.layers);
+    const Index usual = writes_texts() ? 1024 : 512;
     if (options.windows.size() == 1) return std::vector<Index>(layers, options.windows[0]);
     if (!options.windows.empty()) return options.windows;
     const std::vector<Index> own = config.windows();
-    return own.empty() ? std::vector<Index>(layers, 512) : own;
+    return own.empty() ? std::vector<Index>(layers, usual) : own;
   }
   bool is_dilated() const {
     return std::any_of(config.patterns.begin(), config.patterns.end(), [](const auto& heads) {
@@ -72,7 +75,17 @@ void set_special_ids(const Conversion& conversion, Json& json) {
   if (tokens.sep) json["eos_token_id"] = *tokens.sep;
 }
 
-Json target_config(const Conversion& conversion, const std::string& architecture) {
+void set_dtype(const Conversion& conversion, Json& json) {
+  if (const auto& dtype = conversion.plan.dtype) {
+    const std::string_view name = *dtype == DType::f32   ? "float32"
+                                  : *dtype == DType::f16 ? "float16"
+                                                         : "bfloat16";
+    // The key has another name in older versions.
+    json[json.contains("torch_dtype") ? "torch_dtype" : "dtype"] = name;
+  }
+}
+
+Json longformer_config(const Conversion& conversion) {
   const EncoderConfig& config = conversion.config;
   Json json = conversion.source_json;
   for (const auto& [key, own] : config.traits().keys) {
@@ -88,7 +101,6 @@ Json target_config(const Conversion& conversion, const std::string& architecture
         "summary_type", "summary_use_proj", "summary_activation", "summary_last_dropout"}) {
     json.erase(key);
   }
-  json["architectures"] = {architecture};
   json["model_type"] = "longformer";
   json["attention_window"] = conversion.windows();
   json["max_position_embeddings"] = conversion.plan.max_positions + config.pad_token_id + 1;
@@ -104,13 +116,16 @@ Json target_config(const Conversion& conversion, const std::string& architecture
   json["pad_token_id"] = config.pad_token_id;
   json["tie_word_embeddings"] = config.tie_word_embeddings;
   set_special_ids(conversion, json);
-  if (const auto& dtype = conversion.plan.dtype) {
-    const std::string_view name = *dtype == DType::f32   ? "float32"
-                                  : *dtype == DType::f16 ? "float16"
-                                                         : "bfloat16";
-    // The key has another name in older versions.
-    json[json.contains("torch_dtype") ? "torch_dtype" : "dtype"] = name;
-  }
+  return json;
+}
+
+Json target_config(const Conversion& conversion, const std::string& architecture) {
+  Json json = conversion.writes_texts()
+                  ? led_config(conversion.source_json, conversion.config, conversion.windows(),
+                               conversion.plan.max_positions)
+                  : longformer_config(conversion);
+  json["architectures"] = {architecture};
+  set_dtype(conversion, json);
   return json;
 }
 
@@ -163,9 +178,14 @@ Conversion read_source(const std::string& source, const std::string& target,
   conversion.source_json = formats::read_json(path);
   conversion.is_original = is_original_config(conversion.source_json, path);
   if (conversion.is_original) update_original_config(conversion.source_json, path);
+  if (is_original_led(conversion.source_json, path)) {
+    update_original_led(conversion.source_json, path);
+    conversion.is_original = true;
+  }
   conversion.config = parse_config(formats::ConfigReader(conversion.source_json, path));
+  const Index usual = conversion.writes_texts() ? 16384 : 4096;
   const Index positions =
-      conversion.config.has_global_attention() ? conversion.config.max_tokens() : 4096;
+      conversion.config.has_global_attention() ? conversion.config.max_tokens() : usual;
   const std::size_t windows = options.windows.size();
   require(windows <= 1 || windows == static_cast<std::size_t>(conversion.config.layers),
           "window: expected one number, or {} for the {} layers, found {}",
@@ -182,7 +202,9 @@ ConvertedFrom convert_checked(const std::string& source_folder, const std::strin
   check_target(conversion);
   const EncoderConfig& config = conversion.config;
   const Weights source = Weights::open(source_folder, config.family->names);
-  const ConvertedWeights weights = convert_weights(config, source, conversion.plan);
+  const ConvertedWeights weights = conversion.writes_texts()
+                                       ? convert_led_weights(config, source, conversion.plan)
+                                       : convert_weights(config, source, conversion.plan);
   source.tell_nonfinite(options.note);
   if (conversion.is_dilated() && options.note) {
     options.note(fmt::format(
@@ -203,6 +225,10 @@ ConvertedFrom convert_checked(const std::string& source_folder, const std::strin
                                .max_tokens = conversion.plan.max_positions,
                                .tokenizer_class = std::string(config.traits().tokenizer_class)};
   write_json(staging.path() / "config.json", target_config(conversion, weights.architecture));
+  if (conversion.writes_texts()) {
+    write_json(staging.path() / "generation_config.json",
+               generation_config(source_folder, conversion.source_json));
+  }
   copy_tokenizer(files);
   copy_sentence_transformers(files);
   if (options.format == "bin") {
@@ -212,7 +238,7 @@ ConvertedFrom convert_checked(const std::string& source_folder, const std::strin
   }
   staging.commit();
   return {.model_type =
-              conversion.is_original ? "original longformer" : std::string(config.model_type()),
+              fmt::format("{}{}", conversion.is_original ? "original " : "", config.model_type()),
           .max_tokens = config.max_tokens()};
 }
 

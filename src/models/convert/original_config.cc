@@ -52,7 +52,7 @@ bool is_original_config(const Json& config, const std::string& name) {
   return type == "roberta" && reader.has("attention_window");
 }
 
-void update_original_config(Json& config, const std::string& name) {
+void update_original_windows(Json& config, const std::string& name) {
   const ConfigReader reader(config, name);
   check_attention(reader);
   if (!mode_of(reader).empty()) {
@@ -63,6 +63,10 @@ void update_original_config(Json& config, const std::string& name) {
   if (config.contains("attention_dilation") && is_one(config["attention_dilation"])) {
     config.erase("attention_dilation");
   }
+}
+
+void update_original_config(Json& config, const std::string& name) {
+  update_original_windows(config, name);
   config["model_type"] = "longformer";
   // The defaults of RoBERTa, which it extends.
   const auto set_default = [&config](const char* key, const Json& value) {

@@ -8,6 +8,10 @@
 
 namespace longformer::models {
 
+/// Windows of one side become total ones, keys that only the first implementation knows go, and so
+/// do dilations of one everywhere. Throws Error for attention that computes something else.
+void update_original_windows(nlohmann::ordered_json& config, const std::string& name);
+
 /// Whether a configuration is one of a Longformer that `transformers` does not know as one: the
 /// original implementation, whose attention_window counts one side, or a RoBERTa whose attention
 /// was replaced. A model_type of longformer decides against it. Throws Error unless it is an

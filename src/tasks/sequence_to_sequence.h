@@ -1,0 +1,47 @@
+// Writing a text about a document: summaries, answers (spec.md B, C.5).
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "models/decoder.h"
+#include "tasks/task.h"
+
+namespace longformer::tasks {
+
+const Task& sequence_to_sequence();
+
+/// A decoder behind an encoder. It says nothing of a document alone: there are no logits without a
+/// text.
+class DecoderHead final : public Head {
+ public:
+  /// Throws Error when a tensor is missing or of another shape than the configuration says.
+  DecoderHead(const models::EncoderConfig& config, const models::Weights& weights, DType dtype)
+      : start_(static_cast<std::int32_t>(config.decoder->start_token_id)),
+        padding_(static_cast<std::int32_t>(config.pad_token_id)),
+        decoder_(config, weights, dtype) {}
+
+  const models::Decoder& decoder() const { return decoder_; }
+
+  bool per_token() const override { return true; }
+  bool needs_text() const override { return true; }
+  Tensor logits(const ops::Context& context, const EncoderStates& states) const override;
+
+  /// The labels of a document are its text: behind the start token and each of them, but for the
+  /// last one, the decoder shall say the next.
+  ops::LossSum loss(const ops::Context& context, const EncoderStates& states,
+                    const Targets& targets, const HeadLossOptions& options) const override;
+  /// The labels that count: a step is the mean over all tokens of its micro-batches.
+  double weight(const Targets& targets) const override;
+
+ private:
+  /// What the decoder reads to say the labels: the start token, then all of them but the last;
+  /// padding in place of those that do not count.
+  models::Batch shifted(const Targets& targets) const;
+
+  std::int32_t start_, padding_;
+  models::Decoder decoder_;
+};
+
+}  // namespace longformer::tasks

@@ -1,0 +1,257 @@
+"""Models that write texts: what the verbs say is what `transformers` writes with the same folders
+(tests/fixtures/make_sequence_models.py).
+"""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+from cli_test import FIXTURES, run
+
+NAMES = ["tiny_led", "tiny_bart"]
+
+
+def folder_of(name, tmp_path):
+    folder = tmp_path / name
+    shutil.copytree(FIXTURES / name, folder)
+    for file in ("vocab.json", "merges.txt"):
+        shutil.copy(FIXTURES / "tiny_roberta" / file, folder)
+    return folder, json.loads((FIXTURES / name / "expected.json").read_text(encoding="utf-8"))
+
+
+@pytest.fixture(params=NAMES)
+def model(request, tmp_path):
+    return folder_of(request.param, tmp_path)
+
+
+@pytest.fixture
+def led(tmp_path):
+    return folder_of("tiny_led", tmp_path)
+
+
+def lines_of(rows):
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def flags_of(options):
+    """--no-repeat-ngram-size 2 of {"no_repeat_ngram_size": 2}."""
+    flags = []
+    for name, value in options.items():
+        flags += [f"--{name.replace('_', '-')}", str(value).lower()]
+    return flags
+
+
+def global_flags(folder):
+    return ["--global-attention", "cls"] if folder.name == "tiny_led" else []
+
+
+def generated(folder, texts, *flags, verb="generate"):
+    stdin = lines_of({"text": text} for text in texts)
+    return run(verb, folder, "-", "--field", "text", "--json", *flags, stdin=stdin).passes().json
+
+
+class TestGenerate:
+    def test_the_ids_of_transformers(self, model):
+        folder, expected = model
+        for case in expected["cases"]:
+            flags = flags_of(case["options"])
+            rows = generated(folder, expected["texts"], *flags, *global_flags(folder))
+            for row, wanted in zip(rows, case["written"], strict=True):
+                assert [text["ids"] for text in row["texts"]] == [one["ids"] for one in wanted]
+                assert [text["text"] for text in row["texts"]] == [one["text"] for one in wanted]
+                if "score" in wanted[0]:
+                    scores = [text["score"] for text in row["texts"]]
+                    assert scores == pytest.approx([one["score"] for one in wanted], abs=1e-4)
+
+    def test_each_document_is_as_alone(self, model):
+        folder, expected = model
+        flags = ["--do-sample", "--temperature", 1.5, "--num-return-sequences", 2, "--max-new-tokens", 12]
+        together = generated(folder, expected["texts"], *flags, "--together", 4)
+        assert together == generated(folder, expected["texts"], *flags, "--together", 1)
+        assert together != generated(folder, expected["texts"], *flags, "--seed", 2)
+
+    def test_text_is_printed_as_it_comes(self, model):
+        folder, expected = model
+        wanted = expected["cases"][0]["written"][0][0]["text"]
+        plain = run("generate", folder, "--text", expected["texts"][0], *global_flags(folder)).passes()
+        assert plain.out == wanted + "\n"
+
+    def test_bf16_runs(self, model):
+        folder, expected = model
+        rows = generated(folder, expected["texts"], "--dtype", "bf16", "--num-beams", 2)
+        assert all(row["texts"][0]["ids"][0] == 2 for row in rows)
+
+    def test_a_long_document(self, led):
+        folder, _ = led
+        long = "The quick brown fox. " * 100
+        run("generate", folder, "--text", long).fails(1, "256", "--truncate", "--split")
+        cut = run("generate", folder, "--text", long, "--truncate", "--json").passes().json[0]
+        assert cut["truncated"] == cut["tokens"] - 256 and cut["segments"] == 1
+        split = run("generate", folder, "--text", long, "--split", "--stride", 32, "--json").passes().json[0]
+        assert split["segments"] > 2 and split["truncated"] == 0 and split["texts"][0]["text"]
+
+    def test_one_bad_document_loses_no_other(self, led):
+        folder, expected = led
+        texts = [expected["texts"][0], "long " * 400, expected["texts"][3]]
+        stdin = lines_of({"text": text} for text in texts)
+        result = run("generate", folder, "-", "--field", "text", "--json", "--global-attention", "cls", stdin=stdin)
+        assert result.code == 1 and result.err.count("error") == 1
+        rows = [json.loads(line) for line in result.out.splitlines()]
+        assert "256" in rows[1]["error"]
+        for row, place in ((rows[0], 0), (rows[2], 3)):
+            assert row["texts"][0]["ids"] == expected["cases"][0]["written"][place][0]["ids"]
+
+
+class TestSummarize:
+    def test_says_what_it_did(self, led):
+        folder, expected = led
+        result = run("summarize", folder, "--text", expected["texts"][0])
+        assert result.code == 0
+        assert result.out == expected["cases"][0]["written"][0][0]["text"] + "\n"
+        for word in ("1 of them with global attention", "wrote 13 with 1 beam"):
+            assert word in result.err
+
+    def test_the_first_token_is_global(self, led):
+        folder, expected = led
+        rows = generated(folder, expected["texts"], verb="summarize")
+        for row, wanted in zip(rows, expected["cases"][0]["written"], strict=True):
+            assert row["global_tokens"] == 1 and row["texts"][0]["ids"] == wanted[0]["ids"]
+        rows = generated(folder, expected["texts"], "--global-attention", "none", verb="summarize")
+        assert all(row["global_tokens"] == 0 for row in rows)
+
+
+class TestBadInput:
+    def test_options(self, led):
+        folder, _ = led
+        with_text = ("generate", folder, "--text", "fox")
+        run(*with_text, "--max-length", 99).fails(1, "32")
+        run(*with_text, "--num-beams", 2, "--num-return-sequences", 3).fails(1, "num_return_sequences")
+        run(*with_text, "--num-beams", 400).fails(1, "num_beams")
+        run(*with_text, "--bad-words-ids", 5000).fails(1, "bad_words_ids", "5000")
+        run(*with_text, "--early-stopping", "perhaps").fails(2, "--early-stopping")
+
+    def test_folders(self, led, tmp_path):
+        folder, _ = led
+        (folder / "generation_config.json").write_text('{"num_beams": "two"}')
+        run("generate", folder, "--text", "fox").fails(1, "generation_config.json", "num_beams")
+        (folder / "generation_config.json").write_text('{"num_beams": 2, "nonsense": 1}')
+        assert "nonsense" in run("generate", folder, "--text", "fox").err
+        config = json.loads((folder / "config.json").read_text())
+        config["decoder_layers"] = 3
+        (folder / "config.json").write_text(json.dumps(config))
+        run("generate", folder, "--text", "fox").fails(1, "decoder.layers.2")
+
+    def test_other_models(self, led):
+        folder, _ = led
+        run("generate", FIXTURES / "tiny_bert", "--text", "fox").fails(1, "led or bart", "bert")
+        run("embed", folder, "--text", "fox").fails(1, "generate", "summarize")
+        run("generate", folder, "--prompt", "fox").fails(2, "--prompt")
+
+    def test_an_empty_document(self, led):
+        folder, _ = led
+        rows = generated(folder, ["", "fox"])
+        assert rows[0]["tokens"] == 2 and rows[0]["texts"][0]["ids"][0] == 2
+
+
+class TestInfo:
+    def test_both_halves(self, model):
+        folder, _ = model
+        info = run("info", folder, "--json").works().json[0]
+        assert info["head"] == "sequence-to-sequence" and info["unsupported"] == []
+        assert (info["layers"], info["decoder_layers"], info["decoder_heads"]) == (2, 2, 4)
+        assert info["max_text_tokens"] == (32 if folder.name == "tiny_led" else 256)
+
+
+class TestConvert:
+    def test_short_documents_are_as_before(self, tmp_path):
+        folder, expected = folder_of("tiny_bart", tmp_path)
+        run("convert", folder, tmp_path / "led", "--max-positions", 700, "--window", 512).works()
+        before = generated(folder, expected["texts"], "--num-beams", 3)
+        after = generated(tmp_path / "led", expected["texts"], "--num-beams", 3)
+        assert [r["texts"][0]["ids"] for r in before] == [r["texts"][0]["ids"] for r in after]
+        config = json.loads((tmp_path / "led" / "config.json").read_text())
+        assert config["max_encoder_position_embeddings"] == 700 and config["attention_window"] == [512, 512]
+        assert config["tie_word_embeddings"] is False and "scale_embedding" not in config
+
+    def test_a_longer_led(self, led, tmp_path):
+        folder, _ = led
+        run("convert", folder, tmp_path / "longer", "--max-positions", 1000, "--dtype", "bf16").works()
+        info = run("info", tmp_path / "longer", "--json").works().json[0]
+        assert info["max_tokens"] == 1000 and info["windows"] == [8, 16] and "bf16" in info["dtype"]
+
+
+EXAMPLES = [
+    {"id": str(i), "text": f"fox {i % 7} and the {word} dog", "summary": f"the {word} fox"}
+    for i, word in enumerate(["quick", "brown", "lazy", "over"] * 3)
+]
+
+
+@pytest.fixture
+def data(tmp_path):
+    path = tmp_path / "data.jsonl"
+    path.write_text(lines_of(EXAMPLES))
+    return path
+
+
+class TestFinetune:
+    def test_learns_and_is_evaluated(self, led, data, tmp_path):
+        folder, _ = led
+        # Drawn weights learn faster than those of the fixture.
+        (folder / "model.safetensors").unlink()
+        out = tmp_path / "out"
+        flags = ["--task", "seq2seq", "--validation-file", data, "--eval-strategy", "steps", "--eval-steps", 300,
+                 "--max-steps", 600, "--learning-rate", 0.01, "--generation-max-length", 24,
+                 "--per-device-train-batch-size", 4, "--gradient-accumulation-steps", 1]  # fmt: skip
+        run("finetune", folder, data, *flags, "--predict-with-generate", "--output-dir", out).passes()
+        lines = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
+        evaluated = [line for line in lines if "eval_rougeL" in line]
+        assert len(evaluated) == 2 and evaluated[1]["eval_loss"] < evaluated[0]["eval_loss"] < 6
+        said = tmp_path / "said.jsonl"
+        found = run("evaluate", out, data, "--max-length", 24, "--predictions", said, "--json").passes().json
+        metrics = found[0]["metrics"]
+        assert metrics["rouge1"] == pytest.approx(evaluated[1]["eval_rouge1"], abs=1e-6)
+        assert metrics["rouge1"] > 0.5
+        rows = [json.loads(line) for line in said.read_text().splitlines()]
+        assert [row["id"] for row in rows] == [example["id"] for example in EXAMPLES]
+        assert np.mean([row["rouge1"] for row in rows]) == pytest.approx(metrics["rouge1"], abs=1e-9)
+
+    def test_what_is_not_trained_is_kept(self, led, data, tmp_path):
+        folder, _ = led
+        out = tmp_path / "out"
+        run("finetune", folder, data, "--task", "seq2seq", "--max-steps", 1, "--learning-rate", 0,
+            "--output-dir", out).passes()  # fmt: skip
+        info = run("info", out, "--json").works().json[0]
+        assert info["unsupported"] == [] and info["architecture"] == "LEDForConditionalGeneration"
+        texts = [example["text"] for example in EXAMPLES]
+        assert generated(out, texts, "--num-beams", 2) == generated(folder, texts, "--num-beams", 2)
+
+    def test_a_recipe(self, model, data, tmp_path):
+        """Checkpointing, smoothing and Adafactor change nothing but the arithmetic."""
+        folder, _ = model
+        run("finetune", folder, data, "--task", "seq2seq", "--max-steps", 3, "--gradient-checkpointing",
+            "--label-smoothing-factor", 0.1, "--optim", "adafactor", "--dtype", "bf16", "--max-target-length", 3,
+            "--output-dir", tmp_path / "out").passes()  # fmt: skip
+
+    def test_bad_data(self, led, tmp_path):
+        folder, _ = led
+        for content, words in [
+            ('{"text": "fox"}\n', ("summary", ":1")),
+            ('{"text": "fox", "summary": ""}\n', ("empty", ":1")),
+            ('{"summary": "fox"}\n', ("text", "article")),
+            ("", ("at least one example",)),
+        ]:
+            path = tmp_path / "bad.jsonl"
+            path.write_text(content)
+            flags = ["--task", "seq2seq", "--output-dir", tmp_path / "out"]
+            run("finetune", folder, path, *flags).fails(1, "bad.jsonl", *words)
+            assert not (tmp_path / "out").exists()
+
+    def test_tables(self, led, tmp_path):
+        folder, _ = led
+        table = tmp_path / "data.csv"
+        table.write_text('article,highlights\n"a fox, and a dog",a fox\n')
+        found = run("evaluate", folder, table, "--max-new-tokens", 3, "--json").passes().json[0]
+        assert found["task"] == "sequence-to-sequence" and found["examples"] == 1
+        table.write_text("first,second\na,b\n")
+        run("evaluate", folder, table).fails(1, "data.csv", "article", "first, second")
