@@ -418,8 +418,9 @@ TEST_F(ConvertTest, ReportsEachBadConfiguration) {
     return [this, key, value] { edit("config.json", [&](Json& json) { json[key] = value; }); };
   };
   expect_errors({
-      {"other model_type", config("model_type", "led"), {"model_type", "found \"led\""}},
+      {"other model_type", config("model_type", "t5"), {"model_type", "found \"t5\""}},
       {"known elsewhere", config("model_type", "deberta"), {"\"deberta\"", "disentangled"}},
+      {"is an LED only by name", config("model_type", "led"), {"word_embeddings", "[50265, 1024]"}},
       {"is a Longformer only by name",
        config("model_type", "longformer"),
        {"query_global.weight", "found none"}},

@@ -68,7 +68,7 @@ std::string ModelFlags::token_model_folder() const {
   std::string found = folder();
   if (CharacterModel::is_one(found)) {
     throw Error(fmt::format(
-        "{}: expected a model of tokens, found a character language model, which 'longformer "
+        "{}: expected an encoder, alone or with a decoder, found a character language model, which 'longformer "
         "generate' and "
         "'longformer evaluate' run",
         found));

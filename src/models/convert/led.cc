@@ -36,6 +36,7 @@ class LedConverter {
         is_question_answering_(source.has("qa_outputs.weight")) {}
 
   ConvertedWeights convert() {
+    check_tensors();
     token_tables();
     for (const std::string& name : source_.names()) {
       if (source_.is_buffer(name) || is_token_table(name)) continue;
@@ -55,6 +56,19 @@ class LedConverter {
   }
 
  private:
+  /// Nothing that the model reads may be missing or of another shape.
+  void check_tensors() const {
+    const Weights recording = Weights::recording(&source_);
+    const Encoder encoder(config_, recording, DType::f32);
+    const Decoder decoder(config_, recording, DType::f32);
+    for (const WeightRecord& tensor : recording.recorded()) {
+      const bool has_reserved_rows =
+          tensor.name == kPositionEmbeddings || tensor.name == kDecoderPositions;
+      source_.stored(tensor.name, has_reserved_rows && source_.has(tensor.name)
+                                      ? source_.shape(tensor.name)
+                                      : tensor.shape);
+    }
+  }
   static bool is_token_table(const std::string& name) {
     return name == kWordEmbeddings || name == kEncoderTokens || name == kDecoderTokens ||
            name == kOutputTokens;
