@@ -337,6 +337,7 @@ void add_bench(CLI::App& program, Action& action) {
   add_model_bench(verb, action);
   add_attention_bench(verb, action);
   add_train_bench(verb, action);
+  add_generate_bench(verb, action);
   const auto report = std::make_shared<bool>(false);
   const auto threads = std::make_shared<std::int64_t>(0);
   verb.add_flag(
@@ -353,7 +354,8 @@ void add_bench(CLI::App& program, Action& action) {
     if (!verb.get_subcommands().empty()) return;
     if (!*report)
       throw UsageError(
-          "bench: expected model, attention, train or --report; see 'longformer bench --help'");
+          "bench: expected model, attention, train, generate or --report; see 'longformer bench "
+          "--help'");
     action = [config, threads](Messages& messages) { report_machine(*config, *threads, messages); };
   });
 }

@@ -67,11 +67,12 @@ std::string ModelFlags::folder() const { return find_model(model); }
 std::string ModelFlags::token_model_folder() const {
   std::string found = folder();
   if (CharacterModel::is_one(found)) {
-    throw Error(fmt::format(
-        "{}: expected an encoder, alone or with a decoder, found a character language model, which 'longformer "
-        "generate' and "
-        "'longformer evaluate' run",
-        found));
+    throw Error(
+        fmt::format("{}: expected an encoder, alone or with a decoder, found a character language "
+                    "model, which 'longformer "
+                    "generate' and "
+                    "'longformer evaluate' run",
+                    found));
   }
   return found;
 }

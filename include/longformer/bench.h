@@ -92,4 +92,39 @@ struct TrainBenchOptions {
 /// says.
 BenchResult bench_train(const TrainBenchOptions& options);
 
+struct GenerateBenchOptions {
+  /// A folder, or a config.json alone with random weights.
+  std::string model;
+  std::string config;
+  /// Tokens of each document, the first of them global where the model can; and of each text.
+  std::int64_t n = 4096;
+  std::int64_t new_tokens = 32;
+  std::int64_t beams = 1;
+  std::int64_t documents = 1;
+  std::string dtype = "fp32";
+  int threads = 0;
+  int repeats = 3;
+};
+
+struct GenerateBenchResult {
+  GenerateBenchOptions options;
+  /// Median time to read all documents, and to write one token of every text.
+  double encode_seconds = 0, step_seconds = 0;
+  /// Useful GFLOP/s of reading, with keys and values for the decoder, and what the GEMM reaches.
+  double encode_gflops = 0, gemm_gflops = 0;
+  /// Bytes of weights, and of keys and values, that a step must read; and the rate at which all
+  /// threads read memory.
+  double step_bytes = 0, read_bytes_per_second = 0;
+  std::int64_t peak_rss_bytes = 0;
+
+  double encode_fraction() const { return encode_gflops / gemm_gflops; }
+  /// Of the bound: the bytes at the rate of reading.
+  double step_fraction() const { return step_bytes / read_bytes_per_second / step_seconds; }
+  /// Of all texts together, while they are written.
+  double tokens_per_second() const { return static_cast<double>(options.documents) / step_seconds; }
+};
+
+/// Times `generate` of documents of random tokens: greedy, or with beams. Throws Error.
+GenerateBenchResult bench_generate(const GenerateBenchOptions& options);
+
 }  // namespace longformer

@@ -101,6 +101,8 @@ class TextGenerator {
   /// Throws Error for a folder that is missing, malformed, inconsistent or of an unsupported type.
   static TextGenerator load(const std::string& folder, const LoadOptions& options = {});
 
+  /// A model of a config.json with random weights, to measure with.
+  static TextGenerator random(const std::string& config_file, const LoadOptions& options = {});
   /// Shares the weights of a model that was loaded from the folder, whose options and tokenizer it
   /// takes. `note` as in LoadOptions.
   static TextGenerator of(const Model& model, const std::string& folder,

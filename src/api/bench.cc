@@ -186,7 +186,7 @@ BenchResult bench_model(const Model& model, const ModelBenchOptions& options) {
   BenchResult result = result_of(
       timing, options.n, options.dtype,
       model_flops(implementation.config, options.n, options.global_tokens), context.threads);
-  if (implementation.head) {
+  if (implementation.head && !implementation.head->needs_text()) {
     const auto run_head = [&] { implementation.logits(context, batch, hidden); };
     result.head_seconds = measure(options.repeats, run_head).median;
   }

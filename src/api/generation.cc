@@ -23,7 +23,8 @@ struct TextGenerator::Implementation {
                  std::function<void(const std::string&)> told)
       : model(std::move(of_folder)),
         own(model.implementation()),
-        folder_options(tasks::folder_generation_options(model_folder, told)),
+        folder_options(model_folder.empty() ? GenerationOptions()
+                                            : tasks::folder_generation_options(model_folder, told)),
         folder(std::move(model_folder)),
         note(std::move(told)),
         head(dynamic_cast<const tasks::DecoderHead*>(own.head.get())) {
@@ -427,6 +428,10 @@ bool TextGenerator::is_one(const std::string& folder) { return models::is_encode
 
 TextGenerator TextGenerator::load(const std::string& folder, const LoadOptions& options) {
   return of(Model::load(folder, options), folder, options.note);
+}
+
+TextGenerator TextGenerator::random(const std::string& config_file, const LoadOptions& options) {
+  return of(Model::random(config_file, options), "", options.note);
 }
 
 TextGenerator TextGenerator::of(const Model& model, const std::string& folder,

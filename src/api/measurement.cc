@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
+#include <span>
 #include <vector>
 
 #include "core/error.h"
@@ -21,7 +22,8 @@ constexpr int kGemmRepeats = 9;
 /// 4 GB made a training step of 13.6 s one of 20 s.
 constexpr double kNoWarmUpSeconds = 300;
 
-/// Largest resident set of this process so far.
+}  // namespace
+
 std::int64_t peak_resident_bytes() {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {
@@ -30,7 +32,23 @@ std::int64_t peak_resident_bytes() {
   return 0;
 }
 
-}  // namespace
+double read_rate(int threads) {
+  constexpr Index kBlock = Index{1} << 22;
+  constexpr Index kBlocks = 128;
+  const std::vector<std::uint64_t> data(static_cast<std::size_t>(kBlock * kBlocks / 8), 1);
+  std::vector<std::uint64_t> sums(static_cast<std::size_t>(kBlocks), 0);
+  const Timing timing = measure(5, [&] {
+    parallel_for(threads, kBlocks, [&](Index block) {
+      const auto words = static_cast<std::size_t>(kBlock / 8);
+      const auto part = std::span(data).subspan(static_cast<std::size_t>(block) * words, words);
+      std::uint64_t sum = 0;
+      for (const std::uint64_t word : part) sum += word;
+      sums[static_cast<std::size_t>(block)] = sum;
+    });
+  });
+  require(sums[0] > 0, "bench: expected a sum, found none");
+  return static_cast<double>(kBlock * kBlocks) / timing.minimum;
+}
 
 Timing measure(int repeats, const std::function<void()>& work) {
   require(repeats >= 1, "repeats: expected at least 1, found {}", repeats);

@@ -12,6 +12,12 @@ struct Timing {
   double median, minimum, maximum;
 };
 
+/// Largest resident set of this process so far.
+std::int64_t peak_resident_bytes();
+
+/// Bytes per second at which the threads read memory that no cache holds.
+double read_rate(int threads);
+
 /// Runs once to warm up, then `repeats` times; a first run of many seconds counts.
 Timing measure(int repeats, const std::function<void()>& work);
 

@@ -1,0 +1,127 @@
+// longformer bench generate: how fast texts are written.
+#include <fmt/format.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bench_rows.h"
+#include "longformer/bench.h"
+#include "longformer/error.h"
+#include "longformer/hub.h"
+#include "output.h"
+#include "verbs.h"
+
+namespace longformer::cli {
+namespace {
+
+struct GenerateBenchFlags {
+  GenerateBenchOptions options;
+  std::int64_t threads = 0, repeats = 3;
+  std::string lengths = "4096", beams = "1", documents = "1";
+  std::vector<std::string> dtypes = {"fp32"};
+  std::string output = "text";
+};
+
+std::string json_of(const GenerateBenchResult& result) {
+  const GenerateBenchOptions& options = result.options;
+  JsonLine json;
+  json.add("n", options.n).add("new_tokens", options.new_tokens).add("beams", options.beams);
+  json.add("documents", options.documents).add("dtype", options.dtype);
+  json.add("encode_seconds", result.encode_seconds).add("step_seconds", result.step_seconds);
+  json.add("tokens_per_second", result.tokens_per_second());
+  json.add("encode_gflops", result.encode_gflops).add("gemm_gflops", result.gemm_gflops);
+  json.add("encode_fraction", result.encode_fraction()).add("step_bytes", result.step_bytes);
+  json.add("read_bytes_per_second", result.read_bytes_per_second);
+  json.add("step_fraction", result.step_fraction()).add("peak_rss_bytes", result.peak_rss_bytes);
+  return json.line();
+}
+
+void print_header(Output& output) {
+  output.write(fmt::format("{:>7} {:>5} {:>5} {:>5} {:>9} {:>8} {:>9} {:>9} {:>8} {:>9}\n",
+                           "tokens", "dtype", "beams", "texts", "encode", "of GEMM", "step",
+                           "tokens/s", "of read", "peak"));
+}
+
+void print_row(Output& output, const GenerateBenchResult& result) {
+  const GenerateBenchOptions& options = result.options;
+  output.write(fmt::format(
+      "{:>7} {:>5} {:>5} {:>5} {:>7.3f} s {:>8.2f} {:>6.1f} ms {:>9.1f} {:>8.2f} {:>9}\n",
+      options.n, options.dtype, options.beams, options.documents, result.encode_seconds,
+      result.encode_fraction(), result.step_seconds * 1e3, result.tokens_per_second(),
+      result.step_fraction(), bytes_text(static_cast<double>(result.peak_rss_bytes))));
+  output.flush();
+}
+
+void run(const GenerateBenchFlags& flags) {
+  Output output;
+  const bool json = flags.output == "json";
+  if (!json) print_header(output);
+  GenerateBenchOptions options = flags.options;
+  options.threads = static_cast<int>(flags.threads);
+  options.repeats = static_cast<int>(flags.repeats);
+  if (options.config.empty()) options.model = find_model(options.model);
+  for (const std::string& dtype : flags.dtypes) {
+    for (const std::int64_t n : number_list("-n", flags.lengths)) {
+      for (const std::int64_t documents : number_list("--documents", flags.documents)) {
+        for (const std::int64_t beams : number_list("--beams", flags.beams)) {
+          options.dtype = dtype;
+          options.n = n;
+          options.documents = documents;
+          options.beams = beams;
+          const GenerateBenchResult result = bench_generate(options);
+          if (json) {
+            output.write(json_of(result));
+            output.flush();
+          } else {
+            print_row(output, result);
+          }
+        }
+      }
+    }
+  }
+  output.finish();
+}
+
+}  // namespace
+
+void add_generate_bench(CLI::App& bench, Action& action) {
+  const auto flags = std::make_shared<GenerateBenchFlags>();
+  CLI::App& verb = add_verb(
+      bench,
+      {.name = "generate",
+       .description = "Time reading documents of random tokens and writing texts about them.",
+       .details =
+           "\"of GEMM\" is the useful work of reading ÷ (time · GEMM rate); \"of read\" is what a "
+           "step must read, weights and keys and values, ÷ (time · rate of reading memory). "
+           "Rows share a process: peak memory is the largest so far.",
+       .examples = "longformer bench generate LED -n 4096 --beams 1,4\n"
+                   "longformer bench generate --config bench/led_base.json -n 4096,16384 "
+                   "--documents 1,8 --dtype fp32,bf16 -o json"});
+  CLI::Option* model =
+      verb.add_option("MODEL", flags->options.model,
+                      "folder of an LED or BART, or org/name[@revision] in the local Hub cache")
+          ->type_name("");
+  verb.add_option("--config", flags->options.config, "a config.json alone, with random weights")
+      ->type_name("FILE")
+      ->excludes(model);
+  verb.add_option("-n,--length", flags->lengths, "tokens of a document (4096)")->type_name("LIST");
+  add_number(verb, "-t,--new-tokens", flags->options.new_tokens, {.least = 4},
+             "tokens of a text (32)");
+  verb.add_option("--beams", flags->beams, "1 is greedy (1)")->type_name("LIST");
+  verb.add_option("--documents", flags->documents, "how many are written together (1)")
+      ->type_name("LIST");
+  add_choices(verb, "--dtype", flags->dtypes, {"fp32", "bf16"}, "fp32, bf16 or both (fp32)");
+  add_threads(verb, flags->threads);
+  add_number(verb, "-r,--repeats", flags->repeats, {.least = 1, .most = 10000},
+             "runs, of which medians count (3)");
+  add_choice(verb, "-o,--output", flags->output, {"text", "json"}, "text or json (text)");
+  verb.callback([flags, &action] {
+    if (flags->options.model.empty() && flags->options.config.empty()) {
+      throw UsageError("bench generate: name a MODEL folder or give --config FILE");
+    }
+    action = [flags](Messages&) { run(*flags); };
+  });
+}
+
+}  // namespace longformer::cli
