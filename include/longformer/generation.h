@@ -85,8 +85,8 @@ struct GenerationRequest {
   std::int64_t max_source_tokens = 0;
   /// Least overlap of segments in tokens.
   std::int64_t stride = 1024;
-  /// Documents that are written together, as far as they have no more tokens than the longest that
-  /// the model takes.
+  /// Documents that are written together, as far as they have no more than 32,768 tokens: keys and
+  /// values of all of them are kept.
   std::int64_t together = 8;
 };
 

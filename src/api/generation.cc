@@ -58,9 +58,6 @@ struct TextGenerator::Implementation {
     if (!tokenizer_) tokenizer_.emplace(Tokenizer::load(folder));
     return *tokenizer_;
   }
-  models::SourceStates encode(const ops::Context& context, const models::Batch& batch) const {
-    return {own.encoder.forward(context, batch), batch.starts, batch.mask};
-  }
   tasks::GenerationSettings settings(const GenerationRequest& request, Index prompt_tokens,
                                      const std::function<void(const std::string&)>& told) const {
     auto settings = tasks::generation_settings(request.options, folder_options,
@@ -110,6 +107,9 @@ struct Job {
   /// Of a document that was given as tokens.
   std::span<const std::int32_t> mask = {};
   std::unique_ptr<tasks::TextSearch> search = nullptr;
+  std::chrono::steady_clock::time_point begin = {};
+  /// Whether the decoder has read its prompt.
+  bool is_open = false;
   /// What of its text was told.
   std::string told = {};
 
@@ -127,7 +127,12 @@ Ids prompt_of(const GenerationRequest& request, std::int32_t start) {
   return prompt;
 }
 
-/// Writes the texts of some documents, which share every pass of the decoder.
+/// Tokens of documents whose keys and values are kept at a time, unless it is one document: 1.2 GB
+/// of LED-base in fp32.
+constexpr Index kKeptTokens = 32768;
+
+/// Writes the texts of documents, some at a time, which share every pass of the decoder: one that
+/// is done leaves its place to the next.
 class Writer {
  public:
   using Implementation = TextGenerator::Implementation;
@@ -142,7 +147,7 @@ class Writer {
         settings_(implementation.settings(request, std::ssize(prompt_), nullptr)),
         max_source_tokens_(request.max_source_tokens > 0 ? request.max_source_tokens
                                                          : implementation.own.config.max_tokens()),
-        start_(Clock::now()) {
+        state_(implementation.decoder().begin(implementation.own.dtype)) {
     require(request.max_source_tokens >= 0 &&
                 max_source_tokens_ <= implementation.own.config.max_tokens(),
             "max_source_length: expected at most the model's {} tokens, found {}",
@@ -153,7 +158,6 @@ class Writer {
     }
   }
 
-  /// Reads the documents, as many together as fit, and writes their texts.
   template <typename Document>
   std::vector<WrittenDocument> run(std::span<const Document> documents);
 
@@ -165,15 +169,17 @@ class Writer {
   void read(const DocumentInput& tokens, Job& job) const;
   template <typename Document>
   bool read(const Document& document, Job& job, WrittenDocument& result) const;
-  void write(std::vector<Job> jobs, std::vector<WrittenDocument>& results);
-  models::SourceStates encode(std::span<const Job> jobs);
-  void start_searches(std::span<Job> jobs) const;
-  Tensor decode(std::span<const Job> jobs, Index new_tokens, models::State& state) const;
+  bool has_room(std::span<const Job> jobs, const Job& next) const;
+  void admit(Job job, std::vector<Job>& jobs, WrittenDocument& result);
+  void encode(const Job& job);
+  void start_search(Job& job) const;
+  Tensor decode(std::span<Job> jobs);
   std::vector<Index> step(std::vector<Job>& jobs, std::span<float> logits,
                           std::vector<WrittenDocument>& results);
+  void advance(std::vector<Job>& jobs, std::vector<WrittenDocument>& results);
   void tell(Job& job, bool done);
   void finish(Job& job, WrittenDocument& result);
-  std::optional<tasks::TextEnd> hurry() const;
+  std::optional<tasks::TextEnd> hurry(const Job& job) const;
 
   const Implementation& own_;
   const GenerationRequest& request_;
@@ -182,7 +188,8 @@ class Writer {
   const tasks::GenerationSettings settings_;
   ops::Context context_ = own_.own.context();
   const Index max_source_tokens_;
-  Clock::time_point start_;
+  /// A stream for every row of every search, in their order.
+  models::State state_;
   GenerationEvent event_;
   bool stopped_ = false;
   /// Whether texts are wanted beside ids.
@@ -245,81 +252,102 @@ std::vector<WrittenDocument> Writer::run(std::span<const Document> documents) {
   decodes_ = std::is_same_v<Document, std::string>;
   std::vector<WrittenDocument> results(documents.size());
   std::vector<Job> jobs;
-  Index tokens = 0;
-  for (std::size_t i = 0; i < documents.size() && !stopped_; ++i) {
-    Job job = {.number = i};
-    if (!read(documents[i], job, results[i])) continue;
-    const bool full = std::ssize(jobs) >= request_.together ||
-                      tokens + job.tokens() > own_.own.config.max_tokens();
-    if (!jobs.empty() && full) {
-      write(std::exchange(jobs, {}), results);
-      tokens = 0;
-    }
-    tokens += job.tokens();
-    jobs.push_back(std::move(job));
-  }
-  if (!jobs.empty()) write(std::move(jobs), results);
-  return results;
-}
-
-/// The states of all documents; those of a document in segments are joined, each token from the
-/// segment in which it has most context.
-models::SourceStates Writer::encode(std::span<const Job> jobs) {
-  models::BatchBuilder builder(own_.own.config);
-  std::vector<Index> kept, starts = {0};
-  Index first = 0;
-  for (const Job& job : jobs) {
-    const tasks::Reading& reading = job.reading;
-    const auto owned =
-        tasks::owned_tokens(reading.ranges, std::ssize(reading.encoding.ids) - reading.truncated);
-    for (std::size_t r = 0; r < reading.rows.size(); ++r) {
-      const tasks::TokenRow& row = reading.rows[r];
-      const std::vector<Index> globals = row.global_positions.value_or(std::vector<Index>());
-      builder.add({.ids = row.ids, .mask = job.mask, .globals = globals}, "document");
-      const Index begin = reading.prefix + owned[r].begin - reading.ranges[r].begin;
-      const Index text_end = reading.prefix + reading.ranges[r].size();
-      for (Index t = 0; t < std::ssize(row.ids); ++t) {
-        const bool is_special = t < reading.prefix || t >= text_end;
-        if (is_special || (t >= begin && t < begin + owned[r].size())) kept.push_back(first + t);
+  std::optional<Job> next;
+  std::size_t read_so_far = 0;
+  while (true) {
+    while (!stopped_ && (next || read_so_far < documents.size())) {
+      if (!next) {
+        const std::size_t number = read_so_far++;
+        Job job = {.number = number};
+        if (!read(documents[number], job, results[number])) continue;
+        next = std::move(job);
       }
-      first += std::ssize(row.ids);
+      if (!has_room(jobs, *next)) break;
+      admit(*std::exchange(next, std::nullopt), jobs, results[read_so_far - 1]);
     }
-    starts.push_back(std::ssize(kept));
-  }
-  const models::Batch batch = builder.finish();
-  models::SourceStates states = own_.encode(context_, batch);
-  if (std::ssize(kept) < batch.rows()) {
-    states.hidden = ops::select_rows(context_, states.hidden, kept);
-  }
-  states.starts = std::move(starts);
-  event_.documents_read += std::ssize(jobs);
-  event_.tokens_read += first;
-  return states;
-}
-
-void Writer::start_searches(std::span<Job> jobs) const {
-  for (Job& job : jobs) {
-    Ids source;
-    for (const auto& row : job.reading.rows) {
-      source.insert(source.end(), row.ids.begin(), row.ids.end());
-    }
-    tasks::SearchStart begin = {
-        .prompt = prompt_, .source = source, .document = request_.first_document + job.number};
-    if (const auto& stops = settings_.options.stop_strings) {
-      begin.is_complete = [this, &stops](std::span<const std::int32_t> ids) {
-        const std::string text = own_.tokenizer().decode(ids);
-        return std::any_of(stops->begin(), stops->end(), [&](const std::string& stop) {
-          return text.find(stop) != std::string::npos;
-        });
-      };
-    }
-    job.search = tasks::start_search(settings_, begin);
+    if (jobs.empty()) return results;
+    advance(jobs, results);
   }
 }
 
-std::optional<tasks::TextEnd> Writer::hurry() const {
+bool Writer::has_room(std::span<const Job> jobs, const Job& next) const {
+  Index tokens = next.tokens();
+  for (const Job& job : jobs) tokens += job.tokens();
+  return jobs.empty() || (std::ssize(jobs) < request_.together && tokens <= kKeptTokens);
+}
+
+/// The encoder reads a document, of which the decoder keeps keys and values.
+void Writer::admit(Job job, std::vector<Job>& jobs, WrittenDocument& result) {
+  try {
+    const Turn turn = own_.own.turn();
+    encode(job);
+  } catch (const Error& error) {
+    result.error = error.what();
+    return;
+  }
+  start_search(job);
+  // A document may have several texts from the beginning.
+  std::vector<Index> streams;
+  for (Index s = 0; s + 1 < state_.streams(); ++s) streams.push_back(s);
+  streams.insert(streams.end(), at(job.search->rows()), state_.streams() - 1);
+  state_.reorder(streams);
+  jobs.push_back(std::move(job));
+  if (callback_ && !callback_(event_)) stopped_ = true;
+}
+
+/// Segments of a document are read one after another; their states are joined, each token from the
+/// segment in which it has most context.
+void Writer::encode(const Job& job) {
+  const tasks::Reading& reading = job.reading;
+  const auto owned =
+      tasks::owned_tokens(reading.ranges, std::ssize(reading.encoding.ids) - reading.truncated);
+  std::vector<Tensor> parts;
+  for (std::size_t r = 0; r < reading.rows.size(); ++r) {
+    const tasks::TokenRow& row = reading.rows[r];
+    const std::vector<Index> globals = row.global_positions.value_or(std::vector<Index>());
+    models::BatchBuilder builder(own_.own.config);
+    builder.add({.ids = row.ids, .mask = job.mask, .globals = globals}, "document");
+    const models::Batch batch = builder.finish();
+    const Tensor hidden = own_.own.encoder.forward(context_, batch);
+    std::vector<Index> kept;
+    const Index begin = reading.prefix + owned[r].begin - reading.ranges[r].begin;
+    const Index text_end = reading.prefix + reading.ranges[r].size();
+    for (Index t = 0; t < batch.rows(); ++t) {
+      const bool is_special = t < reading.prefix || t >= text_end;
+      if (is_special || (t >= begin && t < begin + owned[r].size())) kept.push_back(t);
+    }
+    parts.push_back(std::ssize(kept) == batch.rows() ? hidden
+                                                     : ops::select_rows(context_, hidden, kept));
+    event_.tokens_read += batch.rows();
+  }
+  const std::vector<std::uint8_t> mask(job.mask.begin(), job.mask.end());
+  const Tensor hidden = parts.size() == 1 ? parts[0] : ops::joined_rows(context_, parts);
+  own_.decoder().read(context_, hidden, mask, state_);
+  ++event_.documents_read;
+}
+
+void Writer::start_search(Job& job) const {
+  Ids source;
+  for (const auto& row : job.reading.rows) {
+    source.insert(source.end(), row.ids.begin(), row.ids.end());
+  }
+  tasks::SearchStart begin = {
+      .prompt = prompt_, .source = source, .document = request_.first_document + job.number};
+  if (const auto& stops = settings_.options.stop_strings) {
+    begin.is_complete = [this, &stops](std::span<const std::int32_t> ids) {
+      const std::string text = own_.tokenizer().decode(ids);
+      return std::any_of(stops->begin(), stops->end(), [&](const std::string& stop) {
+        return text.find(stop) != std::string::npos;
+      });
+    };
+  }
+  job.search = tasks::start_search(settings_, begin);
+  job.begin = Clock::now();
+}
+
+std::optional<tasks::TextEnd> Writer::hurry(const Job& job) const {
   if (stopped_) return tasks::TextEnd::interrupted;
-  const std::chrono::duration<double> seconds = Clock::now() - start_;
+  const std::chrono::duration<double> seconds = Clock::now() - job.begin;
   const auto& limit = settings_.options.max_time;
   if (limit && seconds.count() > *limit) return tasks::TextEnd::time;
   return std::nullopt;
@@ -362,7 +390,8 @@ std::vector<Index> Writer::step(std::vector<Job>& jobs, std::span<float> logits,
     WrittenDocument& result = results[job.number];
     try {
       const auto own = logits.subspan(at(first) * width, at(rows) * width);
-      for (const Index parent : job.search->step(own, hurry())) parents.push_back(first + parent);
+      for (const Index parent : job.search->step(own, hurry(job)))
+        parents.push_back(first + parent);
       ++event_.tokens_written;
       tell(job, job.search->done());
       if (job.search->done()) {
@@ -379,47 +408,36 @@ std::vector<Index> Writer::step(std::vector<Job>& jobs, std::span<float> logits,
   return parents;
 }
 
-/// The logits behind every row, of which the decoder has not read the last `new_tokens`.
-Tensor Writer::decode(std::span<const Job> jobs, Index new_tokens, models::State& state) const {
+/// The logits behind every row.
+Tensor Writer::decode(std::span<Job> jobs) {
   models::Batch next;
   next.starts = {0};
   std::vector<Index> last;
-  for (const Job& job : jobs) {
+  for (Job& job : jobs) {
+    const Index unread = job.is_open ? 1 : std::ssize(prompt_);
+    job.is_open = true;
     for (Index row = 0; row < job.search->rows(); ++row) {
-      const auto ids = job.search->ids(row).last(at(new_tokens));
+      const auto ids = job.search->ids(row).last(at(unread));
       next.ids.insert(next.ids.end(), ids.begin(), ids.end());
       next.starts.push_back(std::ssize(next.ids));
       last.push_back(next.starts.back() - 1);
     }
   }
-  Tensor hidden = own_.decoder().forward(context_, next, state);
-  if (new_tokens > 1) hidden = ops::select_rows(context_, hidden, last);
-  return own_.decoder().logits(context_, hidden);
+  const bool all_last = std::ssize(last) == next.rows();
+  const Tensor hidden = own_.decoder().forward(context_, next, state_);
+  return own_.decoder().logits(context_,
+                               all_last ? hidden : ops::select_rows(context_, hidden, last));
 }
 
-void Writer::write(std::vector<Job> jobs, std::vector<WrittenDocument>& results) {
-  const Turn turn = own_.own.turn();
-  models::State state;
-  try {
-    state = own_.decoder().begin(context_, encode(jobs));
-  } catch (const Error& error) {
-    for (const Job& job : jobs) results[job.number].error = error.what();
-    return;
+/// Every text gets its next token.
+void Writer::advance(std::vector<Job>& jobs, std::vector<WrittenDocument>& results) {
+  std::vector<float> logits;
+  {
+    const Turn turn = own_.own.turn();
+    logits = decode(jobs).to_floats();
   }
-  start_searches(jobs);
-  if (callback_ && !callback_(event_)) stopped_ = true;
-  // A document may have several texts from the beginning.
-  std::vector<Index> streams;
-  for (std::size_t i = 0; i < jobs.size(); ++i) {
-    streams.insert(streams.end(), at(jobs[i].search->rows()), static_cast<Index>(i));
-  }
-  state.reorder(streams);
-  Index new_tokens = std::ssize(prompt_);
-  while (!jobs.empty()) {
-    std::vector<float> logits = decode(jobs, std::exchange(new_tokens, 1), state).to_floats();
-    const std::vector<Index> parents = step(jobs, logits, results);
-    if (!jobs.empty()) state.reorder(parents);
-  }
+  const std::vector<Index> parents = step(jobs, logits, results);
+  state_.reorder(parents);
 }
 
 }  // namespace
@@ -494,8 +512,9 @@ std::vector<float> TextGenerator::logits(const DocumentInput& document,
   models::Batch batch;
   batch.ids.assign(text.begin(), text.end());
   batch.starts = {0, std::ssize(text)};
-  const Tensor hidden =
-      own.decoder().forward(context, batch, own.encode(context, builder.finish()));
+  const models::Batch source = builder.finish();
+  const Tensor states = own.own.encoder.forward(context, source);
+  const Tensor hidden = own.decoder().forward(context, batch, {states, source.starts, source.mask});
   return own.decoder().logits(context, hidden).to_floats();
 }
 

@@ -53,12 +53,12 @@ Decoder::Decoder(const EncoderConfig& config, const Weights& weights, DType dtyp
   }
 }
 
-State Decoder::begin(const ops::Context& context, const SourceStates& source) const {
-  State state = layers_.start(context.dtype, static_cast<Index>(source.starts.size()) - 1);
+void Decoder::read(const ops::Context& context, const Tensor& hidden,
+                   std::span<const std::uint8_t> mask, State& state) const {
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
-    blocks_[i]->read_source(context, source, *state.layer(static_cast<Index>(i)));
+    blocks_[i]->read_source(context, hidden, mask, *state.layer(static_cast<Index>(i)));
   }
-  return state;
+  state.add_streams(1);
 }
 
 Tensor Decoder::run(const ops::Context& context, const Batch& texts, SharedInput shared,

@@ -24,9 +24,12 @@ class Decoder {
 
   Index vocabulary_size() const { return embeddings_.words.dimension(0); }
 
-  /// A state with a stream for each document of the source, which has written nothing. The hidden
-  /// states are not needed any more.
-  State begin(const ops::Context& context, const SourceStates& source) const;
+  /// A state without streams.
+  State begin(DType dtype) const { return layers_.start(dtype, 0); }
+  /// Adds a stream, which has written nothing, for a document of hidden states [n, D]; they are not
+  /// needed any more. `mask` is 1 where a token is visible; empty for all.
+  void read(const ops::Context& context, const Tensor& hidden, std::span<const std::uint8_t> mask,
+            State& state) const;
 
   /// Texts to be read by the decoder: ids and starts count, one text for each document of the
   /// source, or for each stream of a state, which it follows. Last hidden states, [R, D]. Throws

@@ -11,19 +11,17 @@
 namespace longformer::models {
 namespace {
 
-/// Keys and values of the source, of all documents behind each other; nothing changes them, so that
-/// copies of a state and beams share them.
+/// Keys and values of a document; nothing changes them, so that copies of a state and beams share
+/// them.
 struct SourceKeys {
   Tensor keys, values;
-  std::vector<Index> starts;
+  /// 1 visible, 0 masked; empty when nothing is masked.
   std::vector<std::uint8_t> mask;
 };
 
 class DecoderLayerState final : public LayerState {
  public:
-  DecoderLayerState(ops::KeySlots slots, Index streams) : written(std::move(slots)) {
-    for (Index s = 0; s < streams; ++s) documents.push_back(s);
-  }
+  explicit DecoderLayerState(ops::KeySlots slots) : written(std::move(slots)) {}
 
   std::unique_ptr<LayerState> copy() const override {
     auto same = std::make_unique<DecoderLayerState>(*this);
@@ -31,14 +29,20 @@ class DecoderLayerState final : public LayerState {
     return same;
   }
   std::int64_t bytes() const override {
-    return written.bytes() +
-           (source ? static_cast<std::int64_t>(source->keys.bytes() + source->values.bytes()) : 0);
+    std::int64_t sum = written.bytes();
+    const SourceKeys* before = nullptr;
+    for (const auto& source : sources) {
+      // Beams of a document stand behind each other.
+      if (source.get() != before) sum += static_cast<std::int64_t>(2 * source->keys.bytes());
+      before = source.get();
+    }
+    return sum;
   }
-  void reorder(std::span<const Index> sources) override {
-    written.reorder(sources);
-    std::vector<Index> ordered;
-    for (const Index stream : sources) ordered.push_back(documents[at(stream)]);
-    documents = std::move(ordered);
+  void reorder(std::span<const Index> from) override {
+    written.reorder(from);
+    std::vector<std::shared_ptr<const SourceKeys>> ordered;
+    for (const Index stream : from) ordered.push_back(sources[at(stream)]);
+    sources = std::move(ordered);
   }
   std::vector<Tensor> saved() const override {
     std::vector<Tensor> tensors;
@@ -57,53 +61,52 @@ class DecoderLayerState final : public LayerState {
     }
   }
 
-  /// Rows of queries that follow each other, and the tokens that each stream has written.
-  std::shared_ptr<const kernels::AttentionRows> self_rows(std::span<const Index> starts) const;
-  /// The same queries, and the document that each stream reads.
-  std::shared_ptr<const kernels::AttentionRows> source_rows(std::span<const Index> starts) const;
+  /// What each query of a pass sees of its own text: rows starts[s] … of the pass are the last
+  /// tokens of stream s.
+  std::vector<kernels::KeySource> own_keys(std::span<const Index> starts) const;
+  /// What it sees of its document: all beams of a document are one source, whose keys are read
+  /// once.
+  std::vector<kernels::KeySource> source_keys(std::span<const Index> starts) const;
 
   ops::KeySlots written;
-  std::shared_ptr<const SourceKeys> source = nullptr;
   /// The document that a stream reads.
-  std::vector<Index> documents = {};
+  std::vector<std::shared_ptr<const SourceKeys>> sources = {};
 };
 
-std::shared_ptr<const kernels::AttentionRows> DecoderLayerState::self_rows(
-    std::span<const Index> starts) const {
-  kernels::AttentionRows rows;
+std::vector<kernels::KeySource> DecoderLayerState::own_keys(std::span<const Index> starts) const {
+  std::vector<kernels::KeySource> all;
   for (Index s = 0; s < written.streams(); ++s) {
-    const Index count = starts[at(s + 1)] - starts[at(s)];
-    rows.documents.push_back({.query_begin = starts[at(s)],
-                              .query_count = count,
-                              .key_begin = written.begin(s),
-                              .key_count = written.count(s),
-                              .query_offset = written.count(s) - count});
+    for (Index row = starts[at(s)]; row < starts[at(s + 1)]; ++row) {
+      // A token sees itself and those before it.
+      all.push_back({.query_begin = row,
+                     .query_count = 1,
+                     .keys = &written.keys(),
+                     .values = &written.values(),
+                     .key_begin = written.begin(s),
+                     .key_count = written.count(s) - (starts[at(s + 1)] - 1 - row)});
+    }
   }
-  // The empty document takes the rows of the slots that hold nothing.
-  rows.documents.push_back(
-      {.query_begin = starts.back(), .key_begin = written.keys().dimension(1)});
-  return kernels::shared(std::move(rows));
+  return all;
 }
 
-std::shared_ptr<const kernels::AttentionRows> DecoderLayerState::source_rows(
+std::vector<kernels::KeySource> DecoderLayerState::source_keys(
     std::span<const Index> starts) const {
-  kernels::AttentionRows rows;
-  rows.key_mask = source->mask;
-  for (std::size_t s = 0; s < documents.size(); ++s) {
+  std::vector<kernels::KeySource> all;
+  for (std::size_t s = 0; s < sources.size(); ++s) {
     const Index count = starts[s + 1] - starts[s];
-    // All beams of a document are one document: its keys are read once.
-    if (s > 0 && documents[s] == documents[s - 1]) {
-      rows.documents.back().query_count += count;
+    if (s > 0 && sources[s] == sources[s - 1]) {
+      all.back().query_count += count;
       continue;
     }
-    const Index begin = source->starts[at(documents[s])];
-    rows.documents.push_back({.query_begin = starts[s],
-                              .query_count = count,
-                              .key_begin = begin,
-                              .key_count = source->starts[at(documents[s] + 1)] - begin});
+    const SourceKeys& source = *sources[s];
+    all.push_back({.query_begin = starts[s],
+                   .query_count = count,
+                   .keys = &source.keys,
+                   .values = &source.values,
+                   .key_count = source.keys.dimension(1),
+                   .visible = source.mask.empty() ? nullptr : source.mask.data()});
   }
-  rows.documents.push_back({.query_begin = starts.back(), .key_begin = source->keys.dimension(1)});
-  return kernels::shared(std::move(rows));
+  return all;
 }
 
 /// Document i of the texts reads document i of the source.
@@ -178,18 +181,24 @@ DecoderBlock::DecoderBlock(const EncoderConfig& config, Index layer, const Layer
 DecoderBlock::~DecoderBlock() = default;
 
 std::unique_ptr<LayerState> DecoderBlock::start(DType dtype, Index streams) const {
+  require(streams == 0,
+          "decoder: expected a state without streams, to which documents are added, "
+          "found {}",
+          streams);
   const auto heads = static_cast<Index>(parts_->self.heads.size());
   return std::make_unique<DecoderLayerState>(
-      ops::KeySlots(heads, parts_->self.head_size, streams, dtype), streams);
+      ops::KeySlots(heads, parts_->self.head_size, streams, dtype));
 }
 
-void DecoderBlock::read_source(const ops::Context& context, const SourceStates& source,
-                               LayerState& state) const {
+void DecoderBlock::read_source(const ops::Context& context, const Tensor& hidden,
+                               std::span<const std::uint8_t> mask, LayerState& state) const {
   const auto heads = static_cast<Index>(parts_->cross.heads.size());
   const auto projected =
-      ops::project_heads(context, source.hidden, parts_->key_value, heads, parts_->cross.head_size);
-  static_cast<DecoderLayerState&>(state).source = std::make_shared<const SourceKeys>(
-      SourceKeys{projected[0], projected[1], source.starts, source.mask});
+      ops::project_heads(context, hidden, parts_->key_value, heads, parts_->cross.head_size);
+  auto& own = static_cast<DecoderLayerState&>(state);
+  own.written.add(1);
+  own.sources.push_back(std::make_shared<const SourceKeys>(
+      SourceKeys{projected[0], projected[1], {mask.begin(), mask.end()}}));
 }
 
 Tensor DecoderBlock::attend_self(const ops::Context& context, const Tensor& x,
@@ -204,8 +213,7 @@ Tensor DecoderBlock::attend_self(const ops::Context& context, const Tensor& x,
   }
   auto& state = static_cast<DecoderLayerState&>(*in.state);
   state.written.append(projected[1], projected[2], in.shared.starts);
-  spec.rows = state.self_rows(in.shared.starts);
-  return ops::attention(context, spec, projected[0], state.written.keys(), state.written.values());
+  return ops::attention_to_kept(context, projected[0], state.own_keys(in.shared.starts));
 }
 
 Tensor DecoderBlock::attend_source(const ops::Context& context, const Tensor& x,
@@ -213,24 +221,19 @@ Tensor DecoderBlock::attend_source(const ops::Context& context, const Tensor& x,
   const auto heads = static_cast<Index>(parts_->cross.heads.size());
   const Index head_size = parts_->cross.head_size;
   const Tensor query = ops::project_heads(context, x, parts_->query, heads, head_size)[0];
-  ops::AttentionSpec spec = {parts_->cross, nullptr};
-  spec.dropout = context.dropout(parts_->attention_dropout, parts_->cross_place);
-  const auto attend = [&](const Tensor& key, const Tensor& value) {
-    if (in.observer != nullptr) {
-      ops::attention_probabilities(context, spec, {.query = query, .key = key}, in.observer->heads,
-                                   in.observer->observe);
-    }
-    return ops::attention(context, spec, query, key, value);
-  };
   if (in.state != nullptr) {
     const auto& state = static_cast<const DecoderLayerState&>(*in.state);
-    spec.rows = state.source_rows(in.shared.starts);
-    return attend(state.source->keys, state.source->values);
+    return ops::attention_to_kept(context, query, state.source_keys(in.shared.starts));
   }
   const auto projected =
       ops::project_heads(context, *in.source, parts_->key_value, heads, head_size);
-  spec.rows = rows_of(*in.shared.source, in.shared.starts);
-  return attend(projected[0], projected[1]);
+  ops::AttentionSpec spec = {parts_->cross, rows_of(*in.shared.source, in.shared.starts)};
+  spec.dropout = context.dropout(parts_->attention_dropout, parts_->cross_place);
+  if (in.observer != nullptr) {
+    ops::attention_probabilities(context, spec, {.query = query, .key = projected[0]},
+                                 in.observer->heads, in.observer->observe);
+  }
+  return ops::attention(context, spec, query, projected[0], projected[1]);
 }
 
 BlockOutput DecoderBlock::forward(const ops::Context& context, const Tensor& x,

@@ -21,10 +21,10 @@ class DecoderBlock final : public Block {
                       const LayerInput& in) const override;
   std::unique_ptr<LayerState> start(DType dtype, Index streams) const override;
 
-  /// Keys and values of the source into a fresh state with a stream for each of its documents:
-  /// forward passes with that state read it without having it.
-  void read_source(const ops::Context& context, const SourceStates& source,
-                   LayerState& state) const;
+  /// Adds a stream to a state that reads a document of these hidden states [n, D]: forward passes
+  /// with that state do not need them. `mask` is 1 where a token is visible; empty for all.
+  void read_source(const ops::Context& context, const Tensor& hidden,
+                   std::span<const std::uint8_t> mask, LayerState& state) const;
 
  private:
   struct Parts;

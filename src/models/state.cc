@@ -41,6 +41,10 @@ void State::reorder(std::span<const Index> sources) {
   tokens_ = std::move(tokens);
 }
 
+void State::add_streams(Index count) {
+  tokens_.resize(tokens_.size() + static_cast<std::size_t>(count), 0);
+}
+
 void State::advance(std::span<const Index> starts) {
   for (std::size_t s = 0; s < tokens_.size(); ++s) tokens_[s] += starts[s + 1] - starts[s];
 }

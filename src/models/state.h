@@ -48,6 +48,10 @@ class State {
   /// number of streams becomes that of the sources.
   void reorder(std::span<const Index> sources);
 
+  /// For models that read documents one after another: streams behind the others, which have read
+  /// nothing; the layers have theirs already.
+  void add_streams(Index count);
+
   /// Writes state.json and state.safetensors into a folder that exists, as training checkpoints
   /// have them. Throws Error.
   void save(const std::filesystem::path& folder) const;

@@ -1,5 +1,6 @@
 #include "ops/attention.h"
 
+#include <cassert>
 #include <optional>
 #include <utility>
 
@@ -88,6 +89,15 @@ Tensor attention(const Context& context, const AttentionSpec& spec, const Tensor
          [context, forward = std::move(forward)](const Tensor& gradient) {
            attention_backward(context, forward, gradient);
          });
+  return out;
+}
+
+Tensor attention_to_kept(const Context& context, const Tensor& query,
+                         std::span<const kernels::KeySource> sources) {
+  assert(!wants_backward(context, query));
+  Tensor out = context.memory.tensor({query.dimension(1), query.dimension(0) * query.dimension(2)},
+                                     context.dtype);
+  kernels::attend_few_queries(query, sources, out, context.threads);
   return out;
 }
 

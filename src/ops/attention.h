@@ -1,7 +1,10 @@
 // Attention of one layer: what every token sees in its window, and the global keys (spec.md A.4).
 #pragma once
 
+#include <span>
+
 #include "kernels/attention/attention.h"
+#include "kernels/attention/few_queries.h"
 #include "ops/context.h"
 
 namespace longformer::ops {
@@ -25,5 +28,10 @@ inline bool wants_gradient(const RelativePositions& relative) {
 Tensor attention(const Context& context, const AttentionSpec& spec, const Tensor& query,
                  const Tensor& key, const Tensor& value,
                  const RelativePositions* relative = nullptr);
+
+/// A decoder's attention to keys that it keeps: see kernels::attend_few_queries. It has no backward
+/// pass. query [H, R, d]; the result is token-major [R, H·d].
+Tensor attention_to_kept(const Context& context, const Tensor& query,
+                         std::span<const kernels::KeySource> sources);
 
 }  // namespace longformer::ops

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cassert>
+#include <cstddef>
 #include <utility>
 
 #include "core/threads.h"
@@ -125,6 +127,19 @@ Tensor max_rows(const Context& context, const Tensor& x, std::span<const RowRang
            send_gradient(context, x, std::move(dx));
          });
   return highest;
+}
+
+Tensor joined_rows(const Context& context, std::span<const Tensor> parts) {
+  Index rows = 0;
+  for (const Tensor& part : parts) {
+    assert(!wants_backward(context, part));
+    rows += part.rows();
+  }
+  Tensor joined = context.memory.tensor({rows, parts[0].columns()}, parts[0].dtype());
+  auto* to = static_cast<std::byte*>(joined.raw());
+  for (const Tensor& part : parts)
+    to = std::copy_n(static_cast<const std::byte*>(part.raw()), part.bytes(), to);
+  return joined;
 }
 
 }  // namespace longformer::ops

@@ -65,6 +65,18 @@ void KeySlots::append_to(Index stream, const Tensor& key, const Tensor& value) {
   put(stream, key, value, 0, key.dimension(1));
 }
 
+void KeySlots::add(Index streams) {
+  std::vector<bool> taken(at(slots()), false);
+  for (const Place& place : places_) taken[at(place.slot)] = true;
+  make_room(std::max(slots(), this->streams() + streams), capacity_);
+  taken.resize(at(slots()), false);
+  for (Index s = 0; s < streams; ++s) {
+    const auto free = std::find(taken.begin(), taken.end(), false);
+    *free = true;
+    places_.push_back({.slot = free - taken.begin(), .count = 0});
+  }
+}
+
 void KeySlots::reorder(std::span<const Index> sources) {
   constexpr Index kNobody = -1;
   std::vector<Index> owners(at(slots()), kNobody);

@@ -29,6 +29,8 @@ class KeySlots {
   Index count(Index stream) const { return places_[at(stream)].count; }
   Index streams() const { return static_cast<Index>(places_.size()); }
 
+  /// Streams behind the others, which have no tokens.
+  void add(Index streams);
   /// Stream i becomes a copy of stream sources[i].
   void reorder(std::span<const Index> sources);
   /// The tokens of a stream, [H, count, d]: keys, or values.
