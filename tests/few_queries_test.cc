@@ -1,0 +1,173 @@
+// Attention of a decoder to keys that it keeps, against a sum in double precision.
+#include "kernels/attention/few_queries.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "core/random.h"
+
+namespace longformer::kernels {
+namespace {
+
+struct Shape4 {
+  Index heads, head_size;
+  std::vector<Index> queries, keys;
+};
+
+class FewQueries {
+ public:
+  FewQueries(const Shape4& shape, DType dtype, bool masks) : shape_(shape) {
+    Index queries = 0, rows = 3;
+    for (std::size_t s = 0; s < shape.keys.size(); ++s) {
+      queries += shape.queries[s];
+      rows += shape.keys[s] + 2;
+    }
+    query_ = random({shape.heads, queries, shape.head_size}, 1, dtype);
+    keys_ = random({shape.heads, rows, shape.head_size}, 2, dtype);
+    values_ = random({shape.heads, rows, shape.head_size}, 3, dtype);
+    Index query = 0, key = 3;
+    for (std::size_t s = 0; s < shape.keys.size(); ++s) {
+      auto& mask = masks_.emplace_back(static_cast<std::size_t>(shape.keys[s]), 1);
+      if (masks) {
+        for (std::size_t i = 0; i < mask.size(); ++i) mask[i] = random_bits(s, i) % 3 > 0 ? 1 : 0;
+        // A whole step without a visible key.
+        if (mask.size() > 300) std::fill_n(mask.begin() + 128, 128, 0);
+      }
+      sources_.push_back({.query_begin = query,
+                          .query_count = shape.queries[s],
+                          .keys = &keys_,
+                          .values = &values_,
+                          .key_begin = key,
+                          .key_count = shape.keys[s],
+                          .visible = nullptr});
+      query += shape.queries[s];
+      key += shape.keys[s] + 2;
+    }
+    for (std::size_t s = 0; s < sources_.size() && masks; ++s)
+      sources_[s].visible = masks_[s].data();
+  }
+
+  Tensor run(int threads) const {
+    Tensor out({query_.dimension(1), shape_.heads * shape_.head_size}, query_.dtype());
+    attend_few_queries(query_, sources_, out, threads);
+    return out;
+  }
+
+  void expect_right(double tolerance) const {
+    const std::vector<float> found = run(2).to_floats();
+    for (const KeySource& source : sources_) {
+      for (Index q = 0; q < source.query_count; ++q) {
+        for (Index h = 0; h < shape_.heads; ++h)
+          check(found, source, source.query_begin + q, h, tolerance);
+      }
+    }
+  }
+
+  const std::vector<KeySource>& sources() const { return sources_; }
+  std::vector<KeySource>& sources() { return sources_; }
+  Tensor& keys() { return keys_; }
+
+ private:
+  static Tensor random(const std::vector<Index>& shape, std::uint64_t seed, DType dtype) {
+    Tensor tensor(shape, DType::f32);
+    for (Index i = 0; i < tensor.size(); ++i) {
+      const double unit =
+          static_cast<double>(random_bits(seed, static_cast<std::uint64_t>(i)) >> 11) * 0x1p-53;
+      tensor.data<float>()[i] = static_cast<float>(4 * unit - 2);
+    }
+    return tensor.to(dtype);
+  }
+
+  void check(const std::vector<float>& found, const KeySource& source, Index query, Index head,
+             double tolerance) const {
+    const auto q = query_.to_floats(), k = keys_.to_floats(), v = values_.to_floats();
+    const Index d = shape_.head_size;
+    const auto at3 = [d](const std::vector<float>& all, const Tensor& of, Index h, Index row,
+                         Index c) {
+      return static_cast<double>(
+          all[static_cast<std::size_t>((h * of.dimension(1) + row) * d + c)]);
+    };
+    std::vector<double> scores;
+    double highest = -std::numeric_limits<double>::infinity(), sum = 0;
+    for (Index key = 0; key < source.key_count; ++key) {
+      double score = 0;
+      for (Index c = 0; c < d; ++c) {
+        score += at3(q, query_, head, query, c) * at3(k, keys_, head, source.key_begin + key, c);
+      }
+      score /= std::sqrt(static_cast<double>(d));
+      if (source.visible != nullptr && source.visible[key] == 0) {
+        score = -std::numeric_limits<double>::infinity();
+      }
+      highest = std::max(highest, score);
+      scores.push_back(score);
+    }
+    for (double& score : scores) sum += score = std::isinf(highest) ? 0 : std::exp(score - highest);
+    for (Index c = 0; c < d; ++c) {
+      double expected = 0;
+      for (Index key = 0; key < source.key_count; ++key) {
+        expected += scores[static_cast<std::size_t>(key)] *
+                    at3(v, values_, head, source.key_begin + key, c);
+      }
+      if (sum > 0) expected /= sum;
+      const double value = found[static_cast<std::size_t>((query * shape_.heads + head) * d + c)];
+      ASSERT_TRUE(std::abs(value - expected) <= tolerance)
+          << "query " << query << ", head " << head << ": " << value << " instead of " << expected;
+    }
+  }
+
+  Shape4 shape_;
+  Tensor query_, keys_, values_;
+  std::vector<std::vector<std::uint8_t>> masks_;
+  std::vector<KeySource> sources_;
+};
+
+const std::vector<Shape4> kShapes = {
+    {1, 64, {1}, {1}},    {2, 64, {1, 4, 2}, {127, 128, 129}}, {3, 8, {3, 1}, {5, 400}},
+    {1, 80, {5}, {257}},  {2, 33, {7, 1}, {31, 64}},           {1, 1, {2}, {130}},
+    {12, 64, {8}, {513}}, {2, 128, {4, 6}, {1, 300}},
+};
+
+TEST(FewQueries, EqualTheReference) {
+  for (const Shape4& shape : kShapes) {
+    for (const bool masks : {false, true}) {
+      SCOPED_TRACE(testing::Message()
+                   << shape.heads << " x " << shape.head_size << (masks ? " masked" : ""));
+      FewQueries(shape, DType::f32, masks).expect_right(2e-5);
+      FewQueries(shape, DType::bf16, masks).expect_right(1.2e-2);
+    }
+  }
+}
+
+TEST(FewQueries, ARowDoesNotDependOnOthers) {
+  FewQueries work({2, 64, {7}, {333}}, DType::f32, true);
+  const std::vector<float> together = work.run(2).to_floats();
+  const KeySource all = work.sources()[0];
+  work.sources().clear();
+  for (Index q = 0; q < all.query_count; ++q) {
+    KeySource one = all;
+    one.query_begin = q;
+    one.query_count = 1;
+    work.sources().push_back(one);
+  }
+  EXPECT_EQ(work.run(1).to_floats(), together);
+}
+
+TEST(FewQueries, NoVisibleKeyGivesZerosAndNaNShows) {
+  FewQueries work({1, 64, {2, 1}, {200, 20}}, DType::f32, false);
+  const std::vector<std::uint8_t> none(200, 0);
+  work.sources()[0].visible = none.data();
+  const std::vector<float> blind = work.run(1).to_floats();
+  for (std::size_t i = 0; i < 128; ++i) EXPECT_EQ(blind[i], 0.0f);
+  EXPECT_NE(blind[130], 0.0f);
+  work.sources()[0].visible = nullptr;
+  work.keys().data<float>()[(3 + 150) * 64] = std::numeric_limits<float>::quiet_NaN();
+  const std::vector<float> spoiled = work.run(1).to_floats();
+  EXPECT_TRUE(std::isnan(spoiled[5]) && std::isnan(spoiled[70]));
+  EXPECT_FALSE(std::isnan(spoiled[130]));
+}
+
+}  // namespace
+}  // namespace longformer::kernels
