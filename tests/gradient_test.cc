@@ -208,8 +208,8 @@ Row head_sections_row() {
               }};
 }
 
-Row feed_forward_row(const Dropout& dropout) {
-  return {.name = dropout.active() ? "feed_forward_with_dropout" : "feed_forward",
+Row feed_forward_row(const FeedForwardDropout& dropout) {
+  return {.name = dropout.inner.active() ? "feed_forward_with_dropout" : "feed_forward",
           .shapes = {{kRows, kIn}, {kOut, kIn}, {kOut}, {kIn, kOut}, {kIn}, {kIn}, {kIn}},
           .run =
               [dropout](const Context& context, const std::vector<Tensor>& in) {
@@ -220,9 +220,10 @@ Row feed_forward_row(const Dropout& dropout) {
           .truth =
               [dropout](const Inputs& in) {
                 const Doubles wide =
-                    activated_all(product(in[0], in[1], in[2], kIn), Activation::gelu);
-                return normalised(added(dropped(product(wide, in[3], in[4], kOut), dropout), in[0]),
-                                  in[5], in[6]);
+                    dropped(activated_all(product(in[0], in[1], in[2], kIn), Activation::gelu),
+                            dropout.inner);
+                const Doubles y = dropped(product(wide, in[3], in[4], kOut), dropout.outer);
+                return normalised(added(y, in[0]), in[5], in[6]);
               }};
 }
 
@@ -536,7 +537,7 @@ std::vector<Row> rows() {
           linear_add_row({}),
           linear_add_row(dropout),
           feed_forward_row({}),
-          feed_forward_row(dropout),
+          feed_forward_row({.inner = {.rate = 0.2f, .seed = 12}, .outer = dropout}),
           feed_forward_add_row({}),
           feed_forward_add_row({.inner = {.rate = 0.2f, .seed = 12}, .outer = dropout}),
           head_sections_row(),

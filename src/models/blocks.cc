@@ -17,8 +17,11 @@ class BlockOfParts : public Block {
   Dropout after_attention(const ops::Context& context) const {
     return context.dropout(parts_.attention_dropout, parts_.place + 1);
   }
-  Dropout in_feed_forward(const ops::Context& context, std::uint64_t number) const {
-    return context.dropout(parts_.feed_forward_dropout, parts_.place + number);
+  /// The places of the two are those of the layer's further ones.
+  ops::FeedForwardDropout in_feed_forward(const ops::Context& context, std::uint64_t inner,
+                                          std::uint64_t outer) const {
+    return {.inner = context.dropout(parts_.activation_dropout, parts_.place + inner),
+            .outer = context.dropout(parts_.feed_forward_dropout, parts_.place + outer)};
   }
 
   BlockParts parts_;
@@ -34,7 +37,7 @@ class PostNormBlock final : public BlockOfParts {
     const Tensor hidden = ops::linear_add_norm(context, attended, parts_.attention_output, x,
                                                parts_.attention_norm, after_attention(context));
     return {ops::feed_forward_add_norm(context, hidden, parts_.feed_forward,
-                                       parts_.feed_forward_norm, in_feed_forward(context, 2))};
+                                       parts_.feed_forward_norm, in_feed_forward(context, 3, 2))};
   }
 };
 
@@ -48,9 +51,9 @@ class PreNormBlock final : public BlockOfParts {
         parts_.attention->forward(context, ops::layer_norm(context, x, parts_.attention_norm), in);
     const Tensor hidden =
         ops::linear_add(context, attended, parts_.attention_output, x, after_attention(context));
-    return {ops::feed_forward_add(
-        context, ops::layer_norm(context, hidden, parts_.feed_forward_norm), parts_.feed_forward,
-        hidden, {.inner = in_feed_forward(context, 2), .outer = in_feed_forward(context, 3)})};
+    return {ops::feed_forward_add(context,
+                                  ops::layer_norm(context, hidden, parts_.feed_forward_norm),
+                                  parts_.feed_forward, hidden, in_feed_forward(context, 2, 3))};
   }
 };
 

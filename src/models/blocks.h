@@ -37,11 +37,13 @@ struct BlockParts {
   ops::LayerNorm feed_forward_norm;
   /// Rate for the results of both sub-layers.
   double attention_dropout = 0, feed_forward_dropout = 0;
+  /// Rate for the wide rows of the feed-forward block.
+  double activation_dropout = 0;
   /// See layer_place.
   std::uint64_t place = 0;
 };
 
-/// a = LayerNorm(dropout(dense(attention(x))) + x); LayerNorm(dropout(down(up(a))) + a).
+/// a = LayerNorm(dropout(dense(attention(x))) + x); LayerNorm(dropout(down(dropout(up(a)))) + a).
 std::unique_ptr<Block> post_norm_block(BlockParts parts);
 
 /// a = x + dropout(dense(attention(LayerNorm(x)))); a + dropout(down(dropout(up(LayerNorm(a))))).

@@ -41,6 +41,7 @@ std::unique_ptr<Block> language_layer(const CharacterLmConfig& config, Index lay
        .feed_forward_norm = layer_norm(source, name("feed_forward_norm"), width),
        .attention_dropout = config.dropout,
        .feed_forward_dropout = config.dropout,
+       .activation_dropout = config.dropout,
        .place = layer_place(layer)});
 }
 

@@ -245,8 +245,11 @@ BlockOutput DecoderBlock::forward(const ops::Context& context, const Tensor& x,
   const Tensor cross =
       ops::linear_add_norm(context, attend_source(context, self, in), parts.cross_output, self,
                            parts.cross_norm, dropout(parts.cross_place + 1));
+  const ops::FeedForwardDropout in_feed_forward = {
+      .inner = context.dropout(parts.activation_dropout, parts.cross_place + 3),
+      .outer = dropout(parts.cross_place + 2)};
   return {ops::feed_forward_add_norm(context, cross, parts.feed_forward, parts.feed_forward_norm,
-                                     dropout(parts.cross_place + 2))};
+                                     in_feed_forward)};
 }
 
 }  // namespace longformer::models

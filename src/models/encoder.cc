@@ -30,6 +30,7 @@ std::unique_ptr<Block> encoder_layer(const EncoderConfig& config, Index layer,
                           .feed_forward_norm = layer_norm(source, name + "output.LayerNorm", width),
                           .attention_dropout = after_attention,
                           .feed_forward_dropout = config.hidden_dropout,
+                          .activation_dropout = config.activation_dropout,
                           .place = layer_place(layer)});
 }
 

@@ -153,24 +153,25 @@ void feed_forward_backward(const Context& context, const FeedForwardPass& pass,
 }
 
 Tensor feed_forward_add_norm(const Context& context, const Tensor& x, const FeedForward& block,
-                             const LayerNorm& norm, const Dropout& dropout) {
+                             const LayerNorm& norm, const FeedForwardDropout& dropout) {
   refuse_packed(context, "feed_forward_add_norm", block.up, x, norm);
   if (block.up.packed() != nullptr) {
     return feed_forward_packed(context, x, *block.up.packed(), *block.down.packed(), norm);
   }
   const Tensor before = multiply(context, x, block.up, context.dtype);
   Tensor sum = [&] {
-    const Tensor wide = activated(context, *block.up.activation(), before);
+    Tensor wide = activated(context, *block.up.activation(), before);
+    drop_elements(context, dropout.inner, wide);
     return multiply(context, wide, block.down, DType::f32);
   }();
-  drop_elements(context, dropout, sum);
+  drop_elements(context, dropout.outer, sum);
   Tensor y = add_norm(context, sum, &x, norm, context.dtype);
   if (!wants_backward(context, x, block, norm)) return y;
   record(context, "feed_forward_add_norm", y,
          [context, x, &block, norm, dropout, before, sum](Tensor gradient) {
            add_norm_backward(context, sum, norm, gradient);
-           feed_forward_backward(context, {x, block, before},
-                                 dropout_backward(context, dropout, gradient));
+           feed_forward_backward(context, {x, block, before, dropout.inner},
+                                 dropout_backward(context, dropout.outer, gradient));
            send_gradient(context, x, std::move(gradient));
          });
   return y;

@@ -28,10 +28,15 @@ inline bool wants_gradient(const FeedForward& block) {
   return wants_gradient(block.up) || wants_gradient(block.down);
 }
 
-/// LayerNorm(dropout(down(up(x))) + x): the feed-forward block. When serving, the wide intermediate
-/// exists only for one row block per thread.
+struct FeedForwardDropout {
+  /// Dropout of the wide rows behind the activation, and of the result.
+  Dropout inner = {}, outer = {};
+};
+
+/// LayerNorm(dropout(down(dropout(up(x)))) + x): the feed-forward block. When serving, the wide
+/// intermediate exists only for one row block per thread.
 Tensor feed_forward_add_norm(const Context& context, const Tensor& x, const FeedForward& block,
-                             const LayerNorm& norm, const Dropout& dropout = {});
+                             const LayerNorm& norm, const FeedForwardDropout& dropout = {});
 
 /// For ops that end a feed-forward block: what is known of down(dropout(up(x))), where `before` is
 /// up(x) before its activation.

@@ -11,11 +11,6 @@ namespace longformer::ops {
 Tensor linear_add(const Context& context, const Tensor& x, const Linear& dense,
                   const Tensor& residual, const Dropout& dropout = {});
 
-struct FeedForwardDropout {
-  /// Dropout of the wide rows behind the activation, and of the result.
-  Dropout inner = {}, outer = {};
-};
-
 /// residual + dropout(down(dropout(up(x)))).
 Tensor feed_forward_add(const Context& context, const Tensor& x, const FeedForward& block,
                         const Tensor& residual, const FeedForwardDropout& dropout = {});
