@@ -37,6 +37,7 @@ struct TrainBenchFlags {
   CommonFlags common = {.lengths = "4096", .repeats = 3};
   std::string model;
   std::string config;
+  std::int64_t text_tokens = TrainBenchOptions().text_tokens;
   bool gradient_checkpointing = false;
 };
 
@@ -115,6 +116,7 @@ void measure_training(const TrainBenchFlags& flags) {
   options.threads = static_cast<int>(flags.common.threads);
   options.repeats = static_cast<int>(flags.common.repeats);
   options.gradient_checkpointing = flags.gradient_checkpointing;
+  options.text_tokens = flags.text_tokens;
   BenchRow row;
   row.result = bench_train(options);
   Output().write(row_line(row));
@@ -131,6 +133,7 @@ void run_training(const TrainBenchFlags& flags, Messages& messages) {
       std::vector<std::string> arguments = {"bench", "train"};
       append(arguments, common_arguments(flags.common, n, dtype));
       if (flags.gradient_checkpointing) arguments.push_back("--gradient-checkpointing");
+      append(arguments, {"--text-tokens", std::to_string(flags.text_tokens)});
       append(arguments, flags.config.empty() ? std::vector<std::string>{"--", flags.model}
                                              : std::vector<std::string>{"--config", flags.config});
       BenchRow row;
@@ -267,7 +270,8 @@ void add_train_bench(CLI::App& bench, Action& action) {
       {.name = "train",
        .description = "Time training steps of one document of random tokens.",
        .details =
-           "A masked LM guesses 15 % of the tokens, a character LM predicts each; AdamW. The "
+           "A masked LM guesses 15 % of the tokens, an LED or BART learns a text, a character LM "
+           "predicts each character; AdamW. The "
            "bound is that of three forward passes. JSON and CSV also have the peak memory "
            "that the plan predicts.",
        .examples = "longformer bench train MODEL -n 4096\n"
@@ -281,6 +285,8 @@ void add_train_bench(CLI::App& bench, Action& action) {
   verb.add_option("--config", flags->config, "a config.json alone, with random weights")
       ->type_name("FILE")
       ->excludes(model);
+  add_number(verb, "--text-tokens", flags->text_tokens, {.least = 1},
+             "LED and BART: tokens of the text that is learned (256)");
   verb.add_flag("--gradient-checkpointing", flags->gradient_checkpointing,
                 "compute layers again in the backward pass instead of keeping them");
   add_common(verb, flags->common);

@@ -80,6 +80,8 @@ struct TrainBenchOptions {
   std::string model;
   std::string config;
   std::int64_t n = 4096;
+  /// Of a model that writes texts: tokens of the text about the document.
+  std::int64_t text_tokens = 256;
   std::string dtype = "fp32";
   int threads = 0;
   int repeats = 3;
@@ -87,7 +89,7 @@ struct TrainBenchOptions {
 };
 
 /// Times training steps with AdamW of one document of n random tokens: a masked LM that guesses
-/// 15 % of them, or a character LM that predicts each. The useful work of a step is three times
+/// 15 % of them, a model that learns a text about it, or a character LM that predicts each. The useful work of a step is three times
 /// that of a forward pass (design.md §6). `predicted_peak_bytes` is what the plan of a training
 /// says.
 BenchResult bench_train(const TrainBenchOptions& options);

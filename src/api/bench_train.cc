@@ -11,6 +11,7 @@
 #include "longformer/bench.h"
 #include "models/character_lm.h"
 #include "models/registry.h"
+#include "tasks/sequence_to_sequence.h"
 #include "training/optimizer.h"
 #include "training/trainer.h"
 
@@ -44,27 +45,49 @@ TrainingOptions training_of(const TrainBenchOptions& options) {
   return training;
 }
 
-BenchResult bench_masked_lm(const TrainBenchOptions& options) {
+/// A document of random tokens, the first of them global, and a text to learn about it.
+tasks::TrainingBatch random_text_batch(const models::EncoderConfig& config,
+                                       const TrainBenchOptions& options) {
+  const auto token = [&config](std::uint64_t seed, std::int64_t i) {
+    return static_cast<std::int32_t>(random_bits(seed, static_cast<std::uint64_t>(i)) %
+                                     static_cast<std::uint64_t>(config.vocab_size));
+  };
+  DocumentTarget target;
+  std::vector<std::int32_t> ids;
+  for (std::int64_t i = 0; i < options.n; ++i) ids.push_back(token(7, i));
+  for (std::int64_t i = 0; i < options.text_tokens; ++i) target.labels.push_back(token(8, i));
+  const std::vector<Index> first(config.has_global_attention() ? 1 : 0, 0);
+  models::BatchBuilder builder(config);
+  builder.add({.ids = ids, .globals = first}, "document");
+  return {.tokens = builder.finish(), .targets = {std::move(target)}, .questions = {1}};
+}
+
+/// A masked LM, or a model that writes texts.
+BenchResult bench_task(const TrainBenchOptions& options, bool writes_texts) {
   const TrainingOptions training = training_of(options);
-  TrainedModel model(
-      {.folder = options.model, .config_file = options.config, .task = &tasks::masked_lm()},
-      training);
+  const tasks::Task& task = writes_texts ? tasks::sequence_to_sequence() : tasks::masked_lm();
+  TrainedModel model({.folder = options.model, .config_file = options.config, .task = &task},
+                     training);
   const int threads = checked_threads(options.threads);
   const auto optimizer = training::Optimizer::make(training, model.parameters(), threads);
-  const tasks::TrainingBatch batch = random_batch(model.config(), options.n);
+  const tasks::TrainingBatch batch = writes_texts ? random_text_batch(model.config(), options)
+                                                  : random_batch(model.config(), options.n);
   std::uint64_t seed = 0;
   const Timing timing = measure(options.repeats, [&] {
     model.step(batch, seed++);
     optimizer->step(training.learning_rate, 1);
   });
-  const double flops = model_flops(model.config(), options.n, 0) +
-                       masked_lm_flops(model.config(), kLabelled * static_cast<double>(options.n));
+  const double head =
+      writes_texts ? decoder_flops(model.config(), options.n, options.text_tokens)
+                   : masked_lm_flops(model.config(), kLabelled * static_cast<double>(options.n));
+  const double flops = model_flops(model.config(), options.n, writes_texts ? 1 : 0) + head;
   BenchResult result = result_of(timing, options.n, options.dtype, 3 * flops, threads);
   const std::int64_t activations =
       activation_bytes(model.config(), {.tokens = options.n,
+                                        .text_tokens = writes_texts ? options.text_tokens : 0,
                                         .dtype = model.implementation().dtype,
                                         .recomputes = options.gradient_checkpointing,
-                                        .masked_lm = true});
+                                        .masked_lm = !writes_texts});
   result.predicted_peak_bytes =
       training::memory_plan(model.parameters(), *optimizer, activations).peak_bytes;
   return result;
@@ -121,8 +144,9 @@ BenchResult bench_character_lm(const TrainBenchOptions& options, const std::stri
 BenchResult bench_train(const TrainBenchOptions& options) {
   const std::string config =
       options.config.empty() ? options.model + "/config.json" : options.config;
-  return models::is_language_model(config) ? bench_character_lm(options, config)
-                                           : bench_masked_lm(options);
+  return models::is_language_model(config)
+             ? bench_character_lm(options, config)
+             : bench_task(options, models::is_encoder_decoder(config));
 }
 
 }  // namespace longformer

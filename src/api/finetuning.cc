@@ -91,15 +91,25 @@ class Rows {
   std::string path_;
 };
 
+/// Tokens of a text that the plan reckons with; 0 for models that write none.
+Index text_tokens(const models::EncoderConfig& config, const FinetuneOptions& options) {
+  if (!config.decoder) return 0;
+  constexpr Index kUsual = 256;
+  const Index most = config.decoder->max_tokens();
+  return std::min(options.max_target_tokens > 0 ? options.max_target_tokens : kUsual, most);
+}
+
 training::PhaseCost cost_of(const TrainedModel& model, const FinetuneOptions& options,
                             std::span<const Index> lengths) {
   double tokens = 0, flops = 0;
   Index longest = 0;
+  const Index text = text_tokens(model.config(), options);
   // Documents of like length cost alike: a sample tells.
   const std::size_t step = std::max<std::size_t>(1, lengths.size() / 64);
   for (std::size_t i = 0; i < lengths.size(); i += step) {
     tokens += static_cast<double>(lengths[i]);
     flops += 3 * model_flops(model.config(), lengths[i], 1);
+    if (text > 0) flops += 3 * decoder_flops(model.config(), lengths[i], text);
   }
   for (const Index length : lengths) longest = std::max(longest, length);
   const Index batch = options.training.per_device_train_batch_size;
@@ -110,6 +120,7 @@ training::PhaseCost cost_of(const TrainedModel& model, const FinetuneOptions& op
           .flops_per_token = tokens > 0 ? flops / tokens : 0,
           .activation_bytes = activation_bytes(
               model.config(), {.tokens = longest * batch,
+                               .text_tokens = text * batch,
                                .dtype = model.implementation().dtype,
                                .recomputes = options.training.gradient_checkpointing})};
 }

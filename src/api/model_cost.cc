@@ -41,6 +41,36 @@ double masked_lm_flops(const models::EncoderConfig& config, double tokens) {
   return 2 * tokens * width * (width + static_cast<double>(config.vocab_size));
 }
 
+double decoder_flops(const models::EncoderConfig& config, std::int64_t n, std::int64_t m) {
+  const auto width = static_cast<double>(config.hidden_size);
+  const auto inner = static_cast<double>(config.decoder->intermediate_size);
+  const auto source = static_cast<double>(n), text = static_cast<double>(m);
+  // Projections of the text, keys and values of the source, pairs with the source and in the text.
+  const double layer = 2 * text * (6 * width * width + 2 * width * inner) +
+                       4 * source * width * width + 4 * text * source * width +
+                       2 * text * (text + 1) * width;
+  return static_cast<double>(config.decoder->layers) * layer +
+         2 * text * width * static_cast<double>(config.vocab_size);
+}
+
+namespace {
+
+/// What the layers of the decoder keep, and need while one of them goes back.
+std::int64_t decoder_bytes(const models::EncoderConfig& config, const TrainingShape& shape) {
+  const auto size = static_cast<std::int64_t>(element_size(shape.dtype));
+  const models::DecoderConfig& decoder = *config.decoder;
+  const std::int64_t row = shape.text_tokens * config.hidden_size;
+  const std::int64_t wide = shape.text_tokens * decoder.intermediate_size * size;
+  const std::int64_t source_keys = 2 * shape.tokens * config.hidden_size * size;
+  const std::int64_t layer = row * (10 * size + 3 * 4) + wide + source_keys;
+  const std::int64_t kept =
+      shape.recomputes ? decoder.layers * row * size + layer : decoder.layers * layer;
+  // Gradients of a layer, with those of the source's keys and of the source.
+  return kept + 2 * wide + 8 * row * size + source_keys + 2 * shape.tokens * config.hidden_size * 4;
+}
+
+}  // namespace
+
 std::int64_t activation_bytes(const models::EncoderConfig& config, const TrainingShape& shape) {
   const auto size = static_cast<std::int64_t>(element_size(shape.dtype));
   const std::int64_t row = shape.tokens * config.hidden_size;
@@ -54,15 +84,18 @@ std::int64_t activation_bytes(const models::EncoderConfig& config, const Trainin
   // While a layer goes back: the wide rows twice, and gradients of query, key, value and rows.
   const std::int64_t passing = 2 * wide + 6 * row * size;
   constexpr std::int64_t kDecoderRows = 256;
-  const std::int64_t logits = shape.masked_lm ? kDecoderRows * config.vocab_size * 4 : 0;
+  const std::int64_t logits =
+      shape.masked_lm || shape.text_tokens > 0 ? kDecoderRows * config.vocab_size * 4 : 0;
   std::int64_t copies = 0;
+  const bool has_text = config.decoder.has_value() && shape.text_tokens > 0;
   if (shape.dtype != DType::f32) {
     copies = 2 * config.layers *
              (4 * config.hidden_size * config.hidden_size +
               2 * config.hidden_size * config.intermediate_size);
-    if (shape.masked_lm) copies += 2 * config.vocab_size * config.hidden_size;
+    if (shape.masked_lm || has_text) copies += 2 * config.vocab_size * config.hidden_size;
   }
-  return kept + embedding + std::max(passing, logits) + copies;
+  const std::int64_t text = has_text ? decoder_bytes(config, shape) : 0;
+  return kept + embedding + std::max(passing, logits) + copies + text;
 }
 
 double character_lm_flops(const models::CharacterLmConfig& config, std::int64_t n) {

@@ -15,9 +15,12 @@ double model_flops(const models::EncoderConfig& config, std::int64_t n, std::int
 /// Useful FLOPs of the masked-LM head for so many tokens.
 double masked_lm_flops(const models::EncoderConfig& config, double tokens);
 
+/// Useful FLOPs of the decoder and its output over a text of m tokens about a document of n.
+double decoder_flops(const models::EncoderConfig& config, std::int64_t n, std::int64_t m);
+
 struct TrainingShape {
-  /// Tokens of a micro-batch.
-  std::int64_t tokens = 0;
+  /// Tokens of a micro-batch, and those of its texts for a model that writes some.
+  std::int64_t tokens = 0, text_tokens = 0;
   DType dtype = DType::f32;
   bool recomputes = false;
   bool masked_lm = false;
