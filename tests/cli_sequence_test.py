@@ -163,6 +163,17 @@ class TestInfo:
         assert info["max_text_tokens"] == (32 if folder.name == "tiny_led" else 256)
 
 
+    def test_generation(self, model):
+        folder, _ = model
+        text = run("info", folder, "--generation").works().out
+        assert text.splitlines()[0].split() == ["options", "from", "generation_config.json"]
+        assert "max_length                          14\n" in text
+        (folder / "generation_config.json").unlink()
+        found = run("info", folder, "--generation", "--json").works().json[0]
+        assert found["file"] == "config.json" and found["options"]["eos_token_id"] == "2"
+        run("info", FIXTURES / "tiny_bert", "--generation").fails(1, "LED or BART", "bert")
+
+
 class TestConvert:
     def test_short_documents_are_as_before(self, tmp_path):
         folder, expected = folder_of("tiny_bart", tmp_path)

@@ -28,7 +28,8 @@ void expect_near(const std::vector<float>& found, const std::vector<float>& expe
   for (std::size_t i = 0; i < found.size(); ++i) {
     const double wanted = static_cast<double>(expected[i]);
     const double gap = std::abs(static_cast<double>(found[i]) - wanted);
-    ASSERT_TRUE(gap <= tolerance * std::max(1.0, std::abs(wanted))) << i << ": " << found[i] << " instead of " << expected[i];
+    ASSERT_TRUE(gap <= tolerance * std::max(1.0, std::abs(wanted)))
+        << i << ": " << found[i] << " instead of " << expected[i];
   }
 }
 

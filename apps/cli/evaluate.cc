@@ -67,7 +67,8 @@ std::string json_of(const Evaluation& result) {
   json.add("truncated_tokens", result.truncated_tokens);
   json.add("segmented_examples", result.segmented_examples);
   json.add("unread_words", result.unread_words).add("masked_tokens", result.masked_tokens);
-  json.add("written_tokens", result.written_tokens);
+  json.add("written_tokens", result.written_tokens).add("cut_texts", result.cut_texts);
+  json.add("repeating_texts", result.repeating_texts);
   return json.add("seconds", result.seconds).line();
 }
 
@@ -108,6 +109,14 @@ void add_notes(const Evaluation& result, Messages& messages) {
   if (result.segmented_examples > 0) {
     messages.note(fmt::format("{} of {} examples are longer than the model: read in segments",
                               result.segmented_examples, result.examples));
+  }
+  if (result.cut_texts > 0) {
+    messages.note(fmt::format("{} of {} texts reached the longest length: see --max-length",
+                              result.cut_texts, result.examples));
+  }
+  if (result.repeating_texts > 0) {
+    messages.note(fmt::format("{} of {} texts are one token again and again",
+                              result.repeating_texts, result.examples));
   }
   if (result.unread_words > 0) {
     messages.note(fmt::format("{} words were not read, and count as O", result.unread_words));

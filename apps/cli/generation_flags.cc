@@ -175,10 +175,42 @@ struct FlagAdder {
   }
 };
 
+/// The value of an option as its flag takes it.
+struct Shown {
+  static std::string of(bool value) { return value ? "true" : "false"; }
+  static std::string of(std::int64_t value) { return std::to_string(value); }
+  static std::string of(std::int32_t value) { return std::to_string(value); }
+  static std::string of(double value) { return fmt::format("{}", value); }
+  static std::string of(const std::string& value) { return value; }
+  static std::string of(const Ids& ids) { return fmt::format("{}", fmt::join(ids, ",")); }
+  static std::string of(const std::pair<std::int64_t, double>& value) {
+    return fmt::format("{},{}", value.first, value.second);
+  }
+  static std::string of(const SequenceBias& bias) {
+    return fmt::format("{}={}", of(bias.ids), bias.bias);
+  }
+  template <typename Item>
+  static std::string of(const std::vector<Item>& items) {
+    std::string text;
+    for (const Item& item : items) text += (text.empty() ? "" : " ") + of(item);
+    return text;
+  }
+};
+
 }  // namespace
 
 void add_generation_options(CLI::App& verb, GenerationOptions& options) {
   for_each_generation_option(FlagAdder{verb}, options);
+}
+
+std::vector<std::pair<std::string, std::string>> described(const GenerationOptions& options) {
+  std::vector<std::pair<std::string, std::string>> rows;
+  for_each_generation_option(
+      [&rows](const char* name, const auto& option) {
+        if (option) rows.emplace_back(name, Shown::of(*option));
+      },
+      options);
+  return rows;
 }
 
 void add_writing(CLI::App& verb, WritingFlags& flags) {

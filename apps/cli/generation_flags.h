@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "flags.h"
 #include "longformer/generation.h"
@@ -29,6 +31,9 @@ struct WritingFlags {
 
 /// A flag for every option of GenerationOptions.
 void add_generation_options(CLI::App& verb, GenerationOptions& options);
+/// Name and value of every option that is set, as the flags take them.
+std::vector<std::pair<std::string, std::string>> described(const GenerationOptions& options);
+
 /// What else there is: --seed, --truncate, --split, --stride, --together and --global-attention.
 void add_writing(CLI::App& verb, WritingFlags& flags);
 

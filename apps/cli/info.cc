@@ -7,6 +7,8 @@
 #include <memory>
 
 #include "character_flags.h"
+#include "generation_flags.h"
+#include "longformer/error.h"
 #include "output.h"
 #include "verbs.h"
 
@@ -95,6 +97,24 @@ void print_table(Output& output, const FolderInfo& info) {
   for (const std::string& line : info.unsupported) row("unsupported", line);
 }
 
+/// How the folder says that texts are written: what stands in no file is as `transformers` has it.
+void print_generation(Output& output, const std::string& folder, bool json) {
+  const FolderOptions found = read_generation_options(folder);
+  const auto rows = described(found.options);
+  if (json) {
+    JsonLine options;
+    for (const auto& [name, value] : rows) options.add(name, value);
+    JsonLine line;
+    output.write(line.add("file", found.file).add_json("options", options.object()).line());
+    return;
+  }
+  output.write(fmt::format("{:<36}{}\n", "options from",
+                           found.file.empty() ? "no file (defaults of transformers)" : found.file));
+  for (const auto& [name, value] : rows) {
+    output.write(fmt::format("{:<36}{}\n", name, value));
+  }
+}
+
 JsonLine as_json(const FolderInfo& info) {
   JsonLine json;
   json.add("model_type", info.model_type).add("architecture", info.architecture);
@@ -131,15 +151,19 @@ JsonLine as_json(const FolderInfo& info) {
 
 void add_info(CLI::App& program, Action& action) {
   const auto flags = std::make_shared<ModelFlags>();
+  const auto generation = std::make_shared<bool>(false);
   CLI::App& verb = add_verb(program, {.name = "info",
                                       .description = "Say what is in a checkpoint folder.",
                                       .examples = "longformer info longformer-base-4096\n"
                                                   "longformer info allenai/longformer-base-4096 "
-                                                  "--json"});
+                                                  "--json\n"
+                                                  "longformer info led-base-16384 --generation"});
   add_model(verb, *flags);
+  verb.add_flag("--generation", *generation,
+                "of an LED or BART: how its folder says that texts are written");
   add_json(verb, *flags);
-  verb.callback([flags, &action] {
-    action = [flags](Messages& messages) {
+  verb.callback([flags, generation, &action] {
+    action = [flags, generation](Messages& messages) {
       const std::string folder = flags->folder();
       Output output;
       if (CharacterModel::is_one(folder)) {
@@ -149,6 +173,13 @@ void add_info(CLI::App& program, Action& action) {
         return;
       }
       const FolderInfo info = inspect(folder);
+      if (*generation) {
+        if (info.decoder_layers == 0) {
+          throw Error(fmt::format("{}: --generation: expected an LED or BART, found {}", folder,
+                                  info.model_type));
+        }
+        return print_generation(output, folder, flags->json);
+      }
       if (flags->json) {
         output.write(as_json(info).line());
       } else {

@@ -38,7 +38,7 @@ class QaRun {
   QaRun(const QaFlags& flags, Messages& messages)
       : flags_(flags),
         documents_(flags.inputs, flags.model.json, messages),
-        answerer_(QuestionAnswerer::load(flags.model.encoder_folder(),
+        answerer_(QuestionAnswerer::load(flags.model.token_model_folder(),
                                          flags.model.load_options(messages))) {}
 
   void run() {

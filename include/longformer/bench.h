@@ -89,9 +89,9 @@ struct TrainBenchOptions {
 };
 
 /// Times training steps with AdamW of one document of n random tokens: a masked LM that guesses
-/// 15 % of them, a model that learns a text about it, or a character LM that predicts each. The useful work of a step is three times
-/// that of a forward pass (design.md §6). `predicted_peak_bytes` is what the plan of a training
-/// says.
+/// 15 % of them, a model that learns a text about it, or a character LM that predicts each. The
+/// useful work of a step is three times that of a forward pass (design.md §6).
+/// `predicted_peak_bytes` is what the plan of a training says.
 BenchResult bench_train(const TrainBenchOptions& options);
 
 struct GenerateBenchOptions {

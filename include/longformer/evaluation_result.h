@@ -52,8 +52,9 @@ struct Evaluation {
   std::int64_t unread_words = 0;
   /// Masked LM: tokens that were chosen, of rows whose tokens are `tokens`.
   std::int64_t masked_tokens = 0;
-  /// Tokens of texts that were written.
-  std::int64_t written_tokens = 0;
+  /// Tokens of texts that were written, texts that reached the longest length, and texts that are
+  /// one token again and again.
+  std::int64_t written_tokens = 0, cut_texts = 0, repeating_texts = 0;
   double seconds = 0;
 };
 

@@ -93,6 +93,14 @@ struct GenerationRequest {
 /// The options of a JSON object. Throws Error for other keys and for values of other types.
 GenerationOptions parse_generation_options(const std::string& json);
 
+/// The options that a folder has, and the file that they are from; an empty name when it has
+/// neither generation_config.json nor such keys in config.json. Throws Error for malformed files.
+struct FolderOptions {
+  GenerationOptions options;
+  std::string file;
+};
+FolderOptions read_generation_options(const std::string& folder);
+
 /// Thread-compatible: one call at a time per object, others wait.
 class TextGenerator {
  public:

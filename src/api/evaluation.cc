@@ -1,5 +1,6 @@
 #include "longformer/evaluation.h"
 
+#include <algorithm>
 #include <chrono>
 
 #include "api/document_stream.h"
@@ -43,6 +44,14 @@ class LoadedModel final : public tasks::EvaluatedModel {
   StreamOptions options_;
 };
 
+/// Whether a text, behind what it begins with, is one token again and again.
+bool is_one_token(std::span<const std::int32_t> ids) {
+  constexpr std::size_t kBeginning = 2, kFewest = 6;
+  if (ids.size() < kBeginning + kFewest) return false;
+  const auto rest = ids.subspan(kBeginning);
+  return std::all_of(rest.begin(), rest.end(), [&](std::int32_t id) { return id == rest[0]; });
+}
+
 /// Writes the texts of an evaluation; nothing for a model that writes none.
 std::function<std::vector<tasks::TextResult>(std::span<const std::string>)> writer_of(
     const EvaluateOptions& options) {
@@ -64,8 +73,11 @@ std::function<std::vector<tasks::TextResult>(std::span<const std::string>)> writ
       result.error = std::move(written.error);
       result.remedies = std::move(written.remedies);
       if (written.texts.empty()) continue;
-      result.written_tokens = std::ssize(written.texts[0].ids) - 1;
-      result.text = std::move(written.texts[0].text);
+      WrittenText& text = written.texts[0];
+      result.written_tokens = std::ssize(text.ids) - 1;
+      result.is_cut = text.end == "length";
+      result.repeats = is_one_token(text.ids);
+      result.text = std::move(text.text);
     }
     return results;
   };

@@ -62,7 +62,7 @@ class Rows {
       : setup_({.config = model.config(),
                 .tokenizer = tokenizer,
                 .reading = tasks::with_globals(model.config(), task, path,
-                                               {.max_tokens = max_tokens(model, options),
+                                               {.max_tokens = max_tokens(model, task, options),
                                                 .too_long = options.too_long,
                                                 .stride = options.stride,
                                                 .global_positions = global_positions(
@@ -79,8 +79,9 @@ class Rows {
   }
 
  private:
-  static Index max_tokens(const TrainedModel& model, const FinetuneOptions& options) {
-    const Index most = model.config().max_tokens();
+  static Index max_tokens(const TrainedModel& model, const tasks::Task& task,
+                          const FinetuneOptions& options) {
+    const Index most = task.longest_document(model.config());
     require(options.max_source_tokens >= 0 && options.max_source_tokens <= most,
             "max_source_length: expected at most the model's {} tokens, found {}", most,
             options.max_source_tokens);
@@ -189,7 +190,8 @@ bool compares(const FinetuneOptions& options, const models::EncoderConfig& confi
 
 training::Metrics metrics_of(const std::string& folder, const TrainedModel& model,
                              const Tokenizer& tokenizer, const FinetuneOptions& options,
-                             const tasks::TrainingSet& rows) {
+                             const tasks::TrainingSet& rows,
+                             const std::function<void(const std::string&)>& note) {
   EvaluateOptions evaluation;
   evaluation.data = options.data;
   evaluation.too_long = options.too_long;
@@ -208,6 +210,14 @@ training::Metrics metrics_of(const std::string& folder, const TrainedModel& mode
     evaluation.generation.max_source_tokens = options.max_source_tokens;
   }
   const auto found = evaluate(model.model(), tokenizer, options.validation_path, evaluation);
+  // Seen with BART-large and LED-large (spec.md C.5), and where weights were drawn, at first.
+  if (found.repeating_texts > 0 && note) {
+    note(fmt::format(
+        "{} of {} texts are one token again and again: a model that has just been drawn begins so; "
+        "one that wrote texts before has forgotten how, and wants a lower learning rate, more "
+        "warm-up steps, or forced_bos_token_id in generation_config.json",
+        found.repeating_texts, found.examples));
+  }
   metrics.insert(metrics.end(), found.metrics.begin(), found.metrics.end());
   return metrics;
 }
@@ -245,7 +255,9 @@ TrainingResult finetune(const std::string& folder, const FinetuneOptions& option
     validation.data = read_data(model.config(), task, used.validation_path, used);
     validation.rows = Rows(used, task, model, tokenizer, used.validation_path).of(*validation.data);
     evaluation.metric_names = validation.data->metric_names();
-    evaluation.run = [&] { return metrics_of(folder, model, tokenizer, used, *validation.rows); };
+    evaluation.run = [&] {
+      return metrics_of(folder, model, tokenizer, used, *validation.rows, callbacks.training.note);
+    };
   }
   if (!compares(used, config)) evaluation.metric_names.clear();
   evaluation.metric_names.insert(evaluation.metric_names.begin(), "loss");

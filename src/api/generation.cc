@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <memory>
 #include <utility>
 
@@ -473,6 +474,16 @@ GenerationOptions parse_generation_options(const std::string& json) {
   require(unknown.empty(), "{}: expected those of transformers' generate(), found {}", name,
           unknown.empty() ? "" : unknown[0]);
   return options;
+}
+
+FolderOptions read_generation_options(const std::string& folder) {
+  FolderOptions found = {.options = tasks::folder_generation_options(folder, nullptr), .file = {}};
+  const bool has_own = std::filesystem::exists(folder + "/generation_config.json");
+  bool any = false;
+  for_each_generation_option(
+      [&any](const char*, const auto& option) { any = any || option.has_value(); }, found.options);
+  if (any || has_own) found.file = has_own ? "generation_config.json" : "config.json";
+  return found;
 }
 
 std::vector<WrittenDocument> TextGenerator::generate(std::span<const std::string> documents,

@@ -112,7 +112,7 @@ Model::Implementation::Implementation(models::EncoderConfig model_config, models
           .hidden_size = config.hidden_size,
           .vocabulary_size = config.vocab_size,
           .windows = config.windows(),
-          .max_tokens = config.max_tokens(),
+          .max_tokens = task == nullptr ? config.max_tokens() : task->longest_document(config),
           .pad_token_id = config.pad_token_id,
           .has_pooler = encoder.has_pooler(),
           .has_masked_lm_head = tasks::masked_lm().is_present(config, weights),

@@ -40,13 +40,13 @@ ops::Linear output_layer(const EncoderConfig& config, const LayerSource& source)
 
 }  // namespace
 
-Decoder::Decoder(const EncoderConfig& config, const Weights& weights, DType dtype)
+Decoder::Decoder(const EncoderConfig& config, const Weights& weights, DType dtype, bool has_output)
     : config_(*config.decoder),
       dropout_(config.hidden_dropout),
       embedding_place_(layer_place(config.layers + 2 * config.decoder->layers)),
-      embeddings_(decoder_tables(config, layer_source(config, weights, dtype))),
-      lm_head_(output_layer(config, layer_source(config, weights, dtype))) {
+      embeddings_(decoder_tables(config, layer_source(config, weights, dtype))) {
   const LayerSource source = layer_source(config, weights, dtype);
+  if (has_output) lm_head_.emplace(output_layer(config, source));
   for (Index layer = 0; layer < config_.layers; ++layer) {
     blocks_.push_back(std::make_shared<const DecoderBlock>(config, layer, source));
     layers_.add(blocks_.back());
@@ -101,13 +101,13 @@ Tensor Decoder::forward(const ops::Context& context, const Batch& texts, State& 
 }
 
 Tensor Decoder::logits(const ops::Context& context, const Tensor& hidden) const {
-  return ops::linear(context, hidden, lm_head_, DType::f32);
+  return ops::linear(context, hidden, *lm_head_, DType::f32);
 }
 
 ops::LossSum Decoder::loss(const ops::Context& context, const Tensor& hidden,
                            std::span<const std::int32_t> labels,
                            const ops::LossOptions& options) const {
-  return ops::linear_cross_entropy(context, hidden, lm_head_, labels, options);
+  return ops::linear_cross_entropy(context, hidden, *lm_head_, labels, options);
 }
 
 }  // namespace longformer::models

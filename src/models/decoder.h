@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -19,8 +20,9 @@ inline constexpr const char* kLogitsBias = "final_logits_bias";
 
 class Decoder {
  public:
-  /// Throws Error when a weight is missing or of another shape than the configuration says.
-  Decoder(const EncoderConfig& config, const Weights& weights, DType dtype);
+  /// Without its output it gives hidden states alone. Throws Error when a weight is missing or of
+  /// another shape than the configuration says.
+  Decoder(const EncoderConfig& config, const Weights& weights, DType dtype, bool has_output = true);
 
   Index vocabulary_size() const { return embeddings_.words.dimension(0); }
 
@@ -58,7 +60,7 @@ class Decoder {
   ops::EmbeddingTables embeddings_;
   std::vector<std::shared_ptr<const DecoderBlock>> blocks_;
   Stack layers_;
-  ops::Linear lm_head_;
+  std::optional<ops::Linear> lm_head_;
 };
 
 }  // namespace longformer::models

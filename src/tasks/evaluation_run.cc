@@ -29,6 +29,8 @@ void EvaluationRun::count_text(const TextResult& text) {
   result.truncated_tokens += text.truncated;
   result.segmented_examples += text.segments > 1 ? 1 : 0;
   result.written_tokens += text.written_tokens;
+  result.cut_texts += text.is_cut ? 1 : 0;
+  result.repeating_texts += text.repeats ? 1 : 0;
   report_progress();
 }
 

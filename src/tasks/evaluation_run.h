@@ -44,6 +44,8 @@ class EvaluatedModel {
 struct TextResult {
   std::string text;
   Index source_tokens = 0, truncated = 0, segments = 1, written_tokens = 0;
+  /// Whether it reached the longest length, and whether it is one token again and again.
+  bool is_cut = false, repeats = false;
   std::string error = {};
   std::vector<Remedy> remedies = {};
 };

@@ -6,6 +6,7 @@
 #include "models/attention/attention.h"
 #include "tasks/evaluation_run.h"
 #include "tasks/metrics/answer_metrics.h"
+#include "tasks/sequence_to_sequence.h"
 
 namespace longformer::tasks {
 namespace {
@@ -193,14 +194,24 @@ class QuestionAnswering final : public Task {
 
   std::unique_ptr<Head> make_head(const models::EncoderConfig& config,
                                   const models::Weights& weights, DType dtype) const override {
-    return std::make_unique<AnswerHead>(*parts(config),
-                                        models::layer_source(config, weights, dtype),
-                                        config.hidden_size, names().head);
+    auto head =
+        std::make_unique<AnswerHead>(*parts(config), models::layer_source(config, weights, dtype),
+                                     config.hidden_size, names().head);
+    if (!config.decoder) return head;
+    return std::make_unique<DecodedHead>(config, weights, dtype, std::move(head));
+  }
+
+  /// A decoder reads the document too.
+  Index longest_document(const models::EncoderConfig& config) const override {
+    const Index most = config.max_tokens();
+    return config.decoder ? std::min(most, config.decoder->max_tokens()) : most;
   }
 
   std::vector<Index> globals_of_ids(const models::EncoderConfig& config,
                                     std::span<const std::int32_t> ids,
                                     const std::string& name) const override {
+    // `transformers` gives LED none.
+    if (config.decoder) return {};
     return positions_between(0, first_separator(config, ids, name));
   }
 

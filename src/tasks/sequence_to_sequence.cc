@@ -142,6 +142,19 @@ models::Batch DecoderHead::shifted(const Targets& targets) const {
   return texts;
 }
 
+Tensor DecodedHead::decoded(const ops::Context& context, const EncoderStates& states) const {
+  models::Batch texts;
+  texts.starts = states.batch.starts;
+  texts.ids = states.batch.ids;
+  for (Index i = 0; i < texts.documents(); ++i) {
+    const auto begin = texts.ids.begin() + texts.starts[at(i)];
+    const auto end = texts.ids.begin() + texts.starts[at(i + 1)];
+    std::move_backward(begin, end - 1, end);
+    *begin = start_;
+  }
+  return decoder_.forward(context, texts, {states.hidden, states.batch.starts, states.batch.mask});
+}
+
 double DecoderHead::weight(const Targets& targets) const {
   double count = 0;
   for (const DocumentTarget& target : targets.documents) {

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "models/decoder.h"
@@ -42,6 +43,35 @@ class DecoderHead final : public Head {
 
   std::int32_t start_, padding_;
   models::Decoder decoder_;
+};
+
+/// Another head behind a decoder that reads the document itself, shifted by the start token: what
+/// LED and BART make of questions (spec.md B.5). A document has at most as many tokens as a text.
+class DecodedHead final : public Head {
+ public:
+  /// Throws Error as DecoderHead.
+  DecodedHead(const models::EncoderConfig& config, const models::Weights& weights, DType dtype,
+              std::unique_ptr<Head> head)
+      : start_(static_cast<std::int32_t>(config.decoder->start_token_id)),
+        decoder_(config, weights, dtype, false),
+        head_(std::move(head)) {}
+
+  bool per_token() const override { return head_->per_token(); }
+  Tensor logits(const ops::Context& context, const EncoderStates& states) const override {
+    return head_->logits(context, {decoded(context, states), states.pooled, states.batch});
+  }
+  ops::LossSum loss(const ops::Context& context, const EncoderStates& states,
+                    const Targets& targets, const HeadLossOptions& options) const override {
+    return head_->loss(context, {decoded(context, states), states.pooled, states.batch}, targets,
+                       options);
+  }
+
+ private:
+  Tensor decoded(const ops::Context& context, const EncoderStates& states) const;
+
+  std::int32_t start_;
+  models::Decoder decoder_;
+  std::unique_ptr<Head> head_;
 };
 
 }  // namespace longformer::tasks

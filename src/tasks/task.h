@@ -144,6 +144,11 @@ class Task {
   virtual std::vector<Index> globals_of_texts(const models::EncoderConfig& config,
                                               const Encoding& tokens,
                                               const std::string& name) const;
+  /// The longest document that the model takes for the task, in tokens.
+  virtual Index longest_document(const models::EncoderConfig& config) const {
+    return config.max_tokens();
+  }
+
   /// Throws Error for a rule of global attention, or a way with long documents, that the task does
   /// not have.
   virtual void check_global_rule(const std::string& rule) const;

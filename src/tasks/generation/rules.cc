@@ -36,7 +36,7 @@ void penalise(std::span<const std::int32_t> ids, float factor, std::span<float> 
 }
 
 /// Probabilities of the scores, in double.
-std::vector<double> softmax(std::span<const float> scores) {
+std::vector<double> probabilities_of(std::span<const float> scores) {
   const double largest = *std::max_element(scores.begin(), scores.end());
   std::vector<double> probabilities(scores.size());
   double sum = 0;
@@ -76,7 +76,7 @@ void keep_top_h(double share, std::span<float> scores) {
   const std::size_t count = std::min(kMost, order.size());
   std::vector<float> top;
   for (std::size_t i = 0; i < count; ++i) top.push_back(scores[order[i]]);
-  const std::vector<double> p = softmax(top);
+  const std::vector<double> p = probabilities_of(top);
   const double most = share * entropy(p);
   double sum = 0;
   std::size_t kept = 0;
@@ -89,7 +89,7 @@ void keep_top_h(double share, std::span<float> scores) {
 }
 
 void keep_top_p(double mass, std::size_t least, std::span<float> scores) {
-  const std::vector<double> p = softmax(scores);
+  const std::vector<double> p = probabilities_of(scores);
   const auto order = ordered(p.size(), [&](auto a, auto b) { return scores[a] < scores[b]; });
   double sum = 0;
   for (std::size_t i = 0; i + least < order.size(); ++i) {
@@ -100,7 +100,7 @@ void keep_top_p(double mass, std::size_t least, std::span<float> scores) {
 }
 
 void keep_min_p(double share, std::size_t least, std::span<float> scores) {
-  const std::vector<double> p = softmax(scores);
+  const std::vector<double> p = probabilities_of(scores);
   const double lowest = share * *std::max_element(p.begin(), p.end());
   const float kept = nth_largest(scores, std::min(least, scores.size()));
   for (std::size_t i = 0; i < p.size(); ++i) {
@@ -109,7 +109,7 @@ void keep_min_p(double share, std::size_t least, std::span<float> scores) {
 }
 
 void keep_typical(double mass, std::size_t least, std::span<float> scores) {
-  const std::vector<double> p = softmax(scores);
+  const std::vector<double> p = probabilities_of(scores);
   const double h = entropy(p);
   std::vector<double> distance(p.size());
   for (std::size_t i = 0; i < p.size(); ++i) {
@@ -128,7 +128,7 @@ void keep_typical(double mass, std::size_t least, std::span<float> scores) {
 }
 
 void drop_below(double lowest, std::size_t least, std::span<float> scores) {
-  const std::vector<double> p = softmax(scores);
+  const std::vector<double> p = probabilities_of(scores);
   const float kept = nth_largest(scores, std::min(least, scores.size()));
   for (std::size_t i = 0; i < p.size(); ++i) {
     if (p[i] < lowest && scores[i] < kept) scores[i] = kNever;
@@ -245,7 +245,7 @@ void LogitsRules::warp(std::span<float> scores) const {
   if (epsilon > 0 && epsilon < 1) drop_below(epsilon, least, scores);
   const double eta = options.eta_cutoff.value_or(0);
   if (eta > 0 && eta < 1) {
-    const double h = entropy(softmax(scores));
+    const double h = entropy(probabilities_of(scores));
     drop_below(std::min(eta, std::sqrt(eta) * std::exp(-h)), least, scores);
   }
 }
