@@ -148,6 +148,23 @@ class TestBadInput:
         run("embed", folder, "--text", "fox").fails(1, "generate", "summarize")
         run("generate", folder, "--prompt", "fox").fails(2, "--prompt")
 
+    def test_weights_that_are_not_finite_cost_one_document(self, led):
+        folder, expected = led
+        data = bytearray((folder / "model.safetensors").read_bytes())
+        size = int.from_bytes(data[:8], "little")
+        positions = json.loads(data[8 : 8 + size])["led.encoder.embed_positions.weight"]
+        begin = 8 + size + positions["data_offsets"][0] + 4 * 16 * 60
+        data[begin : begin + 4] = np.float32(np.nan).tobytes()
+        (folder / "model.safetensors").write_bytes(data)
+        stdin = lines_of({"text": text} for text in expected["texts"])
+        result = run("generate", folder, "-", "--field", "text", "--json", "--global-attention", "cls", stdin=stdin)
+        assert result.code == 1 and result.err.count("error") == 1
+        rows = [json.loads(line) for line in result.out.splitlines()]
+        assert "finite" in rows[1]["error"]
+        for place in (0, 2, 3):
+            wanted = expected["cases"][0]["written"][place][0]["ids"]
+            assert rows[place]["texts"][0]["ids"] == wanted
+
     def test_an_empty_document(self, led):
         folder, _ = led
         rows = generated(folder, ["", "fox"])
@@ -243,6 +260,39 @@ class TestFinetune:
         run("finetune", folder, data, "--task", "seq2seq", "--max-steps", 3, "--gradient-checkpointing",
             "--label-smoothing-factor", 0.1, "--optim", "adafactor", "--dtype", "bf16", "--max-target-length", 3,
             "--output-dir", tmp_path / "out").passes()  # fmt: skip
+
+    def trained(self, folder, data, out, *flags):
+        """The bytes of the model after six steps."""
+        run("finetune", folder, data, "--task", "seq2seq", "--max-steps", 6, "--learning-rate", 0.01,
+            "--save-strategy", "steps", "--save-steps", 3, "--output-dir", out, *flags).passes()  # fmt: skip
+        return (out / "model.safetensors").read_bytes()
+
+    def test_checkpointing_and_resuming_keep_the_bits(self, model, data, tmp_path):
+        folder, _ = model
+        whole = self.trained(folder, data, tmp_path / "whole")
+        assert self.trained(folder, data, tmp_path / "less", "--gradient-checkpointing") == whole
+        half = tmp_path / "half"
+        self.trained(folder, data, half)
+        (half / "model.safetensors").unlink()
+        shutil.rmtree(half / "checkpoint-6")
+        assert self.trained(folder, data, half, "--resume-from-checkpoint", "last") == whole
+
+    def test_accumulation_is_a_mean_over_tokens(self, led, data, tmp_path):
+        """Whatever the micro-batches: the Trainer adds their means for LED."""
+        folder, _ = led
+        config = json.loads((folder / "config.json").read_text())
+        config["dropout"] = 0.0
+        (folder / "config.json").write_text(json.dumps(config))
+        losses = []
+        for batch, rounds in ((6, 1), (2, 3), (1, 6)):
+            out = tmp_path / f"{batch}"
+            run("finetune", folder, data, "--task", "seq2seq", "--max-steps", 1, "--learning-rate", 0,
+                "--per-device-train-batch-size", batch, "--gradient-accumulation-steps", rounds,
+                "--logging-steps", 1, "--output-dir", out).passes()  # fmt: skip
+            losses.append(json.loads((out / "log.jsonl").read_text().splitlines()[0]))
+        for name in ("loss", "grad_norm"):
+            values = [one[name] for one in losses]
+            assert values == pytest.approx([values[0]] * 3, rel=1e-4), name
 
     def test_bad_data(self, led, tmp_path):
         folder, _ = led

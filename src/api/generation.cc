@@ -93,6 +93,13 @@ std::vector<Index> marked(std::span<const std::int32_t> mask) {
   return positions;
 }
 
+/// A text is about something: the decoder would see the mean of what is hidden.
+void require_visible(std::span<const std::int32_t> mask) {
+  const bool any = mask.empty() || std::any_of(mask.begin(), mask.end(),
+                                               [](std::int32_t value) { return value != 0; });
+  require(any, "document: expected a visible token, found a mask of zeros");
+}
+
 /// Bytes of a text that cannot change when more tokens come: a character that is not whole is
 /// decoded as U+FFFD.
 std::string_view whole_characters(std::string_view text) {
@@ -227,6 +234,7 @@ void Writer::read(const DocumentInput& tokens, Job& job) const {
   // A document that the model does not take has an error of its own.
   models::BatchBuilder builder(own_.own.config);
   builder.add({.ids = tokens.ids, .mask = job.mask}, "document");
+  require_visible(tokens.attention_mask);
 }
 
 /// False, and the result has an error, for a document that cannot be read.
@@ -512,6 +520,7 @@ std::vector<float> TextGenerator::logits(const DocumentInput& document,
   models::BatchBuilder builder(own.own.config);
   builder.add({.ids = document.ids, .mask = document.attention_mask, .globals = globals},
               "document");
+  require_visible(document.attention_mask);
   require(!text.empty(), "text: expected tokens, found none");
   const Index vocabulary = own.own.config.vocab_size;
   for (const std::int32_t id : text) {

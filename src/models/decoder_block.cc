@@ -145,7 +145,8 @@ DecoderBlock::DecoderBlock(const EncoderConfig& config, Index layer, const Layer
   const Index slabs = kernels::feed_forward_slabs(inner, source.dtype);
   const auto projections = [&](const std::string& part, const std::vector<std::string>& letters) {
     std::vector<std::string> names;
-    for (const auto& letter : letters) names.push_back(name + part + "." + letter + "_proj");
+    for (const auto& letter : letters)
+      names.push_back(fmt::format("{}{}.{}_proj", name, part, letter));
     return stacked_linear(source, names, {width, width});
   };
   const kernels::HeadPattern everything = {kernels::kUnlimitedReach, kernels::kUnlimitedReach, 1};

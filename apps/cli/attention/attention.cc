@@ -130,7 +130,7 @@ class AttentionRun {
       : flags_(flags),
         messages_(messages),
         report_options_(flags.report_options()),
-        folder_(flags.model.encoder_folder()),
+        folder_(flags.model.token_model_folder()),
         inputs_(flags.inputs),
         tokenizer_(Tokenizer::load(folder_)),
         model_(Model::load(folder_, flags.model.load_options(messages))) {

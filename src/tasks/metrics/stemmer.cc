@@ -123,11 +123,10 @@ void past_and_ing(std::string& word) {
   for (const std::string_view ending : {"ed", "ing"}) {
     if (!word.ends_with(ending) || !has_vowel(without(word, ending))) continue;
     replace(word, ending, "");
-    if (word.ends_with("at") || word.ends_with("bl") || word.ends_with("iz")) {
-      word += 'e';
-    } else if (ends_double(word)) {
+    const bool wants_e = word.ends_with("at") || word.ends_with("bl") || word.ends_with("iz");
+    if (!wants_e && ends_double(word)) {
       if (std::string_view("lsz").find(word.back()) == std::string_view::npos) word.pop_back();
-    } else if (measure(word) == 1 && ends_short(word)) {
+    } else if (wants_e || (measure(word) == 1 && ends_short(word))) {
       word += 'e';
     }
     return;
