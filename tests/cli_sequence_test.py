@@ -191,6 +191,46 @@ class TestInfo:
         run("info", FIXTURES / "tiny_bert", "--generation").fails(1, "LED or BART", "bert")
 
 
+class TestAttention:
+    def test_sources_of_a_text(self, led, tmp_path):
+        folder, expected = led
+        document = tmp_path / "document.txt"
+        document.write_text("The quick brown fox. A lazy dog ran.\n\nThe cat is here.")
+        flags = ["--summary", "The dog, a fox. It ran.", "--top-k", 3]
+        lines = run("attention", folder, document, *flags).works().out.splitlines()
+        assert len(lines) == 7 and lines[0].split("\t")[1:3] == ["sentence", "share"]
+        row = run("attention", folder, document, *flags, "--json").works().json[0]
+        assert [s["text"] for s in row["sentences"]] == ["The dog, a fox.", "It ran."]
+        text = document.read_text()
+        for sentence in row["sentences"]:
+            sources = sentence["sources"]
+            assert [s["share"] for s in sources] == sorted((s["share"] for s in sources), reverse=True)
+            assert 0 < sum(s["share"] for s in sources) < 1
+            for source in sources:
+                assert text[source["begin"] : source["end"]] == source["text"]
+            assert {s["text"] for s in sources} == {"The quick brown fox.", "A lazy dog ran.", "The cat is here."}
+
+    def test_the_page(self, led, tmp_path):
+        folder, expected = led
+        page = tmp_path / "page.html"
+        run("attention", folder, "--text", "Fox <b> & dog. The cat.", "--summarize", "-o", page).works()
+        content = page.read_text()
+        data = json.loads(content.split('id="data">')[1].split("</script>")[0])
+        assert data["document"] == ["Fox <b> & dog.", "The cat."] and "<b>" not in content
+        assert len(data["text"][0]["shares"]) == 2
+
+    def test_bad_input(self, led):
+        folder, _ = led
+        run("attention", folder, "--text", "fox", "--summary", "a", "-o", "x.png").fails(2, "page")
+        run("attention", folder, "--text", "fox", "--summary", "a " * 40).fails(1, "32")
+        run("attention", FIXTURES / "tiny_bert", "--text", "fox", "--summary", "a").fails(1, "led or bart")
+
+    def test_of_the_encoder(self, model):
+        folder, _ = model
+        rows = run("attention", folder, "--text", "The fox", "--layer", 0, "--head", 0, "--json").works().json
+        assert rows[0]["tokens"] > 2 and sum(rows[0]["probability"]) > 1
+
+
 class TestConvert:
     def test_short_documents_are_as_before(self, tmp_path):
         folder, expected = folder_of("tiny_bart", tmp_path)

@@ -13,6 +13,7 @@
 #include "longformer/generation_options.h"
 #include "longformer/global_attention.h"
 #include "longformer/model.h"
+#include "longformer/tokenizer.h"
 #include "longformer/too_long.h"
 
 namespace longformer {
@@ -101,6 +102,24 @@ struct FolderOptions {
 };
 FolderOptions read_generation_options(const std::string& folder);
 
+/// What a text looks at in its document while it is written.
+struct SourceAttention {
+  /// n and m tokens with the special ones; offsets are characters.
+  Encoding document, text;
+  /// [m, n]: how much weight the decoder gives to each token of the document when it writes a token
+  /// of the text; the mean over layers and heads.
+  std::vector<float> weights;
+};
+
+struct SourceAttentionOptions {
+  /// From 0; empty for all.
+  std::vector<std::int64_t> layers = {}, heads = {};
+  /// Absent: none, as in `transformers`.
+  std::optional<GlobalAttention> global_attention = std::nullopt;
+  /// Keep the first tokens of a document that is too long; without, it is an Error.
+  bool truncate = false;
+};
+
 /// Thread-compatible: one call at a time per object, others wait.
 class TextGenerator {
  public:
@@ -136,6 +155,11 @@ class TextGenerator {
   /// Throws Error for ids, masks and lengths that the model does not take.
   std::vector<float> logits(const DocumentInput& document,
                             std::span<const std::int32_t> text) const;
+
+  /// Throws Error for a text that is empty or longer than the model can write, and for layers and
+  /// heads that the decoder does not have.
+  SourceAttention source_attention(const std::string& document, const std::string& text,
+                                   const SourceAttentionOptions& options = {}) const;
 
   struct Implementation;
 

@@ -365,8 +365,11 @@ std::optional<tasks::TextEnd> Writer::hurry(const Job& job) const {
 /// Tells what is certain of a text and was not told.
 void Writer::tell(Job& job, bool done) {
   if (!callback_) return;
-  const std::string text =
-      decodes_ ? own_.tokenizer().decode(job.search->certain()) : std::string();
+  // With beams the best text has more than what all of them share.
+  const auto found = done ? job.search->found() : std::vector<tasks::FoundText>();
+  const auto certain = job.search->certain();
+  const Ids ids = found.empty() ? Ids(certain.begin(), certain.end()) : found[0].ids;
+  const std::string text = decodes_ ? own_.tokenizer().decode(ids) : std::string();
   const std::string_view whole = done ? std::string_view(text) : whole_characters(text);
   GenerationEvent event = event_;
   if (whole.size() > job.told.size()) {
@@ -536,6 +539,67 @@ std::vector<float> TextGenerator::logits(const DocumentInput& document,
   const Tensor states = own.own.encoder.forward(context, source);
   const Tensor hidden = own.decoder().forward(context, batch, {states, source.starts, source.mask});
   return own.decoder().logits(context, hidden).to_floats();
+}
+
+namespace {
+
+/// All of `count`, or those that are asked for, ascending.
+std::vector<Index> chosen_of(std::span<const std::int64_t> asked, Index count, const char* what) {
+  std::vector<Index> chosen(asked.begin(), asked.end());
+  for (Index i = 0; asked.empty() && i < count; ++i) chosen.push_back(i);
+  std::sort(chosen.begin(), chosen.end());
+  chosen.erase(std::unique(chosen.begin(), chosen.end()), chosen.end());
+  for (const Index one : chosen) {
+    require(one >= 0 && one < count,
+            "attention: expected {}s of the decoder from 0 to {}, found {}", what, count - 1, one);
+  }
+  return chosen;
+}
+
+}  // namespace
+
+SourceAttention TextGenerator::source_attention(const std::string& document,
+                                                const std::string& text,
+                                                const SourceAttentionOptions& options) const {
+  const Implementation& own = *implementation_;
+  const models::EncoderConfig& config = own.own.config;
+  const Tokenizer& tokenizer = own.tokenizer();
+  SourceAttention result = {
+      .document = tokenizer.encode(document), .text = tokenizer.encode(text), .weights = {}};
+  const Index n = std::ssize(result.document.ids), most = config.max_tokens();
+  require(n <= most || options.truncate, {Remedy::truncate},
+          "document: expected at most {} tokens, found {}", most, n);
+  if (n > most) result.document = tokenizer.encode(document, {.max_length = most});
+  const std::vector<std::int32_t>& ids = result.text.ids;
+  require(ids.size() > 2, "text: expected one, found none");
+  std::vector<std::int32_t> globals;
+  if (options.global_attention) {
+    globals = options.global_attention->mask(result.document, document);
+  }
+  const std::vector<Index> positions = marked(globals);
+  models::BatchBuilder builder(config);
+  builder.add({.ids = result.document.ids, .globals = positions}, "document");
+  const models::Batch source = builder.finish();
+  // A token is written where the one before it was read.
+  models::Batch batch;
+  batch.ids.assign(ids.begin(), ids.end() - 1);
+  batch.ids.insert(batch.ids.begin(), static_cast<std::int32_t>(config.decoder->start_token_id));
+  batch.starts = {0, std::ssize(batch.ids)};
+  models::AttentionObserver observer;
+  observer.layers = chosen_of(options.layers, config.decoder->layers, "layer");
+  observer.heads = chosen_of(options.heads, config.decoder->heads, "head");
+  result.weights.assign(ids.size() * source.ids.size(), 0.0f);
+  const float part = 1.0f / static_cast<float>(observer.layers.size() * observer.heads.size());
+  observer.observe = [&](Index, const ops::HeadProbabilities& seen) {
+    const std::vector<float> values = seen.local.to_floats();
+    for (std::size_t i = 0; i < values.size(); ++i) result.weights[i] += part * values[i];
+  };
+  const auto turn = own.own.turn();
+  const ops::Context context = own.own.context();
+  const Tensor states = own.own.encoder.forward(context, source);
+  own.decoder().forward(context, batch, {states, source.starts, source.mask},
+                        {.observer = &observer});
+  return result;
 }
 
 }  // namespace longformer

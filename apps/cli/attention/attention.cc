@@ -9,8 +9,10 @@
 
 #include "advice.h"
 #include "attention/reports.h"
+#include "attention/sources.h"
 #include "encode_whole.h"
 #include "longformer/error.h"
+#include "longformer/generation.h"
 #include "longformer/model.h"
 #include "longformer/tokenizer.h"
 #include "output.h"
@@ -49,7 +51,12 @@ struct AttentionFlags {
   std::string cells = "max";
   std::string global_attention;
   bool truncate = false;
+  /// A text about the document, or that the model shall write one.
+  std::string summary;
+  bool summarize = false;
   std::string output, format;
+
+  bool shows_sources() const { return summarize || !summary.empty(); }
 
   AttentionFormat chosen_format() const {
     for (const FormatName& known : kFormats) {
@@ -104,6 +111,14 @@ struct AttentionFlags {
 
   void check() const {
     const AttentionFormat form = chosen_format();
+    const bool lists = form == AttentionFormat::text || form == AttentionFormat::json ||
+                       form == AttentionFormat::html;
+    if (shows_sources() && !lists) {
+      throw UsageError("--summary and --summarize: expected text, JSON or a page");
+    }
+    if (summarize && !summary.empty()) {
+      throw UsageError("--summary and --summarize: expected one of them");
+    }
     if (model.json && form != AttentionFormat::json) {
       throw UsageError("--json and --format ask for different forms");
     }
@@ -234,6 +249,68 @@ class AttentionRun {
   std::vector<std::optional<std::int64_t>> layers_, heads_;
 };
 
+/// What a text looks at in its document.
+class SourcesRun {
+ public:
+  SourcesRun(const AttentionFlags& flags, Messages& messages)
+      : flags_(flags),
+        messages_(messages),
+        report_options_(flags.report_options()),
+        inputs_(flags.inputs),
+        generator_(TextGenerator::load(flags.model.folder(), flags.model.load_options(messages))) {
+    options_.truncate = flags.truncate;
+    for (const auto& [choice, numbers] : {std::pair{flags.choice(flags.layer), &options_.layers},
+                                          std::pair{flags.choice(flags.head), &options_.heads}}) {
+      if (choice.kind == Choice::Kind::one) numbers->push_back(choice.number);
+    }
+    options_.global_attention = global_attention(flags.global_attention);
+    // As summarize does, and training.
+    if (!options_.global_attention && generator_.info().has_global_attention) {
+      options_.global_attention = GlobalAttention::parse("cls");
+    }
+  }
+
+  void run() {
+    std::optional<Output> chosen;
+    Output& output = flags_.output.empty() ? chosen.emplace() : chosen.emplace(flags_.output);
+    Document document;
+    bool any = false;
+    while (inputs_.next(document)) {
+      try {
+        if (!document.error.empty()) throw Error(document.error);
+        if (any && report_options_.format == AttentionFormat::html) {
+          throw Error("expected one document for a page, found another");
+        }
+        const std::string text = flags_.summarize ? written(document.text) : flags_.summary;
+        const auto weights = generator_.source_attention(document.text, text, options_);
+        print_sources(output, document, by_sentences(document.text, text, weights),
+                      report_options_);
+        any = true;
+      } catch (const Error& error) {
+        messages_.error(document.label() + ": " + advised(error));
+      }
+    }
+    if (any) output.finish();
+  }
+
+ private:
+  std::string written(const std::string& document) const {
+    GenerationRequest request;
+    request.global_attention = options_.global_attention;
+    if (flags_.truncate) request.too_long = TooLong::truncate;
+    const WrittenDocument result = generator_.generate(std::span(&document, 1), request)[0];
+    if (!result.error.empty()) throw Error(result.error, result.remedies);
+    return result.texts.at(0).text;
+  }
+
+  const AttentionFlags& flags_;
+  Messages& messages_;
+  ReportOptions report_options_;
+  Inputs inputs_;
+  TextGenerator generator_;
+  SourceAttentionOptions options_;
+};
+
 /// A number from 0, all or mean.
 void add_index(CLI::App& verb, const std::string& name, std::string& value,
                const std::string& description) {
@@ -260,14 +337,17 @@ void add_attention(CLI::App& program, Action& action) {
       program,
       {.name = "attention",
        .description = "Show what each token attends to: numbers, a picture, or a page to explore.",
-       .details = "Text and JSON list the strongest pairs of tokens. A picture (.png, .svg, "
+       .details = "With --summary or --summarize, what each sentence of a text about the document "
+                  "looks at in it. Text and JSON list the strongest pairs of tokens. A picture "
+                  "(.png, .svg, "
                   ".pdf), a page (.html) and arrays as transformers lays them out (.npz) take one "
                   "document.",
        .examples =
            "longformer attention MODEL report.txt --layer 3 --head 5\n"
            "longformer attention MODEL report.txt --layer 3 --head all -o heads.png\n"
            "longformer attention MODEL report.txt -o report.html\n"
-           "longformer attention MODEL report.txt --layer all --head all -o attentions.npz"});
+           "longformer attention MODEL report.txt --layer all --head all -o attentions.npz\n"
+           "longformer attention LED report.txt --summarize -o sources.html"});
   add_model(verb, flags->model);
   add_inputs(verb, flags->inputs);
   add_index(verb, "--layer", flags->layer, "from 0; all; or mean (mean; all in a page)");
@@ -283,6 +363,10 @@ void add_attention(CLI::App& program, Action& action) {
   add_threshold(verb, flags->threshold);
   add_choice(verb, "--cells", flags->cells, {"max", "mean"},
              "what a cell of several pairs shows: max or mean (max)");
+  verb.add_option("--summary", flags->summary,
+                  "LED and BART: show what the sentences of this text look at in the document")
+      ->type_name("TEXT");
+  verb.add_flag("--summarize", flags->summarize, "the same of the text that the model writes");
   add_global_attention(verb, flags->global_attention);
   verb.add_flag("--truncate", flags->truncate,
                 "of a document that is too long for the model, keep the first tokens");
@@ -291,7 +375,10 @@ void add_attention(CLI::App& program, Action& action) {
   verb.callback([flags, &action] {
     flags->check();
     static_cast<void>(global_attention(flags->global_attention));
-    action = [flags](Messages& messages) { AttentionRun(*flags, messages).run(); };
+    action = [flags](Messages& messages) {
+      if (flags->shows_sources()) return SourcesRun(*flags, messages).run();
+      AttentionRun(*flags, messages).run();
+    };
   });
 }
 

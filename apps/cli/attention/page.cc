@@ -31,39 +31,6 @@ std::string base64(std::string_view bytes) {
   return text;
 }
 
-std::string escaped_html(std::string_view text) {
-  std::string result;
-  for (const char character : text) {
-    switch (character) {
-      case '&':
-        result += "&amp;";
-        break;
-      case '<':
-        result += "&lt;";
-        break;
-      case '>':
-        result += "&gt;";
-        break;
-      default:
-        result += character;
-    }
-  }
-  return result;
-}
-
-/// JSON inside of a <script> element: no "<" may be left, as one could end the element.
-std::string escaped_json(std::string_view json) {
-  std::string result;
-  for (const char character : json) {
-    if (character == '<') {
-      result += "\\u003c";
-    } else {
-      result += character;
-    }
-  }
-  return result;
-}
-
 /// The text cut at the tokens: gap 0, token 0, gap 1, …, token n−1, gap n.
 struct TextPieces {
   std::vector<std::string> tokens, gaps;
@@ -116,6 +83,38 @@ std::string about(const AttentionDocument& document, const std::string& model) {
 }
 
 }  // namespace
+
+std::string escaped_html(std::string_view text) {
+  std::string result;
+  for (const char character : text) {
+    switch (character) {
+      case '&':
+        result += "&amp;";
+        break;
+      case '<':
+        result += "&lt;";
+        break;
+      case '>':
+        result += "&gt;";
+        break;
+      default:
+        result += character;
+    }
+  }
+  return result;
+}
+
+std::string escaped_json(std::string_view json) {
+  std::string result;
+  for (const char character : json) {
+    if (character == '<') {
+      result += "\\u003c";
+    } else {
+      result += character;
+    }
+  }
+  return result;
+}
 
 AttentionPage::AttentionPage(const AttentionDocument& document, std::string model,
                              PageLimits limits)

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "attention/maps.h"
@@ -45,5 +46,9 @@ class AttentionPage {
   /// <script> elements, one for each map.
   std::string maps_;
 };
+
+std::string escaped_html(std::string_view text);
+/// JSON inside of a <script> element: no "<" may be left, as one could end the element.
+std::string escaped_json(std::string_view json);
 
 }  // namespace longformer::cli

@@ -1,4 +1,4 @@
-// The page of page.html, which the build turns into a string.
+// The pages of page.html and sources.html, which the build turns into strings.
 #pragma once
 
 #include <string_view>
@@ -7,5 +7,7 @@ namespace longformer::cli {
 
 /// With <!--TITLE-->, <!--DATA--> and <!--MAPS--> where the content goes.
 extern const std::string_view kAttentionPage;
+/// With <!--TITLE--> and <!--DATA-->.
+extern const std::string_view kSourcesPage;
 
 }  // namespace longformer::cli
