@@ -85,17 +85,19 @@ class TestGenerate:
     def test_a_long_document(self, led):
         folder, _ = led
         long = "The quick brown fox. " * 100
-        run("generate", folder, "--text", long).fails(1, "256", "--truncate", "--split")
+        run("generate", folder, "--text", long, "--refuse").fails(1, "256", "--truncate")
         cut = run("generate", folder, "--text", long, "--truncate", "--json").passes().json[0]
         assert cut["truncated"] == cut["tokens"] - 256 and cut["segments"] == 1
-        split = run("generate", folder, "--text", long, "--split", "--stride", 32, "--json").passes().json[0]
+        done = run("generate", folder, "--text", long, "--stride", 32, "--json").passes()
+        assert "overlapping segments" in done.err
+        split = done.json[0]
         assert split["segments"] > 2 and split["truncated"] == 0 and split["texts"][0]["text"]
 
     def test_one_bad_document_loses_no_other(self, led):
         folder, expected = led
         texts = [expected["texts"][0], "long " * 400, expected["texts"][3]]
         stdin = lines_of({"text": text} for text in texts)
-        result = run("generate", folder, "-", "--field", "text", "--json", "--global-attention", "cls", stdin=stdin)
+        result = run("generate", folder, "-", "--field", "text", "--json", "--global-attention", "cls", "--refuse", stdin=stdin)
         assert result.code == 1 and result.err.count("error") == 1
         rows = [json.loads(line) for line in result.out.splitlines()]
         assert "256" in rows[1]["error"]

@@ -218,8 +218,9 @@ void add_writing(CLI::App& verb, WritingFlags& flags) {
   add_global_attention(verb, flags.global_attention);
   CLI::Option* truncate = verb.add_flag("--truncate", flags.truncate,
                                         "of long documents read the first tokens that fit");
-  verb.add_flag("--split", flags.split,
-                "read long documents in overlapping segments; the text is about all of them")
+  verb.add_flag("--refuse", flags.refuse,
+                "a long document is an error (it is read in overlapping segments, and the text is "
+                "about all of them)")
       ->excludes(truncate);
   add_number(verb, "--max-source-length", flags.max_source_tokens, {.least = 1},
              "longest document in tokens with special ones (the model's)");
@@ -233,8 +234,7 @@ GenerationRequest WritingFlags::request() const {
   request.options = options;
   request.seed = static_cast<std::uint64_t>(seed);
   request.global_attention = cli::global_attention(global_attention);
-  if (truncate) request.too_long = TooLong::truncate;
-  if (split) request.too_long = TooLong::split;
+  request.too_long = truncate ? TooLong::truncate : refuse ? TooLong::refuse : TooLong::split;
   request.stride = stride;
   request.max_source_tokens = max_source_tokens;
   request.together = together;

@@ -18,7 +18,7 @@ void add_summarize(CLI::App& program, Action& action) {
                   "Without a length from either, a summary has at most 512 tokens.",
        .examples = "longformer summarize MODEL report.txt\n"
                    "longformer summarize MODEL articles.jsonl --field text --num-beams 4 --json\n"
-                   "longformer summarize MODEL book.txt --split --max-new-tokens 200"});
+                   "longformer summarize MODEL book.txt --max-new-tokens 200"});
   add_model(verb, flags->model);
   add_inputs(verb, flags->inputs);
   add_generation_options(verb, flags->options);

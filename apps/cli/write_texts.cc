@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "advice.h"
@@ -18,6 +19,9 @@ namespace {
 /// Documents of one call of the library: enough to decode together, few enough to see results soon.
 constexpr std::size_t kUnitDocuments = 64;
 constexpr std::size_t kUnitBytes = std::size_t{1} << 22;
+/// What becomes of long documents here.
+constexpr std::string_view kSegments =
+    "without --refuse all of it is read, in overlapping segments";
 /// New tokens of a summary where nothing says how long it may be.
 constexpr std::int64_t kUsualSummary = 512;
 
@@ -99,7 +103,7 @@ class WritingRun {
       }
       const WrittenDocument& result = results[next++];
       if (!result.error.empty()) {
-        fail(document, advised(result.error, result.remedies, kSplitAdvice));
+        fail(document, advised(result.error, result.remedies, kSegments));
       } else if (!result.texts.empty()) {
         print(document, result);
       }

@@ -80,6 +80,7 @@ struct GenerationRequest {
   std::vector<std::int32_t> prompt = {};
   /// Which tokens of a document have global attention; absent: none, as in `transformers`.
   std::optional<GlobalAttention> global_attention = std::nullopt;
+  /// The program splits, unless told otherwise.
   TooLong too_long = TooLong::refuse;
   /// Tokens of a document with the special ones beyond which it is too long; 0: what the model
   /// takes.

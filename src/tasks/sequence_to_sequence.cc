@@ -57,11 +57,6 @@ class SequenceToSequence final : public Task {
     return {0};
   }
 
-  void check_too_long(TooLong too_long) const override {
-    require(too_long != TooLong::split, {Remedy::truncate},
-            "sequence to sequence: expected truncation of long documents, found a stride");
-  }
-
   std::unique_ptr<DataSet> read(const std::string& path, const DataOptions& options,
                                 const KnownLabels&) const override {
     return std::make_unique<SequenceSet>(read_sequences(path, options));
@@ -79,6 +74,9 @@ std::vector<std::int32_t> target_tokens(const CollationSetup& setup, const std::
 }
 
 std::unique_ptr<TrainingSet> SequenceSet::collate(const CollationSetup& setup) const {
+  require(
+      setup.reading.too_long != TooLong::split, {Remedy::truncate},
+      "sequence to sequence: expected truncation of long documents in training, found a stride");
   return collated(data_, setup, [&setup](Collator& rows, const SequenceExample& example) {
     Reading reading = rows.reader().read(example.source);
     Example one = rows.example_of(reading);
