@@ -93,6 +93,20 @@ class TestGenerate:
         split = done.json[0]
         assert split["segments"] > 2 and split["truncated"] == 0 and split["texts"][0]["text"]
 
+    def test_extended_positions_are_those_of_convert(self, model, tmp_path):
+        folder, _ = model
+        long = ["The quick brown fox. " * 40, "fox"]
+        run("convert", folder, tmp_path / "longer", "--max-positions", 1000, "--window", "8,16").works()
+        flags = [*global_flags(folder), "--num-beams", 2]
+        if folder.name == "tiny_bart":
+            # An LED sees windows where BART sees everything.
+            flags = ["--num-beams", 2]
+            assert generated(folder, long, *flags, "--extend")[0]["segments"] == 1
+            return
+        wanted = generated(tmp_path / "longer", long, *flags)
+        assert wanted[0]["tokens"] > 600
+        assert [r["texts"] for r in generated(folder, long, *flags, "--extend")] == [r["texts"] for r in wanted]
+
     def test_one_bad_document_loses_no_other(self, led):
         folder, expected = led
         texts = [expected["texts"][0], "long " * 400, expected["texts"][3]]

@@ -218,10 +218,14 @@ void add_writing(CLI::App& verb, WritingFlags& flags) {
   add_global_attention(verb, flags.global_attention);
   CLI::Option* truncate = verb.add_flag("--truncate", flags.truncate,
                                         "of long documents read the first tokens that fit");
+  CLI::Option* extend = verb.add_flag("--extend", flags.extend,
+                                      "read long documents whole, with positions again and again")
+                            ->excludes(truncate);
   verb.add_flag("--refuse", flags.refuse,
                 "a long document is an error (it is read in overlapping segments, and the text is "
                 "about all of them)")
-      ->excludes(truncate);
+      ->excludes(truncate)
+      ->excludes(extend);
   add_number(verb, "--max-source-length", flags.max_source_tokens, {.least = 1},
              "longest document in tokens with special ones (the model's)");
   add_number(verb, "--stride", flags.stride, {}, "overlap of segments in tokens (1024)");
@@ -235,6 +239,7 @@ GenerationRequest WritingFlags::request() const {
   request.seed = static_cast<std::uint64_t>(seed);
   request.global_attention = cli::global_attention(global_attention);
   request.too_long = truncate ? TooLong::truncate : refuse ? TooLong::refuse : TooLong::split;
+  request.extend = extend;
   request.stride = stride;
   request.max_source_tokens = max_source_tokens;
   request.together = together;

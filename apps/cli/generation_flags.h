@@ -22,6 +22,7 @@ struct WritingFlags {
   std::string global_attention;
   bool truncate = false;
   bool refuse = false;
+  bool extend = false;
   std::int64_t max_source_tokens = 0;
   std::int64_t stride = GenerationRequest().stride;
   std::int64_t together = GenerationRequest().together;
@@ -34,7 +35,7 @@ void add_generation_options(CLI::App& verb, GenerationOptions& options);
 /// Name and value of every option that is set, as the flags take them.
 std::vector<std::pair<std::string, std::string>> described(const GenerationOptions& options);
 
-/// What else there is: --seed, --truncate, --refuse, --stride, --together and --global-attention.
+/// What else there is: --seed, --truncate, --extend, --refuse, --stride, --together and --global-attention.
 void add_writing(CLI::App& verb, WritingFlags& flags);
 
 /// Writes a text for every document and prints it. A summary is a text for which the first token of

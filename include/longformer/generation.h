@@ -82,6 +82,9 @@ struct GenerationRequest {
   std::optional<GlobalAttention> global_attention = std::nullopt;
   /// The program splits, unless told otherwise.
   TooLong too_long = TooLong::refuse;
+  /// Documents that are longer than the encoder are read whole instead: token t has the position
+  /// t mod N of the N that there are, as `convert` would repeat them.
+  bool extend = false;
   /// Tokens of a document with the special ones beyond which it is too long; 0: what the model
   /// takes.
   std::int64_t max_source_tokens = 0;

@@ -138,6 +138,8 @@ Ids prompt_of(const GenerationRequest& request, std::int32_t start) {
 /// Tokens of documents whose keys and values are kept at a time, unless it is one document: 1.2 GB
 /// of LED-base in fp32.
 constexpr Index kKeptTokens = 32768;
+/// Tokens of a document whose positions are repeated.
+constexpr Index kMostTokens = Index{1} << 24;
 
 /// Writes the texts of documents, some at a time, which share every pass of the decoder: one that
 /// is done leaves its place to the next.
@@ -180,6 +182,7 @@ class Writer {
   bool has_room(std::span<const Job> jobs, const Job& next) const;
   void admit(Job job, std::vector<Job>& jobs, WrittenDocument& result);
   void encode(const Job& job);
+  std::vector<std::int32_t> positions_of(Index tokens) const;
   void start_search(Job& job) const;
   Tensor decode(std::span<Job> jobs);
   std::vector<Index> step(std::vector<Job>& jobs, std::span<float> logits,
@@ -206,7 +209,7 @@ class Writer {
 
 tasks::RowReader Writer::reader() const {
   tasks::ReadingOptions options;
-  options.max_tokens = max_source_tokens_;
+  options.max_tokens = request_.extend ? kMostTokens : max_source_tokens_;
   options.too_long = request_.too_long;
   options.stride = std::min<Index>(request_.stride, options.max_tokens / 4);
   if (request_.global_attention && own_.info.has_global_attention) {
@@ -304,6 +307,17 @@ void Writer::admit(Job job, std::vector<Job>& jobs, WrittenDocument& result) {
   if (callback_ && !callback_(event_)) stopped_ = true;
 }
 
+/// Those of the model, where it has enough of them, else those again and again.
+std::vector<std::int32_t> Writer::positions_of(Index tokens) const {
+  const Index most = own_.own.config.max_tokens(), first = own_.own.config.first_position();
+  if (tokens <= most) return {};
+  std::vector<std::int32_t> positions;
+  for (Index t = 0; t < tokens; ++t) {
+    positions.push_back(static_cast<std::int32_t>(first + t % most));
+  }
+  return positions;
+}
+
 /// Segments of a document are read one after another; their states are joined, each token from the
 /// segment in which it has most context.
 void Writer::encode(const Job& job) {
@@ -315,7 +329,9 @@ void Writer::encode(const Job& job) {
     const tasks::TokenRow& row = reading.rows[r];
     const std::vector<Index> globals = row.global_positions.value_or(std::vector<Index>());
     models::BatchBuilder builder(own_.own.config);
-    builder.add({.ids = row.ids, .mask = job.mask, .globals = globals}, "document");
+    const std::vector<std::int32_t> positions = positions_of(std::ssize(row.ids));
+    builder.add({.ids = row.ids, .positions = positions, .mask = job.mask, .globals = globals},
+                "document");
     const models::Batch batch = builder.finish();
     const Tensor hidden = own_.own.encoder.forward(context_, batch);
     std::vector<Index> kept;
