@@ -41,9 +41,7 @@ class WritingRun {
       return options.max_length || options.max_new_tokens;
     };
     if (!summarizes) return;
-    if (!request_.global_attention && info.has_global_attention) {
-      request_.global_attention = GlobalAttention::parse("cls");
-    }
+    if (!request_.global_attention) request_.global_attention = generator_.summary_globals();
     if (!has_length(folder) && !has_length(request_.options)) {
       request_.options.max_new_tokens = std::min(kUsualSummary, info.max_text_tokens - 1);
     }

@@ -80,7 +80,7 @@ struct TrainBenchOptions {
   std::string model;
   std::string config;
   std::int64_t n = 4096;
-  /// Of a model that writes texts: tokens of the text about the document.
+  /// Tokens of the text about the document, for a model that writes texts.
   std::int64_t text_tokens = 256;
   std::string dtype = "fp32";
   int threads = 0;
@@ -120,9 +120,9 @@ struct GenerateBenchResult {
   std::int64_t peak_rss_bytes = 0;
 
   double encode_fraction() const { return encode_gflops / gemm_gflops; }
-  /// Of the bound: the bytes at the rate of reading.
+  /// Fraction of the bound: the bytes at the rate of reading.
   double step_fraction() const { return step_bytes / read_bytes_per_second / step_seconds; }
-  /// Of all texts together, while they are written.
+  /// Tokens of all texts together, while they are written.
   double tokens_per_second() const { return static_cast<double>(options.documents) / step_seconds; }
 };
 

@@ -37,7 +37,7 @@ struct EvaluateOptions {
   /// the best answer by more than this.
   float no_answer_threshold = 0;
   MaskingOptions masking = {};
-  /// Of a model that writes texts: what writes them, made of the model; it must outlive the
+  /// What writes the texts of a model that writes some, made of that model; it must outlive the
   /// evaluation. How it does is in `generation`, but for what is said above: too_long, stride and
   /// global_attention, which by default is the first token.
   const TextGenerator* generator = nullptr;

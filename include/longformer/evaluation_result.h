@@ -30,9 +30,8 @@ struct Evaluation {
   /// - question answering, in percent: f1, exact_match, and where there are unanswerable questions
   ///   has_answer_f1, has_answer_exact_match, no_answer_exact_match
   /// - multiple choice: accuracy
-  /// - texts: rouge1, rouge2, rougeL, rougeLsum, mean F over the examples as rouge_score has it;
-  /// with
-  ///   intervals also rouge1_low and rouge1_high and so on, 2.5th and 97.5th percentile of the mean
+  /// - texts: rouge1, rouge2, rougeL, rougeLsum, mean F over the examples as rouge_score
+  ///   has it; with intervals also rouge1_low, rouge1_high and so on, 2.5th and 97.5th percentile
   /// - masked LM: loss (mean cross-entropy of the chosen tokens), bpc (loss ÷ ln 2, bits per chosen
   ///   token, the paper's "BPC"), perplexity, accuracy
   std::vector<std::pair<std::string, double>> metrics;

@@ -71,7 +71,7 @@ using GenerationCallback = std::function<bool(const GenerationEvent&)>;
 
 struct GenerationRequest {
   GenerationOptions options = {};
-  /// What is drawn depends on it and on the number of the document alone.
+  /// Draws depend on it and on the number of the document alone.
   std::uint64_t seed = 0;
   /// Number of the first document.
   std::uint64_t first_document = 0;
@@ -132,14 +132,14 @@ class TextGenerator {
   /// Throws Error for a folder that is missing, malformed, inconsistent or of an unsupported type.
   static TextGenerator load(const std::string& folder, const LoadOptions& options = {});
 
-  /// A model of a config.json with random weights, to measure with.
-  static TextGenerator random(const std::string& config_file, const LoadOptions& options = {});
   /// Shares the weights of a model that was loaded from the folder, whose options and tokenizer it
   /// takes. `note` as in LoadOptions.
   static TextGenerator of(const Model& model, const std::string& folder,
                           const std::function<void(const std::string&)>& note = {});
 
   const TextGeneratorInfo& info() const;
+  /// What all recipes for summaries take: the first token; absent for a model without windows.
+  std::optional<GlobalAttention> summary_globals() const;
   /// The options that the folder has, or that `transformers` would take from it.
   const GenerationOptions& folder_options() const;
 

@@ -20,7 +20,7 @@ struct FolderInfo {
   std::int64_t max_tokens = 0;
   std::int64_t type_vocabulary_size = 0;
   std::string activation;
-  /// Of what writes texts; 0 for an encoder alone. The longest text counts its start token.
+  /// Sizes of a decoder; 0 for an encoder alone. The longest text counts its start token.
   std::int64_t decoder_layers = 0, decoder_heads = 0, decoder_intermediate_size = 0;
   std::int64_t max_text_tokens = 0;
   /// Total window per layer; empty for dense attention.

@@ -60,9 +60,7 @@ std::function<std::vector<tasks::TextResult>(std::span<const std::string>)> writ
   request.too_long = options.too_long;
   request.stride = options.stride;
   request.global_attention = options.global_attention;
-  if (!request.global_attention && options.generator->info().has_global_attention) {
-    request.global_attention = GlobalAttention::parse("cls");
-  }
+  if (!request.global_attention) request.global_attention = options.generator->summary_globals();
   return [request, generator = options.generator](std::span<const std::string> documents) {
     std::vector<tasks::TextResult> results;
     for (WrittenDocument& written : generator->generate(documents, request)) {

@@ -112,7 +112,7 @@ std::string_view whole_characters(std::string_view text) {
 struct Job {
   std::size_t number = 0;
   tasks::Reading reading = {};
-  /// Of a document that was given as tokens.
+  /// Visible tokens of a document that was given as tokens.
   std::span<const std::int32_t> mask = {};
   std::unique_ptr<tasks::TextSearch> search = nullptr;
   std::chrono::steady_clock::time_point begin = {};
@@ -226,18 +226,17 @@ void Writer::read(const DocumentInput& tokens, Job& job) const {
   for (const auto& given : {tokens.token_type_ids, tokens.position_ids}) {
     require(given.empty(), "document: expected no token types and positions, found some");
   }
+  // A document that the model does not take has an error of its own.
+  const models::Batch batch = own_.own.batch({&tokens, 1});
+  require_visible(tokens.attention_mask);
   tasks::TokenRow row;
-  row.ids.assign(tokens.ids.begin(), tokens.ids.end());
-  row.global_positions = marked(tokens.global_attention_mask);
+  row.ids = batch.ids;
+  row.global_positions = batch.global_rows;
   job.mask = tokens.attention_mask;
   job.reading.tokens = std::ssize(row.ids);
   job.reading.encoding.ids = row.ids;
   job.reading.ranges = {{0, job.reading.tokens}};
   job.reading.rows.push_back(std::move(row));
-  // A document that the model does not take has an error of its own.
-  models::BatchBuilder builder(own_.own.config);
-  builder.add({.ids = tokens.ids, .mask = job.mask}, "document");
-  require_visible(tokens.attention_mask);
 }
 
 /// False, and the result has an error, for a document that cannot be read.
@@ -476,16 +475,17 @@ TextGenerator TextGenerator::load(const std::string& folder, const LoadOptions& 
   return of(Model::load(folder, options), folder, options.note);
 }
 
-TextGenerator TextGenerator::random(const std::string& config_file, const LoadOptions& options) {
-  return of(Model::random(config_file, options), "", options.note);
-}
-
 TextGenerator TextGenerator::of(const Model& model, const std::string& folder,
                                 const std::function<void(const std::string&)>& note) {
   return TextGenerator(std::make_shared<const Implementation>(model, folder, note));
 }
 
 const TextGeneratorInfo& TextGenerator::info() const { return implementation_->info; }
+
+std::optional<GlobalAttention> TextGenerator::summary_globals() const {
+  if (!info().has_global_attention) return std::nullopt;
+  return GlobalAttention::parse("cls");
+}
 
 const GenerationOptions& TextGenerator::folder_options() const {
   return implementation_->folder_options;
@@ -535,10 +535,7 @@ std::vector<WrittenDocument> TextGenerator::generate(std::span<const DocumentInp
 std::vector<float> TextGenerator::logits(const DocumentInput& document,
                                          std::span<const std::int32_t> text) const {
   const Implementation& own = *implementation_;
-  const std::vector<Index> globals = marked(document.global_attention_mask);
-  models::BatchBuilder builder(own.own.config);
-  builder.add({.ids = document.ids, .mask = document.attention_mask, .globals = globals},
-              "document");
+  const models::Batch source = own.own.batch({&document, 1});
   require_visible(document.attention_mask);
   require(!text.empty(), "text: expected tokens, found none");
   const Index vocabulary = own.own.config.vocab_size;
@@ -551,28 +548,10 @@ std::vector<float> TextGenerator::logits(const DocumentInput& document,
   models::Batch batch;
   batch.ids.assign(text.begin(), text.end());
   batch.starts = {0, std::ssize(text)};
-  const models::Batch source = builder.finish();
   const Tensor states = own.own.encoder.forward(context, source);
   const Tensor hidden = own.decoder().forward(context, batch, {states, source.starts, source.mask});
   return own.decoder().logits(context, hidden).to_floats();
 }
-
-namespace {
-
-/// All of `count`, or those that are asked for, ascending.
-std::vector<Index> chosen_of(std::span<const std::int64_t> asked, Index count, const char* what) {
-  std::vector<Index> chosen(asked.begin(), asked.end());
-  for (Index i = 0; asked.empty() && i < count; ++i) chosen.push_back(i);
-  std::sort(chosen.begin(), chosen.end());
-  chosen.erase(std::unique(chosen.begin(), chosen.end()), chosen.end());
-  for (const Index one : chosen) {
-    require(one >= 0 && one < count,
-            "attention: expected {}s of the decoder from 0 to {}, found {}", what, count - 1, one);
-  }
-  return chosen;
-}
-
-}  // namespace
 
 SourceAttention TextGenerator::source_attention(const std::string& document,
                                                 const std::string& text,
@@ -602,8 +581,8 @@ SourceAttention TextGenerator::source_attention(const std::string& document,
   batch.ids.insert(batch.ids.begin(), static_cast<std::int32_t>(config.decoder->start_token_id));
   batch.starts = {0, std::ssize(batch.ids)};
   models::AttentionObserver observer;
-  observer.layers = chosen_of(options.layers, config.decoder->layers, "layer");
-  observer.heads = chosen_of(options.heads, config.decoder->heads, "head");
+  observer.layers = chosen_indices(options.layers, config.decoder->layers, "layer");
+  observer.heads = chosen_indices(options.heads, config.decoder->heads, "head");
   result.weights.assign(ids.size() * source.ids.size(), 0.0f);
   const float part = 1.0f / static_cast<float>(observer.layers.size() * observer.heads.size());
   observer.observe = [&](Index, const ops::HeadProbabilities& seen) {

@@ -36,30 +36,14 @@ std::vector<Index> globals_of_mask(std::span<const std::int32_t> mask, std::size
   return positions;
 }
 
-/// All of `count` where none are chosen; else the chosen ones in ascending order.
-std::vector<Index> chosen(std::span<const std::int64_t> indices, Index count, const char* what) {
-  std::vector<Index> result(indices.begin(), indices.end());
-  if (result.empty()) {
-    result.resize(static_cast<std::size_t>(count));
-    std::iota(result.begin(), result.end(), 0);
-  }
-  for (const Index index : result) {
-    require(index >= 0 && index < count, "attention: expected {}s from 0 to {}, found {}", what,
-            count - 1, index);
-  }
-  std::sort(result.begin(), result.end());
-  result.erase(std::unique(result.begin(), result.end()), result.end());
-  return result;
-}
-
 /// Turns what an encoder shows into the public form. `batch` must outlive the observer.
 std::optional<models::AttentionObserver> attention_observer(const Model::Implementation& model,
                                                             const models::Batch& batch,
                                                             const AttentionSelection& selection) {
   if (!selection.callback) return std::nullopt;
   models::AttentionObserver observer;
-  observer.layers = chosen(selection.layers, model.config.layers, "layer");
-  observer.heads = chosen(selection.heads, model.config.heads, "head");
+  observer.layers = chosen_indices(selection.layers, model.config.layers, "layer");
+  observer.heads = chosen_indices(selection.heads, model.config.heads, "head");
   observer.observe = [&batch, callback = selection.callback](Index layer,
                                                              const ops::HeadProbabilities& seen) {
     HeadAttention head;
@@ -95,6 +79,22 @@ void store_logits(const Tensor& logits, Index first, Index rows, const tasks::Ta
 }
 
 }  // namespace
+
+std::vector<Index> chosen_indices(std::span<const std::int64_t> indices, Index count,
+                                  const char* what) {
+  std::vector<Index> result(indices.begin(), indices.end());
+  if (result.empty()) {
+    result.resize(static_cast<std::size_t>(count));
+    std::iota(result.begin(), result.end(), 0);
+  }
+  for (const Index index : result) {
+    require(index >= 0 && index < count, "attention: expected {}s from 0 to {}, found {}", what,
+            count - 1, index);
+  }
+  std::sort(result.begin(), result.end());
+  result.erase(std::unique(result.begin(), result.end()), result.end());
+  return result;
+}
 
 Model::Implementation::Implementation(models::EncoderConfig model_config, models::Weights stored,
                                       const LoadOptions& options)

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "api/runner.h"
 #include "longformer/model.h"
@@ -20,6 +21,11 @@
 #include "tasks/table.h"
 
 namespace longformer {
+
+/// All of `count` layers or heads where none are chosen; else the chosen ones in ascending order.
+/// Throws Error for others; `what` is "layer" or "head".
+std::vector<Index> chosen_indices(std::span<const std::int64_t> indices, Index count,
+                                  const char* what);
 
 struct Model::Implementation {
   Implementation(models::EncoderConfig model_config, models::Weights stored,

@@ -11,11 +11,6 @@
 namespace longformer::tasks {
 namespace {
 
-double counted(std::span<const std::int32_t> labels) {
-  return static_cast<double>(labels.size()) -
-         static_cast<double>(std::count(labels.begin(), labels.end(), ops::kIgnored));
-}
-
 /// Logits of documents come from fp32 rows, logits of tokens from the hidden state as it is.
 ops::Linear classifier(const HeadParts& parts, const models::LayerSource& source, Index width,
                        std::string_view name) {
@@ -26,6 +21,11 @@ ops::Linear classifier(const HeadParts& parts, const models::LayerSource& source
 }
 
 }  // namespace
+
+double counted(std::span<const std::int32_t> labels) {
+  return static_cast<double>(labels.size()) -
+         static_cast<double>(std::count(labels.begin(), labels.end(), ops::kIgnored));
+}
 
 ops::LossOptions mean_of(double count, const HeadLossOptions& options) {
   return {.scale = count > 0 ? options.scale / count : 0,

@@ -40,6 +40,9 @@ struct HeadLossOptions {
   double label_smoothing = 0;
 };
 
+/// How many of the labels count.
+double counted(std::span<const std::int32_t> labels);
+
 /// Options for an op whose loss is a sum over `count` things that count.
 ops::LossOptions mean_of(double count, const HeadLossOptions& options);
 

@@ -153,15 +153,7 @@ Tensor DecodedHead::decoded(const ops::Context& context, const EncoderStates& st
   return decoder_.forward(context, texts, {states.hidden, states.batch.starts, states.batch.mask});
 }
 
-double DecoderHead::weight(const Targets& targets) const {
-  double count = 0;
-  for (const DocumentTarget& target : targets.documents) {
-    count += static_cast<double>(target.labels.size());
-    count -=
-        static_cast<double>(std::count(target.labels.begin(), target.labels.end(), kIgnoredLabel));
-  }
-  return count;
-}
+double DecoderHead::weight(const Targets& targets) const { return counted(labels_of(targets)); }
 
 ops::LossSum DecoderHead::loss(const ops::Context& context, const EncoderStates& states,
                                const Targets& targets, const HeadLossOptions& options) const {
@@ -170,7 +162,7 @@ ops::LossSum DecoderHead::loss(const ops::Context& context, const EncoderStates&
   check_labels(labels, decoder_.vocabulary_size());
   const Tensor hidden = decoder_.forward(context, shifted(targets),
                                          {states.hidden, states.batch.starts, states.batch.mask});
-  return decoder_.loss(context, hidden, labels, mean_of(weight(targets), options));
+  return decoder_.loss(context, hidden, labels, mean_of(counted(labels), options));
 }
 
 }  // namespace longformer::tasks

@@ -265,9 +265,7 @@ class SourcesRun {
     }
     options_.global_attention = global_attention(flags.global_attention);
     // As summarize does, and training.
-    if (!options_.global_attention && generator_.info().has_global_attention) {
-      options_.global_attention = GlobalAttention::parse("cls");
-    }
+    if (!options_.global_attention) options_.global_attention = generator_.summary_globals();
   }
 
   void run() {
@@ -283,14 +281,19 @@ class SourcesRun {
         }
         const std::string text = flags_.summarize ? written(document.text) : flags_.summary;
         const auto weights = generator_.source_attention(document.text, text, options_);
+        const bool lists = report_options_.format == AttentionFormat::text;
+        if (!any && lists) output.write(kSourceColumns);
         print_sources(output, document, by_sentences(document.text, text, weights),
                       report_options_);
         any = true;
       } catch (const Error& error) {
         messages_.error(document.label() + ": " + advised(error));
+        if (report_options_.format == AttentionFormat::json) {
+          output.write(document.json().add("error", advised(error)).line());
+        }
       }
     }
-    if (any) output.finish();
+    if (any || report_options_.format == AttentionFormat::json) output.finish();
   }
 
  private:

@@ -72,7 +72,6 @@ JsonLine described(const Sentence& sentence) {
 
 void print_lines(Output& output, const Document& document, const SentenceAttention& shown,
                  const ReportOptions& options) {
-  output.write("document\tsentence\tshare\tbegin\tend\tsource\n");
   for (std::size_t s = 0; s < shown.text.size(); ++s) {
     for (const std::size_t i : strongest(shown.shares[s], options)) {
       const Sentence& source = shown.document[i];

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "attention/reports.h"
@@ -28,6 +29,9 @@ struct SentenceAttention {
 };
 SentenceAttention by_sentences(const std::string& document, const std::string& text,
                                const SourceAttention& weights);
+
+/// The line of names above the lines of all documents.
+constexpr std::string_view kSourceColumns = "document\tsentence\tshare\tbegin\tend\tsource\n";
 
 /// One document as lines, JSON or a page.
 void print_sources(Output& output, const Document& document, const SentenceAttention& shown,

@@ -148,7 +148,7 @@ class LedConverter {
 };
 
 std::vector<std::string> generation_keys() {
-  std::vector<std::string> keys = {"forced_bos_token_id", "force_bos_token_to_be_generated"};
+  std::vector<std::string> keys = {"force_bos_token_to_be_generated"};
   const GenerationOptions none;
   for_each_generation_option(
       [&](const char* name, const auto&) {
@@ -230,7 +230,6 @@ Json generation_config(const std::string& folder, const Json& config) {
     const auto found = config.find(key);
     if (found != config.end() && !found->is_null()) made[key] = Json(*found);
   }
-  const formats::ConfigReader reader(config, "config.json");
   const auto token = [&](const char* key, Index otherwise) {
     const auto found = config.find(key);
     made[key] = found != config.end() && !found->is_null() ? Json(*found) : Json(otherwise);

@@ -1,7 +1,6 @@
 // BART and LED folders into LED folders (spec.md C.2).
 #pragma once
 
-#include <functional>
 #include <string>
 #include <vector>
 
