@@ -65,11 +65,16 @@ def measure_writing(n, tokens, beams):
     report(encode_seconds=encode, step_seconds=statistics.median(steps))
 
 
-def measure_training(n, text):
+def measure_training(n, text, optim):
     torch, model = their_model()
     model.train()
     model.gradient_checkpointing_enable()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=5e-5)
+    if optim == "adamw":
+        optimizer = torch.optim.AdamW(model.parameters(), lr=5e-5)
+    else:
+        from transformers.optimization import Adafactor
+
+        optimizer = Adafactor(model.parameters(), lr=5e-5, relative_step=False, scale_parameter=False)
     given = inputs(torch, n)
     labels = torch.randint(5, 50000, (1, text))
     seconds = []
@@ -101,20 +106,21 @@ def main():
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--beams", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--train", action="store_true")
+    parser.add_argument("--optim", choices=["adamw", "adafactor"], default="adamw", help="with --train")
     parser.add_argument("--binary", default="build/longformer")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
         if options.train:
-            measure_training(8192, 256)
+            measure_training(8192, 256, options.optim)
         else:
             measure_writing(options.n, options.t, options.beams)
         return
     child = [sys.executable, __file__, "--child", "-n", options.n, "-t", options.t]
     print("| what | longformer.cpp | transformers | times |\n|---|---|---|---|")
     if options.train:
-        ours = [options.binary, "bench", "train", "--config", CONFIG, "-n", 8192, "-r", 1, "--gradient-checkpointing", "--json"]
-        rows = [(run(ours), run([*child, "--train"])) for _ in range(options.rounds)]
+        ours = [options.binary, "bench", "train", "--config", CONFIG, "-n", 8192, "-r", 1, "--gradient-checkpointing", "--optim", options.optim, "--json"]
+        rows = [(run(ours), run([*child, "--train", "--optim", options.optim])) for _ in range(options.rounds)]
         compare("training step, s", [a["seconds"] for a, _ in rows], [b["seconds"] for _, b in rows])
         compare("peak memory, GB", *([row["peak_rss_bytes"] / 1e9 for row in side] for side in zip(*rows)))
         return

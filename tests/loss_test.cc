@@ -6,12 +6,14 @@
 
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <numeric>
 #include <string>
 #include <vector>
 
 #include "core/memory.h"
 #include "core/random.h"
+#include "kernels/cross_entropy.h"
 #include "ops/gradients.h"
 
 namespace longformer::ops {
@@ -179,6 +181,25 @@ TEST(Losses, OfADecoderEqualTheSameInTwoSteps) {
       const Doubles a = doubles(gradients[0][i]), b = doubles(gradients[1][i]);
       for (std::size_t j = 0; j < a.size(); ++j) {
         ASSERT_TRUE(std::abs(a[j] - b[j]) <= (dtype == DType::f32 ? 1e-5 : 2e-3)) << i << " " << j;
+      }
+    }
+  }
+}
+
+TEST(LogSoftmax, IsThatOfTheDefinition) {
+  constexpr float kNever = -std::numeric_limits<float>::infinity();
+  for (const Index count : {1, 3, 8, 17, 64, 1023, 1025, 50265}) {
+    std::vector<float> logits = random_normal_tensor({count}, 8, 5).to_floats();
+    for (Index i = 2; i < count; i += 7) logits[static_cast<std::size_t>(i)] = kNever;
+    long double sum = 0;
+    for (const float logit : logits) sum += std::exp(static_cast<long double>(logit));
+    std::vector<float> found = logits;
+    kernels::log_softmax(found.data(), count);
+    for (std::size_t i = 0; i < logits.size(); ++i) {
+      if (logits[i] == kNever) {
+        ASSERT_EQ(found[i], kNever) << count << " " << i;
+      } else {
+        ASSERT_TRUE(std::abs(found[i] - (logits[i] - std::log(sum))) <= 4e-6) << count << " " << i;
       }
     }
   }

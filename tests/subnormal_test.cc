@@ -154,6 +154,13 @@ TEST(Subnormals, CrossEntropy) {
             "");
 }
 
+TEST(Subnormals, LogSoftmax) {
+  std::vector<float> logits = even_steps(80, 5003);
+  EXPECT_EQ(
+      flags_of([&] { kernels::log_softmax(logits.data(), static_cast<Index>(logits.size())); }),
+      "");
+}
+
 TEST(Subnormals, LayerNorm) {
   constexpr Index kRows = 5, kColumns = 131;
   std::vector<float> x = even_steps(3, kRows * kColumns);

@@ -39,6 +39,7 @@ struct TrainBenchFlags {
   std::string config;
   std::int64_t text_tokens = TrainBenchOptions().text_tokens;
   bool gradient_checkpointing = false;
+  std::string optim = TrainBenchOptions().optim;
 };
 
 struct AttentionBenchFlags {
@@ -117,6 +118,7 @@ void measure_training(const TrainBenchFlags& flags) {
   options.repeats = static_cast<int>(flags.common.repeats);
   options.gradient_checkpointing = flags.gradient_checkpointing;
   options.text_tokens = flags.text_tokens;
+  options.optim = flags.optim;
   BenchRow row;
   row.result = bench_train(options);
   Output().write(row_line(row));
@@ -134,6 +136,7 @@ void run_training(const TrainBenchFlags& flags, Messages& messages) {
       append(arguments, common_arguments(flags.common, n, dtype));
       if (flags.gradient_checkpointing) arguments.push_back("--gradient-checkpointing");
       append(arguments, {"--text-tokens", std::to_string(flags.text_tokens)});
+      append(arguments, {"--optim", flags.optim});
       append(arguments, flags.config.empty() ? std::vector<std::string>{"--", flags.model}
                                              : std::vector<std::string>{"--config", flags.config});
       BenchRow row;
@@ -271,8 +274,8 @@ void add_train_bench(CLI::App& bench, Action& action) {
        .description = "Time training steps of one document of random tokens.",
        .details =
            "A masked LM guesses 15 % of the tokens, an LED or BART learns a text, a character LM "
-           "predicts each character; AdamW. The "
-           "bound is that of three forward passes. JSON and CSV also have the peak memory "
+           "predicts each character. The bound is that of three forward passes. JSON and CSV also "
+           "have the peak memory "
            "that the plan predicts.",
        .examples = "longformer bench train MODEL -n 4096\n"
                    "longformer bench train --config config.json -n 512-32768*2 --dtype fp32,bf16 "
@@ -289,6 +292,7 @@ void add_train_bench(CLI::App& bench, Action& action) {
              "LED and BART: tokens of the text that is learned (256)");
   verb.add_flag("--gradient-checkpointing", flags->gradient_checkpointing,
                 "compute layers again in the backward pass instead of keeping them");
+  add_choice(verb, "--optim", flags->optim, {"adamw", "adafactor"}, "adamw or adafactor (adamw)");
   add_common(verb, flags->common);
   verb.callback([flags, &action] {
     if (flags->model.empty() && flags->config.empty()) {

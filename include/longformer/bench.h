@@ -83,12 +83,14 @@ struct TrainBenchOptions {
   /// Tokens of the text about the document, for a model that writes texts.
   std::int64_t text_tokens = 256;
   std::string dtype = "fp32";
+  /// "adamw" or "adafactor", which keeps a row and a column for each matrix instead of two moments.
+  std::string optim = "adamw";
   int threads = 0;
   int repeats = 3;
   bool gradient_checkpointing = false;
 };
 
-/// Times training steps with AdamW of one document of n random tokens: a masked LM that guesses
+/// Times training steps of one document of n random tokens: a masked LM that guesses
 /// 15 % of them, a model that learns a text about it, or a character LM that predicts each. The
 /// useful work of a step is three times that of a forward pass (design.md §6).
 /// `predicted_peak_bytes` is what the plan of a training says.

@@ -40,6 +40,7 @@ tasks::TrainingBatch random_batch(const models::EncoderConfig& config, std::int6
 TrainingOptions training_of(const TrainBenchOptions& options) {
   TrainingOptions training;
   training.dtype = options.dtype;
+  training.optim = options.optim;
   training.threads = options.threads;
   training.gradient_checkpointing = options.gradient_checkpointing;
   return training;

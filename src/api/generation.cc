@@ -408,6 +408,7 @@ void Writer::finish(Job& job, WrittenDocument& result) {
 /// go on, as numbers of those before.
 std::vector<Index> Writer::step(std::vector<Job>& jobs, std::span<float> logits,
                                 std::vector<WrittenDocument>& results) {
+  const ThreadLimit limit(own_.own.threads);
   const auto width = static_cast<std::size_t>(own_.own.config.vocab_size);
   std::vector<Index> parents;
   std::vector<Job> open;

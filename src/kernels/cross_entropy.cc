@@ -22,12 +22,19 @@ namespace hn = hwy::HWY_NAMESPACE;
 /// Logits of one step of the sums: short enough for fp32, the steps are added in double.
 constexpr Index kStep = 1024;
 
-double CrossEntropy(float* logits, Index count, const RowTarget& target, double scale) {
+struct ExpSums {
+  float highest = 0;
+  /// Σ e^(logit − highest).
+  double denominator = 0;
+  /// Σ (logit − highest).
+  double total = 0;
+};
+
+ExpSums SumsOf(const float* logits, Index count) {
   const Float d;
   const Index lanes = static_cast<Index>(hn::Lanes(d));
-  const float highest = *std::max_element(logits, logits + count);
-  const auto top = hn::Set(d, highest);
-  double denominator = 0, total = 0;
+  ExpSums sums = {.highest = *std::max_element(logits, logits + count)};
+  const auto top = hn::Set(d, sums.highest);
   for (Index begin = 0; begin < count; begin += kStep) {
     const Index end = std::min(begin + kStep, count);
     auto powers = hn::Zero(d), values = hn::Zero(d);
@@ -37,13 +44,32 @@ double CrossEntropy(float* logits, Index count, const RowTarget& target, double 
       powers = hn::Add(powers, SoftmaxWeight(d, shifted));
       values = hn::Add(values, shifted);
     }
-    denominator += static_cast<double>(hn::GetLane(hn::SumOfLanes(d, powers)));
-    total += static_cast<double>(hn::GetLane(hn::SumOfLanes(d, values)));
+    sums.denominator += static_cast<double>(hn::GetLane(hn::SumOfLanes(d, powers)));
+    sums.total += static_cast<double>(hn::GetLane(hn::SumOfLanes(d, values)));
     for (; c < end; ++c) {
-      denominator += static_cast<double>(softmax_weight(logits[c] - highest));
-      total += static_cast<double>(logits[c] - highest);
+      sums.denominator += static_cast<double>(softmax_weight(logits[c] - sums.highest));
+      sums.total += static_cast<double>(logits[c] - sums.highest);
     }
   }
+  return sums;
+}
+
+void LogSoftmax(float* logits, Index count) {
+  const Float d;
+  const Index lanes = static_cast<Index>(hn::Lanes(d));
+  const ExpSums sums = SumsOf(logits, count);
+  const auto shift = static_cast<float>(sums.highest + std::log(sums.denominator));
+  Index c = 0;
+  for (; c + lanes <= count; c += lanes) {
+    StoreFloats(hn::Sub(LoadFloats(logits + c), hn::Set(d, shift)), logits + c);
+  }
+  for (; c < count; ++c) logits[c] -= shift;
+}
+
+double CrossEntropy(float* logits, Index count, const RowTarget& target, double scale) {
+  const Float d;
+  const Index lanes = static_cast<Index>(hn::Lanes(d));
+  const auto [highest, denominator, total] = SumsOf(logits, count);
   const double even = target.smoothing / static_cast<double>(count);
   const double logsumexp = std::log(denominator);
   const double right = static_cast<double>(logits[target.label]) - highest;
@@ -71,6 +97,12 @@ HWY_AFTER_NAMESPACE();
 namespace longformer::kernels {
 
 HWY_EXPORT(CrossEntropy);
+HWY_EXPORT(LogSoftmax);
+
+void log_softmax(float* logits, Index count) {
+  limit_simd_targets();
+  HWY_DYNAMIC_DISPATCH(LogSoftmax)(logits, count);
+}
 
 double softmax_cross_entropy(float* logits, Index count, const RowTarget& target, double scale) {
   limit_simd_targets();

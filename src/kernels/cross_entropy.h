@@ -16,4 +16,7 @@ struct RowTarget {
 /// scale times their gradient.
 double softmax_cross_entropy(float* logits, Index count, const RowTarget& target, double scale);
 
+/// ln of the softmax of `count` fp32 logits, in place; −∞ stays.
+void log_softmax(float* logits, Index count);
+
 }  // namespace longformer::kernels

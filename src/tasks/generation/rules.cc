@@ -5,6 +5,8 @@
 #include <limits>
 #include <numeric>
 
+#include "kernels/cross_entropy.h"
+
 namespace longformer::tasks {
 namespace {
 
@@ -138,11 +140,7 @@ void drop_below(double lowest, std::size_t least, std::span<float> scores) {
 }  // namespace
 
 void log_softmax(std::span<float> scores) {
-  const float largest = *std::max_element(scores.begin(), scores.end());
-  double sum = 0;
-  for (const float score : scores) sum += std::exp(static_cast<double>(score - largest));
-  const float shift = largest + static_cast<float>(std::log(sum));
-  for (float& score : scores) score -= shift;
+  kernels::log_softmax(scores.data(), std::ssize(scores));
 }
 
 LogitsRules::LogitsRules(const GenerationSettings& settings, std::span<const std::int32_t> source,
