@@ -77,6 +77,18 @@ class TestGenerate:
         plain = run("generate", folder, "--text", expected["texts"][0], *global_flags(folder)).passes()
         assert plain.out == wanted + "\n"
 
+    def test_pieces_of_texts_as_json(self, model):
+        folder, expected = model
+        rows = generated(folder, expected["texts"], "--max-new-tokens", "12", "--stream")
+        pieces = [row for row in rows if "delta" in row]
+        texts = [row for row in rows if "texts" in row]
+        assert len(texts) == len(expected["texts"]) and len(pieces) > len(texts)
+        for row in texts:
+            told = [piece["delta"] for piece in pieces if piece["line"] == row["line"]]
+            assert "".join(told) == row["texts"][0]["text"] and all(told)
+        refused = run("generate", folder, "--text", "one", "--stream").fails(2)
+        assert "--stream: expected --json" in refused.err
+
     def test_bf16_runs(self, model):
         folder, expected = model
         rows = generated(folder, expected["texts"], "--dtype", "bf16", "--num-beams", 2)

@@ -231,6 +231,9 @@ void add_writing(CLI::App& verb, WritingFlags& flags) {
   add_number(verb, "--stride", flags.stride, {}, "overlap of segments in tokens (1024)");
   add_number(verb, "--together", flags.together, {.least = 1, .most = 1024},
              "most documents that are written at a time (8)");
+  verb.add_flag("--stream", flags.stream,
+                "with --json: before the line of a document a line with every new piece of its "
+                "text, in \"delta\"");
 }
 
 GenerationRequest WritingFlags::request() const {

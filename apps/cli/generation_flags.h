@@ -26,6 +26,7 @@ struct WritingFlags {
   std::int64_t max_source_tokens = 0;
   std::int64_t stride = GenerationRequest().stride;
   std::int64_t together = GenerationRequest().together;
+  bool stream = false;
 
   GenerationRequest request() const;
 };

@@ -40,6 +40,7 @@ class WritingRun {
     const auto has_length = [](const GenerationOptions& options) {
       return options.max_length || options.max_new_tokens;
     };
+    if (flags.stream && !flags.model.json) throw UsageError("--stream: expected --json beside it");
     if (!summarizes) return;
     if (!request_.global_attention) request_.global_attention = generator_.summary_globals();
     if (!has_length(folder) && !has_length(request_.options)) {
@@ -68,7 +69,7 @@ class WritingRun {
   }
 
  private:
-  /// Whether the text is printed while it is written.
+  /// Whether the text is printed while it is written, as plain text.
   bool streams() const {
     return only_one_ && !flags_.model.json &&
            request_.options.num_return_sequences.value_or(1) == 1;
@@ -76,21 +77,20 @@ class WritingRun {
 
   void write(const std::vector<Document>& unit) {
     std::vector<std::string> texts;
+    std::vector<const Document*> readable;
     std::int64_t bytes = 0;
     for (const Document& document : unit) {
       if (!document.error.empty()) continue;
       texts.push_back(document.text);
+      readable.push_back(&document);
       bytes += std::ssize(document.text);
     }
     request_.first_document = done_;
     const ProgressCallback report = progress_.unit(std::ssize(unit), bytes);
     const auto results = generator_.generate(texts, request_, [&](const GenerationEvent& event) {
       if (report) report({0, std::ssize(texts), event.tokens_read + event.tokens_written, 0});
-      if (streams() && event.document >= 0) {
-        output_.write(event.text);
-        output_.flush();
-        streamed_ = true;
-      }
+      if (event.document >= 0)
+        print_piece(*readable[static_cast<std::size_t>(event.document)], event);
       return signals_.received() == 0;
     });
     std::size_t next = 0;
@@ -105,6 +105,18 @@ class WritingRun {
       } else if (!result.texts.empty()) {
         print(document, result);
       }
+    }
+    output_.flush();
+  }
+
+  void print_piece(const Document& document, const GenerationEvent& event) {
+    if (streams()) {
+      output_.write(event.text);
+      streamed_ = true;
+    } else if (flags_.stream) {
+      output_.write(document.json().add("delta", event.text).line());
+    } else {
+      return;
     }
     output_.flush();
   }
