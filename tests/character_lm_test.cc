@@ -1,6 +1,6 @@
 // The character Longformer against an independent PyTorch version of it in double precision
 // (tests/fixtures/make_character_lm.py): logits, loss, gradients; and reading piece by piece.
-#include "models/character_lm.h"
+#include "models/language_model.h"
 
 #include <gtest/gtest.h>
 
@@ -55,7 +55,7 @@ struct Loaded {
   explicit Loaded(const std::string& name, bool trained = false)
       : weights(trained ? Weights::trained(Weights::open(fixture(name), {}), {})
                         : Weights::open(fixture(name), {})),
-        model(read_character_lm(fixture(name) + "/config.json"), weights, DType::f32),
+        model(read_language_model(fixture(name) + "/config.json"), weights, DType::f32),
         expected(formats::SafetensorsFile::open(fixture(name) + "/expected.safetensors")) {}
 
   ops::Context context(int threads = 2) { return {.memory = memory, .threads = threads}; }
@@ -65,7 +65,7 @@ struct Loaded {
 
   MemoryPool memory;
   Weights weights;
-  CharacterLm model;
+  LanguageModel model;
   formats::SafetensorsFile expected;
 };
 
@@ -227,7 +227,7 @@ TEST(CharacterState, ASavedOneGoesOn) {
   EXPECT_THROW(narrow.restore(folder.path()), Error);
 }
 
-TEST(CharacterLm, SegmentsDoNotSeeEachOther) {
+TEST(LanguageModel, SegmentsDoNotSeeEachOther) {
   Loaded loaded("tied");
   const Text text = text_of(kText);
   ops::Context context = loaded.context();
@@ -249,7 +249,7 @@ double dropped_loss(Loaded& loaded, const Text& text, Tape* tape) {
   return loaded.model.loss(context, segments_of(text.ids, 30), text.labels, {.scale = 1}).sum;
 }
 
-TEST(CharacterLm, GradientsUnderDropoutAreThoseOfTheLoss) {
+TEST(LanguageModel, GradientsUnderDropoutAreThoseOfTheLoss) {
   Loaded loaded("tied", true);
   const Text text = text_of(kText);
   EXPECT_GT(std::abs(dropped_loss(loaded, text, nullptr) - loaded.wanted("loss")[0]), 1.0);
@@ -277,7 +277,7 @@ TEST(CharacterLm, GradientsUnderDropoutAreThoseOfTheLoss) {
   }
 }
 
-TEST(CharacterLm, WindowsChangeWithoutNewWeights) {
+TEST(LanguageModel, WindowsChangeWithoutNewWeights) {
   Loaded loaded("tied");
   const Text text = text_of(kText);
   const auto n = static_cast<Index>(text.ids.size());
@@ -290,11 +290,11 @@ TEST(CharacterLm, WindowsChangeWithoutNewWeights) {
   EXPECT_EQ(loaded.model.forward(context, batch).to_floats(), before);
 }
 
-TEST(CharacterLm, ConfigsOfThePaperHaveItsParameters) {
+TEST(LanguageModel, ConfigsOfThePaperHaveItsParameters) {
   const std::map<std::string, double> millions = {{"small", 41.06}, {"large", 102.48}};
   for (const auto& [name, wanted] : millions) {
     const auto config =
-        read_character_lm((root() / "examples" / "character-lm" / (name + ".json")).string());
+        read_language_model((root() / "examples" / "character-lm" / (name + ".json")).string());
     const double found = static_cast<double>(parameter_count(config)) * 1e-6;
     EXPECT_TRUE(std::abs(found / wanted - 1) <= 0.01) << name << ": " << found;
   }
@@ -307,9 +307,9 @@ TEST(CharacterLm, ConfigsOfThePaperHaveItsParameters) {
   }
 }
 
-TEST(CharacterLm, Bf16IsCloseToPyTorch) {
+TEST(LanguageModel, Bf16IsCloseToPyTorch) {
   Loaded loaded("tied", true);
-  const CharacterLm model(loaded.model.config(), loaded.weights, DType::bf16);
+  const LanguageModel model(loaded.model.config(), loaded.weights, DType::bf16);
   const Text text = text_of(kText);
   Tape tape;
   ops::Context context = loaded.context();
@@ -327,14 +327,14 @@ TEST(CharacterLm, Bf16IsCloseToPyTorch) {
   }
 }
 
-TEST(CharacterLm, PhasesOfThePaperDoubleWindowsAndHalveTheRate) {
+TEST(LanguageModel, PhasesOfThePaperDoubleWindowsAndHalveTheRate) {
   const std::map<std::string, std::vector<Index>> steps = {
       {"small", {430000, 50000, 50000, 35000, 5000}},
       {"large", {350000, 25000, 10000, 5000, 5000}}};
   const std::vector<Index> lengths = {2048, 4096, 8192, 16384, 23040};
   for (const auto& [name, wanted] : steps) {
     const std::string path = (root() / "examples" / "character-lm" / name).string();
-    const auto config = read_character_lm(path + ".json");
+    const auto config = read_language_model(path + ".json");
     const auto phases = tasks::read_phases(path + "-phases.json", config);
     ASSERT_EQ(phases.size(), 5u);
     for (std::size_t i = 0; i < phases.size(); ++i) {
@@ -352,7 +352,7 @@ TEST(CharacterLm, PhasesOfThePaperDoubleWindowsAndHalveTheRate) {
   }
 }
 
-TEST(CharacterLm, DrawnCharactersHaveTheirProbabilities) {
+TEST(LanguageModel, DrawnCharactersHaveTheirProbabilities) {
   const std::vector<float> logits = {0.5f, 2.0f, -1.0f, 1.0f};
   constexpr int kDraws = 20000;
   const auto shares = [&](const GenerateOptions& options) {
@@ -381,16 +381,16 @@ TEST(CharacterLm, DrawnCharactersHaveTheirProbabilities) {
   EXPECT_NEAR(shares({.temperature = 1e-6})[1], 1.0, 1e-9);
 }
 
-TEST(CharacterLm, ConfigIsWrittenAsItIsRead) {
-  const auto config = read_character_lm(fixture("untied") + "/config.json");
+TEST(LanguageModel, ConfigIsWrittenAsItIsRead) {
+  const auto config = read_language_model(fixture("untied") + "/config.json");
   const nlohmann::ordered_json json = to_json(config);
-  const auto again = parse_character_lm(formats::ConfigReader(json, "config"));
+  const auto again = parse_language_model(formats::ConfigReader(json, "config"));
   EXPECT_EQ(to_json(again), json);
   EXPECT_EQ(again.dilated_heads, 4);
   EXPECT_EQ(again.receptive_field(), 5 + 200 + 36);
 }
 
-TEST(CharacterLm, ConfigsThatContradictThemselvesAreRefused) {
+TEST(LanguageModel, ConfigsThatContradictThemselvesAreRefused) {
   struct Case {
     const char *key, *value;
     std::vector<std::string> parts;
@@ -411,7 +411,7 @@ TEST(CharacterLm, ConfigsThatContradictThemselvesAreRefused) {
   for (const Case& wrong : cases) {
     nlohmann::ordered_json json = good;
     json[wrong.key] = nlohmann::ordered_json::parse(wrong.value);
-    expect_error(error_of([&] { parse_character_lm(formats::ConfigReader(json, "config.json")); }),
+    expect_error(error_of([&] { parse_language_model(formats::ConfigReader(json, "config.json")); }),
                  wrong.parts);
   }
 }

@@ -265,7 +265,7 @@ class TestGenerate:
     def test_bad_input(self):
         run("generate", MODEL, "--prompt", "Ab").fails(1, "prompt", "byte 0", "text8")
         run("generate", MODEL, "--temperature", -1).fails(2, "--temperature")
-        run("generate", BERT).fails(1, "longformer-character-lm", "bert")
+        run("generate", BERT).fails(1, "longformer-lm", "bert")
 
     def test_verbs_of_encoders_point_to_those_that_run_it(self, tmp_path):
         text = written(tmp_path / "text", "the fox")
@@ -281,8 +281,9 @@ class TestInfo:
     def test_it_says_what_the_config_says(self):
         info = run("info", MODEL, "--json").works().json[0]
         config = json.loads((MODEL / "config.json").read_text())
-        keys = ("model_type", "alphabet", "windows", "dilations")
+        keys = ("alphabet", "windows", "dilations")
         assert {key: info[key] for key in keys} == {key: config[key] for key in keys}
+        assert (info["model_type"], info["attention"]) == ("longformer-lm", "window")
         assert info["parameters"] == sum(t.size for t in tensors(MODEL / "model.safetensors").values())
         # Windows 5, 100, 9 with strides 1, 2, 4.
         assert info["receptive_field"] == 5 + 200 + 36

@@ -24,6 +24,7 @@
 #include "ops/embedding.h"
 #include "ops/global_attention.h"
 #include "ops/gradients.h"
+#include "ops/loss.h"
 #include "ops/normalization.h"
 #include "ops/recompute.h"
 #include "ops/relative_positions.h"
@@ -382,6 +383,94 @@ Row attention_row(bool positions) {
   return row;
 }
 
+/// Queries that see keys of their own and those of two other groups, whose distances begin further
+/// away: the truth is one softmax over all.
+Row groups_row() {
+  constexpr Index kHeads = 2, kSize = 3, kTokens = 5, kDistances = 16;
+  const std::array<Index, 3> counts = {4, 3, kTokens}, offsets = {4, 3, 0};
+  AttentionSpec spec;
+  spec.head_size = kSize;
+  spec.heads.assign(at(kHeads), {.reach_left = kernels::kUnlimitedReach});
+  spec.causal = spec.relative_positions = true;
+  std::vector<AttentionSpec> specs(3, spec);
+  Row row;
+  row.name = "attention_over_groups";
+  const Shape bias = {kHeads, kSize}, distances = {kHeads, kDistances, kSize};
+  row.shapes = {{kHeads, kTokens, kSize}};
+  for (std::size_t g = 0; g < 3; ++g) {
+    kernels::AttentionRows rows;
+    rows.documents.push_back(
+        {.query_count = kTokens, .key_count = counts[g], .query_offset = offsets[g]});
+    specs[g].rows = kernels::shared(std::move(rows));
+    const Shape keys = {kHeads, counts[g], kSize};
+    row.shapes.insert(row.shapes.end(), {keys, keys});
+  }
+  row.activations = 7 + 2;
+  row.shapes.insert(row.shapes.end(), {distances, distances, bias, bias, bias});
+  row.run = [specs](const Context& context, const std::vector<Tensor>& in) {
+    std::vector<KeyGroup> groups;
+    for (std::size_t g = 0; g < 3; ++g) {
+      groups.push_back({specs[g], in[1 + 2 * g], in[2 + 2 * g],
+                        RelativePositions{in[9], in[g == 0 ? 10 : 11], in[g == 0 ? 7 : 8]}});
+    }
+    return attention_over(context, in[0], groups);
+  };
+  row.truth = [counts, offsets](const Inputs& in) {
+    Doubles out(at(kTokens * kHeads * kSize));
+    const auto value = [&](std::size_t input, Index rows, Index head, Index row, Index c) {
+      return in[input][at((head * rows + row) * kSize + c)];
+    };
+    for (Index h = 0; h < kHeads; ++h) {
+      for (Index i = 0; i < kTokens; ++i) {
+        double sum = 0;
+        std::array<double, kSize> mean = {};
+        for (std::size_t g = 0; g < 3; ++g) {
+          for (Index j = 0; j < counts[g] && j <= offsets[g] + i; ++j) {
+            double score = 0;
+            for (Index c = 0; c < kSize; ++c) {
+              const double q = value(0, kTokens, h, i, c);
+              const double u = in[9][at(h * kSize + c)];
+              const double v = in[g == 0 ? 10 : 11][at(h * kSize + c)];
+              score += (q + u) * value(1 + 2 * g, counts[g], h, j, c) +
+                       (q + v) * value(g == 0 ? 7 : 8, kDistances, h, offsets[g] + i - j, c);
+            }
+            const double weight = std::exp(score / std::sqrt(static_cast<double>(kSize)));
+            sum += weight;
+            for (Index c = 0; c < kSize; ++c) {
+              mean[at(c)] += weight * value(2 + 2 * g, counts[g], h, j, c);
+            }
+          }
+        }
+        for (Index c = 0; c < kSize; ++c) {
+          out[at((i * kHeads + h) * kSize + c)] = mean[at(c)] / sum;
+        }
+      }
+    }
+    return out;
+  };
+  return row;
+}
+
+Row square_difference_row() {
+  static const Tensor target = random_normal_tensor({kRows, kIn}, 1, 77);
+  return {.name = "mean_square_difference",
+          .shapes = {{kRows, kIn}},
+          .run =
+              [](const Context& context, const std::vector<Tensor>& in) {
+                return mean_square_difference(context, in[0], target.to(in[0].dtype()));
+              },
+          .truth =
+              [](const Inputs& in) {
+                const std::vector<float> y = target.to_floats();
+                double sum = 0;
+                for (std::size_t i = 0; i < y.size(); ++i) {
+                  sum += (in[0][i] - static_cast<double>(y[i])) *
+                         (in[0][i] - static_cast<double>(y[i]));
+                }
+                return Doubles{sum / static_cast<double>(y.size())};
+              }};
+}
+
 Row rows_row(bool sums) {
   static const std::vector<Index> chosen = {4, 0, 4, 18};
   static const std::vector<RowRange> ranges = {{0, 3}, {5, 5}, {2, 19}};
@@ -549,6 +638,8 @@ std::vector<Row> rows() {
           recompute_row(),
           attention_row(false),
           attention_row(true),
+          groups_row(),
+          square_difference_row(),
           rows_row(false),
           rows_row(true),
           dropout_row(),

@@ -29,6 +29,19 @@ void CharacterEvaluationFlags::add(CLI::App& verb) {
                                    "overlapping windows"));
   options_.push_back(add_number(verb, "--characters", evaluation_.characters, {.least = 1},
                                 "score only the first so many (all)"));
+  CharacterMemory& memory = evaluation_.memory;
+  options_.push_back(add_number(verb, "--segment-length", memory.segment_length, {.least = 1},
+                                "memories: characters of a segment (the model's)"));
+  options_.push_back(add_number(verb, "--memory-length", memory.memory_length, {},
+                                "rows that are kept of the segments before (the model's)"));
+  options_.push_back(add_number(verb, "--compressed-memory-length", memory.compressed_memory_length,
+                                {}, "compressed rows that are kept of older ones (the model's)"));
+  options_.push_back(add_number(verb, "--clamp-length", memory.clamp_length, {},
+                                "farther rows are as far as this; 0: none is (the model's)"));
+  options_.push_back(verb.add_flag_function(
+      "--same-length,!--no-same-length",
+      [&memory](std::int64_t count) { memory.same_length = count > 0; },
+      "every character sees as many rows (the model's)"));
   for (CLI::Option* option : options_) option->group("Character models");
 }
 
@@ -61,23 +74,43 @@ CharacterEvaluation CharacterEvaluationFlags::options() const {
 std::string character_info_text(const CharacterModelInfo& info, bool json) {
   if (json) {
     JsonLine line;
-    line.add("model_type", "longformer-character-lm").add("alphabet", info.alphabet);
+    line.add("model_type", "longformer-lm").add("attention", info.attention);
+    line.add("alphabet", info.alphabet);
     line.add("parameters", info.parameters).add("layers", info.layers);
-    line.add("windows", std::span<const std::int64_t>(info.windows));
-    line.add("dilations", std::span<const std::int64_t>(info.dilations));
-    return line.add("receptive_field", info.receptive_field).line();
+    if (info.segment_length == 0) {
+      line.add("windows", std::span<const std::int64_t>(info.windows));
+      line.add("dilations", std::span<const std::int64_t>(info.dilations));
+    } else {
+      line.add("segment_length", info.segment_length).add("memory_length", info.memory_length);
+      line.add("compressed_memory_length", info.compressed_memory_length);
+      line.add("compression_rate", info.compression_rate);
+    }
+    line.add("receptive_field", info.receptive_field);
+    return line.add("state_bytes", info.state_bytes).line();
   }
   std::string text;
   const auto row = [&text](const char* name, const std::string& value) {
     text += fmt::format("{:<20}{}\n", name, value);
   };
-  row("model type", "longformer-character-lm");
+  row("model type", "longformer-lm");
+  row("attention", info.attention);
   row("alphabet", info.alphabet);
   row("parameters", grouped(info.parameters));
   row("layers", std::to_string(info.layers));
-  row("windows", fmt::format("{}", fmt::join(info.windows, ", ")));
-  row("dilations", fmt::format("{}", fmt::join(info.dilations, ", ")));
+  if (info.segment_length == 0) {
+    row("windows", fmt::format("{}", fmt::join(info.windows, ", ")));
+    row("dilations", fmt::format("{}", fmt::join(info.dilations, ", ")));
+  } else {
+    row("segment", grouped(info.segment_length));
+    row("memory", grouped(info.memory_length));
+  }
+  if (info.compression_rate > 0) {
+    row("compressed memory",
+        fmt::format("{} rows of {} each", grouped(info.compressed_memory_length),
+                    info.compression_rate));
+  }
   row("receptive field", grouped(info.receptive_field) + " characters before each");
+  row("state", bytes_text(static_cast<double>(info.state_bytes)) + " for each text, in fp32");
   return text;
 }
 

@@ -146,8 +146,9 @@ void add_inputs(CLI::App& verb, InputOptions& inputs) {
       ->type_name("NAME");
 }
 
-CLI::Option* add_number(CLI::App& verb, const std::string& name, std::int64_t& value, Range range,
-                        const std::string& description) {
+namespace {
+
+CLI::Option* limited(CLI::Option* option, Range range) {
   const auto check = [range](const std::string& text) -> std::string {
     std::int64_t number = 0;
     const bool is_number = CLI::detail::lexical_cast(text, number);
@@ -155,9 +156,19 @@ CLI::Option* add_number(CLI::App& verb, const std::string& name, std::int64_t& v
     return fmt::format("expected a whole number from {} to {}, found '{}'", range.least, range.most,
                        text);
   };
-  return verb.add_option(name, value, description)
-      ->check(CLI::Validator(check, ""))
-      ->type_name("N");
+  return option->check(CLI::Validator(check, ""))->type_name("N");
+}
+
+}  // namespace
+
+CLI::Option* add_number(CLI::App& verb, const std::string& name, std::int64_t& value, Range range,
+                        const std::string& description) {
+  return limited(verb.add_option(name, value, description), range);
+}
+
+CLI::Option* add_number(CLI::App& verb, const std::string& name, std::optional<std::int64_t>& value,
+                        Range range, const std::string& description) {
+  return limited(verb.add_option(name, value, description), range);
 }
 
 CLI::Validator number_up_to(double most) {

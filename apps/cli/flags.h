@@ -81,6 +81,9 @@ struct Range {
 
 CLI::Option* add_number(CLI::App& verb, const std::string& name, std::int64_t& value, Range range,
                         const std::string& description);
+/// The same for a number that need not be given.
+CLI::Option* add_number(CLI::App& verb, const std::string& name, std::optional<std::int64_t>& value,
+                        Range range, const std::string& description);
 /// Takes the text of an option: a number from 0 to `most`, which may be infinite.
 CLI::Validator number_up_to(double most);
 /// One of the choices.

@@ -56,16 +56,20 @@ void add_pretrain_lm(CLI::App& program, Action& action) {
       {.name = "pretrain-lm",
        .description = "Train a character language model on plain text.",
        .details =
-           "The autoregressive Longformer: causal windows, dilated heads, relative positions. "
-           "MODEL is a folder that this verb wrote; --config begins a new model, whose alphabet "
-           "is all bytes or the 27 characters of text8. The first 90 % of DATA are for training, "
-           "5 % for validation, 5 % for testing. --phases trains in stages, in which windows and "
-           "segments grow.",
+           "With attention \"window\" the autoregressive Longformer (causal windows, dilated "
+           "heads), with \"recurrent\" Transformer-XL, with \"compressive\" the Compressive "
+           "Transformer; all have relative positions. MODEL is a folder that this verb wrote; "
+           "--config begins a new model, whose vocabulary is all bytes or the 27 characters of "
+           "text8. The first 90 % of DATA are for training, 5 % for validation, 5 % for testing. "
+           "--phases trains in stages, in which windows or memories, and segments, grow. A model "
+           "with memories reads as many streams of the text as a batch has rows.",
        .examples =
            "longformer pretrain-lm --config examples/character-lm/tiny.json enwik8 --length 256 "
            "--max-steps 300 --learning-rate 1e-3 --output-dir tiny\n"
            "longformer pretrain-lm --config examples/character-lm/small.json enwik8 --phases "
            "examples/character-lm/small-phases.json --eval-strategy steps --output-dir small\n"
+           "longformer pretrain-lm --config examples/character-lm/tiny-compressive.json enwik8 "
+           "--max-steps 300 --learning-rate 1e-3 --output-dir compressive\n"
            "longformer pretrain-lm tiny enwik8 --max-steps 100 --output-dir more\n"
            "longformer pretrain-lm --config letters.json enwiki.xml --clean-up --max-steps 1000 "
            "--output-dir letters"});
@@ -82,7 +86,7 @@ void add_pretrain_lm(CLI::App& program, Action& action) {
                   "replaces --length, --learning-rate and --max-steps")
       ->type_name("FILE");
   add_number(verb, "--length", flags->options.length, {.least = 1},
-             "characters of a segment (2048)");
+             "characters of a segment (2048; what the config says of a model with memories)");
   add_choice(verb, "--segments", flags->options.segments, {"random", "consecutive"},
              "segments begin anywhere, or the text is cut into them (random)");
   add_number(verb, "--eval-characters", flags->options.eval_characters, {.least = 0},

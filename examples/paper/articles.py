@@ -174,10 +174,13 @@ def attention_by_place(program, model, work):
     """What tenth of what was read the true abstract's tokens look at."""
     tenths = [0.0] * 10
     for test in tests(work)[:SHOWN]:
-        (pairs,) = program("attention", model, "--text", test["text"], "--summary", start_of(test["summary"]),
-                           "--truncate", "--top-k", 100000)  # fmt: skip
-        for key, probability in zip(pairs["key"], pairs["probability"], strict=True):
-            tenths[10 * key // pairs["tokens"]] += probability
+        (looked,) = program("attention", model, "--text", test["text"], "--summary", start_of(test["summary"]),
+                            "--truncate", "--top-k", 100000)  # fmt: skip
+        read = max(source["end"] for sentence in looked["sentences"] for source in sentence["sources"])
+        for sentence in looked["sentences"]:
+            for source in sentence["sources"]:
+                middle = (source["begin"] + source["end"]) / 2
+                tenths[int(10 * middle / read)] += source["share"]
     return [round(mass / sum(tenths), 4) for mass in tenths]
 
 

@@ -1,13 +1,14 @@
-// The autoregressive character Longformer: training, evaluation by the protocol of the paper, and
-// sampling (Longformer paper §4 and appendix B, spec.md D).
+// Character language models: the autoregressive Longformer (paper §4 and appendix B, spec.md D),
+// Transformer-XL and the Compressive Transformer (G): training, evaluation, and sampling.
 //
-// A model is a folder with config.json of model_type "longformer-character-lm" and
-// model.safetensors; docs/character-lm.md describes both.
+// A model is a folder with config.json of model_type "longformer-lm" (or, of before,
+// "longformer-character-lm") and model.safetensors; docs/character-lm.md describes both.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,12 +28,21 @@ struct CharacterScore {
 };
 
 struct CharacterModelInfo {
+  /// "window", "recurrent" or "compressive".
+  std::string attention;
   std::string alphabet;
   std::int64_t parameters = 0;
   std::int64_t layers = 0;
+  /// Of a model with windows.
   std::vector<std::int64_t> windows, dilations;
+  /// Of a model with memories; `compressed_memory_length` of the compressed ones, each of which
+  /// stands for `compression_rate` rows.
+  std::int64_t segment_length = 0, memory_length = 0;
+  std::int64_t compressed_memory_length = 0, compression_rate = 0;
   /// How far back the last layer sees through those below it.
   std::int64_t receptive_field = 0;
+  /// Most bytes that a text takes while it is read or written, in fp32.
+  std::int64_t state_bytes = 0;
 };
 
 class CharacterModel {
@@ -69,12 +79,16 @@ struct CharacterLmTraining {
   std::string model_folder = {};
   std::string config_file = {};
   CharacterData data = {};
-  /// Characters of a segment.
-  std::int64_t length = 2048;
-  /// "random" begins segments anywhere, "consecutive" cuts the text into them.
+  /// Characters of a segment; absent: kUsualLength, or the segment length of a model with memories.
+  std::optional<std::int64_t> length = std::nullopt;
+  static constexpr std::int64_t kUsualLength = 2048;
+  /// "random" begins segments anywhere, "consecutive" cuts the text into them. A model with
+  /// memories always reads as many equal streams of the text as a micro-batch has rows, segment
+  /// after segment; their states are part of a checkpoint.
   std::string segments = "random";
-  /// JSON list of phases, each with length, windows, learning rate, batch and steps: replaces
-  /// length, learning rate and number of steps. Empty: one phase, with the windows of the model.
+  /// JSON list of phases, each with length, windows or memory lengths, learning rate, batch and
+  /// steps: replaces length, learning rate and number of steps. Empty: one phase, with the windows
+  /// of the model.
   std::string phases_file = {};
   /// Characters of the validation part that an evaluation scores, streaming; 0 takes all.
   std::int64_t eval_characters = 65536;

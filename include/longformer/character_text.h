@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "longformer/progress.h"
@@ -18,12 +19,23 @@ struct CharacterData {
   bool clean_up = false;
 };
 
+/// Lengths of a model with memories, where they are to be others than those of its training.
+struct CharacterMemory {
+  std::optional<std::int64_t> segment_length = std::nullopt;
+  std::optional<std::int64_t> memory_length = std::nullopt;
+  std::optional<std::int64_t> compressed_memory_length = std::nullopt;
+  std::optional<std::int64_t> clamp_length = std::nullopt;
+  std::optional<bool> same_length = std::nullopt;
+};
+
 struct CharacterEvaluation {
   CharacterData data = {};
   TextPart part = TextPart::all;
   /// One pass over the text that keeps of every layer the keys that later characters see, instead
   /// of overlapping windows: the same numbers where a window holds all that the last layer sees.
+  /// A model with memories is always read so.
   bool streaming = false;
+  CharacterMemory memory = {};
   /// The protocol: characters of a window, of which the last `step` are scored.
   std::int64_t window = 32256;
   std::int64_t step = 512;

@@ -1,4 +1,5 @@
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -9,7 +10,7 @@
 #include "core/random.h"
 #include "core/threads.h"
 #include "longformer/bench.h"
-#include "models/character_lm.h"
+#include "models/language_model.h"
 #include "models/registry.h"
 #include "tasks/sequence_to_sequence.h"
 #include "training/optimizer.h"
@@ -94,15 +95,29 @@ BenchResult bench_task(const TrainBenchOptions& options, bool writes_texts) {
   return result;
 }
 
-/// One segment of random characters, each of which is predicted.
+/// What streams have read whose memories are full.
+models::State full_memories(const models::LanguageModel& model, const ops::Context& context,
+                            const models::Batch& segment) {
+  const models::LanguageModelConfig& config = model.config();
+  const Index rows =
+      config.lengths.memory + config.compression_rate * (config.lengths.compressed + 1);
+  models::State state = model.start(context.dtype, segment.documents());
+  for (Index read = 0; read < rows; read += config.lengths.segment) {
+    model.forward(context, segment, {.state = &state});
+  }
+  return state;
+}
+
+/// Segments of random characters, each of which is predicted: one of a model with windows, and as
+/// many as n has room for of one with memories, which are full.
 BenchResult bench_character_lm(const TrainBenchOptions& options, const std::string& config_file) {
   const TrainingOptions training = training_of(options);
-  const models::CharacterLmConfig config = models::read_character_lm(config_file);
+  const models::LanguageModelConfig config = models::read_language_model(config_file);
   const int threads = checked_threads(options.threads);
   const DType dtype = compute_dtype(options.dtype);
   const ThreadLimit limit(threads);
   const auto weights = models::Weights::trained(models::Weights::drawn(training.seed), {});
-  const models::CharacterLm model(config, weights, dtype);
+  const models::LanguageModel model(config, weights, dtype);
   training::ParameterSet parameters;
   for (const auto& [name, value] : weights.parameters()) {
     parameters.add({.name = name, .value = value, .decays = training::decays_by_name(name)});
@@ -115,8 +130,16 @@ BenchResult bench_character_lm(const TrainBenchOptions& options, const std::stri
   }
   const std::span<const std::int32_t> all(ids);
   const auto n = static_cast<std::size_t>(options.n);
-  const models::Batch batch = models::segments_of(all.first(n), options.n);
   MemoryPool memory;
+  models::Batch batch = models::segments_of(all.first(n), options.n);
+  std::optional<models::State> state;
+  if (config.has_memory()) {
+    const Index segment = config.lengths.segment;
+    require(options.n % segment == 0,
+            "-n: expected a multiple of the model's segments of {}, found {}", segment, options.n);
+    batch = models::segments_of(all.first(n), segment);
+    state = full_memories(model, {.memory = memory, .dtype = dtype, .threads = threads}, batch);
+  }
   std::uint64_t seed = 0;
   const Timing timing = measure(options.repeats, [&] {
     Tape tape;
@@ -126,14 +149,17 @@ BenchResult bench_character_lm(const TrainBenchOptions& options, const std::stri
                                   .tape = &tape,
                                   .dropout_seed = seed++,
                                   .recomputes = options.gradient_checkpointing};
-    model.loss(context, batch, all.last(n), {.scale = 1 / static_cast<double>(n)});
+    model.loss(context, batch, all.last(n), {.scale = 1 / static_cast<double>(n)},
+               {.state = state ? &*state : nullptr});
     tape.backward();
     optimizer->step(training.learning_rate, 1);
   });
-  BenchResult result = result_of(timing, options.n, options.dtype,
-                                 3 * character_lm_flops(config, options.n), threads);
+  const Index length = config.has_memory() ? config.lengths.segment : options.n;
+  const double flops =
+      static_cast<double>(batch.documents()) * language_model_flops(config, length);
+  BenchResult result = result_of(timing, options.n, options.dtype, 3 * flops, threads);
   const std::int64_t activations = activation_bytes(
-      config, options.n,
+      config, length,
       {.tokens = options.n, .dtype = dtype, .recomputes = options.gradient_checkpointing});
   result.predicted_peak_bytes =
       training::memory_plan(parameters, *optimizer, activations).peak_bytes;

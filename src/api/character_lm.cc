@@ -7,9 +7,10 @@
 #include <utility>
 
 #include "api/finite_results.h"
+#include "api/model_cost.h"
 #include "core/error.h"
 #include "core/turns.h"
-#include "models/character_lm.h"
+#include "models/language_model.h"
 #include "models/registry.h"
 #include "tasks/characters/character_scoring.h"
 
@@ -21,8 +22,8 @@ struct CharacterModel::Implementation {
         threads(checked_threads(options.threads)),
         model(with_threads(threads, [&] {
           const auto weights = models::Weights::open(folder, {});
-          models::CharacterLm loaded(models::read_character_lm(folder + "/config.json"), weights,
-                                     dtype);
+          models::LanguageModel loaded(models::read_language_model(folder + "/config.json"),
+                                       weights, dtype);
           weights.tell_nonfinite(options.note);
           return loaded;
         })) {}
@@ -36,9 +37,37 @@ struct CharacterModel::Implementation {
 
   DType dtype;
   int threads;
-  models::CharacterLm model;
+  models::LanguageModel model;
   mutable Turns turns;
 };
+
+namespace {
+
+models::MemoryLengths lengths_of(const models::LanguageModelConfig& config,
+                                 const CharacterMemory& wanted) {
+  models::MemoryLengths lengths = config.lengths;
+  lengths.segment = wanted.segment_length.value_or(lengths.segment);
+  lengths.memory = wanted.memory_length.value_or(lengths.memory);
+  lengths.compressed = wanted.compressed_memory_length.value_or(lengths.compressed);
+  lengths.clamp = wanted.clamp_length.value_or(lengths.clamp);
+  lengths.same_length = wanted.same_length.value_or(lengths.same_length);
+  return lengths;
+}
+
+bool is_given(const CharacterMemory& memory) {
+  return memory.segment_length || memory.memory_length || memory.compressed_memory_length ||
+         memory.clamp_length || memory.same_length;
+}
+
+/// What a text has read when it begins.
+models::State fresh_state(const models::LanguageModel& model, DType dtype,
+                          const CharacterMemory& wanted) {
+  const models::LanguageModelConfig& config = model.config();
+  if (!config.has_memory() && !is_given(wanted)) return model.start(dtype);
+  return model.start(dtype, 1, lengths_of(config, wanted));
+}
+
+}  // namespace
 
 bool CharacterModel::is_one(const std::string& folder) { return models::is_language_model(folder); }
 
@@ -47,18 +76,27 @@ CharacterModel CharacterModel::load(const std::string& folder, const LoadOptions
 }
 
 CharacterModelInfo CharacterModel::info() const {
-  const models::CharacterLmConfig& config = implementation_->model.config();
-  return {.alphabet = std::string(text::name_of(config.alphabet)),
-          .parameters = models::parameter_count(config),
-          .layers = config.layers,
-          .windows = config.windows,
-          .dilations = config.dilations,
-          .receptive_field = config.receptive_field()};
+  const models::LanguageModelConfig& config = implementation_->model.config();
+  CharacterModelInfo info = {.attention = std::string(models::name_of(config.attention)),
+                             .alphabet = std::string(text::name_of(config.alphabet)),
+                             .parameters = models::parameter_count(config),
+                             .layers = config.layers,
+                             .windows = config.windows,
+                             .dilations = config.dilations,
+                             .receptive_field = config.receptive_field(),
+                             .state_bytes = state_bytes(config)};
+  if (config.has_memory()) {
+    info.segment_length = config.lengths.segment;
+    info.memory_length = config.lengths.memory;
+    info.compressed_memory_length = config.lengths.compressed;
+    info.compression_rate = config.is_compressive() ? config.compression_rate : 0;
+  }
+  return info;
 }
 
 CharacterScore CharacterModel::evaluate(const CharacterEvaluation& options) const {
   const auto begin = std::chrono::steady_clock::now();
-  const models::CharacterLm& model = implementation_->model;
+  const models::LanguageModel& model = implementation_->model;
   const tasks::CharacterText text(options.data, model.config().alphabet);
   const tasks::ScoredText scored = {
       .text = text, .range = text.part(options.part), .characters = options.characters};
@@ -71,9 +109,13 @@ CharacterScore CharacterModel::evaluate(const CharacterEvaluation& options) cons
     });
   };
   const ops::Context context = implementation_->context(memory);
-  const ops::LossSum loss = options.streaming
-                                ? tasks::score_streaming(model, context, scored, report)
-                                : tasks::score_windows(model, context, scored, options, report);
+  // Memories have no windows to overlap.
+  const bool streams = options.streaming || model.config().has_memory();
+  const ops::LossSum loss =
+      streams
+          ? tasks::score_streaming(
+                model, context, fresh_state(model, context.dtype, options.memory), scored, report)
+          : tasks::score_windows(model, context, scored, options, report);
   CharacterScore score;
   score.characters = count;
   score.loss = loss.sum / loss.weight;
@@ -87,7 +129,7 @@ CharacterScore CharacterModel::evaluate(const CharacterEvaluation& options) cons
 
 void CharacterModel::generate(const std::string& prompt, const GenerateOptions& options,
                               const std::function<bool(char)>& callback) const {
-  const models::CharacterLm& model = implementation_->model;
+  const models::LanguageModel& model = implementation_->model;
   const text::Alphabet alphabet = model.config().alphabet;
   text::check_characters(alphabet, prompt, "prompt");
   const std::string usual = alphabet == text::Alphabet::bytes ? "\n" : " ";

@@ -10,8 +10,8 @@
 #include "core/threads.h"
 #include "formats/safetensors.h"
 #include "longformer/character_lm.h"
-#include "models/character_lm.h"
 #include "models/convert/files.h"
+#include "models/language_model.h"
 #include "models/trained_folder.h"
 #include "tasks/characters/character_phases.h"
 #include "tasks/characters/character_scoring.h"
@@ -21,11 +21,11 @@ namespace {
 
 using tasks::CharacterPhase;
 
-models::CharacterLmConfig config_of(const CharacterLmTraining& options) {
+models::LanguageModelConfig config_of(const CharacterLmTraining& options) {
   require(options.model_folder.empty() != options.config_file.empty(),
           "pretraining: expected a model folder or a config file, found {}",
           options.config_file.empty() ? "neither" : "both");
-  return models::read_character_lm(
+  return models::read_language_model(
       options.config_file.empty() ? options.model_folder + "/config.json" : options.config_file);
 }
 
@@ -49,6 +49,9 @@ class CharacterLmObjective final : public training::Objective {
         train_(text_.part(TextPart::train)) {
     require(options.segments == "random" || options.segments == "consecutive",
             "segments: expected random or consecutive, found \"{}\"", options.segments);
+    require(!config_.has_memory() || !options.training.gradient_checkpointing,
+            "gradient_checkpointing: expected none for a model with memories, as a layer that is "
+            "run again would move them twice");
     for (const auto& [name, value] : weights_.parameters()) {
       parameters_.add({.name = name, .value = value, .decays = training::decays_by_name(name)});
     }
@@ -64,7 +67,8 @@ class CharacterLmObjective final : public training::Objective {
   void begin_phase(const training::Phase& phase, std::int64_t number) override {
     static_cast<void>(phase);
     phase_ = static_cast<std::size_t>(number);
-    model_.set_windows(phases_[phase_].windows);
+    if (!config_.has_memory()) model_.set_windows(phases_[phase_].windows);
+    memories_.reset();
     // Buffers of other lengths.
     memory_.clear();
   }
@@ -78,16 +82,35 @@ class CharacterLmObjective final : public training::Objective {
   void load(const std::filesystem::path& folder) override {
     models::read_trained_folder(folder, weights_);
   }
+  void save_progress(const std::filesystem::path& folder) override {
+    if (memories_) memories_->save(folder);
+  }
+  void load_progress(const std::filesystem::path& folder) override {
+    if (!config_.has_memory() || !std::filesystem::exists(folder / "state.json")) return;
+    memories_ = start_memories();
+    memories_->restore(folder);
+  }
 
  private:
   void set_phases();
-  bool is_random() const { return options_.segments == "random"; }
+  /// Every row of a model with memories is a stream that goes on from segment to segment.
+  bool is_random() const { return options_.segments == "random" && !config_.has_memory(); }
+  models::State start_memories() const {
+    const CharacterPhase& phase = phases_[phase_];
+    return model_.start(dtype_, rows(phase), phase.lengths);
+  }
   /// Segments of a micro-batch, and micro-batches of a pass over the text.
   Index rows(const CharacterPhase& phase) const {
     return std::min<Index>(options_.training.per_device_train_batch_size, phase.batch);
   }
-  Index segments(const CharacterPhase& phase) const { return (train_.size() - 1) / phase.length; }
+  Index segments(const CharacterPhase& phase) const {
+    return config_.has_memory() ? micro_batches(phase) * rows(phase)
+                                : (train_.size() - 1) / phase.length;
+  }
+  /// Characters of each of the streams that the text is cut into.
+  Index stream_size(const CharacterPhase& phase) const { return (train_.size() - 1) / rows(phase); }
   Index micro_batches(const CharacterPhase& phase) const {
+    if (config_.has_memory()) return stream_size(phase) / phase.length;
     return (segments(phase) + rows(phase) - 1) / rows(phase);
   }
   std::vector<Index> beginnings(const training::MicroBatch& micro) const;
@@ -95,16 +118,18 @@ class CharacterLmObjective final : public training::Objective {
   ops::Context context() { return {.memory = memory_, .dtype = dtype_, .threads = threads_}; }
 
   const CharacterLmTraining& options_;
-  models::CharacterLmConfig config_;
+  models::LanguageModelConfig config_;
   models::Weights weights_;
   DType dtype_;
   int threads_;
-  models::CharacterLm model_;
+  models::LanguageModel model_;
   tasks::CharacterText text_;
   tasks::CharacterText::Range train_;
   training::ParameterSet parameters_;
   std::vector<CharacterPhase> phases_;
   std::size_t phase_ = 0;
+  /// Of the streams, while an epoch goes on.
+  std::optional<models::State> memories_;
   MemoryPool memory_;
 };
 
@@ -112,10 +137,15 @@ void CharacterLmObjective::set_phases() {
   const TrainingOptions& training = options_.training;
   const Index accumulated = training.gradient_accumulation_steps;
   if (options_.phases_file.empty()) {
-    require(options_.length >= 1, "length: expected 1 or more, found {}", options_.length);
+    const Index length = options_.length.value_or(
+        config_.has_memory() ? config_.lengths.segment : CharacterLmTraining::kUsualLength);
+    require(length >= 1, "length: expected 1 or more, found {}", length);
+    models::MemoryLengths lengths = config_.lengths;
+    lengths.segment = length;
     phases_.push_back({.name = {},
-                       .length = options_.length,
+                       .length = length,
                        .windows = config_.windows,
+                       .lengths = lengths,
                        .learning_rate = training.learning_rate,
                        .batch = training.per_device_train_batch_size * accumulated});
   } else {
@@ -126,9 +156,9 @@ void CharacterLmObjective::set_phases() {
   }
   for (const CharacterPhase& phase : phases_) {
     require(segments(phase) >= 1,
-            "{}: expected a text whose first 90 % are longer than a segment of {} characters, "
-            "found {}",
-            text_.name(), phase.length, train_.size());
+            "{}: expected a text whose first 90 % are longer than {} of {} characters, found {}",
+            text_.name(), config_.has_memory() ? "the segments of a batch" : "a segment",
+            phase.length, train_.size());
     require(phase.batch % rows(phase) == 0,
             "per_device_train_batch_size: expected a divisor of the batch of {} of {}, found {}",
             phase.batch, phase.name, rows(phase));
@@ -167,6 +197,10 @@ std::vector<Index> CharacterLmObjective::beginnings(const training::MicroBatch& 
       begins.push_back(static_cast<Index>(bits % places));
       continue;
     }
+    if (config_.has_memory()) {
+      begins.push_back(i * stream_size(phase) + micro.index * phase.length);
+      continue;
+    }
     const Index segment = micro.index * rows(phase) + i;
     if (segment < segments(phase)) begins.push_back(segment * phase.length);
   }
@@ -181,6 +215,11 @@ training::MicroBatchLoss CharacterLmObjective::run(const training::MicroBatch& m
     ids.insert(ids.end(), segment.begin(), segment.end() - 1);
     labels.insert(labels.end(), segment.begin() + 1, segment.end());
   }
+  models::PassOptions pass;
+  if (config_.has_memory()) {
+    if (micro.index == 0 || !memories_) memories_ = start_memories();
+    pass.state = &*memories_;
+  }
   Tape tape;
   ops::Context training = context();
   training.tape = &tape;
@@ -189,7 +228,7 @@ training::MicroBatchLoss CharacterLmObjective::run(const training::MicroBatch& m
   training.recomputes = options_.training.gradient_checkpointing;
   const ops::LossSum loss =
       model_.loss(training, models::segments_of(ids, length), labels,
-                  {.scale = 1, .label_smoothing = options_.training.label_smoothing_factor});
+                  {.scale = 1, .label_smoothing = options_.training.label_smoothing_factor}, pass);
   tape.backward();
   return {.loss = loss.sum, .weight = loss.weight, .tokens = static_cast<Index>(ids.size())};
 }
@@ -198,19 +237,21 @@ training::Metrics CharacterLmObjective::evaluate() {
   const tasks::ScoredText scored = {.text = text_,
                                     .range = text_.part(TextPart::validation),
                                     .characters = options_.eval_characters};
-  const ops::LossSum loss = tasks::score_streaming(model_, context(), scored, {});
+  const ops::LossSum loss =
+      tasks::score_streaming(model_, context(), model_.start(dtype_), scored, {});
   memory_.clear();
   const double mean = loss.sum / loss.weight;
   return {{"loss", mean}, {"bpc", mean / std::numbers::ln2}};
 }
 
 training::PhaseCost CharacterLmObjective::cost_of(const CharacterPhase& phase) const {
-  models::CharacterLmConfig config = config_;
+  models::LanguageModelConfig config = config_;
   config.windows = phase.windows;
+  config.lengths = phase.lengths;
   const Index tokens = rows(phase) * phase.length;
   return {.tokens_per_step = phase.batch * phase.length,
           .flops_per_token =
-              3 * character_lm_flops(config, phase.length) / static_cast<double>(phase.length),
+              3 * language_model_flops(config, phase.length) / static_cast<double>(phase.length),
           .activation_bytes =
               activation_bytes(config, phase.length,
                                {.tokens = tokens,

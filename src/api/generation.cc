@@ -10,7 +10,7 @@
 #include "core/error.h"
 #include "core/threads.h"
 #include "longformer/tokenizer.h"
-#include "models/character_lm_config.h"
+#include "models/language_model_config.h"
 #include "models/registry.h"
 #include "ops/embedding.h"
 #include "tasks/generation/text_search.h"
@@ -31,7 +31,7 @@ struct TextGenerator::Implementation {
         head(dynamic_cast<const tasks::DecoderHead*>(own.head.get())) {
     require(own.config.decoder.has_value(),
             "{}: model_type: expected one that writes texts ({}; characters: {}), found {}", folder,
-            models::encoder_decoder_names(), models::kCharacterLmType, own.config.model_type());
+            models::encoder_decoder_names(), models::kLanguageModelType, own.config.model_type());
     if (head == nullptr) {
       // A folder of the halves alone, whose output is tied to the table of tokens.
       const ThreadLimit limit(own.threads);

@@ -98,12 +98,44 @@ std::int64_t activation_bytes(const models::EncoderConfig& config, const Trainin
   return kept + embedding + std::max(passing, logits) + copies + text;
 }
 
-double character_lm_flops(const models::CharacterLmConfig& config, std::int64_t n) {
+namespace {
+
+/// A layer that reads a segment of n characters behind full memories (spec.md G.1, G.2): keys and
+/// values of what is kept are made again in every segment, as their weights change.
+double memory_layer_flops(const models::LanguageModelConfig& config, std::int64_t n) {
+  const auto width = static_cast<double>(config.hidden_size);
+  const auto inner = static_cast<double>(config.heads * config.head_size);
+  const auto characters = static_cast<double>(n);
+  const models::MemoryLengths& lengths = config.lengths;
+  const auto recent = static_cast<double>(lengths.memory);
+  const auto older = static_cast<double>(lengths.compressed);
+  double flops = 2 * characters *
+                 (4 * width * inner + 2 * width * static_cast<double>(config.intermediate_size));
+  flops += 4 * (recent + older) * width * inner;
+  flops += 2 * (recent + older + characters) * width * inner;
+  const double seen = lengths.same_length ? recent : recent + (characters + 1) / 2;
+  flops += 6 * inner * characters * (seen + older);
+  if (config.is_compressive()) {
+    const double fewer = characters / static_cast<double>(config.compression_rate);
+    if (config.compression == models::Compression::convolution) {
+      flops += 2 * characters * width * width;
+    }
+    if (config.attention_loss) flops += 4 * inner * (characters + fewer) * (width + characters);
+  }
+  return flops;
+}
+
+}  // namespace
+
+double language_model_flops(const models::LanguageModelConfig& config, std::int64_t n) {
   const auto width = static_cast<double>(config.hidden_size);
   const auto inner = static_cast<double>(config.heads * config.head_size);
   const auto characters = static_cast<double>(n);
   const auto rows = kernels::shared(one_document(n));
   double flops = 2 * characters * width * static_cast<double>(config.vocab_size);
+  if (config.has_memory()) {
+    return flops + static_cast<double>(config.layers) * memory_layer_flops(config, n);
+  }
   for (Index layer = 0; layer < config.layers; ++layer) {
     const Index window = config.windows[static_cast<std::size_t>(layer)];
     const AttentionSpec spec = {
@@ -118,7 +150,7 @@ double character_lm_flops(const models::CharacterLmConfig& config, std::int64_t 
   return flops;
 }
 
-std::int64_t activation_bytes(const models::CharacterLmConfig& config, std::int64_t length,
+std::int64_t activation_bytes(const models::LanguageModelConfig& config, std::int64_t length,
                               const TrainingShape& shape) {
   const auto size = static_cast<std::int64_t>(element_size(shape.dtype));
   const Index inner = config.heads * config.head_size;
@@ -133,8 +165,21 @@ std::int64_t activation_bytes(const models::CharacterLmConfig& config, std::int6
   const std::int64_t layer = 4 * row + sums + 4 * heads + shape.tokens * config.heads * 4 + wide;
   std::int64_t kept = config.layers * layer + 2 * row;
   if (shape.recomputes) kept = config.layers * row + layer;
+  if (config.has_memory()) {
+    const models::MemoryLengths& lengths = config.lengths;
+    const Index streams = shape.tokens / std::max<Index>(length, 1);
+    const Index before = streams * (lengths.memory + lengths.compressed);
+    const Index distances = lengths.most_rows(config.compression_rate);
+    // Rows of the memories twice while they move, their queries, keys and values, the results of
+    // each kind of rows, and the table of distances.
+    kept += config.layers *
+            (before * (2 * config.hidden_size + 3 * inner) +
+             2 * distances * (config.hidden_size + inner)) *
+            size;
+    kept += config.layers * (config.is_compressive() ? 4 : 1) * heads;
+  }
   Index farthest = 0;
-  for (Index i = 0; i < config.layers; ++i) {
+  for (Index i = 0; i < config.layers && !config.has_memory(); ++i) {
     const Index reach = std::min(config.reach(i), length - 1) + 1;
     farthest = std::max(farthest, reach);
     // Rows of sinusoids and their products.
@@ -147,6 +192,26 @@ std::int64_t activation_bytes(const models::CharacterLmConfig& config, std::int6
   std::int64_t copies = 0;
   if (shape.dtype != DType::f32) copies = 2 * models::parameter_count(config);
   return kept + passing + copies;
+}
+
+std::int64_t state_bytes(const models::LanguageModelConfig& config) {
+  std::int64_t numbers = 0;
+  const Index inner = config.heads * config.head_size;
+  for (Index layer = 0; layer < config.layers; ++layer) {
+    const Index reach = config.reach(layer);
+    if (config.has_memory()) {
+      // Rows with their keys and values, the ring of the segment, and both tables of distances.
+      const models::MemoryLengths& lengths = config.lengths;
+      const Index rows = lengths.memory + lengths.compressed;
+      numbers +=
+          rows * (config.hidden_size + 3 * inner) + 2 * (2 * lengths.segment + 1) * inner +
+          (config.is_compressive() ? 2 : 1) * lengths.most_rows(config.compression_rate) * inner;
+    } else {
+      numbers +=
+          (2 * (2 * reach + 1) + config.windows[static_cast<std::size_t>(layer)] + 1) * inner;
+    }
+  }
+  return 4 * numbers;
 }
 
 }  // namespace longformer

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "models/character_lm.h"
+#include "models/language_model.h"
 #include "models/config.h"
 
 namespace longformer {
@@ -31,8 +31,10 @@ std::int64_t activation_bytes(const models::EncoderConfig& config, const Trainin
 
 /// The same of a character model: a segment of n characters with its decoder, and segments of
 /// `length`.
-double character_lm_flops(const models::CharacterLmConfig& config, std::int64_t n);
-std::int64_t activation_bytes(const models::CharacterLmConfig& config, std::int64_t length,
+double language_model_flops(const models::LanguageModelConfig& config, std::int64_t n);
+std::int64_t activation_bytes(const models::LanguageModelConfig& config, std::int64_t length,
                               const TrainingShape& shape);
+/// What is kept of one text in fp32 while it is read or written.
+std::int64_t state_bytes(const models::LanguageModelConfig& config);
 
 }  // namespace longformer

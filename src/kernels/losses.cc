@@ -43,6 +43,13 @@ double logsumexp(const float* column, Index stride, const Rows& rows) {
   return highest + std::log(sum);
 }
 
+/// Calls body for fp32 or bf16.
+template <typename Body>
+auto with_numbers(DType dtype, const Body& body) {
+  return dtype == DType::bf16 ? body.template operator()<BFloat16>()
+                              : body.template operator()<float>();
+}
+
 }  // namespace
 
 LossSum cross_entropy_rows(Tensor& logits, std::span<const std::int32_t> labels,
@@ -79,6 +86,29 @@ LossSum squared_error(const Tensor& logits, std::span<const float> targets,
                       const LossOptions& options, Tensor& gradient) {
   return elementwise(logits, targets, options, gradient, [](double x, double y) {
     return LossAndSlope{(x - y) * (x - y), 2 * (x - y)};
+  });
+}
+
+double mean_square_difference(const Tensor& x, const Tensor& target) {
+  return with_numbers(x.dtype(), [&]<typename T>() {
+    double sum = 0;
+    const T *a = x.data<T>(), *b = target.data<T>();
+    for (Index i = 0; i < x.size(); ++i) {
+      const double difference = static_cast<float>(a[i]) - static_cast<float>(b[i]);
+      sum += difference * difference;
+    }
+    return sum / static_cast<double>(x.size());
+  });
+}
+
+void scaled_difference(const Tensor& x, const Tensor& target, float factor, Tensor& to) {
+  with_numbers(x.dtype(), [&]<typename T>() {
+    const T *a = x.data<T>(), *b = target.data<T>();
+    for (Index i = 0; i < x.size(); ++i) {
+      to.data<T>()[i] =
+          static_cast<T>(factor * (static_cast<float>(a[i]) - static_cast<float>(b[i])));
+    }
+    return 0;
   });
 }
 

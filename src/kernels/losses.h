@@ -38,6 +38,11 @@ LossSum binary_cross_entropy(const Tensor& logits, std::span<const float> target
 LossSum squared_error(const Tensor& logits, std::span<const float> targets,
                       const LossOptions& options, Tensor& gradient);
 
+/// Mean of (x − target)²; fp32 or bf16, both alike.
+double mean_square_difference(const Tensor& x, const Tensor& target);
+/// to = factor·(x − target), all of one dtype.
+void scaled_difference(const Tensor& x, const Tensor& target, float factor, Tensor& to);
+
 /// Rows of which one is to be chosen, and those that are right; none are right: it does not count.
 struct RowChoice {
   RowRange range;

@@ -11,9 +11,6 @@
 
 namespace longformer::models {
 
-/// Losses that a model has beside that of its task, by name; scalars [1] fp32, with gradients.
-using NamedLosses = std::vector<std::pair<std::string, Tensor>>;
-
 struct BlockOutput {
   Tensor x;
   NamedLosses losses = {};

@@ -73,15 +73,6 @@ Json with_aliases(const ConfigReader& config, const Family& family) {
   return object;
 }
 
-Activation activation_of(const ConfigReader& config) {
-  const std::string name = config.string("hidden_act", "gelu");
-  for (const ActivationName& known : kActivations) {
-    if (name == known.name) return known.activation;
-  }
-  fail("{}: {}: expected gelu, gelu_new, relu, silu, tanh, quick_gelu or mish, found {}",
-       config.name(), config.renamed("hidden_act"), quote(name));
-}
-
 /// One number for all layers, or a list of one value for each.
 std::vector<Json> layer_values(const ConfigReader& config, const std::string& key, Index layers) {
   const auto count = static_cast<std::size_t>(layers);
@@ -248,6 +239,15 @@ void check_consistent(const ConfigReader& config, const EncoderConfig& result) {
 }
 
 }  // namespace
+
+Activation activation_of(const ConfigReader& config) {
+  const std::string name = config.string("hidden_act", "gelu");
+  for (const ActivationName& known : kActivations) {
+    if (name == known.name) return known.activation;
+  }
+  fail("{}: {}: expected gelu, gelu_new, relu, silu, tanh, quick_gelu or mish, found {}",
+       config.name(), config.renamed("hidden_act"), quote(name));
+}
 
 std::string_view name_of(Activation activation) {
   return kActivations[static_cast<std::size_t>(activation)].name;

@@ -21,6 +21,8 @@ struct EncoderTraits;
 
 /// "gelu", "gelu_new", "quick_gelu", …: the hidden_act of config.json.
 std::string_view name_of(Activation activation);
+/// That of the key hidden_act. Throws Error for an unknown name.
+Activation activation_of(const formats::ConfigReader& config);
 
 /// Dropout while training of what the last layer of a head is given.
 struct HeadDropout {

@@ -1,6 +1,7 @@
 #include "models/layers.h"
 
 #include <array>
+#include <cmath>
 #include <vector>
 
 namespace longformer::models {
@@ -30,6 +31,17 @@ ops::Linear linear(const LayerSource& source, const std::string& name, LinearSha
                                       {shape.out}, Init::zeros()));
   }
   return stacked(source, matrix, bias, parts);
+}
+
+ops::Linear convolution(const LayerSource& source, const std::string& name, LinearShape shape,
+                        Index taps) {
+  const auto inputs = static_cast<double>(shape.in * taps);
+  const Tensor weight = source.weights.get(name + ".weight", {shape.out, shape.in, taps},
+                                           Init::normal(1 / std::sqrt(inputs)));
+  // A view with the gradient of the parameter itself.
+  Tensor matrix = weight.reshaped({shape.out, shape.in * taps});
+  matrix.set_gradient(weight.gradient());
+  return stacked(source, {&matrix, 1}, {}, {});
 }
 
 ops::Linear stacked_linear(const LayerSource& source, std::span<const std::string> names,

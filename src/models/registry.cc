@@ -5,7 +5,7 @@
 
 #include "core/error.h"
 #include "models/attention/attention.h"
-#include "models/character_lm_config.h"
+#include "models/language_model_config.h"
 
 namespace longformer::models {
 namespace {
@@ -159,7 +159,7 @@ EncoderTraits roberta(Index vocab_size, std::string_view tokenizer_class) {
           .tokenizer_class = tokenizer_class};
 }
 
-const std::array<Family, 10> kFamilies = {{
+const std::array<Family, 11> kFamilies = {{
     {.model_type = "longformer",
      .class_prefix = "Longformer",
      .names = {.prefixes = kLongformer},
@@ -248,6 +248,7 @@ const std::array<Family, 10> kFamilies = {{
      .decoder = DecoderTraits{.aliases = kBartAliases,
                               .positions_key = "max_position_embeddings",
                               .can_scale_embeddings = true}},
+    {.model_type = kLanguageModelType, .class_prefix = "", .names = {}, .encoder = std::nullopt},
     {.model_type = kCharacterLmType, .class_prefix = "", .names = {}, .encoder = std::nullopt},
 }};
 

@@ -56,11 +56,12 @@ Tensor Stack::forward(const ops::Context& context, Tensor x,
     const auto& block = blocks_[at(i)];
     const auto observer = observer_of(options.observer, i);
     LayerState* state = options.state == nullptr ? nullptr : options.state->layer(i);
-    BlockOutput output = context.recomputes && state == nullptr
-                             ? recomputed(context, block, x, shared)
-                             : block->forward(context, x,
-                                              {*shared, state, observer ? &*observer : nullptr,
-                                               shared->source ? &shared->source->hidden : nullptr});
+    BlockOutput output =
+        context.recomputes && state == nullptr
+            ? recomputed(context, block, x, shared)
+            : block->forward(context, x,
+                             {*shared, state, observer ? &*observer : nullptr,
+                              shared->source ? &shared->source->hidden : nullptr, options.losses});
     x = std::move(output.x);
     if (options.hidden_states != nullptr) options.hidden_states->push_back(x);
     if (options.losses != nullptr) {

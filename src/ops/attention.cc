@@ -1,20 +1,22 @@
 #include "ops/attention.h"
 
+#include <algorithm>
 #include <cassert>
 #include <optional>
 #include <utility>
 
+#include "kernels/attention/merge.h"
 #include "kernels/elementwise.h"
 #include "ops/gradients.h"
 
 namespace longformer::ops {
 namespace {
 
-/// Everything that the backward pass needs.
+/// Everything that the backward pass needs: what was found over all groups together is what the
+/// probabilities and their means in each group follow from.
 struct Forward {
-  AttentionSpec spec;
-  Tensor query, key, value, out, logsumexp;
-  std::optional<RelativePositions> relative;
+  Tensor query, out, logsumexp;
+  std::vector<KeyGroup> groups;
 };
 
 kernels::RelativePositions view_of(const RelativePositions& relative) {
@@ -26,14 +28,15 @@ void add_to_parameter(const Tensor& parameter, const Tensor& gradient) {
   kernels::add(gradient.raw(), parameter_gradient(parameter).raw(), gradient.size(), DType::f32);
 }
 
-void attention_backward(const Context& context, const Forward& forward, const Tensor& gradient) {
+void group_backward(const Context& context, const Forward& forward, const KeyGroup& group,
+                    const Tensor& gradient) {
   const auto like = [&](const Tensor& value) {
     return context.memory.tensor(value.shape(), value.dtype());
   };
-  Tensor query = like(forward.query), key = like(forward.key), value = like(forward.value);
+  Tensor query = like(forward.query), key = like(group.key), value = like(group.value);
   kernels::AttentionBackwardArguments in = {.query = forward.query,
-                                            .key = forward.key,
-                                            .value = forward.value,
+                                            .key = group.key,
+                                            .value = group.value,
                                             .out = forward.out,
                                             .logsumexp = forward.logsumexp,
                                             .out_gradient = gradient,
@@ -41,53 +44,90 @@ void attention_backward(const Context& context, const Forward& forward, const Te
                                             .key_gradient = key,
                                             .value_gradient = value,
                                             .threads = context.threads};
-  if (forward.relative) {
-    Tensor content = like(forward.relative->content_bias);
-    Tensor position = like(forward.relative->position_bias);
-    Tensor keys = like(forward.relative->keys);
-    const kernels::RelativePositions relative = view_of(*forward.relative);
+  if (group.relative) {
+    Tensor content = like(group.relative->content_bias);
+    Tensor position = like(group.relative->position_bias);
+    Tensor keys = like(group.relative->keys);
+    const kernels::RelativePositions relative = view_of(*group.relative);
     const kernels::RelativeGradients gradients = {content, position, keys};
     in.relative = &relative;
     in.relative_gradients = &gradients;
-    kernels::attention_backward(forward.spec, in);
-    add_to_parameter(forward.relative->content_bias, content);
-    add_to_parameter(forward.relative->position_bias, position);
-    send_gradient(context, forward.relative->keys, std::move(keys));
+    kernels::attention_backward(group.spec, in);
+    add_to_parameter(group.relative->content_bias, content);
+    add_to_parameter(group.relative->position_bias, position);
+    send_gradient(context, group.relative->keys, std::move(keys));
   } else {
-    kernels::attention_backward(forward.spec, in);
+    kernels::attention_backward(group.spec, in);
   }
   send_gradient(context, forward.query, std::move(query));
-  send_gradient(context, forward.key, std::move(key));
-  send_gradient(context, forward.value, std::move(value));
+  send_gradient(context, group.key, std::move(key));
+  send_gradient(context, group.value, std::move(value));
+}
+
+kernels::AttentionPart attend(const Context& context, const Tensor& query, const KeyGroup& group,
+                              bool wants_logsumexp) {
+  const Index n = query.dimension(1);
+  const auto heads = std::ssize(group.spec.heads);
+  kernels::AttentionPart part;
+  part.out = context.memory.tensor({n, heads * group.spec.head_size}, context.dtype);
+  if (wants_logsumexp) part.logsumexp = context.memory.tensor({heads, n}, DType::f32);
+  std::optional<kernels::RelativePositions> positions;
+  if (group.relative) positions.emplace(view_of(*group.relative));
+  kernels::attention(kernels::AttentionBackend::fused, group.spec,
+                     {.query = query,
+                      .key = group.key,
+                      .value = group.value,
+                      .out = part.out,
+                      .logsumexp = wants_logsumexp ? &part.logsumexp : nullptr,
+                      .threads = context.threads,
+                      .relative = positions ? &*positions : nullptr});
+  return part;
+}
+
+bool is_trained(const KeyGroup& group) {
+  return wants_gradient(group.key) || wants_gradient(group.value) ||
+         (group.relative && wants_gradient(*group.relative));
+}
+
+/// The results of all groups as those of one softmax.
+kernels::AttentionPart merged(const Context& context, std::vector<kernels::AttentionPart> parts) {
+  if (parts.size() == 1) return std::move(parts[0]);
+  const kernels::AttentionPart& like = parts[0];
+  kernels::AttentionPart all = {
+      context.memory.tensor(like.out.shape(), like.out.dtype()),
+      context.memory.tensor(like.logsumexp.shape(), like.logsumexp.dtype())};
+  kernels::merge_attention(parts, all.out, all.logsumexp, context.threads);
+  return all;
 }
 
 }  // namespace
 
 Tensor attention(const Context& context, const AttentionSpec& spec, const Tensor& query,
                  const Tensor& key, const Tensor& value, const RelativePositions* relative) {
-  const Index heads = static_cast<Index>(spec.heads.size());
-  const Index n = query.dimension(1);
-  Tensor out = context.memory.tensor({n, heads * spec.head_size}, context.dtype);
-  Tensor logsumexp;
-  const bool trained = wants_backward(context, query, key, value) ||
-                       (relative != nullptr && wants_backward(context, *relative));
-  if (trained) logsumexp = context.memory.tensor({heads, n}, DType::f32);
-  std::optional<kernels::RelativePositions> positions;
-  if (relative != nullptr) positions.emplace(view_of(*relative));
-  kernels::attention(kernels::AttentionBackend::fused, spec,
-                     {.query = query,
-                      .key = key,
-                      .value = value,
-                      .out = out,
-                      .logsumexp = trained ? &logsumexp : nullptr,
-                      .threads = context.threads,
-                      .relative = positions ? &*positions : nullptr});
+  KeyGroup group = {spec, key, value};
+  if (relative != nullptr) group.relative = *relative;
+  return attention_over(context, query, {&group, 1});
+}
+
+Tensor attention_over(const Context& context, const Tensor& query,
+                      std::span<const KeyGroup> groups) {
+  const bool trained =
+      context.tape != nullptr &&
+      (wants_gradient(query) || std::any_of(groups.begin(), groups.end(), is_trained));
+  std::vector<kernels::AttentionPart> parts;
+  for (const KeyGroup& group : groups) {
+    parts.push_back(attend(context, query, group, trained || groups.size() > 1));
+  }
+  kernels::AttentionPart all = merged(context, std::move(parts));
+  Tensor out = all.out;
   if (!trained) return out;
-  Forward forward = {spec, query, key, value, out, logsumexp, std::nullopt};
-  if (relative != nullptr) forward.relative = *relative;
   record(context, "attention", out,
-         [context, forward = std::move(forward)](const Tensor& gradient) {
-           attention_backward(context, forward, gradient);
+         [context,
+          forward = Forward{query, all.out, all.logsumexp,
+                            std::vector(groups.begin(), groups.end())}](const Tensor& gradient) {
+           for (const KeyGroup& group : forward.groups) {
+             group_backward(context, forward, group, gradient);
+           }
          });
   return out;
 }

@@ -1,7 +1,9 @@
 // Attention of one layer: what every token sees in its window, and the global keys (spec.md A.4).
 #pragma once
 
+#include <optional>
 #include <span>
+#include <vector>
 
 #include "kernels/attention/attention.h"
 #include "kernels/attention/few_queries.h"
@@ -28,6 +30,19 @@ inline bool wants_gradient(const RelativePositions& relative) {
 Tensor attention(const Context& context, const AttentionSpec& spec, const Tensor& query,
                  const Tensor& key, const Tensor& value,
                  const RelativePositions* relative = nullptr);
+
+/// Keys that queries see beside those of other groups.
+struct KeyGroup {
+  AttentionSpec spec;
+  /// [H, n, d]
+  Tensor key, value;
+  /// Given exactly when the spec has relative positions.
+  std::optional<RelativePositions> relative = std::nullopt;
+};
+
+/// One softmax over the keys of all groups; the rows of queries of their specs are the same.
+Tensor attention_over(const Context& context, const Tensor& query,
+                      std::span<const KeyGroup> groups);
 
 /// A decoder's attention to keys that it keeps: see kernels::attend_few_queries. It has no backward
 /// pass. query [H, R, d]; the result is token-major [R, H·d].

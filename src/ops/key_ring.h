@@ -2,6 +2,7 @@
 // piece (spec.md D.4).
 #pragma once
 
+#include <algorithm>
 #include <span>
 #include <vector>
 
@@ -34,6 +35,8 @@ class KeyRing {
   Index count(Index stream) const { return places_[at(stream)].count; }
   Index streams() const { return static_cast<Index>(places_.size()); }
 
+  /// Forgets all tokens.
+  void clear() { std::fill(places_.begin(), places_.end(), Place()); }
   /// Stream i becomes a copy of stream sources[i].
   void reorder(std::span<const Index> sources);
   /// The tokens of a stream, [H, count, d]: keys, or values.

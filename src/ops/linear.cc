@@ -147,7 +147,8 @@ void project_plain(const Context& context, const Tensor& x, const Linear& projec
 }
 
 void project_backward(const Context& context, const Tensor& x, const Linear& projections,
-                      const HeadLayout& layout, std::span<const Tensor> gradients) {
+                      const HeadLayout& layout, std::span<const Tensor> gradients,
+                      WeightsAre weights) {
   Tensor stacked = context.memory.tensor({x.rows(), projections.out_features()}, context.dtype);
   for_projections(
       projections, layout, [&](HeadLayout own, const WeightColumns& part, std::size_t index) {
@@ -157,7 +158,7 @@ void project_backward(const Context& context, const Tensor& x, const Linear& pro
           kernels::join_heads(block, gradients[index], part_of(stacked, part, first), rows);
         });
       });
-  multiply_backward(context, x, projections, stacked);
+  multiply_backward(context, x, projections, stacked, weights);
 }
 
 /// On all threads: a training step rounds some hundred million numbers.
@@ -269,8 +270,9 @@ Tensor multiply(const Context& context, const Tensor& x, const Linear& dense, DT
 }
 
 void multiply_backward(const Context& context, const Tensor& x, const Linear& dense,
-                       const Tensor& gradient) {
-  if (!wants_gradient(x) && !wants_gradient(dense)) return;
+                       const Tensor& gradient, WeightsAre weights) {
+  const bool trains = weights == WeightsAre::trained;
+  if (!wants_gradient(x) && !(trains && wants_gradient(dense))) return;
   const Index n = x.rows();
   const Tensor dy = rounded(context, gradient, dense.dtype());
   const Tensor operand = x.to(dense.dtype());
@@ -279,7 +281,7 @@ void multiply_backward(const Context& context, const Tensor& x, const Linear& de
   for (const WeightColumns& part : parts_of(dense)) {
     const void* columns = part_of(dy, part);
     const Tensor& weight = dense.weights()[part.index];
-    if (wants_gradient(weight) && n > 0) {
+    if (trains && wants_gradient(weight) && n > 0) {
       const ParameterGradient to = parameter_gradient_to_write(weight);
       product({.m = part.width,
                .n = dense.in_features(),
@@ -288,7 +290,7 @@ void multiply_backward(const Context& context, const Tensor& x, const Linear& de
                .beta = to.fresh ? 0.0f : 1.0f},
               dense.dtype(), columns, operand.raw(), DType::f32, to.sum.raw());
     }
-    if (!dense.biases().empty() && wants_gradient(dense.biases()[part.index])) {
+    if (trains && !dense.biases().empty() && wants_gradient(dense.biases()[part.index])) {
       bias_backward(context, dy, part, parameter_gradient(dense.biases()[part.index]));
     }
     if (dx.empty()) continue;
@@ -319,7 +321,8 @@ Tensor linear(const Context& context, const Tensor& x, const Linear& dense, DTyp
 }
 
 std::vector<Tensor> project_heads(const Context& context, const Tensor& x,
-                                  const Linear& projections, Index heads, Index head_size) {
+                                  const Linear& projections, Index heads, Index head_size,
+                                  WeightsAre weights) {
   const Index n = x.rows();
   const Index parts = projections.out_features() / (heads * head_size);
   const HeadLayout layout = {
@@ -334,15 +337,16 @@ std::vector<Tensor> project_heads(const Context& context, const Tensor& x,
     return projected;
   }
   project_plain(context, x, projections, layout, projected);
-  if (!wants_backward(context, x, projections)) return projected;
+  const bool trains = weights == WeightsAre::trained && wants_backward(context, projections);
+  if (!trains && !wants_backward(context, x)) return projected;
   record(context, "project_heads", std::span(projected),
-         [context, x, &projections, layout](std::vector<Tensor> gradients) {
+         [context, x, &projections, layout, weights](std::vector<Tensor> gradients) {
            for (Tensor& gradient : gradients) {
              if (!gradient.empty()) continue;
              gradient =
                  context.memory.zeros({layout.heads, layout.n, layout.head_size}, context.dtype);
            }
-           project_backward(context, x, projections, layout, gradients);
+           project_backward(context, x, projections, layout, gradients, weights);
          });
   return projected;
 }

@@ -80,10 +80,14 @@ void refuse_packed(const Context& context, std::string_view op, const Linear& de
 /// [n, out] in `output` dtype.
 Tensor linear(const Context& context, const Tensor& x, const Linear& dense, DType output);
 
+/// Whether a product sends gradients to its weights, or to what is multiplied with them alone.
+enum class WeightsAre { trained, constant };
+
 /// The stacked projections of x (query, key, value, …), each [H, n, d]: head-major, so that the
 /// keys of a head are contiguous for attention.
 std::vector<Tensor> project_heads(const Context& context, const Tensor& x,
-                                  const Linear& projections, Index heads, Index head_size);
+                                  const Linear& projections, Index heads, Index head_size,
+                                  WeightsAre weights = WeightsAre::trained);
 
 /// For ops that fuse a trainable layer with what follows: activation(x), and from the gradient of
 /// that to the gradient of x, in place.
@@ -96,6 +100,6 @@ Tensor multiply(const Context& context, const Tensor& x, const Linear& dense, DT
 /// Its backward pass: from the gradient [n, out], in dense.dtype(), to those of weights, biases and
 /// x.
 void multiply_backward(const Context& context, const Tensor& x, const Linear& dense,
-                       const Tensor& gradient);
+                       const Tensor& gradient, WeightsAre weights = WeightsAre::trained);
 
 }  // namespace longformer::ops

@@ -71,6 +71,19 @@ LossSum squared_error(const Context& context, const Tensor& logits, std::span<co
   return loss;
 }
 
+Tensor mean_square_difference(const Context& context, const Tensor& x, const Tensor& target) {
+  Tensor mean = context.memory.tensor({1}, DType::f32);
+  *mean.data<float>() = static_cast<float>(kernels::mean_square_difference(x, target));
+  if (!wants_backward(context, x)) return mean;
+  record(context, "mean_square_difference", mean, [context, x, target](const Tensor& gradient) {
+    Tensor dx = context.memory.tensor(x.shape(), x.dtype());
+    const float factor = *gradient.data<float>() * 2 / static_cast<float>(x.size());
+    kernels::scaled_difference(x, target, factor, dx);
+    send_gradient(context, x, std::move(dx));
+  });
+  return mean;
+}
+
 LossSum row_cross_entropy(const Context& context, const Tensor& logits, Index column,
                           std::span<const RowChoice> choices, const LossOptions& options) {
   Tensor gradient = context.memory.zeros(logits.shape(), DType::f32);

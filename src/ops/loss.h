@@ -35,6 +35,10 @@ LossSum binary_cross_entropy(const Context& context, const Tensor& logits,
 LossSum squared_error(const Context& context, const Tensor& logits, std::span<const float> targets,
                       const LossOptions& options);
 
+/// Mean of (x − target)², [1] fp32: a value whose gradient the caller gives. The target is
+/// constant; both have one shape and dtype.
+Tensor mean_square_difference(const Context& context, const Tensor& x, const Tensor& target);
+
 /// −log of the probability that a softmax down a column of logits [n, outputs], over the rows of
 /// each choice, gives to its right rows together: cross-entropy for one right row, the OR-loss of
 /// Clark and Gardner for several. label_smoothing takes the rows of a choice as the classes.

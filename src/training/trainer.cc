@@ -174,6 +174,7 @@ void Trainer::resume() {
           "them, found {}",
           state_file, state_.micro_batches_per_epoch, phase().micro_batches_per_epoch);
   objective_.load(folder);
+  resumed_from_ = folder;
   const std::string moments = (folder / kOptimizerFile).string();
   optimizer_->restore(formats::SafetensorsFile::open(moments).tensors(), state_.optimizer_steps,
                       moments);
@@ -259,6 +260,7 @@ double Trainer::learning_rate() const {
 bool Trainer::run_phase() {
   const TrainingOptions& options = setup_.options;
   objective_.begin_phase(phase(), state_.phase);
+  if (!resumed_from_.empty()) objective_.load_progress(std::exchange(resumed_from_, {}));
   bool goes_on = state_.step < total_steps();
   while (goes_on && state_.phase_step < phase().steps) {
     const StepReport done = step();
@@ -486,6 +488,7 @@ void Trainer::save_checkpoint() {
   state_.micro_batches_per_epoch = phase().micro_batches_per_epoch;
   checkpoints_.write(state_.step, [&](const fs::path& folder) {
     objective_.save(folder);
+    objective_.save_progress(folder);
     formats::write_safetensors((folder / kOptimizerFile).string(), optimizer_->moments());
     formats::write_file((folder / kOptionsFile).string(), to_json(setup_.options));
     formats::write_file((folder / kStateFile).string(), training::to_json(state_).dump(2) + "\n");

@@ -95,6 +95,9 @@ class Objective {
   virtual void save(const std::filesystem::path& folder) = 0;
   /// Takes up in place what `save` wrote: all parameters have the same bits again.
   virtual void load(const std::filesystem::path& folder) = 0;
+  /// What else a training needs to go on: only checkpoints have it.
+  virtual void save_progress(const std::filesystem::path& folder) { static_cast<void>(folder); }
+  virtual void load_progress(const std::filesystem::path& folder) { static_cast<void>(folder); }
 };
 
 struct TrainerSetup {
@@ -173,6 +176,8 @@ class Trainer {
   std::unique_ptr<Optimizer> optimizer_;
   Checkpoints checkpoints_;
   TrainingCallbacks callbacks_;
+  /// A checkpoint whose progress has not been taken up yet.
+  std::filesystem::path resumed_from_;
   TrainerState state_;
   std::unique_ptr<Log> log_;
   TrainingResult result_;

@@ -366,17 +366,21 @@ void add_attention(CLI::App& program, Action& action) {
   add_threshold(verb, flags->threshold);
   add_choice(verb, "--cells", flags->cells, {"max", "mean"},
              "what a cell of several pairs shows: max or mean (max)");
-  verb.add_option("--summary", flags->summary,
-                  "LED and BART: show what the sentences of this text look at in the document")
-      ->type_name("TEXT");
+  const CLI::Option* summary =
+      verb.add_option("--summary", flags->summary,
+                      "LED and BART: show what the sentences of this text look at in the document")
+          ->type_name("TEXT");
   verb.add_flag("--summarize", flags->summarize, "the same of the text that the model writes");
   add_global_attention(verb, flags->global_attention);
   verb.add_flag("--truncate", flags->truncate,
                 "of a document that is too long for the model, keep the first tokens");
   add_json(verb, flags->model);
   add_compute(verb, flags->model);
-  verb.callback([flags, &action] {
+  verb.callback([flags, summary, &action] {
     flags->check();
+    if (summary->count() > 0 && flags->summary.empty()) {
+      throw UsageError("--summary: expected a text, found an empty one");
+    }
     static_cast<void>(global_attention(flags->global_attention));
     action = [flags](Messages& messages) {
       if (flags->shows_sources()) return SourcesRun(*flags, messages).run();

@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "models/config.h"
@@ -54,6 +55,9 @@ struct HeadObserver {
   std::function<void(const ops::HeadProbabilities&)> observe;
 };
 
+/// Losses that a model has beside that of its task, by name; scalars [1] fp32, with gradients.
+using NamedLosses = std::vector<std::pair<std::string, Tensor>>;
+
 /// What one layer is given beside its rows.
 struct LayerInput {
   const SharedInput& shared;
@@ -62,6 +66,8 @@ struct LayerInput {
   const HeadObserver* observer = nullptr;
   /// The hidden states of SharedInput::source, as the layer is to read them.
   const Tensor* source = nullptr;
+  /// Takes the losses of the layer; null where nobody wants them.
+  NamedLosses* losses = nullptr;
 };
 
 /// Self-attention of one layer, up to and without its output projection.

@@ -85,7 +85,7 @@ std::string name_in(Index layer, const char* name) {
 
 }  // namespace
 
-RelativeAttention::RelativeAttention(const CharacterLmConfig& config, Index layer,
+RelativeAttention::RelativeAttention(const LanguageModelConfig& config, Index layer,
                                      const LayerSource& source)
     : pattern_{.head_size = config.head_size,
                .heads = config.pattern(layer),

@@ -2,13 +2,13 @@
 #pragma once
 
 #include "models/attention/attention.h"
-#include "models/character_lm_config.h"
+#include "models/language_model_config.h"
 
 namespace longformer::models {
 
 class RelativeAttention final : public Attention {
  public:
-  RelativeAttention(const CharacterLmConfig& config, Index layer, const LayerSource& source);
+  RelativeAttention(const LanguageModelConfig& config, Index layer, const LayerSource& source);
 
   Tensor forward(const ops::Context& context, const Tensor& x, const LayerInput& in) const override;
   std::unique_ptr<LayerState> start(DType dtype, Index streams) const override;

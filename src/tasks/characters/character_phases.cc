@@ -16,20 +16,34 @@ Index required(const formats::ConfigReader& phase, const std::string& key, Index
   return phase.integer(key, 0, 1, most);
 }
 
-CharacterPhase phase_of(const formats::ConfigReader& json, const models::CharacterLmConfig& config,
-                        const std::string& usual_name) {
-  constexpr std::array<std::string_view, 7> kKeys = {
-      "name", "length", "windows", "learning_rate", "batch", "steps", "warmup_steps"};
+CharacterPhase phase_of(const formats::ConfigReader& json,
+                        const models::LanguageModelConfig& config, const std::string& usual_name) {
+  std::vector<std::string_view> keys = {"name",  "length", "learning_rate",
+                                        "batch", "steps",  "warmup_steps"};
+  if (config.has_memory()) {
+    keys.push_back("memory_length");
+    if (config.is_compressive()) keys.push_back("compressed_memory_length");
+  } else {
+    keys.push_back("windows");
+  }
   for (const auto& [key, value] : json.object().items()) {
-    require(std::find(kKeys.begin(), kKeys.end(), key) != kKeys.end(),
-            "{}: expected the keys name, length, windows, learning_rate, batch, steps and "
-            "warmup_steps, found {}",
-            json.name(), formats::quote(key));
+    require(std::find(keys.begin(), keys.end(), key) != keys.end(),
+            "{}: expected the keys {}, found {}", json.name(), fmt::join(keys, ", "),
+            formats::quote(key));
   }
   CharacterPhase phase;
   phase.name = json.string("name", usual_name);
   phase.length = required(json, "length", kMaxLength);
-  phase.windows = models::layer_numbers(json, "windows", config.layers, 1);
+  if (config.has_memory()) {
+    phase.lengths = config.lengths;
+    phase.lengths.segment = phase.length;
+    phase.lengths.memory = json.integer("memory_length", config.lengths.memory, 0, kMaxLength);
+    phase.lengths.compressed =
+        json.integer("compressed_memory_length", config.lengths.compressed, 0, kMaxLength);
+    models::check(phase.lengths, config, json.name());
+  } else {
+    phase.windows = models::layer_numbers(json, "windows", config.layers, 1);
+  }
   static_cast<void>(json.at("learning_rate"));
   phase.learning_rate = json.number("learning_rate", 0);
   require(phase.learning_rate > 0, "{}: learning_rate: expected a number above 0, found {}",
@@ -45,7 +59,7 @@ CharacterPhase phase_of(const formats::ConfigReader& json, const models::Charact
 Index usual_warmup(Index steps) { return std::min<Index>((steps + 9) / 10, 10000); }
 
 std::vector<CharacterPhase> read_phases(const std::string& path,
-                                        const models::CharacterLmConfig& config) {
+                                        const models::LanguageModelConfig& config) {
   const nlohmann::ordered_json list = formats::read_json(path);
   require(list.is_array() && !list.empty(), "{}: expected a list of phases, found {}", path,
           formats::shown(list));

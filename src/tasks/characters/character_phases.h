@@ -6,15 +6,17 @@
 #include <string>
 #include <vector>
 
-#include "models/character_lm_config.h"
+#include "models/language_model_config.h"
 
 namespace longformer::tasks {
 
 struct CharacterPhase {
   std::string name;
   Index length = 0;
-  /// One for each layer.
+  /// One for each layer of a model with windows.
   std::vector<Index> windows;
+  /// Of a model with memories; `length` is that of a segment.
+  models::MemoryLengths lengths = {};
   double learning_rate = 0;
   /// Segments of a step.
   Index batch = 0;
@@ -28,6 +30,6 @@ Index usual_warmup(Index steps);
 /// Reads the JSON list of a file: objects with length, windows, learning_rate, batch, steps, and
 /// optionally name and warmup_steps. Throws Error that names file, phase, key, expected and found.
 std::vector<CharacterPhase> read_phases(const std::string& path,
-                                        const models::CharacterLmConfig& config);
+                                        const models::LanguageModelConfig& config);
 
 }  // namespace longformer::tasks

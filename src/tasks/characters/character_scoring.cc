@@ -27,7 +27,7 @@ Index ScoredText::count() const {
   return characters > 0 ? std::min(characters, all) : all;
 }
 
-ops::LossSum score_windows(const models::CharacterLm& model, const ops::Context& context,
+ops::LossSum score_windows(const models::LanguageModel& model, const ops::Context& context,
                            const ScoredText& scored, const CharacterEvaluation& options,
                            const ScoreCallback& callback) {
   require(options.step >= 1 && options.step <= options.window,
@@ -48,10 +48,10 @@ ops::LossSum score_windows(const models::CharacterLm& model, const ops::Context&
   return total;
 }
 
-ops::LossSum score_streaming(const models::CharacterLm& model, const ops::Context& context,
-                             const ScoredText& scored, const ScoreCallback& callback) {
+ops::LossSum score_streaming(const models::LanguageModel& model, const ops::Context& context,
+                             models::State past, const ScoredText& scored,
+                             const ScoreCallback& callback) {
   const Index count = scored.count();
-  models::State past = model.start(context.dtype);
   ops::LossSum total;
   for (Index begin = 0; begin < count; begin += kPiece) {
     const Index characters = std::min(kPiece, count - begin);

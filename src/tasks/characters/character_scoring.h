@@ -5,7 +5,7 @@
 #include <functional>
 #include <span>
 
-#include "models/character_lm.h"
+#include "models/language_model.h"
 #include "tasks/characters/character_text.h"
 
 namespace longformer::tasks {
@@ -26,13 +26,15 @@ using ScoreCallback = std::function<void(Index)>;
 
 /// For every `step` characters one window that ends with them: they see window − step characters
 /// or more, where there are so many. Throws Error unless 1 ≤ step ≤ window.
-ops::LossSum score_windows(const models::CharacterLm& model, const ops::Context& context,
+ops::LossSum score_windows(const models::LanguageModel& model, const ops::Context& context,
                            const ScoredText& scored, const CharacterEvaluation& options,
                            const ScoreCallback& callback);
 
-/// In one pass, in which every character sees all that the windows of the layers let it see.
-ops::LossSum score_streaming(const models::CharacterLm& model, const ops::Context& context,
-                             const ScoredText& scored, const ScoreCallback& callback);
+/// In one pass on from a fresh state, in which every character sees all that the windows or
+/// memories of the layers let it see.
+ops::LossSum score_streaming(const models::LanguageModel& model, const ops::Context& context,
+                             models::State past, const ScoredText& scored,
+                             const ScoreCallback& callback);
 
 /// Number of a character drawn from the softmax of its logits ÷ temperature, of the `top_k` largest
 /// alone unless it is 0; with temperature 0 the largest. `uniform` lies between 0 and 1.

@@ -1,0 +1,42 @@
+#include "kernels/row_windows.h"
+
+#include <cassert>
+#include <cmath>
+
+namespace longformer::kernels {
+namespace {
+
+template <typename T>
+void windows_of(const Tensor& x, Index count, RowWindow kind, Tensor& out) {
+  const Index width = x.columns();
+  for (Index row = 0; row < out.rows(); ++row) {
+    const T* from = x.data<T>() + row * count * width;
+    T* to = out.data<T>() + row * out.columns();
+    for (Index c = 0; c < width; ++c) {
+      float sum = 0;
+      auto largest = static_cast<float>(from[c]);
+      for (Index tap = 0; tap < count; ++tap) {
+        const T value = from[tap * width + c];
+        if (kind == RowWindow::features) to[c * count + tap] = value;
+        sum += static_cast<float>(value);
+        const auto number = static_cast<float>(value);
+        if (number > largest || std::isnan(number)) largest = number;
+      }
+      if (kind == RowWindow::mean) to[c] = static_cast<T>(sum / static_cast<float>(count));
+      if (kind == RowWindow::largest) to[c] = static_cast<T>(largest);
+    }
+  }
+}
+
+}  // namespace
+
+void row_windows(const Tensor& x, Index count, RowWindow kind, Tensor& out) {
+  assert(x.rows() == out.rows() * count && x.dtype() == out.dtype());
+  if (x.dtype() == DType::bf16) {
+    windows_of<BFloat16>(x, count, kind, out);
+  } else {
+    windows_of<float>(x, count, kind, out);
+  }
+}
+
+}  // namespace longformer::kernels

@@ -1,0 +1,478 @@
+#include "models/attention/memory.h"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+#include <utility>
+
+#include "core/error.h"
+#include "ops/embedding.h"
+#include "ops/key_ring.h"
+#include "ops/loss.h"
+#include "ops/row_windows.h"
+
+namespace longformer::models {
+namespace {
+
+std::string name_in(Index layer, const std::string& name) {
+  return fmt::format("layers.{}.{}", layer, name);
+}
+
+/// Rows first … first + count − 1 of every stream, stream after stream, from parts that hold the
+/// rows of a stream one after the other.
+Tensor rows_of_streams(const ops::Context& context, std::span<const Tensor> parts, Index streams,
+                       Index first, Index count) {
+  if (streams == 1 && parts.size() == 1) return parts[0].slice_rows(first, count);
+  std::vector<Index> order;
+  for (Index s = 0; s < streams; ++s) {
+    Index before = 0, place = 0;
+    for (const Tensor& part : parts) {
+      const Index rows = part.rows() / streams;
+      const Index begin = std::clamp<Index>(first - place, 0, rows);
+      const Index end = std::clamp<Index>(first + count - place, 0, rows);
+      for (Index row = begin; row < end; ++row) order.push_back(before + s * rows + row);
+      before += part.rows();
+      place += rows;
+    }
+  }
+  return ops::select_rows(context, ops::joined_rows(context, parts), order);
+}
+
+/// Nothing that is computed with it is part of the backward pass.
+ops::Context without_tape(ops::Context context) {
+  context.tape = nullptr;
+  return context;
+}
+
+}  // namespace
+
+/// What a layer keeps. Keys and values follow from the rows; where nothing is trained they are kept
+/// too.
+class Memory final : public LayerState {
+ public:
+  Memory(const LanguageModelConfig& config, Index streams, DType dtype)
+      : hidden_size_(config.hidden_size),
+        heads_(config.heads),
+        head_size_(config.head_size),
+        begins_with_zeros_(config.begins_with_zeros),
+        dtype_(dtype),
+        streams_(streams) {
+    begin(config.lengths);
+  }
+
+  /// Nothing was read yet.
+  void begin(const MemoryLengths& of_streams) {
+    lengths = of_streams;
+    if (!begins_with_zeros_) return;
+    const auto zeros = [&](Index rows) {
+      return rows == 0 ? Tensor() : Tensor::zeros({streams_ * rows, hidden_size_}, dtype_);
+    };
+    recent = zeros(lengths.memory);
+    compressed = zeros(lengths.compressed);
+  }
+
+  std::unique_ptr<LayerState> copy() const override {
+    auto same = std::make_unique<Memory>(*this);
+    // The ring of a copy would be the same memory.
+    std::vector<Index> all(at(streams_));
+    std::iota(all.begin(), all.end(), 0);
+    if (same->running_keys) same->running_keys->reorder(all);
+    return same;
+  }
+  std::int64_t bytes() const override {
+    std::size_t sum = recent.bytes() + compressed.bytes() + relative_keys.bytes() +
+                      compressed_relative_keys.bytes();
+    for (const auto* keys : {&recent_keys, &compressed_keys}) {
+      for (const Tensor& tensor : *keys) sum += tensor.bytes();
+    }
+    for (const Tensor& part : running) sum += part.bytes();
+    return (running_keys ? running_keys->bytes() : 0) + static_cast<std::int64_t>(sum);
+  }
+  void reorder(std::span<const Index> sources) override;
+  std::vector<Tensor> saved() const override;
+  void restore(std::span<const Tensor> saved) override;
+
+  Index streams() const { return streams_; }
+  /// Rows of each stream.
+  Index recent_count() const { return recent.empty() ? 0 : recent.rows() / streams_; }
+  Index compressed_count() const { return compressed.empty() ? 0 : compressed.rows() / streams_; }
+  Index running_count() const {
+    Index count = 0;
+    for (const Tensor& part : running) count += part.rows() / streams_;
+    return count;
+  }
+  Index kept_count() const { return recent_count() + compressed_count(); }
+
+  MemoryLengths lengths;
+  /// [B·s, D]; empty without rows.
+  Tensor recent, compressed;
+  /// Rows of the segment, as they came.
+  std::vector<Tensor> running;
+  /// Queries, keys and values of recent and compressed rows; none when not yet made.
+  std::vector<Tensor> recent_keys, compressed_keys;
+  std::optional<ops::KeyRing> running_keys;
+  /// W_r·R of all distances.
+  Tensor relative_keys, compressed_relative_keys;
+
+  /// A ring that no row was put into.
+  ops::KeyRing fresh_ring() const {
+    return {
+        {.heads = heads_, .head_size = head_size_, .past = lengths.segment, .streams = streams_},
+        dtype_};
+  }
+
+ private:
+  Index hidden_size_, heads_, head_size_;
+  bool begins_with_zeros_;
+  DType dtype_;
+  Index streams_;
+};
+
+void Memory::reorder(std::span<const Index> sources) {
+  MemoryPool pool;
+  const ops::Context context = {.memory = pool};
+  const auto chosen = [&](Tensor& rows) {
+    if (rows.empty()) return;
+    const Index count = rows.rows() / streams_;
+    std::vector<Index> order;
+    for (const Index source : sources) {
+      for (Index row = 0; row < count; ++row) order.push_back(source * count + row);
+    }
+    rows = ops::select_rows(context, rows, order);
+  };
+  chosen(recent);
+  chosen(compressed);
+  for (Tensor& part : running) chosen(part);
+  recent_keys.clear();
+  compressed_keys.clear();
+  if (running_keys) running_keys->reorder(sources);
+  streams_ = std::ssize(sources);
+}
+
+std::vector<Tensor> Memory::saved() const {
+  const std::vector<float> counts = {static_cast<float>(recent_count()),
+                                     static_cast<float>(compressed_count()),
+                                     static_cast<float>(running_count())};
+  std::vector<Tensor> tensors = {Tensor::from(counts, {3})};
+  MemoryPool pool;
+  for (const Tensor& rows : {recent, compressed}) {
+    if (!rows.empty()) tensors.push_back(rows);
+  }
+  if (running.empty()) return tensors;
+  tensors.push_back(rows_of_streams({.memory = pool}, running, streams_, 0, running_count()));
+  // They would have other bits if they were computed again, all at once.
+  for (Index s = 0; running_keys && s < streams_; ++s) {
+    tensors.push_back(running_keys->kept_keys(s));
+    tensors.push_back(running_keys->kept_values(s));
+  }
+  return tensors;
+}
+
+void Memory::restore(std::span<const Tensor> saved) {
+  require(!saved.empty() && saved[0].shape() == Shape{3},
+          "state: expected numbers of recent, compressed and running rows, found none");
+  const std::vector<float> counts = saved[0].to_floats();
+  const std::vector<Index> most = {lengths.memory + lengths.segment, lengths.compressed,
+                                   lengths.segment - 1};
+  std::array<Tensor, 3> rows = {};
+  std::size_t next = 1;
+  for (std::size_t kind = 0; kind < 3; ++kind) {
+    const auto count = static_cast<Index>(counts[kind]);
+    require(count >= 0 && count <= most[kind],
+            "state: expected at most {} recent, {} compressed and {} running rows, found {}",
+            most[0], most[1], most[2], fmt::join(counts, ", "));
+    if (count == 0) continue;
+    const bool fits = next < saved.size() && saved[next].dtype() == dtype_ &&
+                      saved[next].shape() == Shape{count * streams_, hidden_size_};
+    require(fits, "state: expected {} rows of {} streams, each of {} numbers in {}, found others",
+            count, streams_, hidden_size_, name_of(dtype_));
+    rows[kind] = saved[next++];
+  }
+  recent = rows[0];
+  compressed = rows[1];
+  running.clear();
+  recent_keys.clear();
+  compressed_keys.clear();
+  running_keys.reset();
+  if (rows[2].empty()) return;
+  running = {rows[2]};
+  const Index rest = std::ssize(saved) - static_cast<Index>(next);
+  require(rest == 0 || rest == 2 * streams_,
+          "state: expected keys and values of {} streams, found {} tensors", streams_, rest);
+  const Shape shape = {heads_, static_cast<Index>(counts[2]), head_size_};
+  if (rest > 0) running_keys = fresh_ring();
+  for (Index s = 0; s < streams_ && rest > 0; ++s, next += 2) {
+    const Tensor &key = saved[next], &value = saved[next + 1];
+    require(key.shape() == shape && value.shape() == shape && key.dtype() == dtype_ &&
+                value.dtype() == dtype_,
+            "state: expected keys and values {} of {}, found {} of {}", to_string(shape),
+            name_of(dtype_), to_string(key.shape()), name_of(key.dtype()));
+    running_keys->append_to(s, key, value);
+  }
+}
+
+void set_lengths(LayerState& state, const MemoryLengths& lengths) {
+  static_cast<Memory&>(state).begin(lengths);
+}
+
+const MemoryLengths& lengths_of(const LayerState& state) {
+  return static_cast<const Memory&>(state).lengths;
+}
+
+MemoryAttention::MemoryAttention(const LanguageModelConfig& config, Index layer,
+                                 const LayerSource& source)
+    : config_(config),
+      layer_(layer),
+      content_bias_(source.weights.get_fp32(
+          config.shares_relative_biases ? "relative_content" : name_in(layer, "relative_content"),
+          {config.heads, config.head_size}, Init::normal(source.initializer_range))),
+      query_key_value_(linear(source, name_in(layer, "query_key_value"),
+                              {3 * config.heads * config.head_size, config.hidden_size},
+                              {.has_bias = config.attention_bias})),
+      positions_(positions_of(source, "")) {
+  if (!config.is_compressive()) return;
+  if (config.separate_positions) compressed_positions_ = positions_of(source, "compressed_");
+  if (config.compression == Compression::convolution) {
+    convolution_ = convolution(source, name_in(layer, "compression"),
+                               {config.hidden_size, config.hidden_size}, config.compression_rate);
+  }
+}
+
+MemoryAttention::Positions MemoryAttention::positions_of(const LayerSource& source,
+                                                         const std::string& kind) const {
+  const std::string bias = kind + "relative_position";
+  return {.bias = source.weights.get_fp32(
+              config_.shares_relative_biases ? bias : name_in(layer_, bias),
+              {config_.heads, config_.head_size}, Init::normal(source.initializer_range)),
+          .relative_key = linear(source, name_in(layer_, kind + "relative_key"),
+                                 {config_.heads * config_.head_size, config_.hidden_size},
+                                 {.has_bias = false})};
+}
+
+std::unique_ptr<LayerState> MemoryAttention::start(DType dtype, Index streams) const {
+  return std::make_unique<Memory>(config_, streams, dtype);
+}
+
+std::vector<Tensor> MemoryAttention::project(const ops::Context& context,
+                                             const Tensor& rows) const {
+  return ops::project_heads(context, rows, query_key_value_, config_.heads, config_.head_size);
+}
+
+/// r [H, count, d] of the distances from 0 on.
+Tensor MemoryAttention::relative_keys(const ops::Context& context, const Positions& positions,
+                                      Index count, const LayerInput& in,
+                                      const Memory& memory) const {
+  const Index farthest = memory.lengths.clamp > 0 ? memory.lengths.clamp : count - 1;
+  std::vector<Index> rows;
+  for (Index distance = 0; distance < count; ++distance) {
+    rows.push_back(std::min(distance, farthest));
+  }
+  const Tensor table = ops::select_rows(context, in.shared.distances(), rows);
+  return ops::project_heads(context, table, positions.relative_key, config_.heads,
+                            config_.head_size)[0];
+}
+
+/// Keys and values of a kind of rows, where those of each stream begin, and how many there are.
+struct MemoryAttention::Keys {
+  Tensor key, value;
+  std::vector<Index> begins;
+  Index count;
+  /// Distance of the first of them from the first query.
+  Index offset;
+
+  static Keys of(const std::vector<Tensor>& projected, Index streams, Index offset) {
+    Keys keys = {projected[1], projected[2], {}, projected[1].dimension(1) / streams, offset};
+    for (Index s = 0; s < streams; ++s) keys.begins.push_back(s * keys.count);
+    return keys;
+  }
+};
+
+ops::KeyGroup MemoryAttention::group_of(const ops::Context& context, const Keys& keys,
+                                        Index queries, const ops::RelativePositions& positions,
+                                        const Memory& memory) const {
+  ops::KeyGroup group = {{}, keys.key, keys.value, positions};
+  const Index reach =
+      memory.lengths.same_length ? memory.lengths.memory - 1 : kernels::kUnlimitedReach;
+  group.spec.head_size = config_.head_size;
+  group.spec.heads.assign(at(config_.heads), {.reach_left = reach});
+  group.spec.causal = true;
+  group.spec.relative_positions = true;
+  // Another place for every kind of rows, as their numbers all begin with 0.
+  group.spec.dropout =
+      context.dropout(config_.attention_dropout,
+                      layer_place(layer_) + (static_cast<std::uint64_t>(keys.offset) << 32));
+  kernels::AttentionRows rows;
+  for (Index s = 0; s < memory.streams(); ++s) {
+    rows.documents.push_back({.query_begin = s * queries,
+                              .query_count = queries,
+                              .key_begin = keys.begins[at(s)],
+                              .key_count = keys.count,
+                              .query_offset = keys.offset});
+  }
+  // The empty document takes the rows that nobody sees.
+  rows.documents.push_back(
+      {.query_begin = memory.streams() * queries, .key_begin = keys.key.dimension(1)});
+  group.spec.rows = kernels::shared(std::move(rows));
+  return group;
+}
+
+/// The rows of the segment. One that comes in pieces keeps its keys and values in a ring.
+MemoryAttention::Keys MemoryAttention::running_keys(const ops::Context& context,
+                                                    const std::vector<Tensor>& projected,
+                                                    Memory& memory) const {
+  const Index streams = memory.streams(), before = memory.running_count();
+  const Index count = projected[1].dimension(1) / streams;
+  if (before == 0 && count == memory.lengths.segment) return Keys::of(projected, streams, 0);
+  require(context.tape == nullptr, "language model: expected whole segments of {} in training",
+          memory.lengths.segment);
+  auto& ring = memory.running_keys;
+  if (!ring) ring = memory.fresh_ring();
+  const auto append = [&](const std::vector<Tensor>& rows) {
+    std::vector<Index> starts;
+    for (Index s = 0; s <= streams; ++s) starts.push_back(s * rows[1].dimension(1) / streams);
+    ring->append(rows[1], rows[2], starts);
+  };
+  if (ring->count(0) < before) {
+    append(project(context, rows_of_streams(context, memory.running, streams, 0, before)));
+  }
+  append(projected);
+  Keys keys = {ring->keys(), ring->values(), {}, before + count, before};
+  for (Index s = 0; s < streams; ++s) {
+    keys.begins.push_back(ring->begin(s) + ring->count(s) - keys.count);
+  }
+  return keys;
+}
+
+/// Keys and values of rows that are kept; where nothing is trained they are kept too.
+MemoryAttention::Keys MemoryAttention::kept_keys(const ops::Context& context, const Tensor& rows,
+                                                 Index offset, std::vector<Tensor>& kept,
+                                                 const Memory& memory) const {
+  if (context.tape != nullptr) return Keys::of(project(context, rows), memory.streams(), offset);
+  if (kept.empty()) kept = project(context, rows);
+  return Keys::of(kept, memory.streams(), offset);
+}
+
+Tensor MemoryAttention::forward(const ops::Context& context, const Tensor& x,
+                                const LayerInput& in) const {
+  auto& memory = *static_cast<Memory*>(in.state);
+  const Index queries = x.rows() / memory.streams(), before = memory.running_count();
+  const Index recent = memory.recent_count(), older = memory.compressed_count();
+  const Index distances = context.tape == nullptr
+                              ? memory.lengths.most_rows(config_.compression_rate)
+                              : recent + older + queries;
+  const auto positions = [&](const Positions& of, Tensor& kept) {
+    const auto made = [&] { return relative_keys(context, of, distances, in, memory); };
+    if (context.tape != nullptr) return ops::RelativePositions{content_bias_, of.bias, made()};
+    if (kept.empty()) kept = made();
+    return ops::RelativePositions{content_bias_, of.bias, kept};
+  };
+  const auto projected = project(context, x);
+  const ops::RelativePositions near = positions(positions_, memory.relative_keys);
+  std::vector<ops::KeyGroup> groups;
+  if (older > 0) {
+    const bool separate = compressed_positions_.has_value();
+    const Keys keys =
+        kept_keys(context, memory.compressed, before + older + (separate ? 0 : recent),
+                  memory.compressed_keys, memory);
+    groups.push_back(group_of(
+        context, keys, queries,
+        separate ? positions(*compressed_positions_, memory.compressed_relative_keys) : near,
+        memory));
+  }
+  if (recent > 0) {
+    const Keys keys =
+        kept_keys(context, memory.recent, before + recent, memory.recent_keys, memory);
+    groups.push_back(group_of(context, keys, queries, near, memory));
+  }
+  groups.push_back(
+      group_of(context, running_keys(context, projected, memory), queries, near, memory));
+  const Tensor attended = ops::attention_over(context, projected[0], groups);
+  memory.running.push_back(ops::stop_gradient(x));
+  if (before + queries == memory.lengths.segment) end_segment(context, in, memory);
+  return attended;
+}
+
+/// Only a full segment moves the memories: its rows become recent ones, and recent ones that no
+/// longer have a place are compressed, or forgotten.
+void MemoryAttention::end_segment(const ops::Context& context, const LayerInput& in,
+                                  Memory& memory) const {
+  const Index streams = memory.streams(), rate = config_.compression_rate;
+  std::vector<Tensor> parts;
+  if (!memory.recent.empty()) parts.push_back(memory.recent);
+  parts.insert(parts.end(), memory.running.begin(), memory.running.end());
+  const Index all = memory.recent_count() + memory.running_count();
+  const Index over = std::max<Index>(0, all - memory.lengths.memory);
+  const Index evicted = config_.is_compressive() ? over / rate * rate : over;
+  const ops::Context quiet = without_tape(context);
+  if (config_.is_compressive() && evicted > 0 && memory.lengths.compressed > 0) {
+    compress(context, rows_of_streams(quiet, parts, streams, 0, evicted), in, memory);
+  }
+  memory.recent =
+      all > evicted ? rows_of_streams(quiet, parts, streams, evicted, all - evicted) : Tensor();
+  memory.running.clear();
+  memory.recent_keys.clear();
+  if (memory.running_keys) memory.running_keys->clear();
+}
+
+/// Appends rows that stand for `old`, the oldest recent rows of the streams.
+void MemoryAttention::compress(const ops::Context& context, const Tensor& old, const LayerInput& in,
+                               Memory& memory) const {
+  const Index streams = memory.streams();
+  const ops::Context quiet = without_tape(context);
+  using kernels::RowWindow;
+  Tensor fewer;
+  if (convolution_) {
+    const Tensor windows =
+        ops::row_windows(quiet, old, config_.compression_rate, RowWindow::features);
+    fewer = ops::linear(context, windows, *convolution_, context.dtype);
+  } else {
+    fewer = ops::row_windows(
+        quiet, old, config_.compression_rate,
+        config_.compression == Compression::mean ? RowWindow::mean : RowWindow::largest);
+  }
+  if (config_.attention_loss && in.losses != nullptr) {
+    in.losses->emplace_back(kCompressionLoss, reconstruction_loss(context, old, fewer, memory));
+  }
+  std::vector<Tensor> parts;
+  if (!memory.compressed.empty()) parts.push_back(memory.compressed);
+  parts.push_back(ops::stop_gradient(fewer));
+  const Index all = memory.compressed_count() + fewer.rows() / streams;
+  const Index kept = std::min(all, memory.lengths.compressed);
+  memory.compressed = rows_of_streams(quiet, parts, streams, all - kept, kept);
+  memory.compressed_keys.clear();
+}
+
+/// How far what the segment finds in the compressed rows, by content alone, is from what it finds
+/// in the old ones. Everything but the compressed rows is constant.
+Tensor MemoryAttention::reconstruction_loss(const ops::Context& context, const Tensor& old,
+                                            const Tensor& fewer, const Memory& memory) const {
+  const Index streams = memory.streams(), segment = memory.running_count();
+  const ops::Context quiet = without_tape(context);
+  // Where the memory is shorter than a segment, the segment's own first rows are among the old.
+  const Index first = std::max<Index>(0, old.rows() / streams - memory.recent_count());
+  const Index queries = segment - first;
+  const Tensor query =
+      project(quiet, rows_of_streams(quiet, memory.running, streams, first, queries))[0];
+  const auto found = [&](const ops::Context& own, const Tensor& rows) {
+    const auto projected = ops::project_heads(own, rows, query_key_value_, config_.heads,
+                                              config_.head_size, ops::WeightsAre::constant);
+    kernels::AttentionSpec spec;
+    spec.head_size = config_.head_size;
+    spec.heads.assign(at(config_.heads), {.reach_left = kernels::kUnlimitedReach,
+                                          .reach_right = kernels::kUnlimitedReach});
+    kernels::AttentionRows places;
+    const Index keys = rows.rows() / streams;
+    for (Index s = 0; s < streams; ++s) {
+      places.documents.push_back({.query_begin = s * queries,
+                                  .query_count = queries,
+                                  .key_begin = s * keys,
+                                  .key_count = keys});
+    }
+    spec.rows = kernels::shared(std::move(places));
+    return ops::attention(own, spec, query, projected[1], projected[2]);
+  };
+  const Tensor before = found(quiet, old);
+  return ops::mean_square_difference(context, found(context, fewer), before);
+}
+
+}  // namespace longformer::models

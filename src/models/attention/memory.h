@@ -1,0 +1,70 @@
+// Attention to the segment and to what is kept of those before it: their rows (Transformer-XL,
+// arXiv 1901.02860), and rows that stand for several older ones (Compressive Transformer, arXiv
+// 1911.05507; spec.md G).
+//
+// B streams of text, which have all read as much; s rows of each; D hidden size.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "models/attention/attention.h"
+#include "models/language_model_config.h"
+#include "ops/attention.h"
+
+namespace longformer::models {
+
+class Memory;
+
+/// The loss that teaches the compression of a layer (PassOptions::losses).
+inline constexpr std::string_view kCompressionLoss = "compression";
+
+class MemoryAttention final : public Attention {
+ public:
+  MemoryAttention(const LanguageModelConfig& config, Index layer, const LayerSource& source);
+
+  /// The state is never null, and the rows do not go beyond the end of a segment. With a tape they
+  /// are a whole one.
+  Tensor forward(const ops::Context& context, const Tensor& x, const LayerInput& in) const override;
+  std::unique_ptr<LayerState> start(DType dtype, Index streams) const override;
+
+ private:
+  /// W_r and v of one kind of rows.
+  struct Positions {
+    Tensor bias;
+    ops::Linear relative_key;
+  };
+  struct Keys;
+
+  Positions positions_of(const LayerSource& source, const std::string& kind) const;
+  Tensor relative_keys(const ops::Context& context, const Positions& positions, Index count,
+                       const LayerInput& in, const Memory& memory) const;
+  std::vector<Tensor> project(const ops::Context& context, const Tensor& rows) const;
+  Keys running_keys(const ops::Context& context, const std::vector<Tensor>& projected,
+                    Memory& memory) const;
+  Keys kept_keys(const ops::Context& context, const Tensor& rows, Index offset,
+                 std::vector<Tensor>& kept, const Memory& memory) const;
+  ops::KeyGroup group_of(const ops::Context& context, const Keys& keys, Index queries,
+                         const ops::RelativePositions& positions, const Memory& memory) const;
+  void end_segment(const ops::Context& context, const LayerInput& in, Memory& memory) const;
+  void compress(const ops::Context& context, const Tensor& old, const LayerInput& in,
+                Memory& memory) const;
+  Tensor reconstruction_loss(const ops::Context& context, const Tensor& old, const Tensor& fewer,
+                             const Memory& memory) const;
+
+  const LanguageModelConfig config_;
+  Index layer_;
+  Tensor content_bias_;
+  ops::Linear query_key_value_;
+  Positions positions_;
+  std::optional<Positions> compressed_positions_;
+  std::optional<ops::Linear> convolution_;
+};
+
+/// Other lengths for a layer that has read nothing, and those that it has.
+void set_lengths(LayerState& state, const MemoryLengths& lengths);
+const MemoryLengths& lengths_of(const LayerState& state);
+
+}  // namespace longformer::models

@@ -1,0 +1,228 @@
+#include "models/language_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "core/error.h"
+#include "ops/dropout.h"
+#include "ops/embedding.h"
+#include "ops/relative_positions.h"
+
+namespace longformer::models {
+namespace {
+
+// Numbers of the places where the model drops beside its layers.
+constexpr std::uint64_t kSinusoidPlace = 1;
+constexpr std::uint64_t kLastHiddenPlace = 2;
+
+LayerSource source_of(const LanguageModelConfig& config, const Weights& weights, DType dtype) {
+  return {.weights = weights,
+          .dtype = dtype,
+          .initializer_range = config.initializer_range,
+          .layer_norm_eps = config.layer_norm_eps,
+          .gain_range = config.initializer_range};
+}
+
+std::unique_ptr<Block> language_layer(const LanguageModelConfig& config, Index layer,
+                                      const LayerSource& source,
+                                      std::shared_ptr<const Attention> attention) {
+  const auto name = [layer](const char* part) { return fmt::format("layers.{}.{}", layer, part); };
+  const Index width = config.hidden_size;
+  const Index inner = config.intermediate_size;
+  BlockParts parts = {.attention = std::move(attention),
+                      .attention_output = linear(source, name("attention_output"),
+                                                 {width, config.heads * config.head_size},
+                                                 {.has_bias = config.attention_bias}),
+                      .attention_norm = layer_norm(source, name("attention_norm"), width),
+                      .feed_forward = {.up = linear(source, name("up"), {inner, width},
+                                                    {.activation = config.activation}),
+                                       .down = linear(source, name("down"), {width, inner})},
+                      .feed_forward_norm = layer_norm(source, name("feed_forward_norm"), width),
+                      .attention_dropout = config.dropout,
+                      .feed_forward_dropout = config.dropout,
+                      .activation_dropout = config.dropout,
+                      .place = layer_place(layer)};
+  return config.post_norm ? post_norm_block(std::move(parts)) : pre_norm_block(std::move(parts));
+}
+
+/// Rows first … first + count − 1 of every document.
+Batch part_of(const Batch& batch, Index first, Index count) {
+  Batch part;
+  part.starts = {0};
+  for (Index i = 0; i < batch.documents(); ++i) {
+    const auto begin = batch.ids.begin() + batch.starts[at(i)] + first;
+    part.ids.insert(part.ids.end(), begin, begin + count);
+    part.starts.push_back(part.rows());
+  }
+  return part;
+}
+
+const MemoryLengths& lengths_of(const State& state) { return lengths_of(*state.layer(0)); }
+
+}  // namespace
+
+Index parameter_count(const LanguageModelConfig& config) {
+  const Weights recording = Weights::recording();
+  const LanguageModel model(config, recording, DType::f32);
+  Index count = 0;
+  for (const auto& [name, shape] : recording.recorded()) count += element_count(shape);
+  return count;
+}
+
+Batch segments_of(std::span<const std::int32_t> ids, Index length) {
+  Batch batch;
+  batch.ids.assign(ids.begin(), ids.end());
+  for (Index begin = 0; begin < batch.rows(); begin += length) batch.starts.push_back(begin);
+  batch.starts.push_back(batch.rows());
+  return batch;
+}
+
+LanguageModel::LanguageModel(LanguageModelConfig config, const Weights& weights, DType dtype)
+    : config_(std::move(config)) {
+  const LayerSource source = source_of(config_, weights, dtype);
+  const Index width = config_.hidden_size;
+  embedding_ = weights.get_fp32("embedding.weight", {config_.vocab_size, width},
+                                Init::normal(config_.initializer_range));
+  decoder_ = linear(source, config_.tie_word_embeddings ? "embedding" : "output",
+                    {config_.vocab_size, width}, {.bias_name = "output.bias"});
+  for (Index layer = 0; layer < config_.layers; ++layer) {
+    std::shared_ptr<const Attention> attention;
+    if (config_.has_memory()) {
+      attention = std::make_shared<MemoryAttention>(config_, layer, source);
+    } else {
+      attention =
+          windowed_.emplace_back(std::make_shared<RelativeAttention>(config_, layer, source));
+    }
+    layers_.add(language_layer(config_, layer, source, std::move(attention)));
+  }
+  if (config_.final_layer_norm) final_norm_ = layer_norm(source, "final_norm", width);
+}
+
+void LanguageModel::set_windows(const std::vector<Index>& windows) {
+  config_.windows = windows;
+  for (std::size_t layer = 0; layer < windowed_.size(); ++layer) {
+    windowed_[layer]->set_window(windows[layer]);
+  }
+}
+
+Index LanguageModel::most_distance(const State* state) const {
+  if (config_.has_memory()) return lengths_of(*state).most_rows(config_.compression_rate);
+  Index most = 0;
+  for (Index layer = 0; layer < config_.layers; ++layer) {
+    most = std::max(most, config_.reach(layer));
+  }
+  return most;
+}
+
+Tensor LanguageModel::distances(const ops::Context& context, Index count) const {
+  return ops::dropout(context, ops::sinusoids(context, count, config_.hidden_size),
+                      context.dropout(config_.dropout, kSinusoidPlace));
+}
+
+Tensor LanguageModel::forward(const ops::Context& context, const Batch& batch,
+                              const PassOptions& options) const {
+  return config_.has_memory() ? forward_segments(context, batch, options)
+                              : forward_piece(context, batch, options);
+}
+
+Tensor LanguageModel::forward_piece(const ops::Context& context, const Batch& batch,
+                                    const PassOptions& options) const {
+  const auto shared = std::make_shared<SharedInput>();
+  shared->starts = batch.starts;
+  Index farthest = most_distance(options.state);
+  if (options.state == nullptr) {
+    shared->rows = kernels::shared(kernels::self_attention_rows(batch.starts));
+    Index longest = 0;
+    for (Index i = 0; i < batch.documents(); ++i) {
+      longest = std::max(longest, batch.starts[at(i + 1)] - batch.starts[at(i)]);
+    }
+    farthest = std::min(longest - 1, farthest);
+  }
+  shared->make_distances = [this, context, farthest] { return distances(context, farthest + 1); };
+  const float scale =
+      config_.scales_embedding ? std::sqrt(static_cast<float>(config_.hidden_size)) : 1.0f;
+  const Tensor embedded = ops::embed_scaled(context, embedding_, batch.ids, scale,
+                                            context.dropout(config_.dropout, kEmbeddingPlace));
+  const Tensor x = layers_.forward(context, embedded, shared, options);
+  const Tensor last = final_norm_ ? ops::layer_norm(context, x, *final_norm_) : x;
+  return ops::dropout(context, last, context.dropout(config_.dropout, kLastHiddenPlace));
+}
+
+/// Memories move at the end of a segment, so a piece is cut there.
+Tensor LanguageModel::forward_segments(const ops::Context& context, const Batch& batch,
+                                       const PassOptions& options) const {
+  const Index streams = batch.documents(), length = batch.starts[1];
+  for (Index i = 0; i < streams; ++i) {
+    require(batch.starts[at(i + 1)] - batch.starts[at(i)] == length,
+            "language model: expected streams of {} tokens each, found {}", length,
+            batch.starts[at(i + 1)] - batch.starts[at(i)]);
+  }
+  State fresh;
+  PassOptions own = options;
+  if (own.state == nullptr) {
+    fresh = start(context.dtype, streams);
+    own.state = &fresh;
+  }
+  require(own.state->streams() == streams, "state: expected {} streams, found {}", streams,
+          own.state->streams());
+  const Index segment = lengths_of(*own.state).segment;
+  std::vector<Tensor> parts;
+  for (Index begin = 0; begin < length;) {
+    const Index count = std::min(length - begin, segment - own.state->tokens(0) % segment);
+    if (count == length) return forward_piece(context, batch, own);
+    require(context.tape == nullptr,
+            "language model: expected a training pass within a segment of {}, found {} tokens",
+            segment, length);
+    parts.push_back(forward_piece(context, part_of(batch, begin, count), own));
+    begin += count;
+  }
+  // From the order of the pieces to that of the streams.
+  std::vector<Index> order;
+  for (Index i = 0; i < streams; ++i) {
+    Index before = 0;
+    for (const Tensor& part : parts) {
+      const Index count = part.rows() / streams;
+      for (Index row = 0; row < count; ++row) order.push_back(before + i * count + row);
+      before += part.rows();
+    }
+  }
+  return ops::select_rows(context, ops::joined_rows(context, parts), order);
+}
+
+State LanguageModel::start(DType dtype, Index streams) const {
+  return layers_.start(dtype, streams);
+}
+
+State LanguageModel::start(DType dtype, Index streams, const MemoryLengths& lengths) const {
+  require(config_.has_memory(),
+          "memory lengths: expected a model with memories, found one with windows");
+  check(lengths, config_, "memory lengths");
+  State state = start(dtype, streams);
+  for (Index layer = 0; layer < layers_.size(); ++layer) set_lengths(*state.layer(layer), lengths);
+  return state;
+}
+
+ops::LossSum LanguageModel::loss(const ops::Context& context, const Batch& batch,
+                                 std::span<const std::int32_t> labels,
+                                 const ops::LossOptions& options, const PassOptions& pass) const {
+  NamedLosses layers;
+  PassOptions own = pass;
+  if (own.losses == nullptr && context.tape != nullptr) own.losses = &layers;
+  const ops::LossSum loss =
+      ops::linear_cross_entropy(context, forward(context, batch, own), *decoder_, labels, options);
+  if (context.tape == nullptr || own.losses == nullptr) return loss;
+  for (auto& [name, value] : *own.losses) {
+    if (!wants_gradient(value)) continue;
+    const double weight = options.scale * loss.weight / static_cast<double>(own.losses->size());
+    const std::vector<float> gradient = {static_cast<float>(weight)};
+    value.gradient()->sum = Tensor::from(gradient, {1});
+  }
+  return loss;
+}
+
+Tensor LanguageModel::logits(const ops::Context& context, const Tensor& hidden) const {
+  return ops::linear(context, hidden, *decoder_, DType::f32);
+}
+
+}  // namespace longformer::models

@@ -1,0 +1,72 @@
+// Language models that read from left to right, with relative positions: the character Longformer
+// with causal windows and dilated heads (paper §4, spec.md D), Transformer-XL and the Compressive
+// Transformer with memories of what they have read (G).
+//
+// n characters of one or more documents behind each other, D hidden size, V characters.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "models/attention/memory.h"
+#include "models/attention/relative.h"
+#include "models/language_model_config.h"
+#include "models/network.h"
+#include "ops/loss.h"
+
+namespace longformer::models {
+
+/// Exact number of weights.
+Index parameter_count(const LanguageModelConfig& config);
+
+/// Documents of `length` ids each, behind each other; the last one may be shorter.
+Batch segments_of(std::span<const std::int32_t> ids, Index length);
+
+class LanguageModel final : public Network {
+ public:
+  /// Throws Error when a weight is missing or of another shape than the configuration says.
+  LanguageModel(LanguageModelConfig config, const Weights& weights, DType dtype);
+
+  const LanguageModelConfig& config() const { return config_; }
+  /// One window for each layer; positions are relative, so that no weight changes.
+  void set_windows(const std::vector<Index>& windows);
+
+  /// A model with memories reads all documents of a batch on from where the state has ended, or
+  /// from the beginning; they have as many tokens each. A training pass is a whole segment or less.
+  Tensor forward(const ops::Context& context, const Batch& batch,
+                 const PassOptions& options = {}) const override;
+  State start(DType dtype, Index streams = 1) const override;
+  /// With memories of other lengths than the configuration has. Throws Error where the model has
+  /// none, or not of these lengths.
+  State start(DType dtype, Index streams, const MemoryLengths& lengths) const;
+
+  /// The loss of the character that follows each of the batch. With a tape the gradients follow:
+  /// those of the mean of the layers' own losses too, which counts as often as there are labels.
+  ops::LossSum loss(const ops::Context& context, const Batch& batch,
+                    std::span<const std::int32_t> labels, const ops::LossOptions& options = {},
+                    const PassOptions& pass = {}) const;
+
+  /// From hidden states [n, D] to [n, V] fp32 of the character that follows each.
+  Tensor logits(const ops::Context& context, const Tensor& hidden) const;
+
+ private:
+  Tensor forward_piece(const ops::Context& context, const Batch& batch,
+                       const PassOptions& options) const;
+  Tensor forward_segments(const ops::Context& context, const Batch& batch,
+                          const PassOptions& options) const;
+  Index most_distance(const State* state) const;
+  /// Sinusoids of so many distances.
+  Tensor distances(const ops::Context& context, Index count) const;
+
+  LanguageModelConfig config_;
+  Tensor embedding_;
+  /// Those of the layers with windows.
+  std::vector<std::shared_ptr<RelativeAttention>> windowed_;
+  Stack layers_;
+  std::optional<ops::LayerNorm> final_norm_;
+  std::optional<ops::Linear> decoder_;
+};
+
+}  // namespace longformer::models

@@ -1,0 +1,258 @@
+#include "models/language_model_config.h"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+#include <span>
+
+#include "core/error.h"
+#include "models/config_limits.h"
+
+namespace longformer::models {
+namespace {
+
+using formats::ConfigReader;
+using formats::shown;
+
+constexpr Index kMaxReach = Index{1} << 24;
+
+double rate(const ConfigReader& config, const std::string& key, double otherwise) {
+  const double value = config.number(key, otherwise);
+  require(value >= 0 && value < 1, "{}: {}: expected a number from 0 to below 1, found {}",
+          config.name(), key, value);
+  return value;
+}
+
+double positive(const ConfigReader& config, const std::string& key, double otherwise) {
+  const double value = config.number(key, otherwise);
+  require(value > 0 && value <= 1, "{}: {}: expected a number above 0 and up to 1, found {}",
+          config.name(), key, value);
+  return value;
+}
+
+void read_sizes(const ConfigReader& config, LanguageModelConfig& model) {
+  model.hidden_size = config.integer("hidden_size", 512, 2, kMaxHidden);
+  require(model.hidden_size % 2 == 0,
+          "{}: hidden_size: expected an even number, as sines and cosines share it, found {}",
+          config.name(), model.hidden_size);
+  model.layers = config.integer("num_hidden_layers", 12, 1, kMaxLayers);
+  model.heads = config.integer("num_attention_heads", 8, 1, kMaxHidden);
+  const bool divides = model.hidden_size % model.heads == 0;
+  require(divides || config.has("head_dim"),
+          "{}: head_dim: expected it, as {} heads do not divide hidden_size {}, found none",
+          config.name(), model.heads, model.hidden_size);
+  model.head_size = config.integer("head_dim", model.hidden_size / model.heads, 1, kMaxHidden);
+  model.intermediate_size =
+      config.integer("intermediate_size", 4 * model.hidden_size, 1, kMaxIntermediate);
+}
+
+/// Number of the choice that a key names.
+Index choice(const ConfigReader& config, const std::string& key,
+             std::span<const std::string_view> choices, std::string_view otherwise) {
+  const std::string name = config.string(key, std::string(otherwise));
+  const auto found = std::find(choices.begin(), choices.end(), name);
+  require(found != choices.end(), "{}: {}: expected {}, found {}", config.name(), key,
+          fmt::join(choices, ", "), formats::quote(name));
+  return found - choices.begin();
+}
+
+constexpr std::array<std::string_view, 3> kAttentions = {"window", "recurrent", "compressive"};
+constexpr std::array<std::string_view, 3> kCompressions = {"convolution", "mean", "max"};
+
+void read_windows(const ConfigReader& config, LanguageModelConfig& model) {
+  model.windows = layer_numbers(config, "windows", model.layers, 1);
+  model.dilations.assign(static_cast<std::size_t>(model.layers), 0);
+  if (config.has("dilations")) {
+    model.dilations = layer_numbers(config, "dilations", model.layers, 0);
+  }
+  model.dilated_heads =
+      config.integer("dilated_heads", std::min<Index>(2, model.heads), 0, model.heads);
+  for (Index layer = 0; layer < model.layers; ++layer) {
+    require(model.reach(layer) <= kMaxReach,
+            "{}: windows and dilations of layer {}: expected a reach of at most {}, found {}",
+            config.name(), layer, kMaxReach, model.reach(layer));
+  }
+}
+
+void read_compression(const ConfigReader& config, LanguageModelConfig& model) {
+  constexpr std::array<std::string_view, 2> kLosses = {"none", "attention"};
+  constexpr std::array<std::string_view, 2> kPositions = {"shared", "separate"};
+  MemoryLengths& lengths = model.lengths;
+  lengths.compressed = config.integer("compressed_memory_length", lengths.memory, 0, kMaxReach);
+  model.compression_rate = config.integer("compression_rate", 4, 1, kMaxReach);
+  model.compression =
+      static_cast<Compression>(choice(config, "compression", kCompressions, "convolution"));
+  const bool learns = model.compression == Compression::convolution;
+  model.attention_loss =
+      choice(config, "compression_loss", kLosses, learns ? "attention" : "none") == 1;
+  model.separate_positions = choice(config, "compressed_positions", kPositions, "separate") == 1;
+}
+
+void read_memory(const ConfigReader& config, LanguageModelConfig& model) {
+  constexpr std::array<std::string_view, 2> kEmpty = {"masked", "zeros"};
+  MemoryLengths& lengths = model.lengths;
+  lengths.segment = config.integer("segment_length", 512, 1, kMaxReach);
+  lengths.memory = config.integer("memory_length", lengths.segment, 0, kMaxReach);
+  lengths.clamp = config.integer("clamp_length", 0, 0, kMaxReach);
+  lengths.same_length = config.boolean("same_length", false);
+  model.begins_with_zeros = choice(config, "empty_memory", kEmpty, "masked") == 1;
+  if (model.is_compressive()) read_compression(config, model);
+  check(lengths, model, config.name());
+}
+
+void read_block(const ConfigReader& config, LanguageModelConfig& model) {
+  constexpr std::array<std::string_view, 2> kNorms = {"pre", "post"};
+  constexpr std::array<std::string_view, 1> kPositions = {"relative"};
+  static_cast<void>(choice(config, "positions", kPositions, "relative"));
+  model.activation = activation_of(config);
+  model.post_norm = choice(config, "norm_position", kNorms, "pre") == 1;
+  model.scales_embedding = config.boolean("embedding_scale", true);
+  model.attention_bias = config.boolean("attention_bias", false);
+  model.shares_relative_biases = config.boolean("share_relative_biases", true);
+  model.final_layer_norm = config.boolean("final_layer_norm", !model.post_norm);
+}
+
+}  // namespace
+
+std::string_view name_of(LmAttention attention) {
+  return kAttentions[static_cast<std::size_t>(attention)];
+}
+
+void check(const MemoryLengths& lengths, const LanguageModelConfig& config,
+           const std::string& name) {
+  require(
+      lengths.segment >= 1 && lengths.memory >= 0 && lengths.compressed >= 0 && lengths.clamp >= 0,
+      "{}: segment_length: expected 1 or more, and other lengths of 0 or more", name);
+  require(!lengths.same_length || config.attention == LmAttention::recurrent,
+          "{}: same_length: expected false unless the attention is recurrent, found {}", name,
+          name_of(config.attention));
+  require(!lengths.same_length || lengths.memory >= 1,
+          "{}: same_length: expected a memory_length of 1 or more, found 0", name);
+  require(lengths.compressed == 0 || config.is_compressive(),
+          "{}: compressed_memory_length: expected 0 unless the attention is compressive, found {}",
+          name, lengths.compressed);
+}
+
+std::vector<kernels::HeadPattern> LanguageModelConfig::pattern(Index layer) const {
+  std::vector<kernels::HeadPattern> pattern;
+  for (Index head = 0; head < heads; ++head) {
+    const Index dilation = head + dilated_heads < heads ? 1 : dilations[at(layer)] + 1;
+    pattern.push_back({windows[at(layer)], 0, dilation});
+  }
+  return pattern;
+}
+
+Index LanguageModelConfig::reach(Index layer) const {
+  if (has_memory()) {
+    return lengths.same_length
+               ? lengths.memory - 1
+               : lengths.memory + compression_rate * lengths.compressed + lengths.segment - 1;
+  }
+  const kernels::HeadPattern last = pattern(layer).back();
+  return last.reach_left * last.dilation;
+}
+
+Index LanguageModelConfig::receptive_field() const {
+  Index sum = 0;
+  for (Index layer = 0; layer < layers; ++layer) sum += reach(layer);
+  return sum;
+}
+
+std::vector<Index> layer_numbers(const ConfigReader& config, const std::string& key, Index layers,
+                                 Index least) {
+  const auto& value = config.at(key);
+  require(value.is_array() && value.size() == static_cast<std::size_t>(layers),
+          "{}: {}: expected a list of {} numbers, one for each layer, found {}", config.name(), key,
+          layers, shown(value));
+  std::vector<Index> numbers;
+  for (const auto& number : value) {
+    const bool good =
+        number.is_number_integer() && number >= least && number <= std::int64_t{kMaxReach};
+    require(good, "{}: {}: expected integers from {} to {}, found {}", config.name(), key, least,
+            kMaxReach, shown(number));
+    numbers.push_back(number.get<Index>());
+  }
+  return numbers;
+}
+
+LanguageModelConfig parse_language_model(const ConfigReader& config) {
+  const std::string type = config.string("model_type", "");
+  const bool is_old = type == kCharacterLmType;
+  require(is_old || type == kLanguageModelType, "{}: model_type: expected {} or {}, found {}",
+          config.name(), kLanguageModelType, kCharacterLmType, formats::quote(type));
+  LanguageModelConfig model;
+  if (!is_old) {
+    static_cast<void>(config.at("attention"));
+    model.attention = static_cast<LmAttention>(choice(config, "attention", kAttentions, ""));
+  }
+  model.alphabet = text::alphabet(config.string(is_old ? "alphabet" : "vocabulary", "bytes"));
+  model.vocab_size = text::alphabet_size(model.alphabet);
+  const Index vocabulary = config.integer("vocab_size", model.vocab_size, 1, kMaxHidden);
+  require(vocabulary == model.vocab_size,
+          "{}: vocab_size: expected {} for the vocabulary {}, found {}", config.name(),
+          model.vocab_size, text::name_of(model.alphabet), vocabulary);
+  read_sizes(config, model);
+  read_block(config, model);
+  if (model.has_memory()) {
+    read_memory(config, model);
+  } else {
+    read_windows(config, model);
+  }
+  model.dropout = rate(config, "dropout", 0.2);
+  model.attention_dropout = rate(config, "attention_dropout", 0);
+  model.layer_norm_eps = positive(config, "layer_norm_eps", 1e-5);
+  model.initializer_range = positive(config, "initializer_range", 0.02);
+  model.tie_word_embeddings = config.boolean("tie_word_embeddings", true);
+  return model;
+}
+
+LanguageModelConfig read_language_model(const std::string& path) {
+  const nlohmann::ordered_json json = formats::read_json(path);
+  return parse_language_model(ConfigReader(json, path));
+}
+
+nlohmann::ordered_json to_json(const LanguageModelConfig& config) {
+  nlohmann::ordered_json json;
+  json["model_type"] = kLanguageModelType;
+  json["attention"] = name_of(config.attention);
+  json["vocabulary"] = text::name_of(config.alphabet);
+  json["vocab_size"] = config.vocab_size;
+  json["hidden_size"] = config.hidden_size;
+  json["num_hidden_layers"] = config.layers;
+  json["num_attention_heads"] = config.heads;
+  json["head_dim"] = config.head_size;
+  json["intermediate_size"] = config.intermediate_size;
+  json["hidden_act"] = name_of(config.activation);
+  json["norm_position"] = config.post_norm ? "post" : "pre";
+  json["embedding_scale"] = config.scales_embedding;
+  json["attention_bias"] = config.attention_bias;
+  json["positions"] = "relative";
+  json["share_relative_biases"] = config.shares_relative_biases;
+  if (config.has_memory()) {
+    json["segment_length"] = config.lengths.segment;
+    json["memory_length"] = config.lengths.memory;
+    json["same_length"] = config.lengths.same_length;
+    json["clamp_length"] = config.lengths.clamp;
+    json["empty_memory"] = config.begins_with_zeros ? "zeros" : "masked";
+  } else {
+    json["windows"] = config.windows;
+    json["dilations"] = config.dilations;
+    json["dilated_heads"] = config.dilated_heads;
+  }
+  if (config.is_compressive()) {
+    json["compressed_memory_length"] = config.lengths.compressed;
+    json["compression_rate"] = config.compression_rate;
+    json["compression"] = kCompressions[static_cast<std::size_t>(config.compression)];
+    json["compression_loss"] = config.attention_loss ? "attention" : "none";
+    json["compressed_positions"] = config.separate_positions ? "separate" : "shared";
+  }
+  json["dropout"] = config.dropout;
+  json["attention_dropout"] = config.attention_dropout;
+  json["layer_norm_eps"] = config.layer_norm_eps;
+  json["final_layer_norm"] = config.final_layer_norm;
+  json["tie_word_embeddings"] = config.tie_word_embeddings;
+  json["initializer_range"] = config.initializer_range;
+  return json;
+}
+
+}  // namespace longformer::models

@@ -1,0 +1,120 @@
+// config.json of the language models that read from left to right (spec.md G.0): a format of our
+// own.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/dtype.h"
+#include "formats/json.h"
+#include "kernels/attention/spec.h"
+#include "models/config.h"
+#include "text/characters.h"
+
+namespace longformer::models {
+
+inline constexpr std::string_view kLanguageModelType = "longformer-lm";
+/// Folders of before, with attention "window" and "alphabet" for "vocabulary".
+inline constexpr std::string_view kCharacterLmType = "longformer-character-lm";
+
+/// What a character sees: a window (spec.md D), or its segment and what is kept of those before:
+/// their rows (Transformer-XL, G.1), and of older ones rows that stand for several (Compressive
+/// Transformer, G.2).
+enum class LmAttention { window, recurrent, compressive };
+std::string_view name_of(LmAttention attention);
+
+/// f_c of spec.md G.2: how several rows of the memory become one.
+enum class Compression { convolution, mean, largest };
+
+/// Rows of a segment, and of what is kept; an evaluation may have others than the training.
+struct MemoryLengths {
+  Index segment = 512;
+  Index memory = 512;
+  Index compressed = 0;
+  /// Farther rows are as far as this; 0: none is.
+  Index clamp = 0;
+  /// Every character sees as many rows, itself among them, as the memory is long.
+  bool same_length = false;
+
+  /// Most rows that a character may see: of both kinds, with those that wait for others to be
+  /// compressed with, and of its segment.
+  Index most_rows(Index compression_rate) const {
+    return compressed + memory + compression_rate + segment;
+  }
+};
+
+/// Every number is within the limits that parsing checks.
+struct LanguageModelConfig {
+  LmAttention attention = LmAttention::window;
+  text::Alphabet alphabet = text::Alphabet::bytes;
+  Index vocab_size = 0;
+  Index hidden_size = 0;
+  Index layers = 0;
+  Index heads = 0;
+  Index head_size = 0;
+  Index intermediate_size = 0;
+  Activation activation = Activation::gelu;
+  /// Norms come behind the sub-layers, as in the first Transformer, instead of before them.
+  bool post_norm = false;
+  /// Embeddings are multiplied with √D.
+  bool scales_embedding = true;
+  /// Of the projections of attention.
+  bool attention_bias = false;
+  /// u and v are those of all layers.
+  bool shares_relative_biases = true;
+
+  /// For windows. In each layer a head sees so many characters before its own, that many steps
+  /// apart.
+  std::vector<Index> windows = {};
+  /// For each layer the gap between what a dilated head sees, 0 for none (paper, Table 12).
+  std::vector<Index> dilations = {};
+  /// The last so many heads of a layer are dilated.
+  Index dilated_heads = 0;
+
+  /// For memories.
+  MemoryLengths lengths = {};
+  Index compression_rate = 1;
+  Compression compression = Compression::convolution;
+  /// The convolution learns to keep what attention finds in the rows (G.2).
+  bool attention_loss = false;
+  /// Compressed rows have W_r and v of their own, and distances as if no memory were between.
+  bool separate_positions = true;
+  /// Memories begin with rows of zeros instead of none.
+  bool begins_with_zeros = false;
+
+  /// Dropout of embeddings, sinusoids, sub-layers and the last hidden state; of attention
+  /// probabilities.
+  double dropout = 0;
+  double attention_dropout = 0;
+  double layer_norm_eps = 0;
+  bool final_layer_norm = true;
+  bool tie_word_embeddings = true;
+  double initializer_range = 0;
+
+  bool has_memory() const { return attention != LmAttention::window; }
+  bool is_compressive() const { return attention == LmAttention::compressive; }
+  /// What the heads of a layer with windows see.
+  std::vector<kernels::HeadPattern> pattern(Index layer) const;
+  /// Distance of the farthest character that a layer sees.
+  Index reach(Index layer) const;
+  /// How far back the last layer sees through those below it.
+  Index receptive_field() const;
+};
+
+/// Throws Error unless the lengths are possible for the model; `name` stands for their source.
+void check(const MemoryLengths& lengths, const LanguageModelConfig& config,
+           const std::string& name);
+
+/// Throws Error that names file, key, expected and found.
+LanguageModelConfig parse_language_model(const formats::ConfigReader& config);
+LanguageModelConfig read_language_model(const std::string& path);
+
+/// What parse_language_model reads back.
+nlohmann::ordered_json to_json(const LanguageModelConfig& config);
+
+/// Windows for the layers of a model, as a list of numbers in a file. Throws Error unless there is
+/// one for each layer.
+std::vector<Index> layer_numbers(const formats::ConfigReader& config, const std::string& key,
+                                 Index layers, Index least);
+
+}  // namespace longformer::models

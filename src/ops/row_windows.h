@@ -1,0 +1,12 @@
+// Several rows of a sequence become one (spec.md G.2).
+#pragma once
+
+#include "kernels/row_windows.h"
+#include "ops/context.h"
+
+namespace longformer::ops {
+
+/// From x [n·count, D] to [n, D], or [n, D·count] for features. It has no backward pass.
+Tensor row_windows(const Context& context, const Tensor& x, Index count, kernels::RowWindow kind);
+
+}  // namespace longformer::ops

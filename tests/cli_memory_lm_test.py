@@ -1,0 +1,129 @@
+"""pretrain-lm, evaluate, generate and info on models with memories: Transformer-XL and the Compressive Transformer."""
+
+import json
+import math
+import shutil
+
+import pytest
+from cli_character_lm_test import TEXT, score, tensors, written
+from cli_test import FIXTURES, ROOT, run
+
+CONFIG = {
+    "model_type": "longformer-lm", "vocabulary": "text8", "hidden_size": 32, "num_hidden_layers": 2,
+    "num_attention_heads": 4, "segment_length": 16, "memory_length": 16, "dropout": 0.1, "attention_dropout": 0.1,
+}  # fmt: skip
+KINDS = {
+    "recurrent": {"attention": "recurrent"},
+    "compressive": {"attention": "compressive", "compressed_memory_length": 8, "compression_rate": 4},
+}
+FIXTURE = FIXTURES / "memory_lm"
+
+
+@pytest.fixture
+def text(tmp_path):
+    return written(tmp_path / "text.txt", TEXT * 60)
+
+
+@pytest.fixture(params=KINDS)
+def config(request, tmp_path):
+    return written(tmp_path / "config.json", CONFIG | KINDS[request.param])
+
+
+def train(config, text, output, *flags):
+    return run("pretrain-lm", "--config", config, text, "--output-dir", output, "--threads", 1,
+               "--per-device-train-batch-size", 4, "--gradient-accumulation-steps", 1, *flags)  # fmt: skip
+
+
+class TestTraining:
+    def test_loss_falls_and_the_folder_is_a_model(self, config, text, tmp_path):
+        done = train(config, text, tmp_path / "out", "--max-steps", 150, "--learning-rate", 1e-2,
+                     "--logging-steps", 50, "--eval-strategy", "steps", "--eval-steps", 75, "--json").passes()  # fmt: skip
+        assert done.json[0]["steps"] == 150
+        log = [json.loads(line) for line in (tmp_path / "out" / "log.jsonl").read_text().splitlines()]
+        losses = [row["loss"] for row in log if "loss" in row]
+        assert losses[0] > losses[-1] + 0.5 and losses[-1] < 0.7 * math.log(27)
+        last = [row for row in log if "eval_bpc" in row][-1]
+        here = score(tmp_path / "out", text, "--part", "validation")
+        assert math.isclose(here["metrics"]["bpc"], last["eval_bpc"], rel_tol=1e-5)
+        assert not (tmp_path / "out" / "state.json").exists()
+
+    def test_resumed_within_an_epoch_it_ends_with_the_same_bits(self, config, text, tmp_path):
+        whole, resumed = tmp_path / "whole", tmp_path / "resumed"
+        flags = ["--max-steps", 8, "--save-steps", 3]
+        train(config, text, whole, *flags).passes()
+        state = json.loads((whole / "checkpoint-3" / "state.json").read_text())
+        assert state["tokens"] == [3 * 16] * 4
+        shutil.copytree(whole / "checkpoint-3", resumed / "checkpoint-3")
+        train(config, text, resumed, *flags, "--resume-from-checkpoint", "last").passes()
+        assert (whole / "model.safetensors").read_bytes() == (resumed / "model.safetensors").read_bytes()
+        shutil.rmtree(resumed)
+        shutil.copytree(whole / "checkpoint-3", resumed / "checkpoint-3")
+        (resumed / "checkpoint-3" / "state.json").unlink()
+        train(config, text, resumed, *flags, "--resume-from-checkpoint", "last").passes()
+        assert (whole / "model.safetensors").read_bytes() != (resumed / "model.safetensors").read_bytes()
+
+    def test_phases_change_lengths_and_updates(self, config, text, tmp_path):
+        phases = [
+            {"length": 8, "memory_length": 8, "learning_rate": 1e-2, "batch": 4, "steps": 5},
+            {"length": 16, "memory_length": 32, "learning_rate": 1e-2, "batch": 16, "steps": 5},
+        ]
+        file = written(tmp_path / "phases.json", phases)
+        out = tmp_path / "out"
+        done = run("pretrain-lm", "--config", config, text, "--phases", file, "--output-dir", out,
+                   "--per-device-train-batch-size", 4, "--logging-steps", 1).passes()  # fmt: skip
+        assert "10 steps" in done.err
+        phases[1]["windows"] = [4, 4]
+        written(file, phases)
+        run("pretrain-lm", "--config", config, text, "--phases", file, "--output-dir", out,
+            "--overwrite-output-dir").fails(1, "phase 2", "memory_length", '"windows"')  # fmt: skip
+
+    def test_bad_input(self, config, text, tmp_path):
+        out = tmp_path / "out"
+        train(config, text, out, "--gradient-checkpointing").fails(1, "gradient_checkpointing", "memories")
+        train(config, text, out, "--length", 100000).fails(1, "text.txt", "longer than")
+        for changes, wanted in [
+            ({"attention": "none"}, ["attention", "window, recurrent, compressive", '"none"']),
+            ({"attention": "recurrent", "compression_rate": 0, "segment_length": 0}, ["segment_length", "1"]),
+            ({"attention": "compressive", "compression_rate": 0}, ["compression_rate"]),
+            ({"attention": "compressive", "same_length": True}, ["same_length", "recurrent", "compressive"]),
+            ({"attention": "compressive", "compression": "most-used"}, ["compression", "convolution, mean, max"]),
+            ({"attention": "recurrent", "positions": "learned"}, ["positions", "relative"]),
+            ({"attention": "recurrent", "norm_position": "both"}, ["norm_position", "pre, post"]),
+        ]:
+            file = written(tmp_path / "bad.json", CONFIG | changes)
+            train(file, text, out).fails(1, "bad.json", *wanted)
+
+
+class TestUse:
+    def test_a_longer_memory_in_evaluation(self, text):
+        model = FIXTURE / "recurrent"
+        usual = score(model, text, "--characters", 200)["metrics"]["loss"]
+        assert usual == score(model, text, "--characters", 200, "--memory-length", 7)["metrics"]["loss"]
+        longer = score(model, text, "--characters", 200, "--memory-length", 300)["metrics"]["loss"]
+        whole = score(model, text, "--characters", 200, "--segment-length", 200)["metrics"]["loss"]
+        assert math.isclose(longer, whole, rel_tol=1e-5) and not math.isclose(longer, usual, rel_tol=1e-4)
+        run("evaluate", model, text, "--compressed-memory-length", 3).fails(1, "compressed_memory_length", "compressive")
+        run("evaluate", model, text, "--memory-length", 0, "--same-length").fails(1, "same_length")
+        run("evaluate", FIXTURES / "character_lm" / "tied", text, "--memory-length", 3).fails(1, "windows")
+        compressive = FIXTURE / "compressive"
+        run("evaluate", compressive, text, "--characters", 100, "--compressed-memory-length", 9).works()
+
+    def test_generate(self, tmp_path):
+        for name in ("recurrent", "compressive", "compressive_max"):
+            draws = [run("generate", FIXTURE / name, "--prompt", "the quick ", "-n", 40, "--seed", seed).works().out
+                     for seed in (1, 1, 2)]  # fmt: skip
+            assert draws[0] == draws[1] != draws[2] and len(draws[0].rstrip("\n")) >= 40
+
+    def test_info(self):
+        info = run("info", FIXTURE / "compressive", "--json").works().json[0]
+        weights = tensors(FIXTURE / "compressive" / "model.safetensors")
+        assert info["parameters"] == sum(tensor.size for tensor in weights.values())
+        assert (info["attention"], info["memory_length"], info["compressed_memory_length"]) == ("compressive", 7, 3)
+        # Two layers that see 7 rows, 3 of 2 each, and the 5 before in the segment.
+        assert info["receptive_field"] == 2 * (7 + 2 * 3 + 5) and info["state_bytes"] > 0
+        assert "3 rows of 2 each" in run("info", FIXTURE / "compressive").works().out
+
+    def test_examples_are_models(self):
+        for file in (ROOT / "examples" / "character-lm").glob("*-*ive.json"):
+            assert "tokens/s" in run("bench", "train", "--config", file, "-n", 512, "-r", 1).works().out
+        run("bench", "train", "--config", file, "-n", 100, "-r", 1).fails(1, "-n", "512")
