@@ -156,8 +156,8 @@ BenchResult bench_character_lm(const TrainBenchOptions& options, const std::stri
   });
   const Index length = config.has_memory() ? config.lengths.segment : options.n;
   const double flops =
-      static_cast<double>(batch.documents()) * language_model_flops(config, length);
-  BenchResult result = result_of(timing, options.n, options.dtype, 3 * flops, threads);
+      static_cast<double>(batch.documents()) * language_model_training_flops(config, length);
+  BenchResult result = result_of(timing, options.n, options.dtype, flops, threads);
   const std::int64_t activations = activation_bytes(
       config, length,
       {.tokens = options.n, .dtype = dtype, .recomputes = options.gradient_checkpointing});

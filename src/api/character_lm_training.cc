@@ -250,8 +250,8 @@ training::PhaseCost CharacterLmObjective::cost_of(const CharacterPhase& phase) c
   config.lengths = phase.lengths;
   const Index tokens = rows(phase) * phase.length;
   return {.tokens_per_step = phase.batch * phase.length,
-          .flops_per_token =
-              3 * language_model_flops(config, phase.length) / static_cast<double>(phase.length),
+          .flops_per_token = language_model_training_flops(config, phase.length) /
+                             static_cast<double>(phase.length),
           .activation_bytes =
               activation_bytes(config, phase.length,
                                {.tokens = tokens,

@@ -100,42 +100,67 @@ std::int64_t activation_bytes(const models::EncoderConfig& config, const Trainin
 
 namespace {
 
+/// How often each kind of product is computed: forward alone, or in a training step.
+struct Passes {
+  /// Between values that both want gradients; with a constant factor; for constants alone.
+  double full = 1, half = 1, constant = 1;
+};
+constexpr Passes kForward = {};
+constexpr Passes kTrainingStep = {.full = 3, .half = 2, .constant = 1};
+
 /// A layer that reads a segment of n characters behind full memories (spec.md G.1, G.2): keys and
 /// values of what is kept are made again in every segment, as their weights change.
-double memory_layer_flops(const models::LanguageModelConfig& config, std::int64_t n) {
+double memory_layer_flops(const models::LanguageModelConfig& config, double n,
+                          const Passes& passes) {
   const auto width = static_cast<double>(config.hidden_size);
   const auto inner = static_cast<double>(config.heads * config.head_size);
-  const auto characters = static_cast<double>(n);
   const models::MemoryLengths& lengths = config.lengths;
   const auto recent = static_cast<double>(lengths.memory);
   const auto older = static_cast<double>(lengths.compressed);
-  double flops = 2 * characters *
-                 (4 * width * inner + 2 * width * static_cast<double>(config.intermediate_size));
-  flops += 4 * (recent + older) * width * inner;
-  flops += 2 * (recent + older + characters) * width * inner;
-  const double seen = lengths.same_length ? recent : recent + (characters + 1) / 2;
-  flops += 6 * inner * characters * (seen + older);
-  if (config.is_compressive()) {
-    const double fewer = characters / static_cast<double>(config.compression_rate);
-    if (config.compression == models::Compression::convolution) {
-      flops += 2 * characters * width * width;
-    }
-    if (config.attention_loss) flops += 4 * inner * (characters + fewer) * (width + characters);
+  const double dense =
+      4 * width * inner + 2 * width * static_cast<double>(config.intermediate_size);
+  // Content, position and value: three products for each pair.
+  const double seen = lengths.same_length ? recent : recent + (n + 1) / 2;
+  double flops = passes.full * (2 * n * dense + 6 * inner * n * (seen + older));
+  // Relative keys of the distances to each kind of rows; keys and values of what is kept.
+  const double distances = recent + n + (older > 0 ? older + n : 0);
+  flops += passes.half * 2 * width * inner * (distances + 2 * (recent + older));
+  if (!config.is_compressive()) return flops;
+  const double fewer = n / static_cast<double>(config.compression_rate);
+  const bool learns = config.attention_loss;
+  if (config.compression == models::Compression::convolution) {
+    flops += (learns ? passes.half : passes.constant) * 2 * n * width * width;
+  }
+  if (learns) {
+    flops += passes.constant * 4 * inner * n * (width + n);
+    flops += 4 * inner * fewer * (passes.half * width + passes.full * n);
   }
   return flops;
 }
 
+double memory_flops(const models::LanguageModelConfig& config, std::int64_t n,
+                    const Passes& passes) {
+  const auto characters = static_cast<double>(n);
+  const double logits = 2 * characters * static_cast<double>(config.hidden_size) *
+                        static_cast<double>(config.vocab_size);
+  return passes.full * logits +
+         static_cast<double>(config.layers) * memory_layer_flops(config, characters, passes);
+}
+
 }  // namespace
+
+double language_model_training_flops(const models::LanguageModelConfig& config, std::int64_t n) {
+  return config.has_memory() ? memory_flops(config, n, kTrainingStep)
+                             : 3 * language_model_flops(config, n);
+}
 
 double language_model_flops(const models::LanguageModelConfig& config, std::int64_t n) {
   const auto width = static_cast<double>(config.hidden_size);
   const auto inner = static_cast<double>(config.heads * config.head_size);
   const auto characters = static_cast<double>(n);
   const auto rows = kernels::shared(one_document(n));
+  if (config.has_memory()) return memory_flops(config, n, kForward);
   double flops = 2 * characters * width * static_cast<double>(config.vocab_size);
-  if (config.has_memory()) {
-    return flops + static_cast<double>(config.layers) * memory_layer_flops(config, n);
-  }
   for (Index layer = 0; layer < config.layers; ++layer) {
     const Index window = config.windows[static_cast<std::size_t>(layer)];
     const AttentionSpec spec = {

@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "models/language_model.h"
 #include "models/config.h"
+#include "models/language_model.h"
 
 namespace longformer {
 
@@ -32,6 +32,8 @@ std::int64_t activation_bytes(const models::EncoderConfig& config, const Trainin
 /// The same of a character model: a segment of n characters with its decoder, and segments of
 /// `length`.
 double language_model_flops(const models::LanguageModelConfig& config, std::int64_t n);
+/// Of a training step over such a segment: three times that, but for what is constant in it.
+double language_model_training_flops(const models::LanguageModelConfig& config, std::int64_t n);
 std::int64_t activation_bytes(const models::LanguageModelConfig& config, std::int64_t length,
                               const TrainingShape& shape);
 /// What is kept of one text in fp32 while it is read or written.
