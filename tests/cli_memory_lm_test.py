@@ -43,8 +43,12 @@ class TestTraining:
         losses = [row["loss"] for row in log if "loss" in row]
         assert losses[0] > losses[-1] + 0.5 and losses[-1] < 0.7 * math.log(27)
         last = [row for row in log if "eval_bpc" in row][-1]
-        here = score(tmp_path / "out", text, "--part", "validation")
-        assert math.isclose(here["metrics"]["bpc"], last["eval_bpc"], rel_tol=1e-5)
+        here = score(tmp_path / "out", text, "--part", "validation")["metrics"]
+        assert math.isclose(here["bpc"], last["eval_bpc"], rel_tol=1e-5)
+        compressive = '"compressive"' in config.read_text()
+        assert ("compression_loss" in here) == ("eval_compression_loss" in last) == compressive
+        if compressive:
+            assert math.isclose(here["compression_loss"], last["eval_compression_loss"], rel_tol=1e-5)
         assert not (tmp_path / "out" / "state.json").exists()
 
     def test_resumed_within_an_epoch_it_ends_with_the_same_bits(self, config, text, tmp_path):

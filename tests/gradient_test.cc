@@ -17,9 +17,10 @@
 #include <vector>
 
 #include "activation_truth.h"
+#include "attention_gradient_rows.h"
 #include "core/memory.h"
 #include "core/random.h"
-#include "kernels/reference.h"
+#include "gradient_testing.h"
 #include "ops/dropout.h"
 #include "ops/embedding.h"
 #include "ops/global_attention.h"
@@ -32,25 +33,6 @@
 
 namespace longformer::ops {
 namespace {
-
-using kernels::Activation;
-using Doubles = std::vector<double>;
-/// The inputs of an op in double, in the order of the row.
-using Inputs = std::vector<Doubles>;
-
-constexpr Index kRows = 19, kIn = 10, kOut = 21;
-constexpr double kEpsilon = 1e-5;
-
-struct Row {
-  std::string name;
-  std::vector<Shape> shapes;
-  /// The op on tensors that want gradients.
-  std::function<Tensor(const Context&, const std::vector<Tensor>&)> run;
-  /// The same in double.
-  std::function<Doubles(const Inputs&)> truth;
-  /// How many of the inputs, from the first, are activations rather than parameters.
-  std::size_t activations = 1;
-};
 
 /// x·Wᵀ + b
 Doubles product(const Doubles& x, const Doubles& w, const Doubles& b, Index in) {
@@ -341,112 +323,6 @@ Row recompute_row() {
     return recompute(context, {in[0]}, [&dense](const Context& inner, std::span<const Tensor> x) {
       return std::vector<Tensor>{linear(inner, x[0], dense, inner.dtype)};
     })[0];
-  };
-  return row;
-}
-
-Tensor doubles_tensor(const Doubles& values, const Shape& shape) {
-  Tensor tensor(shape, DType::f64);
-  std::copy(values.begin(), values.end(), tensor.data<double>());
-  return tensor;
-}
-
-/// Two documents with a masked token; with positions causal, else with a global token.
-Row attention_row(bool positions) {
-  constexpr Index kHeads = 2, kSize = 3, kTokens = 8, kDistances = 4;
-  AttentionSpec spec;
-  spec.head_size = kSize;
-  spec.heads.assign(at(kHeads), {3, positions ? 0 : 2, 1});
-  spec.causal = spec.relative_positions = positions;
-  auto rows = kernels::self_attention_rows(std::array<Index, 3>{0, 3, kTokens});
-  rows.key_mask = {1, 1, 1, 1, 0, 1, 1, 1};
-  if (!positions) rows.global_keys = {3};
-  spec.rows = kernels::shared(std::move(rows));
-  const Shape tokens = {kHeads, kTokens, kSize}, bias = {kHeads, kSize};
-  Row row;
-  row.name = positions ? "attention_with_positions" : "attention";
-  row.shapes = {tokens, tokens, tokens};
-  row.activations = positions ? 4 : 3;
-  if (positions) row.shapes.insert(row.shapes.end(), {{kHeads, kDistances, kSize}, bias, bias});
-  row.run = [spec, positions](const Context& context, const std::vector<Tensor>& in) {
-    if (!positions) return attention(context, spec, in[0], in[1], in[2]);
-    const RelativePositions relative = {in[4], in[5], in[3]};
-    return attention(context, spec, in[0], in[1], in[2], &relative);
-  };
-  row.truth = [spec, positions, shapes = row.shapes](const Inputs& in) {
-    std::vector<Tensor> x;
-    for (std::size_t i = 0; i < in.size(); ++i) x.push_back(doubles_tensor(in[i], shapes[i]));
-    if (!positions) return kernels::reference_attention<double>(spec, x[0], x[1], x[2]).out;
-    const kernels::RelativePositions relative = {x[4], x[5], x[3]};
-    return kernels::reference_attention<double>(spec, x[0], x[1], x[2], &relative).out;
-  };
-  return row;
-}
-
-/// Queries that see keys of their own and those of two other groups, whose distances begin further
-/// away: the truth is one softmax over all.
-Row groups_row() {
-  constexpr Index kHeads = 2, kSize = 3, kTokens = 5, kDistances = 16;
-  const std::array<Index, 3> counts = {4, 3, kTokens}, offsets = {4, 3, 0};
-  AttentionSpec spec;
-  spec.head_size = kSize;
-  spec.heads.assign(at(kHeads), {.reach_left = kernels::kUnlimitedReach});
-  spec.causal = spec.relative_positions = true;
-  std::vector<AttentionSpec> specs(3, spec);
-  Row row;
-  row.name = "attention_over_groups";
-  const Shape bias = {kHeads, kSize}, distances = {kHeads, kDistances, kSize};
-  row.shapes = {{kHeads, kTokens, kSize}};
-  for (std::size_t g = 0; g < 3; ++g) {
-    kernels::AttentionRows rows;
-    rows.documents.push_back(
-        {.query_count = kTokens, .key_count = counts[g], .query_offset = offsets[g]});
-    specs[g].rows = kernels::shared(std::move(rows));
-    const Shape keys = {kHeads, counts[g], kSize};
-    row.shapes.insert(row.shapes.end(), {keys, keys});
-  }
-  row.activations = 7 + 2;
-  row.shapes.insert(row.shapes.end(), {distances, distances, bias, bias, bias});
-  row.run = [specs](const Context& context, const std::vector<Tensor>& in) {
-    std::vector<KeyGroup> groups;
-    for (std::size_t g = 0; g < 3; ++g) {
-      groups.push_back({specs[g], in[1 + 2 * g], in[2 + 2 * g],
-                        RelativePositions{in[9], in[g == 0 ? 10 : 11], in[g == 0 ? 7 : 8]}});
-    }
-    return attention_over(context, in[0], groups);
-  };
-  row.truth = [counts, offsets](const Inputs& in) {
-    Doubles out(at(kTokens * kHeads * kSize));
-    const auto value = [&](std::size_t input, Index rows, Index head, Index row, Index c) {
-      return in[input][at((head * rows + row) * kSize + c)];
-    };
-    for (Index h = 0; h < kHeads; ++h) {
-      for (Index i = 0; i < kTokens; ++i) {
-        double sum = 0;
-        std::array<double, kSize> mean = {};
-        for (std::size_t g = 0; g < 3; ++g) {
-          for (Index j = 0; j < counts[g] && j <= offsets[g] + i; ++j) {
-            double score = 0;
-            for (Index c = 0; c < kSize; ++c) {
-              const double q = value(0, kTokens, h, i, c);
-              const double u = in[9][at(h * kSize + c)];
-              const double v = in[g == 0 ? 10 : 11][at(h * kSize + c)];
-              score += (q + u) * value(1 + 2 * g, counts[g], h, j, c) +
-                       (q + v) * value(g == 0 ? 7 : 8, kDistances, h, offsets[g] + i - j, c);
-            }
-            const double weight = std::exp(score / std::sqrt(static_cast<double>(kSize)));
-            sum += weight;
-            for (Index c = 0; c < kSize; ++c) {
-              mean[at(c)] += weight * value(2 + 2 * g, counts[g], h, j, c);
-            }
-          }
-        }
-        for (Index c = 0; c < kSize; ++c) {
-          out[at((i * kHeads + h) * kSize + c)] = mean[at(c)] / sum;
-        }
-      }
-    }
-    return out;
   };
   return row;
 }

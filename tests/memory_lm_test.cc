@@ -114,7 +114,7 @@ struct Layer {
     return product(found.to_floats(), output);
   }
   Doubles loss() const { return doubles(losses.at(0).second.to_floats()); }
-  /// The last so many rows that are kept: recent ones (1) or compressed ones (2).
+  /// Rows that are kept: recent ones (0) or compressed ones (1).
   Doubles kept(std::size_t kind) const { return doubles(state->saved().at(kind).to_floats()); }
 
   LanguageModelConfig config;
@@ -161,7 +161,8 @@ Doubles sum(Doubles a, const Doubles& b) {
 TEST(TransformerXl, AttentionIsThatOfTheGoldenVectors) {
   const Tensor rows = det({4, 8}, 6, 1), kept = det({3, 8}, 7, 1);
   const Doubles x = doubles(rows.to_floats());
-  const std::vector<Tensor> memory = {Tensor::from(std::vector<float>{3, 0, 0}, {3}), kept};
+  const Tensor none = Tensor::zeros({0, 8}, DType::f32);
+  const std::vector<Tensor> memory = {kept, none, none};
   {
     Layer layer = transformer_xl({.segment = 4, .memory = 3});
     layer.state->restore(memory);
@@ -178,7 +179,7 @@ TEST(TransformerXl, AttentionIsThatOfTheGoldenVectors) {
   {
     Layer layer = transformer_xl({.segment = 4, .memory = 3});
     const Tensor before = tensor_of(normalised(doubles(kept.to_floats()), 8), 8);
-    layer.state->restore(std::vector<Tensor>{memory[0], before});
+    layer.state->restore(std::vector<Tensor>{before, none, none});
     const Doubles pre = sum(x, layer.read(tensor_of(normalised(x, 8), 8)));
     EXPECT_LE(difference({pre.end() - 8, pre.end()},
                          {0.545913469, -1.899325836, -3.511742669, -3.568361613, -2.034908100,
@@ -306,8 +307,8 @@ TEST(Compressive, AttentionIsThatOfTheGoldenVectors) {
       output = layer.read(det({4, 8}, 20 + static_cast<double>(s), 1));
     }
     EXPECT_LE(difference({output.end() - 8, output.end()}, wanted.output), 1e-5);
-    const Doubles compressed = layer.kept(2);
-    EXPECT_EQ(layer.kept(1).size(), at(8 * wanted.recent));
+    const Doubles compressed = layer.kept(1);
+    EXPECT_EQ(layer.kept(0).size(), at(8 * wanted.recent));
     EXPECT_LE(difference({compressed.end() - 8, compressed.end()}, wanted.newest), 1e-5);
     EXPECT_LE(difference(layer.loss(), {wanted.loss}), 1e-5);
   }

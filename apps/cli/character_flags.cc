@@ -118,12 +118,17 @@ std::string character_score_text(const CharacterScore& score, bool json) {
   if (json) {
     JsonLine metrics;
     metrics.add("bpc", score.bpc).add("loss", score.loss);
+    if (score.compression_loss) metrics.add("compression_loss", *score.compression_loss);
     JsonLine line;
     line.add("task", "character-lm").add_json("metrics", metrics.object());
     return line.add("characters", score.characters).add("seconds", score.seconds).line();
   }
-  return fmt::format("{:<22} {:>12.4f}\n{:<22} {:>12.4f}\n{:<22} {:>12}\n", "bpc", score.bpc,
-                     "loss", score.loss, "characters", grouped(score.characters));
+  const std::string compression =
+      score.compression_loss
+          ? fmt::format("{:<22} {:>12.4f}\n", "compression loss", *score.compression_loss)
+          : "";
+  return fmt::format("{:<22} {:>12.4f}\n{:<22} {:>12.4f}\n{}{:<22} {:>12}\n", "bpc", score.bpc,
+                     "loss", score.loss, compression, "characters", grouped(score.characters));
 }
 
 }  // namespace longformer::cli

@@ -24,6 +24,9 @@ struct CharacterScore {
   /// Mean negative log-likelihood in nats, and in bits.
   double loss = 0;
   double bpc = 0;
+  /// Mean over layers and segments of how far what is found in compressed rows is from what was in
+  /// the rows themselves; absent where nothing learns to compress, or nothing was compressed.
+  std::optional<double> compression_loss = std::nullopt;
   double seconds = 0;
 };
 

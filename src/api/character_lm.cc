@@ -59,14 +59,6 @@ bool is_given(const CharacterMemory& memory) {
          memory.clamp_length || memory.same_length;
 }
 
-/// What a text has read when it begins.
-models::State fresh_state(const models::LanguageModel& model, DType dtype,
-                          const CharacterMemory& wanted) {
-  const models::LanguageModelConfig& config = model.config();
-  if (!config.has_memory() && !is_given(wanted)) return model.start(dtype);
-  return model.start(dtype, 1, lengths_of(config, wanted));
-}
-
 }  // namespace
 
 bool CharacterModel::is_one(const std::string& folder) { return models::is_language_model(folder); }
@@ -97,6 +89,8 @@ CharacterModelInfo CharacterModel::info() const {
 CharacterScore CharacterModel::evaluate(const CharacterEvaluation& options) const {
   const auto begin = std::chrono::steady_clock::now();
   const models::LanguageModel& model = implementation_->model;
+  require(model.config().has_memory() || !is_given(options.memory),
+          "memory lengths: expected a model with memories, found one with windows");
   const tasks::CharacterText text(options.data, model.config().alphabet);
   const tasks::ScoredText scored = {
       .text = text, .range = text.part(options.part), .characters = options.characters};
@@ -110,15 +104,22 @@ CharacterScore CharacterModel::evaluate(const CharacterEvaluation& options) cons
   };
   const ops::Context context = implementation_->context(memory);
   // Memories have no windows to overlap.
-  const bool streams = options.streaming || model.config().has_memory();
-  const ops::LossSum loss =
-      streams
-          ? tasks::score_streaming(
-                model, context, fresh_state(model, context.dtype, options.memory), scored, report)
-          : tasks::score_windows(model, context, scored, options, report);
+  tasks::StreamScore found;
+  if (options.streaming || model.config().has_memory()) {
+    models::State fresh =
+        model.config().has_memory()
+            ? model.start(context.dtype, 1, lengths_of(model.config(), options.memory))
+            : model.start(context.dtype);
+    found = tasks::score_streaming(model, context, std::move(fresh), scored, report);
+  } else {
+    found.loss = tasks::score_windows(model, context, scored, options, report);
+  }
   CharacterScore score;
   score.characters = count;
-  score.loss = loss.sum / loss.weight;
+  score.loss = found.loss.sum / found.loss.weight;
+  if (found.compression.weight > 0) {
+    score.compression_loss = found.compression.sum / found.compression.weight;
+  }
   require(std::isfinite(score.loss), "{}: expected a finite loss from the model, found {}",
           text.name(), score.loss);
   score.bpc = score.loss / std::numbers::ln2;

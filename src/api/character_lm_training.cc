@@ -74,7 +74,10 @@ class CharacterLmObjective final : public training::Objective {
   }
   training::MicroBatchLoss run(const training::MicroBatch& micro) override;
   training::Metrics evaluate() override;
-  std::vector<std::string> metric_names() const override { return {"loss", "bpc"}; }
+  std::vector<std::string> metric_names() const override {
+    if (config_.attention_loss) return {"loss", "bpc", "compression_loss"};
+    return {"loss", "bpc"};
+  }
   void save(const std::filesystem::path& folder) override {
     models::write_json(folder / "config.json", models::to_json(model_.config()));
     formats::write_safetensors((folder / "model.safetensors").string(), weights_.parameters());
@@ -237,11 +240,15 @@ training::Metrics CharacterLmObjective::evaluate() {
   const tasks::ScoredText scored = {.text = text_,
                                     .range = text_.part(TextPart::validation),
                                     .characters = options_.eval_characters};
-  const ops::LossSum loss =
+  const tasks::StreamScore score =
       tasks::score_streaming(model_, context(), model_.start(dtype_), scored, {});
   memory_.clear();
-  const double mean = loss.sum / loss.weight;
-  return {{"loss", mean}, {"bpc", mean / std::numbers::ln2}};
+  const double mean = score.loss.sum / score.loss.weight;
+  training::Metrics metrics = {{"loss", mean}, {"bpc", mean / std::numbers::ln2}};
+  if (score.compression.weight > 0) {
+    metrics.emplace_back("compression_loss", score.compression.sum / score.compression.weight);
+  }
+  return metrics;
 }
 
 training::PhaseCost CharacterLmObjective::cost_of(const CharacterPhase& phase) const {

@@ -54,6 +54,7 @@ class Memory final : public LayerState {
       : hidden_size_(config.hidden_size),
         heads_(config.heads),
         head_size_(config.head_size),
+        compression_rate_(config.is_compressive() ? config.compression_rate : 1),
         begins_with_zeros_(config.begins_with_zeros),
         dtype_(dtype),
         streams_(streams) {
@@ -122,7 +123,7 @@ class Memory final : public LayerState {
   }
 
  private:
-  Index hidden_size_, heads_, head_size_;
+  Index hidden_size_, heads_, head_size_, compression_rate_;
   bool begins_with_zeros_;
   DType dtype_;
   Index streams_;
@@ -150,16 +151,15 @@ void Memory::reorder(std::span<const Index> sources) {
 }
 
 std::vector<Tensor> Memory::saved() const {
-  const std::vector<float> counts = {static_cast<float>(recent_count()),
-                                     static_cast<float>(compressed_count()),
-                                     static_cast<float>(running_count())};
-  std::vector<Tensor> tensors = {Tensor::from(counts, {3})};
   MemoryPool pool;
-  for (const Tensor& rows : {recent, compressed}) {
-    if (!rows.empty()) tensors.push_back(rows);
+  const Tensor rows =
+      running.empty() ? Tensor()
+                      : rows_of_streams({.memory = pool}, running, streams_, 0, running_count());
+  std::vector<Tensor> tensors;
+  for (const Tensor& kind : {recent, compressed, rows}) {
+    tensors.push_back(kind.empty() ? Tensor::zeros({0, hidden_size_}, dtype_) : kind);
   }
   if (running.empty()) return tensors;
-  tensors.push_back(rows_of_streams({.memory = pool}, running, streams_, 0, running_count()));
   // They would have other bits if they were computed again, all at once.
   for (Index s = 0; running_keys && s < streams_; ++s) {
     tensors.push_back(running_keys->kept_keys(s));
@@ -169,24 +169,22 @@ std::vector<Tensor> Memory::saved() const {
 }
 
 void Memory::restore(std::span<const Tensor> saved) {
-  require(!saved.empty() && saved[0].shape() == Shape{3},
-          "state: expected numbers of recent, compressed and running rows, found none");
-  const std::vector<float> counts = saved[0].to_floats();
-  const std::vector<Index> most = {lengths.memory + lengths.segment, lengths.compressed,
-                                   lengths.segment - 1};
+  const std::array<Index, 3> most = {lengths.memory + std::max(lengths.segment, compression_rate_),
+                                     lengths.compressed, lengths.segment - 1};
+  require(saved.size() >= most.size(), "state: expected rows of {} kinds, found {}", most.size(),
+          saved.size());
   std::array<Tensor, 3> rows = {};
-  std::size_t next = 1;
-  for (std::size_t kind = 0; kind < 3; ++kind) {
-    const auto count = static_cast<Index>(counts[kind]);
-    require(count >= 0 && count <= most[kind],
-            "state: expected at most {} recent, {} compressed and {} running rows, found {}",
-            most[0], most[1], most[2], fmt::join(counts, ", "));
-    if (count == 0) continue;
-    const bool fits = next < saved.size() && saved[next].dtype() == dtype_ &&
-                      saved[next].shape() == Shape{count * streams_, hidden_size_};
-    require(fits, "state: expected {} rows of {} streams, each of {} numbers in {}, found others",
-            count, streams_, hidden_size_, name_of(dtype_));
-    rows[kind] = saved[next++];
+  for (std::size_t kind = 0; kind < most.size(); ++kind) {
+    const Tensor& kept = saved[kind];
+    const bool fits = kept.shape().size() == 2 && kept.dimension(1) == hidden_size_ &&
+                      kept.dtype() == dtype_ && kept.rows() % streams_ == 0 &&
+                      kept.rows() <= streams_ * most[kind];
+    require(fits,
+            "state: expected up to {} rows of {} numbers in {} for each of {} streams, found "
+            "{} of {}",
+            most[kind], hidden_size_, name_of(dtype_), streams_, to_string(kept.shape()),
+            name_of(kept.dtype()));
+    if (kept.rows() > 0) rows[kind] = kept;
   }
   recent = rows[0];
   compressed = rows[1];
@@ -196,10 +194,11 @@ void Memory::restore(std::span<const Tensor> saved) {
   running_keys.reset();
   if (rows[2].empty()) return;
   running = {rows[2]};
+  std::size_t next = most.size();
   const Index rest = std::ssize(saved) - static_cast<Index>(next);
   require(rest == 0 || rest == 2 * streams_,
           "state: expected keys and values of {} streams, found {} tensors", streams_, rest);
-  const Shape shape = {heads_, static_cast<Index>(counts[2]), head_size_};
+  const Shape shape = {heads_, rows[2].rows() / streams_, head_size_};
   if (rest > 0) running_keys = fresh_ring();
   for (Index s = 0; s < streams_ && rest > 0; ++s, next += 2) {
     const Tensor &key = saved[next], &value = saved[next + 1];

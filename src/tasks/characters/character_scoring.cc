@@ -48,18 +48,23 @@ ops::LossSum score_windows(const models::LanguageModel& model, const ops::Contex
   return total;
 }
 
-ops::LossSum score_streaming(const models::LanguageModel& model, const ops::Context& context,
-                             models::State past, const ScoredText& scored,
-                             const ScoreCallback& callback) {
+StreamScore score_streaming(const models::LanguageModel& model, const ops::Context& context,
+                            models::State past, const ScoredText& scored,
+                            const ScoreCallback& callback) {
   const Index count = scored.count();
-  ops::LossSum total;
+  StreamScore total;
   for (Index begin = 0; begin < count; begin += kPiece) {
     const Index characters = std::min(kPiece, count - begin);
     const auto ids = scored.text.ids(scored.range.begin + begin, characters + 1);
     const std::span<const std::int32_t> all(ids);
     const auto n = static_cast<std::size_t>(characters);
     const models::Batch batch = models::segments_of(all.first(n), characters);
-    add(model.loss(context, batch, all.last(n), {}, {.state = &past}), total);
+    models::NamedLosses layers;
+    add(model.loss(context, batch, all.last(n), {}, {.state = &past, .losses = &layers}),
+        total.loss);
+    for (const auto& [name, loss] : layers) {
+      add({.sum = loss.to_floats()[0], .weight = 1}, total.compression);
+    }
     if (callback) callback(begin + characters);
   }
   return total;

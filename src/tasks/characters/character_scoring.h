@@ -30,11 +30,17 @@ ops::LossSum score_windows(const models::LanguageModel& model, const ops::Contex
                            const ScoredText& scored, const CharacterEvaluation& options,
                            const ScoreCallback& callback);
 
+struct StreamScore {
+  ops::LossSum loss;
+  /// Of the layers that learn to compress, once for each layer and segment.
+  ops::LossSum compression;
+};
+
 /// In one pass on from a fresh state, in which every character sees all that the windows or
 /// memories of the layers let it see.
-ops::LossSum score_streaming(const models::LanguageModel& model, const ops::Context& context,
-                             models::State past, const ScoredText& scored,
-                             const ScoreCallback& callback);
+StreamScore score_streaming(const models::LanguageModel& model, const ops::Context& context,
+                            models::State past, const ScoredText& scored,
+                            const ScoreCallback& callback);
 
 /// Number of a character drawn from the softmax of its logits ÷ temperature, of the `top_k` largest
 /// alone unless it is 0; with temperature 0 the largest. `uniform` lies between 0 and 1.
