@@ -13,6 +13,7 @@ CONFIG = {
     "num_attention_heads": 4, "segment_length": 16, "memory_length": 16, "dropout": 0.1, "attention_dropout": 0.1,
 }  # fmt: skip
 KINDS = {
+    "dense": {"attention": "dense"},
     "recurrent": {"attention": "recurrent"},
     "compressive": {"attention": "compressive", "compressed_memory_length": 8, "compression_rate": 4},
 }
@@ -37,13 +38,14 @@ def train(config, text, output, *flags):
 class TestTraining:
     def test_loss_falls_and_the_folder_is_a_model(self, config, text, tmp_path):
         done = train(config, text, tmp_path / "out", "--max-steps", 150, "--learning-rate", 1e-2,
-                     "--logging-steps", 50, "--eval-strategy", "steps", "--eval-steps", 75, "--json").passes()  # fmt: skip
+                     "--length", 16, "--logging-steps", 50, "--eval-strategy", "steps", "--eval-steps", 75,
+                     "--json").passes()  # fmt: skip
         assert done.json[0]["steps"] == 150
         log = [json.loads(line) for line in (tmp_path / "out" / "log.jsonl").read_text().splitlines()]
         losses = [row["loss"] for row in log if "loss" in row]
         assert losses[0] > losses[-1] + 0.5 and losses[-1] < 0.7 * math.log(27)
         last = [row for row in log if "eval_bpc" in row][-1]
-        here = score(tmp_path / "out", text, "--part", "validation")["metrics"]
+        here = score(tmp_path / "out", text, "--part", "validation", "--streaming")["metrics"]
         assert math.isclose(here["bpc"], last["eval_bpc"], rel_tol=1e-5)
         compressive = '"compressive"' in config.read_text()
         assert ("compression_loss" in here) == ("eval_compression_loss" in last) == compressive
@@ -51,6 +53,7 @@ class TestTraining:
             assert math.isclose(here["compression_loss"], last["eval_compression_loss"], rel_tol=1e-5)
         assert not (tmp_path / "out" / "state.json").exists()
 
+    @pytest.mark.parametrize("config", ["recurrent", "compressive"], indirect=True)
     def test_resumed_within_an_epoch_it_ends_with_the_same_bits(self, config, text, tmp_path):
         whole, resumed = tmp_path / "whole", tmp_path / "resumed"
         flags = ["--max-steps", 8, "--save-steps", 3]
@@ -66,6 +69,7 @@ class TestTraining:
         train(config, text, resumed, *flags, "--resume-from-checkpoint", "last").passes()
         assert (whole / "model.safetensors").read_bytes() != (resumed / "model.safetensors").read_bytes()
 
+    @pytest.mark.parametrize("config", ["recurrent", "compressive"], indirect=True)
     def test_phases_change_lengths_and_updates(self, config, text, tmp_path):
         phases = [
             {"length": 8, "memory_length": 8, "learning_rate": 1e-2, "batch": 4, "steps": 5},
@@ -81,12 +85,13 @@ class TestTraining:
         run("pretrain-lm", "--config", config, text, "--phases", file, "--output-dir", out,
             "--overwrite-output-dir").fails(1, "phase 2", "memory_length", '"windows"')  # fmt: skip
 
+    @pytest.mark.parametrize("config", ["recurrent", "compressive"], indirect=True)
     def test_bad_input(self, config, text, tmp_path):
         out = tmp_path / "out"
         train(config, text, out, "--gradient-checkpointing").fails(1, "gradient_checkpointing", "memories")
         train(config, text, out, "--length", 100000).fails(1, "text.txt", "longer than")
         for changes, wanted in [
-            ({"attention": "none"}, ["attention", "window, recurrent, compressive", '"none"']),
+            ({"attention": "none"}, ["attention", "window, dense, recurrent, compressive", '"none"']),
             ({"attention": "recurrent", "compression_rate": 0, "segment_length": 0}, ["segment_length", "1"]),
             ({"attention": "compressive", "compression_rate": 0}, ["compression_rate"]),
             ({"attention": "compressive", "same_length": True}, ["same_length", "recurrent", "compressive"]),

@@ -589,6 +589,11 @@ TEST(MemoryModels, SpecialCasesAreOtherModels) {
   LanguageModelConfig whole = tiny(LmAttention::recurrent);
   whole.lengths = {.segment = 30, .memory = 0};
   const Doubles at_once = read(whole, golden_tensors(whole));
+  LanguageModelConfig dense = whole;
+  dense.attention = LmAttention::dense;
+  dense.windows = {kMaxReach, kMaxReach};
+  dense.dilations = {0, 0};
+  EXPECT_LE(difference(read(dense, golden_tensors(dense)), at_once), 1e-5);
   // A memory that is longer than the text.
   LanguageModelConfig longer = whole;
   longer.lengths = {.segment = 4, .memory = 30};
@@ -643,6 +648,32 @@ TEST(MemoryModels, SpecialCasesAreOtherModels) {
   EXPECT_LE(difference(read(compressive, tensors_of(compressive, Tensor::from(half, {8, 8, 2}))),
                        convolution),
             1e-6);
+}
+
+TEST(DenseModels, ReadOnInPiecesAsFarAsTheTextGoes) {
+  LanguageModelConfig config = tiny(LmAttention::dense);
+  config.windows = {kMaxReach, kMaxReach};
+  config.dilations = {0, 0};
+  Whole whole(config);
+  std::vector<std::int32_t> ids;
+  for (int i = 0; i < 180; ++i) {
+    for (const std::int32_t id : fox()) ids.push_back((id + i) % 27);
+  }
+  // More rows than there is room for at first, and distances than the first table has.
+  const auto n = std::ssize(ids);
+  const Doubles at_once =
+      doubles(whole.model.forward(whole.context, segments_of(ids, n)).to_floats());
+  State state = whole.model.start(DType::f32);
+  Doubles pieces;
+  for (Index begin = 0; begin < n; begin += 700) {
+    const std::span<const std::int32_t> part(ids.data() + begin,
+                                             at(std::min<Index>(700, n - begin)));
+    const auto own =
+        whole.model.forward(whole.context, segments_of(part, std::ssize(part)), {.state = &state})
+            .to_floats();
+    pieces.insert(pieces.end(), own.begin(), own.end());
+  }
+  EXPECT_LE(difference(pieces, at_once), 1e-5);
 }
 
 TEST(MemoryModels, LossesTrainDisjointWeights) {

@@ -77,10 +77,10 @@ std::string character_info_text(const CharacterModelInfo& info, bool json) {
     line.add("model_type", "longformer-lm").add("attention", info.attention);
     line.add("alphabet", info.alphabet);
     line.add("parameters", info.parameters).add("layers", info.layers);
-    if (info.segment_length == 0) {
+    if (!info.windows.empty()) {
       line.add("windows", std::span<const std::int64_t>(info.windows));
       line.add("dilations", std::span<const std::int64_t>(info.dilations));
-    } else {
+    } else if (info.segment_length > 0) {
       line.add("segment_length", info.segment_length).add("memory_length", info.memory_length);
       line.add("compressed_memory_length", info.compressed_memory_length);
       line.add("compression_rate", info.compression_rate);
@@ -97,10 +97,10 @@ std::string character_info_text(const CharacterModelInfo& info, bool json) {
   row("alphabet", info.alphabet);
   row("parameters", grouped(info.parameters));
   row("layers", std::to_string(info.layers));
-  if (info.segment_length == 0) {
+  if (!info.windows.empty()) {
     row("windows", fmt::format("{}", fmt::join(info.windows, ", ")));
     row("dilations", fmt::format("{}", fmt::join(info.dilations, ", ")));
-  } else {
+  } else if (info.segment_length > 0) {
     row("segment", grouped(info.segment_length));
     row("memory", grouped(info.memory_length));
   }
@@ -109,8 +109,12 @@ std::string character_info_text(const CharacterModelInfo& info, bool json) {
         fmt::format("{} rows of {} each", grouped(info.compressed_memory_length),
                     info.compression_rate));
   }
-  row("receptive field", grouped(info.receptive_field) + " characters before each");
-  row("state", bytes_text(static_cast<double>(info.state_bytes)) + " for each text, in fp32");
+  if (info.state_bytes == 0) {
+    row("receptive field", "all that was read");
+  } else {
+    row("receptive field", grouped(info.receptive_field) + " characters before each");
+    row("state", bytes_text(static_cast<double>(info.state_bytes)) + " for each text, in fp32");
+  }
   return text;
 }
 

@@ -31,7 +31,7 @@ struct CharacterScore {
 };
 
 struct CharacterModelInfo {
-  /// "window", "recurrent" or "compressive".
+  /// "window", "dense", "recurrent" or "compressive".
   std::string attention;
   std::string alphabet;
   std::int64_t parameters = 0;
@@ -42,9 +42,10 @@ struct CharacterModelInfo {
   /// stands for `compression_rate` rows.
   std::int64_t segment_length = 0, memory_length = 0;
   std::int64_t compressed_memory_length = 0, compression_rate = 0;
-  /// How far back the last layer sees through those below it.
+  /// How far back the last layer sees through those below it; 0 where that is all.
   std::int64_t receptive_field = 0;
-  /// Most bytes that a text takes while it is read or written, in fp32.
+  /// Most bytes that a text takes while it is read or written, in fp32; 0 for dense attention, for
+  /// which they grow with the text.
   std::int64_t state_bytes = 0;
 };
 

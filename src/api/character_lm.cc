@@ -77,6 +77,11 @@ CharacterModelInfo CharacterModel::info() const {
                              .dilations = config.dilations,
                              .receptive_field = config.receptive_field(),
                              .state_bytes = state_bytes(config)};
+  if (!config.has_windows()) {
+    info.windows.clear();
+    info.dilations.clear();
+  }
+  if (config.attention == models::LmAttention::dense) info.receptive_field = 0;
   if (config.has_memory()) {
     info.segment_length = config.lengths.segment;
     info.memory_length = config.lengths.memory;

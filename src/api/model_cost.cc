@@ -231,7 +231,7 @@ std::int64_t state_bytes(const models::LanguageModelConfig& config) {
       numbers +=
           rows * (config.hidden_size + 3 * inner) + 2 * (2 * lengths.segment + 1) * inner +
           (config.is_compressive() ? 2 : 1) * lengths.most_rows(config.compression_rate) * inner;
-    } else {
+    } else if (config.has_windows()) {
       numbers +=
           (2 * (2 * reach + 1) + config.windows[static_cast<std::size_t>(layer)] + 1) * inner;
     }

@@ -106,7 +106,13 @@ void LanguageModel::set_windows(const std::vector<Index>& windows) {
   }
 }
 
-Index LanguageModel::most_distance(const State* state) const {
+Index LanguageModel::most_distance(const State* state, Index next) const {
+  if (config_.attention == LmAttention::dense && state != nullptr) {
+    // Twice as far as the longest stream, so that the table is seldom made again.
+    Index most = 0;
+    for (Index s = 0; s < state->streams(); ++s) most = std::max(most, state->tokens(s));
+    return std::max<Index>(1024, 2 * (most + next));
+  }
   if (config_.has_memory()) return lengths_of(*state).most_rows(config_.compression_rate);
   Index most = 0;
   for (Index layer = 0; layer < config_.layers; ++layer) {
@@ -130,7 +136,7 @@ Tensor LanguageModel::forward_piece(const ops::Context& context, const Batch& ba
                                     const PassOptions& options) const {
   const auto shared = std::make_shared<SharedInput>();
   shared->starts = batch.starts;
-  Index farthest = most_distance(options.state);
+  Index farthest = most_distance(options.state, batch.rows());
   if (options.state == nullptr) {
     shared->rows = kernels::shared(kernels::self_attention_rows(batch.starts));
     Index longest = 0;

@@ -56,7 +56,8 @@ class LanguageModel final : public Network {
                        const PassOptions& options) const;
   Tensor forward_segments(const ops::Context& context, const Batch& batch,
                           const PassOptions& options) const;
-  Index most_distance(const State* state) const;
+  /// Farthest that a character of the next rows may see.
+  Index most_distance(const State* state, Index next) const;
   /// Sinusoids of so many distances.
   Tensor distances(const ops::Context& context, Index count) const;
 

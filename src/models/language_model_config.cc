@@ -14,8 +14,6 @@ namespace {
 using formats::ConfigReader;
 using formats::shown;
 
-constexpr Index kMaxReach = Index{1} << 24;
-
 double rate(const ConfigReader& config, const std::string& key, double otherwise) {
   const double value = config.number(key, otherwise);
   require(value >= 0 && value < 1, "{}: {}: expected a number from 0 to below 1, found {}",
@@ -56,7 +54,8 @@ Index choice(const ConfigReader& config, const std::string& key,
   return found - choices.begin();
 }
 
-constexpr std::array<std::string_view, 3> kAttentions = {"window", "recurrent", "compressive"};
+constexpr std::array<std::string_view, 4> kAttentions = {"window", "dense", "recurrent",
+                                                         "compressive"};
 constexpr std::array<std::string_view, 3> kCompressions = {"convolution", "mean", "max"};
 
 void read_windows(const ConfigReader& config, LanguageModelConfig& model) {
@@ -195,8 +194,11 @@ LanguageModelConfig parse_language_model(const ConfigReader& config) {
   read_block(config, model);
   if (model.has_memory()) {
     read_memory(config, model);
-  } else {
+  } else if (model.has_windows()) {
     read_windows(config, model);
+  } else {
+    model.windows.assign(at(model.layers), kMaxReach);
+    model.dilations.assign(at(model.layers), 0);
   }
   model.dropout = rate(config, "dropout", 0.2);
   model.attention_dropout = rate(config, "attention_dropout", 0);
@@ -234,7 +236,7 @@ nlohmann::ordered_json to_json(const LanguageModelConfig& config) {
     json["same_length"] = config.lengths.same_length;
     json["clamp_length"] = config.lengths.clamp;
     json["empty_memory"] = config.begins_with_zeros ? "zeros" : "masked";
-  } else {
+  } else if (config.has_windows()) {
     json["windows"] = config.windows;
     json["dilations"] = config.dilations;
     json["dilated_heads"] = config.dilated_heads;

@@ -17,10 +17,13 @@ inline constexpr std::string_view kLanguageModelType = "longformer-lm";
 /// Folders of before, with attention "window" and "alphabet" for "vocabulary".
 inline constexpr std::string_view kCharacterLmType = "longformer-character-lm";
 
-/// What a character sees: a window (spec.md D), or its segment and what is kept of those before:
-/// their rows (Transformer-XL, G.1), and of older ones rows that stand for several (Compressive
-/// Transformer, G.2).
-enum class LmAttention { window, recurrent, compressive };
+/// Characters that a layer sees before one at most: more than anybody reads with dense attention.
+inline constexpr Index kMaxReach = Index{1} << 24;
+
+/// What a character sees: a window (spec.md D), all that was read, or its segment and what is kept
+/// of those before: their rows (Transformer-XL, G.1), and of older ones rows that stand for several
+/// (Compressive Transformer, G.2).
+enum class LmAttention { window, dense, recurrent, compressive };
 std::string_view name_of(LmAttention attention);
 
 /// f_c of spec.md G.2: how several rows of the memory become one.
@@ -63,8 +66,8 @@ struct LanguageModelConfig {
   /// u and v are those of all layers.
   bool shares_relative_biases = true;
 
-  /// For windows. In each layer a head sees so many characters before its own, that many steps
-  /// apart.
+  /// For windows, and kMaxReach for dense attention. In each layer a head sees so many characters
+  /// before its own, that many steps apart.
   std::vector<Index> windows = {};
   /// For each layer the gap between what a dilated head sees, 0 for none (paper, Table 12).
   std::vector<Index> dilations = {};
@@ -91,7 +94,8 @@ struct LanguageModelConfig {
   bool tie_word_embeddings = true;
   double initializer_range = 0;
 
-  bool has_memory() const { return attention != LmAttention::window; }
+  bool has_windows() const { return attention == LmAttention::window; }
+  bool has_memory() const { return attention == LmAttention::recurrent || is_compressive(); }
   bool is_compressive() const { return attention == LmAttention::compressive; }
   /// What the heads of a layer with windows see.
   std::vector<kernels::HeadPattern> pattern(Index layer) const;

@@ -8,9 +8,17 @@
 #include "kernels/head_rows.h"
 
 namespace longformer::ops {
+namespace {
+
+/// Rows of a stream for which there is room before any has come: of dense attention nobody knows
+/// how many will.
+constexpr Index kFirstRows = 4096;
+
+}  // namespace
+
 KeyRing::KeyRing(const Size& size, DType dtype)
     : size_(size),
-      capacity_(2 * size.past + 1),
+      capacity_(std::min(2 * size.past, kFirstRows) + 1),
       keys_(Tensor::zeros({size.heads, size.streams * capacity_, size.head_size}, dtype)),
       values_(Tensor::zeros({size.heads, size.streams * capacity_, size.head_size}, dtype)),
       places_(at(size.streams)) {}
@@ -36,7 +44,7 @@ void KeyRing::make_room(Index stream, Index kept, Index added) {
   place.count = kept;
   if (place.begin + kept + added <= capacity_) return;
   // Half of it stays free, so that the next move is far away.
-  if (kept + added > capacity_) return grow(2 * size_.past + added);
+  if (kept + added > capacity_) return grow(std::min(2 * size_.past, 2 * (kept + added)) + added);
   for (Tensor* ring : {&keys_, &values_}) {
     kernels::copy_head_rows(*ring, begin(stream), *ring, stream * capacity_, kept);
   }

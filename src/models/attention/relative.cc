@@ -154,7 +154,8 @@ Tensor RelativeAttention::forward(const ops::Context& context, const Tensor& x,
     return ops::attention(context, spec, projected[0], projected[1], projected[2], &relative);
   }
   past->ring.append(projected[1], projected[2], in.shared.starts);
-  if (past->relative_keys.empty()) {
+  const Index farthest = std::min(pattern_.heads[0].reach_left, past->ring.most_rows() - 1);
+  if (past->relative_keys.empty() || past->relative_keys.dimension(1) <= farthest) {
     past->relative_keys = relative_keys(context, in.shared.distances());
   }
   relative.keys = past->relative_keys;

@@ -23,7 +23,7 @@ CharacterPhase phase_of(const formats::ConfigReader& json,
   if (config.has_memory()) {
     keys.push_back("memory_length");
     if (config.is_compressive()) keys.push_back("compressed_memory_length");
-  } else {
+  } else if (config.has_windows()) {
     keys.push_back("windows");
   }
   for (const auto& [key, value] : json.object().items()) {
@@ -41,6 +41,8 @@ CharacterPhase phase_of(const formats::ConfigReader& json,
     phase.lengths.compressed =
         json.integer("compressed_memory_length", config.lengths.compressed, 0, kMaxLength);
     models::check(phase.lengths, config, json.name());
+  } else if (!config.has_windows()) {
+    phase.windows = config.windows;
   } else {
     phase.windows = models::layer_numbers(json, "windows", config.layers, 1);
   }
