@@ -181,6 +181,33 @@ def linear():
     return table(["tokens", *names], cells)
 
 
+ARTICLE_ROWS = ("first words", "last words", "another abstract", "512 tokens", "2048 tokens", "8192 tokens")
+
+
+def articles():
+    rows = load("articles")
+    if not rows:
+        return NOT_RUN
+    figure, axes = plt.subplots(figsize=(5, 3))
+    for row in rows:
+        if "tenths" in row:
+            axes.plot(range(10), row["tenths"], marker="o", label=f"{row['row']}, seed {row['seed']}")
+    axes.axhline(0.1, color="grey", linewidth=0.8)
+    axes.set_xticks(range(10), [f"{tenth + 1}." for tenth in range(10)])
+    axes.set_xlabel("tenth of what was read")
+    axes.set_ylabel("share of the attention")
+    axes.set_ylim(0.06, 0.14)
+    axes.legend(fontsize=7)
+    figure.tight_layout()
+    save(figure, "articles.svg")
+    shown = []
+    for name in ARTICLE_ROWS:
+        values = {metric: list(by_seed(rows, name, metric).values()) for metric in ("rouge1", "rougeL")}
+        if values["rouge1"]:
+            shown.append([name, *(spread(values[metric], 3) for metric in values), len(values["rouge1"])])
+    return table(["", "ROUGE-1", "ROUGE-L", "seeds"], shown)
+
+
 def longer_input():
     rows = load("longer_input")
     if not rows:
@@ -221,6 +248,7 @@ TABLES = {
     "questions": questions,
     "linear": linear,
     "longer input": longer_input,
+    "articles": articles,
 }
 
 

@@ -14,6 +14,9 @@
 namespace longformer::models {
 namespace {
 
+/// MemoryAttention::Keys::kind of rows that are kept.
+constexpr std::uint64_t kCompressed = std::uint64_t{1} << 32, kRecent = std::uint64_t{2} << 32;
+
 std::string name_in(Index layer, const std::string& name) {
   return fmt::format("layers.{}.{}", layer, name);
 }
@@ -102,7 +105,6 @@ class Memory final : public LayerState {
     for (const Tensor& part : running) count += part.rows() / streams_;
     return count;
   }
-  Index kept_count() const { return recent_count() + compressed_count(); }
 
   MemoryLengths lengths;
   /// [B·s, D]; empty without rows.
@@ -278,6 +280,8 @@ struct MemoryAttention::Keys {
   Index count;
   /// Distance of the first of them from the first query.
   Index offset;
+  /// Which rows they are: a number far from those of places where others drop.
+  std::uint64_t kind = 0;
 
   static Keys of(const std::vector<Tensor>& projected, Index streams, Index offset) {
     Keys keys = {projected[1], projected[2], {}, projected[1].dimension(1) / streams, offset};
@@ -296,10 +300,8 @@ ops::KeyGroup MemoryAttention::group_of(const ops::Context& context, const Keys&
   group.spec.heads.assign(at(config_.heads), {.reach_left = reach});
   group.spec.causal = true;
   group.spec.relative_positions = true;
-  // Another place for every kind of rows, as their numbers all begin with 0.
-  group.spec.dropout =
-      context.dropout(config_.attention_dropout,
-                      layer_place(layer_) + (static_cast<std::uint64_t>(keys.offset) << 32));
+  // Every kind of rows has a place of its own, as their numbers all begin with 0.
+  group.spec.dropout = context.dropout(config_.attention_dropout, layer_place(layer_) + keys.kind);
   kernels::AttentionRows rows;
   for (Index s = 0; s < memory.streams(); ++s) {
     rows.documents.push_back({.query_begin = s * queries,
@@ -370,17 +372,17 @@ Tensor MemoryAttention::forward(const ops::Context& context, const Tensor& x,
   std::vector<ops::KeyGroup> groups;
   if (older > 0) {
     const bool separate = compressed_positions_.has_value();
-    const Keys keys =
-        kept_keys(context, memory.compressed, before + older + (separate ? 0 : recent),
-                  memory.compressed_keys, memory);
+    Keys keys = kept_keys(context, memory.compressed, before + older + (separate ? 0 : recent),
+                          memory.compressed_keys, memory);
+    keys.kind = kCompressed;
     groups.push_back(group_of(
         context, keys, queries,
         separate ? positions(*compressed_positions_, memory.compressed_relative_keys) : near,
         memory));
   }
   if (recent > 0) {
-    const Keys keys =
-        kept_keys(context, memory.recent, before + recent, memory.recent_keys, memory);
+    Keys keys = kept_keys(context, memory.recent, before + recent, memory.recent_keys, memory);
+    keys.kind = kRecent;
     groups.push_back(group_of(context, keys, queries, near, memory));
   }
   groups.push_back(
