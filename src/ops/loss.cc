@@ -1,6 +1,7 @@
 #include "ops/loss.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cstring>
 #include <utility>
 
@@ -82,6 +83,11 @@ Tensor mean_square_difference(const Context& context, const Tensor& x, const Ten
     send_gradient(context, x, std::move(dx));
   });
   return mean;
+}
+
+double number_of(const Tensor& value) {
+  assert(value.size() == 1);
+  return static_cast<double>(*value.data<float>());
 }
 
 LossSum row_cross_entropy(const Context& context, const Tensor& logits, Index column,

@@ -38,6 +38,8 @@ LossSum squared_error(const Context& context, const Tensor& logits, std::span<co
 /// Mean of (x − target)², [1] fp32: a value whose gradient the caller gives. The target is
 /// constant; both have one shape and dtype.
 Tensor mean_square_difference(const Context& context, const Tensor& x, const Tensor& target);
+/// The number of such a value.
+double number_of(const Tensor& value);
 
 /// −log of the probability that a softmax down a column of logits [n, outputs], over the rows of
 /// each choice, gives to its right rows together: cross-entropy for one right row, the OR-loss of

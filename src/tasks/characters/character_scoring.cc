@@ -63,7 +63,7 @@ StreamScore score_streaming(const models::LanguageModel& model, const ops::Conte
     add(model.loss(context, batch, all.last(n), {}, {.state = &past, .losses = &layers}),
         total.loss);
     for (const auto& [name, loss] : layers) {
-      add({.sum = loss.to_floats()[0], .weight = 1}, total.compression);
+      add({.sum = ops::number_of(loss), .weight = 1}, total.compression);
     }
     if (callback) callback(begin + characters);
   }
