@@ -1,7 +1,5 @@
 // The character Longformer against an independent PyTorch version of it in double precision
 // (tests/fixtures/make_character_lm.py): logits, loss, gradients; and reading piece by piece.
-#include "models/language_model.h"
-
 #include <gtest/gtest.h>
 
 #include <array>
@@ -15,6 +13,7 @@
 #include "core/random.h"
 #include "error_testing.h"
 #include "formats/safetensors.h"
+#include "models/language_model.h"
 #include "tasks/characters/character_phases.h"
 #include "tasks/characters/character_scoring.h"
 #include "temporary_folder.h"
@@ -411,8 +410,9 @@ TEST(LanguageModel, ConfigsThatContradictThemselvesAreRefused) {
   for (const Case& wrong : cases) {
     nlohmann::ordered_json json = good;
     json[wrong.key] = nlohmann::ordered_json::parse(wrong.value);
-    expect_error(error_of([&] { parse_language_model(formats::ConfigReader(json, "config.json")); }),
-                 wrong.parts);
+    expect_error(
+        error_of([&] { parse_language_model(formats::ConfigReader(json, "config.json")); }),
+        wrong.parts);
   }
 }
 

@@ -57,7 +57,8 @@ void add_pretrain_lm(CLI::App& program, Action& action) {
        .description = "Train a character language model on plain text.",
        .details =
            "With attention \"window\" the autoregressive Longformer (causal windows, dilated "
-           "heads), with \"dense\" all of the past, with \"recurrent\" Transformer-XL, with \"compressive\" the Compressive "
+           "heads), with \"dense\" all of the past, with \"recurrent\" Transformer-XL, with "
+           "\"compressive\" the Compressive "
            "Transformer; all have relative positions. MODEL is a folder that this verb wrote; "
            "--config begins a new model, whose vocabulary is all bytes or the 27 characters of "
            "text8. The first 90 % of DATA are for training, 5 % for validation, 5 % for testing. "
