@@ -36,10 +36,9 @@ struct CharacterModelInfo {
   std::string alphabet;
   std::int64_t parameters = 0;
   std::int64_t layers = 0;
-  /// Of a model with windows.
+  /// A model with windows has these.
   std::vector<std::int64_t> windows, dilations;
-  /// Of a model with memories; `compressed_memory_length` of the compressed ones, each of which
-  /// stands for `compression_rate` rows.
+  /// A model with memories has these; a compressed row stands for `compression_rate` others.
   std::int64_t segment_length = 0, memory_length = 0;
   std::int64_t compressed_memory_length = 0, compression_rate = 0;
   /// How far back the last layer sees through those below it; 0 where that is all.

@@ -131,7 +131,7 @@ class CharacterLmObjective final : public training::Objective {
   training::ParameterSet parameters_;
   std::vector<CharacterPhase> phases_;
   std::size_t phase_ = 0;
-  /// Of the streams, while an epoch goes on.
+  /// What the streams have read, while an epoch goes on.
   std::optional<models::State> memories_;
   MemoryPool memory_;
 };

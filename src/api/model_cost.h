@@ -32,7 +32,7 @@ std::int64_t activation_bytes(const models::EncoderConfig& config, const Trainin
 /// The same of a character model: a segment of n characters with its decoder, and segments of
 /// `length`.
 double language_model_flops(const models::LanguageModelConfig& config, std::int64_t n);
-/// Of a training step over such a segment: three times that, but for what is constant in it.
+/// A training step over such a segment does three times that, but for what is constant in it.
 double language_model_training_flops(const models::LanguageModelConfig& config, std::int64_t n);
 std::int64_t activation_bytes(const models::LanguageModelConfig& config, std::int64_t length,
                               const TrainingShape& shape);

@@ -61,20 +61,20 @@ struct LanguageModelConfig {
   bool post_norm = false;
   /// Embeddings are multiplied with √D.
   bool scales_embedding = true;
-  /// Of the projections of attention.
+  /// The projections of attention have biases.
   bool attention_bias = false;
   /// u and v are those of all layers.
   bool shares_relative_biases = true;
 
-  /// For windows, and kMaxReach for dense attention. In each layer a head sees so many characters
-  /// before its own, that many steps apart.
+  /// A head of a layer sees so many characters before its own, that many steps apart; kMaxReach
+  /// with dense attention, none with memories.
   std::vector<Index> windows = {};
   /// For each layer the gap between what a dilated head sees, 0 for none (paper, Table 12).
   std::vector<Index> dilations = {};
   /// The last so many heads of a layer are dilated.
   Index dilated_heads = 0;
 
-  /// For memories.
+  /// Models with memories have these.
   MemoryLengths lengths = {};
   Index compression_rate = 1;
   Compression compression = Compression::convolution;

@@ -34,7 +34,7 @@ class KeyRing {
   Index begin(Index stream) const { return stream * capacity_ + places_[at(stream)].begin; }
   Index count(Index stream) const { return places_[at(stream)].count; }
   Index streams() const { return static_cast<Index>(places_.size()); }
-  /// Of the stream that has most.
+  /// Tokens of the stream that has most.
   Index most_rows() const {
     Index most = 0;
     for (const Place& place : places_) most = std::max(most, place.count);

@@ -15,7 +15,7 @@ struct CharacterPhase {
   Index length = 0;
   /// One for each layer of a model with windows.
   std::vector<Index> windows;
-  /// Of a model with memories; `length` is that of a segment.
+  /// A model with memories has these; `length` is that of a segment.
   models::MemoryLengths lengths = {};
   double learning_rate = 0;
   /// Segments of a step.

@@ -32,7 +32,7 @@ ops::LossSum score_windows(const models::LanguageModel& model, const ops::Contex
 
 struct StreamScore {
   ops::LossSum loss;
-  /// Of the layers that learn to compress, once for each layer and segment.
+  /// The layers that learn to compress add theirs, once for each segment.
   ops::LossSum compression;
 };
 
