@@ -36,7 +36,7 @@ double language_model_flops(const models::LanguageModelConfig& config, std::int6
 double language_model_training_flops(const models::LanguageModelConfig& config, std::int64_t n);
 std::int64_t activation_bytes(const models::LanguageModelConfig& config, std::int64_t length,
                               const TrainingShape& shape);
-/// What is kept of one text in fp32 while it is read or written.
+/// Bytes that a text keeps in fp32 while it is read or written.
 std::int64_t state_bytes(const models::LanguageModelConfig& config);
 
 }  // namespace longformer

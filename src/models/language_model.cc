@@ -27,7 +27,7 @@ LayerSource source_of(const LanguageModelConfig& config, const Weights& weights,
 std::unique_ptr<Block> language_layer(const LanguageModelConfig& config, Index layer,
                                       const LayerSource& source,
                                       std::shared_ptr<const Attention> attention) {
-  const auto name = [layer](const char* part) { return fmt::format("layers.{}.{}", layer, part); };
+  const auto name = [layer](const char* part) { return name_in(layer, part); };
   const Index width = config.hidden_size;
   const Index inner = config.intermediate_size;
   BlockParts parts = {.attention = std::move(attention),
@@ -183,17 +183,7 @@ Tensor LanguageModel::forward_segments(const ops::Context& context, const Batch&
     parts.push_back(forward_piece(context, part_of(batch, begin, count), own));
     begin += count;
   }
-  // From the order of the pieces to that of the streams.
-  std::vector<Index> order;
-  for (Index i = 0; i < streams; ++i) {
-    Index before = 0;
-    for (const Tensor& part : parts) {
-      const Index count = part.rows() / streams;
-      for (Index row = 0; row < count; ++row) order.push_back(before + i * count + row);
-      before += part.rows();
-    }
-  }
-  return ops::select_rows(context, ops::joined_rows(context, parts), order);
+  return rows_of_streams(context, parts, streams, 0, length);
 }
 
 State LanguageModel::start(DType dtype, Index streams) const {

@@ -117,6 +117,10 @@ std::string_view name_of(LmAttention attention) {
   return kAttentions[static_cast<std::size_t>(attention)];
 }
 
+std::string name_in(Index layer, const std::string& tensor) {
+  return fmt::format("layers.{}.{}", layer, tensor);
+}
+
 void check(const MemoryLengths& lengths, const LanguageModelConfig& config,
            const std::string& name) {
   require(

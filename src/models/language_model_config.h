@@ -105,6 +105,9 @@ struct LanguageModelConfig {
   Index receptive_field() const;
 };
 
+/// Name of a tensor of a layer: "layers.3.up.weight".
+std::string name_in(Index layer, const std::string& tensor);
+
 /// Throws Error unless the lengths are possible for the model; `name` stands for their source.
 void check(const MemoryLengths& lengths, const LanguageModelConfig& config,
            const std::string& name);

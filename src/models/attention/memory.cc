@@ -17,12 +17,14 @@ namespace {
 /// MemoryAttention::Keys::kind of rows that are kept.
 constexpr std::uint64_t kCompressed = std::uint64_t{1} << 32, kRecent = std::uint64_t{2} << 32;
 
-std::string name_in(Index layer, const std::string& name) {
-  return fmt::format("layers.{}.{}", layer, name);
+/// Nothing that is computed with it is part of the backward pass.
+ops::Context without_tape(ops::Context context) {
+  context.tape = nullptr;
+  return context;
 }
 
-/// Rows first … first + count − 1 of every stream, stream after stream, from parts that hold the
-/// rows of a stream one after the other.
+}  // namespace
+
 Tensor rows_of_streams(const ops::Context& context, std::span<const Tensor> parts, Index streams,
                        Index first, Index count) {
   if (streams == 1 && parts.size() == 1) return parts[0].slice_rows(first, count);
@@ -40,14 +42,6 @@ Tensor rows_of_streams(const ops::Context& context, std::span<const Tensor> part
   }
   return ops::select_rows(context, ops::joined_rows(context, parts), order);
 }
-
-/// Nothing that is computed with it is part of the backward pass.
-ops::Context without_tape(ops::Context context) {
-  context.tape = nullptr;
-  return context;
-}
-
-}  // namespace
 
 /// What a layer keeps. Keys and values follow from the rows; where nothing is trained they are kept
 /// too.

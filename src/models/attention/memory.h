@@ -6,6 +6,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -62,6 +63,11 @@ class MemoryAttention final : public Attention {
   std::optional<Positions> compressed_positions_;
   std::optional<ops::Linear> convolution_;
 };
+
+/// Rows first … first + count − 1 of every stream, stream after stream, from parts that hold the
+/// rows of a stream one after the other. It has no backward pass.
+Tensor rows_of_streams(const ops::Context& context, std::span<const Tensor> parts, Index streams,
+                       Index first, Index count);
 
 /// Other lengths for a layer that has read nothing, and those that it has.
 void set_lengths(LayerState& state, const MemoryLengths& lengths);

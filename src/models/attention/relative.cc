@@ -79,10 +79,6 @@ std::shared_ptr<const kernels::AttentionRows> rows_over(const ops::KeyRing& ring
   return kernels::shared(std::move(rows));
 }
 
-std::string name_in(Index layer, const char* name) {
-  return fmt::format("layers.{}.{}", layer, name);
-}
-
 }  // namespace
 
 RelativeAttention::RelativeAttention(const LanguageModelConfig& config, Index layer,
