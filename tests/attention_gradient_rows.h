@@ -6,8 +6,10 @@
 #include <utility>
 #include <vector>
 
+#include "feature_testing.h"
 #include "gradient_testing.h"
 #include "ops/attention.h"
+#include "ops/feature_attention.h"
 
 namespace longformer::ops {
 
@@ -109,6 +111,71 @@ inline Row groups_row() {
     return out;
   };
   return row;
+}
+
+/// Two documents, one of them longer than what is computed at once, with a masked token.
+inline Row feature_row(const std::string& name, const kernels::FeatureMap& map, bool causal) {
+  constexpr Index kHeads = 1, kTokens = 70;
+  const std::array<Index, 3> starts = {0, 4, kTokens};
+  const Index size = map.head_size;
+  FeatureAttentionSpec spec = {map, kHeads, causal, nullptr};
+  auto rows = kernels::self_attention_rows(starts);
+  rows.key_mask.assign(at(kTokens), 1);
+  rows.key_mask[9] = 0;
+  spec.rows = kernels::shared(std::move(rows));
+  Row row;
+  row.name = "feature_attention_" + name;
+  row.shapes.assign(3, {kHeads, kTokens, size});
+  row.activations = 3;
+  const Tensor directions = random_normal_tensor({map.directions, size}, 1, 17);
+  row.run = [spec, directions](const Context& context, const std::vector<Tensor>& in) {
+    return feature_attention(context, spec, in, directions);
+  };
+  row.truth = [spec, directions, starts,
+               maxima = std::make_shared<kernels::Maxima>()](const Inputs& in) {
+    maxima->place = 0;
+    const std::vector<float> floats = directions.to_floats();
+    const Doubles omega(floats.begin(), floats.end());
+    const Index d = spec.map.head_size;
+    Doubles out(at(kTokens * kHeads * d));
+    for (Index head = 0; head < kHeads; ++head) {
+      for (std::size_t i = 0; i + 1 < starts.size(); ++i) {
+        const auto part = [&](const Doubles& x) {
+          return Doubles(x.begin() + (head * kTokens + starts[i]) * d,
+                         x.begin() + (head * kTokens + starts[i + 1]) * d);
+        };
+        const std::vector<std::uint8_t> mask(spec.rows->key_mask.begin() + starts[i],
+                                             spec.rows->key_mask.begin() + starts[i + 1]);
+        const Doubles found =
+            kernels::true_feature_attention(spec.map, spec.causal, part(in[0]), part(in[1]),
+                                            part(in[2]), omega, mask, maxima.get());
+        for (Index token = starts[i]; token < starts[i + 1]; ++token) {
+          std::copy_n(found.begin() + (token - starts[i]) * d, d,
+                      out.begin() + (token * kHeads + head) * d);
+        }
+      }
+    }
+    return out;
+  };
+  return row;
+}
+
+/// Every kernel, in one direction and in both.
+inline std::vector<Row> feature_rows() {
+  using kernels::FeatureKernel;
+  constexpr Index kSize = 3, kDirections = 5;
+  std::vector<Row> rows;
+  const auto add = [&](const std::string& name, const kernels::FeatureMap& map) {
+    rows.push_back(feature_row(name, map, false));
+    if (!map.has_floor()) rows.push_back(feature_row(name + "_causal", map, true));
+  };
+  add("softmax", {FeatureKernel::softmax, kSize, kDirections});
+  add("hyperbolic", {FeatureKernel::hyperbolic, kSize, kDirections});
+  add("floor", {FeatureKernel::softmax, kSize, kDirections, 1e-2});
+  add("trigonometric", {FeatureKernel::trigonometric, kSize, 40});
+  add("relu", {FeatureKernel::relu, kSize, kDirections, 1e-3, false});
+  add("elu", {FeatureKernel::elu, kSize, 0, 0, false});
+  return rows;
 }
 
 }  // namespace longformer::ops

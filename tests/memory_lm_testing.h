@@ -9,22 +9,13 @@
 
 #include "core/memory.h"
 #include "formats/safetensors.h"
+#include "golden.h"
 #include "models/language_model.h"
 #include "temporary_folder.h"
 
 namespace longformer::models {
 
 using Doubles = std::vector<double>;
-
-/// The filler of the golden vectors: scale·sin(1 + 0.7·i + 1.3·number).
-inline Tensor det(const Shape& shape, double number, double scale) {
-  std::vector<float> values(static_cast<std::size_t>(element_count(shape)));
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    values[i] =
-        static_cast<float>(scale * std::sin(1 + 0.7 * static_cast<double>(i) + 1.3 * number));
-  }
-  return Tensor::from(values, shape);
-}
 
 using Tensors = std::vector<std::pair<std::string, Tensor>>;
 
