@@ -28,7 +28,7 @@
 #include "ops/loss.h"
 #include "ops/normalization.h"
 #include "ops/recompute.h"
-#include "ops/relative_positions.h"
+#include "ops/positions.h"
 #include "ops/residual.h"
 
 namespace longformer::ops {

@@ -11,7 +11,7 @@
 
 #include "memory_lm_testing.h"
 #include "models/attention/memory.h"
-#include "ops/relative_positions.h"
+#include "ops/positions.h"
 
 namespace longformer::models {
 namespace {

@@ -81,7 +81,7 @@ CharacterModelInfo CharacterModel::info() const {
     info.windows.clear();
     info.dilations.clear();
   }
-  if (config.attention == models::LmAttention::dense) info.receptive_field = 0;
+  if (config.sees_everything()) info.receptive_field = 0;
   if (config.has_memory()) {
     info.segment_length = config.lengths.segment;
     info.memory_length = config.lengths.memory;
@@ -95,7 +95,8 @@ CharacterScore CharacterModel::evaluate(const CharacterEvaluation& options) cons
   const auto begin = std::chrono::steady_clock::now();
   const models::LanguageModel& model = implementation_->model;
   require(model.config().has_memory() || !is_given(options.memory),
-          "memory lengths: expected a model with memories, found one with windows");
+          "memory lengths: expected a model with memories, found attention {}",
+          models::name_of(model.config().attention));
   const tasks::CharacterText text(options.data, model.config().alphabet);
   const tasks::ScoredText scored = {
       .text = text, .range = text.part(options.part), .characters = options.characters};

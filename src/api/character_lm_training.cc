@@ -72,6 +72,7 @@ class CharacterLmObjective final : public training::Objective {
     // Buffers of other lengths.
     memory_.clear();
   }
+  void begin_step(std::int64_t step) override { weights_.begin_step(step); }
   training::MicroBatchLoss run(const training::MicroBatch& micro) override;
   training::Metrics evaluate() override;
   std::vector<std::string> metric_names() const override {

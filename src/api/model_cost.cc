@@ -119,11 +119,13 @@ double memory_layer_flops(const models::LanguageModelConfig& config, double n,
   const auto older = static_cast<double>(lengths.compressed);
   const double dense =
       4 * width * inner + 2 * width * static_cast<double>(config.intermediate_size);
-  // Content, position and value: three products for each pair.
+  // Content and value, and position: products for each pair.
+  const bool is_relative = config.positions == models::Positions::relative;
+  const double products = is_relative ? 6 : 4;
   const double seen = lengths.same_length ? recent : recent + (n + 1) / 2;
-  double flops = passes.full * (2 * n * dense + 6 * inner * n * (seen + older));
+  double flops = passes.full * (2 * n * dense + products * inner * n * (seen + older));
   // Relative keys of the distances to each kind of rows; keys and values of what is kept.
-  const double distances = recent + n + (older > 0 ? older + n : 0);
+  const double distances = is_relative ? recent + n + (older > 0 ? older + n : 0) : 0;
   flops += passes.half * 2 * width * inner * (distances + 2 * (recent + older));
   if (!config.is_compressive()) return flops;
   const double fewer = n / static_cast<double>(config.compression_rate);
@@ -165,12 +167,21 @@ double language_model_flops(const models::LanguageModelConfig& config, std::int6
     const Index window = config.windows[static_cast<std::size_t>(layer)];
     const AttentionSpec spec = {
         {.head_size = config.head_size, .heads = config.pattern(layer), .causal = true}, rows};
-    const auto distances = static_cast<double>(std::min(window, n - 1) + 1);
     flops += 2 * characters *
              (4 * width * inner + 2 * width * static_cast<double>(config.intermediate_size));
-    flops += 2 * distances * width * inner;
-    // Content, position and value: three products for each pair.
-    flops += 6 * static_cast<double>(config.head_size) * kernels::visible_pairs(spec);
+    if (config.positions == models::Positions::infused) flops += 6 * characters * width * inner;
+    if (config.has_features()) {
+      flops += kernels::feature_attention_flops(
+          {config.features.map(config.head_size), config.heads, true, rows});
+      continue;
+    }
+    const bool is_relative = config.positions == models::Positions::relative;
+    if (is_relative) {
+      flops += 2 * static_cast<double>(std::min(window, n - 1) + 1) * width * inner;
+    }
+    // Content and value, and position: products for each pair.
+    flops += (is_relative ? 6 : 4) * static_cast<double>(config.head_size) *
+             kernels::visible_pairs(spec);
   }
   return flops;
 }
@@ -204,7 +215,8 @@ std::int64_t activation_bytes(const models::LanguageModelConfig& config, std::in
     kept += config.layers * (config.is_compressive() ? 4 : 1) * heads;
   }
   Index farthest = 0;
-  for (Index i = 0; i < config.layers && !config.has_memory(); ++i) {
+  const bool has_tables = !config.has_memory() && config.positions == models::Positions::relative;
+  for (Index i = 0; i < config.layers && has_tables; ++i) {
     const Index reach = std::min(config.reach(i), length - 1) + 1;
     farthest = std::max(farthest, reach);
     // Rows of sinusoids and their products.
@@ -231,6 +243,10 @@ std::int64_t state_bytes(const models::LanguageModelConfig& config) {
       numbers +=
           rows * (config.hidden_size + 3 * inner) + 2 * (2 * lengths.segment + 1) * inner +
           (config.is_compressive() ? 2 : 1) * lengths.most_rows(config.compression_rate) * inner;
+    } else if (config.has_features()) {
+      numbers += config.heads * kernels::FeatureAttentionSpec{
+                                    config.features.map(config.head_size), config.heads, true, {}}
+                                    .sum_size();
     } else if (config.has_windows()) {
       numbers +=
           (2 * (2 * reach + 1) + config.windows[static_cast<std::size_t>(layer)] + 1) * inner;

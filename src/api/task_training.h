@@ -29,6 +29,7 @@ class TaskObjective final : public training::Objective {
 
   Index micro_batches() const { return (data_.size() + batch_size() - 1) / batch_size(); }
 
+  void begin_step(std::int64_t step) override { model_.begin_step(step); }
   training::MicroBatchLoss run(const training::MicroBatch& micro) override;
   std::vector<std::string> metric_names() const override { return evaluation_.metric_names; }
   training::Metrics evaluate() override {

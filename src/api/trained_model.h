@@ -59,6 +59,8 @@ class TrainedModel {
 
   const models::AddedTokens& added_tokens() const { return setup_.added_tokens; }
 
+  /// See training::Objective.
+  void begin_step(std::int64_t step) const { implementation_->weights.begin_step(step); }
   /// Forward and backward of one batch: adds the gradient of its mean loss to those of the
   /// parameters. `seed` is that of the dropout.
   training::MicroBatchLoss step(const tasks::TrainingBatch& batch, std::uint64_t seed) const;

@@ -5,8 +5,8 @@
 
 namespace longformer::kernels {
 
-/// Writes rows first … first + rows − 1 of the table [count, D] fp32: sines of row·10000^(−2t/D)
-/// for t < D/2, then their cosines. D is even.
-void fill_sinusoids(Tensor& table, Index first, Index rows);
+/// Writes rows first … first + rows − 1 of the table [count, D] fp32, whose row 0 is that of the
+/// distance `begin`: sines of distance·10000^(−2t/D) for t < D/2, then their cosines. D is even.
+void fill_sinusoids(Tensor& table, Index first, Index rows, Index begin = 0);
 
 }  // namespace longformer::kernels

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 #include "core/error.h"
+#include "models/attention/performer.h"
 #include "ops/dropout.h"
 #include "ops/embedding.h"
-#include "ops/relative_positions.h"
+#include "ops/positions.h"
 
 namespace longformer::models {
 namespace {
@@ -58,6 +60,28 @@ Batch part_of(const Batch& batch, Index first, Index count) {
   return part;
 }
 
+/// The positions of the tokens of a batch: rows of a table of all from `begin` on.
+struct Places {
+  Index begin = 0, count = 0;
+  std::vector<Index> rows;
+};
+
+Places places_of(const Batch& batch, const State* state) {
+  Places places;
+  Index end = 0;
+  const auto first = [&](Index i) { return state == nullptr ? 0 : state->tokens(i); };
+  for (Index i = 0; i < batch.documents(); ++i) {
+    places.begin = i == 0 ? first(i) : std::min(places.begin, first(i));
+    end = std::max(end, first(i) + batch.starts[at(i + 1)] - batch.starts[at(i)]);
+  }
+  for (Index i = 0; i < batch.documents(); ++i) {
+    const Index count = batch.starts[at(i + 1)] - batch.starts[at(i)];
+    for (Index t = 0; t < count; ++t) places.rows.push_back(first(i) + t - places.begin);
+  }
+  places.count = end - places.begin;
+  return places;
+}
+
 const MemoryLengths& lengths_of(const State& state) { return lengths_of(*state.layer(0)); }
 
 }  // namespace
@@ -86,17 +110,21 @@ LanguageModel::LanguageModel(LanguageModelConfig config, const Weights& weights,
                                 Init::normal(config_.initializer_range));
   decoder_ = linear(source, config_.tie_word_embeddings ? "embedding" : "output",
                     {config_.vocab_size, width}, {.bias_name = "output.bias"});
+  if (config_.positions == Positions::learned) {
+    positions_ = weights.get_fp32("position_embedding.weight", {config_.max_positions, width},
+                                  Init::normal(config_.initializer_range));
+  }
   for (Index layer = 0; layer < config_.layers; ++layer) {
-    std::shared_ptr<const Attention> attention;
-    if (config_.has_memory()) {
-      attention = std::make_shared<MemoryAttention>(config_, layer, source);
-    } else {
-      attention =
-          windowed_.emplace_back(std::make_shared<RelativeAttention>(config_, layer, source));
-    }
-    layers_.add(language_layer(config_, layer, source, std::move(attention)));
+    layers_.add(language_layer(config_, layer, source, attention_of(layer, source)));
   }
   if (config_.final_layer_norm) final_norm_ = layer_norm(source, "final_norm", width);
+}
+
+std::shared_ptr<const Attention> LanguageModel::attention_of(Index layer,
+                                                             const LayerSource& source) {
+  if (config_.has_memory()) return std::make_shared<MemoryAttention>(config_, layer, source);
+  if (config_.has_features()) return std::make_shared<FeatureAttention>(config_, layer, source);
+  return windowed_.emplace_back(std::make_shared<CausalAttention>(config_, layer, source));
 }
 
 void LanguageModel::set_windows(const std::vector<Index>& windows) {
@@ -121,8 +149,8 @@ Index LanguageModel::most_distance(const State* state, Index next) const {
   return most;
 }
 
-Tensor LanguageModel::distances(const ops::Context& context, Index count) const {
-  return ops::dropout(context, ops::sinusoids(context, count, config_.hidden_size),
+Tensor LanguageModel::sinusoids(const ops::Context& context, Index count, Index begin) const {
+  return ops::dropout(context, ops::sinusoids(context, count, config_.hidden_size, begin),
                       context.dropout(config_.dropout, kSinusoidPlace));
 }
 
@@ -132,25 +160,64 @@ Tensor LanguageModel::forward(const ops::Context& context, const Batch& batch,
                               : forward_piece(context, batch, options);
 }
 
-Tensor LanguageModel::forward_piece(const ops::Context& context, const Batch& batch,
-                                    const PassOptions& options) const {
-  const auto shared = std::make_shared<SharedInput>();
-  shared->starts = batch.starts;
-  Index farthest = most_distance(options.state, batch.rows());
-  if (options.state == nullptr) {
-    shared->rows = kernels::shared(kernels::self_attention_rows(batch.starts));
+/// Token embeddings with what is added to them for their positions.
+Tensor LanguageModel::embed(const ops::Context& context, const Batch& batch,
+                            const State* state) const {
+  const float scale =
+      config_.scales_embedding ? std::sqrt(static_cast<float>(config_.hidden_size)) : 1.0f;
+  const Dropout dropout = context.dropout(config_.dropout, kEmbeddingPlace);
+  const bool is_sinusoidal = config_.positions == Positions::sinusoidal;
+  if (!is_sinusoidal && positions_.empty()) {
+    return ops::embed_scaled(context, embedding_, batch.ids, scale, dropout);
+  }
+  const Tensor tokens = ops::embed_scaled(context, embedding_, batch.ids, scale);
+  const Places places = places_of(batch, state);
+  Tensor table;
+  if (is_sinusoidal) {
+    table = ops::sinusoids(context, places.count, config_.hidden_size, places.begin);
+  } else {
+    require(places.begin + places.count <= config_.max_positions,
+            "text: expected at most {} tokens, as many as there are learned positions, found {}",
+            config_.max_positions, places.begin + places.count);
+    std::vector<std::int32_t> rows(at(places.count));
+    std::iota(rows.begin(), rows.end(), static_cast<std::int32_t>(places.begin));
+    table = ops::embed_scaled(context, positions_, rows, 1);
+  }
+  return ops::dropout(context, ops::add_table_rows(context, tokens, table, places.rows), dropout);
+}
+
+/// Sinusoids that the layers share: of the distances that they see, or of infused positions.
+void LanguageModel::share_distances(const ops::Context& context, const Batch& batch,
+                                    const State* state, SharedInput& shared) const {
+  if (config_.positions == Positions::infused && !config_.has_memory()) {
+    Places places = places_of(batch, state);
+    shared.places = std::move(places.rows);
+    shared.make_distances = [this, context, begin = places.begin, count = places.count] {
+      return sinusoids(context, count, begin);
+    };
+    return;
+  }
+  Index farthest = most_distance(state, batch.rows());
+  if (state == nullptr) {
     Index longest = 0;
     for (Index i = 0; i < batch.documents(); ++i) {
       longest = std::max(longest, batch.starts[at(i + 1)] - batch.starts[at(i)]);
     }
     farthest = std::min(longest - 1, farthest);
   }
-  shared->make_distances = [this, context, farthest] { return distances(context, farthest + 1); };
-  const float scale =
-      config_.scales_embedding ? std::sqrt(static_cast<float>(config_.hidden_size)) : 1.0f;
-  const Tensor embedded = ops::embed_scaled(context, embedding_, batch.ids, scale,
-                                            context.dropout(config_.dropout, kEmbeddingPlace));
-  const Tensor x = layers_.forward(context, embedded, shared, options);
+  shared.make_distances = [this, context, farthest] { return sinusoids(context, farthest + 1); };
+}
+
+Tensor LanguageModel::forward_piece(const ops::Context& context, const Batch& batch,
+                                    const PassOptions& options) const {
+  const auto shared = std::make_shared<SharedInput>();
+  shared->starts = batch.starts;
+  if (options.state == nullptr || config_.has_features()) {
+    shared->rows = kernels::shared(kernels::self_attention_rows(batch.starts));
+  }
+  share_distances(context, batch, options.state, *shared);
+  const Tensor x =
+      layers_.forward(context, embed(context, batch, options.state), shared, options);
   const Tensor last = final_norm_ ? ops::layer_norm(context, x, *final_norm_) : x;
   return ops::dropout(context, last, context.dropout(config_.dropout, kLastHiddenPlace));
 }
@@ -192,7 +259,8 @@ State LanguageModel::start(DType dtype, Index streams) const {
 
 State LanguageModel::start(DType dtype, Index streams, const MemoryLengths& lengths) const {
   require(config_.has_memory(),
-          "memory lengths: expected a model with memories, found one with windows");
+          "memory lengths: expected a model with memories, found attention {}",
+          name_of(config_.attention));
   check(lengths, config_, "memory lengths");
   State state = start(dtype, streams);
   for (Index layer = 0; layer < layers_.size(); ++layer) set_lengths(*state.layer(layer), lengths);

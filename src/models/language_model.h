@@ -1,6 +1,6 @@
-// Language models that read from left to right, with relative positions: the character Longformer
-// with causal windows and dilated heads (paper §4, spec.md D), Transformer-XL and the Compressive
-// Transformer with memories of what they have read (G).
+// Language models that read from left to right: the character Longformer with causal windows and
+// dilated heads (paper §4, spec.md D), Transformer-XL and the Compressive Transformer with memories
+// of what they have read (G), and the Performer with sums of features (F).
 //
 // n characters of one or more documents behind each other, D hidden size, V characters.
 #pragma once
@@ -10,8 +10,8 @@
 #include <span>
 #include <vector>
 
+#include "models/attention/causal.h"
 #include "models/attention/memory.h"
-#include "models/attention/relative.h"
 #include "models/language_model_config.h"
 #include "models/network.h"
 #include "ops/loss.h"
@@ -30,7 +30,7 @@ class LanguageModel final : public Network {
   LanguageModel(LanguageModelConfig config, const Weights& weights, DType dtype);
 
   const LanguageModelConfig& config() const { return config_; }
-  /// One window for each layer; positions are relative, so that no weight changes.
+  /// One window for each layer; no weight changes with it.
   void set_windows(const std::vector<Index>& windows);
 
   /// A model with memories reads all documents of a batch on from where the state has ended, or
@@ -56,15 +56,21 @@ class LanguageModel final : public Network {
                        const PassOptions& options) const;
   Tensor forward_segments(const ops::Context& context, const Batch& batch,
                           const PassOptions& options) const;
+  std::shared_ptr<const Attention> attention_of(Index layer, const LayerSource& source);
   /// Farthest that a character of the next rows may see.
   Index most_distance(const State* state, Index next) const;
-  /// Sinusoids of so many distances.
-  Tensor distances(const ops::Context& context, Index count) const;
+  /// Sinusoids of distances, or of positions from `begin` on.
+  Tensor sinusoids(const ops::Context& context, Index count, Index begin = 0) const;
+  void share_distances(const ops::Context& context, const Batch& batch, const State* state,
+                       SharedInput& shared) const;
+  Tensor embed(const ops::Context& context, const Batch& batch, const State* state) const;
 
   LanguageModelConfig config_;
   Tensor embedding_;
+  /// Empty unless positions are learned.
+  Tensor positions_;
   /// Those of the layers with windows.
-  std::vector<std::shared_ptr<RelativeAttention>> windowed_;
+  std::vector<std::shared_ptr<CausalAttention>> windowed_;
   Stack layers_;
   std::optional<ops::LayerNorm> final_norm_;
   std::optional<ops::Linear> decoder_;

@@ -54,8 +54,10 @@ Index choice(const ConfigReader& config, const std::string& key,
   return found - choices.begin();
 }
 
-constexpr std::array<std::string_view, 4> kAttentions = {"window", "dense", "recurrent",
-                                                         "compressive"};
+constexpr std::array<std::string_view, 5> kAttentions = {"window", "dense", "recurrent",
+                                                         "compressive", "performer"};
+constexpr std::array<std::string_view, 5> kPositions = {"relative", "sinusoidal", "learned",
+                                                        "infused", "none"};
 constexpr std::array<std::string_view, 3> kCompressions = {"convolution", "mean", "max"};
 
 void read_windows(const ConfigReader& config, LanguageModelConfig& model) {
@@ -101,8 +103,6 @@ void read_memory(const ConfigReader& config, LanguageModelConfig& model) {
 
 void read_block(const ConfigReader& config, LanguageModelConfig& model) {
   constexpr std::array<std::string_view, 2> kNorms = {"pre", "post"};
-  constexpr std::array<std::string_view, 1> kPositions = {"relative"};
-  static_cast<void>(choice(config, "positions", kPositions, "relative"));
   model.activation = activation_of(config);
   model.post_norm = choice(config, "norm_position", kNorms, "pre") == 1;
   model.scales_embedding = config.boolean("embedding_scale", true);
@@ -111,7 +111,28 @@ void read_block(const ConfigReader& config, LanguageModelConfig& model) {
   model.final_layer_norm = config.boolean("final_layer_norm", !model.post_norm);
 }
 
+void read_positions(const ConfigReader& config, LanguageModelConfig& model) {
+  model.positions = static_cast<Positions>(
+      choice(config, "positions", kPositions, model.has_features() ? "sinusoidal" : "relative"));
+  const bool is_learned = model.positions == Positions::learned;
+  require(!model.has_features() || model.positions != Positions::relative,
+          "{}: positions: expected sinusoidal, learned, infused or none with the attention "
+          "performer, as a relative term is no product of features, found relative",
+          config.name());
+  require(!model.has_memory() || !is_learned,
+          "{}: positions: expected relative, sinusoidal, infused or none with memories, as a text "
+          "of any length is read, found learned",
+          config.name());
+  if (is_learned) {
+    model.max_positions = config.integer("max_position_embeddings", 512, 1, kMaxPositions);
+  }
+}
+
 }  // namespace
+
+std::string_view name_of(Positions positions) {
+  return kPositions[static_cast<std::size_t>(positions)];
+}
 
 std::string_view name_of(LmAttention attention) {
   return kAttentions[static_cast<std::size_t>(attention)];
@@ -196,6 +217,8 @@ LanguageModelConfig parse_language_model(const ConfigReader& config) {
           model.vocab_size, text::name_of(model.alphabet), vocabulary);
   read_sizes(config, model);
   read_block(config, model);
+  read_positions(config, model);
+  if (model.has_features()) model.features = read_features(config, true);
   if (model.has_memory()) {
     read_memory(config, model);
   } else if (model.has_windows()) {
@@ -232,7 +255,11 @@ nlohmann::ordered_json to_json(const LanguageModelConfig& config) {
   json["norm_position"] = config.post_norm ? "post" : "pre";
   json["embedding_scale"] = config.scales_embedding;
   json["attention_bias"] = config.attention_bias;
-  json["positions"] = "relative";
+  json["positions"] = name_of(config.positions);
+  if (config.positions == Positions::learned) {
+    json["max_position_embeddings"] = config.max_positions;
+  }
+  if (config.has_features()) write_features(config.features, json);
   json["share_relative_biases"] = config.shares_relative_biases;
   if (config.has_memory()) {
     json["segment_length"] = config.lengths.segment;

@@ -9,6 +9,7 @@
 #include "formats/json.h"
 #include "kernels/attention/spec.h"
 #include "models/config.h"
+#include "models/feature_config.h"
 #include "text/characters.h"
 
 namespace longformer::models {
@@ -22,9 +23,19 @@ inline constexpr Index kMaxReach = Index{1} << 24;
 
 /// What a character sees: a window (spec.md D), all that was read, or its segment and what is kept
 /// of those before: their rows (Transformer-XL, G.1), and of older ones rows that stand for several
-/// (Compressive Transformer, G.2).
-enum class LmAttention { window, dense, recurrent, compressive };
+/// (Compressive Transformer, G.2), or sums of features over all that was read (Performer, F).
+enum class LmAttention { window, dense, recurrent, compressive, performer };
 std::string_view name_of(LmAttention attention);
+
+/// How a model knows the order of what it reads (spec.md G.0, K).
+enum class Positions {
+  relative,    ///< a term of the scores, by distance (Transformer-XL)
+  sinusoidal,  ///< sines and cosines that are added to the embeddings
+  learned,     ///< a table that is added to the embeddings
+  infused,     ///< sines and cosines that are added in every layer to what becomes queries and keys
+  none,
+};
+std::string_view name_of(Positions positions);
 
 /// f_c of spec.md G.2: how several rows of the memory become one.
 enum class Compression { convolution, mean, largest };
@@ -67,12 +78,19 @@ struct LanguageModelConfig {
   bool shares_relative_biases = true;
 
   /// A head of a layer sees so many characters before its own, that many steps apart; kMaxReach
-  /// with dense attention, none with memories.
+  /// where everything is seen, none with memories.
   std::vector<Index> windows = {};
   /// For each layer the gap between what a dilated head sees, 0 for none (paper, Table 12).
   std::vector<Index> dilations = {};
   /// The last so many heads of a layer are dilated.
   Index dilated_heads = 0;
+
+  Positions positions = Positions::relative;
+  /// Most characters of a text, for learned positions; else 0.
+  Index max_positions = 0;
+
+  /// Performers have these.
+  FeatureConfig features = {};
 
   /// Models with memories have these.
   MemoryLengths lengths = {};
@@ -95,7 +113,10 @@ struct LanguageModelConfig {
   double initializer_range = 0;
 
   bool has_windows() const { return attention == LmAttention::window; }
+  /// Everything that was read, at any distance.
+  bool sees_everything() const { return attention == LmAttention::dense || has_features(); }
   bool has_memory() const { return attention == LmAttention::recurrent || is_compressive(); }
+  bool has_features() const { return attention == LmAttention::performer; }
   bool is_compressive() const { return attention == LmAttention::compressive; }
   /// What the heads of a layer with windows see.
   std::vector<kernels::HeadPattern> pattern(Index layer) const;

@@ -34,12 +34,31 @@ std::uint64_t hash_of(const std::string& name) {
   return hash;
 }
 
+/// Every head has a draw of its own.
+void draw_features(const Init& init, std::uint64_t seed, std::int64_t number, Tensor& directions) {
+  const Shape& shape = directions.shape();
+  const Index heads = shape.size() == 3 ? shape[0] : 1;
+  const Shape head = {shape[shape.size() - 2], shape.back()};
+  for (Index h = 0; h < heads; ++h) {
+    const std::uint64_t own = random_bits(random_bits(seed, static_cast<std::uint64_t>(number)),
+                                          static_cast<std::uint64_t>(h));
+    Tensor drawn(head, DType::f32);
+    kernels::draw_features(init.draw, own, drawn);
+    std::copy_n(drawn.data<float>(), drawn.size(), directions.data<float>() + h * drawn.size());
+  }
+}
+
 Tensor drawn_tensor(const std::string& name, const Shape& shape, const Init& init,
                     std::uint64_t seed) {
   const auto deviation = static_cast<float>(init.deviation);
   const std::uint64_t own_seed = seed ^ hash_of(name);
   if (init.kind == Init::Kind::zeros) return Tensor::zeros(shape, DType::f32);
   if (init.kind == Init::Kind::gains) return kernels::random_gains(shape, deviation, own_seed);
+  if (init.kind == Init::Kind::features) {
+    Tensor directions(shape, DType::f32);
+    draw_features(init, own_seed, 0, directions);
+    return directions;
+  }
   Tensor table = random_normal_tensor(shape, deviation, own_seed);
   if (init.zero_row >= 0) kernels::clear_row(table, init.zero_row);
   return table;
@@ -52,6 +71,8 @@ struct Weights::Parameters {
   std::map<std::string, Tensor> tensors;
   std::map<std::string, std::string> aliases;
   std::set<std::string> drawn;
+  /// Directions of features that are drawn again.
+  std::map<std::string, Init> redrawn;
 
   bool may_draw(const std::string& name) const {
     return std::any_of(training.fresh.begin(), training.fresh.end(),
@@ -170,6 +191,14 @@ bool Weights::tie(const std::string& alias, const std::string& name) const {
   return true;
 }
 
+void Weights::begin_step(std::int64_t step) const {
+  for (const auto& [name, init] : parameters_->redrawn) {
+    if (step == 0 || step % init.redraw_interval != 0) continue;
+    const std::uint64_t seed = seed_.value_or(parameters_->training.seed) ^ hash_of(name);
+    draw_features(init, seed, step / init.redraw_interval, parameters_->tensors.at(name));
+  }
+}
+
 std::vector<std::string> Weights::drawn_parameters() const {
   return {parameters_->drawn.begin(), parameters_->drawn.end()};
 }
@@ -235,7 +264,9 @@ Tensor Weights::parameter(const std::string& name, const Shape& shape, const Ini
                 : kernels::with_further_rows(original, shape[0], all.training.seed ^ hash_of(name));
     release(original);
   }
-  const bool frozen = all.training.frozen && all.training.frozen(name);
+  if (init.kind == Init::Kind::features && init.redraw_interval > 0) all.redrawn[name] = init;
+  const bool frozen = init.kind == Init::Kind::features ||
+                      (all.training.frozen && all.training.frozen(name));
   if (!frozen) value.set_gradient(std::make_shared<Gradient>());
   return all.tensors.emplace(name, value).first->second;
 }

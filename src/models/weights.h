@@ -15,16 +15,20 @@
 
 #include "core/tensor.h"
 #include "formats/weights.h"
+#include "kernels/features/feature_map.h"
 
 namespace longformer::models {
 
 /// How a tensor begins where no file has it.
 struct Init {
-  enum class Kind { zeros, normal, gains };
+  enum class Kind { zeros, normal, gains, features };
   Kind kind = Kind::zeros;
   double deviation = 0;
   /// A row that is zero: that of padding.
   Index zero_row = -1;
+  /// Directions of features, which are never trained but drawn again after so many steps; 0: never.
+  kernels::FeatureDraw draw = {};
+  Index redraw_interval = 0;
 
   static Init zeros() { return {}; }
   /// N(0, deviation²).
@@ -33,6 +37,10 @@ struct Init {
   }
   /// N(1, deviation²).
   static Init gains(double deviation = 0) { return {Kind::gains, deviation}; }
+  /// Ω, [m, d] or [H, m, d] (spec.md F.3).
+  static Init features(const kernels::FeatureDraw& draw, Index redraw_interval) {
+    return {Kind::features, 0, -1, draw, redraw_interval};
+  }
 };
 
 /// A tensor that a model has asked for.
@@ -106,6 +114,9 @@ class Weights {
   /// Makes `alias` another name of the parameter `name` where the file has both and they are alike;
   /// else, and when nothing is trained, false.
   bool tie(const std::string& alias, const std::string& name) const;
+  /// Before a step of a training: draws those directions of features again whose turn it is, in
+  /// place. The same step gives the same numbers, whenever the training began.
+  void begin_step(std::int64_t step) const;
   /// Names of parameters that were drawn.
   std::vector<std::string> drawn_parameters() const;
 

@@ -291,6 +291,7 @@ Trainer::StepReport Trainer::step() {
   if (per_epoch > 0) {
     rounds = std::min(rounds, divided_up(per_epoch - state_.epoch_micro_batches, comm_.ranks()));
   }
+  objective_.begin_step(state_.step);
   const MicroBatchLoss sum = run_micro_batches(rounds);
   done.tokens = sum.tokens;
   // Where nothing was predicted there is nothing to learn, not even decay.

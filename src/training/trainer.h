@@ -84,6 +84,8 @@ class Objective {
     static_cast<void>(phase);
     static_cast<void>(number);
   }
+  /// Before the first micro-batch of a step.
+  virtual void begin_step(std::int64_t step) { static_cast<void>(step); }
   /// Forward and backward: adds the gradient of MicroBatchLoss::loss to those of the parameters.
   virtual MicroBatchLoss run(const MicroBatch& batch) = 0;
   /// Metrics by names without "eval_"; must leave everything that training needs as it was.

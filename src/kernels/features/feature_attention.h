@@ -18,7 +18,7 @@ struct FeatureAttentionSpec {
   /// Every row sees the rows before it in its document, and itself; else all rows of the document.
   bool causal = false;
   /// Documents of self-attention; masked rows are neither seen nor computed, and become zeros.
-  std::shared_ptr<const AttentionRows> rows;
+  std::shared_ptr<const AttentionRows> rows = nullptr;
 
   /// Numbers of FeatureAttentionArguments::sums for one head.
   Index sum_size() const;

@@ -34,8 +34,11 @@ struct SharedInput {
   std::vector<Index> starts;
   std::shared_ptr<const kernels::AttentionRows> rows;
   /// Makes the table of relative positions, whose row δ is that of the distance δ, as far as
-  /// anything sees, [distances, D]. Layers that have a state may do without it.
+  /// anything sees, [distances, D], or that of infused ones. Layers that have a state may do without
+  /// it.
   std::function<Tensor()> make_distances = {};
+  /// Where positions are infused: which row of that table is the position of every row.
+  std::vector<Index> places = {};
   /// For decoders: what the documents of the pass read, unless their state has it.
   std::optional<SourceStates> source = std::nullopt;
 

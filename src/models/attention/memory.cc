@@ -94,6 +94,7 @@ class Memory final : public LayerState {
   /// Rows of each stream.
   Index recent_count() const { return recent.empty() ? 0 : recent.rows() / streams_; }
   Index compressed_count() const { return compressed.empty() ? 0 : compressed.rows() / streams_; }
+  Index kept_count() const { return compressed_count() + recent_count(); }
   Index running_count() const {
     Index count = 0;
     for (const Tensor& part : running) count += part.rows() / streams_;
@@ -216,24 +217,23 @@ const MemoryLengths& lengths_of(const LayerState& state) {
 
 MemoryAttention::MemoryAttention(const LanguageModelConfig& config, Index layer,
                                  const LayerSource& source)
-    : config_(config),
-      layer_(layer),
-      content_bias_(source.weights.get_fp32(
-          config.shares_relative_biases ? "relative_content" : name_in(layer, "relative_content"),
-          {config.heads, config.head_size}, Init::normal(source.initializer_range))),
-      query_key_value_(linear(source, name_in(layer, "query_key_value"),
-                              {3 * config.heads * config.head_size, config.hidden_size},
-                              {.has_bias = config.attention_bias})),
-      positions_(positions_of(source, "")) {
-  if (!config.is_compressive()) return;
-  if (config.separate_positions) compressed_positions_ = positions_of(source, "compressed_");
-  if (config.compression == Compression::convolution) {
+    : config_(config), layer_(layer), query_key_value_(config, layer, source) {
+  if (config.positions == Positions::relative) {
+    content_bias_ = source.weights.get_fp32(
+        config.shares_relative_biases ? "relative_content" : name_in(layer, "relative_content"),
+        {config.heads, config.head_size}, Init::normal(source.initializer_range));
+    distances_ = distances_of(source, "");
+    if (config.is_compressive() && config.separate_positions) {
+      compressed_distances_ = distances_of(source, "compressed_");
+    }
+  }
+  if (config.is_compressive() && config.compression == Compression::convolution) {
     convolution_ = convolution(source, name_in(layer, "compression"),
                                {config.hidden_size, config.hidden_size}, config.compression_rate);
   }
 }
 
-MemoryAttention::Positions MemoryAttention::positions_of(const LayerSource& source,
+MemoryAttention::Distances MemoryAttention::distances_of(const LayerSource& source,
                                                          const std::string& kind) const {
   const std::string bias = kind + "relative_position";
   return {.bias = source.weights.get_fp32(
@@ -248,13 +248,23 @@ std::unique_ptr<LayerState> MemoryAttention::start(DType dtype, Index streams) c
   return std::make_unique<Memory>(config_, streams, dtype);
 }
 
-std::vector<Tensor> MemoryAttention::project(const ops::Context& context,
-                                             const Tensor& rows) const {
-  return ops::project_heads(context, rows, query_key_value_, config_.heads, config_.head_size);
+/// Of rows of all streams that follow each other. Infused positions count all that is seen, from the
+/// oldest row on; these are the rows from `first` on.
+std::vector<Tensor> MemoryAttention::project(const ops::Context& context, const Tensor& rows,
+                                             Index first, const LayerInput& in,
+                                             const Memory& memory) const {
+  if (!query_key_value_.is_infused()) return query_key_value_.project(context, rows);
+  const Index count = rows.rows() / memory.streams();
+  std::vector<Index> places;
+  for (Index row = 0; row < rows.rows(); ++row) places.push_back(row % count);
+  std::vector<Index> positions(at(count));
+  std::iota(positions.begin(), positions.end(), first);
+  return query_key_value_.project(
+      context, rows, ops::select_rows(context, in.shared.distances(), positions), places);
 }
 
 /// r [H, count, d] of the distances from 0 on.
-Tensor MemoryAttention::relative_keys(const ops::Context& context, const Positions& positions,
+Tensor MemoryAttention::relative_keys(const ops::Context& context, const Distances& distances,
                                       Index count, const LayerInput& in,
                                       const Memory& memory) const {
   const Index farthest = memory.lengths.clamp > 0 ? memory.lengths.clamp : count - 1;
@@ -263,7 +273,7 @@ Tensor MemoryAttention::relative_keys(const ops::Context& context, const Positio
     rows.push_back(std::min(distance, farthest));
   }
   const Tensor table = ops::select_rows(context, in.shared.distances(), rows);
-  return ops::project_heads(context, table, positions.relative_key, config_.heads,
+  return ops::project_heads(context, table, distances.relative_key, config_.heads,
                             config_.head_size)[0];
 }
 
@@ -285,7 +295,8 @@ struct MemoryAttention::Keys {
 };
 
 ops::KeyGroup MemoryAttention::group_of(const ops::Context& context, const Keys& keys,
-                                        Index queries, const ops::RelativePositions& positions,
+                                        Index queries,
+                                        const std::optional<ops::RelativePositions>& positions,
                                         const Memory& memory) const {
   ops::KeyGroup group = {{}, keys.key, keys.value, positions};
   const Index reach =
@@ -293,7 +304,7 @@ ops::KeyGroup MemoryAttention::group_of(const ops::Context& context, const Keys&
   group.spec.head_size = config_.head_size;
   group.spec.heads.assign(at(config_.heads), {.reach_left = reach});
   group.spec.causal = true;
-  group.spec.relative_positions = true;
+  group.spec.relative_positions = positions.has_value();
   // Every kind of rows has a place of its own, as their numbers all begin with 0.
   group.spec.dropout = context.dropout(config_.attention_dropout, layer_place(layer_) + keys.kind);
   kernels::AttentionRows rows;
@@ -314,7 +325,7 @@ ops::KeyGroup MemoryAttention::group_of(const ops::Context& context, const Keys&
 /// The rows of the segment. One that comes in pieces keeps its keys and values in a ring.
 MemoryAttention::Keys MemoryAttention::running_keys(const ops::Context& context,
                                                     const std::vector<Tensor>& projected,
-                                                    Memory& memory) const {
+                                                    const LayerInput& in, Memory& memory) const {
   const Index streams = memory.streams(), before = memory.running_count();
   const Index count = projected[1].dimension(1) / streams;
   if (before == 0 && count == memory.lengths.segment) return Keys::of(projected, streams, 0);
@@ -328,7 +339,8 @@ MemoryAttention::Keys MemoryAttention::running_keys(const ops::Context& context,
     ring->append(rows[1], rows[2], starts);
   };
   if (ring->count(0) < before) {
-    append(project(context, rows_of_streams(context, memory.running, streams, 0, before)));
+    const Tensor rows = rows_of_streams(context, memory.running, streams, 0, before);
+    append(project(context, rows, memory.kept_count(), in, memory));
   }
   append(projected);
   Keys keys = {ring->keys(), ring->values(), {}, before + count, before};
@@ -341,10 +353,29 @@ MemoryAttention::Keys MemoryAttention::running_keys(const ops::Context& context,
 /// Keys and values of rows that are kept; where nothing is trained they are kept too.
 MemoryAttention::Keys MemoryAttention::kept_keys(const ops::Context& context, const Tensor& rows,
                                                  Index offset, std::vector<Tensor>& kept,
+                                                 const LayerInput& in,
                                                  const Memory& memory) const {
-  if (context.tape != nullptr) return Keys::of(project(context, rows), memory.streams(), offset);
-  if (kept.empty()) kept = project(context, rows);
+  const auto projected = [&] {
+    const bool is_recent = &kept == &memory.recent_keys;
+    return project(context, rows, is_recent ? memory.compressed_count() : 0, in, memory);
+  };
+  if (context.tape != nullptr) return Keys::of(projected(), memory.streams(), offset);
+  if (kept.empty()) kept = projected();
   return Keys::of(kept, memory.streams(), offset);
+}
+
+/// Of one kind of rows; where nothing is trained the keys of distances are kept.
+std::optional<ops::RelativePositions> MemoryAttention::relative_positions(
+    const ops::Context& context, const Distances& of, Tensor& kept, const LayerInput& in,
+    const Memory& memory, Index queries) const {
+  if (context.tape != nullptr) {
+    const Index count = memory.kept_count() + queries;
+    return ops::RelativePositions{content_bias_, of.bias,
+                                  relative_keys(context, of, count, in, memory)};
+  }
+  const Index most = memory.lengths.most_rows(config_.compression_rate);
+  if (kept.empty()) kept = relative_keys(context, of, most, in, memory);
+  return ops::RelativePositions{content_bias_, of.bias, kept};
 }
 
 Tensor MemoryAttention::forward(const ops::Context& context, const Tensor& x,
@@ -352,35 +383,31 @@ Tensor MemoryAttention::forward(const ops::Context& context, const Tensor& x,
   auto& memory = *static_cast<Memory*>(in.state);
   const Index queries = x.rows() / memory.streams(), before = memory.running_count();
   const Index recent = memory.recent_count(), older = memory.compressed_count();
-  const Index distances = context.tape == nullptr
-                              ? memory.lengths.most_rows(config_.compression_rate)
-                              : recent + older + queries;
-  const auto positions = [&](const Positions& of, Tensor& kept) {
-    const auto made = [&] { return relative_keys(context, of, distances, in, memory); };
-    if (context.tape != nullptr) return ops::RelativePositions{content_bias_, of.bias, made()};
-    if (kept.empty()) kept = made();
-    return ops::RelativePositions{content_bias_, of.bias, kept};
-  };
-  const auto projected = project(context, x);
-  const ops::RelativePositions near = positions(positions_, memory.relative_keys);
+  const auto projected = project(context, x, older + recent + before, in, memory);
+  std::optional<ops::RelativePositions> near, far;
+  if (distances_) {
+    near = relative_positions(context, *distances_, memory.relative_keys, in, memory, queries);
+    far = near;
+  }
+  if (older > 0 && compressed_distances_) {
+    far = relative_positions(context, *compressed_distances_, memory.compressed_relative_keys, in,
+                             memory, queries);
+  }
   std::vector<ops::KeyGroup> groups;
   if (older > 0) {
-    const bool separate = compressed_positions_.has_value();
-    Keys keys = kept_keys(context, memory.compressed, before + older + (separate ? 0 : recent),
-                          memory.compressed_keys, memory);
+    const Index between = compressed_distances_ ? 0 : recent;
+    Keys keys = kept_keys(context, memory.compressed, before + older + between,
+                          memory.compressed_keys, in, memory);
     keys.kind = kCompressed;
-    groups.push_back(group_of(
-        context, keys, queries,
-        separate ? positions(*compressed_positions_, memory.compressed_relative_keys) : near,
-        memory));
+    groups.push_back(group_of(context, keys, queries, far, memory));
   }
   if (recent > 0) {
-    Keys keys = kept_keys(context, memory.recent, before + recent, memory.recent_keys, memory);
+    Keys keys = kept_keys(context, memory.recent, before + recent, memory.recent_keys, in, memory);
     keys.kind = kRecent;
     groups.push_back(group_of(context, keys, queries, near, memory));
   }
   groups.push_back(
-      group_of(context, running_keys(context, projected, memory), queries, near, memory));
+      group_of(context, running_keys(context, projected, in, memory), queries, near, memory));
   const Tensor attended = ops::attention_over(context, projected[0], groups);
   memory.running.push_back(ops::stop_gradient(x));
   if (before + queries == memory.lengths.segment) end_segment(context, in, memory);
@@ -406,6 +433,8 @@ void MemoryAttention::end_segment(const ops::Context& context, const LayerInput&
       all > evicted ? rows_of_streams(quiet, parts, streams, evicted, all - evicted) : Tensor();
   memory.running.clear();
   memory.recent_keys.clear();
+  // Infused positions count from the oldest row, of which there may be more now.
+  if (query_key_value_.is_infused()) memory.compressed_keys.clear();
   if (memory.running_keys) memory.running_keys->clear();
 }
 
@@ -446,11 +475,10 @@ Tensor MemoryAttention::reconstruction_loss(const ops::Context& context, const T
   // Where the memory is shorter than a segment, the segment's own first rows are among the old.
   const Index first = std::max<Index>(0, old.rows() / streams - memory.recent_count());
   const Index queries = segment - first;
-  const Tensor query =
-      project(quiet, rows_of_streams(quiet, memory.running, streams, first, queries))[0];
+  const Tensor query = query_key_value_.project(
+      quiet, rows_of_streams(quiet, memory.running, streams, first, queries))[0];
   const auto found = [&](const ops::Context& own, const Tensor& rows) {
-    const auto projected = ops::project_heads(own, rows, query_key_value_, config_.heads,
-                                              config_.head_size, ops::WeightsAre::constant);
+    const auto projected = query_key_value_.project(own, rows, ops::WeightsAre::constant);
     kernels::AttentionSpec spec;
     spec.head_size = config_.head_size;
     spec.heads.assign(at(config_.heads), {.reach_left = kernels::kUnlimitedReach,

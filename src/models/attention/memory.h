@@ -11,8 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "models/attention/attention.h"
-#include "models/language_model_config.h"
+#include "models/attention/query_key_value.h"
 #include "ops/attention.h"
 
 namespace longformer::models {
@@ -33,22 +32,29 @@ class MemoryAttention final : public Attention {
 
  private:
   /// W_r and v of one kind of rows.
-  struct Positions {
+  struct Distances {
     Tensor bias;
     ops::Linear relative_key;
   };
   struct Keys;
 
-  Positions positions_of(const LayerSource& source, const std::string& kind) const;
-  Tensor relative_keys(const ops::Context& context, const Positions& positions, Index count,
+  Distances distances_of(const LayerSource& source, const std::string& kind) const;
+  Tensor relative_keys(const ops::Context& context, const Distances& distances, Index count,
                        const LayerInput& in, const Memory& memory) const;
-  std::vector<Tensor> project(const ops::Context& context, const Tensor& rows) const;
+  std::optional<ops::RelativePositions> relative_positions(const ops::Context& context,
+                                                           const Distances& of, Tensor& kept,
+                                                           const LayerInput& in,
+                                                           const Memory& memory,
+                                                           Index queries) const;
+  std::vector<Tensor> project(const ops::Context& context, const Tensor& rows, Index first,
+                              const LayerInput& in, const Memory& memory) const;
   Keys running_keys(const ops::Context& context, const std::vector<Tensor>& projected,
-                    Memory& memory) const;
+                    const LayerInput& in, Memory& memory) const;
   Keys kept_keys(const ops::Context& context, const Tensor& rows, Index offset,
-                 std::vector<Tensor>& kept, const Memory& memory) const;
+                 std::vector<Tensor>& kept, const LayerInput& in, const Memory& memory) const;
   ops::KeyGroup group_of(const ops::Context& context, const Keys& keys, Index queries,
-                         const ops::RelativePositions& positions, const Memory& memory) const;
+                         const std::optional<ops::RelativePositions>& positions,
+                         const Memory& memory) const;
   void end_segment(const ops::Context& context, const LayerInput& in, Memory& memory) const;
   void compress(const ops::Context& context, const Tensor& old, const LayerInput& in,
                 Memory& memory) const;
@@ -57,10 +63,10 @@ class MemoryAttention final : public Attention {
 
   const LanguageModelConfig config_;
   Index layer_;
+  QueryKeyValue query_key_value_;
+  /// Absent where positions are not relative.
   Tensor content_bias_;
-  ops::Linear query_key_value_;
-  Positions positions_;
-  std::optional<Positions> compressed_positions_;
+  std::optional<Distances> distances_, compressed_distances_;
   std::optional<ops::Linear> convolution_;
 };
 

@@ -1,4 +1,4 @@
-#include "models/attention/relative.h"
+#include "models/attention/causal.h"
 
 #include <algorithm>
 #include <numeric>
@@ -8,7 +8,7 @@
 #include "ops/attention.h"
 #include "ops/embedding.h"
 #include "ops/key_ring.h"
-#include "ops/relative_positions.h"
+#include "ops/positions.h"
 
 namespace longformer::models {
 namespace {
@@ -81,31 +81,33 @@ std::shared_ptr<const kernels::AttentionRows> rows_over(const ops::KeyRing& ring
 
 }  // namespace
 
-RelativeAttention::RelativeAttention(const LanguageModelConfig& config, Index layer,
-                                     const LayerSource& source)
+CausalAttention::CausalAttention(const LanguageModelConfig& config, Index layer,
+                                 const LayerSource& source)
     : pattern_{.head_size = config.head_size,
                .heads = config.pattern(layer),
                .causal = true,
-               .relative_positions = true},
+               .relative_positions = config.positions == Positions::relative},
       dropout_(config.attention_dropout),
       place_(layer_place(layer)),
-      content_bias_(source.weights.get_fp32("relative_content", {config.heads, config.head_size},
-                                            Init::normal(source.initializer_range))),
-      position_bias_(source.weights.get_fp32("relative_position", {config.heads, config.head_size},
-                                             Init::normal(source.initializer_range))),
-      query_key_value_(linear(source, name_in(layer, "query_key_value"),
-                              {3 * config.heads * config.head_size, config.hidden_size},
-                              {.has_bias = false})),
-      relative_key_(linear(source, name_in(layer, "relative_key"),
-                           {config.heads * config.head_size, config.hidden_size},
-                           {.has_bias = false})) {}
+      query_key_value_(config, layer, source) {
+  if (!pattern_.relative_positions) return;
+  const auto bias = [&](const std::string& name) {
+    return source.weights.get_fp32(
+        config.shares_relative_biases ? name : name_in(layer, name),
+        {config.heads, config.head_size}, Init::normal(source.initializer_range));
+  };
+  relative_.emplace(Relative{bias("relative_content"), bias("relative_position"),
+                             linear(source, name_in(layer, "relative_key"),
+                                    {config.heads * config.head_size, config.hidden_size},
+                                    {.has_bias = false})});
+}
 
-void RelativeAttention::set_window(Index window) {
+void CausalAttention::set_window(Index window) {
   for (HeadPattern& head : pattern_.heads) head.reach_left = window;
 }
 
 /// r [H, m, d] with as many distances as there are and the window needs.
-Tensor RelativeAttention::relative_keys(const ops::Context& context,
+Tensor CausalAttention::relative_keys(const ops::Context& context,
                                         const Tensor& distances) const {
   const auto& heads = pattern_.heads;
   const Index farthest = distances.rows() - 1;
@@ -119,7 +121,7 @@ Tensor RelativeAttention::relative_keys(const ops::Context& context,
     for (Index step = 0; step < count; ++step) rows.push_back(std::min(step * dilation, farthest));
   }
   const Tensor table = ops::select_rows(context, distances, rows);
-  const Tensor keys = ops::project_heads(context, table, relative_key_,
+  const Tensor keys = ops::project_heads(context, table, relative_->key,
                                          static_cast<Index>(heads.size()), pattern_.head_size)[0];
   if (!dilated) return keys;
   std::vector<Index> sections;
@@ -127,7 +129,7 @@ Tensor RelativeAttention::relative_keys(const ops::Context& context,
   return ops::head_sections(context, keys, count, sections);
 }
 
-std::unique_ptr<LayerState> RelativeAttention::start(DType dtype, Index streams) const {
+std::unique_ptr<LayerState> CausalAttention::start(DType dtype, Index streams) const {
   const auto& last = pattern_.heads.back();
   return std::make_unique<Past>(ops::KeyRing({.heads = static_cast<Index>(pattern_.heads.size()),
                                               .head_size = pattern_.head_size,
@@ -136,28 +138,34 @@ std::unique_ptr<LayerState> RelativeAttention::start(DType dtype, Index streams)
                                              dtype));
 }
 
-Tensor RelativeAttention::forward(const ops::Context& context, const Tensor& x,
-                                  const LayerInput& in) const {
-  const auto projected = ops::project_heads(
-      context, x, query_key_value_, static_cast<Index>(pattern_.heads.size()), pattern_.head_size);
+Tensor CausalAttention::forward(const ops::Context& context, const Tensor& x,
+                                const LayerInput& in) const {
+  const auto projected =
+      query_key_value_.is_infused()
+          ? query_key_value_.project(context, x, in.shared.distances(), in.shared.places)
+          : query_key_value_.project(context, x);
   kernels::AttentionSpec spec = {pattern_, in.shared.rows};
   spec.dropout = context.dropout(dropout_, place_);
-  ops::RelativePositions relative = {
-      .content_bias = content_bias_, .position_bias = position_bias_, .keys = {}};
+  std::optional<ops::RelativePositions> relative;
+  if (relative_) relative.emplace(relative_->content_bias, relative_->position_bias, Tensor());
+  const auto attend = [&](const Tensor& key, const Tensor& value) {
+    return ops::attention(context, spec, projected[0], key, value, relative ? &*relative : nullptr);
+  };
   auto* past = static_cast<Past*>(in.state);
   if (past == nullptr) {
-    relative.keys = relative_keys(context, in.shared.distances());
-    return ops::attention(context, spec, projected[0], projected[1], projected[2], &relative);
+    if (relative) relative->keys = relative_keys(context, in.shared.distances());
+    return attend(projected[1], projected[2]);
   }
   past->ring.append(projected[1], projected[2], in.shared.starts);
-  const Index farthest = std::min(pattern_.heads[0].reach_left, past->ring.most_rows() - 1);
-  if (past->relative_keys.empty() || past->relative_keys.dimension(1) <= farthest) {
-    past->relative_keys = relative_keys(context, in.shared.distances());
+  if (relative) {
+    const Index farthest = std::min(pattern_.heads[0].reach_left, past->ring.most_rows() - 1);
+    if (past->relative_keys.empty() || past->relative_keys.dimension(1) <= farthest) {
+      past->relative_keys = relative_keys(context, in.shared.distances());
+    }
+    relative->keys = past->relative_keys;
   }
-  relative.keys = past->relative_keys;
   spec.rows = rows_over(past->ring, in.shared.starts);
-  return ops::attention(context, spec, projected[0], past->ring.keys(), past->ring.values(),
-                        &relative);
+  return attend(past->ring.keys(), past->ring.values());
 }
 
 }  // namespace longformer::models

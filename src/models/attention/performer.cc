@@ -1,0 +1,71 @@
+#include "models/attention/performer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/error.h"
+#include "ops/feature_attention.h"
+
+namespace longformer::models {
+namespace {
+
+/// Sums over all keys that were read, [streams, H, numbers] fp32.
+class ReadSums final : public LayerState {
+ public:
+  explicit ReadSums(Tensor sums) : sums(std::move(sums)) {}
+
+  std::unique_ptr<LayerState> copy() const override {
+    return std::make_unique<ReadSums>(sums.copied());
+  }
+  std::int64_t bytes() const override { return static_cast<std::int64_t>(sums.bytes()); }
+  void reorder(std::span<const Index> sources) override {
+    Shape shape = sums.shape();
+    shape[0] = std::ssize(sources);
+    Tensor chosen(shape, DType::f32);
+    for (std::size_t i = 0; i < sources.size(); ++i) {
+      const Tensor source = sums.slice_rows(sources[i], 1);
+      std::copy_n(source.data<float>(), source.size(),
+                  chosen.data<float>() + static_cast<Index>(i) * source.size());
+    }
+    sums = chosen;
+  }
+  std::vector<Tensor> saved() const override { return {sums}; }
+  void restore(std::span<const Tensor> saved) override {
+    require(saved.size() == 1 && saved[0].shape() == sums.shape() && saved[0].dtype() == DType::f32,
+            "state: expected sums of features {} of fp32, found {} tensors{}",
+            to_string(sums.shape()), saved.size(),
+            saved.empty() ? "" : ", the first " + to_string(saved[0].shape()));
+    sums = saved[0].copied();
+  }
+
+  Tensor sums;
+};
+
+}  // namespace
+
+FeatureAttention::FeatureAttention(const LanguageModelConfig& config, Index layer,
+                                   const LayerSource& source)
+    : spec_{.map = config.features.map(config.head_size), .heads = config.heads, .causal = true},
+      directions_(feature_directions(config.features, source.weights, name_in(layer, "features"),
+                                     config.heads, config.head_size)),
+      query_key_value_(config, layer, source) {}
+
+std::unique_ptr<LayerState> FeatureAttention::start(DType dtype, Index streams) const {
+  static_cast<void>(dtype);
+  return std::make_unique<ReadSums>(kernels::empty_feature_sums(spec_, streams));
+}
+
+Tensor FeatureAttention::forward(const ops::Context& context, const Tensor& x,
+                                 const LayerInput& in) const {
+  const auto projected =
+      query_key_value_.is_infused()
+          ? query_key_value_.project(context, x, in.shared.distances(), in.shared.places)
+          : query_key_value_.project(context, x);
+  kernels::FeatureAttentionSpec spec = spec_;
+  auto* read = static_cast<ReadSums*>(in.state);
+  spec.rows = in.shared.rows;
+  return ops::feature_attention(context, spec, projected, directions_,
+                                read == nullptr ? nullptr : &read->sums);
+}
+
+}  // namespace longformer::models
