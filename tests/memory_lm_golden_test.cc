@@ -1,5 +1,6 @@
-// Transformer-XL and the Compressive Transformer against the golden vectors of their specification:
-// a numpy script in double precision, checked against the authors' code (spec.md M.2, M.7, M.8).
+// Transformer-XL, the Compressive Transformer and the Performer against the golden vectors of their
+// specification: a numpy script in double precision, checked against the authors' code (spec.md
+// M.2, M.7, M.8).
 #include <gtest/gtest.h>
 
 #include <array>
@@ -279,7 +280,14 @@ TEST(MemoryModels, LogitsAreThoseOfTheGoldenVectors) {
        {{{-0.376987229, 0.246045038, 0.757727534, 0.932699249, 0.695134729, 0.151503200},
          {-1.545966199, -1.522918016, -0.817188374, 0.258760293, 1.224682501, 1.646840548},
          {1.050779785, 0.274641210, -0.625683071, -1.241749036, -1.294310493, -0.759940151}}},
-       {1.370875148, 0.606934986, 0.962808081, 0.65308865}}};
+       {1.370875148, 0.606934986, 0.962808081, 0.65308865}},
+      {LmAttention::performer,
+       false,
+       3.552088844,
+       {{{0.134125297, 0.390493747, 0.470673954, 0.342992612, 0.067475639, -0.232372139},
+         {-0.808165550, -0.583352458, -0.097598994, 0.435372655, 0.779042155, 0.778981270},
+         {-0.364937129, -0.700198504, -0.722071042, -0.416419716, 0.082271976, 0.549991317}}},
+       {}}};
   const auto ids = fox();
   for (const GoldenModel& wanted : models) {
     LanguageModelConfig config = tiny(wanted.attention);

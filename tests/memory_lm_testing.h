@@ -48,6 +48,10 @@ inline LanguageModelConfig tiny(LmAttention attention) {
     config.compression_rate = 2;
     config.attention_loss = true;
   }
+  if (config.has_features()) {
+    config.positions = Positions::sinusoidal;
+    config.features.features = 6;
+  }
   return config;
 }
 
@@ -67,9 +71,10 @@ inline Doubles doubles(const std::vector<float>& values) { return {values.begin(
 /// Tensors in the order of M.8: number t is det(shape, t, 0.3), gains + 1.
 inline Tensors golden_tensors(const LanguageModelConfig& config) {
   std::vector<std::pair<std::string, Shape>> names = {{"embedding.weight", {27, 8}},
-                                                      {"output.bias", {27}},
-                                                      {"relative_content", {2, 4}},
-                                                      {"relative_position", {2, 4}}};
+                                                      {"output.bias", {27}}};
+  if (!config.has_features()) {
+    names.insert(names.end(), {{"relative_content", {2, 4}}, {"relative_position", {2, 4}}});
+  }
   const bool compresses = config.is_compressive();
   if (compresses) names.push_back({"compressed_relative_position", {2, 4}});
   for (int layer = 0; layer < 2; ++layer) {
@@ -82,9 +87,10 @@ inline Tensors golden_tensors(const LanguageModelConfig& config) {
     }
     add("query_key_value.weight", {24, 8});
     add("attention_output.weight", {8, 8});
-    add("relative_key.weight", {8, 8});
+    if (!config.has_features()) add("relative_key.weight", {8, 8});
     if (compresses) add("compressed_relative_key.weight", {8, 8});
     if (compresses) add("compression.weight", {8, 8, 2});
+    if (config.has_features()) add("features", {6, 4});
     add("up.weight", {12, 8});
     add("up.bias", {12});
     add("down.weight", {8, 12});
@@ -94,7 +100,8 @@ inline Tensors golden_tensors(const LanguageModelConfig& config) {
     names.insert(names.end(), {{"final_norm.weight", {8}}, {"final_norm.bias", {8}}});
   Tensors tensors;
   for (std::size_t t = 0; t < names.size(); ++t) {
-    Tensor tensor = det(names[t].second, static_cast<double>(t), 0.3);
+    const double scale = names[t].first.ends_with("features") ? 1.5 : 0.3;
+    Tensor tensor = det(names[t].second, static_cast<double>(t), scale);
     if (names[t].first.ends_with("norm.weight")) {
       std::vector<float> gains = tensor.to_floats();
       for (float& gain : gains) gain += 1;

@@ -78,6 +78,7 @@ void print_table(Output& output, const FolderInfo& info) {
   row("longest document", grouped(info.max_tokens) + " tokens");
   if (info.max_text_tokens > 0) row("longest text", grouped(info.max_text_tokens) + " tokens");
   row("attention window", windows_text(info.windows));
+  if (!info.attention.empty()) row("attention to", info.attention);
   row("receptive field", grouped(info.receptive_field) + " tokens to each side");
   row("tokenizer", info.tokenizer.empty() ? "none" : info.tokenizer);
   row("pooling", pooling_text(info));
@@ -129,6 +130,7 @@ JsonLine as_json(const FolderInfo& info) {
   json.add("weights_file", info.weights_file).add("weights_format", info.weights_format);
   json.add("ignored_buffers", info.ignored_buffers);
   json.add("windows", std::span<const std::int64_t>(info.windows));
+  if (!info.attention.empty()) json.add("attention", info.attention);
   json.add("receptive_field", info.receptive_field).add("tokenizer", info.tokenizer);
   json.add("pooling", info.pooling).add("normalize", info.normalize);
   json.add("embedding_size", info.embedding_size);

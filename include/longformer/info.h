@@ -28,6 +28,9 @@ struct FolderInfo {
   /// Tokens to each side that can influence a token: the sum of the one-sided windows; max_tokens
   /// for dense attention.
   std::int64_t receptive_field = 0;
+  /// What tokens attend to, where that is neither other tokens nor windows of them: "256 rows for
+  /// all tokens (linear projection, layerwise)", "256 softmax features".
+  std::string attention = {};
   /// dtype of the weights in the file.
   std::string dtype;
   /// The file that the weights are read from, such as "pytorch_model.bin", or the index of several.

@@ -158,6 +158,8 @@ void describe_config(const EncoderConfig& config, FolderInfo& info) {
     info.decoder_intermediate_size = config.decoder->intermediate_size;
     info.max_text_tokens = config.decoder->max_tokens();
   }
+  if (config.linformer) info.attention = models::description_of(*config.linformer);
+  if (config.features) info.attention = models::description_of(*config.features);
   if (info.windows.empty()) {
     info.receptive_field = config.max_tokens();
     return;

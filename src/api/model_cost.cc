@@ -15,6 +15,24 @@ kernels::AttentionRows one_document(Index n) {
   return kernels::self_attention_rows(std::array<Index, 2>{0, n});
 }
 
+/// What attention to k rows has beside the dense layers of every token, without the keys and values
+/// that it does not make of them (spec.md E.1).
+double linformer_flops(const models::EncoderConfig& config,
+                       const models::LinformerConfig& linformer, Index layer, std::int64_t n) {
+  using models::ProjectionSharing;
+  const auto width = static_cast<double>(config.hidden_size), rows = static_cast<double>(n);
+  const auto k = static_cast<double>(linformer.lengths[static_cast<std::size_t>(layer)]);
+  const bool by_head = linformer.sharing == ProjectionSharing::none;
+  const double sides = by_head || linformer.sharing == ProjectionSharing::headwise ? 2 : 1;
+  double projections = 0;
+  if (linformer.is_linear()) projections = sides * 2 * k * rows * width;
+  if (linformer.projection == models::Projection::full_convolution) {
+    projections = sides * 2 * rows * width * width;
+  }
+  const double keys_and_values = by_head ? 0 : 4 * (k - rows) * width * width;
+  return projections + keys_and_values + 4 * rows * k * width;
+}
+
 }  // namespace
 
 double model_flops(const models::EncoderConfig& config, std::int64_t n, std::int64_t globals) {
@@ -27,6 +45,15 @@ double model_flops(const models::EncoderConfig& config, std::int64_t n, std::int
   const auto shared_rows = kernels::shared(std::move(rows));
   double flops = 0;
   for (Index layer = 0; layer < config.layers; ++layer) {
+    if (config.linformer) {
+      flops += linears + linformer_flops(config, *config.linformer, layer, n);
+      continue;
+    }
+    if (config.features) {
+      flops += linears + kernels::feature_attention_flops({config.features->map(config.head_size()),
+                                                           config.heads, false, shared_rows});
+      continue;
+    }
     const AttentionSpec spec = {{.head_size = config.head_size(),
                                  .heads = config.pattern(layer),
                                  .global_queries = kernels::GlobalQueries::see_everything},
@@ -244,9 +271,10 @@ std::int64_t state_bytes(const models::LanguageModelConfig& config) {
           rows * (config.hidden_size + 3 * inner) + 2 * (2 * lengths.segment + 1) * inner +
           (config.is_compressive() ? 2 : 1) * lengths.most_rows(config.compression_rate) * inner;
     } else if (config.has_features()) {
-      numbers += config.heads * kernels::FeatureAttentionSpec{
-                                    config.features.map(config.head_size), config.heads, true, {}}
-                                    .sum_size();
+      numbers += config.heads *
+                 kernels::FeatureAttentionSpec{
+                     config.features.map(config.head_size), config.heads, true, {}}
+                     .sum_size();
     } else if (config.has_windows()) {
       numbers +=
           (2 * (2 * reach + 1) + config.windows[static_cast<std::size_t>(layer)] + 1) * inner;

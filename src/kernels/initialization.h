@@ -10,6 +10,20 @@ namespace longformer::kernels {
 /// A fp32 tensor of independent N(1, deviation²) numbers.
 Tensor random_gains(const Shape& shape, float deviation, std::uint64_t seed);
 
+/// A Linformer's projection [k, N] or [H, k, N] (spec.md E.3): uniform within √(6/(N + k))/√2.
+Tensor xavier_projection(const Shape& shape, std::uint64_t seed);
+/// Row r is the mean of those columns j for which ⌊j·k/N⌋ = r.
+Tensor pooled_projection(const Shape& shape);
+/// A convolution over s rows, [D, 1, s] or [D, D, s], that gives the mean of each feature.
+Tensor averaging_convolution(const Shape& shape);
+/// √(N/k) times k rows of a random rotation.
+Tensor orthogonal_projection(const Shape& shape, std::uint64_t seed);
+
+/// Gram–Schmidt: makes rows [count, width] orthonormal, in their order. Of normal numbers they
+/// become those of (Q·diag(sign R_rr))ᵀ with QR the decomposition of the transpose, and so
+/// uniformly distributed, unlike those of the Q that libraries return. count ≤ width.
+void orthogonalize(double* rows, Index count, Index width);
+
 /// Sets a row of a fp32 table to zero.
 void clear_row(Tensor& table, Index row);
 

@@ -51,7 +51,8 @@ const Family& encoder_family(const ConfigReader& config) {
       config.name());
   require(config.has("model_type"), "{}: expected the key \"model_type\" ({}), found none",
           config.name(), encoder_names());
-  const Family& family = models::family_of(config.string("model_type", ""), config.name());
+  const Family& family = models::family_of(config.string("model_type", ""), config.name(),
+                                           config.string("base_model_type", ""));
   require(family.encoder.has_value(),
           "{}: model_type: expected an encoder ({}), found {}, a language model, which generates "
           "text and is evaluated on text",
@@ -323,6 +324,10 @@ EncoderConfig parse_config(const ConfigReader& original) {
   model.labels = labels_of(config);
   model.problem_type = problem_type_of(config);
   check_consistent(config, model);
+  if (traits.has_projections) {
+    model.linformer = read_linformer(config, model.layers, model.max_tokens());
+  }
+  if (traits.has_features) model.features = read_features(config, false);
   model.embedding_scale = scale_of(config, model);
   model.activation_dropout = number_within(config, "activation_dropout", 0, 0.99);
   if (family.decoder) model.decoder = parse_decoder(given, model);

@@ -10,6 +10,8 @@
 #include "kernels/activation.h"
 #include "kernels/attention/spec.h"
 #include "models/decoder_config.h"
+#include "models/feature_config.h"
+#include "models/linformer_config.h"
 
 namespace longformer::models {
 
@@ -69,6 +71,9 @@ struct EncoderConfig {
   std::vector<std::string> labels;
   /// "regression", "single_label_classification", "multi_label_classification", or empty.
   std::string problem_type;
+  /// Present in a Linformer, and in a Performer.
+  std::optional<LinformerConfig> linformer;
+  std::optional<FeatureConfig> features;
   /// Present in a model that reads a text and writes another.
   std::optional<DecoderConfig> decoder;
 

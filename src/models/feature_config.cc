@@ -67,6 +67,13 @@ FeatureConfig read_features(const ConfigReader& config, bool causal) {
   return features;
 }
 
+std::string description_of(const FeatureConfig& features) {
+  const std::string_view kernel = kKernels[static_cast<std::size_t>(features.kernel)];
+  if (features.features == 0) return fmt::format("{} features of every number", kernel);
+  return fmt::format("{} {}{} features", features.features,
+                     features.draw.orthogonal ? "orthogonal " : "", kernel);
+}
+
 void write_features(const FeatureConfig& features, nlohmann::ordered_json& json) {
   json["features"] = features.features;
   json["feature_kernel"] = kKernels[static_cast<std::size_t>(features.kernel)];

@@ -26,6 +26,8 @@ struct FeatureConfig {
 /// Throws Error that names file, key, expected and found. Causal models have no epsilon in the
 /// exponentials of softmax and hyperbolic features.
 FeatureConfig read_features(const formats::ConfigReader& config, bool causal);
+/// "256 orthogonal softmax features".
+std::string description_of(const FeatureConfig& features);
 void write_features(const FeatureConfig& features, nlohmann::ordered_json& json);
 
 /// Ω of a layer; empty where there are no directions.

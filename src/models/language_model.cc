@@ -189,7 +189,9 @@ Tensor LanguageModel::embed(const ops::Context& context, const Batch& batch,
 /// Sinusoids that the layers share: of the distances that they see, or of infused positions.
 void LanguageModel::share_distances(const ops::Context& context, const Batch& batch,
                                     const State* state, SharedInput& shared) const {
-  if (config_.positions == Positions::infused && !config_.has_memory()) {
+  const bool is_infused = config_.positions == Positions::infused;
+  if (!is_infused && config_.positions != Positions::relative) return;
+  if (is_infused && !config_.has_memory()) {
     Places places = places_of(batch, state);
     shared.places = std::move(places.rows);
     shared.make_distances = [this, context, begin = places.begin, count = places.count] {
@@ -216,8 +218,7 @@ Tensor LanguageModel::forward_piece(const ops::Context& context, const Batch& ba
     shared->rows = kernels::shared(kernels::self_attention_rows(batch.starts));
   }
   share_distances(context, batch, options.state, *shared);
-  const Tensor x =
-      layers_.forward(context, embed(context, batch, options.state), shared, options);
+  const Tensor x = layers_.forward(context, embed(context, batch, options.state), shared, options);
   const Tensor last = final_norm_ ? ops::layer_norm(context, x, *final_norm_) : x;
   return ops::dropout(context, last, context.dropout(config_.dropout, kLastHiddenPlace));
 }

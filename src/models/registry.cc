@@ -159,7 +159,27 @@ EncoderTraits roberta(Index vocab_size, std::string_view tokenizer_class) {
           .tokenizer_class = tokenizer_class};
 }
 
-const std::array<Family, 11> kFamilies = {{
+EncoderTraits bert() {
+  return {.attention = dense_attention,
+          .masked_lm = kBertMaskedLm,
+          .unread = kBertUnread,
+          .document_dropout = {"classifier_dropout"},
+          .choice_dropout = {"classifier_dropout"}};
+}
+
+/// The same but for who attends to whom.
+EncoderTraits with_projections(EncoderTraits traits) {
+  traits.attention = linformer_attention;
+  traits.has_projections = true;
+  return traits;
+}
+EncoderTraits with_features(EncoderTraits traits) {
+  traits.attention = performer_attention;
+  traits.has_features = true;
+  return traits;
+}
+
+const std::array<Family, 15> kFamilies = {{
     {.model_type = "longformer",
      .class_prefix = "Longformer",
      .names = {.prefixes = kLongformer},
@@ -172,14 +192,7 @@ const std::array<Family, 11> kFamilies = {{
                               .document_classifier = "classifier.out_proj",
                               .masked_lm = kRobertaMaskedLm,
                               .tokenizer_class = "RobertaTokenizer"}},
-    {.model_type = "bert",
-     .class_prefix = "Bert",
-     .names = {.prefixes = kBert},
-     .encoder = EncoderTraits{.attention = dense_attention,
-                              .masked_lm = kBertMaskedLm,
-                              .unread = kBertUnread,
-                              .document_dropout = {"classifier_dropout"},
-                              .choice_dropout = {"classifier_dropout"}}},
+    {.model_type = "bert", .class_prefix = "Bert", .names = {.prefixes = kBert}, .encoder = bert()},
     {.model_type = "roberta",
      .class_prefix = "Roberta",
      .names = {.prefixes = kRoberta},
@@ -224,6 +237,26 @@ const std::array<Family, 11> kFamilies = {{
                        .document_dropout = {"classifier_dropout"},
                        .choice_dropout = {"summary_last_dropout", 0.1},
                        .tokenizer_class = "ElectraTokenizer"}},
+    {.model_type = "linformer",
+     .base = "bert",
+     .class_prefix = "Linformer",
+     .names = {.prefixes = kBert},
+     .encoder = with_projections(bert())},
+    {.model_type = "linformer",
+     .base = "roberta",
+     .class_prefix = "Linformer",
+     .names = {.prefixes = kRoberta},
+     .encoder = with_projections(roberta(50265, "RobertaTokenizer"))},
+    {.model_type = "performer",
+     .base = "bert",
+     .class_prefix = "Performer",
+     .names = {.prefixes = kBert},
+     .encoder = with_features(bert())},
+    {.model_type = "performer",
+     .base = "roberta",
+     .class_prefix = "Performer",
+     .names = {.prefixes = kRoberta},
+     .encoder = with_features(roberta(50265, "RobertaTokenizer"))},
     {.model_type = "led",
      .class_prefix = "LED",
      .names = {.prefixes = kLed, .renames = kLedNames},
@@ -351,15 +384,16 @@ std::string joined(std::vector<std::string_view> names) {
 std::string names_of(bool (*chosen)(const Family&)) {
   std::vector<std::string_view> names;
   for (const Family& family : kFamilies) {
-    if (chosen(family)) names.push_back(family.model_type);
+    const bool is_named = !names.empty() && names.back() == family.model_type;
+    if (chosen(family) && !is_named) names.push_back(family.model_type);
   }
   return joined(std::move(names));
 }
 
 /// Null for a model_type that is not in the table.
-const Family* find(std::string_view model_type) {
+const Family* find(std::string_view model_type, std::string_view base = {}) {
   const auto* found = std::find_if(kFamilies.begin(), kFamilies.end(), [&](const Family& family) {
-    return family.model_type == model_type;
+    return family.model_type == model_type && (base.empty() || family.base == base);
   });
   return found == kFamilies.end() ? nullptr : found;
 }
@@ -388,8 +422,16 @@ std::string encoder_decoder_names() {
   return names_of([](const Family& family) { return family.decoder.has_value(); });
 }
 
-const Family& family_of(std::string_view model_type, const std::string& name) {
-  if (const Family* family = find(model_type)) return *family;
+const Family& family_of(std::string_view model_type, const std::string& name,
+                        std::string_view base) {
+  if (const Family* family = find(model_type)) {
+    if (family->base.empty()) return *family;
+    const Family* own = find(model_type, base);
+    require(own != nullptr && !base.empty(),
+            "{}: base_model_type: expected bert or roberta for a {}, found {}", name, model_type,
+            base.empty() ? "none" : formats::quote(base));
+    return *own;
+  }
   for (const Stranger& stranger : kStrangers) {
     require(stranger.model_type != model_type, "{}: model_type: expected {}, found {}: {}", name,
             encoder_names(), formats::quote(model_type), stranger.advice);

@@ -75,6 +75,10 @@ struct EncoderTraits {
   bool projects_embeddings = false;
   /// Heads see attention_window tokens, attention_dilation steps apart, rather than everything.
   bool has_windows = false;
+  /// config.json says how many rows stand for all (LinformerConfig), or by which features tokens
+  /// are seen (FeatureConfig).
+  bool has_projections = false;
+  bool has_features = false;
   /// Tokens can see, and be seen by, all others.
   bool has_global_attention = false;
   std::unique_ptr<Attention> (*attention)(const EncoderConfig& config, Index layer,
@@ -114,6 +118,9 @@ struct DecoderTraits {
 struct Family {
   /// The model_type of config.json.
   std::string_view model_type;
+  /// What config.json says as base_model_type, for families that only attend otherwise than others
+  /// do; else empty.
+  std::string_view base = {};
   /// How the class names of `transformers` begin; empty for a format of our own.
   std::string_view class_prefix;
   TensorNames names;
@@ -128,9 +135,10 @@ std::string encoder_names();
 /// "led or bart": all that read a text and write another.
 std::string encoder_decoder_names();
 
-/// The family of a model_type. Throws Error that says what there is, and what could be done with a
-/// model that is known but not run. `name` is that of the file.
-const Family& family_of(std::string_view model_type, const std::string& name);
+/// The family of a model_type, and of its base where it has one. Throws Error that says what there
+/// is, and what could be done with a model that is known but not run. `name` is that of the file.
+const Family& family_of(std::string_view model_type, const std::string& name,
+                        std::string_view base = {});
 
 /// Whether the config.json of a folder, or a file, is that of a language model; false for what
 /// cannot be read.

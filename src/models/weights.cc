@@ -54,6 +54,18 @@ Tensor drawn_tensor(const std::string& name, const Shape& shape, const Init& ini
   const std::uint64_t own_seed = seed ^ hash_of(name);
   if (init.kind == Init::Kind::zeros) return Tensor::zeros(shape, DType::f32);
   if (init.kind == Init::Kind::gains) return kernels::random_gains(shape, deviation, own_seed);
+  switch (init.kind) {
+    case Init::Kind::xavier:
+      return kernels::xavier_projection(shape, own_seed);
+    case Init::Kind::pooled:
+      return kernels::pooled_projection(shape);
+    case Init::Kind::averaging:
+      return kernels::averaging_convolution(shape);
+    case Init::Kind::orthogonal:
+      return kernels::orthogonal_projection(shape, own_seed);
+    default:
+      break;
+  }
   if (init.kind == Init::Kind::features) {
     Tensor directions(shape, DType::f32);
     draw_features(init, own_seed, 0, directions);
@@ -265,8 +277,7 @@ Tensor Weights::parameter(const std::string& name, const Shape& shape, const Ini
     release(original);
   }
   if (init.kind == Init::Kind::features && init.redraw_interval > 0) all.redrawn[name] = init;
-  const bool frozen = init.kind == Init::Kind::features ||
-                      (all.training.frozen && all.training.frozen(name));
+  const bool frozen = init.is_frozen || (all.training.frozen && all.training.frozen(name));
   if (!frozen) value.set_gradient(std::make_shared<Gradient>());
   return all.tensors.emplace(name, value).first->second;
 }

@@ -21,11 +21,13 @@ namespace longformer::models {
 
 /// How a tensor begins where no file has it.
 struct Init {
-  enum class Kind { zeros, normal, gains, features };
+  enum class Kind { zeros, normal, gains, features, xavier, pooled, averaging, orthogonal };
   Kind kind = Kind::zeros;
   double deviation = 0;
   /// A row that is zero: that of padding.
   Index zero_row = -1;
+  /// It keeps its numbers in a training.
+  bool is_frozen = false;
   /// Directions of features, which are never trained but drawn again after so many steps; 0: never.
   kernels::FeatureDraw draw = {};
   Index redraw_interval = 0;
@@ -39,7 +41,13 @@ struct Init {
   static Init gains(double deviation = 0) { return {Kind::gains, deviation}; }
   /// Ω, [m, d] or [H, m, d] (spec.md F.3).
   static Init features(const kernels::FeatureDraw& draw, Index redraw_interval) {
-    return {Kind::features, 0, -1, draw, redraw_interval};
+    return {Kind::features, 0, -1, true, draw, redraw_interval};
+  }
+  /// Projections of a Linformer (kernels/initialization.h).
+  static Init projection(Kind kind) {
+    Init init;
+    init.kind = kind;
+    return init;
   }
 };
 

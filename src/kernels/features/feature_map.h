@@ -54,8 +54,4 @@ struct FeatureDraw {
 /// Ω of one head, [m, d] fp32: the same for the same seed on every machine.
 void draw_features(const FeatureDraw& draw, std::uint64_t seed, Tensor& directions);
 
-/// From rows of normal numbers [d, d], row-major, the rows of (Q·diag(sign R_rr))ᵀ of their QR
-/// decomposition in place: uniformly distributed rotations, unlike Q alone.
-void orthogonalize(double* rows, Index count);
-
 }  // namespace longformer::kernels

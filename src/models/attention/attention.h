@@ -34,8 +34,8 @@ struct SharedInput {
   std::vector<Index> starts;
   std::shared_ptr<const kernels::AttentionRows> rows;
   /// Makes the table of relative positions, whose row δ is that of the distance δ, as far as
-  /// anything sees, [distances, D], or that of infused ones. Layers that have a state may do without
-  /// it.
+  /// anything sees, [distances, D], or that of infused ones. Layers that have a state may do
+  /// without it.
   std::function<Tensor()> make_distances = {};
   /// Where positions are infused: which row of that table is the position of every row.
   std::vector<Index> places = {};
@@ -104,6 +104,14 @@ std::unique_ptr<Attention> longformer_attention(const EncoderConfig& config, Ind
 /// Every token attends to every token (BERT, RoBERTa and their kin).
 std::unique_ptr<Attention> dense_attention(const EncoderConfig& config, Index layer,
                                            const LayerSource& source);
+
+/// Every token attends to a few rows that stand for all (Linformer, spec.md E).
+std::unique_ptr<Attention> linformer_attention(const EncoderConfig& config, Index layer,
+                                               const LayerSource& source);
+
+/// Every token attends to sums of features (Performer, spec.md F).
+std::unique_ptr<Attention> performer_attention(const EncoderConfig& config, Index layer,
+                                               const LayerSource& source);
 
 /// What the encoders have in common.
 LayerSource layer_source(const EncoderConfig& config, const Weights& weights, DType dtype);

@@ -68,4 +68,38 @@ Tensor FeatureAttention::forward(const ops::Context& context, const Tensor& x,
                                 read == nullptr ? nullptr : &read->sums);
 }
 
+namespace {
+
+/// Of an encoder.
+class PerformerAttention final : public Attention {
+ public:
+  PerformerAttention(const EncoderConfig& config, Index layer, const LayerSource& source)
+      : spec_{.map = config.features->map(config.head_size()), .heads = config.heads},
+        directions_(feature_directions(*config.features, source.weights,
+                                       self_attention_name(layer) + "features", config.heads,
+                                       config.head_size())),
+        query_key_value_(query_key_value(config, layer, source)) {}
+
+  Tensor forward(const ops::Context& context, const Tensor& x,
+                 const LayerInput& in) const override {
+    const auto projected =
+        ops::project_heads(context, x, query_key_value_, spec_.heads, spec_.map.head_size);
+    kernels::FeatureAttentionSpec spec = spec_;
+    spec.rows = in.shared.rows;
+    return ops::feature_attention(context, spec, projected, directions_);
+  }
+
+ private:
+  kernels::FeatureAttentionSpec spec_;
+  Tensor directions_;
+  ops::Linear query_key_value_;
+};
+
+}  // namespace
+
+std::unique_ptr<Attention> performer_attention(const EncoderConfig& config, Index layer,
+                                               const LayerSource& source) {
+  return std::make_unique<PerformerAttention>(config, layer, source);
+}
+
 }  // namespace longformer::models
