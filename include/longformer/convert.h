@@ -1,5 +1,5 @@
-// Turning the folder of an encoder into a Longformer folder, and a Longformer folder into another
-// (spec.md C.1).
+// Turning the folder of an encoder into that of a Longformer (spec.md C.1), or into the same encoder
+// with the attention of a Linformer or a Performer (E.5, F.6).
 #pragma once
 
 #include <cstdint>
@@ -11,9 +11,24 @@
 namespace longformer {
 
 struct ConvertOptions {
-  /// Longest document of the result in tokens, special tokens included. Absent: that of the source
-  /// if it is a Longformer, else 4096.
+  /// "longformer" (of a BART: LED), "linformer" or "performer". Only the first computes what the
+  /// source does, for documents within its windows: the others have to be trained.
+  std::string target = "longformer";
+  /// Longest document of the result in tokens, special tokens included. Absent: 4096 for a
+  /// Longformer that is made of another encoder, else that of the source.
   std::optional<std::int64_t> max_positions = {};
+  /// For a Linformer: rows that stand for all tokens (N/4, at most 256); "linear", "mean", "max",
+  /// "convolution" or "full-convolution"; "layerwise", "key-value", "headwise" or "none"; "pooled",
+  /// "xavier", "gaussian" or "orthogonal". Empty: linear, layerwise, pooled.
+  std::optional<std::int64_t> projected_length = {};
+  std::string projection = {}, projection_sharing = {}, projection_initialization = {};
+  /// For a Performer: their number (256), "softmax", "hyperbolic", "trigonometric", "relu" or "elu",
+  /// and what is added to each.
+  std::optional<std::int64_t> features = {};
+  std::string feature_kernel = {};
+  std::optional<double> feature_epsilon = {};
+  /// Of what is drawn.
+  std::uint64_t seed = 42;
   /// Total windows, half on each side; even: one for all layers, or one for each. Empty: those of
   /// the source if it is a Longformer, else 512.
   std::vector<std::int64_t> windows = {};

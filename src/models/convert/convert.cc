@@ -14,6 +14,7 @@
 #include "models/convert/files.h"
 #include "models/convert/led.h"
 #include "models/convert/original_config.h"
+#include "models/convert/reattended.h"
 #include "models/convert/tensors.h"
 #include "models/registry.h"
 #include "models/weights.h"
@@ -40,6 +41,7 @@ struct Conversion {
   WeightPlan plan;
 
   bool writes_texts() const { return config.decoder.has_value(); }
+  bool keeps_attention() const { return options.target == "longformer"; }
   std::vector<Index> windows() const {
     const auto layers = static_cast<std::size_t>(config.layers);
     const Index usual = writes_texts() ? 1024 : 512;
@@ -120,6 +122,13 @@ Json longformer_config(const Conversion& conversion) {
 }
 
 Json target_config(const Conversion& conversion, const std::string& architecture) {
+  if (!conversion.keeps_attention()) {
+    Json json = reattended_config(conversion.source.string(), conversion.source_json,
+                                  conversion.config, conversion.options,
+                                  conversion.plan.max_positions);
+    set_dtype(conversion, json);
+    return json;
+  }
   Json json = conversion.writes_texts()
                   ? led_config(conversion.source_json, conversion.config, conversion.windows(),
                                conversion.plan.max_positions)
@@ -138,6 +147,10 @@ void check_options(const ConvertOptions& options) {
             "window: expected even numbers from 2 to {} (half on each side), found {}",
             2 * kMaxTarget, window);
   }
+  const bool is_known = options.target == "longformer" || options.target == "linformer" ||
+                        options.target == "performer";
+  require(is_known, "target: expected longformer, linformer or performer, found {}",
+          quote(options.target));
   require(options.format == "safetensors" || options.format == "bin",
           "format: expected safetensors or bin, found {}", quote(options.format));
 }
@@ -184,8 +197,9 @@ Conversion read_source(const std::string& source, const std::string& target,
   }
   conversion.config = parse_config(formats::ConfigReader(conversion.source_json, path));
   const Index usual = conversion.writes_texts() ? 16384 : 4096;
-  const Index positions =
-      conversion.config.has_global_attention() ? conversion.config.max_tokens() : usual;
+  const bool keeps_length =
+      conversion.config.has_global_attention() || !conversion.keeps_attention();
+  const Index positions = keeps_length ? conversion.config.max_tokens() : usual;
   const std::size_t windows = options.windows.size();
   require(windows <= 1 || windows == static_cast<std::size_t>(conversion.config.layers),
           "window: expected one number, or {} for the {} layers, found {}",
@@ -195,6 +209,18 @@ Conversion read_source(const std::string& source, const std::string& target,
   return conversion;
 }
 
+ConvertedWeights target_weights(const Conversion& conversion, const Weights& source) {
+  const EncoderConfig& config = conversion.config;
+  if (!conversion.keeps_attention()) {
+    const Json json = target_config(conversion, "");
+    const EncoderConfig target =
+        parse_config(formats::ConfigReader(json, conversion.target.string()));
+    return reattended_weights(config, source, target, conversion.plan, conversion.options.seed);
+  }
+  return conversion.writes_texts() ? convert_led_weights(config, source, conversion.plan)
+                                   : convert_weights(config, source, conversion.plan);
+}
+
 ConvertedFrom convert_checked(const std::string& source_folder, const std::string& target_folder,
                               const ConvertOptions& options, const PlanHead& plan_head) {
   Conversion conversion = read_source(source_folder, target_folder, options);
@@ -202,11 +228,9 @@ ConvertedFrom convert_checked(const std::string& source_folder, const std::strin
   check_target(conversion);
   const EncoderConfig& config = conversion.config;
   const Weights source = Weights::open(source_folder, config.family->names);
-  const ConvertedWeights weights = conversion.writes_texts()
-                                       ? convert_led_weights(config, source, conversion.plan)
-                                       : convert_weights(config, source, conversion.plan);
+  const ConvertedWeights weights = target_weights(conversion, source);
   source.tell_nonfinite(options.note);
-  if (conversion.is_dilated() && options.note) {
+  if (conversion.is_dilated() && conversion.keeps_attention() && options.note) {
     options.note(fmt::format(
         "{}: attention_dilation is kept, which transformers does not know: it would run the same "
         "windows without dilation",

@@ -1,0 +1,127 @@
+#include "models/convert/reattended.h"
+
+#include <array>
+#include <utility>
+
+#include "core/error.h"
+#include "kernels/rows.h"
+#include "models/attention/attention.h"
+#include "models/encoder.h"
+#include "models/registry.h"
+
+namespace longformer::models {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// The base_model_type of the result: BERT and RoBERTa differ in their positions and heads, and a
+/// Longformer is a RoBERTa in both.
+std::string base_of(const std::string& folder, const EncoderConfig& config) {
+  const EncoderTraits& traits = config.traits();
+  const bool has_tensors_of_bert = config.family->names.renames.empty() && !config.decoder &&
+                                   !traits.projects_embeddings && !config.linformer &&
+                                   !config.features;
+  require(has_tensors_of_bert,
+          "{}: model_type: expected bert, roberta, xlm-roberta, camembert or longformer, found {}",
+          folder, config.model_type());
+  return traits.positions_follow_padding ? "roberta" : "bert";
+}
+
+void add_settings(const ConvertOptions& options, Json& json) {
+  const auto add = [&](const char* key, const std::string& value) {
+    if (!value.empty()) json[key] = value;
+  };
+  if (options.target == "linformer") {
+    if (options.projected_length) json["projected_length"] = *options.projected_length;
+    add("projection", options.projection);
+    add("projection_sharing", options.projection_sharing);
+    json["projection_initialization"] = "pooled";
+    add("projection_initialization", options.projection_initialization);
+  } else {
+    if (options.features) json["features"] = *options.features;
+    add("feature_kernel", options.feature_kernel);
+    if (options.feature_epsilon) json["feature_epsilon"] = *options.feature_epsilon;
+  }
+}
+
+/// What the attention of the target has, by the names of the model.
+std::vector<std::pair<std::string, Tensor>> drawn_tensors(const EncoderConfig& target,
+                                                          std::uint64_t seed) {
+  const Weights drawn = Weights::trained(Weights::drawn(seed), {.seed = seed});
+  const LayerSource source = layer_source(target, drawn, DType::f32);
+  for (Index layer = 0; layer < target.layers; ++layer) {
+    static_cast<void>(target.traits().attention(target, layer, source));
+  }
+  std::vector<std::pair<std::string, Tensor>> tensors;
+  for (const auto& [name, value] : drawn.parameters()) {
+    const bool is_new = name.ends_with("_projection.weight") || name.ends_with(".features");
+    if (is_new) tensors.emplace_back(name, value);
+  }
+  return tensors;
+}
+
+bool is_of_head(const std::string& name) {
+  return !is_of_encoder(name) && !name.starts_with("pooler.");
+}
+
+}  // namespace
+
+Json reattended_config(const std::string& folder, const Json& source, const EncoderConfig& config,
+                       const ConvertOptions& options, Index max_tokens) {
+  const std::string base = base_of(folder, config);
+  require(options.windows.empty(), "window: expected none for a {}, which has no windows, found {}",
+          options.target, options.windows.size());
+  Json json = source;
+  for (const char* key : {"_name_or_path", "transformers_version", "attention_window",
+                          "attention_dilation", "auto_map", "position_embedding_type"}) {
+    json.erase(key);
+  }
+  json["model_type"] = options.target;
+  json["base_model_type"] = base;
+  const Family& family = family_of(options.target, folder, base);
+  const std::string own(config.family->class_prefix);
+  const std::string ending = config.architecture.starts_with(own)
+                                 ? config.architecture.substr(own.size())
+                                 : std::string("Model");
+  json["architectures"] = {std::string(family.class_prefix) + ending};
+  json["max_position_embeddings"] = max_tokens + config.first_position();
+  // Class defaults of the source may be others.
+  json["vocab_size"] = config.vocab_size;
+  json["type_vocab_size"] = config.type_vocab_size;
+  json["layer_norm_eps"] = config.layer_norm_eps;
+  json["pad_token_id"] = config.pad_token_id;
+  add_settings(options, json);
+  const EncoderConfig target = parse_config(formats::ConfigReader(json, options.target));
+  if (target.linformer) write_linformer(*target.linformer, json);
+  if (target.features) write_features(*target.features, json);
+  return json;
+}
+
+ConvertedWeights reattended_weights(const EncoderConfig& config, const Weights& source,
+                                    const EncoderConfig& target, const WeightPlan& plan,
+                                    std::uint64_t seed) {
+  ConvertedWeights result = {.tensors = {}, .architecture = target.architecture};
+  std::vector<std::pair<std::string, Tensor>> tensors;
+  bool has_head = false;
+  for (const std::string& name : source.names()) {
+    if (source.is_buffer(name) || !local_projection(name).empty()) continue;
+    has_head = has_head || is_of_head(name);
+    Tensor tensor = source.stored(name, source.shape(name));
+    if (name == kPositionEmbeddings) {
+      const Index reserved = config.first_position();
+      tensor = kernels::tile_rows(tensor, {.source_reserved = reserved,
+                                           .target_reserved = reserved,
+                                           .count = plan.max_positions});
+    }
+    tensors.emplace_back(name, tensor);
+  }
+  for (auto& drawn : drawn_tensors(target, seed)) tensors.push_back(std::move(drawn));
+  const std::string prefix(has_head ? target.family->names.prefixes[0] : "");
+  for (auto& [name, tensor] : tensors) {
+    result.tensors.emplace_back(is_of_head(name) ? name : prefix + name,
+                                plan.dtype ? tensor.to(*plan.dtype) : tensor);
+  }
+  return result;
+}
+
+}  // namespace longformer::models

@@ -1,0 +1,26 @@
+// Folders of encoders into the same encoders with another attention: Linformer and Performer
+// (spec.md E.5, F.6).
+#pragma once
+
+#include <string>
+
+#include "formats/json.h"
+#include "longformer/convert.h"
+#include "models/convert/tensors.h"
+
+namespace longformer::models {
+
+/// config.json of the result. Throws Error for a source that is no BERT, RoBERTa or Longformer, and
+/// for options that the result cannot have.
+nlohmann::ordered_json reattended_config(const std::string& source_folder,
+                                         const nlohmann::ordered_json& source,
+                                         const EncoderConfig& config,
+                                         const ConvertOptions& options, Index max_tokens);
+
+/// All weights of the source but those that only a Longformer has, and the projections or features
+/// of `target`, drawn from the seed.
+ConvertedWeights reattended_weights(const EncoderConfig& config, const Weights& source,
+                                    const EncoderConfig& target, const WeightPlan& plan,
+                                    std::uint64_t seed);
+
+}  // namespace longformer::models
