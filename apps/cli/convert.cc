@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 
+#include "comparison_report.h"
 #include "longformer/error.h"
 #include "longformer/info.h"
 #include "output.h"
@@ -21,8 +22,31 @@ struct ConvertFlags {
   ModelFlags source;
   std::string target;
   std::int64_t max_positions = 0;
+  /// What it becomes, or how it is written.
+  std::string to;
+  /// A text on which the result is compared with the source.
+  std::string report;
   ConvertOptions options;
 };
+
+bool is_format(const std::string& to) { return to == "safetensors" || to == "bin"; }
+
+/// What was converted attends otherwise than it was trained to.
+void tell_of_training(const ConvertFlags& flags, const FolderInfo& after, Output& output) {
+  output.write(fmt::format(
+      "It attends to {}, as it was not trained to: it has to be trained before it is used.\n"
+      "  longformer compare {} {} FILE\n  longformer pretrain-mlm {} FILE --output-dir adapted\n"
+      "  longformer finetune {} FILE --task TASK --output-dir tuned\n",
+      after.attention, flags.source.model, flags.target, flags.target, flags.target));
+}
+
+void show_report(const ConvertFlags& flags, Messages& messages, Output& output) {
+  if (flags.report.empty()) return;
+  Inputs inputs({.files = {flags.report}, .texts = {}, .lines = false, .field = {}});
+  const ComparisonReport report = {.first = flags.source.token_model_folder(),
+                                   .second = flags.target};
+  output.write(report.text(inputs, flags.source, messages));
+}
 
 std::string even(const std::string& text) {
   return (text.back() - '0') % 2 == 0 ? "" : "expected an even number, found " + text;
@@ -47,6 +71,11 @@ void run(const ConvertFlags& flags, Messages& messages) {
                     flags.target));
   }
   ConvertOptions options = flags.options;
+  if (is_format(flags.to)) {
+    options.format = flags.to;
+  } else if (!flags.to.empty()) {
+    options.target = flags.to;
+  }
   if (flags.max_positions > 0) options.max_positions = flags.max_positions;
   options.note = [&messages](const std::string& text) { messages.note(text); };
   const ConvertedFrom before = convert(source, flags.target, options);
@@ -59,8 +88,17 @@ void run(const ConvertFlags& flags, Messages& messages) {
     json.add("source_max_tokens", before.max_tokens).add("max_tokens", after.max_tokens);
     json.add("windows", std::span<const std::int64_t>(after.windows));
     json.add("receptive_field", after.receptive_field).add("parameters", after.parameters);
+    if (!after.attention.empty()) json.add("attention", after.attention);
     output.write(json.line());
-    return;
+    return show_report(flags, messages, output);
+  }
+  if (!after.attention.empty()) {
+    output.write(fmt::format("{} ({}, {} tokens) is now {} ({}, {} tokens, {} in {}).\n", source,
+                             before.model_type, grouped(before.max_tokens), flags.target,
+                             after.architecture, grouped(after.max_tokens), after.dtype,
+                             after.weights_file));
+    tell_of_training(flags, after, output);
+    return show_report(flags, messages, output);
   }
   output.write(fmt::format(
       "{} ({}, {} tokens) is now {} ({}, {} tokens, window {}, receptive field {} tokens to each "
@@ -82,6 +120,36 @@ void run(const ConvertFlags& flags, Messages& messages) {
                   flags.target, after.architecture));
 }
 
+void add_efficient_flags(CLI::App& verb, ConvertFlags& flags) {
+  ConvertOptions& options = flags.options;
+  add_number(verb, "--projected-length", options.projected_length, {.least = 1, .most = 1 << 24},
+             "Linformer: rows that stand for all tokens (a quarter of the longest document, at "
+             "most 256)");
+  add_choice(verb, "--projection", options.projection,
+             {"linear", "mean", "max", "convolution", "full-convolution"},
+             "Linformer: how the rows are made (linear)");
+  add_choice(verb, "--projection-sharing", options.projection_sharing,
+             {"layerwise", "key-value", "headwise", "none"},
+             "Linformer: one projection for all layers, for a layer, for keys and for values, or "
+             "for each head (layerwise)");
+  add_choice(verb, "--projection-initialization", options.projection_initialization,
+             {"pooled", "xavier", "gaussian", "orthogonal"},
+             "Linformer: means of neighbours, or random numbers (pooled)");
+  add_number(verb, "--features", options.features, {.least = 0, .most = 1 << 16},
+             "Performer: random features (256)");
+  add_choice(verb, "--feature-kernel", options.feature_kernel,
+             {"softmax", "hyperbolic", "trigonometric", "relu", "elu"},
+             "Performer: what their products stand for (softmax)");
+  verb.add_option("--feature-epsilon", options.feature_epsilon,
+                  "Performer: what is added to each feature (0; relu 0.001)")
+      ->type_name("X");
+  verb.add_option("--seed", options.seed, "of random projections and features (42)")
+      ->type_name("N");
+  verb.add_option("--report", flags.report,
+                  "text on which to compare the result with the source, layer by layer")
+      ->type_name("FILE");
+}
+
 }  // namespace
 
 void add_convert(CLI::App& program, Action& action) {
@@ -89,17 +157,21 @@ void add_convert(CLI::App& program, Action& action) {
   CLI::App& verb = add_verb(
       program,
       {.name = "convert",
-       .description =
-           "Make a Longformer of the folder of an encoder (BERT, RoBERTa and their kin), or an LED "
-           "of a BART, without training.",
+       .description = "Make a Longformer of the folder of an encoder (BERT, RoBERTa and their "
+                      "kin), an LED of a "
+                      "BART, or a Linformer or Performer of a BERT, RoBERTa or Longformer.",
        .details = "The result loads in transformers unchanged. A Longformer keeps its length and "
                   "windows unless told otherwise; folders of the original implementation are read "
-                  "too. An LED has 16,384 tokens and windows of 1,024 unless told otherwise.",
+                  "too. An LED has 16,384 tokens and windows of 1,024 unless told otherwise. A "
+                  "Linformer and a Performer (formats of our own) attend otherwise than the source "
+                  "was trained to, and have to be trained; --report says by how much.",
        .examples = "longformer convert all-MiniLM-L6-v2 minilm-4096 --max-positions 4096 "
                    "--window 256\n"
                    "longformer convert minilm-4096 minilm-8192 --max-positions 8192 --dtype bf16 "
                    "--to bin\n"
-                   "longformer convert bart-base led-16384 --max-positions 16384 --window 1024"});
+                   "longformer convert bart-base led-16384 --max-positions 16384 --window 1024\n"
+                   "longformer convert roberta-base performer --to performer --features 256 "
+                   "--report text.txt"});
   verb.add_option("SOURCE", flags->source.model,
                   "folder of a checkpoint, or org/name[@revision] in the local Hub cache")
       ->required()
@@ -114,8 +186,12 @@ void add_convert(CLI::App& program, Action& action) {
       ->check(CLI::Range(std::int64_t{2}, std::int64_t{1} << 24).description(""))
       ->check(CLI::Validator(even, ""))
       ->type_name("N");
-  add_choice(verb, "--to", flags->options.format, {"safetensors", "bin"},
+  add_choice(verb, "--to", flags->to,
+             {"longformer", "linformer", "performer", "safetensors", "bin"},
+             "what to make (longformer); safetensors and bin are --format");
+  add_choice(verb, "--format", flags->options.format, {"safetensors", "bin"},
              "write model.safetensors or pytorch_model.bin (safetensors)");
+  add_efficient_flags(verb, *flags);
   add_choice(verb, "--dtype", flags->options.dtype, {"fp32", "fp16", "bf16"},
              "dtype of the weights (as they are)");
   verb.add_flag("--overwrite", flags->options.overwrite, "replace a previous result in TARGET");

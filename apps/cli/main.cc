@@ -117,6 +117,7 @@ int run(int count, char** values) {
   add_generate(program, action);
   add_attention(program, action);
   add_convert(program, action);
+  add_compare(program, action);
   add_bench(program, action);
 
   const std::vector<std::string> arguments = normalized(count, values);

@@ -22,6 +22,7 @@ void add_summarize(CLI::App& program, Action& action);
 void add_generate(CLI::App& program, Action& action);
 void add_attention(CLI::App& program, Action& action);
 void add_convert(CLI::App& program, Action& action);
+void add_compare(CLI::App& program, Action& action);
 void add_bench(CLI::App& program, Action& action);
 /// A verb of bench.
 void add_generate_bench(CLI::App& bench, Action& action);

@@ -1,5 +1,5 @@
-// Turning the folder of an encoder into that of a Longformer (spec.md C.1), or into the same encoder
-// with the attention of a Linformer or a Performer (E.5, F.6).
+// Turning the folder of an encoder into that of a Longformer (spec.md C.1), or into the same
+// encoder with the attention of a Linformer or a Performer (E.5, F.6).
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,8 @@ struct ConvertOptions {
   /// "xavier", "gaussian" or "orthogonal". Empty: linear, layerwise, pooled.
   std::optional<std::int64_t> projected_length = {};
   std::string projection = {}, projection_sharing = {}, projection_initialization = {};
-  /// For a Performer: their number (256), "softmax", "hyperbolic", "trigonometric", "relu" or "elu",
-  /// and what is added to each.
+  /// For a Performer: their number (256), "softmax", "hyperbolic", "trigonometric", "relu" or
+  /// "elu", and what is added to each.
   std::optional<std::int64_t> features = {};
   std::string feature_kernel = {};
   std::optional<double> feature_epsilon = {};

@@ -72,9 +72,8 @@ ModelComparison compare_models(const Model& first, const Model& second, const To
   for (const LayerSums& layer : sums) {
     require(std::isfinite(layer.difference),
             "comparison: expected finite hidden states from both models, found others");
-    comparison.layers.push_back(
-        {std::sqrt(layer.difference / layer.first),
-         layer.cosine / static_cast<double>(comparison.texts)});
+    comparison.layers.push_back({std::sqrt(layer.difference / layer.first),
+                                 layer.cosine / static_cast<double>(comparison.texts)});
   }
   return comparison;
 }

@@ -123,9 +123,9 @@ Json longformer_config(const Conversion& conversion) {
 
 Json target_config(const Conversion& conversion, const std::string& architecture) {
   if (!conversion.keeps_attention()) {
-    Json json = reattended_config(conversion.source.string(), conversion.source_json,
-                                  conversion.config, conversion.options,
-                                  conversion.plan.max_positions);
+    Json json =
+        reattended_config(conversion.source.string(), conversion.source_json, conversion.config,
+                          conversion.options, conversion.plan.max_positions);
     set_dtype(conversion, json);
     return json;
   }

@@ -109,9 +109,9 @@ ConvertedWeights reattended_weights(const EncoderConfig& config, const Weights& 
     Tensor tensor = source.stored(name, source.shape(name));
     if (name == kPositionEmbeddings) {
       const Index reserved = config.first_position();
-      tensor = kernels::tile_rows(tensor, {.source_reserved = reserved,
-                                           .target_reserved = reserved,
-                                           .count = plan.max_positions});
+      tensor = kernels::tile_rows(
+          tensor,
+          {.source_reserved = reserved, .target_reserved = reserved, .count = plan.max_positions});
     }
     tensors.emplace_back(name, tensor);
   }

@@ -1,0 +1,53 @@
+#include "comparison_report.h"
+
+#include <fmt/format.h>
+
+#include "longformer/comparison.h"
+#include "longformer/error.h"
+#include "progress.h"
+
+namespace longformer::cli {
+
+std::string ComparisonReport::text(Inputs& inputs, const ModelFlags& flags,
+                                   Messages& messages) const {
+  std::vector<std::string> texts;
+  Document document;
+  while (inputs.next(document)) {
+    if (!document.error.empty()) throw Error(document.label() + ": " + document.error);
+    texts.push_back(std::move(document.text));
+  }
+  const Tokenizer tokenizer = Tokenizer::load(first);
+  const Model before = Model::load(first, flags.load_options(messages));
+  const Model after = Model::load(second, flags.load_options(messages));
+  const auto count = static_cast<std::int64_t>(texts.size());
+  ProgressLine progress(count, 0);
+  std::int64_t done = 0;
+  const ModelComparison found =
+      compare_models(before, after, tokenizer, texts, max_length, [&](std::int64_t tokens) {
+        if (const ProgressCallback report = progress.unit(1, 0)) report({++done, count, tokens, 0});
+      });
+  if (flags.json) {
+    std::vector<JsonLine> layers;
+    for (std::size_t layer = 0; layer < found.layers.size(); ++layer) {
+      layers.emplace_back()
+          .add("layer", static_cast<std::int64_t>(layer))
+          .add("relative_error", found.layers[layer].relative_error)
+          .add("cosine", found.layers[layer].cosine);
+    }
+    JsonLine json;
+    json.add("first", first).add("second", second);
+    json.add("texts", found.texts).add("tokens", found.tokens);
+    json.add_objects("layers", layers);
+    return json.line();
+  }
+  std::string table = fmt::format("{:<12} {:>14} {:>8}   {} texts, {} tokens\n", "layer",
+                                  "relative error", "cosine", found.texts, found.tokens);
+  for (std::size_t layer = 0; layer < found.layers.size(); ++layer) {
+    table += fmt::format("{:<12} {:>14.4f} {:>8.4f}\n",
+                         layer == 0 ? "embeddings" : std::to_string(layer),
+                         found.layers[layer].relative_error, found.layers[layer].cosine);
+  }
+  return table;
+}
+
+}  // namespace longformer::cli
