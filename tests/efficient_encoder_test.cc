@@ -105,7 +105,7 @@ TEST_P(EfficientFixture, HiddenStatesAndGradientsAreThoseOfPyTorch) {
   const Index width = of.config.hidden_size;
   EXPECT_LE(
       difference(seen(doubles(hidden), batch, width), seen(of.wanted("hidden"), batch, width)),
-      1e-5);
+      of.tolerance());
   const Doubles direction = of.wanted("direction");
   hidden.gradient()->sum =
       Tensor::from(std::vector<float>(direction.begin(), direction.end()), hidden.shape());
@@ -150,8 +150,7 @@ TEST_P(EfficientFixture, DocumentsKnowNothingOfEachOther) {
         same.push_back(alone[at(row * width + c)] - begin[row * width + c]);
       }
     }
-    for (const double off : same)
-      EXPECT_TRUE(std::abs(off) <= of.tolerance()) << GetParam() << i;
+    for (const double off : same) EXPECT_TRUE(std::abs(off) <= of.tolerance()) << GetParam() << i;
   }
 }
 
