@@ -1,4 +1,4 @@
-"""pretrain-lm, evaluate, generate and info on models with memories: Transformer-XL and the Compressive Transformer."""
+"""pretrain-lm, evaluate, generate and info on the other language models: Transformer-XL, Compressive, Performer."""
 
 import json
 import math
@@ -14,7 +14,10 @@ CONFIG = {
 }  # fmt: skip
 KINDS = {
     "dense": {"attention": "dense"},
+    "learned": {"attention": "dense", "positions": "learned", "max_position_embeddings": 16},
+    "performer": {"attention": "performer", "features": 16, "feature_redraw_interval": 5},
     "recurrent": {"attention": "recurrent"},
+    "infused": {"attention": "recurrent", "positions": "infused"},
     "compressive": {"attention": "compressive", "compressed_memory_length": 8, "compression_rate": 4},
 }
 FIXTURE = FIXTURES / "memory_lm"
@@ -45,13 +48,31 @@ class TestTraining:
         losses = [row["loss"] for row in log if "loss" in row]
         assert losses[0] > losses[-1] + 0.5 and losses[-1] < 0.7 * math.log(27)
         last = [row for row in log if "eval_bpc" in row][-1]
-        here = score(tmp_path / "out", text, "--part", "validation", "--streaming")["metrics"]
+        kind = json.loads(config.read_text())["attention"]
+        way = ["--window-characters", 16, "--step-characters", 8] if kind in ("dense", "performer") else ["--streaming"]
+        here = score(tmp_path / "out", text, "--part", "validation", *way)["metrics"]
         assert math.isclose(here["bpc"], last["eval_bpc"], rel_tol=1e-5)
         compressive = '"compressive"' in config.read_text()
         assert ("compression_loss" in here) == ("eval_compression_loss" in last) == compressive
         if compressive:
             assert math.isclose(here["compression_loss"], last["eval_compression_loss"], rel_tol=1e-5)
         assert not (tmp_path / "out" / "state.json").exists()
+
+    @pytest.mark.parametrize("config", ["performer"], indirect=True)
+    @pytest.mark.parametrize("gradients", [[], ["--gradient-checkpointing"]])
+    def test_features_are_drawn_again_the_same_way(self, config, text, tmp_path, gradients):
+        """Before step 5: a checkpoint from before, or from behind, ends with the same bits."""
+        whole, resumed = tmp_path / "whole", tmp_path / "resumed"
+        flags = ["--max-steps", 8, "--save-steps", 2, "--length", 16, *gradients]
+        train(config, text, whole, *flags).passes()
+        name = "layers.1.features"
+        before, after = (tensors(whole / f"checkpoint-{step}" / "model.safetensors")[name] for step in (4, 6))
+        assert before.shape == (16, 8) and (before != after).any()
+        for step in (4, 6):
+            shutil.rmtree(resumed, ignore_errors=True)
+            shutil.copytree(whole / f"checkpoint-{step}", resumed / f"checkpoint-{step}")
+            train(config, text, resumed, *flags, "--resume-from-checkpoint", "last").passes()
+            assert (whole / "model.safetensors").read_bytes() == (resumed / "model.safetensors").read_bytes()
 
     @pytest.mark.parametrize("config", ["recurrent", "compressive"], indirect=True)
     def test_resumed_within_an_epoch_it_ends_with_the_same_bits(self, config, text, tmp_path):
@@ -91,12 +112,17 @@ class TestTraining:
         train(config, text, out, "--gradient-checkpointing").fails(1, "gradient_checkpointing", "memories")
         train(config, text, out, "--length", 100000).fails(1, "text.txt", "longer than")
         for changes, wanted in [
-            ({"attention": "none"}, ["attention", "window, dense, recurrent, compressive", '"none"']),
+            ({"attention": "none"}, ["attention", "window, dense, recurrent, compressive, performer", '"none"']),
             ({"attention": "recurrent", "compression_rate": 0, "segment_length": 0}, ["segment_length", "1"]),
             ({"attention": "compressive", "compression_rate": 0}, ["compression_rate"]),
             ({"attention": "compressive", "same_length": True}, ["same_length", "recurrent", "compressive"]),
             ({"attention": "compressive", "compression": "most-used"}, ["compression", "convolution, mean, max"]),
             ({"attention": "recurrent", "positions": "learned"}, ["positions", "relative"]),
+            ({"attention": "performer", "positions": "relative"}, ["positions", "sinusoidal", "performer"]),
+            ({"attention": "performer", "features": 0}, ["features", "1 or more", "softmax"]),
+            ({"attention": "performer", "features": -1}, ["features"]),
+            ({"attention": "performer", "feature_epsilon": 1e-4}, ["feature_epsilon", "0", "language model"]),
+            ({"attention": "performer", "feature_kernel": "sigmoid"}, ["feature_kernel", "softmax, hyperbolic"]),
             ({"attention": "recurrent", "norm_position": "both"}, ["norm_position", "pre, post"]),
         ]:
             file = written(tmp_path / "bad.json", CONFIG | changes)
@@ -113,15 +139,28 @@ class TestUse:
         assert math.isclose(longer, whole, rel_tol=1e-5) and not math.isclose(longer, usual, rel_tol=1e-4)
         run("evaluate", model, text, "--compressed-memory-length", 3).fails(1, "compressed_memory_length", "compressive")
         run("evaluate", model, text, "--memory-length", 0, "--same-length").fails(1, "same_length")
-        run("evaluate", FIXTURES / "character_lm" / "tied", text, "--memory-length", 3).fails(1, "windows")
+        run("evaluate", FIXTURES / "character_lm" / "tied", text, "--memory-length", 3).fails(1, "attention window")
         compressive = FIXTURE / "compressive"
         run("evaluate", compressive, text, "--characters", 100, "--compressed-memory-length", 9).works()
 
     def test_generate(self, tmp_path):
-        for name in ("recurrent", "compressive", "compressive_max"):
+        for name in ("recurrent", "compressive", "compressive_max", "performer_relu", "recurrent_infused"):
             draws = [run("generate", FIXTURE / name, "--prompt", "the quick ", "-n", 40, "--seed", seed).works().out
                      for seed in (1, 1, 2)]  # fmt: skip
             assert draws[0] == draws[1] != draws[2] and len(draws[0].rstrip("\n")) >= 40
+
+    def test_learned_positions_end(self, text):
+        model = FIXTURE / "dense_learned"
+        run("generate", model, "--prompt", "a", "-n", 40).fails(1, "20", "learned positions")
+        run("evaluate", model, text, "--streaming").fails(1, "20", "learned positions")
+        score(model, text, "--characters", 100)
+
+    def test_a_performer_keeps_the_same_state(self):
+        info = run("info", FIXTURE / "performer_softmax", "--json").works().json[0]
+        # Two layers of 3 heads: 7 features, with maxima and counts by 16 numbers, sums of 4.
+        assert info["state_bytes"] == 4 * 2 * 3 * (2 * 16 + 7 * 4)
+        assert (info["receptive_field"], info["features"]) == (0, "7 orthogonal softmax features")
+        assert "all that was read" in run("info", FIXTURE / "performer_softmax").works().out
 
     def test_info(self):
         info = run("info", FIXTURE / "compressive", "--json").works().json[0]

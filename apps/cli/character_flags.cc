@@ -75,7 +75,8 @@ std::string character_info_text(const CharacterModelInfo& info, bool json) {
   if (json) {
     JsonLine line;
     line.add("model_type", "longformer-lm").add("attention", info.attention);
-    line.add("alphabet", info.alphabet);
+    line.add("positions", info.positions).add("alphabet", info.alphabet);
+    if (!info.features.empty()) line.add("features", info.features);
     line.add("parameters", info.parameters).add("layers", info.layers);
     if (!info.windows.empty()) {
       line.add("windows", std::span<const std::int64_t>(info.windows));
@@ -94,6 +95,8 @@ std::string character_info_text(const CharacterModelInfo& info, bool json) {
   };
   row("model type", "longformer-lm");
   row("attention", info.attention);
+  if (!info.features.empty()) row("features", info.features);
+  row("positions", info.positions);
   row("alphabet", info.alphabet);
   row("parameters", grouped(info.parameters));
   row("layers", std::to_string(info.layers));
@@ -109,10 +112,10 @@ std::string character_info_text(const CharacterModelInfo& info, bool json) {
         fmt::format("{} rows of {} each", grouped(info.compressed_memory_length),
                     info.compression_rate));
   }
-  if (info.state_bytes == 0) {
-    row("receptive field", "all that was read");
-  } else {
-    row("receptive field", grouped(info.receptive_field) + " characters before each");
+  row("receptive field", info.receptive_field == 0
+                             ? "all that was read"
+                             : grouped(info.receptive_field) + " characters before each");
+  if (info.state_bytes > 0) {
     row("state", bytes_text(static_cast<double>(info.state_bytes)) + " for each text, in fp32");
   }
   return text;

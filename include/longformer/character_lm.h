@@ -31,8 +31,12 @@ struct CharacterScore {
 };
 
 struct CharacterModelInfo {
-  /// "window", "dense", "recurrent" or "compressive".
+  /// "window", "dense", "recurrent", "compressive" or "performer".
   std::string attention;
+  /// "relative", "sinusoidal", "learned", "infused" or "none".
+  std::string positions;
+  /// Of a Performer: "256 orthogonal softmax features".
+  std::string features = {};
   std::string alphabet;
   std::int64_t parameters = 0;
   std::int64_t layers = 0;
@@ -93,7 +97,9 @@ struct CharacterLmTraining {
   /// steps: replaces length, learning rate and number of steps. Empty: one phase, with the windows
   /// of the model.
   std::string phases_file = {};
-  /// Characters of the validation part that an evaluation scores, streaming; 0 takes all.
+  /// Characters of the validation part that an evaluation scores; 0 takes all. Models that see
+  /// everything read windows of the segment's length, of which the second half counts; the others
+  /// read on without end.
   std::int64_t eval_characters = 65536;
 };
 

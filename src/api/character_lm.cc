@@ -70,6 +70,7 @@ CharacterModel CharacterModel::load(const std::string& folder, const LoadOptions
 CharacterModelInfo CharacterModel::info() const {
   const models::LanguageModelConfig& config = implementation_->model.config();
   CharacterModelInfo info = {.attention = std::string(models::name_of(config.attention)),
+                             .positions = std::string(models::name_of(config.positions)),
                              .alphabet = std::string(text::name_of(config.alphabet)),
                              .parameters = models::parameter_count(config),
                              .layers = config.layers,
@@ -82,6 +83,7 @@ CharacterModelInfo CharacterModel::info() const {
     info.dilations.clear();
   }
   if (config.sees_everything()) info.receptive_field = 0;
+  if (config.has_features()) info.features = models::description_of(config.features);
   if (config.has_memory()) {
     info.segment_length = config.lengths.segment;
     info.memory_length = config.lengths.memory;
@@ -118,7 +120,12 @@ CharacterScore CharacterModel::evaluate(const CharacterEvaluation& options) cons
             : model.start(context.dtype);
     found = tasks::score_streaming(model, context, std::move(fresh), scored, report);
   } else {
-    found.loss = tasks::score_windows(model, context, scored, options, report);
+    CharacterEvaluation windows = options;
+    if (model.config().positions == models::Positions::learned) {
+      windows.window = std::min(windows.window, model.config().max_positions);
+      windows.step = std::min(windows.step, windows.window);
+    }
+    found.loss = tasks::score_windows(model, context, scored, windows, report);
   }
   CharacterScore score;
   score.characters = count;

@@ -241,8 +241,15 @@ training::Metrics CharacterLmObjective::evaluate() {
   const tasks::ScoredText scored = {.text = text_,
                                     .range = text_.part(TextPart::validation),
                                     .characters = options_.eval_characters};
-  const tasks::StreamScore score =
-      tasks::score_streaming(model_, context(), model_.start(dtype_), scored, {});
+  tasks::StreamScore score;
+  if (config_.sees_everything()) {
+    // It has learned to read segments, not a text without end.
+    const Index length = phases_[phase_].length;
+    const CharacterEvaluation windows = {.window = length, .step = (length + 1) / 2};
+    score.loss = tasks::score_windows(model_, context(), scored, windows, {});
+  } else {
+    score = tasks::score_streaming(model_, context(), model_.start(dtype_), scored, {});
+  }
   memory_.clear();
   const double mean = score.loss.sum / score.loss.weight;
   training::Metrics metrics = {{"loss", mean}, {"bpc", mean / std::numbers::ln2}};

@@ -1,0 +1,155 @@
+"""convert to Linformer and Performer, compare, and the verbs of encoders on both."""
+
+import json
+import math
+import shutil
+
+import pytest
+from cli_test import FIXTURES, run
+
+KINDS = {"linformer": ["--projected-length", 8], "performer": ["--features", 24]}
+
+
+@pytest.fixture(params=KINDS)
+def kind(request):
+    return request.param
+
+
+def converted(kind, source, target, *flags):
+    done = run("convert", FIXTURES / source, target, "--to", kind, *KINDS[kind], "--json", *flags).works()
+    return done.json[0]
+
+
+class TestConvert:
+    def test_an_encoder_keeps_its_weights(self, kind, tmp_path):
+        for source, base in (("tiny_bert", "bert"), ("tiny_roberta", "roberta"), ("tiny_longformer", "roberta")):
+            out = tmp_path / f"{source}-{kind}"
+            before = run("info", FIXTURES / source, "--json").works().json[0]
+            line = converted(kind, source, out)
+            assert line["model_type"] == kind and line["max_tokens"] == before["max_tokens"], line
+            config = json.loads((out / "config.json").read_text())
+            assert config["base_model_type"] == base and "attention_window" not in config
+            own = json.loads((FIXTURES / source / "config.json").read_text())["architectures"][0]
+            name = source.removeprefix("tiny_").capitalize()
+            assert config["architectures"] == [own.replace(name, kind.capitalize())] != [own]
+            info = run("info", out, "--json").works().json[0]
+            assert not info["unsupported"] and info["attention"] == line["attention"]
+
+    def test_it_says_that_training_follows(self, kind, tmp_path):
+        done = run("convert", FIXTURES / "tiny_bert", tmp_path / "out", "--to", kind).works()
+        assert "has to be trained" in done.out and "longformer compare" in done.out
+
+    def test_all_rows_are_the_model_itself(self, tmp_path):
+        most = run("info", FIXTURES / "tiny_bert", "--json").works().json[0]["max_tokens"]
+        out = tmp_path / "out"
+        run("convert", FIXTURES / "tiny_bert", out, "--to", "linformer", "--projected-length", most).works()
+        text = "paris is the capital of france . " * 40
+        same = run("compare", FIXTURES / "tiny_bert", out, "--text", text, "--json").works().json[0]
+        # The text is cut at the longest that the model reads: then every token has a row of its own.
+        assert same["tokens"] == most and all(layer["relative_error"] < 1e-5 for layer in same["layers"])
+
+    def test_report(self, kind, tmp_path):
+        text = tmp_path / "text.txt"
+        text.write_text("paris is the capital of france . " * 6)
+        done = run("convert", FIXTURES / "tiny_bert", tmp_path / "out", "--to", kind, "--report", text).works()
+        assert "relative error" in done.out and done.out.count("\n") > 6
+        run("convert", FIXTURES / "tiny_bert", tmp_path / "other", "--to", kind, "--report", "none.txt").fails(
+            1, "none.txt"
+        )
+
+    def test_seeds_and_settings(self, tmp_path):
+        flags = [FIXTURES / "tiny_bert", "--to", "performer", "--overwrite"]
+        files = []
+        for seed in (1, 1, 2):
+            run("convert", flags[0], tmp_path / "out", *flags[1:], "--seed", seed).works()
+            files.append((tmp_path / "out" / "model.safetensors").read_bytes())
+        assert files[0] == files[1] != files[2]
+        for projection in ("mean", "max", "convolution", "full-convolution"):
+            run("convert", FIXTURES / "tiny_bert", tmp_path / "out", "--to", "linformer", "--projected-length", 8,
+                "--projection", projection, "--overwrite").works()  # fmt: skip
+            run("embed", tmp_path / "out", "--text", "paris is the capital of france .", "--json").works()
+
+    def test_bad_input(self, tmp_path):
+        source, out = FIXTURES / "tiny_bert", tmp_path / "out"
+        to = ["--to", "linformer"]
+        run("convert", source, out, *to, "--projected-length", 100000).fails(1, "projected_length", "100000")
+        run("convert", source, out, *to, "--projected-length", 7, "--projection", "mean").fails(
+            1, "projected_length", "divisors", "7"
+        )
+        run("convert", source, out, *to, "--projection", "mean", "--projection-sharing", "none").fails(
+            1, "projection_sharing", "mean"
+        )
+        run("convert", source, out, *to, "--window", 8).fails(1, "window", "linformer")
+        run("convert", source, out, "--to", "performer", "--features", 0).fails(1, "features", "1 or more")
+        run("convert", source, out, "--to", "reformer").fails(2, "--to", "reformer")
+        run("convert", FIXTURES / "tiny_distilbert", out, *to).fails(1, "bert, roberta", "distilbert")
+        run("convert", FIXTURES / "tiny_led", out, *to).fails(1, "bert, roberta", "led")
+        assert not out.exists()
+        converted("performer", "tiny_bert", out)
+        run("convert", out, tmp_path / "other", *to).fails(1, "bert, roberta", "performer")
+        config = json.loads((out / "config.json").read_text())
+        for change, wanted in [
+            ({"base_model_type": "gpt2"}, ["base_model_type", "bert or roberta", "gpt2"]),
+            ({"base_model_type": None}, ["base_model_type", "none"]),
+            ({"features": 3}, ["features", "[3,", "[24,"]),
+        ]:
+            (out / "config.json").write_text(json.dumps(config | change))
+            run("embed", out, "--text", "a").fails(1, *wanted)
+
+    def test_compare_refuses_others(self, tmp_path):
+        bert = FIXTURES / "tiny_bert"
+        run("compare", bert, FIXTURES / "tiny_roberta", "--text", "a").fails(1, "comparison", "as many")
+        run("compare", bert, bert, "--text", "a", "--max-length", 100000).fails(1, "max length", "100000")
+        run("compare", bert, bert, tmp_path / "none.txt").fails(1, "none.txt")
+
+
+class TestUse:
+    def test_batches_and_dtypes(self, kind, tmp_path):
+        out = tmp_path / "out"
+        converted(kind, "tiny_bert", out)
+        texts = tmp_path / "texts.txt"
+        texts.write_text("paris is the capital of france .\nparis\nthe capital of france is paris .\n")
+        rows = run("embed", out, texts, "--lines", "--json").works().json
+        for text, row in zip(texts.read_text().splitlines(), rows, strict=True):
+            alone = run("embed", out, "--text", text, "--json").works().json[0]["embedding"]
+            assert all(math.isclose(a, b, abs_tol=1e-5) for a, b in zip(alone, row["embedding"], strict=True))
+        half = run("embed", out, texts, "--lines", "--json", "--dtype", "bf16").works().json
+        for a, b in zip(rows, half, strict=True):
+            assert sum((x - y) ** 2 for x, y in zip(a["embedding"], b["embedding"], strict=True)) < 1e-3
+
+    def test_too_long(self, kind, tmp_path):
+        out = tmp_path / "out"
+        line = converted(kind, "tiny_bert", out)
+        text = "paris " * (line["max_tokens"] + 1)
+        run("classify", out, "--text", text).fails(1)
+        run("fill-mask", out, "--text", text + "[MASK]").fails(1)
+
+    def test_attention_is_refused(self, kind, tmp_path):
+        out = tmp_path / "out"
+        converted(kind, "tiny_bert", out)
+        run("attention", out, "--text", "paris is the capital .").fails(1, kind, "attention")
+
+    def test_heads_run_and_train(self, kind, tmp_path):
+        out = tmp_path / "tagger"
+        converted(kind, "tiny_bert_tagger", out)
+        run("ner", out, "--text", "paris is the capital of france .", "--json").works()
+        data = tmp_path / "train.jsonl"
+        rows = [{"text": f"{word} is", "label": label} for word, label in (("his", "yes"), ("her", "no"))] * 8
+        data.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        encoder = tmp_path / "encoder"
+        converted(kind, "tiny_bert", encoder)
+        tuned = tmp_path / "tuned"
+        run("finetune", encoder, data, "--task", "classify", "--output-dir", tuned, "--max-steps", 60,
+            "--learning-rate", 5e-3, "--per-device-train-batch-size", 8).passes()  # fmt: skip
+        assert json.loads((tuned / "config.json").read_text())["model_type"] == kind
+        for word, label in (("his", "yes"), ("her", "no")):
+            line = run("classify", tuned, "--text", f"{word} is", "--json").works().json[0]
+            assert line["labels"][0]["label"] == label
+
+    def test_masked_lm(self, kind, tmp_path):
+        encoder, text = tmp_path / "encoder", tmp_path / "text.txt"
+        converted(kind, "tiny_bert", encoder)
+        text.write_text("paris is the capital of france . " * 50)
+        run("pretrain-mlm", encoder, text, "--output-dir", tmp_path / "mlm", "--max-steps", 4).passes()
+        run("fill-mask", tmp_path / "mlm", "--text", "paris is the [MASK] of france .").works()
+        shutil.rmtree(tmp_path / "mlm")
