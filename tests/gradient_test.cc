@@ -27,9 +27,10 @@
 #include "ops/gradients.h"
 #include "ops/loss.h"
 #include "ops/normalization.h"
-#include "ops/recompute.h"
 #include "ops/positions.h"
+#include "ops/recompute.h"
 #include "ops/residual.h"
+#include "slot_gradient_rows.h"
 
 namespace longformer::ops {
 namespace {
@@ -523,6 +524,7 @@ std::vector<Row> rows() {
       global_attention_row({}),
       global_attention_row(dropout)};
   for (Row& row : feature_rows()) all.push_back(std::move(row));
+  for (Row& row : slot_rows()) all.push_back(std::move(row));
   return all;
 }
 
