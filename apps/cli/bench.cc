@@ -50,6 +50,9 @@ struct AttentionBenchFlags {
   std::string dilations = "1";
   std::string globals = "0";
   bool causal = false;
+  std::string pattern = "band";
+  std::int64_t rows = AttentionBenchOptions().rows;
+  std::int64_t features = AttentionBenchOptions().features;
   std::vector<std::string> backends = {"loop", "chunks", "fused", "full"};
   std::vector<std::string> passes = {"forward"};
 };
@@ -159,9 +162,14 @@ void measure_attention(const AttentionBenchFlags& flags) {
   options.threads = static_cast<int>(flags.common.threads);
   options.repeats = static_cast<int>(flags.common.repeats);
   options.pass = flags.passes.at(0);
+  options.pattern = flags.pattern;
+  options.rows = flags.rows;
+  options.features = flags.features;
   BenchRow row;
   row.result = bench_attention(options);
-  row.window = options.window;
+  row.window = flags.pattern == "linformer"   ? options.rows
+               : flags.pattern == "performer" ? options.features
+                                              : options.window;
   row.dilation = options.dilation;
   row.global = options.global_tokens;
   Output().write(row_line(row));
@@ -203,7 +211,8 @@ std::vector<std::vector<std::string>> combinations(const AttentionBenchFlags& fl
     }
   }
   times(lengths_and_dtypes);
-  words("--backend", flags.backends);
+  const std::vector<std::string> fused = {"fused"};
+  words("--backend", flags.pattern == "band" ? flags.backends : fused);
   return all;
 }
 
@@ -216,6 +225,8 @@ void run_attention(const AttentionBenchFlags& flags, Messages& messages) {
   for (std::vector<std::string>& arguments : combinations(flags)) {
     append(arguments, {"--heads", std::to_string(flags.heads)});
     append(arguments, {"--head-size", std::to_string(flags.head_size)});
+    append(arguments, {"--pattern", flags.pattern, "--rows", std::to_string(flags.rows)});
+    append(arguments, {"--features", std::to_string(flags.features)});
     if (flags.causal) arguments.push_back("--causal");
     BenchRow row;
     if (measure_in_child(arguments, row, messages)) table.print(row);
@@ -306,17 +317,26 @@ void add_attention_bench(CLI::App& bench, Action& action) {
   const auto flags = std::make_shared<AttentionBenchFlags>();
   CLI::App& verb = add_verb(
       bench, {.name = "attention",
-              .description = "Time one layer of band attention: the Longformer paper's Figure 1.",
-              .details = "full is n² attention with the band as a mask.",
+              .description = "Time one layer of attention: the Longformer paper's Figure 1.",
+              .details = "full is n² attention with the band as a mask. A Linformer's layer begins "
+                         "with the rows that stand for all, a Performer's with queries, keys and "
+                         "values; their number of rows or features stands in the column window.",
               .examples = "longformer bench attention -n 1024-16384*2\n"
                           "longformer bench attention -n 4096 --backend fused --dilation 1,4 "
                           "--dtype fp32,bf16 -o csv\n"
                           "longformer bench attention -n 4096 --backend fused --pass "
-                          "forward,backward"});
+                          "forward,backward\n"
+                          "longformer bench attention -n 4096,65536 --pattern performer"});
   add_common(verb, flags->common);
   add_number(verb, "--heads", flags->heads, {.least = 1, .most = 4096}, "heads (12)");
   add_number(verb, "--head-size", flags->head_size, {.least = 1, .most = 4096},
              "size of a head (64)");
+  add_choice(verb, "--pattern", flags->pattern, {"band", "linformer", "performer"},
+             "who attends to what (band)");
+  add_number(verb, "--rows", flags->rows, {.least = 1, .most = 1 << 24},
+             "linformer: rows that stand for all tokens (256)");
+  add_number(verb, "--features", flags->features, {.least = 1, .most = 1 << 16},
+             "performer: random features (256)");
   verb.add_option("--window", flags->windows,
                   "tokens that a token sees, half on each side; with --causal all before it (512)")
       ->type_name("LIST");

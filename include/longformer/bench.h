@@ -54,6 +54,11 @@ struct ModelBenchOptions {
 BenchResult bench_model(const Model& model, const ModelBenchOptions& options);
 
 struct AttentionBenchOptions {
+  /// "band"; "linformer", whose layer begins with E·X and its keys and values, and "performer",
+  /// whose queries, keys and values are given.
+  std::string pattern = "band";
+  /// Of a Linformer, and of a Performer.
+  std::int64_t rows = 256, features = 256;
   std::int64_t n = 4096;
   std::int64_t heads = 12;
   std::int64_t head_size = 64;
@@ -71,7 +76,7 @@ struct AttentionBenchOptions {
 };
 
 /// Times one layer of attention on random inputs; the useful work of backward is twice that of
-/// forward. The result is checked against the scalar reference first. Throws Error when the backend
+/// forward. That of a band is checked against the scalar reference first. Throws Error when the backend
 /// cannot run the pattern or the pass.
 BenchResult bench_attention(const AttentionBenchOptions& options);
 

@@ -10,6 +10,7 @@
 #include <map>
 #include <string>
 
+#include "api/bench_patterns.h"
 #include "api/measurement.h"
 #include "api/model_cost.h"
 #include "api/model_implementation.h"
@@ -195,12 +196,19 @@ BenchResult bench_model(const Model& model, const ModelBenchOptions& options) {
 
 BenchResult bench_attention(const AttentionBenchOptions& options) {
   require(options.n >= 1, "n: expected at least 1, found {}", options.n);
+  const bool is_band = options.pattern == "band";
+  require(is_band || options.pattern == "linformer" || options.pattern == "performer",
+          "pattern: expected band, linformer or performer, found \"{}\"", options.pattern);
   const auto backend = kernels::attention_backend(options.backend);
   const DType dtype = compute_dtype(options.dtype);
   const int threads = checked_threads(options.threads);
   const bool backward = options.pass == "backward";
   require(backward || options.pass == "forward", "pass: expected forward or backward, found \"{}\"",
           options.pass);
+  if (!is_band) {
+    const ThreadLimit limit(threads);
+    return bench_pattern(options, dtype, threads);
+  }
   require(!backward || backend == kernels::AttentionBackend::fused,
           "attention backend {}: the backward pass is left to the fused backend", options.backend);
   verify(backend, options, dtype);
