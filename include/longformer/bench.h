@@ -76,8 +76,8 @@ struct AttentionBenchOptions {
 };
 
 /// Times one layer of attention on random inputs; the useful work of backward is twice that of
-/// forward. That of a band is checked against the scalar reference first. Throws Error when the backend
-/// cannot run the pattern or the pass.
+/// forward. That of a band is checked against the scalar reference first. Throws Error when the
+/// backend cannot run the pattern or the pass.
 BenchResult bench_attention(const AttentionBenchOptions& options);
 
 struct TrainBenchOptions {

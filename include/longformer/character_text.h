@@ -36,8 +36,8 @@ struct CharacterEvaluation {
   /// A model with memories is always read so.
   bool streaming = false;
   CharacterMemory memory = {};
-  /// The protocol: characters of a window, of which the last `step` are scored; at most as many as a
-  /// model has learned positions.
+  /// The protocol: characters of a window, of which the last `step` are scored; at most as many as
+  /// a model has learned positions.
   std::int64_t window = 32256;
   std::int64_t step = 512;
   /// Stop after so many scored characters; 0 scores all but the first, which nothing precedes.

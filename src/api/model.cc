@@ -41,11 +41,13 @@ std::optional<models::AttentionObserver> attention_observer(const Model::Impleme
                                                             const models::Batch& batch,
                                                             const AttentionSelection& selection) {
   if (!selection.callback) return std::nullopt;
-  const std::string_view what = model.config.linformer ? "rows that stand for all tokens" : "features";
-  require(!model.config.linformer && !model.config.features,
-          "attention: expected a model whose tokens attend to tokens, found a {}, whose tokens attend "
-          "to {}",
-          model.config.model_type(), what);
+  const std::string_view what =
+      model.config.linformer ? "rows that stand for all tokens" : "features";
+  require(
+      !model.config.linformer && !model.config.features,
+      "attention: expected a model whose tokens attend to tokens, found a {}, whose tokens attend "
+      "to {}",
+      model.config.model_type(), what);
   models::AttentionObserver observer;
   observer.layers = chosen_indices(selection.layers, model.config.layers, "layer");
   observer.heads = chosen_indices(selection.heads, model.config.heads, "head");

@@ -16,7 +16,8 @@ void fill_sinusoids(Tensor& table, Index first, Index rows, Index begin) {
   for (Index row = first; row < first + rows; ++row) {
     float* to = table.data<float>() + row * width;
     for (Index t = 0; t < half; ++t) {
-      const double angle = static_cast<double>(begin + row) * frequencies[static_cast<std::size_t>(t)];
+      const double angle =
+          static_cast<double>(begin + row) * frequencies[static_cast<std::size_t>(t)];
       to[t] = static_cast<float>(std::sin(angle));
       to[half + t] = static_cast<float>(std::cos(angle));
     }

@@ -33,9 +33,8 @@ void add_all(const Tensor& x, const Tensor& table, std::span<const Index> rows, 
     const Index head = number / blocks, begin = number % blocks * kBlock;
     for (Index row = begin; row < std::min(begin + kBlock, of.count); ++row) {
       const Index place = (head * of.count + row) * of.width;
-      add_row(x.data<T>() + place,
-              table.data<T>() + (head * in.count + rows[at(row)]) * of.width, of.width,
-              sum.data<T>() + place);
+      add_row(x.data<T>() + place, table.data<T>() + (head * in.count + rows[at(row)]) * of.width,
+              of.width, sum.data<T>() + place);
     }
   });
 }

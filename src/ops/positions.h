@@ -1,5 +1,5 @@
-// Positions: those that count from the query (spec.md D.2, G.1), and those that are added to tokens,
-// or to queries and keys (K).
+// Positions: those that count from the query (spec.md D.2, G.1), and those that are added to
+// tokens, or to queries and keys (K).
 #pragma once
 
 #include <span>

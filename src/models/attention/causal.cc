@@ -92,14 +92,14 @@ CausalAttention::CausalAttention(const LanguageModelConfig& config, Index layer,
       query_key_value_(config, layer, source) {
   if (!pattern_.relative_positions) return;
   const auto bias = [&](const std::string& name) {
-    return source.weights.get_fp32(
-        config.shares_relative_biases ? name : name_in(layer, name),
-        {config.heads, config.head_size}, Init::normal(source.initializer_range));
+    return source.weights.get_fp32(config.shares_relative_biases ? name : name_in(layer, name),
+                                   {config.heads, config.head_size},
+                                   Init::normal(source.initializer_range));
   };
-  relative_.emplace(Relative{bias("relative_content"), bias("relative_position"),
-                             linear(source, name_in(layer, "relative_key"),
-                                    {config.heads * config.head_size, config.hidden_size},
-                                    {.has_bias = false})});
+  relative_.emplace(
+      Relative{bias("relative_content"), bias("relative_position"),
+               linear(source, name_in(layer, "relative_key"),
+                      {config.heads * config.head_size, config.hidden_size}, {.has_bias = false})});
 }
 
 void CausalAttention::set_window(Index window) {
@@ -107,8 +107,7 @@ void CausalAttention::set_window(Index window) {
 }
 
 /// r [H, m, d] with as many distances as there are and the window needs.
-Tensor CausalAttention::relative_keys(const ops::Context& context,
-                                        const Tensor& distances) const {
+Tensor CausalAttention::relative_keys(const ops::Context& context, const Tensor& distances) const {
   const auto& heads = pattern_.heads;
   const Index farthest = distances.rows() - 1;
   const Index count = std::min(heads[0].reach_left, farthest) + 1;

@@ -248,8 +248,8 @@ std::unique_ptr<LayerState> MemoryAttention::start(DType dtype, Index streams) c
   return std::make_unique<Memory>(config_, streams, dtype);
 }
 
-/// Of rows of all streams that follow each other. Infused positions count all that is seen, from the
-/// oldest row on; these are the rows from `first` on.
+/// Of rows of all streams that follow each other. Infused positions count all that is seen, from
+/// the oldest row on; these are the rows from `first` on.
 std::vector<Tensor> MemoryAttention::project(const ops::Context& context, const Tensor& rows,
                                              Index first, const LayerInput& in,
                                              const Memory& memory) const {
@@ -353,8 +353,7 @@ MemoryAttention::Keys MemoryAttention::running_keys(const ops::Context& context,
 /// Keys and values of rows that are kept; where nothing is trained they are kept too.
 MemoryAttention::Keys MemoryAttention::kept_keys(const ops::Context& context, const Tensor& rows,
                                                  Index offset, std::vector<Tensor>& kept,
-                                                 const LayerInput& in,
-                                                 const Memory& memory) const {
+                                                 const LayerInput& in, const Memory& memory) const {
   const auto projected = [&] {
     const bool is_recent = &kept == &memory.recent_keys;
     return project(context, rows, is_recent ? memory.compressed_count() : 0, in, memory);

@@ -14,8 +14,8 @@ namespace longformer::models {
 /// for options that the result cannot have.
 nlohmann::ordered_json reattended_config(const std::string& source_folder,
                                          const nlohmann::ordered_json& source,
-                                         const EncoderConfig& config,
-                                         const ConvertOptions& options, Index max_tokens);
+                                         const EncoderConfig& config, const ConvertOptions& options,
+                                         Index max_tokens);
 
 /// All weights of the source but those that only a Longformer has, and the projections or features
 /// of `target`, drawn from the seed.
