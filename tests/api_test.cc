@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "error_testing.h"
 #include "formats/safetensors.h"
 #include "longformer/bench.h"
 #include "longformer/error.h"
@@ -100,6 +101,37 @@ TEST_P(Fixtures, RaggedBatchEqualsOneAtATime) {
                 1e-5);
     ASSERT_EQ(together[i].hidden_states.size(), alone.hidden_states.size());
     EXPECT_EQ(together[i].hidden_states.back(), together[i].last_hidden_state);
+  }
+}
+
+TEST_P(Fixtures, LayersReadWhatTheyAreGiven) {
+  for (const char* dtype : {"fp32", "bf16"}) {
+    const Model model = Model::load(fixture(GetParam()), {.dtype = dtype});
+    const std::vector<Golden> cases = goldens(GetParam());
+    const DocumentInput input = cases[0].input();
+    const auto usual = model.forward({&input, 1}, {.hidden_states = true})[0].hidden_states;
+    const std::size_t layers = usual.size() - 1;
+    ForwardOptions options = {.hidden_states = true};
+    options.layer_inputs = std::span(usual).first(layers);
+    EXPECT_EQ(model.forward({&input, 1}, options)[0].hidden_states, usual) << dtype;
+    // Every layer reads the embeddings: the first does what it did, the others do not.
+    const std::vector<std::vector<float>> first(layers, usual[0]);
+    options.layer_inputs = first;
+    const auto others = model.forward({&input, 1}, options)[0].hidden_states;
+    EXPECT_EQ(others[1], usual[1]) << dtype;
+    EXPECT_NE(others[2], usual[2]) << dtype;
+
+    options.layer_inputs = std::span(first).first(1);
+    expect_error(error_of([&] {
+                   model.forward({&input, 1}, options);
+                 }),
+                 {"layer inputs: expected one for each"});
+    const std::vector<std::vector<float>> narrow(layers, {1.0f});
+    options.layer_inputs = narrow;
+    expect_error(error_of([&] { model.forward({&input, 1}, options); }), {"numbers, found 1"});
+    const std::vector<DocumentInput> two = {input, input};
+    expect_error(error_of([&] { model.forward(two, options); }),
+                 {"layer inputs: expected one document, found 2"});
   }
 }
 

@@ -53,6 +53,10 @@ class TestConvert:
         text.write_text("paris is the capital of france . " * 6)
         done = run("convert", FIXTURES / "tiny_bert", tmp_path / "out", "--to", kind, "--report", text).works()
         assert "relative error" in done.out and done.out.count("\n") > 6
+        layers = run("compare", FIXTURES / "tiny_bert", tmp_path / "out", text, "--json").works().json[0]["layers"]
+        # The first layer has nothing below it that could be wrong; those above it have.
+        assert layers[1]["alone"] == layers[1]["relative_error"] > 0
+        assert layers[-1]["alone"] != layers[-1]["relative_error"]
         run("convert", FIXTURES / "tiny_bert", tmp_path / "other", "--to", kind, "--report", "none.txt").fails(
             1, "none.txt"
         )

@@ -45,7 +45,9 @@ void add_compare(CLI::App& program, Action& action) {
        .details =
            "Both have the same vocabulary and sizes: a model and what was converted, trained "
            "or rounded from it. The error is the Frobenius norm of the difference by that of "
-           "the first model's states; the cosine is that of the mean vectors of a text, as "
+           "the first model's states, and in the second column that of a layer by itself, when it "
+           "reads what the first model's layer reads; the cosine is that of the mean vectors of a "
+           "text, as "
            "embed has them.",
        .examples = "longformer compare all-MiniLM-L6-v2 minilm-performer texts.txt --lines\n"
                    "longformer compare roberta-base roberta-linformer book.txt --json"});

@@ -32,6 +32,7 @@ std::string ComparisonReport::text(Inputs& inputs, const ModelFlags& flags,
       layers.emplace_back()
           .add("layer", static_cast<std::int64_t>(layer))
           .add("relative_error", found.layers[layer].relative_error)
+          .add("alone", found.layers[layer].alone)
           .add("cosine", found.layers[layer].cosine);
     }
     JsonLine json;
@@ -40,12 +41,13 @@ std::string ComparisonReport::text(Inputs& inputs, const ModelFlags& flags,
     json.add_objects("layers", layers);
     return json.line();
   }
-  std::string table = fmt::format("{:<12} {:>14} {:>8}   {} texts, {} tokens\n", "layer",
-                                  "relative error", "cosine", found.texts, found.tokens);
+  std::string table =
+      fmt::format("{:<12} {:>14} {:>14} {:>8}   {} texts, {} tokens\n", "layer", "relative error",
+                  "by itself", "cosine", found.texts, found.tokens);
   for (std::size_t layer = 0; layer < found.layers.size(); ++layer) {
-    table += fmt::format("{:<12} {:>14.4f} {:>8.4f}\n",
-                         layer == 0 ? "embeddings" : std::to_string(layer),
-                         found.layers[layer].relative_error, found.layers[layer].cosine);
+    table += fmt::format(
+        "{:<12} {:>14.4f} {:>14.4f} {:>8.4f}\n", layer == 0 ? "embeddings" : std::to_string(layer),
+        found.layers[layer].relative_error, found.layers[layer].alone, found.layers[layer].cosine);
   }
   return table;
 }

@@ -16,6 +16,9 @@ namespace longformer {
 struct LayerDifference {
   /// Frobenius norm of the difference of the hidden states by that of the first model's.
   double relative_error = 0;
+  /// The same of a layer that was given what the first model's layer reads: what this layer changes
+  /// by itself, without what the layers below it have changed. Of the embeddings as relative_error.
+  double alone = 0;
   /// Mean over the texts of the cosine between the mean vectors of both.
   double cosine = 0;
 };

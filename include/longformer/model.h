@@ -51,6 +51,9 @@ struct ForwardOptions {
   bool last_hidden_state = true;
   /// Also return the embedding output and the output of every layer.
   bool hidden_states = false;
+  /// What each layer reads in place of the output of the layer below, [n, H] each: the hidden
+  /// states of another model, to see what a layer changes by itself. For one document.
+  std::span<const std::vector<float>> layer_inputs = {};
   /// Shows attention probabilities while the pass runs; nothing without a callback.
   AttentionSelection attention = {};
 };
@@ -112,7 +115,8 @@ class Model {
   /// Documents of different lengths cost the sum of their lengths; each result is that of the
   /// document alone. Throws Error for an empty document, ids out of range, a mask of the wrong
   /// length, a document longer than max_tokens, and one that has neither a global attention mask
-  /// nor the separator that the head's default needs. What is NaN or infinite is returned so: the
+  /// nor the separator that the head's default needs, and for layer inputs of other sizes or several
+  /// documents. What is NaN or infinite is returned so: the
   /// tasks (Classifier, Embedder, …) make it an error of the document.
   std::vector<DocumentOutput> forward(std::span<const DocumentInput> documents,
                                       const ForwardOptions& options = {}) const;

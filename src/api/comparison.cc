@@ -8,15 +8,25 @@
 namespace longformer {
 namespace {
 
+/// Sum of the squares of all differences.
+double squared_difference(std::span<const float> a, std::span<const float> b) {
+  double sum = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const double difference = static_cast<double>(a[i]) - static_cast<double>(b[i]);
+    sum += difference * difference;
+  }
+  return sum;
+}
+
 /// Sums over texts of one layer.
 struct LayerSums {
-  double difference = 0, first = 0, cosine = 0;
+  double difference = 0, alone = 0, first = 0, cosine = 0;
 
   void add(std::span<const float> a, std::span<const float> b, std::int64_t width) {
+    difference += squared_difference(a, b);
     std::vector<double> mean_a(static_cast<std::size_t>(width)), mean_b(mean_a);
     for (std::size_t i = 0; i < a.size(); ++i) {
       const double x = static_cast<double>(a[i]), y = static_cast<double>(b[i]);
-      difference += (x - y) * (x - y);
       first += x * x;
       mean_a[i % mean_a.size()] += x;
       mean_b[i % mean_b.size()] += y;
@@ -59,12 +69,14 @@ ModelComparison compare_models(const Model& first, const Model& second, const To
     DocumentInput document = {};
     document.ids = encoding.ids;
     document.token_type_ids = encoding.type_ids;
-    const ForwardOptions options = {
-        .head = false, .last_hidden_state = false, .hidden_states = true};
-    const auto left = first.forward({&document, 1}, options);
-    const auto right = second.forward({&document, 1}, options);
+    ForwardOptions options = {.head = false, .last_hidden_state = false, .hidden_states = true};
+    const auto left = first.forward({&document, 1}, options)[0].hidden_states;
+    const auto right = second.forward({&document, 1}, options)[0].hidden_states;
+    options.layer_inputs = std::span(left).first(left.size() - 1);
+    const auto alone = second.forward({&document, 1}, options)[0].hidden_states;
     for (std::size_t layer = 0; layer < sums.size(); ++layer) {
-      sums[layer].add(left[0].hidden_states[layer], right[0].hidden_states[layer], a.hidden_size);
+      sums[layer].add(left[layer], right[layer], a.hidden_size);
+      sums[layer].alone += squared_difference(left[layer], alone[layer]);
     }
     comparison.tokens += std::ssize(encoding.ids);
     if (progress) progress(comparison.tokens);
@@ -73,6 +85,7 @@ ModelComparison compare_models(const Model& first, const Model& second, const To
     require(std::isfinite(layer.difference),
             "comparison: expected finite hidden states from both models, found others");
     comparison.layers.push_back({std::sqrt(layer.difference / layer.first),
+                                 std::sqrt(layer.alone / layer.first),
                                  layer.cosine / static_cast<double>(comparison.texts)});
   }
   return comparison;

@@ -36,6 +36,24 @@ std::vector<Index> globals_of_mask(std::span<const std::int32_t> mask, std::size
   return positions;
 }
 
+/// What each layer of the model is to read; empty where nothing is given.
+std::vector<Tensor> layer_inputs(const Model::Implementation& model, const models::Batch& batch,
+                                 std::span<const std::vector<float>> given) {
+  if (given.empty()) return {};
+  const Index layers = model.config.layers, width = model.config.hidden_size;
+  require(batch.documents() == 1, "layer inputs: expected one document, found {}",
+          batch.documents());
+  require(std::ssize(given) == layers, "layer inputs: expected one for each of {} layers, found {}",
+          layers, given.size());
+  std::vector<Tensor> inputs;
+  for (const std::vector<float>& rows : given) {
+    require(std::ssize(rows) == batch.rows() * width,
+            "layer inputs: expected {} × {} numbers, found {}", batch.rows(), width, rows.size());
+    inputs.push_back(Tensor::from(rows, {batch.rows(), width}).to(model.dtype));
+  }
+  return inputs;
+}
+
 /// Turns what an encoder shows into the public form. `batch` must outlive the observer.
 std::optional<models::AttentionObserver> attention_observer(const Model::Implementation& model,
                                                             const models::Batch& batch,
@@ -214,10 +232,12 @@ std::vector<DocumentOutput> Model::forward(std::span<const DocumentInput> docume
   const auto turn = model.turn();
   const ops::Context context = model.context();
   std::vector<Tensor> states;
+  const std::vector<Tensor> inputs = layer_inputs(model, batch, options.layer_inputs);
   const auto observer = attention_observer(model, batch, options.attention);
   const Tensor last =
       model.encoder.forward(context, batch,
                             {.hidden_states = options.hidden_states ? &states : nullptr,
+                             .layer_inputs = inputs.empty() ? nullptr : &inputs,
                              .observer = observer ? &*observer : nullptr});
   const Tensor pooled = model.info.has_pooler ? model.encoder.pool(context, last, batch) : Tensor();
   const bool head = options.head && model.head != nullptr && !model.head->needs_text();

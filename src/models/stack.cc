@@ -54,6 +54,7 @@ Tensor Stack::forward(const ops::Context& context, Tensor x,
   if (options.hidden_states != nullptr) options.hidden_states->push_back(x);
   for (Index i = 0; i < size(); ++i) {
     const auto& block = blocks_[at(i)];
+    if (options.layer_inputs != nullptr) x = (*options.layer_inputs)[at(i)];
     const auto observer = observer_of(options.observer, i);
     LayerState* state = options.state == nullptr ? nullptr : options.state->layer(i);
     BlockOutput output =

@@ -26,6 +26,8 @@ struct PassOptions {
   State* state = nullptr;
   /// Gets the input of the first layer and the output of every layer.
   std::vector<Tensor>* hidden_states = nullptr;
+  /// What each layer reads in place of the output of the layer below.
+  const std::vector<Tensor>* layer_inputs = nullptr;
   const AttentionObserver* observer = nullptr;
   /// Gets the auxiliary losses of all layers.
   NamedLosses* losses = nullptr;

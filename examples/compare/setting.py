@@ -1,0 +1,140 @@
+"""What the comparisons of attentions share: texts, models of one size, training, curves.
+
+Every experiment is one script, one file docs/results/compare_*.jsonl, one figure and one part of docs/compare.md. Scripts
+go on where a file of results ends, so they can be stopped at any time; a killed training goes on from its
+last checkpoint.
+"""
+
+import argparse
+import json
+import lzma
+import pathlib
+import re
+import sys
+import tarfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "paper"))
+import experiment  # noqa: E402
+
+ROOT = experiment.ROOT
+MEGABYTE = 1_000_000
+# Standard model: 2.94M weights as a language model of bytes.
+HIDDEN, LAYERS, HEADS, HEAD_DIM, INNER = 192, 6, 6, 32, 768
+VALIDATION_BYTES = 262_144
+
+
+def options(description, results):
+    parser = experiment.options(description, results)
+    parser.set_defaults(work=str(ROOT / "build" / "compare"), jobs=1, seeds=1)
+    return parser
+
+
+def start(parser):
+    """The arguments, with the folder for texts and models made."""
+    chosen = parser.parse_args()
+    chosen.work = pathlib.Path(chosen.work)
+    chosen.work.mkdir(parents=True, exist_ok=True)
+    return chosen
+
+
+def number(text):
+    """10M, 250K or 1000."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([KM]?)", text)
+    if not found:
+        raise argparse.ArgumentTypeError(f"expected a number such as 250K or 10M, found {text}")
+    return round(float(found[1]) * {"": 1, "K": 1000, "M": 1_000_000}[found[2]])
+
+
+def written(path, make):
+    """The file, made whole or not at all."""
+    if not path.exists():
+        part = path.with_suffix(path.suffix + ".part")
+        part.write_text(make(), encoding="utf-8")
+        part.rename(path)
+    return path
+
+
+def wiki_articles():
+    source = experiment.data_folder() / "wiki_en_extract" / "enwiki_AA.txt.xz"
+    with lzma.open(source, "rt", encoding="utf-8") as stream:
+        return [text.strip() for text in re.findall(r"<doc [^>]*>\n(.*?)</doc>", stream.read(), re.DOTALL)]
+
+
+def wiki(work):
+    """English Wikipedia for training, and the first 256 KB of every twentieth article."""
+    train, held_out = work / "wiki-train.txt", work / "wiki-validation.txt"
+    if not (train.exists() and held_out.exists()):
+        articles = wiki_articles()
+        written(held_out, lambda: "\n\n".join(articles[::20])[:VALIDATION_BYTES])
+        written(train, lambda: "\n\n".join(text for at, text in enumerate(articles) if at % 20))
+    return train, held_out
+
+
+def novels(work):
+    """Whole novels of litbank for training, and two that no model reads."""
+    train, held_out = work / "novels-train.txt", work / "novels-validation.txt"
+    if not (train.exists() and held_out.exists()):
+        source = experiment.data_folder() / "litbank" / "original.tar.xz"
+        with tarfile.open(source) as archive:
+            books = {member.name: archive.extractfile(member).read().decode("utf-8", "replace")
+                     for member in archive.getmembers() if member.isfile() and member.name.endswith(".txt")}
+        names = sorted(books)
+        tests = names[::50]
+        written(held_out, lambda: "\n\n".join(books[name] for name in tests))
+        written(train, lambda: "\n\n".join(books[name] for name in names if name not in tests))
+    return train, held_out
+
+
+def vocabulary(work, train, size=2000):
+    """A WordPiece vocabulary of the text; needs the package tokenizers."""
+    folder = work / f"wordpiece-{size}"
+    if not (folder / "vocab.txt").exists():
+        from tokenizers import BertWordPieceTokenizer
+
+        tokenizer = BertWordPieceTokenizer(lowercase=True)
+        tokenizer.train([str(train)], vocab_size=size, show_progress=False)
+        folder.mkdir(parents=True, exist_ok=True)
+        tokenizer.save_model(str(folder))
+    return folder
+
+
+def encoder_folder(work, name, model, vocabulary_folder, length):
+    """A folder of a masked LM without weights, which pretrain-mlm draws."""
+    folder = work / f"{name}-new"
+    folder.mkdir(parents=True, exist_ok=True)
+    words = (vocabulary_folder / "vocab.txt").read_text()
+    (folder / "vocab.txt").write_text(words)
+    (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "BertTokenizer", "do_lower_case": True}))
+    config = {"hidden_size": HIDDEN, "num_hidden_layers": LAYERS, "num_attention_heads": HEADS, "intermediate_size": INNER,
+              "hidden_act": "gelu", "hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.0,
+              "max_position_embeddings": length, "type_vocab_size": 2, "vocab_size": len(words.splitlines()),
+              "pad_token_id": 0, "layer_norm_eps": 1e-12, "initializer_range": 0.02}  # fmt: skip
+    (folder / "config.json").write_text(json.dumps(config | model))
+    return folder
+
+
+def language_model(attention, **keys):
+    """config.json of the standard language model of bytes."""
+    return {"model_type": "longformer-lm", "attention": attention, "vocabulary": "bytes", "hidden_size": HIDDEN,
+            "num_hidden_layers": LAYERS, "num_attention_heads": HEADS, "head_dim": HEAD_DIM, "intermediate_size": INNER,
+            "dropout": 0.1} | keys  # fmt: skip
+
+
+def optimizer(steps, rate=1e-3):
+    """What every training has, unless an experiment is about it."""
+    return ["--optim", "adamw", "--learning-rate", rate, "--max-grad-norm", 0.25, "--lr-scheduler-type", "cosine",
+            "--warmup-steps", min(500, steps // 5), "--max-steps", steps, "--save-steps", 500,
+            "--save-total-limit", 1, "--logging-steps", 50, "--resume-from-checkpoint", "last"]  # fmt: skip
+
+
+def curve(folder):
+    """[tokens or characters read, validation loss] and the seconds of a training's steps, from its log."""
+    points, seconds, tokens = [], 0.0, 0
+    for line in (folder / "log.jsonl").read_text().splitlines():
+        row = json.loads(line)
+        if "eval_loss" in row:
+            points.append([tokens, round(row["eval_loss"], 4)])
+        elif "tokens_per_second" in row:
+            seconds += (row["tokens"] - tokens) / row["tokens_per_second"]
+            tokens = row["tokens"]
+    return points, round(seconds)
