@@ -175,3 +175,44 @@ class TestUse:
         for file in (ROOT / "examples" / "character-lm").glob("*-*ive.json"):
             assert "tokens/s" in run("bench", "train", "--config", file, "-n", 512, "-r", 1).works().out
         run("bench", "train", "--config", file, "-n", 100, "-r", 1).fails(1, "-n", "512")
+
+
+class TestAttentionShares:
+    @pytest.mark.parametrize("config", ["recurrent", "compressive"], indirect=True)
+    def test_logged_while_training_and_drawn_at_the_end(self, config, text, tmp_path):
+        out = tmp_path / "out"
+        flags = ["--attention-shares", "--eval-strategy", "steps", "--eval-steps", 2, "--save-steps", 4]
+        train(config, text, out, "--max-steps", 4, *flags).passes()
+        # What was logged before a training went on is in the picture too.
+        train(config, text, out, "--max-steps", 8, *flags, "--resume-from-checkpoint", "last").passes()
+        log = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
+        points = [row for row in log if "eval_bpc" in row]
+        assert [row["step"] for row in points] == [2, 4, 6, 8]
+        ages = [f"{kind}_p{age}" for kind in ("cm", "em", "seq") for age in range(6)]
+        for prefix in ("eval_", "eval_layer_0_", "eval_layer_1_"):
+            assert all(math.isclose(sum(row[prefix + age] for age in ages), 1, rel_tol=1e-5) for row in points)
+        compressive = '"compressive"' in config.read_text()
+        assert (points[-1]["eval_cm_p5"] > 0) == compressive
+        assert (out / "attention_shares.svg").read_text().startswith("<?xml")
+
+        found = score(out, text, "--part", "validation", "--attention-shares", "--shares-picture", tmp_path / "s.png")
+        assert (tmp_path / "s.png").read_bytes().startswith(b"\x89PNG")
+        layers = found["attention_shares"]
+        assert [layer["layer"] for layer in layers] == [0, 1]
+        assert math.isclose(layers[1]["memory"][2], points[-1]["eval_layer_1_em_p2"], rel_tol=1e-4)
+        shown = run("evaluate", out, text, "--attention-shares").passes().out
+        assert "attention goes to" in shown and "layer 1" in shown
+
+    @pytest.mark.parametrize("config", ["dense", "recurrent"], indirect=True)
+    def test_refusals(self, config, text, tmp_path):
+        out = tmp_path / "out"
+        train(config, text, out, "--max-steps", 1, "--length", 16).passes()
+        if '"dense"' in config.read_text():
+            run("evaluate", out, text, "--attention-shares").fails(1, "memories", "dense")
+            train(config, text, tmp_path / "new", "--attention-shares", "--eval-strategy", "epoch").fails(1, "memories")
+            return
+        run("evaluate", out, text, "--attention-shares", "--characters", 10).fails(1, "fills the memories")
+        run("evaluate", out, text, "--shares-picture", tmp_path / "s.gif").fails(1, ".svg")
+        train(config, text, tmp_path / "new", "--attention-shares").fails(1, "eval_strategy")
+        train(config, text, tmp_path / "new", "--attention-shares", "--eval-strategy", "epoch", "--eval-characters",
+              20).fails(1, "fill the memories", "20")  # fmt: skip

@@ -92,7 +92,7 @@ void expect_all_as_in_pytorch(OfPyTorch& of) {
     ASSERT_FALSE(value.gradient()->sum.empty()) << name;
     EXPECT_LE(difference(doubles(value.gradient()->sum.to_floats()), wanted), 2e-5) << name;
   }
-  EXPECT_EQ(compared + 3, of.expected.tensors().size());
+  EXPECT_EQ(compared + (has_memory ? 4 : 3), of.expected.tensors().size());
 }
 
 class MemoryFixture : public testing::TestWithParam<std::string> {};
@@ -100,6 +100,37 @@ class MemoryFixture : public testing::TestWithParam<std::string> {};
 TEST_P(MemoryFixture, LogitsLossesAndGradientsAreThoseOfPyTorch) {
   OfPyTorch of(GetParam());
   expect_all_as_in_pytorch(of);
+}
+
+TEST_P(MemoryFixture, AttentionGoesWhereItDoesInPyTorch) {
+  OfPyTorch of(GetParam());
+  if (!of.model.config().has_memory()) return;
+  // A last segment behind five others, in pieces and whole.
+  for (const Index piece : {6, 4}) {
+    State state = of.model.start(DType::f32);
+    std::vector<AttentionShares> shares(2);
+    const std::span<const std::int32_t> ids(of.ids.data(), 36);
+    of.model.forward(of.context, segments_of(ids.first(30), 30), {.state = &state});
+    for (Index begin = 30; begin < 36; begin += piece) {
+      const Index count = std::min(piece, 36 - begin);
+      of.model.forward(of.context, segments_of(ids.subspan(at(begin), at(count)), count),
+                       {.state = &state, .shares = &shares});
+    }
+    Doubles found;
+    for (const AttentionShares& layer : shares) {
+      EXPECT_EQ(layer.queries, 6);
+      for (const auto* kind : {&layer.compressed, &layer.memory, &layer.segment}) {
+        for (const double share : *kind) found.push_back(share / layer.queries);
+      }
+    }
+    EXPECT_LE(difference(found, of.wanted("shares")), 1e-5) << piece;
+  }
+  // Memories that are not full say nothing.
+  std::vector<AttentionShares> shares(2);
+  const std::span<const std::int32_t> ids(of.ids.data(), 6);
+  if (of.model.config().begins_with_zeros) return;
+  of.model.forward(of.context, segments_of(ids, 6), {.shares = &shares});
+  EXPECT_EQ(shares[0].queries, 0);
 }
 
 /// What was read in pieces, with the state written to disk between them, is what is read at once;

@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <numeric>
 #include <span>
+#include <vector>
 
+#include "attention/shares_picture.h"
 #include "flags.h"
 #include "output.h"
 
@@ -42,6 +45,12 @@ void CharacterEvaluationFlags::add(CLI::App& verb) {
       "--same-length,!--no-same-length",
       [&memory](std::int64_t count) { memory.same_length = count > 0; },
       "every character sees as many rows (the model's)"));
+  options_.push_back(verb.add_flag("--attention-shares", evaluation_.attention_shares,
+                                   "memories: also tell where attention goes, by kind and age of "
+                                   "the rows"));
+  options_.push_back(verb.add_option("--shares-picture", shares_picture_,
+                                     "memories: draw that into a .png, .svg or .pdf")
+                         ->type_name("FILE"));
   for (CLI::Option* option : options_) option->group("Character models");
 }
 
@@ -63,6 +72,10 @@ CharacterEvaluation CharacterEvaluationFlags::options() const {
   if (options.step > options.window) {
     throw UsageError(fmt::format("--step-characters: expected at most the window of {}, found {}",
                                  options.window, options.step));
+  }
+  if (!shares_picture_.empty()) {
+    static_cast<void>(picture_format_of(shares_picture_));
+    options.attention_shares = true;
   }
   options.part = part_ == "train"        ? TextPart::train
                  : part_ == "validation" ? TextPart::validation
@@ -121,6 +134,40 @@ std::string character_info_text(const CharacterModelInfo& info, bool json) {
   return text;
 }
 
+namespace {
+
+std::vector<JsonLine> shares_json(const std::vector<AttentionShares>& layers) {
+  std::vector<JsonLine> lines;
+  for (std::size_t layer = 0; layer < layers.size(); ++layer) {
+    JsonLine& line = lines.emplace_back().add("layer", static_cast<std::int64_t>(layer));
+    const auto add = [&line](const char* name, const std::array<double, 6>& ages) {
+      line.add(name, std::vector<float>(ages.begin(), ages.end()));
+    };
+    add("compressed", layers[layer].compressed);
+    add("memory", layers[layer].memory);
+    add("segment", layers[layer].segment);
+  }
+  return lines;
+}
+
+std::string shares_table(const std::vector<AttentionShares>& layers) {
+  if (layers.empty()) return "";
+  std::string text = fmt::format("\n{:<22} {:>12} {:>12} {:>12}\n", "attention goes to",
+                                 "compressed", "memory", "segment");
+  const auto sum = [](const std::array<double, 6>& ages) {
+    return 100 * std::accumulate(ages.begin(), ages.end(), 0.0);
+  };
+  for (std::size_t layer = 0; layer < layers.size(); ++layer) {
+    const AttentionShares& shares = layers[layer];
+    text +=
+        fmt::format("{:<22} {:>10.2f} % {:>10.2f} % {:>10.2f} %\n", fmt::format("layer {}", layer),
+                    sum(shares.compressed), sum(shares.memory), sum(shares.segment));
+  }
+  return text;
+}
+
+}  // namespace
+
 std::string character_score_text(const CharacterScore& score, bool json) {
   if (json) {
     JsonLine metrics;
@@ -128,6 +175,9 @@ std::string character_score_text(const CharacterScore& score, bool json) {
     if (score.compression_loss) metrics.add("compression_loss", *score.compression_loss);
     JsonLine line;
     line.add("task", "character-lm").add_json("metrics", metrics.object());
+    if (!score.attention_shares.empty()) {
+      line.add_objects("attention_shares", shares_json(score.attention_shares));
+    }
     return line.add("characters", score.characters).add("seconds", score.seconds).line();
   }
   const std::string compression =
@@ -135,7 +185,8 @@ std::string character_score_text(const CharacterScore& score, bool json) {
           ? fmt::format("{:<22} {:>12.4f}\n", "compression loss", *score.compression_loss)
           : "";
   return fmt::format("{:<22} {:>12.4f}\n{:<22} {:>12.4f}\n{}{:<22} {:>12}\n", "bpc", score.bpc,
-                     "loss", score.loss, compression, "characters", grouped(score.characters));
+                     "loss", score.loss, compression, "characters", grouped(score.characters)) +
+         shares_table(score.attention_shares);
 }
 
 }  // namespace longformer::cli

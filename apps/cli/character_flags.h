@@ -21,10 +21,12 @@ class CharacterEvaluationFlags {
   std::string given() const;
   /// Throws UsageError where options exclude each other.
   CharacterEvaluation options() const;
+  /// File for a picture of attention shares; empty where none is wanted.
+  const std::string& shares_picture() const { return shares_picture_; }
 
  private:
   CharacterEvaluation evaluation_;
-  std::string part_ = "all";
+  std::string part_ = "all", shares_picture_;
   std::vector<CLI::Option*> options_;
   CLI::Option* protocol_[2] = {};
 };

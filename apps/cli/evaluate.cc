@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 
+#include "attention/shares_picture.h"
 #include "character_flags.h"
 #include "data_flags.h"
 #include "document_stream.h"
@@ -129,7 +130,13 @@ void run_characters(const EvaluateFlags& flags, const std::string& folder, Messa
   const CharacterModel model = CharacterModel::load(folder, flags.model.load_options(messages));
   ProgressLine progress(0, kWhole);
   options.progress = progress.unit(0, kWhole);
-  Output().write(character_score_text(model.evaluate(options), flags.model.json));
+  const CharacterScore score = model.evaluate(options);
+  if (const std::string& file = flags.characters.shares_picture(); !file.empty()) {
+    Output picture(file);
+    picture.write(shares_picture(picture_format_of(file), score.attention_shares));
+    picture.finish();
+  }
+  Output().write(character_score_text(score, flags.model.json));
 }
 
 void run(const EvaluateFlags& flags, Messages& messages) {

@@ -5,9 +5,11 @@
 #include <string>
 #include <vector>
 
+#include "attention/shares_picture.h"
 #include "character_flags.h"
 #include "longformer/character_lm.h"
 #include "longformer/hub.h"
+#include "output.h"
 #include "training_flags.h"
 #include "training_report.h"
 #include "verbs.h"
@@ -44,6 +46,11 @@ void run(const CharacterFlags& flags, Messages& messages) {
   if (!options.model_folder.empty()) options.model_folder = find_model(options.model_folder);
   TrainingReport report(messages, TrainingReport::Loss::bits);
   const TrainingResult result = train_character_lm(options, report.callbacks());
+  if (const auto layers = last_shares(result.evaluations); !layers.empty()) {
+    Output picture(options.training.output_dir + "/attention_shares.svg");
+    picture.write(shares_picture(PictureFormat::svg, layers, result.evaluations));
+    picture.finish();
+  }
   report.finish(result, options.training.output_dir, flags.model.json);
 }
 
@@ -93,6 +100,10 @@ void add_pretrain_lm(CLI::App& program, Action& action) {
              "segments begin anywhere, or the text is cut into them (random)");
   add_number(verb, "--eval-characters", flags->options.eval_characters, {.least = 0},
              "characters of the validation part that an evaluation scores; 0 takes all (65536)");
+  verb.add_flag(
+      "--attention-shares", flags->options.attention_shares,
+      "memories: evaluations log where attention goes (cm, em, seq by age, for each layer "
+      "too), and attention_shares.svg in the output folder shows it");
   add_training(verb, flags->options.training);
   add_json(verb, flags->model);
   verb.callback([flags, &action] {

@@ -16,7 +16,7 @@ import setting
 from safetensors.numpy import load_file, save_file
 from setting import experiment
 
-LENGTH, BATCH, K = 512, 8, 64
+LENGTH, BATCH, K = 128, 16, 16
 TOKENS_PER_STEP = LENGTH * BATCH
 EVALUATIONS = 8
 
@@ -96,10 +96,10 @@ def measure(chosen, row, seed):
         texts = setting.wiki(chosen.work)
         folder = train(program, chosen, row, seed, texts)
         points, seconds = setting.curve(folder)
-        figures = {f"loss_{length}": loss(program, folder, texts[1], length) for length in (512, 256, 128)}
+        figures = {f"loss_{length}": loss(program, folder, texts[1], length) for length in (LENGTH, LENGTH // 2, LENGTH // 4)}
         if row.startswith("frozen"):
             other = redrawn(folder, chosen.work / "redrawn", ARMS[row], seed + 100)
-            figures["loss_512_redrawn"] = loss(program, other, texts[1], 512)
+            figures["loss_redrawn"] = loss(program, other, texts[1], LENGTH)
         return figures | {"curve": points, "seconds": seconds}
 
     return run

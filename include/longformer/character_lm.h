@@ -27,6 +27,8 @@ struct CharacterScore {
   /// Mean over layers and segments of how far what is found in compressed rows is from what was in
   /// the rows themselves; absent where nothing learns to compress, or nothing was compressed.
   std::optional<double> compression_loss = std::nullopt;
+  /// For each layer, where they were asked for.
+  std::vector<AttentionShares> attention_shares = {};
   double seconds = 0;
 };
 
@@ -62,7 +64,8 @@ class CharacterModel {
 
   CharacterModelInfo info() const;
 
-  /// Throws Error for a file that cannot be read, is too short, or has other characters.
+  /// Throws Error for a file that cannot be read, is too short, or has other characters; for
+  /// attention shares of a model without memories, and of a text that does not fill them.
   CharacterScore evaluate(const CharacterEvaluation& options) const;
 
   /// Hands over one character after the other as they are drawn, until the callback returns false.
@@ -101,6 +104,10 @@ struct CharacterLmTraining {
   /// everything read windows of the segment's length, of which the second half counts; the others
   /// read on without end.
   std::int64_t eval_characters = 65536;
+  /// Evaluations of a model with memories also log where its attention goes (AttentionShares):
+  /// eval_cm_p0 … 5 of compressed rows, em of the memory, seq of the segment, mean over layers, and
+  /// the same of every layer as eval_layer_0_cm_p0 and so on.
+  bool attention_shares = false;
 };
 
 /// Trains on the first 90 % of a text. The warm-up of a phase is a tenth of it, at most 10,000

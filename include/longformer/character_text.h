@@ -1,6 +1,7 @@
 // Text for character language models: where it is read, how it is scored and drawn.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -36,6 +37,8 @@ struct CharacterEvaluation {
   /// A model with memories is always read so.
   bool streaming = false;
   CharacterMemory memory = {};
+  /// Also tell where the attention of a model with memories goes.
+  bool attention_shares = false;
   /// The protocol: characters of a window, of which the last `step` are scored; at most as many as
   /// a model has learned positions.
   std::int64_t window = 32256;
@@ -44,6 +47,13 @@ struct CharacterEvaluation {
   std::int64_t characters = 0;
   /// In tokens of one document.
   ProgressCallback progress = {};
+};
+
+/// Where the attention of a layer goes, mean over heads and characters whose memories were full: to
+/// compressed rows, to the memory, to the own segment. Each kind of rows is in six parts of equal
+/// size by age, oldest first; all together are 1.
+struct AttentionShares {
+  std::array<double, 6> compressed = {}, memory = {}, segment = {};
 };
 
 struct GenerateOptions {

@@ -144,6 +144,12 @@ struct TrainingCallbacks {
   std::function<bool()> stop = {};
 };
 
+/// What an evaluation found.
+struct EvaluationPoint {
+  std::int64_t step = 0;
+  std::vector<std::pair<std::string, double>> metrics = {};
+};
+
 struct TrainingResult {
   std::int64_t steps = 0;
   /// Ended by the stop callback: output_dir has a checkpoint, but no final model.
@@ -155,6 +161,8 @@ struct TrainingResult {
   /// The checkpoint that was written last, and the best one; empty where there is none.
   std::string last_checkpoint = {};
   std::string best_checkpoint = {};
+  /// All of the training, those before it was resumed too.
+  std::vector<EvaluationPoint> evaluations = {};
 };
 
 }  // namespace longformer

@@ -99,6 +99,9 @@ CharacterScore CharacterModel::evaluate(const CharacterEvaluation& options) cons
   require(model.config().has_memory() || !is_given(options.memory),
           "memory lengths: expected a model with memories, found attention {}",
           models::name_of(model.config().attention));
+  require(model.config().has_memory() || !options.attention_shares,
+          "attention shares: expected a model with memories, found attention {}",
+          models::name_of(model.config().attention));
   const tasks::CharacterText text(options.data, model.config().alphabet);
   const tasks::ScoredText scored = {
       .text = text, .range = text.part(options.part), .characters = options.characters};
@@ -118,7 +121,9 @@ CharacterScore CharacterModel::evaluate(const CharacterEvaluation& options) cons
         model.config().has_memory()
             ? model.start(context.dtype, 1, lengths_of(model.config(), options.memory))
             : model.start(context.dtype);
-    found = tasks::score_streaming(model, context, std::move(fresh), scored, report);
+    found = tasks::score_streaming(
+        model, context, std::move(fresh), scored, report,
+        options.attention_shares ? tasks::ScoreOf::attention_shares : tasks::ScoreOf::text);
   } else {
     CharacterEvaluation windows = options;
     if (model.config().positions == models::Positions::learned) {
@@ -133,6 +138,7 @@ CharacterScore CharacterModel::evaluate(const CharacterEvaluation& options) cons
   if (found.compression.weight > 0) {
     score.compression_loss = found.compression.sum / found.compression.weight;
   }
+  score.attention_shares = tasks::mean_shares(found.shares);
   require(std::isfinite(score.loss), "{}: expected a finite loss from the model, found {}",
           text.name(), score.loss);
   score.bpc = score.loss / std::numbers::ln2;

@@ -52,6 +52,7 @@ class CharacterLmObjective final : public training::Objective {
     require(!config_.has_memory() || !options.training.gradient_checkpointing,
             "gradient_checkpointing: expected none for a model with memories, as a layer that is "
             "run again would move them twice");
+    check_shares();
     for (const auto& [name, value] : weights_.parameters()) {
       parameters_.add({.name = name, .value = value, .decays = training::decays_by_name(name)});
     }
@@ -75,6 +76,7 @@ class CharacterLmObjective final : public training::Objective {
   void begin_step(std::int64_t step) override { weights_.begin_step(step); }
   training::MicroBatchLoss run(const training::MicroBatch& micro) override;
   training::Metrics evaluate() override;
+  training::Metrics evaluation_details() override { return details_; }
   std::vector<std::string> metric_names() const override {
     if (config_.attention_loss) return {"loss", "bpc", "compression_loss"};
     return {"loss", "bpc"};
@@ -97,6 +99,7 @@ class CharacterLmObjective final : public training::Objective {
 
  private:
   void set_phases();
+  void check_shares() const;
   /// Every row of a model with memories is a stream that goes on from segment to segment.
   bool is_random() const { return options_.segments == "random" && !config_.has_memory(); }
   models::State start_memories() const {
@@ -134,8 +137,29 @@ class CharacterLmObjective final : public training::Objective {
   std::size_t phase_ = 0;
   /// What the streams have read, while an epoch goes on.
   std::optional<models::State> memories_;
+  training::Metrics details_;
   MemoryPool memory_;
 };
+
+/// Attention shares need evaluations that go on behind full memories.
+void CharacterLmObjective::check_shares() const {
+  if (!options_.attention_shares) return;
+  require(config_.has_memory(),
+          "attention shares: expected a model with memories, found attention {}",
+          models::name_of(config_.attention));
+  require(options_.training.eval_strategy != "no",
+          "attention shares: expected an eval_strategy of steps or epoch, found no");
+  const models::MemoryLengths& lengths = config_.lengths;
+  const Index rows = lengths.memory + (lengths.compressed + 1) * config_.compression_rate;
+  const Index least = (rows / lengths.segment + 1) * lengths.segment + 1;
+  const Index part = text_.part(TextPart::validation).size() - 1;
+  const Index most = options_.eval_characters > 0 ? std::min(options_.eval_characters, part) : part;
+  require(
+      most >= least,
+      "attention shares: expected evaluations of {} characters or more, which fill the memories "
+      "and go on, found {}",
+      least, most);
+}
 
 void CharacterLmObjective::set_phases() {
   const TrainingOptions& training = options_.training;
@@ -248,8 +272,11 @@ training::Metrics CharacterLmObjective::evaluate() {
     const CharacterEvaluation windows = {.window = length, .step = (length + 1) / 2};
     score.loss = tasks::score_windows(model_, context(), scored, windows, {});
   } else {
-    score = tasks::score_streaming(model_, context(), model_.start(dtype_), scored, {});
+    const auto what =
+        options_.attention_shares ? tasks::ScoreOf::attention_shares : tasks::ScoreOf::text;
+    score = tasks::score_streaming(model_, context(), model_.start(dtype_), scored, {}, what);
   }
+  if (options_.attention_shares) details_ = tasks::named_shares(tasks::mean_shares(score.shares));
   memory_.clear();
   const double mean = score.loss.sum / score.loss.weight;
   training::Metrics metrics = {{"loss", mean}, {"bpc", mean / std::numbers::ln2}};

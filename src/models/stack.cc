@@ -62,7 +62,8 @@ Tensor Stack::forward(const ops::Context& context, Tensor x,
             ? recomputed(context, block, x, shared)
             : block->forward(context, x,
                              {*shared, state, observer ? &*observer : nullptr,
-                              shared->source ? &shared->source->hidden : nullptr, options.losses});
+                              shared->source ? &shared->source->hidden : nullptr, options.losses,
+                              options.shares == nullptr ? nullptr : &(*options.shares)[at(i)]});
     x = std::move(output.x);
     if (options.hidden_states != nullptr) options.hidden_states->push_back(x);
     if (options.losses != nullptr) {

@@ -31,6 +31,8 @@ struct PassOptions {
   const AttentionObserver* observer = nullptr;
   /// Gets the auxiliary losses of all layers.
   NamedLosses* losses = nullptr;
+  /// One for each layer, for models with memories.
+  std::vector<AttentionShares>* shares = nullptr;
 };
 
 class Stack {

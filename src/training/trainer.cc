@@ -45,6 +45,21 @@ double work_of(const Phase& phase) {
 
 std::int64_t divided_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
+/// The evaluations of a log, without the prefix of their names.
+std::vector<EvaluationPoint> evaluations_of(const std::vector<Json>& log) {
+  constexpr std::string_view kPrefix = "eval_";
+  std::vector<EvaluationPoint> points;
+  for (const Json& line : log) {
+    EvaluationPoint point = {.step = line.value("step", std::int64_t{0})};
+    for (const auto& [name, value] : line.items()) {
+      if (!name.starts_with(kPrefix) || !value.is_number()) continue;
+      point.metrics.emplace_back(name.substr(kPrefix.size()), value.get<double>());
+    }
+    if (!point.metrics.empty()) points.push_back(std::move(point));
+  }
+  return points;
+}
+
 }  // namespace
 
 Phase single_phase(const TrainingOptions& options, std::int64_t micro_batches_per_epoch) {
@@ -117,6 +132,7 @@ TrainingResult Trainer::run(const TrainingCallbacks& callbacks) {
   if (!result_.interrupted) finish();
   result_.steps = state_.step;
   result_.best_metric = state_.best_metric;
+  result_.evaluations = evaluations_of(state_.log_history);
   result_.last_checkpoint = last_checkpoint();
   if (state_.best_step > 0 && fs::exists(checkpoints_.folder(state_.best_step))) {
     result_.best_checkpoint = checkpoints_.folder(state_.best_step).string();
@@ -455,6 +471,7 @@ void Trainer::judge(TrainingProgress& progress) {
     names += (names.empty() ? "" : ", ") + name;
     if (name == without_prefix(options.metric_for_best_model)) metric = value;
   }
+  for (const auto& [name, value] : objective_.evaluation_details()) line["eval_" + name] = value;
   line["eval_runtime"] = seconds_since(start);
   if (progress.epoch) line["epoch"] = *progress.epoch;
   line["step"] = state_.step;

@@ -90,6 +90,8 @@ class Objective {
   virtual MicroBatchLoss run(const MicroBatch& batch) = 0;
   /// Metrics by names without "eval_"; must leave everything that training needs as it was.
   virtual Metrics evaluate() { return {}; }
+  /// What the last evaluation found beside them, for the log alone.
+  virtual Metrics evaluation_details() { return {}; }
   /// The names of the metrics that it gives; none where they are unknown before.
   virtual std::vector<std::string> metric_names() const { return {}; }
   /// Writes the model, as a Hugging Face folder in fp32, and any state of its own into a folder

@@ -14,6 +14,7 @@
 #include "models/layers.h"
 #include "models/state.h"
 #include "ops/attention_probabilities.h"
+#include "ops/attention_shares.h"
 #include "ops/context.h"
 
 namespace longformer::models {
@@ -61,6 +62,13 @@ struct HeadObserver {
 /// Losses that a model has beside that of its task, by name; scalars [1] fp32, with gradients.
 using NamedLosses = std::vector<std::pair<std::string, Tensor>>;
 
+/// Where the attention of a layer with memories went while all of them were full (spec.md G.2).
+struct AttentionShares {
+  /// Sums over queries: to compressed rows, to the memory, to the segment.
+  ops::AgeShares compressed = {}, memory = {}, segment = {};
+  double queries = 0;
+};
+
 /// What one layer is given beside its rows.
 struct LayerInput {
   const SharedInput& shared;
@@ -71,6 +79,8 @@ struct LayerInput {
   const Tensor* source = nullptr;
   /// Takes the losses of the layer; null where nobody wants them.
   NamedLosses* losses = nullptr;
+  /// Adds up where attention goes; null where nobody asks.
+  AttentionShares* shares = nullptr;
 };
 
 /// Self-attention of one layer, up to and without its output projection.

@@ -408,9 +408,36 @@ Tensor MemoryAttention::forward(const ops::Context& context, const Tensor& x,
   groups.push_back(
       group_of(context, running_keys(context, projected, in, memory), queries, near, memory));
   const Tensor attended = ops::attention_over(context, projected[0], groups);
+  if (in.shares != nullptr) add_shares(context, projected[0], groups, memory, *in.shares);
   memory.running.push_back(ops::stop_gradient(x));
   if (before + queries == memory.lengths.segment) end_segment(context, in, memory);
   return attended;
+}
+
+/// While memories fill, how much goes to them says how full they are.
+void MemoryAttention::add_shares(const ops::Context& context, const Tensor& query,
+                                 std::span<const ops::KeyGroup> groups, const Memory& memory,
+                                 AttentionShares& shares) const {
+  const MemoryLengths& lengths = memory.lengths;
+  if (memory.compressed_count() < lengths.compressed) return;
+  if (memory.recent_count() < lengths.memory) return;
+  std::vector<Index> sizes = {lengths.segment};
+  std::vector<ops::AgeShares*> kinds = {&shares.segment};
+  const auto put_before = [&](Index size, ops::AgeShares& kind) {
+    if (size == 0) return;
+    sizes.insert(sizes.begin(), size);
+    kinds.insert(kinds.begin(), &kind);
+  };
+  put_before(memory.recent_count(), shares.memory);
+  put_before(memory.compressed_count(), shares.compressed);
+  const auto queries = static_cast<double>(query.dimension(1));
+  const auto found = ops::attention_shares(context, query, groups, sizes);
+  for (std::size_t kind = 0; kind < kinds.size(); ++kind) {
+    for (std::size_t age = 0; age < found[kind].size(); ++age) {
+      (*kinds[kind])[age] += found[kind][age] * queries;
+    }
+  }
+  shares.queries += queries;
 }
 
 /// Only a full segment moves the memories: its rows become recent ones, and recent ones that no

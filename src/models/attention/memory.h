@@ -55,6 +55,9 @@ class MemoryAttention final : public Attention {
   ops::KeyGroup group_of(const ops::Context& context, const Keys& keys, Index queries,
                          const std::optional<ops::RelativePositions>& positions,
                          const Memory& memory) const;
+  void add_shares(const ops::Context& context, const Tensor& query,
+                  std::span<const ops::KeyGroup> groups, const Memory& memory,
+                  AttentionShares& shares) const;
   void end_segment(const ops::Context& context, const LayerInput& in, Memory& memory) const;
   void compress(const ops::Context& context, const Tensor& old, const LayerInput& in,
                 Memory& memory) const;

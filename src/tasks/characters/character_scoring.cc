@@ -1,6 +1,9 @@
 #include "tasks/characters/character_scoring.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numeric>
 #include <vector>
@@ -50,9 +53,12 @@ ops::LossSum score_windows(const models::LanguageModel& model, const ops::Contex
 
 StreamScore score_streaming(const models::LanguageModel& model, const ops::Context& context,
                             models::State past, const ScoredText& scored,
-                            const ScoreCallback& callback) {
+                            const ScoreCallback& callback, ScoreOf what) {
   const Index count = scored.count();
   StreamScore total;
+  if (what == ScoreOf::attention_shares) {
+    total.shares.resize(static_cast<std::size_t>(model.config().layers));
+  }
   for (Index begin = 0; begin < count; begin += kPiece) {
     const Index characters = std::min(kPiece, count - begin);
     const auto ids = scored.text.ids(scored.range.begin + begin, characters + 1);
@@ -60,7 +66,10 @@ StreamScore score_streaming(const models::LanguageModel& model, const ops::Conte
     const auto n = static_cast<std::size_t>(characters);
     const models::Batch batch = models::segments_of(all.first(n), characters);
     models::NamedLosses layers;
-    add(model.loss(context, batch, all.last(n), {}, {.state = &past, .losses = &layers}),
+    add(model.loss(context, batch, all.last(n), {},
+                   {.state = &past,
+                    .losses = &layers,
+                    .shares = total.shares.empty() ? nullptr : &total.shares}),
         total.loss);
     for (const auto& [name, loss] : layers) {
       add({.sum = ops::number_of(loss), .weight = 1}, total.compression);
@@ -68,6 +77,46 @@ StreamScore score_streaming(const models::LanguageModel& model, const ops::Conte
     if (callback) callback(begin + characters);
   }
   return total;
+}
+
+std::vector<AttentionShares> mean_shares(const std::vector<models::AttentionShares>& layers) {
+  std::vector<AttentionShares> means;
+  for (const models::AttentionShares& layer : layers) {
+    require(layer.queries > 0,
+            "attention shares: expected a text that fills the memories and goes on, found none of "
+            "its characters behind full memories");
+    AttentionShares mean = {layer.compressed, layer.memory, layer.segment};
+    for (auto* kind : {&mean.compressed, &mean.memory, &mean.segment}) {
+      for (double& share : *kind) share /= layer.queries;
+    }
+    means.push_back(mean);
+  }
+  return means;
+}
+
+std::vector<std::pair<std::string, double>> named_shares(
+    const std::vector<AttentionShares>& layers) {
+  std::vector<std::pair<std::string, double>> named;
+  const auto add_kinds = [&](const std::string& prefix, const auto& share_of) {
+    const std::array<std::pair<const char*, std::array<double, 6> AttentionShares::*>, 3> kinds = {
+        std::pair("cm", &AttentionShares::compressed), std::pair("em", &AttentionShares::memory),
+        std::pair("seq", &AttentionShares::segment)};
+    for (const auto& [kind, member] : kinds) {
+      for (std::size_t age = 0; age < 6; ++age) {
+        named.emplace_back(fmt::format("{}{}_p{}", prefix, kind, age), share_of(member, age));
+      }
+    }
+  };
+  add_kinds("", [&](auto member, std::size_t age) {
+    double sum = 0;
+    for (const AttentionShares& layer : layers) sum += (layer.*member)[age];
+    return sum / static_cast<double>(layers.size());
+  });
+  for (std::size_t layer = 0; layer < layers.size(); ++layer) {
+    add_kinds(fmt::format("layer_{}_", layer),
+              [&](auto member, std::size_t age) { return (layers[layer].*member)[age]; });
+  }
+  return named;
 }
 
 std::int32_t draw(std::span<const float> logits, const GenerateOptions& options, double uniform) {

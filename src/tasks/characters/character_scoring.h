@@ -4,6 +4,9 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "models/language_model.h"
 #include "tasks/characters/character_text.h"
@@ -34,13 +37,25 @@ struct StreamScore {
   ops::LossSum loss;
   /// The layers that learn to compress add theirs, once for each segment.
   ops::LossSum compression;
+  /// One for each layer, where they are asked for.
+  std::vector<models::AttentionShares> shares = {};
 };
+
+/// What is looked at while a text is read, beside its loss.
+enum class ScoreOf { text, attention_shares };
 
 /// In one pass on from a fresh state, in which every character sees all that the windows or
 /// memories of the layers let it see.
 StreamScore score_streaming(const models::LanguageModel& model, const ops::Context& context,
                             models::State past, const ScoredText& scored,
-                            const ScoreCallback& callback);
+                            const ScoreCallback& callback, ScoreOf what = ScoreOf::text);
+
+/// Means of what was summed. Throws Error where no character had full memories.
+std::vector<AttentionShares> mean_shares(const std::vector<models::AttentionShares>& layers);
+
+/// The same by name, cm_p0 and so on: first the means over layers, then layer_0_cm_p0 and so on.
+std::vector<std::pair<std::string, double>> named_shares(
+    const std::vector<AttentionShares>& layers);
 
 /// Number of a character drawn from the softmax of its logits ÷ temperature, of the `top_k` largest
 /// alone unless it is 0; with temperature 0 the largest. `uniform` lies between 0 and 1.
