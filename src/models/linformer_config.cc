@@ -138,11 +138,10 @@ Tensor projection_weights(const LinformerConfig& linformer, const Weights& weigh
                           Index heads, Index width, const std::string& part) {
   if (!linformer.has_weights()) return {};
   const bool is_shared = linformer.sharing == ProjectionSharing::layerwise;
-  const bool has_both = linformer.sharing == ProjectionSharing::headwise ||
-                        linformer.sharing == ProjectionSharing::none;
-  const std::string name = fmt::format(
-      "encoder.{}{}_projection.weight",
-      is_shared ? "" : fmt::format("layer.{}.attention.self.", layer), has_both ? part : "key");
+  const std::string name =
+      fmt::format("encoder.{}{}_projection.weight",
+                  is_shared ? "" : fmt::format("layer.{}.attention.self.", layer),
+                  linformer.has_two_sides() ? part : "key");
   if (!linformer.is_linear()) {
     return convolution_weights(linformer, weights, name, width, linformer.window(layer));
   }

@@ -34,6 +34,11 @@ struct LinformerConfig {
   bool has_weights() const {
     return projection != Projection::mean && projection != Projection::largest;
   }
+  /// Keys and values are made with weights of their own.
+  bool has_two_sides() const {
+    return has_weights() &&
+           (sharing == ProjectionSharing::headwise || sharing == ProjectionSharing::none);
+  }
   /// Rows of a window, where windows become slots.
   Index window(Index layer) const { return most / lengths[at(layer)]; }
 };

@@ -34,20 +34,6 @@ std::uint64_t hash_of(const std::string& name) {
   return hash;
 }
 
-/// Every head has a draw of its own.
-void draw_features(const Init& init, std::uint64_t seed, std::int64_t number, Tensor& directions) {
-  const Shape& shape = directions.shape();
-  const Index heads = shape.size() == 3 ? shape[0] : 1;
-  const Shape head = {shape[shape.size() - 2], shape.back()};
-  for (Index h = 0; h < heads; ++h) {
-    const std::uint64_t own = random_bits(random_bits(seed, static_cast<std::uint64_t>(number)),
-                                          static_cast<std::uint64_t>(h));
-    Tensor drawn(head, DType::f32);
-    kernels::draw_features(init.draw, own, drawn);
-    std::copy_n(drawn.data<float>(), drawn.size(), directions.data<float>() + h * drawn.size());
-  }
-}
-
 Tensor drawn_tensor(const std::string& name, const Shape& shape, const Init& init,
                     std::uint64_t seed) {
   const auto deviation = static_cast<float>(init.deviation);
@@ -68,7 +54,7 @@ Tensor drawn_tensor(const std::string& name, const Shape& shape, const Init& ini
   }
   if (init.kind == Init::Kind::features) {
     Tensor directions(shape, DType::f32);
-    draw_features(init, own_seed, 0, directions);
+    kernels::draw_head_features(init.draw, random_bits(own_seed, 0), directions);
     return directions;
   }
   Tensor table = random_normal_tensor(shape, deviation, own_seed);
@@ -207,7 +193,9 @@ void Weights::begin_step(std::int64_t step) const {
   for (const auto& [name, init] : parameters_->redrawn) {
     if (step == 0 || step % init.redraw_interval != 0) continue;
     const std::uint64_t seed = seed_.value_or(parameters_->training.seed) ^ hash_of(name);
-    draw_features(init, seed, step / init.redraw_interval, parameters_->tensors.at(name));
+    const auto number = static_cast<std::uint64_t>(step / init.redraw_interval);
+    kernels::draw_head_features(init.draw, random_bits(seed, number),
+                                parameters_->tensors.at(name));
   }
 }
 

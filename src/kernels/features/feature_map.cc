@@ -54,4 +54,14 @@ void draw_features(const FeatureDraw& draw, std::uint64_t seed, Tensor& directio
   }
 }
 
+void draw_head_features(const FeatureDraw& draw, std::uint64_t seed, Tensor& directions) {
+  const Shape& shape = directions.shape();
+  const Index heads = shape.size() == 3 ? shape[0] : 1;
+  for (Index head = 0; head < heads; ++head) {
+    Tensor drawn({shape[shape.size() - 2], shape.back()}, DType::f32);
+    draw_features(draw, random_bits(seed, static_cast<std::uint64_t>(head)), drawn);
+    std::copy_n(drawn.data<float>(), drawn.size(), directions.data<float>() + head * drawn.size());
+  }
+}
+
 }  // namespace longformer::kernels

@@ -73,8 +73,8 @@ class LinformerAttention final : public Attention {
     const Tensor query = heads_of(context, x, *query_);
     const Tensor seen = linformer_.is_linear() ? ops::without_masked(context, x, mask) : x;
     const Tensor rows = few_rows(context, seen, starts, mask, sides_[0]);
-    const bool shares = sides_[0].few.raw() == sides_[1].few.raw();
-    const Tensor value_rows = shares ? rows : few_rows(context, seen, starts, mask, sides_[1]);
+    const Tensor value_rows =
+        linformer_.has_two_sides() ? few_rows(context, seen, starts, mask, sides_[1]) : rows;
     const Tensor key = keys_of(context, rows, starts, sides_[0]);
     const Tensor value = keys_of(context, value_rows, starts, sides_[1]);
     return ops::attention(context, spec, query, key, value);

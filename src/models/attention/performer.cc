@@ -1,9 +1,9 @@
 #include "models/attention/performer.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "core/error.h"
+#include "ops/embedding.h"
 #include "ops/feature_attention.h"
 
 namespace longformer::models {
@@ -20,14 +20,10 @@ class ReadSums final : public LayerState {
   std::int64_t bytes() const override { return static_cast<std::int64_t>(sums.bytes()); }
   void reorder(std::span<const Index> sources) override {
     Shape shape = sums.shape();
+    const Tensor rows = sums.reshaped({shape[0], sums.size() / shape[0]});
     shape[0] = std::ssize(sources);
-    Tensor chosen(shape, DType::f32);
-    for (std::size_t i = 0; i < sources.size(); ++i) {
-      const Tensor source = sums.slice_rows(sources[i], 1);
-      std::copy_n(source.data<float>(), source.size(),
-                  chosen.data<float>() + static_cast<Index>(i) * source.size());
-    }
-    sums = chosen;
+    MemoryPool pool;
+    sums = ops::select_rows({.memory = pool}, rows, sources).reshaped(shape);
   }
   std::vector<Tensor> saved() const override { return {sums}; }
   void restore(std::span<const Tensor> saved) override {
