@@ -262,7 +262,7 @@ TEST(Callers, TwoTextsAndAnEvaluationInterleave) {
   options.characters = 60;
   const auto generate = [&](const std::string& prompt, const std::function<void()>& meanwhile) {
     std::string text;
-    model.generate(prompt, options, [&](char character) {
+    model.generate(prompt, options, [&](std::string_view character) {
       text += character;
       meanwhile();
       return true;

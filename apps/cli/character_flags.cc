@@ -127,7 +127,9 @@ std::string character_info_text(const CharacterModelInfo& info, bool json) {
   }
   row("receptive field", info.receptive_field == 0
                              ? "all that was read"
-                             : grouped(info.receptive_field) + " characters before each");
+                             : grouped(info.receptive_field) +
+                                   (info.reads_tokens ? " tokens" : " characters") +
+                                   " before each");
   if (info.state_bytes > 0) {
     row("state", bytes_text(static_cast<double>(info.state_bytes)) + " for each text, in fp32");
   }
@@ -172,6 +174,8 @@ std::string character_score_text(const CharacterScore& score, bool json) {
   if (json) {
     JsonLine metrics;
     metrics.add("bpc", score.bpc).add("loss", score.loss);
+    if (score.perplexity) metrics.add("perplexity", *score.perplexity);
+    if (score.word_perplexity) metrics.add("word_perplexity", *score.word_perplexity);
     if (score.compression_loss) metrics.add("compression_loss", *score.compression_loss);
     JsonLine line;
     line.add("task", "character-lm").add_json("metrics", metrics.object());
@@ -180,13 +184,18 @@ std::string character_score_text(const CharacterScore& score, bool json) {
     }
     return line.add("characters", score.characters).add("seconds", score.seconds).line();
   }
-  const std::string compression =
-      score.compression_loss
-          ? fmt::format("{:<22} {:>12.4f}\n", "compression loss", *score.compression_loss)
-          : "";
-  return fmt::format("{:<22} {:>12.4f}\n{:<22} {:>12.4f}\n{}{:<22} {:>12}\n", "bpc", score.bpc,
-                     "loss", score.loss, compression, "characters", grouped(score.characters)) +
-         shares_table(score.attention_shares);
+  std::string text;
+  const auto row = [&text](const char* name, double value) {
+    text += fmt::format("{:<22} {:>12.4f}\n", name, value);
+  };
+  row(score.perplexity ? "bits per byte" : "bpc", score.bpc);
+  row("loss", score.loss);
+  if (score.perplexity) row("perplexity", *score.perplexity);
+  if (score.word_perplexity) row("word perplexity", *score.word_perplexity);
+  if (score.compression_loss) row("compression loss", *score.compression_loss);
+  text += fmt::format("{:<22} {:>12}\n", score.perplexity ? "tokens" : "characters",
+                      grouped(score.characters));
+  return text + shares_table(score.attention_shares);
 }
 
 }  // namespace longformer::cli

@@ -48,10 +48,10 @@ void draw_characters(const GenerateFlags& flags, const std::string& folder, Mess
   const StopSignals signals;
   Output output;
   std::string text;
-  model.generate(flags.prompt, options, [&](char next) {
+  model.generate(flags.prompt, options, [&](std::string_view next) {
     text += next;
     if (!model_flags.json) {
-      output.write(std::string_view(&next, 1));
+      output.write(next);
       output.flush();
     }
     return signals.received() == 0;
@@ -101,7 +101,7 @@ void add_generate(CLI::App& program, Action& action) {
                   "text before the first character of a character model (a line break)")
       ->type_name("TEXT");
   add_number(verb, "-n,--characters", flags->characters, {.least = 1},
-             "how many characters to draw from one (200)");
+             "how many characters, or tokens, to draw from one (200)");
   add_generation_options(verb, writing.options);
   add_writing(verb, writing);
   add_json(verb, writing.model);

@@ -44,7 +44,9 @@ struct CharacterFlags {
 void run(const CharacterFlags& flags, Messages& messages) {
   CharacterLmTraining options = flags.all();
   if (!options.model_folder.empty()) options.model_folder = find_model(options.model_folder);
-  TrainingReport report(messages, TrainingReport::Loss::bits);
+  const bool tokens = CharacterModel::reads_tokens(
+      options.model_folder.empty() ? options.config_file : options.model_folder + "/config.json");
+  TrainingReport report(messages, tokens ? TrainingReport::Loss::nats : TrainingReport::Loss::bits);
   const TrainingResult result = train_character_lm(options, report.callbacks());
   if (const auto layers = last_shares(result.evaluations); !layers.empty()) {
     Output picture(options.training.output_dir + "/attention_shares.svg");
@@ -68,8 +70,9 @@ void add_pretrain_lm(CLI::App& program, Action& action) {
            "\"compressive\" the Compressive "
            "Transformer, with \"performer\" the Performer. Positions are relative, or added to the "
            "embeddings, infused or absent. MODEL is a folder that this verb wrote; "
-           "--config begins a new model, whose vocabulary is all bytes or the 27 characters of "
-           "text8. The first 90 % of DATA are for training, 5 % for validation, 5 % for testing. "
+           "--config begins a new model, whose vocabulary is all bytes, the 27 characters of "
+           "text8, or the tokens of a tokenizer. The first 90 % of DATA are for training, 5 % for "
+           "validation, 5 % for testing. "
            "--phases trains in stages, in which windows or memories, and segments, grow. A model "
            "with memories reads as many streams of the text as a batch has rows.",
        .examples =
@@ -80,6 +83,9 @@ void add_pretrain_lm(CLI::App& program, Action& action) {
            "longformer pretrain-lm --config examples/character-lm/tiny-compressive.json enwik8 "
            "--max-steps 300 --learning-rate 1e-3 --output-dir compressive\n"
            "longformer pretrain-lm tiny enwik8 --max-steps 100 --output-dir more\n"
+           "longformer pretrain-lm --config words.json --tokenizer gpt2 novels.txt --max-steps "
+           "1000 "
+           "--output-dir words\n"
            "longformer pretrain-lm --config letters.json enwiki.xml --clean-up --max-steps 1000 "
            "--output-dir letters"});
   verb.add_option("[MODEL] DATA", flags->positionals,
@@ -89,6 +95,9 @@ void add_pretrain_lm(CLI::App& program, Action& action) {
   verb.add_option("--config", flags->options.config_file,
                   "config.json of a new model, whose weights are drawn")
       ->type_name("FILE");
+  verb.add_option("--tokenizer", flags->options.tokenizer_folder,
+                  "folder with the tokenizer of a new model that reads tokens (that of --config)")
+      ->type_name("FOLDER");
   add_clean_up(verb, flags->options.data);
   verb.add_option("--phases", flags->options.phases_file,
                   "JSON list of phases with length, windows, learning_rate, batch and steps each; "

@@ -168,7 +168,7 @@ def training(work, model, row, rate, tokens, converted):
             if "finite" not in str(error):
                 raise
             return {"diverged": True}
-        points, seconds = setting.curve(target)
+        points, seconds = setting.curve(target, TOKENS_PER_STEP)
         return {"diverged": points[-1][1] > 6.5, "curve": points, "seconds": seconds}
 
     return run

@@ -16,7 +16,7 @@ import setting
 from safetensors.numpy import load_file, save_file
 from setting import experiment
 
-LENGTH, BATCH, K = 128, 16, 16
+LENGTH, BATCH, K = 512, 4, 64
 TOKENS_PER_STEP = LENGTH * BATCH
 EVALUATIONS = 8
 
@@ -95,7 +95,7 @@ def measure(chosen, row, seed):
     def run(program):
         texts = setting.wiki(chosen.work)
         folder = train(program, chosen, row, seed, texts)
-        points, seconds = setting.curve(folder)
+        points, seconds = setting.curve(folder, TOKENS_PER_STEP)
         figures = {f"loss_{length}": loss(program, folder, texts[1], length) for length in (LENGTH, LENGTH // 2, LENGTH // 4)}
         if row.startswith("frozen"):
             other = redrawn(folder, chosen.work / "redrawn", ARMS[row], seed + 100)

@@ -108,7 +108,7 @@ def encoder_folder(work, name, model, vocabulary_folder, length):
     config = {"hidden_size": HIDDEN, "num_hidden_layers": LAYERS, "num_attention_heads": HEADS, "intermediate_size": INNER,
               "hidden_act": "gelu", "hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.0,
               "max_position_embeddings": length, "type_vocab_size": 2, "vocab_size": len(words.splitlines()),
-              "pad_token_id": 0, "layer_norm_eps": 1e-12, "initializer_range": 0.02}  # fmt: skip
+              "pad_token_id": 0, "layer_norm_eps": 1e-12, "initializer_range": 0.06}  # fmt: skip
     (folder / "config.json").write_text(json.dumps(config | model))
     return folder
 
@@ -127,13 +127,13 @@ def optimizer(steps, rate=1e-3):
             "--save-total-limit", 1, "--logging-steps", 50, "--resume-from-checkpoint", "last"]  # fmt: skip
 
 
-def curve(folder):
+def curve(folder, per_step):
     """[tokens or characters read, validation loss] and the seconds of a training's steps, from its log."""
     points, seconds, tokens = [], 0.0, 0
     for line in (folder / "log.jsonl").read_text().splitlines():
         row = json.loads(line)
         if "eval_loss" in row:
-            points.append([tokens, round(row["eval_loss"], 4)])
+            points.append([row["step"] * per_step, round(row["eval_loss"], 4)])
         elif "tokens_per_second" in row:
             seconds += (row["tokens"] - tokens) / row["tokens_per_second"]
             tokens = row["tokens"]

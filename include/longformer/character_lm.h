@@ -20,10 +20,15 @@
 namespace longformer {
 
 struct CharacterScore {
+  /// Characters or tokens that were scored.
   std::int64_t characters = 0;
-  /// Mean negative log-likelihood in nats, and in bits.
+  /// Mean negative log-likelihood of one in nats, and bits for each byte of the text: of characters
+  /// the same in bits.
   double loss = 0;
   double bpc = 0;
+  /// A model of tokens has these: e^loss, and e to the loss of all by the number of words between
+  /// white space.
+  std::optional<double> perplexity = std::nullopt, word_perplexity = std::nullopt;
   /// Mean over layers and segments of how far what is found in compressed rows is from what was in
   /// the rows themselves; absent where nothing learns to compress, or nothing was compressed.
   std::optional<double> compression_loss = std::nullopt;
@@ -39,7 +44,9 @@ struct CharacterModelInfo {
   std::string positions;
   /// Of a Performer: "256 orthogonal softmax features".
   std::string features = {};
+  /// "bytes", "text8", "204 bytes" or "30522 tokens (WordPiece)".
   std::string alphabet;
+  bool reads_tokens = false;
   std::int64_t parameters = 0;
   std::int64_t layers = 0;
   /// A model with windows has these.
@@ -59,6 +66,9 @@ class CharacterModel {
   /// Whether the config.json of a folder is that of such a model.
   static bool is_one(const std::string& folder);
 
+  /// Whether a model of this config.json reads tokens, not characters.
+  static bool reads_tokens(const std::string& config_file);
+
   /// Throws Error for a folder that is missing, malformed or contradicts itself.
   static CharacterModel load(const std::string& folder, const LoadOptions& options = {});
 
@@ -68,12 +78,12 @@ class CharacterModel {
   /// attention shares of a model without memories, and of a text that does not fill them.
   CharacterScore evaluate(const CharacterEvaluation& options) const;
 
-  /// Hands over one character after the other as they are drawn, until the callback returns false.
-  /// Time and memory of a character do not depend on how many came before. Without a prompt the
-  /// text follows a line break, or a space where the alphabet has none. Throws Error for a prompt
-  /// of other characters.
+  /// Hands over one character after the other as they are drawn, or the text of tokens as far as
+  /// its characters are whole, until the callback returns false. Time and memory of a character do
+  /// not depend on how many came before. Without a prompt the text follows a line break, or a space
+  /// where the alphabet has none. Throws Error for a prompt of other characters.
   void generate(const std::string& prompt, const GenerateOptions& options,
-                const std::function<bool(char)>& callback) const;
+                const std::function<bool(std::string_view)>& callback) const;
 
   struct Implementation;
 
@@ -88,6 +98,9 @@ struct CharacterLmTraining {
   /// A model to go on from, or config.json of a new one; one of the two.
   std::string model_folder = {};
   std::string config_file = {};
+  /// Folder with the tokenizer of a new model that reads tokens; empty: that of the config file. Its
+  /// files become part of the model.
+  std::string tokenizer_folder = {};
   CharacterData data = {};
   /// Characters of a segment; absent: kUsualLength, or the segment length of a model with memories.
   std::optional<std::int64_t> length = std::nullopt;

@@ -1,5 +1,6 @@
 #include "longformer/character_lm.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <numbers>
@@ -13,6 +14,7 @@
 #include "models/language_model.h"
 #include "models/registry.h"
 #include "tasks/characters/character_scoring.h"
+#include "tasks/characters/symbols.h"
 
 namespace longformer {
 
@@ -20,13 +22,16 @@ struct CharacterModel::Implementation {
   Implementation(const std::string& folder, const LoadOptions& options)
       : dtype(compute_dtype(options.dtype)),
         threads(checked_threads(options.threads)),
-        model(with_threads(threads, [&] {
-          const auto weights = models::Weights::open(folder, {});
-          models::LanguageModel loaded(models::read_language_model(folder + "/config.json"),
-                                       weights, dtype);
-          weights.tell_nonfinite(options.note);
-          return loaded;
-        })) {}
+        model(with_threads(threads,
+                           [&] {
+                             const auto weights = models::Weights::open(folder, {});
+                             models::LanguageModel loaded(
+                                 models::read_language_model(folder + "/config.json"), weights,
+                                 dtype);
+                             weights.tell_nonfinite(options.note);
+                             return loaded;
+                           })),
+        symbols(model.config(), folder) {}
 
   Turn turn() const { return {turns, threads}; }
   /// Every text that is read or written has a pool of its own, in which its past lies while others
@@ -38,6 +43,7 @@ struct CharacterModel::Implementation {
   DType dtype;
   int threads;
   models::LanguageModel model;
+  tasks::Symbols symbols;
   mutable Turns turns;
 };
 
@@ -63,6 +69,10 @@ bool is_given(const CharacterMemory& memory) {
 
 bool CharacterModel::is_one(const std::string& folder) { return models::is_language_model(folder); }
 
+bool CharacterModel::reads_tokens(const std::string& config_file) {
+  return models::read_language_model(config_file).reads_tokens;
+}
+
 CharacterModel CharacterModel::load(const std::string& folder, const LoadOptions& options) {
   return CharacterModel(std::make_shared<const Implementation>(folder, options));
 }
@@ -71,7 +81,8 @@ CharacterModelInfo CharacterModel::info() const {
   const models::LanguageModelConfig& config = implementation_->model.config();
   CharacterModelInfo info = {.attention = std::string(models::name_of(config.attention)),
                              .positions = std::string(models::name_of(config.positions)),
-                             .alphabet = std::string(text::name_of(config.alphabet)),
+                             .alphabet = implementation_->symbols.description(),
+                             .reads_tokens = config.reads_tokens,
                              .parameters = models::parameter_count(config),
                              .layers = config.layers,
                              .windows = config.windows,
@@ -102,7 +113,7 @@ CharacterScore CharacterModel::evaluate(const CharacterEvaluation& options) cons
   require(model.config().has_memory() || !options.attention_shares,
           "attention shares: expected a model with memories, found attention {}",
           models::name_of(model.config().attention));
-  const tasks::CharacterText text(options.data, model.config().alphabet);
+  const tasks::CharacterText text(options.data, implementation_->symbols);
   const tasks::ScoredText scored = {
       .text = text, .range = text.part(options.part), .characters = options.characters};
   const Index count = scored.count();
@@ -141,23 +152,32 @@ CharacterScore CharacterModel::evaluate(const CharacterEvaluation& options) cons
   score.attention_shares = tasks::mean_shares(found.shares);
   require(std::isfinite(score.loss), "{}: expected a finite loss from the model, found {}",
           text.name(), score.loss);
-  score.bpc = score.loss / std::numbers::ln2;
+  const std::string_view bytes =
+      text.bytes({scored.range.begin + 1, scored.range.begin + 1 + count});
+  const double nats = score.loss * static_cast<double>(count);
+  score.bpc =
+      nats / static_cast<double>(std::max<std::size_t>(1, bytes.size())) / std::numbers::ln2;
+  if (implementation_->symbols.are_tokens()) {
+    const auto words = static_cast<double>(std::max<Index>(1, tasks::count_words(bytes)));
+    score.perplexity = std::exp(score.loss);
+    score.word_perplexity = std::exp(nats / words);
+  }
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
   score.seconds = seconds.count();
   return score;
 }
 
 void CharacterModel::generate(const std::string& prompt, const GenerateOptions& options,
-                              const std::function<bool(char)>& callback) const {
+                              const std::function<bool(std::string_view)>& callback) const {
   const models::LanguageModel& model = implementation_->model;
-  const text::Alphabet alphabet = model.config().alphabet;
-  text::check_characters(alphabet, prompt, "prompt");
-  const std::string usual = alphabet == text::Alphabet::bytes ? "\n" : " ";
+  const tasks::Symbols& symbols = implementation_->symbols;
   std::vector<std::int32_t> next =
-      text::encode_characters(alphabet, prompt.empty() ? usual : prompt);
+      prompt.empty() ? symbols.usual_prompt() : symbols.encode(prompt, "prompt");
+  require(!next.empty(), "prompt: expected text of at least one token, found none");
   MemoryPool memory;
   const ops::Context context = implementation_->context(memory);
   models::State past = model.start(context.dtype);
+  tasks::SymbolDecoder decoder(symbols);
   for (std::int64_t i = 0; i < options.characters; ++i) {
     std::vector<float> logits;
     {
@@ -170,8 +190,10 @@ void CharacterModel::generate(const std::string& prompt, const GenerateOptions& 
     require_finite(logits, "logits", fmt::format("prompt and {} characters", i));
     const double uniform = random_uniform(options.seed, static_cast<std::uint64_t>(i));
     next = {tasks::draw(logits, options, uniform)};
-    if (!callback(text::decode_character(alphabet, next[0]))) return;
+    const std::string piece = decoder.next(next[0]);
+    if (!piece.empty() && !callback(piece)) return;
   }
+  if (const std::string rest = decoder.rest(); !rest.empty()) callback(rest);
 }
 
 }  // namespace longformer

@@ -15,18 +15,36 @@
 #include "models/trained_folder.h"
 #include "tasks/characters/character_phases.h"
 #include "tasks/characters/character_scoring.h"
+#include "tasks/characters/symbols.h"
 
 namespace longformer {
 namespace {
 
 using tasks::CharacterPhase;
 
+/// Where the tokenizer of a model of tokens lies.
+std::string symbols_folder(const CharacterLmTraining& options) {
+  if (!options.model_folder.empty()) return options.model_folder;
+  if (!options.tokenizer_folder.empty()) return options.tokenizer_folder;
+  const auto parent = std::filesystem::path(options.config_file).parent_path();
+  return parent.empty() ? "." : parent.string();
+}
+
 models::LanguageModelConfig config_of(const CharacterLmTraining& options) {
   require(options.model_folder.empty() != options.config_file.empty(),
           "pretraining: expected a model folder or a config file, found {}",
           options.config_file.empty() ? "neither" : "both");
-  return models::read_language_model(
+  models::LanguageModelConfig config = models::read_language_model(
       options.config_file.empty() ? options.model_folder + "/config.json" : options.config_file);
+  require(config.reads_tokens || options.tokenizer_folder.empty(),
+          "tokenizer: expected the vocabulary tokenizer in {}, found {}", options.config_file,
+          config.vocabulary());
+  require(options.config_file.empty() == false || options.tokenizer_folder.empty(),
+          "tokenizer: expected none for a model that has one, found {}", options.tokenizer_folder);
+  if (config.reads_tokens && config.vocab_size == 0) {
+    config.vocab_size = Tokenizer::load(symbols_folder(options)).vocabulary_size();
+  }
+  return config;
 }
 
 models::Weights weights_of(const CharacterLmTraining& options) {
@@ -45,7 +63,8 @@ class CharacterLmObjective final : public training::Objective {
         dtype_(compute_dtype(options.training.dtype)),
         threads_(checked_threads(options.training.threads)),
         model_(config_, weights_, dtype_),
-        text_(options.data, config_.alphabet),
+        symbols_(config_, symbols_folder(options)),
+        text_(options.data, symbols_),
         train_(text_.part(TextPart::train)) {
     require(options.segments == "random" || options.segments == "consecutive",
             "segments: expected random or consecutive, found \"{}\"", options.segments);
@@ -84,6 +103,7 @@ class CharacterLmObjective final : public training::Objective {
   void save(const std::filesystem::path& folder) override {
     models::write_json(folder / "config.json", models::to_json(model_.config()));
     formats::write_safetensors((folder / "model.safetensors").string(), weights_.parameters());
+    if (symbols_.are_tokens()) models::copy_tokenizer_files(symbols_folder(options_), folder);
   }
   void load(const std::filesystem::path& folder) override {
     models::read_trained_folder(folder, weights_);
@@ -130,6 +150,7 @@ class CharacterLmObjective final : public training::Objective {
   DType dtype_;
   int threads_;
   models::LanguageModel model_;
+  tasks::Symbols symbols_;
   tasks::CharacterText text_;
   tasks::CharacterText::Range train_;
   training::ParameterSet parameters_;
@@ -279,7 +300,10 @@ training::Metrics CharacterLmObjective::evaluate() {
   if (options_.attention_shares) details_ = tasks::named_shares(tasks::mean_shares(score.shares));
   memory_.clear();
   const double mean = score.loss.sum / score.loss.weight;
-  training::Metrics metrics = {{"loss", mean}, {"bpc", mean / std::numbers::ln2}};
+  const std::string_view bytes =
+      text_.bytes({scored.range.begin + 1, scored.range.begin + 1 + scored.count()});
+  const double rate = static_cast<double>(scored.count()) / static_cast<double>(bytes.size());
+  training::Metrics metrics = {{"loss", mean}, {"bpc", mean * rate / std::numbers::ln2}};
   if (score.compression.weight > 0) {
     metrics.emplace_back("compression_loss", score.compression.sum / score.compression.weight);
   }

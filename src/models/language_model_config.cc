@@ -199,6 +199,58 @@ std::vector<Index> layer_numbers(const ConfigReader& config, const std::string& 
   return numbers;
 }
 
+namespace {
+
+/// The bytes of the key `symbols`, each once.
+std::vector<std::uint8_t> read_symbols(const ConfigReader& config) {
+  std::vector<std::uint8_t> symbols;
+  if (!config.has("symbols")) return symbols;
+  const auto& list = config.at("symbols");
+  const auto is_byte = [](const auto& value) {
+    return value.is_number_integer() && value >= 0 && value <= 255;
+  };
+  require(list.is_array() && !list.empty() && std::all_of(list.begin(), list.end(), is_byte),
+          "{}: symbols: expected a list of bytes from 0 to 255, found {}", config.name(),
+          shown(list));
+  for (const auto& value : list) {
+    const auto byte = value.template get<std::uint8_t>();
+    require(std::find(symbols.begin(), symbols.end(), byte) == symbols.end(),
+            "{}: symbols: expected every byte once, found {} again", config.name(), byte);
+    symbols.push_back(byte);
+  }
+  return symbols;
+}
+
+void read_vocabulary(const ConfigReader& config, const std::string& key,
+                     LanguageModelConfig& model) {
+  const std::string name = config.string(key, "bytes");
+  model.symbols = read_symbols(config);
+  model.reads_tokens = key == "vocabulary" && name == "tokenizer";
+  if (model.reads_tokens) {
+    require(model.symbols.empty(), "{}: symbols: expected none beside a tokenizer", config.name());
+    model.vocab_size = config.integer("vocab_size", 0, 0, kMaxVocabulary);
+    return;
+  }
+  require(key != "vocabulary" || name == "bytes" || name == "text8",
+          "{}: vocabulary: expected bytes, text8 or tokenizer, found {}", config.name(),
+          formats::quote(name));
+  model.alphabet = text::alphabet(name);
+  require(model.symbols.empty() || model.alphabet == text::Alphabet::bytes,
+          "{}: symbols: expected the vocabulary bytes, found {}", config.name(), name);
+  model.vocab_size =
+      model.symbols.empty() ? text::alphabet_size(model.alphabet) : std::ssize(model.symbols);
+  const Index vocabulary = config.integer("vocab_size", model.vocab_size, 1, kMaxHidden);
+  require(vocabulary == model.vocab_size,
+          "{}: vocab_size: expected {} for the vocabulary {}, found {}", config.name(),
+          model.vocab_size, name, vocabulary);
+}
+
+}  // namespace
+
+std::string_view LanguageModelConfig::vocabulary() const {
+  return reads_tokens ? "tokenizer" : text::name_of(alphabet);
+}
+
 LanguageModelConfig parse_language_model(const ConfigReader& config) {
   const std::string type = config.string("model_type", "");
   const bool is_old = type == kCharacterLmType;
@@ -209,12 +261,7 @@ LanguageModelConfig parse_language_model(const ConfigReader& config) {
     static_cast<void>(config.at("attention"));
     model.attention = static_cast<LmAttention>(choice(config, "attention", kAttentions, ""));
   }
-  model.alphabet = text::alphabet(config.string(is_old ? "alphabet" : "vocabulary", "bytes"));
-  model.vocab_size = text::alphabet_size(model.alphabet);
-  const Index vocabulary = config.integer("vocab_size", model.vocab_size, 1, kMaxHidden);
-  require(vocabulary == model.vocab_size,
-          "{}: vocab_size: expected {} for the vocabulary {}, found {}", config.name(),
-          model.vocab_size, text::name_of(model.alphabet), vocabulary);
+  read_vocabulary(config, is_old ? "alphabet" : "vocabulary", model);
   read_sizes(config, model);
   read_block(config, model);
   read_positions(config, model);
@@ -244,7 +291,8 @@ nlohmann::ordered_json to_json(const LanguageModelConfig& config) {
   nlohmann::ordered_json json;
   json["model_type"] = kLanguageModelType;
   json["attention"] = name_of(config.attention);
-  json["vocabulary"] = text::name_of(config.alphabet);
+  json["vocabulary"] = config.vocabulary();
+  if (!config.symbols.empty()) json["symbols"] = config.symbols;
   json["vocab_size"] = config.vocab_size;
   json["hidden_size"] = config.hidden_size;
   json["num_hidden_layers"] = config.layers;

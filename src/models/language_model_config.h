@@ -2,6 +2,7 @@
 // own.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -61,6 +62,11 @@ struct MemoryLengths {
 struct LanguageModelConfig {
   LmAttention attention = LmAttention::window;
   text::Alphabet alphabet = text::Alphabet::bytes;
+  /// The model reads tokens of a tokenizer that lies beside it, instead of an alphabet.
+  bool reads_tokens = false;
+  /// Which byte each number is, where the model reads chosen bytes alone.
+  std::vector<std::uint8_t> symbols = {};
+  /// 0 while it is that of a tokenizer that is not known yet.
   Index vocab_size = 0;
   Index hidden_size = 0;
   Index layers = 0;
@@ -112,6 +118,8 @@ struct LanguageModelConfig {
   bool tie_word_embeddings = true;
   double initializer_range = 0;
 
+  /// "bytes", "text8" or "tokenizer".
+  std::string_view vocabulary() const;
   bool has_windows() const { return attention == LmAttention::window; }
   /// Everything that was read, at any distance.
   bool sees_everything() const { return attention == LmAttention::dense || has_features(); }

@@ -103,6 +103,14 @@ bool has_tokenizer(const fs::path& folder) {
          fs::exists(folder / "vocab.json");
 }
 
+void copy_tokenizer_files(const fs::path& source, const fs::path& target) {
+  for (const char* name :
+       {"tokenizer.json", "tokenizer_config.json", "vocab.txt", "vocab.json", "merges.txt",
+        "special_tokens_map.json", "added_tokens.json"}) {
+    copy_if_present(source / name, target / name);
+  }
+}
+
 void copy_tokenizer(const TokenizerCopy& copy) {
   if (!has_tokenizer(copy.source)) return;
   for (const char* name :

@@ -36,6 +36,9 @@ struct TokenizerCopy {
 /// truncation and padding that tokenizer.json asks for are taken out. Throws Error.
 void copy_tokenizer(const TokenizerCopy& copy);
 
+/// Copies the files of the tokenizer as they are. Throws Error.
+void copy_tokenizer_files(const std::filesystem::path& source, const std::filesystem::path& target);
+
 /// Copies modules.json of sentence-transformers, where there is one, the folders that it names, and
 /// the files beside it with the new length. Throws Error.
 void copy_sentence_transformers(const TokenizerCopy& copy);

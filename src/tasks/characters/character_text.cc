@@ -1,42 +1,96 @@
 #include "tasks/characters/character_text.h"
 
+#include <algorithm>
+
 #include "core/error.h"
 #include "formats/json.h"
 
 namespace longformer::tasks {
+namespace {
 
-CharacterText::CharacterText(const CharacterData& data, text::Alphabet alphabet)
-    : name_(data.file), alphabet_(alphabet), text_(formats::read_file(data.file)) {
+bool is_space(char byte) { return byte == ' ' || (byte >= '\t' && byte <= '\r'); }
+
+/// The first place at or behind another at which no character of UTF-8 is cut.
+std::size_t whole_character(std::string_view text, std::size_t place) {
+  while (place < text.size() && (static_cast<unsigned char>(text[place]) & 0xC0) == 0x80) ++place;
+  return place;
+}
+
+}  // namespace
+
+CharacterText::CharacterText(const CharacterData& data, const Symbols& symbols)
+    : name_(data.file), symbols_(symbols), text_(formats::read_file(data.file)) {
   if (data.clean_up) {
-    require(alphabet == text::Alphabet::text8,
-            "clean-up: expected a model of the alphabet text8, found {}", text::name_of(alphabet));
+    require(symbols.are_letters(), "clean-up: expected a model of the alphabet text8, found {}",
+            symbols.description());
     text_ = text::text8_of(text_);
     require(!text_.empty(), "{}: expected pages between <text …> and </text>, found none", name_);
   }
-  text::check_characters(alphabet_, text_, name_);
+  symbols.check(text_, name_);
+  const std::size_t twentieth = text_.size() / 20;
+  const std::size_t validation = text_.size() - 2 * twentieth, test = text_.size() - twentieth;
+  validation_ = static_cast<Index>(validation);
+  test_ = static_cast<Index>(test);
+  if (!symbols.are_tokens()) return;
+  std::size_t begin = 0;
+  const std::string_view all = text_;
+  for (const auto& [end, first] : {std::pair(validation, &validation_), std::pair(test, &test_),
+                                   std::pair(all.size(), &test_)}) {
+    const std::size_t stop = whole_character(all, end);
+    const auto part = symbols.encode_tokens(all.substr(begin, stop - begin));
+    tokens_.ids.insert(tokens_.ids.end(), part.ids.begin(), part.ids.end());
+    for (const std::int64_t token_end : part.ends) {
+      tokens_.ends.push_back(static_cast<std::int64_t>(begin) + token_end);
+    }
+    if (end != all.size()) *first = std::ssize(tokens_.ids);
+    begin = stop;
+  }
+}
+
+Index CharacterText::size() const {
+  return symbols_.are_tokens() ? std::ssize(tokens_.ids) : std::ssize(text_);
 }
 
 std::vector<std::int32_t> CharacterText::ids(Index begin, Index count) const {
-  return text::encode_characters(alphabet_,
-                                 std::string_view(text_).substr(static_cast<std::size_t>(begin),
-                                                                static_cast<std::size_t>(count)));
+  if (symbols_.are_tokens()) {
+    const auto first = tokens_.ids.begin() + begin;
+    return {first, first + count};
+  }
+  return symbols_.encode_bytes(std::string_view(text_).substr(static_cast<std::size_t>(begin),
+                                                              static_cast<std::size_t>(count)));
 }
 
 CharacterText::Range CharacterText::part(TextPart part) const {
-  const Index twentieth = size() / 20;
-  const Index validation = size() - 2 * twentieth;
-  const Index test = size() - twentieth;
   switch (part) {
     case TextPart::train:
-      return {0, validation};
+      return {0, validation_};
     case TextPart::validation:
-      return {validation, test};
+      return {validation_, test_};
     case TextPart::test:
-      return {test, size()};
+      return {test_, size()};
     case TextPart::all:
       break;
   }
   return {0, size()};
+}
+
+Index CharacterText::byte_of(Index symbol) const {
+  if (!symbols_.are_tokens()) return symbol;
+  return symbol == 0 ? 0 : tokens_.ends[static_cast<std::size_t>(symbol - 1)];
+}
+
+std::string_view CharacterText::bytes(Range range) const {
+  const Index begin = byte_of(range.begin), end = std::max(begin, byte_of(range.end));
+  return std::string_view(text_).substr(static_cast<std::size_t>(begin),
+                                        static_cast<std::size_t>(end - begin));
+}
+
+Index count_words(std::string_view text) {
+  Index words = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    words += !is_space(text[i]) && (i == 0 || is_space(text[i - 1]));
+  }
+  return words;
 }
 
 }  // namespace longformer::tasks

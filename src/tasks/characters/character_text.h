@@ -1,4 +1,4 @@
-// Text for character language models: files, and their parts by position (spec.md D.4).
+// Text for language models: files, and their parts by position (spec.md D.4).
 #pragma once
 
 #include <cstdint>
@@ -7,31 +7,50 @@
 
 #include "core/dtype.h"
 #include "longformer/character_text.h"
-#include "text/characters.h"
+#include "tasks/characters/symbols.h"
 
 namespace longformer::tasks {
 
+/// A file as symbols of a model. Bytes become numbers when they are asked for; tokens are made
+/// once.
 class CharacterText {
  public:
-  /// Throws Error for a file that cannot be read and for bytes outside the alphabet.
-  CharacterText(const CharacterData& data, text::Alphabet alphabet);
+  /// Throws Error for a file that cannot be read and for bytes that the model does not have. The
+  /// symbols must live as long.
+  CharacterText(const CharacterData& data, const Symbols& symbols);
 
-  Index size() const { return static_cast<Index>(text_.size()); }
+  /// Symbols.
+  Index size() const;
   const std::string& name() const { return name_; }
-  /// Numbers of so many characters from a place on, which must all be there.
+  /// Numbers of so many symbols from a place on, which must all be there.
   std::vector<std::int32_t> ids(Index begin, Index count) const;
 
+  /// Symbols of the text.
   struct Range {
     Index begin = 0;
     Index end = 0;
     Index size() const { return end - begin; }
   };
+  /// Parts are cut by bytes, so that models of tokens and of bytes read the same.
   Range part(TextPart part) const;
 
+  /// The bytes of a range.
+  std::string_view bytes(Range range) const;
+
  private:
+  /// Byte at which a symbol begins.
+  Index byte_of(Index symbol) const;
+
   std::string name_;
-  text::Alphabet alphabet_;
+  const Symbols& symbols_;
   std::string text_;
+  /// Tokens of the parts behind each other; empty where symbols are bytes.
+  Symbols::Tokens tokens_;
+  /// Where validation and test begin.
+  Index validation_ = 0, test_ = 0;
 };
+
+/// Words between white space.
+Index count_words(std::string_view text);
 
 }  // namespace longformer::tasks

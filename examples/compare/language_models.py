@@ -1,0 +1,202 @@
+#!/usr/bin/env python3
+"""Language models of one size with different attention (experiments X4, X7, X8).
+
+    LONGFORMER_DATA=data examples/compare/language_models.py data [--characters 20M] [--only window]
+    LONGFORMER_DATA=data examples/compare/language_models.py positions [--characters 15M]
+    LONGFORMER_DATA=data examples/compare/language_models.py shares [--characters 40M]
+
+Models of 6 layers of 192 (about 2.9M weights) read the novels of litbank as bytes; two novels that none has read are for testing.
+data: window, dense, Transformer-XL, Compressive Transformer, Performer and an LSTM (tools/lstm_baseline.py, PyTorch) on
+prefixes of 0.25 to 62 MB. positions: ways to know the order, at lengths that were not trained. shares: where
+the attention of models with memories goes while they learn.
+Figures are added to docs/results/compare_language_models.jsonl. The LSTM needs torch.
+"""
+
+import json
+import shutil
+import subprocess
+import sys
+
+import setting
+from setting import experiment
+
+CHARACTERS_PER_STEP = 4096
+# Bytes of novels to train on, in MB.
+SIZES = (0.25, 1, 4, 16, 62)
+LONG = 16384
+EVALUATED = 131_072
+
+
+def lm(attention, length, **keys):
+    return {"model": setting.language_model(attention, **keys), "length": length}
+
+
+def memories(segment, memory, compressed=0):
+    return {"segment_length": segment, "memory_length": memory} | (
+        {"compressed_memory_length": compressed} if compressed else {})  # fmt: skip
+
+
+MODELS = {
+    "window": lm("window", 512, windows=[255] * setting.LAYERS, dilations=[0] * setting.LAYERS),
+    "dense": lm("dense", 512),
+    "Transformer-XL": lm("recurrent", 256, **memories(256, 256)),
+    "Compressive": lm("compressive", 128, **memories(128, 128, 128), compression="mean", compression_loss="none",
+                      intermediate_size=672),
+    "Performer": lm("performer", 512, features=128, intermediate_size=864),
+}  # fmt: skip
+POSITIONS = {
+    **{f"dense, {positions}": lm("dense", 256, positions=positions,
+                                 **({"max_position_embeddings": 256} if positions == "learned" else {}))
+       for positions in ("relative", "learned", "sinusoidal", "infused", "none")},
+    **{f"Transformer-XL, {positions}": lm("recurrent", 256, **memories(256, 256), positions=positions)
+       for positions in ("relative", "sinusoidal", "infused", "none")},
+}  # fmt: skip
+SHARES = {
+    "convolution, attention loss": lm("compressive", 128, **memories(128, 128, 128), intermediate_size=288),
+    "mean": lm("compressive", 128, **memories(128, 128, 128), compression="mean", compression_loss="none",
+               intermediate_size=672),
+    "Transformer-XL": lm("recurrent", 128, **memories(128, 256)),
+}  # fmt: skip
+
+
+def prefix(work, megabytes):
+    """The first novels for training, and behind them the two that are held out, each half as long as 5 % of it:
+    pretrain-lm takes the last tenth of a file for validation and test."""
+    train, held_out = setting.novels(work)
+    path = work / f"novels-{megabytes}.txt"
+    if not path.exists():
+        text = train.read_bytes()[: int(megabytes * setting.MEGABYTE)]
+        others = held_out.read_bytes()
+        tenth = min(len(text) // 9, len(others))
+        part = path.with_suffix(".part")
+        part.write_bytes(text[: tenth * 9] + others[:tenth])
+        part.rename(path)
+    return path
+
+
+def held_out(work):
+    """Of a novel that no model has read."""
+    path = work / "novels-test.txt"
+    if not path.exists():
+        path.write_bytes(setting.novels(work)[1].read_bytes()[-EVALUATED:])
+    return path
+
+
+def train(program, work, name, arm, text, characters, seed, flags=()):
+    target = work / name
+    if (target / "model.safetensors").exists():
+        return target
+    config = work / f"{name}.json"
+    config.write_text(json.dumps(arm["model"]))
+    steps = characters // CHARACTERS_PER_STEP
+    program("pretrain-lm", "--config", config, text, "--output-dir", target, "--length", arm["length"], "--bf16",
+            "--per-device-train-batch-size", CHARACTERS_PER_STEP // arm["length"], "--seed", seed,
+            "--eval-strategy", "steps", "--eval-steps", max(1, steps // 10), "--eval-characters", 65536, *flags,
+            *setting.optimizer(steps))  # fmt: skip
+    return target
+
+
+def bits(program, folder, text, arm, length=None, characters=EVALUATED):
+    """BPC of the test novel; models that see everything read windows, of which the second half counts."""
+    length = length or arm["length"]
+    if arm["model"]["attention"] in ("dense", "performer"):
+        flags = ["--window-characters", length, "--step-characters", length // 2]
+    else:
+        flags = ["--streaming"]
+    return round(program("evaluate", folder, text, "--characters", characters, *flags)[-1]["metrics"]["bpc"], 4)
+
+
+def named(chosen, row, *more):
+    words = "-".join(row.replace(",", "").split()).lower()
+    return "-".join(["lm", chosen.experiment, words, *map(str, more), str(chosen.characters)])
+
+
+def of_data(chosen, row, megabytes, seed):
+    def run(program):
+        text = prefix(chosen.work, megabytes)
+        # Forty epochs at most.
+        characters = min(chosen.characters, int(40 * megabytes * setting.MEGABYTE))
+        if row == "LSTM":
+            script = setting.ROOT / "tools" / "lstm_baseline.py"
+            done = subprocess.run([sys.executable, script, text, held_out(chosen.work), "--characters", str(characters),
+                                   "--seed", str(seed)], check=True, capture_output=True, text=True)  # fmt: skip
+            return json.loads(done.stdout.splitlines()[-1])
+        arm = MODELS[row]
+        arm = arm | {"model": arm["model"] | {"dropout": 0.2 if megabytes <= 1 else 0.1}}
+        folder = train(program, chosen.work, named(chosen, row, megabytes, seed), arm, text, characters, seed)
+        points, seconds = setting.curve(folder, CHARACTERS_PER_STEP)
+        return {"characters_read": characters, "test_bpc": bits(program, folder, held_out(chosen.work), arm),
+                "curve": points, "seconds": seconds}  # fmt: skip
+
+    return run
+
+
+def of_positions(chosen, row, seed):
+    def run(program):
+        arm = POSITIONS[row]
+        folder = train(program, chosen.work, named(chosen, row, seed), arm, prefix(chosen.work, SIZES[-1]),
+                       chosen.characters, seed)  # fmt: skip
+        text, found = held_out(chosen.work), {}
+        for length in (256, 512, 1024, 2048, 4096):
+            if "learned" in row and length > 256:
+                continue
+            if arm["model"]["attention"] == "dense":
+                found[length] = bits(program, folder, text, arm, length, 32768)
+            else:
+                metrics = program("evaluate", folder, text, "--memory-length", length, "--characters", 32768)[-1]["metrics"]
+                found[length] = round(metrics["bpc"], 4)
+        points, seconds = setting.curve(folder, CHARACTERS_PER_STEP)
+        return {"bpc_by_length": found, "curve": points, "seconds": seconds}
+
+    return run
+
+
+def of_shares(chosen, row, seed):
+    def run(program):
+        arm = SHARES[row]
+        folder = train(program, chosen.work, named(chosen, row, seed), arm, prefix(chosen.work, SIZES[-1]),
+                       chosen.characters, seed, ["--attention-shares"])  # fmt: skip
+        shutil.copy(folder / "attention_shares.svg", chosen.work / f"{folder.name}.svg")
+        history = []
+        for line in (folder / "log.jsonl").read_text().splitlines():
+            row_of_log = json.loads(line)
+            if "eval_cm_p0" in row_of_log:
+                history.append([row_of_log["step"] * CHARACTERS_PER_STEP] +
+                               [round(row_of_log[f"eval_{kind}_p{age}"], 5)
+                                for kind in ("cm", "em", "seq") for age in range(6)])  # fmt: skip
+        last = program("evaluate", folder, held_out(chosen.work), "--attention-shares")[-1]
+        points, seconds = setting.curve(folder, CHARACTERS_PER_STEP)
+        return {"test_bpc": round(last["metrics"]["bpc"], 4), "shares": history, "layers": last["attention_shares"],
+                "curve": points, "seconds": seconds}  # fmt: skip
+
+    return run
+
+
+CHARACTERS = {"data": 20_000_000, "positions": 15_000_000, "shares": 40_000_000}
+
+
+def main():
+    parser = setting.options(__doc__, "compare_language_models.jsonl")
+    parser.add_argument("experiment", choices=CHARACTERS)
+    parser.add_argument("--characters", type=setting.number)
+    parser.add_argument("--sizes", type=float, nargs="+", default=SIZES, help="MB of text, for data")
+    chosen = setting.start(parser)
+    chosen.characters = chosen.characters or CHARACTERS[chosen.experiment]
+    key = {"experiment": chosen.experiment, "characters": chosen.characters}
+    runs = []
+    for seed in range(1, chosen.seeds + 1):
+        if chosen.experiment == "data":
+            for size in chosen.sizes:
+                size = int(size) if size == int(size) else size
+                runs += [experiment.Run(key | {"row": row, "megabytes": size, "seed": seed},
+                                        of_data(chosen, row, size, seed)) for row in (*MODELS, "LSTM")]  # fmt: skip
+        elif chosen.experiment == "positions":
+            runs += [experiment.Run(key | {"row": row, "seed": seed}, of_positions(chosen, row, seed))
+                     for row in POSITIONS]  # fmt: skip
+        else:
+            runs += [experiment.Run(key | {"row": row, "seed": seed}, of_shares(chosen, row, seed)) for row in SHARES]
+    experiment.perform(runs, chosen)
+
+
+if __name__ == "__main__":
+    main()
