@@ -28,7 +28,7 @@ const std::string kText =
     "“I can’t go back to yesterday,” she said,\n\nbecause I was  someone else – naïve, 日本語 😀.\n";
 
 TEST(Symbols, PiecesOfTokensAreTheTextWithWholeCharacters) {
-  for (const char* folder : {"tiny_roberta", "tiny_bert", "tiny_xlm_roberta"}) {
+  for (const char* folder : {"tiny_roberta", "tiny_bert", "tokenizers/xlm_roberta"}) {
     const Symbols symbols(of_tokens(1 << 20), fixture(folder));
     const std::vector<std::int32_t> ids = symbols.encode(kText, "text");
     SymbolDecoder decoder(symbols);
