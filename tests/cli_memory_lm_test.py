@@ -19,6 +19,10 @@ KINDS = {
     "recurrent": {"attention": "recurrent"},
     "infused": {"attention": "recurrent", "positions": "infused"},
     "compressive": {"attention": "compressive", "compressed_memory_length": 8, "compression_rate": 4},
+    "used": {"attention": "compressive", "compressed_memory_length": 8, "compression_rate": 4, "compression": "most-used",
+             "compression_loss": "attention"},
+    "dilated": {"attention": "compressive", "compressed_memory_length": 8, "compression_rate": 4, "compression": "dilated",
+                "dilation_rates": [1, 2]},
 }
 FIXTURE = FIXTURES / "memory_lm"
 
@@ -116,7 +120,10 @@ class TestTraining:
             ({"attention": "recurrent", "compression_rate": 0, "segment_length": 0}, ["segment_length", "1"]),
             ({"attention": "compressive", "compression_rate": 0}, ["compression_rate"]),
             ({"attention": "compressive", "same_length": True}, ["same_length", "recurrent", "compressive"]),
-            ({"attention": "compressive", "compression": "most-used"}, ["compression", "convolution, mean, max"]),
+            ({"attention": "compressive", "compression": "min"}, ["compression", "convolution, mean, max, dilated"]),
+            ({"attention": "compressive", "compression_loss": "bptt"}, ["compression_loss", "autoencoding", "bptt"]),
+            ({"attention": "compressive", "compression": "mean", "compression_loss": "autoencoding"}, ["convolution"]),
+            ({"attention": "compressive", "compression": "dilated", "dilation_rates": [0]}, ["dilation_rates"]),
             ({"attention": "recurrent", "positions": "learned"}, ["positions", "relative"]),
             ({"attention": "performer", "positions": "relative"}, ["positions", "sinusoidal", "performer"]),
             ({"attention": "performer", "features": 0}, ["features", "1 or more", "softmax"]),

@@ -167,7 +167,10 @@ Layer compressive(const CompressiveCase& wanted) {
            {"relative_content", det({2, 4}, 5, 0.3)},
            {"relative_position", det({2, 4}, 6, 0.3)},
            {"compressed_relative_position", det({2, 4}, 7, 0.3)},
-           {"layers.0.compression.weight", det({8, 8, 2}, 8, 0.4)}}};
+           {"layers.0.compression.weight", det({8, 8, 2}, 8, 0.4)},
+           {"layers.0.compression.decoder.weight", det({8, 8, 2}, 9, 0.4)},
+           {"layers.0.compression.dilated.0.weight", det({8, 8, 2}, 10, 0.5)},
+           {"layers.0.compression.dilated.1.weight", det({8, 8, 2}, 11, 0.5)}}};
 }
 
 TEST(Compressive, AttentionIsThatOfTheGoldenVectors) {
@@ -234,6 +237,21 @@ TEST(Compressive, AttentionIsThatOfTheGoldenVectors) {
         0.573249201, 0.500963657},
        1.141429224,
        2},
+      {"auto-encoding",
+       [](LanguageModelConfig& c) { c.compression_loss = CompressionLoss::autoencoding; },
+       4,
+       {-1.062573965, 1.306371478, 3.088928219, 3.484963201, 2.316708854, 0.108557532, -2.148321901,
+        -3.440887848},
+       newest,
+       0.7730719279468368},
+      {"most-used",
+       [](LanguageModelConfig& c) { c.compression = Compression::most_used; },
+       4,
+       {-1.142340913, 1.275182861, 3.120317510, 3.564840747, 2.409220159, 0.172177211, -2.142150703,
+        -3.494935186},
+       {-0.599183440, -0.974049032, -0.890804172, -0.388600141, 0.296368569, 0.841950536,
+        0.991549969, 0.674807966},
+       0.299590343},
   };
   for (const CompressiveCase& wanted : cases) {
     SCOPED_TRACE(wanted.name);
@@ -248,6 +266,40 @@ TEST(Compressive, AttentionIsThatOfTheGoldenVectors) {
     EXPECT_LE(difference({compressed.end() - 8, compressed.end()}, wanted.newest), 1e-5);
     EXPECT_LE(difference(layer.loss(), {wanted.loss}), 1e-5);
   }
+}
+
+TEST(Compressive, DilatedConvolutionsAreThoseOfTheGoldenVectors) {
+  Layer layer = compressive({"dilated",
+                             [](LanguageModelConfig& c) {
+                               c.lengths.segment = 8;
+                               c.compression = Compression::dilated;
+                               c.dilation_rates = {1, 2};
+                             },
+                             3,
+                             {},
+                             {},
+                             0});
+  Doubles output;
+  for (const double first : {20.0, 22.0, 20.0}) {
+    std::vector<float> rows;
+    for (const double seed : {first, first + 1}) {
+      const auto part = det({4, 8}, seed, 1).to_floats();
+      rows.insert(rows.end(), part.begin(), part.end());
+    }
+    output = layer.read(Tensor::from(rows, {8, 8}));
+  }
+  EXPECT_LE(difference({output.end() - 8, output.end()},
+                       {-0.844002293, -2.430418144, -2.925896462, -2.108032782, -0.343940111,
+                        1.574536281, 2.786253441, 2.747309893}),
+            1e-5);
+  const Doubles compressed = layer.kept(1);
+  EXPECT_EQ(layer.kept(0).size(), 32u);
+  EXPECT_EQ(compressed.size(), 24u);
+  EXPECT_LE(difference({compressed.end() - 8, compressed.end()},
+                       {0.264814564, 1.119882204, 0.189868498, -1.042793744, -0.613252897,
+                        0.793807104, 0.935546296, -0.413966204}),
+            1e-5);
+  EXPECT_LE(difference(layer.loss(), {1.277924518}), 1e-5);
 }
 
 struct GoldenModel {

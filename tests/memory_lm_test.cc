@@ -192,12 +192,13 @@ TEST_P(MemoryFixture, TheFutureIsUnknown) {
 INSTANTIATE_TEST_SUITE_P(Models, MemoryFixture,
                          testing::Values("recurrent", "recurrent_post", "recurrent_same_length",
                                          "compressive", "compressive_shared", "compressive_max",
-                                         "recurrent_sinusoidal", "recurrent_infused",
-                                         "compressive_infused", "compressive_unplaced",
-                                         "dense_relative", "dense_learned", "dense_infused",
-                                         "dense_unplaced", "window_sinusoidal", "performer_softmax",
-                                         "performer_hyperbolic", "performer_relu",
-                                         "performer_elu"));
+                                         "compressive_dilated", "compressive_used",
+                                         "compressive_autoencoding", "recurrent_sinusoidal",
+                                         "recurrent_infused", "compressive_infused",
+                                         "compressive_unplaced", "dense_relative", "dense_learned",
+                                         "dense_infused", "dense_unplaced", "window_sinusoidal",
+                                         "performer_softmax", "performer_hyperbolic",
+                                         "performer_relu", "performer_elu"));
 
 /// Each law of spec.md G.3 makes two models the same.
 TEST(MemoryModels, SpecialCasesAreOtherModels) {

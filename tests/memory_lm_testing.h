@@ -46,7 +46,7 @@ inline LanguageModelConfig tiny(LmAttention attention) {
   if (attention == LmAttention::compressive) {
     config.lengths.compressed = 4;
     config.compression_rate = 2;
-    config.attention_loss = true;
+    config.compression_loss = CompressionLoss::attention;
   }
   if (config.has_features()) {
     config.positions = Positions::sinusoidal;

@@ -1,4 +1,5 @@
-// Rows of the table of gradients for what Linformers and added positions need (gradient_test.cc).
+// Rows of the table of gradients for what Linformers, compressed memories and added positions need
+// (gradient_test.cc).
 #pragma once
 
 #include <algorithm>
@@ -9,7 +10,9 @@
 #include <vector>
 
 #include "gradient_testing.h"
+#include "ops/expansion.h"
 #include "ops/positions.h"
+#include "ops/row_windows.h"
 #include "ops/slots.h"
 
 namespace longformer::ops {
@@ -77,6 +80,46 @@ inline Row project_rows_row(bool by_head) {
         const Index column = row - kSlotStarts[at(document)];
         out[at(i)] += in[1][at((head * kSlots + slot) * kMost + column)] *
                       in[0][at((head * rows + row) * kWidth + c)];
+      }
+    }
+    return out;
+  };
+  return row;
+}
+
+/// Windows of several rows as one row, a feature after the other.
+inline Row row_windows_row() {
+  constexpr Index kRows = 6, kTaps = 3, kWidth = 4;
+  Row row;
+  row.name = "row_windows";
+  row.shapes = {{kRows, kWidth}};
+  row.run = [](const Context& context, const std::vector<Tensor>& in) {
+    return row_windows(context, in[0], kTaps, kernels::RowWindow::features);
+  };
+  row.truth = [](const Inputs& in) {
+    Doubles out(in[0].size());
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      const std::size_t tap = i % kTaps, c = i / kTaps % kWidth, window = i / (kTaps * kWidth);
+      out[i] = in[0][(window * kTaps + tap) * kWidth + c];
+    }
+    return out;
+  };
+  return row;
+}
+
+inline Row expand_row() {
+  constexpr Index kRows = 5, kIn = 3, kOut = 7;
+  Row row;
+  row.name = "expand";
+  row.shapes = {{kRows, kIn}, {kIn, kOut}};
+  row.run = [](const Context& context, const std::vector<Tensor>& in) {
+    return expand(context, in[0], in[1]);
+  };
+  row.truth = [](const Inputs& in) {
+    Doubles out(at(kRows * kOut));
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      for (std::size_t k = 0; k < kIn; ++k) {
+        out[i] += in[0][i / kOut * kIn + k] * in[1][k * kOut + i % kOut];
       }
     }
     return out;
@@ -152,6 +195,8 @@ inline std::vector<Row> slot_rows() {
           project_rows_row(false),
           project_rows_row(true),
           add_head_bias_row(),
+          row_windows_row(),
+          expand_row(),
           window_slots_row("mean", SlotKind::mean),
           window_slots_row("largest", SlotKind::largest),
           window_slots_row("depthwise", SlotKind::depthwise),

@@ -90,18 +90,21 @@ void add_generate_bench(CLI::App& bench, Action& action) {
   CLI::App& verb = add_verb(
       bench,
       {.name = "generate",
-       .description = "Time reading documents of random tokens and writing texts about them.",
+       .description = "Time reading documents of random tokens and writing texts about them, or "
+                      "going on with a text of so many tokens.",
        .details =
            "\"of GEMM\" is the useful work of reading ÷ (time · GEMM rate); \"of read\" is what a "
            "step must read, weights and keys and values, ÷ (time · rate of reading memory). "
            "Rows share a process: peak memory is the largest so far.",
        .examples = "longformer bench generate LED -n 4096 --beams 1,4\n"
                    "longformer bench generate --config bench/led_base.json -n 4096,16384 "
-                   "--documents 1,8 --dtype fp32,bf16 -o json"});
-  CLI::Option* model =
-      verb.add_option("MODEL", flags->options.model,
-                      "folder of an LED or BART, or org/name[@revision] in the local Hub cache")
-          ->type_name("");
+                   "--documents 1,8 --dtype fp32,bf16 -o json\n"
+                   "longformer bench generate --config "
+                   "examples/character-lm/tiny-performer.json -n 100,100000"});
+  CLI::Option* model = verb.add_option("MODEL", flags->options.model,
+                                       "folder of an LED, a BART or a language model, or "
+                                       "org/name[@revision] in the local Hub cache")
+                           ->type_name("");
   verb.add_option("--config", flags->options.config, "a config.json alone, with random weights")
       ->type_name("FILE")
       ->excludes(model);

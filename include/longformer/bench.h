@@ -133,7 +133,8 @@ struct GenerateBenchResult {
   double tokens_per_second() const { return static_cast<double>(options.documents) / step_seconds; }
 };
 
-/// Times `generate` of documents of random tokens: greedy, or with beams. Throws Error.
+/// Times `generate` of documents of random tokens: greedy, or with beams. A language model reads n
+/// characters or tokens and goes on with others, one at a time. Throws Error.
 GenerateBenchResult bench_generate(const GenerateBenchOptions& options);
 
 }  // namespace longformer

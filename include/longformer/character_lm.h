@@ -98,8 +98,8 @@ struct CharacterLmTraining {
   /// A model to go on from, or config.json of a new one; one of the two.
   std::string model_folder = {};
   std::string config_file = {};
-  /// Folder with the tokenizer of a new model that reads tokens; empty: that of the config file. Its
-  /// files become part of the model.
+  /// Folder with the tokenizer of a new model that reads tokens; empty: that of the config file.
+  /// Its files become part of the model.
   std::string tokenizer_folder = {};
   CharacterData data = {};
   /// Characters of a segment; absent: kUsualLength, or the segment length of a model with memories.

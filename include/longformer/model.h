@@ -115,9 +115,9 @@ class Model {
   /// Documents of different lengths cost the sum of their lengths; each result is that of the
   /// document alone. Throws Error for an empty document, ids out of range, a mask of the wrong
   /// length, a document longer than max_tokens, and one that has neither a global attention mask
-  /// nor the separator that the head's default needs, and for layer inputs of other sizes or several
-  /// documents. What is NaN or infinite is returned so: the
-  /// tasks (Classifier, Embedder, …) make it an error of the document.
+  /// nor the separator that the head's default needs, and for layer inputs of other sizes or
+  /// several documents. What is NaN or infinite is returned so: the tasks (Classifier, Embedder, …)
+  /// make it an error of the document.
   std::vector<DocumentOutput> forward(std::span<const DocumentInput> documents,
                                       const ForwardOptions& options = {}) const;
 

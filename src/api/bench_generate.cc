@@ -2,6 +2,7 @@
 #include <chrono>
 #include <vector>
 
+#include "api/bench_language_model.h"
 #include "api/measurement.h"
 #include "api/model_cost.h"
 #include "api/model_implementation.h"
@@ -74,6 +75,10 @@ GenerateBenchResult bench_generate(const GenerateBenchOptions& options) {
   require(options.new_tokens >= 4, "new tokens: expected at least 4, found {}", options.new_tokens);
   require(options.documents >= 1, "documents: expected at least 1, found {}", options.documents);
   require(options.repeats >= 1, "repeats: expected at least 1, found {}", options.repeats);
+  const std::string file = options.config.empty() ? options.model + "/config.json" : options.config;
+  if (models::is_language_model(file)) {
+    return bench_language_model(options, file, options.config.empty());
+  }
   const LoadOptions load = {.dtype = options.dtype, .threads = options.threads};
   const Model model = options.config.empty() ? Model::load(options.model, load)
                                              : Model::random(options.config, load);

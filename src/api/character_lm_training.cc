@@ -97,7 +97,8 @@ class CharacterLmObjective final : public training::Objective {
   training::Metrics evaluate() override;
   training::Metrics evaluation_details() override { return details_; }
   std::vector<std::string> metric_names() const override {
-    if (config_.attention_loss) return {"loss", "bpc", "compression_loss"};
+    if (config_.compression_loss != models::CompressionLoss::none)
+      return {"loss", "bpc", "compression_loss"};
     return {"loss", "bpc"};
   }
   void save(const std::filesystem::path& folder) override {

@@ -156,11 +156,14 @@ double memory_layer_flops(const models::LanguageModelConfig& config, double n,
   flops += passes.half * 2 * width * inner * (distances + 2 * (recent + older));
   if (!config.is_compressive()) return flops;
   const double fewer = n / static_cast<double>(config.compression_rate);
-  const bool learns = config.attention_loss;
-  if (config.compression == models::Compression::convolution) {
-    flops += (learns ? passes.half : passes.constant) * 2 * n * width * width;
+  const bool learns = config.compression_loss != models::CompressionLoss::none;
+  if (config.learns_compression()) {
+    const auto products = static_cast<double>(1 + 2 * config.dilation_rates.size());
+    flops += (learns ? passes.half : passes.constant) * 2 * n * width * width * products;
   }
-  if (learns) {
+  if (config.compression_loss == models::CompressionLoss::autoencoding) {
+    flops += passes.full * 2 * n * width * width;
+  } else if (learns) {
     flops += passes.constant * 4 * inner * n * (width + n);
     flops += 4 * inner * fewer * (passes.half * width + passes.full * n);
   }
@@ -232,7 +235,7 @@ std::int64_t activation_bytes(const models::LanguageModelConfig& config, std::in
     const models::MemoryLengths& lengths = config.lengths;
     const Index streams = shape.tokens / std::max<Index>(length, 1);
     const Index before = streams * (lengths.memory + lengths.compressed);
-    const Index distances = lengths.most_rows(config.compression_rate);
+    const Index distances = lengths.most_rows(config.least_compressed());
     // Rows of the memories twice while they move, their queries, keys and values, the results of
     // each kind of rows, and the table of distances.
     kept += config.layers *
@@ -269,7 +272,7 @@ std::int64_t state_bytes(const models::LanguageModelConfig& config) {
       const Index rows = lengths.memory + lengths.compressed;
       numbers +=
           rows * (config.hidden_size + 3 * inner) + 2 * (2 * lengths.segment + 1) * inner +
-          (config.is_compressive() ? 2 : 1) * lengths.most_rows(config.compression_rate) * inner;
+          (config.is_compressive() ? 2 : 1) * lengths.most_rows(config.least_compressed()) * inner;
     } else if (config.has_features()) {
       numbers += config.heads *
                  kernels::FeatureAttentionSpec{

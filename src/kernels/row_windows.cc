@@ -28,6 +28,18 @@ void windows_of(const Tensor& x, Index count, RowWindow kind, Tensor& out) {
   }
 }
 
+template <typename T>
+void features_backward(const Tensor& gradient, Index count, Tensor& dx) {
+  const Index width = dx.columns();
+  for (Index row = 0; row < gradient.rows(); ++row) {
+    const T* from = gradient.data<T>() + row * gradient.columns();
+    T* to = dx.data<T>() + row * count * width;
+    for (Index tap = 0; tap < count; ++tap) {
+      for (Index c = 0; c < width; ++c) to[tap * width + c] = from[c * count + tap];
+    }
+  }
+}
+
 }  // namespace
 
 void row_windows(const Tensor& x, Index count, RowWindow kind, Tensor& out) {
@@ -36,6 +48,15 @@ void row_windows(const Tensor& x, Index count, RowWindow kind, Tensor& out) {
     windows_of<BFloat16>(x, count, kind, out);
   } else {
     windows_of<float>(x, count, kind, out);
+  }
+}
+
+void row_windows_backward(const Tensor& gradient, Index count, Tensor& dx) {
+  assert(dx.rows() == gradient.rows() * count && dx.dtype() == gradient.dtype());
+  if (dx.dtype() == DType::bf16) {
+    features_backward<BFloat16>(gradient, count, dx);
+  } else {
+    features_backward<float>(gradient, count, dx);
   }
 }
 

@@ -12,4 +12,7 @@ enum class RowWindow { mean, largest, features };
 /// From x [n·count, D] to out [n, D], or [n, D·count] for features; dtypes are alike.
 void row_windows(const Tensor& x, Index count, RowWindow kind, Tensor& out);
 
+/// For features: from the gradient of out to that of x, of which every number is written.
+void row_windows_backward(const Tensor& gradient, Index count, Tensor& dx);
+
 }  // namespace longformer::kernels

@@ -141,7 +141,7 @@ Index LanguageModel::most_distance(const State* state, Index next) const {
     for (Index s = 0; s < state->streams(); ++s) most = std::max(most, state->tokens(s));
     return std::max<Index>(1024, 2 * (most + next));
   }
-  if (config_.has_memory()) return lengths_of(*state).most_rows(config_.compression_rate);
+  if (config_.has_memory()) return lengths_of(*state).most_rows(config_.least_compressed());
   Index most = 0;
   for (Index layer = 0; layer < config_.layers; ++layer) {
     most = std::max(most, config_.reach(layer));

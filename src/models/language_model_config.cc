@@ -58,7 +58,9 @@ constexpr std::array<std::string_view, 5> kAttentions = {"window", "dense", "rec
                                                          "compressive", "performer"};
 constexpr std::array<std::string_view, 5> kPositions = {"relative", "sinusoidal", "learned",
                                                         "infused", "none"};
-constexpr std::array<std::string_view, 3> kCompressions = {"convolution", "mean", "max"};
+constexpr std::array<std::string_view, 5> kCompressions = {"convolution", "mean", "max", "dilated",
+                                                           "most-used"};
+constexpr std::array<std::string_view, 3> kLosses = {"none", "attention", "autoencoding"};
 
 void read_windows(const ConfigReader& config, LanguageModelConfig& model) {
   model.windows = layer_numbers(config, "windows", model.layers, 1);
@@ -76,16 +78,26 @@ void read_windows(const ConfigReader& config, LanguageModelConfig& model) {
 }
 
 void read_compression(const ConfigReader& config, LanguageModelConfig& model) {
-  constexpr std::array<std::string_view, 2> kLosses = {"none", "attention"};
   constexpr std::array<std::string_view, 2> kPositions = {"shared", "separate"};
   MemoryLengths& lengths = model.lengths;
   lengths.compressed = config.integer("compressed_memory_length", lengths.memory, 0, kMaxReach);
   model.compression_rate = config.integer("compression_rate", 4, 1, kMaxReach);
   model.compression =
       static_cast<Compression>(choice(config, "compression", kCompressions, "convolution"));
-  const bool learns = model.compression == Compression::convolution;
-  model.attention_loss =
-      choice(config, "compression_loss", kLosses, learns ? "attention" : "none") == 1;
+  if (model.compression == Compression::dilated) {
+    model.dilation_rates = {1, 2, 4};
+    if (config.has("dilation_rates")) {
+      const auto count = static_cast<Index>(config.at("dilation_rates").size());
+      model.dilation_rates = layer_numbers(config, "dilation_rates", count, 1);
+    }
+  }
+  model.compression_loss = static_cast<CompressionLoss>(choice(
+      config, "compression_loss", kLosses, model.learns_compression() ? "attention" : "none"));
+  require(model.compression_loss != CompressionLoss::autoencoding ||
+              model.compression == Compression::convolution,
+          "{}: compression_loss: expected attention or none with the compression {}, as only a "
+          "convolution is undone by another, found autoencoding",
+          config.name(), kCompressions[static_cast<std::size_t>(model.compression)]);
   model.separate_positions = choice(config, "compressed_positions", kPositions, "separate") == 1;
 }
 
@@ -324,7 +336,8 @@ nlohmann::ordered_json to_json(const LanguageModelConfig& config) {
     json["compressed_memory_length"] = config.lengths.compressed;
     json["compression_rate"] = config.compression_rate;
     json["compression"] = kCompressions[static_cast<std::size_t>(config.compression)];
-    json["compression_loss"] = config.attention_loss ? "attention" : "none";
+    json["compression_loss"] = kLosses[static_cast<std::size_t>(config.compression_loss)];
+    if (!config.dilation_rates.empty()) json["dilation_rates"] = config.dilation_rates;
     json["compressed_positions"] = config.separate_positions ? "separate" : "shared";
   }
   json["dropout"] = config.dropout;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -39,7 +40,10 @@ enum class Positions {
 std::string_view name_of(Positions positions);
 
 /// f_c of spec.md G.2: how several rows of the memory become one.
-enum class Compression { convolution, mean, largest };
+enum class Compression { convolution, mean, largest, dilated, most_used };
+
+/// What the weights of a compression learn from (G.2), or, where there are none, what is reported.
+enum class CompressionLoss { none, attention, autoencoding };
 
 /// Rows of a segment, and of what is kept; an evaluation may have others than the training.
 struct MemoryLengths {
@@ -53,8 +57,8 @@ struct MemoryLengths {
 
   /// Most rows that a character may see: of both kinds, with those that wait for others to be
   /// compressed with, and of its segment.
-  Index most_rows(Index compression_rate) const {
-    return compressed + memory + compression_rate + segment;
+  Index most_rows(Index least_compressed) const {
+    return compressed + memory + least_compressed + segment;
   }
 };
 
@@ -102,8 +106,9 @@ struct LanguageModelConfig {
   MemoryLengths lengths = {};
   Index compression_rate = 1;
   Compression compression = Compression::convolution;
-  /// The convolution learns to keep what attention finds in the rows (G.2).
-  bool attention_loss = false;
+  CompressionLoss compression_loss = CompressionLoss::none;
+  /// How far the pairs of each convolution before the last are apart, where it is dilated.
+  std::vector<Index> dilation_rates = {};
   /// Compressed rows have W_r and v of their own, and distances as if no memory were between.
   bool separate_positions = true;
   /// Memories begin with rows of zeros instead of none.
@@ -126,6 +131,15 @@ struct LanguageModelConfig {
   bool has_memory() const { return attention == LmAttention::recurrent || is_compressive(); }
   bool has_features() const { return attention == LmAttention::performer; }
   bool is_compressive() const { return attention == LmAttention::compressive; }
+  bool learns_compression() const {
+    return is_compressive() &&
+           (compression == Compression::convolution || compression == Compression::dilated);
+  }
+  /// Least rows that are compressed at a time; one less may wait.
+  Index least_compressed() const {
+    return compression_rate +
+           std::accumulate(dilation_rates.begin(), dilation_rates.end(), Index{0});
+  }
   /// What the heads of a layer with windows see.
   std::vector<kernels::HeadPattern> pattern(Index layer) const;
   /// Distance of the farthest character that a layer sees.

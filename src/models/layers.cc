@@ -34,14 +34,14 @@ ops::Linear linear(const LayerSource& source, const std::string& name, LinearSha
 }
 
 ops::Linear convolution(const LayerSource& source, const std::string& name, LinearShape shape,
-                        Index taps) {
+                        Index taps, std::optional<ops::Activation> activation) {
   const auto inputs = static_cast<double>(shape.in * taps);
   const Tensor weight = source.weights.get(name + ".weight", {shape.out, shape.in, taps},
                                            Init::normal(1 / std::sqrt(inputs)));
   // A view with the gradient of the parameter itself.
   Tensor matrix = weight.reshaped({shape.out, shape.in * taps});
   matrix.set_gradient(weight.gradient());
-  return stacked(source, {&matrix, 1}, {}, {});
+  return stacked(source, {&matrix, 1}, {}, {.activation = activation});
 }
 
 ops::Linear stacked_linear(const LayerSource& source, std::span<const std::string> names,

@@ -43,7 +43,7 @@ ops::Linear linear(const LayerSource& source, const std::string& name, LinearSha
 /// A convolution over so many rows whose stride is the width of its kernel, "NAME.weight" [out, in,
 /// taps]: a dense layer over kernels::RowWindow::features.
 ops::Linear convolution(const LayerSource& source, const std::string& name, LinearShape shape,
-                        Index taps);
+                        Index taps, std::optional<ops::Activation> activation = std::nullopt);
 
 /// Several dense layers of one shape that read the same rows, stacked.
 ops::Linear stacked_linear(const LayerSource& source, std::span<const std::string> names,

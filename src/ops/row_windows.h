@@ -6,7 +6,8 @@
 
 namespace longformer::ops {
 
-/// From x [n·count, D] to [n, D], or [n, D·count] for features. It has no backward pass.
+/// From x [n·count, D] to [n, D], or [n, D·count] for features. Only features have a
+/// backward pass.
 Tensor row_windows(const Context& context, const Tensor& x, Index count, kernels::RowWindow kind);
 
 }  // namespace longformer::ops

@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "core/error.h"
+#include "ops/attention_usage.h"
 #include "ops/embedding.h"
 #include "ops/key_ring.h"
 #include "ops/loss.h"
-#include "ops/row_windows.h"
 
 namespace longformer::models {
 namespace {
@@ -51,7 +51,7 @@ class Memory final : public LayerState {
       : hidden_size_(config.hidden_size),
         heads_(config.heads),
         head_size_(config.head_size),
-        compression_rate_(config.is_compressive() ? config.compression_rate : 1),
+        least_compressed_(config.is_compressive() ? config.least_compressed() : 1),
         begins_with_zeros_(config.begins_with_zeros),
         dtype_(dtype),
         streams_(streams) {
@@ -120,7 +120,7 @@ class Memory final : public LayerState {
   }
 
  private:
-  Index hidden_size_, heads_, head_size_, compression_rate_;
+  Index hidden_size_, heads_, head_size_, least_compressed_;
   bool begins_with_zeros_;
   DType dtype_;
   Index streams_;
@@ -166,7 +166,7 @@ std::vector<Tensor> Memory::saved() const {
 }
 
 void Memory::restore(std::span<const Tensor> saved) {
-  const std::array<Index, 3> most = {lengths.memory + std::max(lengths.segment, compression_rate_),
+  const std::array<Index, 3> most = {lengths.memory + std::max(lengths.segment, least_compressed_),
                                      lengths.compressed, lengths.segment - 1};
   require(saved.size() >= most.size(), "state: expected rows of {} kinds, found {}", most.size(),
           saved.size());
@@ -227,10 +227,7 @@ MemoryAttention::MemoryAttention(const LanguageModelConfig& config, Index layer,
       compressed_distances_ = distances_of(source, "compressed_");
     }
   }
-  if (config.is_compressive() && config.compression == Compression::convolution) {
-    convolution_ = convolution(source, name_in(layer, "compression"),
-                               {config.hidden_size, config.hidden_size}, config.compression_rate);
-  }
+  if (config.is_compressive()) compressor_.emplace(config, layer, source);
 }
 
 MemoryAttention::Distances MemoryAttention::distances_of(const LayerSource& source,
@@ -372,17 +369,24 @@ std::optional<ops::RelativePositions> MemoryAttention::relative_positions(
     return ops::RelativePositions{content_bias_, of.bias,
                                   relative_keys(context, of, count, in, memory)};
   }
-  const Index most = memory.lengths.most_rows(config_.compression_rate);
+  const Index most = memory.lengths.most_rows(config_.least_compressed());
   if (kept.empty()) kept = relative_keys(context, of, most, in, memory);
   return ops::RelativePositions{content_bias_, of.bias, kept};
 }
 
-Tensor MemoryAttention::forward(const ops::Context& context, const Tensor& x,
-                                const LayerInput& in) const {
-  auto& memory = *static_cast<Memory*>(in.state);
-  const Index queries = x.rows() / memory.streams(), before = memory.running_count();
+/// The queries of a segment and what they see.
+struct MemoryAttention::Segment {
+  Tensor query;
+  std::vector<ops::KeyGroup> groups;
+};
+
+/// Compressed rows, recent rows and those of the segment, as far as there are any. Queries are
+/// those that the segment's last keys belong to.
+std::vector<ops::KeyGroup> MemoryAttention::groups_of(const ops::Context& context,
+                                                      const Keys& running, Index queries,
+                                                      const LayerInput& in, Memory& memory) const {
+  const Index before = running.count - queries;
   const Index recent = memory.recent_count(), older = memory.compressed_count();
-  const auto projected = project(context, x, older + recent + before, in, memory);
   std::optional<ops::RelativePositions> near, far;
   if (distances_) {
     near = relative_positions(context, *distances_, memory.relative_keys, in, memory, queries);
@@ -405,12 +409,23 @@ Tensor MemoryAttention::forward(const ops::Context& context, const Tensor& x,
     keys.kind = kRecent;
     groups.push_back(group_of(context, keys, queries, near, memory));
   }
-  groups.push_back(
-      group_of(context, running_keys(context, projected, in, memory), queries, near, memory));
-  const Tensor attended = ops::attention_over(context, projected[0], groups);
-  if (in.shares != nullptr) add_shares(context, projected[0], groups, memory, *in.shares);
+  groups.push_back(group_of(context, running, queries, near, memory));
+  return groups;
+}
+
+Tensor MemoryAttention::forward(const ops::Context& context, const Tensor& x,
+                                const LayerInput& in) const {
+  auto& memory = *static_cast<Memory*>(in.state);
+  const Index queries = x.rows() / memory.streams(), before = memory.running_count();
+  const auto projected = project(context, x, memory.kept_count() + before, in, memory);
+  const Keys running = running_keys(context, projected, in, memory);
+  const Segment segment = {projected[0], groups_of(context, running, queries, in, memory)};
+  const Tensor attended = ops::attention_over(context, segment.query, segment.groups);
+  if (in.shares != nullptr) {
+    add_shares(context, segment.query, segment.groups, memory, *in.shares);
+  }
   memory.running.push_back(ops::stop_gradient(x));
-  if (before + queries == memory.lengths.segment) end_segment(context, in, memory);
+  if (before + queries == memory.lengths.segment) end_segment(context, in, segment, memory);
   return attended;
 }
 
@@ -443,17 +458,20 @@ void MemoryAttention::add_shares(const ops::Context& context, const Tensor& quer
 /// Only a full segment moves the memories: its rows become recent ones, and recent ones that no
 /// longer have a place are compressed, or forgotten.
 void MemoryAttention::end_segment(const ops::Context& context, const LayerInput& in,
-                                  Memory& memory) const {
+                                  const Segment& segment, Memory& memory) const {
   const Index streams = memory.streams(), rate = config_.compression_rate;
   std::vector<Tensor> parts;
   if (!memory.recent.empty()) parts.push_back(memory.recent);
   parts.insert(parts.end(), memory.running.begin(), memory.running.end());
   const Index all = memory.recent_count() + memory.running_count();
   const Index over = std::max<Index>(0, all - memory.lengths.memory);
-  const Index evicted = config_.is_compressive() ? over / rate * rate : over;
+  Index evicted = over;
+  if (config_.is_compressive()) {
+    evicted = over < config_.least_compressed() ? 0 : over / rate * rate;
+  }
   const ops::Context quiet = without_tape(context);
   if (config_.is_compressive() && evicted > 0 && memory.lengths.compressed > 0) {
-    compress(context, rows_of_streams(quiet, parts, streams, 0, evicted), in, memory);
+    compress(context, rows_of_streams(quiet, parts, streams, 0, evicted), in, segment, memory);
   }
   memory.recent =
       all > evicted ? rows_of_streams(quiet, parts, streams, evicted, all - evicted) : Tensor();
@@ -464,24 +482,39 @@ void MemoryAttention::end_segment(const ops::Context& context, const LayerInput&
   if (memory.running_keys) memory.running_keys->clear();
 }
 
+/// Numbers of the oldest rows that this segment looked at most. One that came in pieces is looked
+/// at as a whole.
+std::vector<Index> MemoryAttention::most_used(const ops::Context& context, const LayerInput& in,
+                                              const Segment& segment, Index old,
+                                              Memory& memory) const {
+  const Index streams = memory.streams(), length = memory.lengths.segment;
+  const ops::UsedRows rows = {.streams = streams,
+                              .memory = memory.recent_count(),
+                              .segment = length,
+                              .old = old,
+                              .kept = old / config_.compression_rate};
+  if (segment.query.dimension(1) == streams * length) {
+    return ops::most_used_rows(context, segment.query, segment.groups, rows);
+  }
+  const Tensor all = rows_of_streams(context, memory.running, streams, 0, length);
+  const auto projected = project(context, all, memory.kept_count(), in, memory);
+  const auto groups = groups_of(context, Keys::of(projected, streams, 0), length, in, memory);
+  return ops::most_used_rows(context, projected[0], groups, rows);
+}
+
 /// Appends rows that stand for `old`, the oldest recent rows of the streams.
 void MemoryAttention::compress(const ops::Context& context, const Tensor& old, const LayerInput& in,
-                               Memory& memory) const {
+                               const Segment& segment, Memory& memory) const {
   const Index streams = memory.streams();
   const ops::Context quiet = without_tape(context);
-  using kernels::RowWindow;
-  Tensor fewer;
-  if (convolution_) {
-    const Tensor windows =
-        ops::row_windows(quiet, old, config_.compression_rate, RowWindow::features);
-    fewer = ops::linear(context, windows, *convolution_, context.dtype);
-  } else {
-    fewer = ops::row_windows(
-        quiet, old, config_.compression_rate,
-        config_.compression == Compression::mean ? RowWindow::mean : RowWindow::largest);
-  }
-  if (config_.attention_loss && in.losses != nullptr) {
-    in.losses->emplace_back(kCompressionLoss, reconstruction_loss(context, old, fewer, memory));
+  const Tensor fewer = compressor_->fewer(context, old, streams, [&] {
+    return most_used(context, in, segment, old.rows() / streams, memory);
+  });
+  if (config_.compression_loss != CompressionLoss::none && in.losses != nullptr) {
+    in.losses->emplace_back(kCompressionLoss,
+                            config_.compression_loss == CompressionLoss::autoencoding
+                                ? compressor_->autoencoding_loss(context, old, fewer)
+                                : reconstruction_loss(context, old, fewer, memory));
   }
   std::vector<Tensor> parts;
   if (!memory.compressed.empty()) parts.push_back(memory.compressed);

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "models/attention/compression.h"
 #include "models/attention/query_key_value.h"
 #include "ops/attention.h"
 
@@ -37,6 +38,7 @@ class MemoryAttention final : public Attention {
     ops::Linear relative_key;
   };
   struct Keys;
+  struct Segment;
 
   Distances distances_of(const LayerSource& source, const std::string& kind) const;
   Tensor relative_keys(const ops::Context& context, const Distances& distances, Index count,
@@ -52,15 +54,20 @@ class MemoryAttention final : public Attention {
                     const LayerInput& in, Memory& memory) const;
   Keys kept_keys(const ops::Context& context, const Tensor& rows, Index offset,
                  std::vector<Tensor>& kept, const LayerInput& in, const Memory& memory) const;
+  std::vector<ops::KeyGroup> groups_of(const ops::Context& context, const Keys& running,
+                                       Index queries, const LayerInput& in, Memory& memory) const;
   ops::KeyGroup group_of(const ops::Context& context, const Keys& keys, Index queries,
                          const std::optional<ops::RelativePositions>& positions,
                          const Memory& memory) const;
   void add_shares(const ops::Context& context, const Tensor& query,
                   std::span<const ops::KeyGroup> groups, const Memory& memory,
                   AttentionShares& shares) const;
-  void end_segment(const ops::Context& context, const LayerInput& in, Memory& memory) const;
+  void end_segment(const ops::Context& context, const LayerInput& in, const Segment& segment,
+                   Memory& memory) const;
   void compress(const ops::Context& context, const Tensor& old, const LayerInput& in,
-                Memory& memory) const;
+                const Segment& segment, Memory& memory) const;
+  std::vector<Index> most_used(const ops::Context& context, const LayerInput& in,
+                               const Segment& segment, Index old, Memory& memory) const;
   Tensor reconstruction_loss(const ops::Context& context, const Tensor& old, const Tensor& fewer,
                              const Memory& memory) const;
 
@@ -70,7 +77,7 @@ class MemoryAttention final : public Attention {
   /// Absent where positions are not relative.
   Tensor content_bias_;
   std::optional<Distances> distances_, compressed_distances_;
-  std::optional<ops::Linear> convolution_;
+  std::optional<Compressor> compressor_;
 };
 
 /// Rows first … first + count − 1 of every stream, stream after stream, from parts that hold the

@@ -104,9 +104,8 @@ bool has_tokenizer(const fs::path& folder) {
 }
 
 void copy_tokenizer_files(const fs::path& source, const fs::path& target) {
-  for (const char* name :
-       {"tokenizer.json", "tokenizer_config.json", "vocab.txt", "vocab.json", "merges.txt",
-        "special_tokens_map.json", "added_tokens.json"}) {
+  for (const char* name : {"tokenizer.json", "tokenizer_config.json", "vocab.txt", "vocab.json",
+                           "merges.txt", "special_tokens_map.json", "added_tokens.json"}) {
     copy_if_present(source / name, target / name);
   }
 }
