@@ -1,0 +1,150 @@
+#!/usr/bin/env python3
+"""Tables and figures of docs/compare.md from docs/results/compare_*.jsonl.
+
+    examples/compare/report.py      (needs matplotlib)
+
+A table stands between "<!-- name -->" and "<!-- end -->"; figures are docs/figures/compare_*.svg.
+"""
+
+import json
+import math
+import pathlib
+import re
+import statistics
+
+import matplotlib
+
+matplotlib.use("svg")
+import matplotlib.pyplot as plt  # noqa: E402
+
+DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs"
+FEATURES = (16, 64, 256, 1024)
+ROWS = (16, 32, 64, 128, 256)
+
+
+def rows_of(name):
+    path = DOCS / "results" / f"compare_{name}.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def table(head, rows):
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines)
+
+
+def save(figure, name):
+    figure.tight_layout()
+    figure.savefig(DOCS / "figures" / f"compare_{name}.svg", metadata={"Date": None})
+    plt.close(figure)
+
+
+def spread(values, digits=3):
+    mean = statistics.mean(values)
+    return f"{mean:.{digits}f}" if len(values) == 1 else f"{mean:.{digits}f} ± {statistics.stdev(values):.{digits}f}"
+
+
+def features():
+    found = {}
+    for row in rows_of("features"):
+        if row["experiment"] == "layers":
+            found.setdefault((row["model"], row["row"]), []).append(row)
+
+    def of(name, model="MiniLM"):
+        return found.get((model, name), [])
+
+    def line(label, runs):
+        return [label, spread([run["relative_error"][0] for run in runs]),
+                spread([statistics.mean(run["alone"]) for run in runs]),
+                spread([run["relative_error"][-1] for run in runs]),
+                spread([run["cosine"][-1] for run in runs], 2)]  # fmt: skip
+
+    names = ["mean, k 1", *(f"mean, k {k}" for k in ROWS),
+             *(f"{kernel}, m {m}" for kernel in ("softmax", "hyperbolic") for m in FEATURES),
+             "softmax, m 64, independent", "softmax, m 64, constant lengths", "softmax, m 256, independent",
+             "softmax, m 256, constant lengths", "trigonometric, m 256"]  # fmt: skip
+    rows = [line("every token attends to all alike" if name == "mean, k 1" else name, of(name))
+            for name in names if of(name)]  # fmt: skip
+    rows += [line(f"{name}, random weights", of(name, "MiniLM, random weights"))
+             for name in ("softmax, m 64", "softmax, m 256", "mean, k 64") if of(name, "MiniLM, random weights")]  # fmt: skip
+    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4))
+    for color, name in zip("C0 C1 C2 C3 k".split(), [*(f"softmax, m {m}" for m in FEATURES), "mean, k 64"], strict=True):
+        for run in of(name):
+            layers = range(1, len(run["alone"]) + 1)
+            left.plot(layers, run["relative_error"], color, label=name if run is of(name)[0] else None)
+            left.plot(layers, run["alone"], color, linestyle="--")
+    left.set(xlabel="layer", ylabel="relative error", title="solid: all layers; dashed: the layer by itself")
+    left.legend()
+    for color, kernel in zip(("C0", "C1"), ("softmax", "hyperbolic"), strict=True):
+        points = [(m, statistics.mean(run["alone"])) for m in FEATURES for run in of(f"{kernel}, m {m}")]
+        right.plot(*zip(*points, strict=True), color + "o", label=f"{kernel}, mean of the layers by themselves")
+    first = statistics.mean(statistics.mean(run["alone"]) for run in of("softmax, m 16"))
+    right.plot(FEATURES, [first * math.sqrt(FEATURES[0] / m) for m in FEATURES], "k:", label="1/√m")
+    right.axhline(statistics.mean(of("mean, k 1")[0]["alone"]), color="gray", label="all tokens alike")
+    right.set(xscale="log", yscale="log", xlabel="features m", ylabel="relative error")
+    right.legend()
+    save(figure, "features")
+    return table(["", "first layer", "a layer by itself, mean", "after six layers", "cosine of the mean vectors"], rows)
+
+
+def heads():
+    run = next(row for row in rows_of("features") if row["experiment"] == "heads")
+    figure, axis = plt.subplots(figsize=(5, 4))
+    for layer, (errors, predicted) in enumerate(zip(run["error"], run["predicted"], strict=True)):
+        axis.plot(predicted, errors, "o", label=f"layer {layer + 1}")
+    axis.set(xscale="log", xlabel="predicted by Lemma 2", ylabel="error of the head, m 256")
+    axis.legend()
+    save(figure, "heads")
+    square = [statistics.mean(layer) for layer in run["mean_square"]]
+    return table(["layer", *range(1, len(square) + 1)],
+                 [["error of a head at m 256, mean", *(f"{statistics.mean(layer):.2f}" for layer in run["error"])],
+                  ["the best head", *(f"{min(layer):.2f}" for layer in run["error"])],
+                  ["the worst head", *(f"{max(layer):.2f}" for layer in run["error"])],
+                  ["‖q̃+k̃‖², mean", *(f"{value:.0f}" for value in square)],
+                  ["‖q̃+k̃‖², largest", *(f"{max(layer):.0f}" for layer in run["largest_square"])]])  # fmt: skip
+
+
+def spectra():
+    runs = rows_of("spectra")
+    rows = []
+    for run in runs:
+        rank, error = run["effective_rank"], run["error"]
+        rows.append([run["n"], f"{rank['attention']:.0f}", f"{rank['attention'] / run['n']:.2f}",
+                     f"{rank['random queries and keys']:.0f}", f"{rank['columns permuted']:.0f}",
+                     f"{error['best']['64']:.2f}", f"{error['mean']['64']:.2f}", f"{error['uniform']['1']:.2f}"])  # fmt: skip
+    figure, axes = plt.subplots(1, len(runs), figsize=(4 * len(runs), 3.6), sharey=True)
+    for axis, run in zip(axes, runs, strict=True):
+        for color, (kind, layers) in zip(("C0", "C1", "C2"), run["cumulative"].items(), strict=True):
+            for at, curve in enumerate(layers):
+                axis.plot(run["points"], curve, color, alpha=0.5, label=kind if at == 0 else None)
+        axis.set(xlabel="singular values, part of n", title=f"n = {run['n']}: six layers each", xscale="log")
+    axes[0].set_ylabel("part of their sum")
+    axes[0].legend()
+    save(figure, "spectra")
+    return table(["n", "effective rank", "of n", "random queries and keys", "columns permuted",
+                  "error of P·V: best of rank 64", "means of neighbours, k 64", "all alike"], rows)  # fmt: skip
+
+
+def language_models():
+    rows = []
+    for run in rows_of("language_models"):
+        if run["experiment"] == "data":
+            rows.append([run["row"], run["megabytes"], f"{run['characters_read'] / 1e6:.0f}M",
+                         f"{run['curve'][-1][1] / math.log(2):.3f}", f"{run['test_bpc']:.3f}"])  # fmt: skip
+    return table(["", "MB of novels", "characters read", "validation BPC", "test BPC"], rows)
+
+
+def main():
+    page = DOCS / "compare.md"
+    text = page.read_text()
+    for name, make in (("features", features), ("heads", heads), ("spectra", spectra),
+                       ("language models", language_models)):  # fmt: skip
+        if f"<!-- {name} -->" not in text:
+            continue
+        made = make()
+        text = re.sub(rf"(<!-- {name} -->\n).*?(<!-- end -->)", lambda match, made=made: f"{match[1]}{made}\n{match[2]}",
+                      text, count=1, flags=re.DOTALL)  # fmt: skip
+    page.write_text(text)
+
+
+if __name__ == "__main__":
+    main()
