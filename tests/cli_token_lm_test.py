@@ -1,9 +1,12 @@
-"""Language models of tokens and of chosen bytes: pretrain-lm, evaluate, generate and info."""
+"""Language models of tokens and of chosen bytes, and published ones: pretrain-lm, evaluate, generate, info, convert."""
 
 import json
 import math
 import shutil
+import struct
 
+import numpy as np
+import pytest
 from cli_character_lm_test import score, tensors, written
 from cli_test import FIXTURES, ROOT, run
 
@@ -100,3 +103,69 @@ def test_chosen_bytes(tmp_path):
     assert set(run("generate", out, "-n", 50).passes().out) <= set("ab ")
     run("generate", out, "--prompt", "abc").fails(1, "prompt", "3 symbols")
     assert "3 bytes" in run("info", out).passes().out
+
+
+PUBLISHED = {
+    "embedding.weight": "word_emb.emb_layers.0.weight", "output.bias": "crit.out_layers.0.bias",
+    "relative_content": "r_w_bias", "relative_position": "r_r_bias", "query_key_value": "dec_attn.qkv_net",
+    "relative_key": "dec_attn.r_net", "attention_output": "dec_attn.o_net", "attention_norm": "dec_attn.layer_norm",
+    "feed_forward_norm": "pos_ff.layer_norm", "up.": "pos_ff.CoreNet.0.", "down.": "pos_ff.CoreNet.3.",
+}  # fmt: skip
+XL = FIXTURES / "memory_lm" / "transformer_xl"
+
+
+def published(folder, prefix="", more=None, **keys):
+    """The fixture as its authors' code would have saved it."""
+    folder.mkdir()
+    named = {}
+    for name, value in tensors(XL / "model.safetensors").items():
+        for ours, theirs in PUBLISHED.items():
+            name = name.replace(ours, theirs)
+        named[prefix + name] = value
+    named |= {prefix + "pos_emb.inv_freq": np.ones(6, np.float32)} | (more or {})
+    header, data = {}, b""
+    for name, value in named.items():
+        header[name] = {"dtype": "F32", "shape": value.shape, "data_offsets": [len(data), len(data) + value.nbytes]}
+        data += value.tobytes()
+    head = json.dumps(header).encode()
+    (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(head)) + head + data)
+    (folder / "config.json").write_text(json.dumps({"vocabulary": "text8", "mem_len": 7, "tgt_len": 6} | keys))
+    return folder
+
+
+@pytest.mark.parametrize("prefix", ["", "transformer.", "module."])
+def test_published_transformer_xl(tmp_path, prefix):
+    source, out = published(tmp_path / "xl", prefix), tmp_path / "out"
+    done = run("convert", source, out, "--to", "longformer-lm", "--json").works().json[0]
+    assert (done["source_model_type"], done["attention"]) == ("transformer-xl", "recurrent")
+    ours, theirs = tensors(XL / "model.safetensors"), tensors(out / "model.safetensors")
+    assert ours.keys() == theirs.keys() and all((ours[name] == theirs[name]).all() for name in ours)
+    text = written(tmp_path / "text.txt", "the quick brown fox jumps over the lazy dog ")
+    assert score(out, text)["metrics"] == score(XL, text)["metrics"]
+    run("convert", source, out, "--to", "longformer-lm").fails(1, "--overwrite")
+    assert "longformer generate" in run("convert", source, out, "--to", "longformer-lm", "--overwrite").works().out
+
+
+def test_other_transformer_xls(tmp_path):
+    symbols = [32, *range(97, 123)]
+    of_bytes = published(tmp_path / "bytes", vocabulary="bytes", symbols=symbols)
+    run("convert", of_bytes, tmp_path / "out", "--to", "longformer-lm").works()
+    assert "27 bytes" in run("info", tmp_path / "out").passes().out
+    # An output table of its own.
+    untied = {"crit.out_layers.0.weight": np.ones((27, 12), np.float32)}
+    run("convert", published(tmp_path / "untied", more=untied), tmp_path / "u", "--to", "longformer-lm").works()
+    assert (tensors(tmp_path / "u" / "model.safetensors")["output.weight"] == 1).all()
+
+    def refused(name, *words, more=None, **keys):
+        run("convert", published(tmp_path / name, more=more, **keys), tmp_path / "bad", "--to", "longformer-lm").fails(
+            1, *words)  # fmt: skip
+        assert not (tmp_path / "bad").exists()
+
+    refused("type", "attn_type", "2", attn_type=2)
+    refused("cutoffs", "cutoffs", "adaptive", cutoffs=[20])
+    refused("few", "symbols", "27", "2", vocabulary="bytes", symbols=[1, 2])
+    refused("wide", "emb_projs", more={"word_emb.emb_projs.0": np.ones((12, 6), np.float32)})
+    config = json.loads((of_bytes / "config.json").read_text())
+    (of_bytes / "config.json").write_text(json.dumps({"mem_len": config["mem_len"]}))
+    run("convert", of_bytes, tmp_path / "bad", "--to", "longformer-lm").fails(1, "symbols", "how often")
+    run("convert", FIXTURES / "tiny_bert", tmp_path / "bad", "--to", "longformer-lm").fails(1, "symbols")

@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "comparison_report.h"
+#include "longformer/character_lm.h"
 #include "longformer/error.h"
 #include "longformer/info.h"
 #include "output.h"
@@ -38,6 +39,23 @@ void tell_of_training(const ConvertFlags& flags, const FolderInfo& after, Output
       "  longformer compare {} {} FILE\n  longformer pretrain-mlm {} FILE --output-dir adapted\n"
       "  longformer finetune {} FILE --task TASK --output-dir tuned\n",
       after.attention, flags.source.model, flags.target, flags.target, flags.target));
+}
+
+void tell_of_language_model(const ConvertFlags& flags, const ConvertedFrom& before) {
+  const CharacterModelInfo info = CharacterModel::load(flags.target).info();
+  Output output;
+  if (flags.source.json) {
+    JsonLine json;
+    json.add("source", flags.source.model).add("target", flags.target);
+    json.add("source_model_type", before.model_type).add("model_type", "longformer-lm");
+    json.add("attention", info.attention).add("parameters", info.parameters);
+    return output.write(json.line());
+  }
+  output.write(
+      fmt::format("{} ({}) is now {} (longformer-lm, {}, {} layers, {} weights).\n"
+                  "  longformer evaluate {} FILE\n  longformer generate {}\n",
+                  flags.source.model, before.model_type, flags.target, info.attention, info.layers,
+                  grouped(info.parameters), flags.target, flags.target));
 }
 
 void show_report(const ConvertFlags& flags, Messages& messages, Output& output) {
@@ -79,6 +97,7 @@ void run(const ConvertFlags& flags, Messages& messages) {
   if (flags.max_positions > 0) options.max_positions = flags.max_positions;
   options.note = [&messages](const std::string& text) { messages.note(text); };
   const ConvertedFrom before = convert(source, flags.target, options);
+  if (options.target == "longformer-lm") return tell_of_language_model(flags, before);
   const FolderInfo after = inspect(flags.target);
   Output output;
   if (flags.source.json) {
@@ -164,7 +183,9 @@ void add_convert(CLI::App& program, Action& action) {
                   "windows unless told otherwise; folders of the original implementation are read "
                   "too. An LED has 16,384 tokens and windows of 1,024 unless told otherwise. A "
                   "Linformer and a Performer (formats of our own) attend otherwise than the source "
-                  "was trained to, and have to be trained; --report says by how much.",
+                  "was trained to, and have to be trained; --report says by how much. "
+                  "A Transformer-XL of its authors' code becomes a folder of pretrain-lm (--to "
+                  "longformer-lm), if config.json has its symbols.",
        .examples = "longformer convert all-MiniLM-L6-v2 minilm-4096 --max-positions 4096 "
                    "--window 256\n"
                    "longformer convert minilm-4096 minilm-8192 --max-positions 8192 --dtype bf16 "
@@ -187,7 +208,7 @@ void add_convert(CLI::App& program, Action& action) {
       ->check(CLI::Validator(even, ""))
       ->type_name("N");
   add_choice(verb, "--to", flags->to,
-             {"longformer", "linformer", "performer", "safetensors", "bin"},
+             {"longformer", "linformer", "performer", "longformer-lm", "safetensors", "bin"},
              "what to make (longformer); safetensors and bin are --format");
   add_choice(verb, "--format", flags->options.format, {"safetensors", "bin"},
              "write model.safetensors or pytorch_model.bin (safetensors)");

@@ -20,11 +20,6 @@ double seconds_between(Clock::time_point begin, Clock::time_point end) {
   return std::chrono::duration<double>(end - begin).count();
 }
 
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
-
 /// What a step reads once, however many texts there are: the matrices of the decoder and the
 /// output; and for each document the keys and values of its tokens and of half of its text.
 double step_bytes(const models::EncoderConfig& config, const GenerateBenchOptions& options) {

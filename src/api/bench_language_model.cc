@@ -49,11 +49,6 @@ class Reader {
   models::State past_;
 };
 
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
-
 }  // namespace
 
 GenerateBenchResult bench_language_model(const GenerateBenchOptions& options,

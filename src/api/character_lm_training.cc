@@ -39,7 +39,7 @@ models::LanguageModelConfig config_of(const CharacterLmTraining& options) {
   require(config.reads_tokens || options.tokenizer_folder.empty(),
           "tokenizer: expected the vocabulary tokenizer in {}, found {}", options.config_file,
           config.vocabulary());
-  require(options.config_file.empty() == false || options.tokenizer_folder.empty(),
+  require(!options.config_file.empty() || options.tokenizer_folder.empty(),
           "tokenizer: expected none for a model that has one, found {}", options.tokenizer_folder);
   if (config.reads_tokens && config.vocab_size == 0) {
     config.vocab_size = Tokenizer::load(symbols_folder(options)).vocabulary_size();

@@ -50,6 +50,12 @@ double read_rate(int threads) {
   return static_cast<double>(kBlock * kBlocks) / timing.minimum;
 }
 
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
+
 Timing measure(int repeats, const std::function<void()>& work) {
   require(repeats >= 1, "repeats: expected at least 1, found {}", repeats);
   using Clock = std::chrono::steady_clock;
@@ -62,10 +68,7 @@ Timing measure(int repeats, const std::function<void()>& work) {
   }
   if (seconds.front() < kNoWarmUpSeconds) seconds.erase(seconds.begin());
   std::sort(seconds.begin(), seconds.end());
-  const std::size_t middle = seconds.size() / 2;
-  const double median =
-      seconds.size() % 2 == 1 ? seconds[middle] : (seconds[middle - 1] + seconds[middle]) / 2;
-  return {median, seconds.front(), seconds.back()};
+  return {median(seconds), seconds.front(), seconds.back()};
 }
 
 BenchResult result_of(const Timing& timing, std::int64_t n, const std::string& dtype, double flops,

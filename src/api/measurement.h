@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "longformer/bench.h"
 
@@ -11,6 +12,9 @@ namespace longformer {
 struct Timing {
   double median, minimum, maximum;
 };
+
+/// The middle of one number or more, or the mean of the two in the middle.
+double median(std::vector<double> values);
 
 /// Largest resident set of this process so far.
 std::int64_t peak_resident_bytes();

@@ -252,9 +252,9 @@ void read_vocabulary(const ConfigReader& config, const std::string& key,
   model.vocab_size =
       model.symbols.empty() ? text::alphabet_size(model.alphabet) : std::ssize(model.symbols);
   const Index vocabulary = config.integer("vocab_size", model.vocab_size, 1, kMaxHidden);
-  require(vocabulary == model.vocab_size,
-          "{}: vocab_size: expected {} for the vocabulary {}, found {}", config.name(),
-          model.vocab_size, name, vocabulary);
+  require(vocabulary == model.vocab_size, "{}: vocab_size: expected {} for the {}, found {}",
+          config.name(), model.vocab_size,
+          model.symbols.empty() ? "vocabulary " + name : "list of symbols", vocabulary);
 }
 
 }  // namespace

@@ -16,6 +16,8 @@
 #include "models/convert/original_config.h"
 #include "models/convert/reattended.h"
 #include "models/convert/tensors.h"
+#include "models/convert/transformer_xl.h"
+#include "models/language_model_config.h"
 #include "models/registry.h"
 #include "models/weights.h"
 
@@ -57,6 +59,10 @@ struct Conversion {
     });
   }
 };
+
+bool makes_language_model(const ConvertOptions& options) {
+  return options.target == kLanguageModelType;
+}
 
 /// The ids that LongformerConfig knows: BERT's config.json has none, so they come from its
 /// tokenizer.
@@ -148,9 +154,9 @@ void check_options(const ConvertOptions& options) {
             2 * kMaxTarget, window);
   }
   const bool is_known = options.target == "longformer" || options.target == "linformer" ||
-                        options.target == "performer";
-  require(is_known, "target: expected longformer, linformer or performer, found {}",
-          quote(options.target));
+                        options.target == "performer" || makes_language_model(options);
+  require(is_known, "target: expected longformer, linformer, performer or {}, found {}",
+          kLanguageModelType, quote(options.target));
   require(options.format == "safetensors" || options.format == "bin",
           "format: expected safetensors or bin, found {}", quote(options.format));
 }
@@ -162,6 +168,13 @@ std::optional<DType> dtype_of(const std::string& name) {
     if (name == name_of(dtype)) return dtype;
   }
   fail("dtype: expected fp32, fp16 or bf16, found {}", quote(name));
+}
+
+/// Without a trailing slash, so that a name can be formed beside it.
+fs::path target_folder_of(const std::string& target) {
+  fs::path folder = fs::path(target).lexically_normal();
+  if (!folder.has_filename()) folder = folder.parent_path();
+  return fs::is_symlink(folder) ? fs::canonical(folder) : folder;
 }
 
 void check_target(const Conversion& conversion) {
@@ -182,10 +195,7 @@ Conversion read_source(const std::string& source, const std::string& target,
           fs::exists(source) ? "a file" : "none");
   Conversion conversion;
   conversion.source = source;
-  // Without a trailing slash, so that a name can be formed beside it.
-  conversion.target = fs::path(target).lexically_normal();
-  if (!conversion.target.has_filename()) conversion.target = conversion.target.parent_path();
-  if (fs::is_symlink(conversion.target)) conversion.target = fs::canonical(conversion.target);
+  conversion.target = target_folder_of(target);
   conversion.options = options;
   const std::string path = (conversion.source / "config.json").string();
   conversion.source_json = formats::read_json(path);
@@ -221,8 +231,26 @@ ConvertedWeights target_weights(const Conversion& conversion, const Weights& sou
                                    : convert_weights(config, source, conversion.plan);
 }
 
+ConvertedFrom convert_language_model(const std::string& source, const std::string& target,
+                                     const ConvertOptions& options) {
+  require(fs::is_directory(source), "{}: expected a model folder, found {}", source,
+          fs::exists(source) ? "a file" : "none");
+  Conversion conversion;
+  conversion.source = source;
+  conversion.target = target_folder_of(target);
+  conversion.options = options;
+  check_target(conversion);
+  const StagingFolder staging(conversion.target);
+  const ConvertedFrom from = convert_transformer_xl(source, staging.path(), options);
+  staging.commit();
+  return from;
+}
+
 ConvertedFrom convert_checked(const std::string& source_folder, const std::string& target_folder,
                               const ConvertOptions& options, const PlanHead& plan_head) {
+  if (makes_language_model(options)) {
+    return convert_language_model(source_folder, target_folder, options);
+  }
   Conversion conversion = read_source(source_folder, target_folder, options);
   conversion.plan.head = plan_head;
   check_target(conversion);
