@@ -16,7 +16,7 @@ import setting
 from safetensors.numpy import load_file, save_file
 from setting import experiment
 
-LENGTH, BATCH, K = 512, 4, 64
+LENGTH, BATCH, K = 512, 8, 64
 TOKENS_PER_STEP = LENGTH * BATCH
 EVALUATIONS = 8
 

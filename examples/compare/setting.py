@@ -108,7 +108,7 @@ def encoder_folder(work, name, model, vocabulary_folder, length):
     config = {"hidden_size": HIDDEN, "num_hidden_layers": LAYERS, "num_attention_heads": HEADS, "intermediate_size": INNER,
               "hidden_act": "gelu", "hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.0,
               "max_position_embeddings": length, "type_vocab_size": 2, "vocab_size": len(words.splitlines()),
-              "pad_token_id": 0, "layer_norm_eps": 1e-12, "initializer_range": 0.06}  # fmt: skip
+              "pad_token_id": 0, "layer_norm_eps": 1e-12, "initializer_range": 0.02}  # fmt: skip
     (folder / "config.json").write_text(json.dumps(config | model))
     return folder
 
