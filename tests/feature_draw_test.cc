@@ -115,7 +115,7 @@ TEST(FeatureDraw, ConstantLengths) {
   }
 }
 
-/// Of attention with queries and keys of length 1, against that with the exact kernel.
+/// Queries and keys have length 1; attention with the exact kernel is the truth.
 TEST(FeatureDraw, TheErrorOfAttentionFallsAsTheRootOfFeatures) {
   constexpr Index kTokens = 60;
   const auto unit_rows = [](std::uint64_t seed) {

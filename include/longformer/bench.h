@@ -57,7 +57,7 @@ struct AttentionBenchOptions {
   /// "band"; "linformer", whose layer begins with E·X and its keys and values, and "performer",
   /// whose queries, keys and values are given.
   std::string pattern = "band";
-  /// Of a Linformer, and of a Performer.
+  /// A Linformer has so many rows for all tokens, a Performer so many features.
   std::int64_t rows = 256, features = 256;
   std::int64_t n = 4096;
   std::int64_t heads = 12;

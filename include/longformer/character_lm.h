@@ -42,7 +42,7 @@ struct CharacterModelInfo {
   std::string attention;
   /// "relative", "sinusoidal", "learned", "infused" or "none".
   std::string positions;
-  /// Of a Performer: "256 orthogonal softmax features".
+  /// What a Performer has: "256 orthogonal softmax features".
   std::string features = {};
   /// "bytes", "text8", "204 bytes" or "30522 tokens (WordPiece)".
   std::string alphabet;

@@ -30,7 +30,7 @@ struct ConvertOptions {
   std::optional<std::int64_t> features = {};
   std::string feature_kernel = {};
   std::optional<double> feature_epsilon = {};
-  /// Of what is drawn.
+  /// Random projections and features follow from it.
   std::uint64_t seed = 42;
   /// Total windows, half on each side; even: one for all layers, or one for each. Empty: those of
   /// the source if it is a Longformer, else 512.

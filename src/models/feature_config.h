@@ -19,7 +19,7 @@ struct FeatureConfig {
   Index redraw_interval = 1000;
 
   kernels::FeatureMap map(Index head_size) const;
-  /// Of Ω.
+  /// Ω has this shape.
   Shape shape(Index heads, Index head_size) const;
 };
 

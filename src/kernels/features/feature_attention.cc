@@ -357,7 +357,7 @@ class BackwardWorker {
     head_.rescale_back(returned_, maxima.data());
   }
 
-  /// Of every query the gradients of its sums, over values and over counts.
+  /// Makes the gradients of the sums that every query has seen, those of values and of counts.
   void make_slopes(Block block, const HeadBlock& queries) {
     const Index width = reader_.width(), columns = spec_.heads * width;
     const auto read = [&](const Tensor& x, Index row, float* to) {
@@ -463,7 +463,7 @@ class BackwardWorker {
   Buffers buffers_;
   float *query_features_, *gradients_, *weights_, *weight_gradients_, *slopes_, *out_rows_;
   float *row_gradients_, *count_slopes_, *denominators_, *ones_;
-  /// Of the keys; and what queries return to them, as sums of the same form.
+  /// The sums hold what the keys give; queries return sums of the same form to them.
   FeatureSums sums_, returned_;
 };
 

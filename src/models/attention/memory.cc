@@ -245,8 +245,8 @@ std::unique_ptr<LayerState> MemoryAttention::start(DType dtype, Index streams) c
   return std::make_unique<Memory>(config_, streams, dtype);
 }
 
-/// Of rows of all streams that follow each other. Infused positions count all that is seen, from
-/// the oldest row on; these are the rows from `first` on.
+/// The rows of a stream follow each other. Infused positions count all that is seen, from the
+/// oldest row on; these are the rows from `first` on.
 std::vector<Tensor> MemoryAttention::project(const ops::Context& context, const Tensor& rows,
                                              Index first, const LayerInput& in,
                                              const Memory& memory) const {
@@ -360,7 +360,8 @@ MemoryAttention::Keys MemoryAttention::kept_keys(const ops::Context& context, co
   return Keys::of(kept, memory.streams(), offset);
 }
 
-/// Of one kind of rows; where nothing is trained the keys of distances are kept.
+/// The positions belong to one kind of rows; where nothing is trained the keys of distances are
+/// kept.
 std::optional<ops::RelativePositions> MemoryAttention::relative_positions(
     const ops::Context& context, const Distances& of, Tensor& kept, const LayerInput& in,
     const Memory& memory, Index queries) const {

@@ -66,7 +66,7 @@ Tensor FeatureAttention::forward(const ops::Context& context, const Tensor& x,
 
 namespace {
 
-/// Of an encoder.
+/// The attention of an encoder looks at all tokens, in both directions.
 class PerformerAttention final : public Attention {
  public:
   PerformerAttention(const EncoderConfig& config, Index layer, const LayerSource& source)
