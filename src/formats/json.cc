@@ -293,6 +293,15 @@ std::string ConfigReader::string(const std::string& key, const std::string& othe
   return value.get<std::string>();
 }
 
+std::size_t ConfigReader::choice(const std::string& key, std::span<const std::string_view> names,
+                                 std::string_view otherwise) const {
+  const std::string name = string(key, std::string(otherwise));
+  const auto found = std::find(names.begin(), names.end(), name);
+  require(found != names.end(), "{}: {}: expected {}, found {}", name_, renamed(key),
+          fmt::join(names, ", "), quote(name));
+  return static_cast<std::size_t>(found - names.begin());
+}
+
 const nlohmann::ordered_json& ConfigReader::at(const std::string& key) const {
   const auto found = object_.find(renamed(key));
   require(found != object_.end(), "{}: expected the key {}, found none", name_,

@@ -53,6 +53,9 @@ class ConfigReader {
   double number(const std::string& key, double otherwise) const;
   bool boolean(const std::string& key, bool otherwise) const;
   std::string string(const std::string& key, const std::string& otherwise) const;
+  /// Number of the name that a key has among those that it may have; `otherwise` is the usual name.
+  std::size_t choice(const std::string& key, std::span<const std::string_view> names,
+                     std::string_view otherwise) const;
   /// The value of a key that must be present. Throws Error when it is absent.
   const nlohmann::ordered_json& at(const std::string& key) const;
   const nlohmann::ordered_json& object() const { return object_; }

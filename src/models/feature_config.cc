@@ -17,16 +17,6 @@ constexpr std::array<std::string_view, 5> kKernels = {"softmax", "hyperbolic", "
                                                       "relu", "elu"};
 constexpr std::array<std::string_view, 2> kLengths = {"gaussian", "constant"};
 
-/// Number of the choice that a key names.
-std::size_t choice(const ConfigReader& config, const std::string& key,
-                   std::span<const std::string_view> choices) {
-  const std::string name = config.string(key, std::string(choices[0]));
-  const auto found = std::find(choices.begin(), choices.end(), name);
-  require(found != choices.end(), "{}: {}: expected {}, found {}", config.name(), key,
-          fmt::join(choices, ", "), formats::quote(name));
-  return static_cast<std::size_t>(found - choices.begin());
-}
-
 }  // namespace
 
 kernels::FeatureMap FeatureConfig::map(Index head_size) const {
@@ -39,7 +29,8 @@ Shape FeatureConfig::shape(Index heads, Index head_size) const {
 
 FeatureConfig read_features(const ConfigReader& config, bool causal) {
   FeatureConfig features;
-  features.kernel = static_cast<FeatureKernel>(choice(config, "feature_kernel", kKernels));
+  features.kernel =
+      static_cast<FeatureKernel>(config.choice("feature_kernel", kKernels, kKernels[0]));
   const bool is_relu = features.kernel == FeatureKernel::relu;
   const bool is_elu = features.kernel == FeatureKernel::elu;
   features.features = config.integer("features", is_elu ? 0 : 256, 0, kMaxHidden);
@@ -61,7 +52,7 @@ FeatureConfig read_features(const ConfigReader& config, bool causal) {
   features.normalizes = config.boolean("feature_normalization", !is_relu && !is_elu);
   features.per_head = config.boolean("features_per_head", false);
   features.draw.orthogonal = config.boolean("orthogonal_features", true);
-  features.draw.constant_lengths = choice(config, "feature_lengths", kLengths) == 1;
+  features.draw.constant_lengths = config.choice("feature_lengths", kLengths, kLengths[0]) == 1;
   features.redraw_interval =
       config.integer("feature_redraw_interval", 1000, 0, std::int64_t{1} << 40);
   return features;

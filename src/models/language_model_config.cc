@@ -44,16 +44,6 @@ void read_sizes(const ConfigReader& config, LanguageModelConfig& model) {
       config.integer("intermediate_size", 4 * model.hidden_size, 1, kMaxIntermediate);
 }
 
-/// Number of the choice that a key names.
-Index choice(const ConfigReader& config, const std::string& key,
-             std::span<const std::string_view> choices, std::string_view otherwise) {
-  const std::string name = config.string(key, std::string(otherwise));
-  const auto found = std::find(choices.begin(), choices.end(), name);
-  require(found != choices.end(), "{}: {}: expected {}, found {}", config.name(), key,
-          fmt::join(choices, ", "), formats::quote(name));
-  return found - choices.begin();
-}
-
 constexpr std::array<std::string_view, 5> kAttentions = {"window", "dense", "recurrent",
                                                          "compressive", "performer"};
 constexpr std::array<std::string_view, 5> kPositions = {"relative", "sinusoidal", "learned",
@@ -83,7 +73,7 @@ void read_compression(const ConfigReader& config, LanguageModelConfig& model) {
   lengths.compressed = config.integer("compressed_memory_length", lengths.memory, 0, kMaxReach);
   model.compression_rate = config.integer("compression_rate", 4, 1, kMaxReach);
   model.compression =
-      static_cast<Compression>(choice(config, "compression", kCompressions, "convolution"));
+      static_cast<Compression>(config.choice("compression", kCompressions, "convolution"));
   if (model.compression == Compression::dilated) {
     model.dilation_rates = {1, 2, 4};
     if (config.has("dilation_rates")) {
@@ -91,14 +81,14 @@ void read_compression(const ConfigReader& config, LanguageModelConfig& model) {
       model.dilation_rates = layer_numbers(config, "dilation_rates", count, 1);
     }
   }
-  model.compression_loss = static_cast<CompressionLoss>(choice(
-      config, "compression_loss", kLosses, model.learns_compression() ? "attention" : "none"));
+  model.compression_loss = static_cast<CompressionLoss>(config.choice(
+      "compression_loss", kLosses, model.learns_compression() ? "attention" : "none"));
   require(model.compression_loss != CompressionLoss::autoencoding ||
               model.compression == Compression::convolution,
           "{}: compression_loss: expected attention or none with the compression {}, as only a "
           "convolution is undone by another, found autoencoding",
           config.name(), kCompressions[static_cast<std::size_t>(model.compression)]);
-  model.separate_positions = choice(config, "compressed_positions", kPositions, "separate") == 1;
+  model.separate_positions = config.choice("compressed_positions", kPositions, "separate") == 1;
 }
 
 void read_memory(const ConfigReader& config, LanguageModelConfig& model) {
@@ -108,7 +98,7 @@ void read_memory(const ConfigReader& config, LanguageModelConfig& model) {
   lengths.memory = config.integer("memory_length", lengths.segment, 0, kMaxReach);
   lengths.clamp = config.integer("clamp_length", 0, 0, kMaxReach);
   lengths.same_length = config.boolean("same_length", false);
-  model.begins_with_zeros = choice(config, "empty_memory", kEmpty, "masked") == 1;
+  model.begins_with_zeros = config.choice("empty_memory", kEmpty, "masked") == 1;
   if (model.is_compressive()) read_compression(config, model);
   check(lengths, model, config.name());
 }
@@ -116,7 +106,7 @@ void read_memory(const ConfigReader& config, LanguageModelConfig& model) {
 void read_block(const ConfigReader& config, LanguageModelConfig& model) {
   constexpr std::array<std::string_view, 2> kNorms = {"pre", "post"};
   model.activation = activation_of(config);
-  model.post_norm = choice(config, "norm_position", kNorms, "pre") == 1;
+  model.post_norm = config.choice("norm_position", kNorms, "pre") == 1;
   model.scales_embedding = config.boolean("embedding_scale", true);
   model.attention_bias = config.boolean("attention_bias", false);
   model.shares_relative_biases = config.boolean("share_relative_biases", true);
@@ -125,7 +115,7 @@ void read_block(const ConfigReader& config, LanguageModelConfig& model) {
 
 void read_positions(const ConfigReader& config, LanguageModelConfig& model) {
   model.positions = static_cast<Positions>(
-      choice(config, "positions", kPositions, model.has_features() ? "sinusoidal" : "relative"));
+      config.choice("positions", kPositions, model.has_features() ? "sinusoidal" : "relative"));
   const bool is_learned = model.positions == Positions::learned;
   require(!model.has_features() || model.positions != Positions::relative,
           "{}: positions: expected sinusoidal, learned, infused or none with the attention "
@@ -271,7 +261,7 @@ LanguageModelConfig parse_language_model(const ConfigReader& config) {
   LanguageModelConfig model;
   if (!is_old) {
     static_cast<void>(config.at("attention"));
-    model.attention = static_cast<LmAttention>(choice(config, "attention", kAttentions, ""));
+    model.attention = static_cast<LmAttention>(config.choice("attention", kAttentions, ""));
   }
   read_vocabulary(config, is_old ? "alphabet" : "vocabulary", model);
   read_sizes(config, model);

@@ -18,16 +18,6 @@ constexpr std::array<std::string_view, 4> kSharings = {"layerwise", "key-value",
                                                        "none"};
 constexpr std::array<std::string_view, 4> kStarts = {"xavier", "pooled", "gaussian", "orthogonal"};
 
-/// Number of the choice that a key names.
-std::size_t choice(const ConfigReader& config, const std::string& key,
-                   std::span<const std::string_view> choices, std::string_view otherwise) {
-  const std::string name = config.string(key, std::string(otherwise));
-  const auto found = std::find(choices.begin(), choices.end(), name);
-  require(found != choices.end(), "{}: {}: expected {}, found {}", config.name(), key,
-          fmt::join(choices, ", "), formats::quote(name));
-  return static_cast<std::size_t>(found - choices.begin());
-}
-
 std::vector<Index> read_lengths(const ConfigReader& config, Index layers, Index most) {
   const std::string key = "projected_length";
   const Index usual = std::max<Index>(1, std::min<Index>(most / 4, 256));
@@ -97,11 +87,11 @@ LinformerConfig read_linformer(const ConfigReader& config, Index layers, Index m
   LinformerConfig linformer;
   linformer.most = most;
   linformer.projection =
-      static_cast<Projection>(choice(config, "projection", kProjections, "linear"));
-  linformer.sharing = static_cast<ProjectionSharing>(choice(
-      config, "projection_sharing", kSharings, linformer.is_linear() ? "layerwise" : "key-value"));
+      static_cast<Projection>(config.choice("projection", kProjections, "linear"));
+  linformer.sharing = static_cast<ProjectionSharing>(config.choice(
+      "projection_sharing", kSharings, linformer.is_linear() ? "layerwise" : "key-value"));
   linformer.start =
-      static_cast<ProjectionStart>(choice(config, "projection_initialization", kStarts, "xavier"));
+      static_cast<ProjectionStart>(config.choice("projection_initialization", kStarts, "xavier"));
   linformer.is_frozen = config.boolean("freeze_projection", false);
   linformer.lengths = read_lengths(config, layers, most);
   check(config, linformer);
