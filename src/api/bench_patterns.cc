@@ -19,7 +19,8 @@ namespace {
 
 using Seconds = std::chrono::duration<double>;
 
-Tensor random_tensor(const Shape& shape, DType dtype, std::uint64_t seed, float deviation = 1) {
+/// Random numbers that want a gradient.
+Tensor trained_tensor(const Shape& shape, DType dtype, std::uint64_t seed, float deviation = 1) {
   Tensor tensor = random_normal_tensor(shape, deviation, seed).to(dtype);
   tensor.set_gradient(std::make_shared<Gradient>());
   return tensor;
@@ -33,9 +34,9 @@ struct Layer {
 
 Layer performer(const AttentionBenchOptions& options, DType dtype) {
   const Shape shape = {options.heads, options.n, options.head_size};
-  const std::vector<Tensor> inputs = {random_tensor(shape, dtype, 1),
-                                      random_tensor(shape, dtype, 2),
-                                      random_tensor(shape, dtype, 3)};
+  const std::vector<Tensor> inputs = {trained_tensor(shape, dtype, 1),
+                                      trained_tensor(shape, dtype, 2),
+                                      trained_tensor(shape, dtype, 3)};
   const kernels::FeatureAttentionSpec spec = {
       {kernels::FeatureKernel::softmax, options.head_size, options.features},
       options.heads,
@@ -55,13 +56,13 @@ Layer linformer(const AttentionBenchOptions& options, DType dtype) {
   require(options.rows <= options.n, "rows: expected at most n = {}, found {}", options.n,
           options.rows);
   const Index width = options.heads * options.head_size, k = options.rows;
-  const Tensor query = random_tensor({options.heads, options.n, options.head_size}, dtype, 1);
-  const Tensor x = random_tensor({options.n, width}, dtype, 2);
-  const Tensor projection = random_tensor({k, options.n}, DType::f32, 3, 0.05f);
-  const std::array weights = {random_tensor({width, width}, DType::f32, 4, 0.03f),
-                              random_tensor({width, width}, DType::f32, 5, 0.03f)};
-  const std::array biases = {random_tensor({width}, DType::f32, 6),
-                             random_tensor({width}, DType::f32, 7)};
+  const Tensor query = trained_tensor({options.heads, options.n, options.head_size}, dtype, 1);
+  const Tensor x = trained_tensor({options.n, width}, dtype, 2);
+  const Tensor projection = trained_tensor({k, options.n}, DType::f32, 3, 0.05f);
+  const std::array weights = {trained_tensor({width, width}, DType::f32, 4, 0.03f),
+                              trained_tensor({width, width}, DType::f32, 5, 0.03f)};
+  const std::array biases = {trained_tensor({width}, DType::f32, 6),
+                             trained_tensor({width}, DType::f32, 7)};
   const auto key_value = std::make_shared<ops::Linear>(
       weights, biases, ops::LinearOptions{.dtype = dtype, .trainable = true});
   ops::AttentionSpec spec;
