@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""Language models of one size with different attention (experiments X4, X7, X8).
+"""Language models of one size with different attention (experiments X3, X4, X7, X8, X9, X10, X12).
 
     LONGFORMER_DATA=data examples/compare/language_models.py data [--characters 20M] [--only window]
-    LONGFORMER_DATA=data examples/compare/language_models.py positions [--characters 15M]
-    LONGFORMER_DATA=data examples/compare/language_models.py shares [--characters 40M]
+    LONGFORMER_DATA=data examples/compare/language_models.py positions|shares|features|settings|windows|stages
 
 Models of 6 layers of 192 (about 2.9M weights) read the novels of litbank as bytes; two novels that none has read are for testing.
 data: window, dense, Transformer-XL, Compressive Transformer, Performer and an LSTM (tools/lstm_baseline.py, PyTorch) on
 prefixes of 0.25 to 62 MB. positions: ways to know the order, at lengths that were not trained. shares: where
-the attention of models with memories goes while they learn.
+the attention of models with memories goes while they learn. features: what of a Performer's features matters, half of all
+combinations of five settings, and single ones. settings: how much the many settings of a Compressive Transformer
+matter. windows: windows that grow, stay or fall with depth. stages: short segments first.
 Figures are added to docs/results/compare_language_models.jsonl. The LSTM needs torch.
 """
 
@@ -59,6 +60,53 @@ SHARES = {
 }  # fmt: skip
 
 
+def feature_arms():
+    """Half of all combinations of five settings, such that effects of single ones are clear of each other's."""
+    choices = [("feature_kernel", "softmax", "hyperbolic"), ("orthogonal_features", True, False),
+               ("feature_lengths", "gaussian", "constant"), ("feature_redraw_interval", 1000, 0), ("features", 256, 64)]  # fmt: skip
+    arms = {}
+    for number in range(16):
+        bits_of = [number >> place & 1 for place in range(4)]
+        bits_of.append(sum(bits_of) % 2)
+        keys = {name: values[bit] for (name, *values), bit in zip(choices, bits_of, strict=True)}
+        arms["-".join(str(value) for value in keys.values())] = lm("performer", 512, intermediate_size=864, **keys)
+    for name, keys in {"redrawn at every step": {"feature_redraw_interval": 1}, "relu": {"feature_kernel": "relu"},
+                       "elu": {"feature_kernel": "elu", "features": 0}}.items():  # fmt: skip
+        arms[name] = lm("performer", 512, intermediate_size=864, **keys)
+    return arms | {"dense": MODELS["dense"]}
+
+
+def compressive(memory, compressed, rate=4, kind="mean", loss="none", **keys):
+    model = lm("compressive", 128, **memories(128, memory, compressed), compression_rate=rate, compression=kind,
+               compression_loss=loss, intermediate_size=672)  # fmt: skip
+    return model | keys
+
+
+SETTINGS = {
+    **{f"mean, rate {rate}, {memory}:{256 - memory}": compressive(memory, 256 - memory, rate)
+       for rate in (2, 4, 8) for memory in (64, 128, 192)},
+    **{f"{kind}, {loss}": compressive(128, 128, kind=kind, loss=loss)
+       for kind, loss in (("convolution", "attention"), ("convolution", "autoencoding"), ("dilated", "attention"),
+                          ("max", "none"), ("most-used", "none"))},
+    **{f"convolution, attention, learning rate {rate}": compressive(128, 128, kind="convolution", loss="attention",
+                                                                    rate_of_learning=rate) for rate in (5e-4, 2e-3)},
+    "Transformer-XL": lm("recurrent", 128, **memories(128, 256)),
+}  # fmt: skip
+REACHES = {"growing": [32, 64, 96, 128, 192, 256], "constant": [128] * 6, "falling": [256, 192, 128, 96, 64, 32]}
+WINDOWS = {
+    name + (", dilated" if dilated else ""): lm("window", 1024, windows=windows, dilated_heads=2,
+                                                dilations=[0, 0, 0, 1, 2, 3] if dilated else [0] * 6)
+    for name, windows in REACHES.items() for dilated in (False, True)
+}  # fmt: skip
+STAGES = {
+    f"{positions}, {name}": lm("dense", 512, positions=positions) | {"stages": stages}
+    for positions in ("relative", "infused")
+    for name, stages in {"512": [(512, 1)], "128, then 512": [(128, 1 / 2), (512, 1 / 2)],
+                         "128, 256, 512": [(128, 1 / 3), (256, 1 / 3), (512, 1 / 3)], "128": [(128, 1)]}.items()
+}  # fmt: skip
+PLAIN = {"features": feature_arms(), "settings": SETTINGS, "windows": WINDOWS, "stages": STAGES}
+
+
 def prefix(work, megabytes):
     """The first novels for training, and behind them the two that are held out, each half as long as 5 % of it:
     pretrain-lm takes the last tenth of a file for validation and test."""
@@ -89,10 +137,19 @@ def train(program, work, name, arm, text, characters, seed, flags=()):
     config = work / f"{name}.json"
     config.write_text(json.dumps(arm["model"]))
     steps = characters // CHARACTERS_PER_STEP
-    program("pretrain-lm", "--config", config, text, "--output-dir", target, "--length", arm["length"], "--bf16",
-            "--per-device-train-batch-size", CHARACTERS_PER_STEP // arm["length"], "--seed", seed,
+    batch = ["--length", arm["length"], "--per-device-train-batch-size", CHARACTERS_PER_STEP // arm["length"],
+             *setting.optimizer(steps, arm.get("rate_of_learning", 1e-3))]  # fmt: skip
+    if "stages" in arm:
+        phases = [{"length": length, "batch": CHARACTERS_PER_STEP // length, "learning_rate": 1e-3,
+                   "steps": max(1, round(steps * share)), "warmup_steps": 0 if at else min(500, steps // 5)}
+                  for at, (length, share) in enumerate(arm["stages"])]  # fmt: skip
+        file = work / f"{name}-phases.json"
+        file.write_text(json.dumps(phases))
+        batch = ["--phases", file, "--per-device-train-batch-size", 8, "--max-grad-norm", 0.25, "--save-steps", 500,
+                 "--resume-from-checkpoint", "last"]  # fmt: skip
+    program("pretrain-lm", "--config", config, text, "--output-dir", target, "--bf16", "--seed", seed,
             "--eval-strategy", "steps", "--eval-steps", max(1, steps // 10), "--eval-characters", 65536, *flags,
-            *setting.optimizer(steps))  # fmt: skip
+            *batch)  # fmt: skip
     return target
 
 
@@ -172,7 +229,19 @@ def of_shares(chosen, row, seed):
     return run
 
 
-CHARACTERS = {"data": 20_000_000, "positions": 15_000_000, "shares": 40_000_000}
+def plainly(chosen, row, seed):
+    def run(program):
+        arm = PLAIN[chosen.experiment][row]
+        folder = train(program, chosen.work, named(chosen, row, seed), arm, prefix(chosen.work, SIZES[-1]),
+                       chosen.characters, seed)  # fmt: skip
+        points, seconds = setting.curve(folder, CHARACTERS_PER_STEP)
+        return {"test_bpc": bits(program, folder, held_out(chosen.work), arm), "curve": points, "seconds": seconds}
+
+    return run
+
+
+CHARACTERS = {"data": 20_000_000, "positions": 15_000_000, "shares": 40_000_000, "features": 10_000_000,
+              "settings": 15_000_000, "windows": 15_000_000, "stages": 20_000_000}  # fmt: skip
 
 
 def main():
@@ -193,8 +262,11 @@ def main():
         elif chosen.experiment == "positions":
             runs += [experiment.Run(key | {"row": row, "seed": seed}, of_positions(chosen, row, seed))
                      for row in POSITIONS]  # fmt: skip
-        else:
+        elif chosen.experiment == "shares":
             runs += [experiment.Run(key | {"row": row, "seed": seed}, of_shares(chosen, row, seed)) for row in SHARES]
+        else:
+            runs += [experiment.Run(key | {"row": row, "seed": seed}, plainly(chosen, row, seed))
+                     for row in PLAIN[chosen.experiment]]  # fmt: skip
     experiment.perform(runs, chosen)
 
 

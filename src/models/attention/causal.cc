@@ -146,7 +146,9 @@ Tensor CausalAttention::forward(const ops::Context& context, const Tensor& x,
   kernels::AttentionSpec spec = {pattern_, in.shared.rows};
   spec.dropout = context.dropout(dropout_, place_);
   std::optional<ops::RelativePositions> relative;
-  if (relative_) relative.emplace(relative_->content_bias, relative_->position_bias, Tensor());
+  if (relative_) {
+    relative = ops::RelativePositions{relative_->content_bias, relative_->position_bias, {}};
+  }
   const auto attend = [&](const Tensor& key, const Tensor& value) {
     return ops::attention(context, spec, projected[0], key, value, relative ? &*relative : nullptr);
   };
