@@ -69,7 +69,7 @@ inline Row project_rows_row(bool by_head) {
   row.run = [](const Context& context, const std::vector<Tensor>& in) {
     return project_rows(context, in[0], kSlotStarts, in[1], kSlots);
   };
-  row.truth = [by_head, rows, documents](const Inputs& in) {
+  row.truth = [by_head](const Inputs& in) {
     const Index heads = by_head ? kHeads : 1;
     Doubles out(at(heads * documents * kSlots * kWidth));
     for (Index i = 0; i < std::ssize(out); ++i) {
