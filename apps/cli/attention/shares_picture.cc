@@ -13,20 +13,20 @@ namespace longformer::cli {
 
 namespace {
 
-constexpr Color kInk{40, 40, 40}, kFrame{190, 190, 190}, kPaper{255, 255, 255};
-constexpr int kTextSize = 13;
+constexpr Color kBarInk{40, 40, 40}, kBarFrame{190, 190, 190}, kBarPaper{255, 255, 255};
+constexpr int kLabelSize = 13;
 constexpr std::size_t kKinds = 3, kAges = 6;
 /// Compressed rows, the memory, the segment.
-constexpr std::array<Color, kKinds> kColors = {Color{213, 94, 0}, Color{0, 114, 178},
-                                               Color{0, 158, 115}};
-constexpr std::array<const char*, kKinds> kNames = {"compressed", "memory", "segment"};
-constexpr std::array<const char*, kKinds> kMetrics = {"cm", "em", "seq"};
+constexpr std::array<Color, kKinds> kKindColors = {Color{213, 94, 0}, Color{0, 114, 178},
+                                                   Color{0, 158, 115}};
+constexpr std::array<const char*, kKinds> kKindNames = {"compressed", "memory", "segment"};
+constexpr std::array<const char*, kKinds> kKindMetrics = {"cm", "em", "seq"};
 
 struct BarSize {
   int bar, gap, height;
 };
-constexpr BarSize kLarge{24, 4, 220}, kSmall{9, 1, 90};
-constexpr int kPanelsInRow = 4, kPanelGap = 40, kLine = 20;
+constexpr BarSize kLargeBars{24, 4, 220}, kSmallBars{9, 1, 90};
+constexpr int kPanelsInRow = 4, kPanelGap = 40, kLabelLine = 20;
 
 using Bars = std::array<std::array<double, kAges>, kKinds>;
 
@@ -34,7 +34,7 @@ Bars bars_of(const AttentionShares& shares) {
   return {shares.compressed, shares.memory, shares.segment};
 }
 
-Bars mean_of(std::span<const AttentionShares> layers) {
+Bars mean_bars(std::span<const AttentionShares> layers) {
   Bars mean = {};
   for (const AttentionShares& layer : layers) {
     const Bars bars = bars_of(layer);
@@ -53,8 +53,8 @@ double sum_of(const std::array<double, kAges>& ages) {
   return sum;
 }
 
-void draw_text(Picture& picture, Point at, const std::string& text, const TextStyle& style) {
-  picture.text(at, picture.typesetter().line(text, kTextSize), style);
+void draw_label(Picture& picture, Point at, const std::string& text, const TextStyle& style) {
+  picture.text(at, picture.typesetter().line(text, kLabelSize), style);
 }
 
 int width_of(const BarSize& size) {
@@ -65,17 +65,17 @@ int width_of(const BarSize& size) {
 /// Bars of one panel, each as high as its share of the largest of all panels.
 void draw_bars(Picture& picture, Point corner, const Bars& bars, double largest,
                const BarSize& size) {
-  picture.fill(corner, {width_of(size), size.height}, kPaper);
+  picture.fill(corner, {width_of(size), size.height}, kBarPaper);
   int x = corner.x;
   for (std::size_t kind = 0; kind < kKinds; ++kind) {
     for (const double share : bars[kind]) {
       const int height = static_cast<int>(std::lround(share / largest * size.height));
-      picture.fill({x, corner.y + size.height - height}, {size.bar, height}, kColors[kind]);
+      picture.fill({x, corner.y + size.height - height}, {size.bar, height}, kKindColors[kind]);
       x += size.bar + size.gap;
     }
     x += size.bar;
   }
-  picture.fill({corner.x, corner.y + size.height}, {width_of(size), 1}, kInk);
+  picture.fill({corner.x, corner.y + size.height}, {width_of(size), 1}, kBarInk);
 }
 
 /// Kind and sum below each third of a large panel.
@@ -83,11 +83,12 @@ void draw_sums(Picture& picture, Point corner, const Bars& bars, const BarSize& 
   const int third = static_cast<int>(kAges) * (size.bar + size.gap);
   for (std::size_t kind = 0; kind < kKinds; ++kind) {
     const int middle = corner.x + static_cast<int>(kind) * (third + size.bar) + third / 2;
-    draw_text(picture, {middle, corner.y + size.height + kLine},
-              fmt::format("{} {:.1f} %", kNames[kind], 100 * sum_of(bars[kind])), {kInk, 0.5});
+    draw_label(picture, {middle, corner.y + size.height + kLabelLine},
+               fmt::format("{} {:.1f} %", kKindNames[kind], 100 * sum_of(bars[kind])),
+               {kBarInk, 0.5});
   }
-  draw_text(picture, {corner.x, corner.y + size.height + 2 * kLine},
-            "each kind in six parts by age, the oldest left", {kInk});
+  draw_label(picture, {corner.x, corner.y + size.height + 2 * kLabelLine},
+             "each kind in six parts by age, the oldest left", {kBarInk});
 }
 
 double metric_of(const EvaluationPoint& point, const std::string& name) {
@@ -98,7 +99,7 @@ double metric_of(const EvaluationPoint& point, const std::string& name) {
 
 /// A column for every evaluation, with what goes to the three kinds above each other.
 void draw_training(Picture& picture, Point corner, std::span<const EvaluationPoint> points) {
-  const int width = width_of(kLarge), height = kLarge.height;
+  const int width = width_of(kLargeBars), height = kLargeBars.height;
   const auto count = static_cast<int>(points.size());
   for (int i = 0; i < count; ++i) {
     const int left = corner.x + i * width / count, right = corner.x + (i + 1) * width / count;
@@ -107,18 +108,18 @@ void draw_training(Picture& picture, Point corner, std::span<const EvaluationPoi
     for (std::size_t kind = 0; kind < kKinds; ++kind) {
       for (std::size_t age = 0; age < kAges; ++age) {
         below += metric_of(points[static_cast<std::size_t>(i)],
-                           fmt::format("{}_p{}", kMetrics[kind], age));
+                           fmt::format("{}_p{}", kKindMetrics[kind], age));
       }
       const int top = corner.y + height - static_cast<int>(std::lround(below * height));
-      picture.fill({left, top}, {right - left, y - top}, kColors[kind]);
+      picture.fill({left, top}, {right - left, y - top}, kKindColors[kind]);
       y = top;
     }
   }
-  picture.frame(corner, {width, height}, kFrame);
-  draw_text(
-      picture, {corner.x, corner.y + height + kLine},
+  picture.frame(corner, {width, height}, kBarFrame);
+  draw_label(
+      picture, {corner.x, corner.y + height + kLabelLine},
       fmt::format("evaluations after {} to {} steps", points.front().step, points.back().step),
-      {kInk});
+      {kBarInk});
 }
 
 std::vector<EvaluationPoint> with_shares(std::span<const EvaluationPoint> evaluations) {
@@ -133,7 +134,7 @@ std::vector<EvaluationPoint> with_shares(std::span<const EvaluationPoint> evalua
 
 std::string shares_picture(PictureFormat format, std::span<const AttentionShares> layers,
                            std::span<const EvaluationPoint> evaluations) {
-  const Bars mean = mean_of(layers);
+  const Bars mean = mean_bars(layers);
   double largest = 0;
   for (const auto& kind : mean) largest = std::max(largest, *std::ranges::max_element(kind));
   double largest_of_layers = 0;
@@ -145,27 +146,28 @@ std::string shares_picture(PictureFormat format, std::span<const AttentionShares
   const std::vector<EvaluationPoint> points = with_shares(evaluations);
   return picture_file(format, [&](Picture& picture) {
     Point corner{0, 0};
-    draw_text(picture, {0, 0},
-              fmt::format("where attention goes: mean of {} layers, highest bar {:.1f} %",
-                          layers.size(), 100 * largest),
-              {kInk});
-    corner.y += kLine;
-    draw_bars(picture, corner, mean, largest, kLarge);
-    draw_sums(picture, corner, mean, kLarge);
+    draw_label(picture, {0, 0},
+               fmt::format("where attention goes: mean of {} layers, highest bar {:.1f} %",
+                           layers.size(), 100 * largest),
+               {kBarInk});
+    corner.y += kLabelLine;
+    draw_bars(picture, corner, mean, largest, kLargeBars);
+    draw_sums(picture, corner, mean, kLargeBars);
     if (!points.empty()) {
-      draw_training(picture, {corner.x + width_of(kLarge) + kPanelGap, corner.y}, points);
+      draw_training(picture, {corner.x + width_of(kLargeBars) + kPanelGap, corner.y}, points);
     }
-    corner.y += kLarge.height + 4 * kLine;
-    draw_text(picture, corner, fmt::format("layers, highest bar {:.1f} %", 100 * largest_of_layers),
-              {kInk});
-    corner.y += 2 * kLine;
+    corner.y += kLargeBars.height + 4 * kLabelLine;
+    draw_label(picture, corner,
+               fmt::format("layers, highest bar {:.1f} %", 100 * largest_of_layers), {kBarInk});
+    corner.y += 2 * kLabelLine;
     for (std::size_t layer = 0; layer < layers.size(); ++layer) {
       const int column = static_cast<int>(layer) % kPanelsInRow;
       const int row = static_cast<int>(layer) / kPanelsInRow;
-      const Point place{corner.x + column * (width_of(kSmall) + kPanelGap),
-                        corner.y + row * (kSmall.height + 2 * kLine)};
-      draw_text(picture, {place.x, place.y - kLine / 2}, fmt::format("layer {}", layer), {kInk});
-      draw_bars(picture, place, bars_of(layers[layer]), largest_of_layers, kSmall);
+      const Point place{corner.x + column * (width_of(kSmallBars) + kPanelGap),
+                        corner.y + row * (kSmallBars.height + 2 * kLabelLine)};
+      draw_label(picture, {place.x, place.y - kLabelLine / 2}, fmt::format("layer {}", layer),
+                 {kBarInk});
+      draw_bars(picture, place, bars_of(layers[layer]), largest_of_layers, kSmallBars);
     }
   });
 }
