@@ -23,6 +23,7 @@ KINDS = {
              "compression_loss": "attention"},
     "dilated": {"attention": "compressive", "compressed_memory_length": 8, "compression_rate": 4, "compression": "dilated",
                 "dilation_rates": [1, 2]},
+    "unrolled": {"attention": "compressive", "compressed_memory_length": 8, "compression_rate": 4, "compression_loss": "bptt"},
 }
 FIXTURE = FIXTURES / "memory_lm"
 
@@ -56,7 +57,7 @@ class TestTraining:
         way = ["--window-characters", 16, "--step-characters", 8] if kind in ("dense", "performer") else ["--streaming"]
         here = score(tmp_path / "out", text, "--part", "validation", *way)["metrics"]
         assert math.isclose(here["bpc"], last["eval_bpc"], rel_tol=1e-5)
-        compressive = '"compressive"' in config.read_text()
+        compressive = '"compressive"' in config.read_text() and "bptt" not in config.read_text()
         assert ("compression_loss" in here) == ("eval_compression_loss" in last) == compressive
         if compressive:
             assert math.isclose(here["compression_loss"], last["eval_compression_loss"], rel_tol=1e-5)
@@ -78,13 +79,14 @@ class TestTraining:
             train(config, text, resumed, *flags, "--resume-from-checkpoint", "last").passes()
             assert (whole / "model.safetensors").read_bytes() == (resumed / "model.safetensors").read_bytes()
 
-    @pytest.mark.parametrize("config", ["recurrent", "compressive"], indirect=True)
+    @pytest.mark.parametrize("config", ["recurrent", "compressive", "unrolled"], indirect=True)
     def test_resumed_within_an_epoch_it_ends_with_the_same_bits(self, config, text, tmp_path):
         whole, resumed = tmp_path / "whole", tmp_path / "resumed"
         flags = ["--max-steps", 8, "--save-steps", 3]
         train(config, text, whole, *flags).passes()
         state = json.loads((whole / "checkpoint-3" / "state.json").read_text())
-        assert state["tokens"] == [3 * 16] * 4
+        # A step of the unrolled model reads two segments.
+        assert state["tokens"] == [3 * 16 * (2 if "bptt" in config.read_text() else 1)] * 4
         shutil.copytree(whole / "checkpoint-3", resumed / "checkpoint-3")
         train(config, text, resumed, *flags, "--resume-from-checkpoint", "last").passes()
         assert (whole / "model.safetensors").read_bytes() == (resumed / "model.safetensors").read_bytes()
@@ -121,7 +123,10 @@ class TestTraining:
             ({"attention": "compressive", "compression_rate": 0}, ["compression_rate"]),
             ({"attention": "compressive", "same_length": True}, ["same_length", "recurrent", "compressive"]),
             ({"attention": "compressive", "compression": "min"}, ["compression", "convolution, mean, max, dilated"]),
-            ({"attention": "compressive", "compression_loss": "bptt"}, ["compression_loss", "autoencoding", "bptt"]),
+            ({"attention": "compressive", "compression_loss": "bprop"}, ["compression_loss", "autoencoding", "bptt", "bprop"]),
+            ({"attention": "compressive", "compression_loss": "bptt", "compression": "mean"}, ["bptt", "mean", "no weights"]),
+            ({"attention": "compressive", "compression_loss": "bptt", "unroll_segments": 1}, ["unroll_segments", "2"]),
+            ({"attention": "compressive", "unroll_segments": 2}, ["unroll_segments", "1"]),
             ({"attention": "compressive", "compression": "mean", "compression_loss": "autoencoding"}, ["convolution"]),
             ({"attention": "compressive", "compression": "dilated", "dilation_rates": [0]}, ["dilation_rates"]),
             ({"attention": "recurrent", "positions": "learned"}, ["positions", "relative"]),
@@ -198,7 +203,7 @@ class TestAttentionShares:
         ages = [f"{kind}_p{age}" for kind in ("cm", "em", "seq") for age in range(6)]
         for prefix in ("eval_", "eval_layer_0_", "eval_layer_1_"):
             assert all(math.isclose(sum(row[prefix + age] for age in ages), 1, rel_tol=1e-5) for row in points)
-        compressive = '"compressive"' in config.read_text()
+        compressive = '"compressive"' in config.read_text() and "bptt" not in config.read_text()
         assert (points[-1]["eval_cm_p5"] > 0) == compressive
         assert (out / "attention_shares.svg").read_text().startswith("<?xml")
 

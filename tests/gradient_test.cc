@@ -376,6 +376,20 @@ Row rows_row(bool sums) {
               }};
 }
 
+Row joined_rows_row() {
+  return {.name = "joined_rows",
+          .shapes = {{kRows, kIn}, {3, kIn}},
+          .run = [](const Context& context,
+                    const std::vector<Tensor>& in) { return joined_rows(context, in); },
+          .truth =
+              [](const Inputs& in) {
+                Doubles y(in[0].begin(), in[0].end());
+                y.insert(y.end(), in[1].begin(), in[1].end());
+                return y;
+              },
+          .activations = 2};
+}
+
 Row dropout_row() {
   const Dropout dropout = {.rate = 0.4f, .seed = 5};
   return {.name = "dropout",
@@ -520,6 +534,7 @@ std::vector<Row> rows() {
       square_difference_row(),
       rows_row(false),
       rows_row(true),
+      joined_rows_row(),
       dropout_row(),
       global_attention_row({}),
       global_attention_row(dropout)};

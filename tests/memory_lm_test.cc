@@ -29,12 +29,12 @@ struct OfPyTorch {
         ids(text::encode_characters(text::Alphabet::text8,
                                     "the quick brown fox jumps over the lazy dog")) {}
 
-  /// Rows of a segment of both streams, from a place of the text on.
-  std::vector<std::int32_t> segment(Index number, Index shift) const {
+  /// Rows of segments of both streams, from a place of the text on.
+  std::vector<std::int32_t> segment(Index number, Index shift, Index count = 1) const {
     std::vector<std::int32_t> rows;
     for (Index s = 0; s < 2; ++s) {
       const auto begin = ids.begin() + s * 18 + number * 6 + shift;
-      rows.insert(rows.end(), begin, begin + 6);
+      rows.insert(rows.end(), begin, begin + count * 6);
     }
     return rows;
   }
@@ -50,18 +50,19 @@ struct OfPyTorch {
   ops::Context context = {.memory = memory, .threads = 2};
 };
 
-/// Those of a third segment behind two that were read, or of two whole texts at once.
+/// Those of a third segment behind two that were read, of the last two segments where gradients go
+/// from one to the other, or of two whole texts at once.
 void expect_all_as_in_pytorch(OfPyTorch& of) {
   const bool has_memory = of.model.config().has_memory();
-  const Index length = has_memory ? 6 : 18;
+  const Index unrolled = of.model.config().unroll_segments;
+  const Index length = has_memory ? 6 * unrolled : 18;
   State state = of.model.start(DType::f32, 2);
-  for (const Index number : {0, 1}) {
-    if (!has_memory) continue;
+  for (Index number = 0; has_memory && number < 3 - unrolled; ++number) {
     of.model.forward(of.context, segments_of(of.segment(number, 0), 6), {.state = &state});
   }
   State same = state;
   const auto rows = [&](Index shift) {
-    if (has_memory) return of.segment(2, shift);
+    if (has_memory) return of.segment(3 - unrolled, shift, unrolled);
     return std::vector<std::int32_t>(of.ids.begin() + shift, of.ids.begin() + shift + 36);
   };
   const Batch batch = segments_of(rows(0), length);
@@ -193,11 +194,11 @@ INSTANTIATE_TEST_SUITE_P(
     Models, MemoryFixture,
     testing::Values("recurrent", "recurrent_post", "recurrent_same_length", "transformer_xl",
                     "compressive", "compressive_shared", "compressive_max", "compressive_dilated",
-                    "compressive_used", "compressive_autoencoding", "recurrent_sinusoidal",
-                    "recurrent_infused", "compressive_infused", "compressive_unplaced",
-                    "dense_relative", "dense_learned", "dense_infused", "dense_unplaced",
-                    "window_sinusoidal", "performer_softmax", "performer_hyperbolic",
-                    "performer_relu", "performer_elu"));
+                    "compressive_used", "compressive_autoencoding", "compressive_bptt",
+                    "recurrent_sinusoidal", "recurrent_infused", "compressive_infused",
+                    "compressive_unplaced", "dense_relative", "dense_learned", "dense_infused",
+                    "dense_unplaced", "window_sinusoidal", "performer_softmax",
+                    "performer_hyperbolic", "performer_relu", "performer_elu"));
 
 /// Each law of spec.md G.3 makes two models the same.
 TEST(MemoryModels, SpecialCasesAreOtherModels) {
@@ -320,6 +321,25 @@ TEST(MemoryModels, LossesTrainDisjointWeights) {
     EXPECT_EQ(!value.gradient()->sum.empty(), name.find("compression.weight") != std::string::npos)
         << name;
   }
+}
+
+/// What a pass has compressed is constant for the next one, and segments of a pass drop others.
+TEST(MemoryModels, UnrolledPassesEndWithConstants) {
+  OfPyTorch of("compressive_bptt");
+  State state = of.model.start(DType::f32, 2);
+  Tape tape;
+  of.context.tape = &tape;
+  of.model.forward(of.context, segments_of(of.segment(0, 0, 2), 12), {.state = &state});
+  tape = Tape();
+  of.model.forward(of.context, segments_of(of.segment(2, 0), 6), {.state = &state});
+  const auto ops = tape.ops();
+  // Nothing compressed in this pass was looked at: only its own compression is on the tape.
+  EXPECT_EQ(std::count(ops.begin(), ops.end(), "joined_rows"), 2);
+  expect_error(error_of([&] {
+                 of.model.forward(of.context, segments_of(of.segment(0, 0, 3), 18),
+                                  {.state = &state});
+               }),
+               {"2 segments of 6", "18"});
 }
 
 TEST(MemoryModels, BadLengthsAndTexts) {

@@ -109,7 +109,8 @@ models::State full_memories(const models::LanguageModel& model, const ops::Conte
 }
 
 /// Segments of random characters, each of which is predicted: one of a model with windows, and as
-/// many as n has room for of one with memories, which are full.
+/// many as n has room for of one with memories, which are full. Where gradients go from segment to
+/// segment a row has as many as they go through.
 BenchResult bench_character_lm(const TrainBenchOptions& options, const std::string& config_file) {
   const TrainingOptions training = training_of(options);
   const models::LanguageModelConfig config = models::read_language_model(config_file);
@@ -134,7 +135,7 @@ BenchResult bench_character_lm(const TrainBenchOptions& options, const std::stri
   models::Batch batch = models::segments_of(all.first(n), options.n);
   std::optional<models::State> state;
   if (config.has_memory()) {
-    const Index segment = config.lengths.segment;
+    const Index segment = config.unroll_segments * config.lengths.segment;
     require(options.n % segment == 0,
             "-n: expected a multiple of the model's segments of {}, found {}", segment, options.n);
     batch = models::segments_of(all.first(n), segment);
@@ -156,7 +157,7 @@ BenchResult bench_character_lm(const TrainBenchOptions& options, const std::stri
   });
   const Index length = config.has_memory() ? config.lengths.segment : options.n;
   const double flops =
-      static_cast<double>(batch.documents()) * language_model_training_flops(config, length);
+      static_cast<double>(options.n / length) * language_model_training_flops(config, length);
   BenchResult result = result_of(timing, options.n, options.dtype, flops, threads);
   const std::int64_t activations = activation_bytes(
       config, length,

@@ -97,8 +97,7 @@ class CharacterLmObjective final : public training::Objective {
   training::Metrics evaluate() override;
   training::Metrics evaluation_details() override { return details_; }
   std::vector<std::string> metric_names() const override {
-    if (config_.compression_loss != models::CompressionLoss::none)
-      return {"loss", "bpc", "compression_loss"};
+    if (config_.has_compression_loss()) return {"loss", "bpc", "compression_loss"};
     return {"loss", "bpc"};
   }
   void save(const std::filesystem::path& folder) override {
@@ -127,7 +126,11 @@ class CharacterLmObjective final : public training::Objective {
     const CharacterPhase& phase = phases_[phase_];
     return model_.start(dtype_, rows(phase), phase.lengths);
   }
-  /// Segments of a micro-batch, and micro-batches of a pass over the text.
+  /// Characters that a row of a micro-batch reads.
+  Index pass_length(const CharacterPhase& phase) const {
+    return phase.length * config_.unroll_segments;
+  }
+  /// Rows of a micro-batch, and micro-batches of a pass over the text.
   Index rows(const CharacterPhase& phase) const {
     return std::min<Index>(options_.training.per_device_train_batch_size, phase.batch);
   }
@@ -138,7 +141,7 @@ class CharacterLmObjective final : public training::Objective {
   /// Characters of each of the streams that the text is cut into.
   Index stream_size(const CharacterPhase& phase) const { return (train_.size() - 1) / rows(phase); }
   Index micro_batches(const CharacterPhase& phase) const {
-    if (config_.has_memory()) return stream_size(phase) / phase.length;
+    if (config_.has_memory()) return stream_size(phase) / pass_length(phase);
     return (segments(phase) + rows(phase) - 1) / rows(phase);
   }
   std::vector<Index> beginnings(const training::MicroBatch& micro) const;
@@ -208,7 +211,7 @@ void CharacterLmObjective::set_phases() {
     require(segments(phase) >= 1,
             "{}: expected a text whose first 90 % are longer than {} of {} characters, found {}",
             text_.name(), config_.has_memory() ? "the segments of a batch" : "a segment",
-            phase.length, train_.size());
+            pass_length(phase), train_.size());
     require(phase.batch % rows(phase) == 0,
             "per_device_train_batch_size: expected a divisor of the batch of {} of {}, found {}",
             phase.batch, phase.name, rows(phase));
@@ -248,7 +251,7 @@ std::vector<Index> CharacterLmObjective::beginnings(const training::MicroBatch& 
       continue;
     }
     if (config_.has_memory()) {
-      begins.push_back(i * stream_size(phase) + micro.index * phase.length);
+      begins.push_back(i * stream_size(phase) + micro.index * pass_length(phase));
       continue;
     }
     const Index segment = micro.index * rows(phase) + i;
@@ -258,7 +261,7 @@ std::vector<Index> CharacterLmObjective::beginnings(const training::MicroBatch& 
 }
 
 training::MicroBatchLoss CharacterLmObjective::run(const training::MicroBatch& micro) {
-  const Index length = phases_[phase_].length;
+  const Index length = pass_length(phases_[phase_]);
   std::vector<std::int32_t> ids, labels;
   for (const Index begin : beginnings(micro)) {
     const auto segment = text_.ids(train_.begin + begin, length + 1);
@@ -315,8 +318,8 @@ training::PhaseCost CharacterLmObjective::cost_of(const CharacterPhase& phase) c
   models::LanguageModelConfig config = config_;
   config.windows = phase.windows;
   config.lengths = phase.lengths;
-  const Index tokens = rows(phase) * phase.length;
-  return {.tokens_per_step = phase.batch * phase.length,
+  const Index tokens = rows(phase) * pass_length(phase);
+  return {.tokens_per_step = phase.batch * pass_length(phase),
           .flops_per_token = language_model_training_flops(config, phase.length) /
                              static_cast<double>(phase.length),
           .activation_bytes =

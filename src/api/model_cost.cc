@@ -156,14 +156,16 @@ double memory_layer_flops(const models::LanguageModelConfig& config, double n,
   flops += passes.half * 2 * width * inner * (distances + 2 * (recent + older));
   if (!config.is_compressive()) return flops;
   const double fewer = n / static_cast<double>(config.compression_rate);
-  const bool learns = config.compression_loss != models::CompressionLoss::none;
+  const bool has_loss = config.has_compression_loss();
+  const bool learns =
+      has_loss || config.compression_loss == models::CompressionLoss::backpropagation;
   if (config.learns_compression()) {
     const auto products = static_cast<double>(1 + 2 * config.dilation_rates.size());
     flops += (learns ? passes.half : passes.constant) * 2 * n * width * width * products;
   }
   if (config.compression_loss == models::CompressionLoss::autoencoding) {
     flops += passes.full * 2 * n * width * width;
-  } else if (learns) {
+  } else if (has_loss) {
     flops += passes.constant * 4 * inner * n * (width + n);
     flops += 4 * inner * fewer * (passes.half * width + passes.full * n);
   }
@@ -233,7 +235,7 @@ std::int64_t activation_bytes(const models::LanguageModelConfig& config, std::in
   if (shape.recomputes) kept = config.layers * row + layer;
   if (config.has_memory()) {
     const models::MemoryLengths& lengths = config.lengths;
-    const Index streams = shape.tokens / std::max<Index>(length, 1);
+    const Index streams = shape.tokens / std::max<Index>(length * config.unroll_segments, 1);
     const Index before = streams * (lengths.memory + lengths.compressed);
     const Index distances = lengths.most_rows(config.least_compressed());
     // Rows of the memories twice while they move, their queries, keys and values, the results of

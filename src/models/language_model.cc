@@ -17,6 +17,8 @@ namespace {
 // Numbers of the places where the model drops beside its layers.
 constexpr std::uint64_t kSinusoidPlace = 1;
 constexpr std::uint64_t kLastHiddenPlace = 2;
+// Seeds of the segments of a pass behind the first are numbered from here on.
+constexpr std::uint64_t kSegmentSeeds = std::uint64_t{1} << 40;
 
 LayerSource source_of(const LanguageModelConfig& config, const Weights& weights, DType dtype) {
   return {.weights = weights,
@@ -241,17 +243,26 @@ Tensor LanguageModel::forward_segments(const ops::Context& context, const Batch&
   require(own.state->streams() == streams, "state: expected {} streams, found {}", streams,
           own.state->streams());
   const Index segment = lengths_of(*own.state).segment;
+  require(context.tape == nullptr || length <= config_.unroll_segments * segment,
+          "language model: expected a training pass within {} of {}, found {} tokens",
+          config_.unroll_segments == 1 ? "a segment"
+                                       : fmt::format("{} segments", config_.unroll_segments),
+          segment, length);
   std::vector<Tensor> parts;
   for (Index begin = 0; begin < length;) {
     const Index count = std::min(length - begin, segment - own.state->tokens(0) % segment);
-    if (count == length) return forward_piece(context, batch, own);
-    require(context.tape == nullptr,
-            "language model: expected a training pass within a segment of {}, found {} tokens",
-            segment, length);
-    parts.push_back(forward_piece(context, part_of(batch, begin, count), own));
+    ops::Context piece = context;
+    if (begin > 0 && piece.dropout_seed) {
+      piece.dropout_seed = random_bits(*piece.dropout_seed, kSegmentSeeds + parts.size());
+    }
+    parts.push_back(
+        forward_piece(piece, count == length ? batch : part_of(batch, begin, count), own));
     begin += count;
   }
-  return rows_of_streams(context, parts, streams, 0, length);
+  for (Index layer = 0; context.tape != nullptr && layer < layers_.size(); ++layer) {
+    end_pass(*own.state->layer(layer));
+  }
+  return parts.size() == 1 ? parts[0] : rows_of_streams(context, parts, streams, 0, length);
 }
 
 State LanguageModel::start(DType dtype, Index streams) const {

@@ -34,7 +34,8 @@ class LanguageModel final : public Network {
   void set_windows(const std::vector<Index>& windows);
 
   /// A model with memories reads all documents of a batch on from where the state has ended, or
-  /// from the beginning; they have as many tokens each. A training pass is a whole segment or less.
+  /// from the beginning; they have as many tokens each. A training pass is a segment, or up to
+  /// unroll_segments of them.
   Tensor forward(const ops::Context& context, const Batch& batch,
                  const PassOptions& options = {}) const override;
   State start(DType dtype, Index streams = 1) const override;

@@ -50,7 +50,7 @@ constexpr std::array<std::string_view, 5> kPositions = {"relative", "sinusoidal"
                                                         "infused", "none"};
 constexpr std::array<std::string_view, 5> kCompressions = {"convolution", "mean", "max", "dilated",
                                                            "most-used"};
-constexpr std::array<std::string_view, 3> kLosses = {"none", "attention", "autoencoding"};
+constexpr std::array<std::string_view, 4> kLosses = {"none", "attention", "autoencoding", "bptt"};
 
 void read_windows(const ConfigReader& config, LanguageModelConfig& model) {
   model.windows = layer_numbers(config, "windows", model.layers, 1);
@@ -88,6 +88,13 @@ void read_compression(const ConfigReader& config, LanguageModelConfig& model) {
           "{}: compression_loss: expected attention or none with the compression {}, as only a "
           "convolution is undone by another, found autoencoding",
           config.name(), kCompressions[static_cast<std::size_t>(model.compression)]);
+  const bool unrolls = model.compression_loss == CompressionLoss::backpropagation;
+  require(!unrolls || model.learns_compression(),
+          "{}: compression_loss: expected attention or none with the compression {}, which has no "
+          "weights, found bptt",
+          config.name(), kCompressions[static_cast<std::size_t>(model.compression)]);
+  model.unroll_segments =
+      config.integer("unroll_segments", unrolls ? 2 : 1, unrolls ? 2 : 1, unrolls ? 64 : 1);
   model.separate_positions = config.choice("compressed_positions", kPositions, "separate") == 1;
 }
 
@@ -327,6 +334,7 @@ nlohmann::ordered_json to_json(const LanguageModelConfig& config) {
     json["compression_rate"] = config.compression_rate;
     json["compression"] = kCompressions[static_cast<std::size_t>(config.compression)];
     json["compression_loss"] = kLosses[static_cast<std::size_t>(config.compression_loss)];
+    if (config.unroll_segments > 1) json["unroll_segments"] = config.unroll_segments;
     if (!config.dilation_rates.empty()) json["dilation_rates"] = config.dilation_rates;
     json["compressed_positions"] = config.separate_positions ? "separate" : "shared";
   }

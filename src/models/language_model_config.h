@@ -43,7 +43,8 @@ std::string_view name_of(Positions positions);
 enum class Compression { convolution, mean, largest, dilated, most_used };
 
 /// What the weights of a compression learn from (G.2), or, where there are none, what is reported.
-enum class CompressionLoss { none, attention, autoencoding };
+/// By back-propagation they learn from the loss of the text that looks at what they have made.
+enum class CompressionLoss { none, attention, autoencoding, backpropagation };
 
 /// Rows of a segment, and of what is kept; an evaluation may have others than the training.
 struct MemoryLengths {
@@ -107,6 +108,9 @@ struct LanguageModelConfig {
   Index compression_rate = 1;
   Compression compression = Compression::convolution;
   CompressionLoss compression_loss = CompressionLoss::none;
+  /// Segments of a training pass: more than one where gradients go from one to the compression
+  /// before it.
+  Index unroll_segments = 1;
   /// How far the pairs of each convolution before the last are apart, where it is dilated.
   std::vector<Index> dilation_rates = {};
   /// Compressed rows have W_r and v of their own, and distances as if no memory were between.
@@ -134,6 +138,11 @@ struct LanguageModelConfig {
   bool learns_compression() const {
     return is_compressive() &&
            (compression == Compression::convolution || compression == Compression::dilated);
+  }
+  /// The layers have a loss of their own beside that of the text.
+  bool has_compression_loss() const {
+    return compression_loss == CompressionLoss::attention ||
+           compression_loss == CompressionLoss::autoencoding;
   }
   /// Least rows that are compressed at a time; one less may wait.
   Index least_compressed() const {

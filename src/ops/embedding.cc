@@ -131,14 +131,24 @@ Tensor max_rows(const Context& context, const Tensor& x, std::span<const RowRang
 
 Tensor joined_rows(const Context& context, std::span<const Tensor> parts) {
   Index rows = 0;
+  bool is_trained = false;
   for (const Tensor& part : parts) {
-    assert(!wants_backward(context, part));
+    is_trained = is_trained || wants_backward(context, part);
     rows += part.rows();
   }
   Tensor joined = context.memory.tensor({rows, parts[0].columns()}, parts[0].dtype());
   auto* to = static_cast<std::byte*>(joined.raw());
   for (const Tensor& part : parts)
     to = std::copy_n(static_cast<const std::byte*>(part.raw()), part.bytes(), to);
+  if (!is_trained) return joined;
+  record(context, "joined_rows", joined,
+         [context, kept = std::vector(parts.begin(), parts.end())](const Tensor& gradient) {
+           Index begin = 0;
+           for (const Tensor& part : kept) {
+             send_gradient(context, part, gradient.slice_rows(begin, part.rows()));
+             begin += part.rows();
+           }
+         });
   return joined;
 }
 

@@ -39,7 +39,7 @@ Tensor embed(const Context& context, const EmbeddingTables& tables, const Embedd
 Tensor embed_scaled(const Context& context, const Tensor& table, std::span<const std::int32_t> ids,
                     float scale, const Dropout& dropout = {});
 
-/// The rows of all parts [n_i, D] behind each other. It has no backward pass.
+/// The rows of all parts [n_i, D] behind each other.
 Tensor joined_rows(const Context& context, std::span<const Tensor> parts);
 
 /// The given rows of x, in this order.

@@ -27,7 +27,9 @@ ops::Context without_tape(ops::Context context) {
 
 Tensor rows_of_streams(const ops::Context& context, std::span<const Tensor> parts, Index streams,
                        Index first, Index count) {
-  if (streams == 1 && parts.size() == 1) return parts[0].slice_rows(first, count);
+  if (streams == 1 && parts.size() == 1 && !wants_gradient(parts[0])) {
+    return parts[0].slice_rows(first, count);
+  }
   std::vector<Index> order;
   for (Index s = 0; s < streams; ++s) {
     Index before = 0, place = 0;
@@ -209,6 +211,11 @@ void Memory::restore(std::span<const Tensor> saved) {
 
 void set_lengths(LayerState& state, const MemoryLengths& lengths) {
   static_cast<Memory&>(state).begin(lengths);
+}
+
+void end_pass(LayerState& state) {
+  auto& memory = static_cast<Memory&>(state);
+  memory.compressed = ops::stop_gradient(memory.compressed);
 }
 
 const MemoryLengths& lengths_of(const LayerState& state) {
@@ -511,18 +518,21 @@ void MemoryAttention::compress(const ops::Context& context, const Tensor& old, c
   const Tensor fewer = compressor_->fewer(context, old, streams, [&] {
     return most_used(context, in, segment, old.rows() / streams, memory);
   });
-  if (config_.compression_loss != CompressionLoss::none && in.losses != nullptr) {
+  if (config_.has_compression_loss() && in.losses != nullptr) {
     in.losses->emplace_back(kCompressionLoss,
                             config_.compression_loss == CompressionLoss::autoencoding
                                 ? compressor_->autoencoding_loss(context, old, fewer)
                                 : reconstruction_loss(context, old, fewer, memory));
   }
+  // The segments of this pass that are still to come teach the compression what they look for.
+  const bool is_unrolled = config_.compression_loss == CompressionLoss::backpropagation;
   std::vector<Tensor> parts;
   if (!memory.compressed.empty()) parts.push_back(memory.compressed);
-  parts.push_back(ops::stop_gradient(fewer));
+  parts.push_back(is_unrolled ? fewer : ops::stop_gradient(fewer));
   const Index all = memory.compressed_count() + fewer.rows() / streams;
   const Index kept = std::min(all, memory.lengths.compressed);
-  memory.compressed = rows_of_streams(quiet, parts, streams, all - kept, kept);
+  memory.compressed =
+      rows_of_streams(is_unrolled ? context : quiet, parts, streams, all - kept, kept);
   memory.compressed_keys.clear();
 }
 

@@ -81,12 +81,15 @@ class MemoryAttention final : public Attention {
 };
 
 /// Rows first … first + count − 1 of every stream, stream after stream, from parts that hold the
-/// rows of a stream one after the other. It has no backward pass.
+/// rows of a stream one after the other.
 Tensor rows_of_streams(const ops::Context& context, std::span<const Tensor> parts, Index streams,
                        Index first, Index count);
 
 /// Other lengths for a layer that has read nothing, and those that it has.
 void set_lengths(LayerState& state, const MemoryLengths& lengths);
 const MemoryLengths& lengths_of(const LayerState& state);
+
+/// For the next training pass everything that is kept is constant.
+void end_pass(LayerState& state);
 
 }  // namespace longformer::models
