@@ -1,13 +1,11 @@
 #!/usr/bin/env python3
-"""Performer and Linformer in place of a trained attention: how large is the error, and where? (experiments X2)
+"""Performer and Linformer in place of a trained attention: how large is the error, and where? (experiment X2 a)
 
     LONGFORMER_DATA=data examples/compare/feature_error.py layers NAME=MODEL… [--texts 20] [--draws 3]
     LONGFORMER_DATA=data examples/compare/feature_error.py heads NAME=MODEL…
-    LONGFORMER_DATA=data examples/compare/feature_error.py training NAME=MODEL [--tokens 2M]
 
 layers: `convert` and `compare` on articles of Wikipedia, n = 512: the error of every layer by itself and of all below it.
 heads: the error of P·V of every head at 256 features beside what Lemma 2 of the Performer paper predicts of it.
-training: masked-LM loss of the converted model while it is trained, beside one trained from nothing.
 Needs numpy, safetensors and the Python package. Figures are added to docs/results/compare_features.jsonl.
 """
 
@@ -136,52 +134,12 @@ def head_error(folder, texts, features=256):
     return run
 
 
-# Arms of the training: flags of convert, and keys of config.json.
-TRAINED = {
-    "performer, m 64": (["--to", "performer", "--features", 64], {"feature_redraw_interval": 1000}),
-    "performer, m 256": (["--to", "performer", "--features", 256], {"feature_redraw_interval": 1000}),
-    "performer, m 256, never redrawn": (["--to", "performer", "--features", 256], {"feature_redraw_interval": 0}),
-    "linformer, mean, k 64": (["--to", "linformer", "--projected-length", 64, "--projection", "mean"], {}),
-    "linformer, learned from pooled, k 64": (["--to", "linformer", "--projected-length", 64], {}),
-}
-TOKENS_PER_STEP = 4096
-
-
-def training(work, model, row, rate, tokens, converted):
-    def run(program):
-        texts, (flags, keys) = setting.wiki(work), TRAINED[row]
-        source = work / f"moved-{'-'.join(row.replace(',', '').split())}"
-        target = work / f"{source.name}-{rate}-{tokens}-{'converted' if converted else 'new'}"
-        program("convert", model, source, "--overwrite", "--max-positions", LENGTH, *flags)
-        config = json.loads((source / "config.json").read_text()) | keys
-        (source / "config.json").write_text(json.dumps(config))
-        if not converted:
-            (source / "model.safetensors").unlink()
-        steps = tokens // TOKENS_PER_STEP
-        try:
-            program("pretrain-mlm", source, texts[0], "--output-dir", target, "--seed", 1, "--bf16",
-                    "--per-device-train-batch-size", TOKENS_PER_STEP // LENGTH, "--gradient-accumulation-steps", 1,
-                    "--max-seq-length", LENGTH, "--validation-file", texts[1], "--eval-strategy", "steps",
-                    "--eval-steps", max(1, steps // 4), *setting.optimizer(steps, rate))  # fmt: skip
-        except RuntimeError as error:
-            # A loss that is no number ends a training.
-            if "finite" not in str(error):
-                raise
-            return {"diverged": True}
-        points, seconds = setting.curve(target, TOKENS_PER_STEP)
-        return {"diverged": points[-1][1] > 6.5, "curve": points, "seconds": seconds}
-
-    return run
-
-
 def main():
     parser = setting.options(__doc__, "compare_features.jsonl")
-    parser.add_argument("experiment", choices=("layers", "heads", "training"))
+    parser.add_argument("experiment", choices=("layers", "heads"))
     parser.add_argument("models", nargs="+", metavar="NAME=MODEL")
     parser.add_argument("--texts", type=int, default=20)
     parser.add_argument("--draws", type=int, default=3)
-    parser.add_argument("--tokens", type=setting.number, default=2_000_000)
-    parser.add_argument("--rates", type=float, nargs="+", default=[3e-4, 1e-3, 3e-3])
     chosen = setting.start(parser)
     models = {name: pathlib.Path(folder) for name, folder in (model.split("=", 1) for model in chosen.models)}
     runs, key = [], {"experiment": chosen.experiment}
@@ -193,16 +151,8 @@ def main():
                                         layer_error(chosen.work, source, chosen.texts, row, seed))
                          for row in ways() for seed in range(1, 1 + (1 if row.startswith("mean") else chosen.draws))
                          if kind == name or row in ("softmax, m 64", "softmax, m 256", "mean, k 64")]  # fmt: skip
-        elif chosen.experiment == "heads":
-            runs.append(experiment.Run(key | {"row": name, "texts": chosen.texts}, head_error(folder, chosen.texts)))
         else:
-            for row in TRAINED:
-                for rate in chosen.rates:
-                    for converted in (True, False) if rate == 1e-3 else (True,):
-                        runs.append(experiment.Run(
-                            key | {"row": row, "model": name, "rate": rate, "converted": converted,
-                                   "tokens": chosen.tokens},
-                            training(chosen.work, folder, row, rate, chosen.tokens, converted)))  # fmt: skip
+            runs.append(experiment.Run(key | {"row": name, "texts": chosen.texts}, head_error(folder, chosen.texts)))
     experiment.perform(runs, chosen)
 
 

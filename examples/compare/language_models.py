@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Language models of one size with different attention (experiments X3, X4, X7, X8, X9, X10, X12).
 
-    LONGFORMER_DATA=data examples/compare/language_models.py data [--characters 20M] [--only window]
+    LONGFORMER_DATA=data examples/compare/language_models.py data [--characters 20M] [--only window] [--model medium]
     LONGFORMER_DATA=data examples/compare/language_models.py positions|shares|features|settings|windows|stages
 
-Models of 6 layers of 192 (about 2.9M weights) read the novels of litbank as bytes; two novels that none has read are for testing.
+Models of 4 layers of 128 (0.89M weights; medium: 6 of 192, 2.94M) read the novels of litbank as bytes; two novels that none has read are for testing.
 data: window, dense, Transformer-XL, Compressive Transformer, Performer and an LSTM (tools/lstm_baseline.py, PyTorch) on
 prefixes of 0.25 to 62 MB. positions: ways to know the order, at lengths that were not trained. shares: where
 the attention of models with memories goes while they learn. features: what of a Performer's features matters, half of all
@@ -26,10 +26,12 @@ CHARACTERS_PER_STEP = 4096
 SIZES = (0.25, 1, 4, 16, 62)
 LONG = 16384
 EVALUATED = 131_072
+# Hidden size of as many weights.
+LSTM = {"small": 236, "medium": 460}
 
 
 def lm(attention, length, **keys):
-    return {"model": setting.language_model(attention, **keys), "length": length}
+    return {"model": {"attention": attention} | keys, "length": length}
 
 
 def memories(segment, memory, compressed=0):
@@ -38,12 +40,11 @@ def memories(segment, memory, compressed=0):
 
 
 MODELS = {
-    "window": lm("window", 512, windows=[255] * setting.LAYERS, dilations=[0] * setting.LAYERS),
+    "window": lm("window", 512, windows=[255] * 6, dilations=[0] * 6),
     "dense": lm("dense", 512),
     "Transformer-XL": lm("recurrent", 256, **memories(256, 256)),
-    "Compressive": lm("compressive", 128, **memories(128, 128, 128), compression="mean", compression_loss="none",
-                      intermediate_size=672),
-    "Performer": lm("performer", 512, features=128, intermediate_size=864),
+    "Compressive": lm("compressive", 128, **memories(128, 128, 128), compression="mean", compression_loss="none"),
+    "Performer": lm("performer", 512, features=128),
 }  # fmt: skip
 POSITIONS = {
     **{f"dense, {positions}": lm("dense", 256, positions=positions,
@@ -53,9 +54,8 @@ POSITIONS = {
        for positions in ("relative", "sinusoidal", "infused", "none")},
 }  # fmt: skip
 SHARES = {
-    "convolution, attention loss": lm("compressive", 128, **memories(128, 128, 128), intermediate_size=288),
-    "mean": lm("compressive", 128, **memories(128, 128, 128), compression="mean", compression_loss="none",
-               intermediate_size=672),
+    "convolution, attention loss": lm("compressive", 128, **memories(128, 128, 128)),
+    "mean": lm("compressive", 128, **memories(128, 128, 128), compression="mean", compression_loss="none"),
     "Transformer-XL": lm("recurrent", 128, **memories(128, 256)),
 }  # fmt: skip
 
@@ -69,16 +69,16 @@ def feature_arms():
         bits_of = [number >> place & 1 for place in range(4)]
         bits_of.append(sum(bits_of) % 2)
         keys = {name: values[bit] for (name, *values), bit in zip(choices, bits_of, strict=True)}
-        arms["-".join(str(value) for value in keys.values())] = lm("performer", 512, intermediate_size=864, **keys)
+        arms["-".join(str(value) for value in keys.values())] = lm("performer", 512, **keys)
     for name, keys in {"redrawn at every step": {"feature_redraw_interval": 1}, "relu": {"feature_kernel": "relu"},
                        "elu": {"feature_kernel": "elu", "features": 0}}.items():  # fmt: skip
-        arms[name] = lm("performer", 512, intermediate_size=864, **keys)
+        arms[name] = lm("performer", 512, **keys)
     return arms | {"dense": MODELS["dense"]}
 
 
 def compressive(memory, compressed, rate=4, kind="mean", loss="none", **keys):
     model = lm("compressive", 128, **memories(128, memory, compressed), compression_rate=rate, compression=kind,
-               compression_loss=loss, intermediate_size=672)  # fmt: skip
+               compression_loss=loss)  # fmt: skip
     return model | keys
 
 
@@ -87,7 +87,7 @@ SETTINGS = {
        for rate in (2, 4, 8) for memory in (64, 128, 192)},
     **{f"{kind}, {loss}": compressive(128, 128, kind=kind, loss=loss)
        for kind, loss in (("convolution", "attention"), ("convolution", "autoencoding"), ("dilated", "attention"),
-                          ("max", "none"), ("most-used", "none"))},
+                          ("convolution", "bptt"), ("max", "none"), ("most-used", "none"))},
     **{f"convolution, attention, learning rate {rate}": compressive(128, 128, kind="convolution", loss="attention",
                                                                     rate_of_learning=rate) for rate in (5e-4, 2e-3)},
     "Transformer-XL": lm("recurrent", 128, **memories(128, 256)),
@@ -130,12 +130,12 @@ def held_out(work):
     return path
 
 
-def train(program, work, name, arm, text, characters, seed, flags=()):
-    target = work / name
+def train(program, chosen, name, arm, text, characters, seed, flags=()):
+    work, target = chosen.work, chosen.work / name
     if (target / "model.safetensors").exists():
         return target
     config = work / f"{name}.json"
-    config.write_text(json.dumps(arm["model"]))
+    config.write_text(json.dumps(setting.language_model(chosen.model, **arm["model"])))
     steps = characters // CHARACTERS_PER_STEP
     batch = ["--length", arm["length"], "--per-device-train-batch-size", CHARACTERS_PER_STEP // arm["length"],
              *setting.optimizer(steps, arm.get("rate_of_learning", 1e-3))]  # fmt: skip
@@ -165,7 +165,7 @@ def bits(program, folder, text, arm, length=None, characters=EVALUATED):
 
 def named(chosen, row, *more):
     words = "-".join(row.replace(",", "").split()).lower()
-    return "-".join(["lm", chosen.experiment, words, *map(str, more), str(chosen.characters)])
+    return "-".join(["lm", chosen.model, chosen.experiment, words, *map(str, more), str(chosen.characters)])
 
 
 def of_data(chosen, row, megabytes, seed):
@@ -175,12 +175,13 @@ def of_data(chosen, row, megabytes, seed):
         characters = min(chosen.characters, int(40 * megabytes * setting.MEGABYTE))
         if row == "LSTM":
             script = setting.ROOT / "tools" / "lstm_baseline.py"
-            done = subprocess.run([sys.executable, script, text, held_out(chosen.work), "--characters", str(characters),
-                                   "--seed", str(seed)], check=True, capture_output=True, text=True)  # fmt: skip
+            command = [sys.executable, script, text, held_out(chosen.work), "--characters", characters, "--seed", seed,
+                       "--hidden", LSTM[chosen.model]]  # fmt: skip
+            done = subprocess.run(list(map(str, command)), check=True, capture_output=True, text=True)
             return json.loads(done.stdout.splitlines()[-1])
         arm = MODELS[row]
         arm = arm | {"model": arm["model"] | {"dropout": 0.2 if megabytes <= 1 else 0.1}}
-        folder = train(program, chosen.work, named(chosen, row, megabytes, seed), arm, text, characters, seed)
+        folder = train(program, chosen, named(chosen, row, megabytes, seed), arm, text, characters, seed)
         points, seconds = setting.curve(folder, CHARACTERS_PER_STEP)
         return {"characters_read": characters, "test_bpc": bits(program, folder, held_out(chosen.work), arm),
                 "curve": points, "seconds": seconds}  # fmt: skip
@@ -191,7 +192,7 @@ def of_data(chosen, row, megabytes, seed):
 def of_positions(chosen, row, seed):
     def run(program):
         arm = POSITIONS[row]
-        folder = train(program, chosen.work, named(chosen, row, seed), arm, prefix(chosen.work, SIZES[-1]),
+        folder = train(program, chosen, named(chosen, row, seed), arm, prefix(chosen.work, SIZES[-1]),
                        chosen.characters, seed)  # fmt: skip
         text, found = held_out(chosen.work), {}
         for length in (256, 512, 1024, 2048, 4096):
@@ -211,7 +212,7 @@ def of_positions(chosen, row, seed):
 def of_shares(chosen, row, seed):
     def run(program):
         arm = SHARES[row]
-        folder = train(program, chosen.work, named(chosen, row, seed), arm, prefix(chosen.work, SIZES[-1]),
+        folder = train(program, chosen, named(chosen, row, seed), arm, prefix(chosen.work, SIZES[-1]),
                        chosen.characters, seed, ["--attention-shares"])  # fmt: skip
         shutil.copy(folder / "attention_shares.svg", chosen.work / f"{folder.name}.svg")
         history = []
@@ -232,7 +233,7 @@ def of_shares(chosen, row, seed):
 def plainly(chosen, row, seed):
     def run(program):
         arm = PLAIN[chosen.experiment][row]
-        folder = train(program, chosen.work, named(chosen, row, seed), arm, prefix(chosen.work, SIZES[-1]),
+        folder = train(program, chosen, named(chosen, row, seed), arm, prefix(chosen.work, SIZES[-1]),
                        chosen.characters, seed)  # fmt: skip
         points, seconds = setting.curve(folder, CHARACTERS_PER_STEP)
         return {"test_bpc": bits(program, folder, held_out(chosen.work), arm), "curve": points, "seconds": seconds}
@@ -248,10 +249,11 @@ def main():
     parser = setting.options(__doc__, "compare_language_models.jsonl")
     parser.add_argument("experiment", choices=CHARACTERS)
     parser.add_argument("--characters", type=setting.number)
+    parser.add_argument("--model", choices=setting.SIZES, default="small")
     parser.add_argument("--sizes", type=float, nargs="+", default=SIZES, help="MB of text, for data")
     chosen = setting.start(parser)
     chosen.characters = chosen.characters or CHARACTERS[chosen.experiment]
-    key = {"experiment": chosen.experiment, "characters": chosen.characters}
+    key = {"experiment": chosen.experiment, "model": chosen.model, "characters": chosen.characters}
     runs = []
     for seed in range(1, chosen.seeds + 1):
         if chosen.experiment == "data":

@@ -124,20 +124,98 @@ def spectra():
                   "error of P·V: best of rank 64", "means of neighbours, k 64", "all alike"], rows)  # fmt: skip
 
 
-def language_models():
-    rows = []
+def moved():
+    runs = {}
+    for row in rows_of("moved"):
+        runs.setdefault(row["row"], []).append(row)
+    rows, figure = [], plt.figure(figsize=(7, 4.5))
+    axis = figure.subplots()
+    shown = ("dense", "all tokens alike", "Performer, m 256", "Linformer, mean, k 64", "Linformer, frozen orthogonal, k 64",
+             "Linformer, learned from random, k 64")  # fmt: skip
+    for name, found in runs.items():
+        def of(key, found=found):
+            values = [run[key] for run in found if run.get(key) is not None]
+            return spread(values, 2) if values else ""
+
+        rows.append([name, of("before"), "diverged" if any(run.get("diverged") for run in found) else of("loss_512"),
+                     of("loss_256"), of("loss_128"), of("loss_redrawn")])  # fmt: skip
+        if name in shown:
+            for run in found:
+                begin = [[0, run["before"]]] if run["before"] < 9 else []
+                points = begin + run["curve"]
+                axis.plot(*zip(*points, strict=True), f"C{shown.index(name)}o-", label=name if run is found[0] else None)
+    axis.set(xlabel="tokens of training behind the change", ylabel="masked-LM loss, n = 512")
+    axis.legend()
+    save(figure, "moved")
+    return table(["", "before", "after", "n = 256", "n = 128", "other random projections"], rows)
+
+
+def bpc(run):
+    return run["curve"][-1][1] / math.log(2)
+
+
+def data():
+    found = {}
     for run in rows_of("language_models"):
         if run["experiment"] == "data":
-            rows.append([run["row"], run["megabytes"], f"{run['characters_read'] / 1e6:.0f}M",
-                         f"{run['curve'][-1][1] / math.log(2):.3f}", f"{run['test_bpc']:.3f}"])  # fmt: skip
-    return table(["", "MB of novels", "characters read", "validation BPC", "test BPC"], rows)
+            found.setdefault(run["row"], {}).setdefault(run["megabytes"], []).append(run)
+    sizes = sorted({size for runs in found.values() for size in runs})
+    figure, axis = plt.subplots(figsize=(6, 4))
+    for color, (name, runs) in enumerate(found.items()):
+        points = sorted((size, run["test_bpc"]) for size, several in runs.items() for run in several)
+        axis.plot(*zip(*points, strict=True), f"C{color}o-", label=name)
+    axis.set(xscale="log", xlabel="MB of novels to train on", ylabel="bits per character of an unread novel")
+    axis.legend()
+    save(figure, "data")
+    return table(["", *(f"{size} MB" for size in sizes), "characters/s in training"],
+                 [[name, *(spread([run["test_bpc"] for run in runs.get(size, [])]) if size in runs else "" for size in sizes),
+                   f"{max(run['characters_read'] / run['seconds'] for some in runs.values() for run in some):,.0f}"]
+                  for name, runs in found.items()])  # fmt: skip
+
+
+def positions():
+    runs = [run for run in rows_of("language_models") if run["experiment"] == "positions"]
+    lengths = ("256", "512", "1024", "2048", "4096")
+    figure, axis = plt.subplots(figsize=(6, 4))
+    for at, run in enumerate(runs):
+        points = [(int(length), value) for length, value in run["bpc_by_length"].items()]
+        axis.plot(*zip(*points, strict=True), f"C{at}", marker="o", label=run["row"],
+                  linestyle="-" if "dense" in run["row"] else "--")  # fmt: skip
+    axis.set(xscale="log", xlabel="characters that are read before, in evaluation", ylabel="bits per character")
+    axis.legend(fontsize="small")
+    save(figure, "positions")
+    return table(["", *lengths, "characters/s in training"],
+                 [[run["row"], *(f"{run['bpc_by_length'][n]:.3f}" if n in run["bpc_by_length"] else "" for n in lengths),
+                   f"{run['characters'] / run['seconds']:,.0f}"] for run in runs])  # fmt: skip
+
+
+def shares():
+    runs = [run for run in rows_of("language_models") if run["experiment"] == "shares"]
+    rows, (figure, axes) = [], plt.subplots(1, len(runs), figsize=(4.2 * len(runs), 3.6), sharey=True)
+    for axis, run in zip(axes, runs, strict=True):
+        reads = [row[0] for row in run["shares"]]
+        kinds = [[sum(row[1 + 6 * kind:7 + 6 * kind]) for row in run["shares"]] for kind in range(3)]
+        axis.stackplot(reads, *kinds, labels=("compressed memory", "memory", "segment"))
+        axis.set(title=run["row"], xlabel="characters read")
+
+        def claim(row):
+            # A row of the newest sixth of 128 compressed rows (23 of them) beside one of the oldest sixth of the memory (21).
+            return f"{row[6] / 23 / (row[7] / 21):.2f}" if row[6] else ""
+
+        rows.append([run["row"], f"{run['test_bpc']:.3f}", *(f"{kind[-1]:.3f}" for kind in kinds),
+                     claim(run["shares"][0]), claim(run["shares"][-1])])  # fmt: skip
+    axes[0].set_ylabel("share of attention")
+    axes[0].legend(loc="lower right")
+    save(figure, "shares")
+    return table(["", "test BPC", "to compressed memory", "to memory", "to the segment",
+                  "newest compressed ÷ oldest of the memory, at first", "at the end"], rows)  # fmt: skip
 
 
 def main():
     page = DOCS / "compare.md"
     text = page.read_text()
-    for name, make in (("features", features), ("heads", heads), ("spectra", spectra),
-                       ("language models", language_models)):  # fmt: skip
+    for name, make in (("features", features), ("heads", heads), ("spectra", spectra), ("moved", moved), ("data", data),
+                       ("positions", positions), ("shares", shares)):  # fmt: skip
         if f"<!-- {name} -->" not in text:
             continue
         made = make()

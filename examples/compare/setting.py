@@ -18,8 +18,9 @@ import experiment  # noqa: E402
 
 ROOT = experiment.ROOT
 MEGABYTE = 1_000_000
-# Standard model: 2.94M weights as a language model of bytes.
-HIDDEN, LAYERS, HEADS, HEAD_DIM, INNER = 192, 6, 6, 32, 768
+# Standard language models of bytes: 0.89M and 2.94M weights; hidden size, layers, heads of 32, intermediate size.
+SIZES = {"small": (128, 4, 4, 512), "medium": (192, 6, 6, 768)}
+HEAD_DIM = 32
 VALIDATION_BYTES = 262_144
 
 
@@ -85,45 +86,29 @@ def novels(work):
     return train, held_out
 
 
-def vocabulary(work, train, size=2000):
-    """A WordPiece vocabulary of the text; needs the package tokenizers."""
-    folder = work / f"wordpiece-{size}"
-    if not (folder / "vocab.txt").exists():
-        from tokenizers import BertWordPieceTokenizer
-
-        tokenizer = BertWordPieceTokenizer(lowercase=True)
-        tokenizer.train([str(train)], vocab_size=size, show_progress=False)
-        folder.mkdir(parents=True, exist_ok=True)
-        tokenizer.save_model(str(folder))
-    return folder
-
-
-def encoder_folder(work, name, model, vocabulary_folder, length):
-    """A folder of a masked LM without weights, which pretrain-mlm draws."""
-    folder = work / f"{name}-new"
-    folder.mkdir(parents=True, exist_ok=True)
-    words = (vocabulary_folder / "vocab.txt").read_text()
-    (folder / "vocab.txt").write_text(words)
-    (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "BertTokenizer", "do_lower_case": True}))
-    config = {"hidden_size": HIDDEN, "num_hidden_layers": LAYERS, "num_attention_heads": HEADS, "intermediate_size": INNER,
-              "hidden_act": "gelu", "hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.0,
-              "max_position_embeddings": length, "type_vocab_size": 2, "vocab_size": len(words.splitlines()),
-              "pad_token_id": 0, "layer_norm_eps": 1e-12, "initializer_range": 0.02}  # fmt: skip
-    (folder / "config.json").write_text(json.dumps(config | model))
-    return folder
-
-
-def language_model(attention, **keys):
-    """config.json of the standard language model of bytes."""
-    return {"model_type": "longformer-lm", "attention": attention, "vocabulary": "bytes", "hidden_size": HIDDEN,
-            "num_hidden_layers": LAYERS, "num_attention_heads": HEADS, "head_dim": HEAD_DIM, "intermediate_size": INNER,
+def language_model(size, attention, **keys):
+    """config.json of a standard language model of bytes; all have as many weights, by their intermediate size."""
+    hidden, layers, heads, inner = SIZES[size]
+    if attention == "performer":
+        # It has no projection of distances.
+        inner += hidden // 2
+    if attention == "compressive":
+        inner -= hidden // 2
+        if keys.get("compression", "convolution") in ("convolution", "dilated"):
+            inner -= hidden // 2 * keys.get("compression_rate", 4)
+    for name in ("windows", "dilations"):
+        # Lists are for six layers; fewer take every so many.
+        if name in keys:
+            keys[name] = [keys[name][round(at * 5 / (layers - 1))] for at in range(layers)]
+    return {"model_type": "longformer-lm", "attention": attention, "vocabulary": "bytes", "hidden_size": hidden,
+            "num_hidden_layers": layers, "num_attention_heads": heads, "head_dim": HEAD_DIM, "intermediate_size": inner,
             "dropout": 0.1} | keys  # fmt: skip
 
 
-def optimizer(steps, rate=1e-3):
+def optimizer(steps, rate=1e-3, warmup=None):
     """What every training has, unless an experiment is about it."""
     return ["--optim", "adamw", "--learning-rate", rate, "--max-grad-norm", 0.25, "--lr-scheduler-type", "cosine",
-            "--warmup-steps", min(500, steps // 5), "--max-steps", steps, "--save-steps", 500,
+            "--warmup-steps", warmup or min(500, steps // 5), "--max-steps", steps, "--save-steps", 500,
             "--save-total-limit", 1, "--logging-steps", 50, "--resume-from-checkpoint", "last"]  # fmt: skip
 
 
