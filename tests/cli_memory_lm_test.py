@@ -155,6 +155,22 @@ class TestUse:
         compressive = FIXTURE / "compressive"
         run("evaluate", compressive, text, "--characters", 100, "--compressed-memory-length", 9).works()
 
+    @pytest.mark.parametrize("name, flags", [
+        ("dense_learned", ["--window-characters", 16, "--step-characters", 5]), ("recurrent", []), ("compressive", []),
+        ("performer_softmax", ["--streaming"])])  # fmt: skip
+    def test_loss_of_every_character(self, name, flags, text, tmp_path):
+        file = tmp_path / "losses.jsonl"
+        whole = score(FIXTURE / name, text, "--characters", 103, *flags, "--losses", file)
+        losses = [json.loads(line) for line in file.read_text().splitlines()]
+        assert len(losses) == whole["characters"] == 103
+        assert [row["bytes"] for row in losses] == [len(character.encode()) for character in text.read_text()[1:104]]
+        assert math.isclose(sum(row["loss"] for row in losses) / 103, whole["metrics"]["loss"], rel_tol=1e-6)
+        # That of the first ones is the same when the text ends with them.
+        for count in (1, 5, 40):
+            first = score(FIXTURE / name, text, "--characters", count, *flags)["metrics"]["loss"]
+            assert math.isclose(sum(row["loss"] for row in losses[:count]) / count, first, rel_tol=1e-5)
+        run("evaluate", FIXTURE / name, text, "--losses", tmp_path / "none" / "file").fails(1, "none")
+
     def test_generate(self, tmp_path):
         for name in ("recurrent", "compressive", "compressive_max", "performer_relu", "recurrent_infused"):
             draws = [run("generate", FIXTURE / name, "--prompt", "the quick ", "-n", 40, "--seed", seed).works().out

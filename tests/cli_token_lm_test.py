@@ -33,7 +33,7 @@ def test_perplexities_and_bits_count_the_same_loss(tmp_path):
           "steps", "--eval-steps", 30).passes()  # fmt: skip
     assert (out / "vocab.json").read_bytes() == (TOKENIZER / "vocab.json").read_bytes()
     assert json.loads((out / "config.json").read_text())["vocab_size"] == 300
-    found = score(out, text)
+    found = score(out, text, "--losses", tmp_path / "losses.jsonl")
     ids = run("tokenize", TOKENIZER, text, "--json").works().json[0]["ids"]
     # Parts are encoded by themselves, and the two special tokens are none of the text.
     assert abs(found["characters"] - (len(ids) - 3)) <= 4
@@ -42,6 +42,9 @@ def test_perplexities_and_bits_count_the_same_loss(tmp_path):
     nats, size = metrics["loss"] * tokens, len(text.read_bytes())
     assert math.isclose(metrics["bpc"], nats / size / math.log(2), rel_tol=1e-3)
     assert math.isclose(math.log(metrics["word_perplexity"]), nats / len(text.read_text().split()), rel_tol=1e-2)
+    each = [json.loads(line) for line in (tmp_path / "losses.jsonl").read_text().splitlines()]
+    assert len(each) == tokens and math.isclose(sum(row["loss"] for row in each), nats, rel_tol=1e-6)
+    assert size - 20 < sum(row["bytes"] for row in each) < size
     assert metrics["loss"] < math.log(300) - 0.5
     last = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()][-1]
     assert math.isclose(last["eval_bpc"], score(out, text, "--part", "validation")["metrics"]["bpc"], rel_tol=1e-5)

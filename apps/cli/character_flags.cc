@@ -51,6 +51,10 @@ void CharacterEvaluationFlags::add(CLI::App& verb) {
   options_.push_back(verb.add_option("--shares-picture", shares_picture_,
                                      "memories: draw that into a .png, .svg or .pdf")
                          ->type_name("FILE"));
+  options_.push_back(verb.add_option("--losses", losses_,
+                                     "also write the loss of every character, one JSON object a "
+                                     "line, to this file")
+                         ->type_name("FILE"));
   for (CLI::Option* option : options_) option->group("Character models");
 }
 
@@ -77,6 +81,7 @@ CharacterEvaluation CharacterEvaluationFlags::options() const {
     static_cast<void>(picture_format_of(shares_picture_));
     options.attention_shares = true;
   }
+  options.losses = !losses_.empty();
   options.part = part_ == "train"        ? TextPart::train
                  : part_ == "validation" ? TextPart::validation
                  : part_ == "test"       ? TextPart::test
@@ -169,6 +174,14 @@ std::string shares_table(const std::vector<AttentionShares>& layers) {
 }
 
 }  // namespace
+
+std::string character_losses_text(const std::vector<CharacterLoss>& losses) {
+  std::string text;
+  for (const CharacterLoss& one : losses) {
+    text += JsonLine().add("bytes", one.bytes).add("loss", one.loss).line();
+  }
+  return text;
+}
 
 std::string character_score_text(const CharacterScore& score, bool json) {
   if (json) {

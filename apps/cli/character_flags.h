@@ -23,16 +23,21 @@ class CharacterEvaluationFlags {
   CharacterEvaluation options() const;
   /// File for a picture of attention shares; empty where none is wanted.
   const std::string& shares_picture() const { return shares_picture_; }
+  /// File for the loss of every character; empty where none is wanted.
+  const std::string& losses() const { return losses_; }
 
  private:
   CharacterEvaluation evaluation_;
-  std::string part_ = "all", shares_picture_;
+  std::string part_ = "all", shares_picture_, losses_;
   std::vector<CLI::Option*> options_;
   CLI::Option* protocol_[2] = {};
 };
 
 /// What a character model is, as one line of JSON or as a table.
 std::string character_info_text(const CharacterModelInfo& info, bool json);
+
+/// A line of JSON for each: its bytes and its loss.
+std::string character_losses_text(const std::vector<CharacterLoss>& losses);
 
 /// The score as one line of JSON, or as a table.
 std::string character_score_text(const CharacterScore& score, bool json);

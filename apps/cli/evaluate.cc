@@ -128,13 +128,23 @@ void run_characters(const EvaluateFlags& flags, const std::string& folder, Messa
   CharacterEvaluation options = flags.characters.options();
   options.data.file = flags.data;
   const CharacterModel model = CharacterModel::load(folder, flags.model.load_options(messages));
+  // A file that cannot be written is refused before the work.
+  std::optional<Output> picture, losses;
+  if (const std::string& file = flags.characters.shares_picture(); !file.empty()) {
+    picture.emplace(file);
+  }
+  if (options.losses) losses.emplace(flags.characters.losses());
   ProgressLine progress(0, kWhole);
   options.progress = progress.unit(0, kWhole);
   const CharacterScore score = model.evaluate(options);
-  if (const std::string& file = flags.characters.shares_picture(); !file.empty()) {
-    Output picture(file);
-    picture.write(shares_picture(picture_format_of(file), score.attention_shares));
-    picture.finish();
+  if (picture) {
+    const PictureFormat format = picture_format_of(flags.characters.shares_picture());
+    picture->write(shares_picture(format, score.attention_shares));
+    picture->finish();
+  }
+  if (losses) {
+    losses->write(character_losses_text(score.losses));
+    losses->finish();
   }
   Output().write(character_score_text(score, flags.model.json));
 }

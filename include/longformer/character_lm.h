@@ -19,6 +19,12 @@
 
 namespace longformer {
 
+/// A character or token: its bytes of the text, and its negative log-likelihood in nats.
+struct CharacterLoss {
+  std::int64_t bytes = 0;
+  float loss = 0;
+};
+
 struct CharacterScore {
   /// Characters or tokens that were scored.
   std::int64_t characters = 0;
@@ -34,6 +40,8 @@ struct CharacterScore {
   std::optional<double> compression_loss = std::nullopt;
   /// For each layer, where they were asked for.
   std::vector<AttentionShares> attention_shares = {};
+  /// In the order of the text, without its first; where they were asked for.
+  std::vector<CharacterLoss> losses = {};
   double seconds = 0;
 };
 

@@ -39,6 +39,8 @@ struct CharacterEvaluation {
   CharacterMemory memory = {};
   /// Also tell where the attention of a model with memories goes.
   bool attention_shares = false;
+  /// Also keep the loss of every character.
+  bool losses = false;
   /// The protocol: characters of a window, of which the last `step` are scored; at most as many as
   /// a model has learned positions.
   std::int64_t window = 32256;

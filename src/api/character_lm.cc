@@ -126,7 +126,7 @@ CharacterScore CharacterModel::evaluate(const CharacterEvaluation& options) cons
   };
   const ops::Context context = implementation_->context(memory);
   // Memories have no windows to overlap.
-  tasks::StreamScore found;
+  tasks::TextScore found;
   if (options.streaming || model.config().has_memory()) {
     models::State fresh =
         model.config().has_memory()
@@ -134,14 +134,14 @@ CharacterScore CharacterModel::evaluate(const CharacterEvaluation& options) cons
             : model.start(context.dtype);
     found = tasks::score_streaming(
         model, context, std::move(fresh), scored, report,
-        options.attention_shares ? tasks::ScoreOf::attention_shares : tasks::ScoreOf::text);
+        {.attention_shares = options.attention_shares, .losses = options.losses});
   } else {
     CharacterEvaluation windows = options;
     if (model.config().positions == models::Positions::learned) {
       windows.window = std::min(windows.window, model.config().max_positions);
       windows.step = std::min(windows.step, windows.window);
     }
-    found.loss = tasks::score_windows(model, context, scored, windows, report);
+    found = tasks::score_windows(model, context, scored, windows, report);
   }
   CharacterScore score;
   score.characters = count;
@@ -150,6 +150,11 @@ CharacterScore CharacterModel::evaluate(const CharacterEvaluation& options) cons
     score.compression_loss = found.compression.sum / found.compression.weight;
   }
   score.attention_shares = tasks::mean_shares(found.shares);
+  for (std::size_t i = 0; i < found.losses.size(); ++i) {
+    const auto place = scored.range.begin + 1 + static_cast<Index>(i);
+    const auto bytes = static_cast<std::int64_t>(text.bytes({place, place + 1}).size());
+    score.losses.push_back({.bytes = bytes, .loss = found.losses[i]});
+  }
   require(std::isfinite(score.loss), "{}: expected a finite loss from the model, found {}",
           text.name(), score.loss);
   const std::string_view bytes =

@@ -290,16 +290,15 @@ training::Metrics CharacterLmObjective::evaluate() {
   const tasks::ScoredText scored = {.text = text_,
                                     .range = text_.part(TextPart::validation),
                                     .characters = options_.eval_characters};
-  tasks::StreamScore score;
+  tasks::TextScore score;
   if (config_.sees_everything()) {
     // It has learned to read segments, not a text without end.
     const Index length = phases_[phase_].length;
     const CharacterEvaluation windows = {.window = length, .step = (length + 1) / 2};
-    score.loss = tasks::score_windows(model_, context(), scored, windows, {});
+    score = tasks::score_windows(model_, context(), scored, windows, {});
   } else {
-    const auto what =
-        options_.attention_shares ? tasks::ScoreOf::attention_shares : tasks::ScoreOf::text;
-    score = tasks::score_streaming(model_, context(), model_.start(dtype_), scored, {}, what);
+    score = tasks::score_streaming(model_, context(), model_.start(dtype_), scored, {},
+                                   {.attention_shares = options_.attention_shares});
   }
   if (options_.attention_shares) details_ = tasks::named_shares(tasks::mean_shares(score.shares));
   memory_.clear();

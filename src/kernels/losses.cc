@@ -70,6 +70,7 @@ LossSum cross_entropy_rows(Tensor& logits, std::span<const std::int32_t> labels,
   for (std::size_t i = 0; i < labels.size(); ++i) {
     loss.sum += losses[i];
     loss.weight += labels[i] == kIgnored ? 0 : 1;
+    if (!options.each.empty()) options.each[i] = static_cast<float>(losses[i]);
   }
   return loss;
 }

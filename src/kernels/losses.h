@@ -17,6 +17,8 @@ struct LossOptions {
   double scale = 1;
   /// For cross-entropy: (1 − s)·NLL + s times the mean of −log p over all classes.
   double label_smoothing = 0;
+  /// Where to put the cross-entropy of every row, 0 for those without a label; or nowhere.
+  std::span<float> each = {};
 };
 
 struct LossSum {

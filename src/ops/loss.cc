@@ -40,9 +40,10 @@ LossSum linear_cross_entropy(const Context& context, const Tensor& x, const Line
     const Index rows = std::min(kDecoderRows, x.rows() - begin);
     Tensor block = x.slice_rows(begin, rows);
     Tensor logits = linear(untaped, block, decoder, DType::f32);
-    const LossSum part = kernels::cross_entropy_rows(
-        logits, labels.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(rows)),
-        used, context.threads);
+    const auto first = static_cast<std::size_t>(begin), count = static_cast<std::size_t>(rows);
+    if (!options.each.empty()) used.each = options.each.subspan(first, count);
+    const LossSum part =
+        kernels::cross_entropy_rows(logits, labels.subspan(first, count), used, context.threads);
     loss.sum += part.sum;
     loss.weight += part.weight;
     if (!trained) continue;

@@ -30,14 +30,15 @@ Index ScoredText::count() const {
   return characters > 0 ? std::min(characters, all) : all;
 }
 
-ops::LossSum score_windows(const models::LanguageModel& model, const ops::Context& context,
-                           const ScoredText& scored, const CharacterEvaluation& options,
-                           const ScoreCallback& callback) {
+TextScore score_windows(const models::LanguageModel& model, const ops::Context& context,
+                        const ScoredText& scored, const CharacterEvaluation& options,
+                        const ScoreCallback& callback) {
   require(options.step >= 1 && options.step <= options.window,
           "evaluation: expected a step from 1 to the window of {}, found {}", options.window,
           options.step);
   const Index count = scored.count();
-  ops::LossSum total;
+  TextScore total;
+  std::vector<float> each;
   for (Index begin = 0; begin < count; begin += options.step) {
     const Index end = std::min(begin + options.step, count);
     const Index first = std::max<Index>(0, end - options.window);
@@ -45,18 +46,24 @@ ops::LossSum score_windows(const models::LanguageModel& model, const ops::Contex
     std::vector<std::int32_t> labels(ids.begin() + 1, ids.end());
     std::fill_n(labels.begin(), begin - first, ops::kIgnored);
     const std::span<const std::int32_t> inputs(ids.data(), labels.size());
-    add(model.loss(context, models::segments_of(inputs, end - first), labels), total);
+    if (options.losses) each.resize(labels.size());
+    add(model.loss(context, models::segments_of(inputs, end - first), labels, {.each = each}),
+        total.loss);
+    // Those before were scored in the window before.
+    if (options.losses)
+      total.losses.insert(total.losses.end(), each.end() - (end - begin), each.end());
     if (callback) callback(end);
   }
   return total;
 }
 
-StreamScore score_streaming(const models::LanguageModel& model, const ops::Context& context,
-                            models::State past, const ScoredText& scored,
-                            const ScoreCallback& callback, ScoreOf what) {
+TextScore score_streaming(const models::LanguageModel& model, const ops::Context& context,
+                          models::State past, const ScoredText& scored,
+                          const ScoreCallback& callback, const ScoreDetails& details) {
   const Index count = scored.count();
-  StreamScore total;
-  if (what == ScoreOf::attention_shares) {
+  TextScore total;
+  if (details.losses) total.losses.resize(static_cast<std::size_t>(count));
+  if (details.attention_shares) {
     total.shares.resize(static_cast<std::size_t>(model.config().layers));
   }
   for (Index begin = 0; begin < count; begin += kPiece) {
@@ -66,7 +73,9 @@ StreamScore score_streaming(const models::LanguageModel& model, const ops::Conte
     const auto n = static_cast<std::size_t>(characters);
     const models::Batch batch = models::segments_of(all.first(n), characters);
     models::NamedLosses layers;
-    add(model.loss(context, batch, all.last(n), {},
+    std::span<float> each;
+    if (details.losses) each = std::span(total.losses).subspan(static_cast<std::size_t>(begin), n);
+    add(model.loss(context, batch, all.last(n), {.each = each},
                    {.state = &past,
                     .losses = &layers,
                     .shares = total.shares.empty() ? nullptr : &total.shares}),

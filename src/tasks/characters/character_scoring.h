@@ -27,28 +27,33 @@ struct ScoredText {
 /// Called with the number of characters that have been scored.
 using ScoreCallback = std::function<void(Index)>;
 
-/// For every `step` characters one window that ends with them: they see window − step characters
-/// or more, where there are so many. Throws Error unless 1 ≤ step ≤ window.
-ops::LossSum score_windows(const models::LanguageModel& model, const ops::Context& context,
-                           const ScoredText& scored, const CharacterEvaluation& options,
-                           const ScoreCallback& callback);
-
-struct StreamScore {
+struct TextScore {
   ops::LossSum loss;
+  /// That of every character, where they are asked for.
+  std::vector<float> losses = {};
   /// The layers that learn to compress add theirs, once for each segment.
-  ops::LossSum compression;
+  ops::LossSum compression = {};
   /// One for each layer, where they are asked for.
   std::vector<models::AttentionShares> shares = {};
 };
 
-/// What is looked at while a text is read, beside its loss.
-enum class ScoreOf { text, attention_shares };
+/// For every `step` characters one window that ends with them: they see window − step characters
+/// or more, where there are so many. Throws Error unless 1 ≤ step ≤ window.
+TextScore score_windows(const models::LanguageModel& model, const ops::Context& context,
+                        const ScoredText& scored, const CharacterEvaluation& options,
+                        const ScoreCallback& callback);
+
+/// What is kept of a text that is read, beside its loss.
+struct ScoreDetails {
+  bool attention_shares = false;
+  bool losses = false;
+};
 
 /// In one pass on from a fresh state, in which every character sees all that the windows or
 /// memories of the layers let it see.
-StreamScore score_streaming(const models::LanguageModel& model, const ops::Context& context,
-                            models::State past, const ScoredText& scored,
-                            const ScoreCallback& callback, ScoreOf what = ScoreOf::text);
+TextScore score_streaming(const models::LanguageModel& model, const ops::Context& context,
+                          models::State past, const ScoredText& scored,
+                          const ScoreCallback& callback, const ScoreDetails& details = {});
 
 /// Means of what was summed. Throws Error where no character had full memories.
 std::vector<AttentionShares> mean_shares(const std::vector<models::AttentionShares>& layers);
