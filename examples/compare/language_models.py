@@ -42,6 +42,8 @@ def memories(segment, memory, compressed=0):
 MODELS = {
     "window": lm("window", 512, windows=[255] * 6, dilations=[0] * 6),
     "dense": lm("dense", 512),
+    # A Performer has no relative positions: this tells what is due to that.
+    "dense, sinusoidal": lm("dense", 512, positions="sinusoidal"),
     "Transformer-XL": lm("recurrent", 256, **memories(256, 256)),
     "Compressive": lm("compressive", 128, **memories(128, 128, 128), compression="mean", compression_loss="none"),
     "Performer": lm("performer", 512, features=128),

@@ -211,11 +211,28 @@ def shares():
                   "newest compressed ÷ oldest of the memory, at first", "at the end"], rows)  # fmt: skip
 
 
+def updates():
+    runs, (figure, axes) = rows_of("updates"), plt.subplots(1, 2, figsize=(9, 3.6), sharey=True)
+    for axis, kind in zip(axes, ("Transformer-XL", "dense"), strict=True):
+        for run in runs:
+            if run["kind"] == kind:
+                axis.plot(*zip(*run["curve"], strict=True), label=run["row"])
+        axis.set(title=kind, xlabel="characters behind the fork")
+        axis.legend(fontsize="small")
+    axes[0].set_ylabel("bits per character, validation")
+    save(figure, "updates")
+    return table(["", "test BPC", "mean of 20 checkpoints", "memory of 1,024", "weights moved", "gradient norm",
+                  "loss of the next segment, carried state", "state made anew"],
+                 [[f"{run['kind']}, {run['row']}", f"{run['test_bpc']:.3f}", f"{run['averaged_bpc']:.3f}",
+                   f"{run['longer_memory_bpc']:.3f}" if "longer_memory_bpc" in run else "", run["moved"],
+                   run["gradient_norm"], run.get("next_loss", ""), run.get("next_loss_anew", "")] for run in runs])  # fmt: skip
+
+
 def main():
     page = DOCS / "compare.md"
     text = page.read_text()
     for name, make in (("features", features), ("heads", heads), ("spectra", spectra), ("moved", moved), ("data", data),
-                       ("positions", positions), ("shares", shares)):  # fmt: skip
+                       ("positions", positions), ("shares", shares), ("updates", updates)):  # fmt: skip
         if f"<!-- {name} -->" not in text:
             continue
         made = make()
