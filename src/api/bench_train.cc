@@ -156,8 +156,9 @@ BenchResult bench_character_lm(const TrainBenchOptions& options, const std::stri
     optimizer->step(training.learning_rate, 1);
   });
   const Index length = config.has_memory() ? config.lengths.segment : options.n;
+  const Index segments = options.n / length;
   const double flops =
-      static_cast<double>(options.n / length) * language_model_training_flops(config, length);
+      static_cast<double>(segments) * language_model_training_flops(config, length);
   BenchResult result = result_of(timing, options.n, options.dtype, flops, threads);
   const std::int64_t activations = activation_bytes(
       config, length,
