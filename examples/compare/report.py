@@ -228,11 +228,53 @@ def updates():
                    run["gradient_norm"], run.get("next_loss", ""), run.get("next_loss_anew", "")] for run in runs])  # fmt: skip
 
 
+def remembered():
+    bits = next(run for run in rows_of("remembered") if run["row"] == "losses")["bits"]
+    models = [name for name in bits["all"] if name != "words"]
+
+    def order(key):
+        group = ("all", "in the training text", "characters before").index(next(
+            name for name in ("all", "in the training text", "characters before") if key.startswith(name)))
+        bound = int("".join(filter(str.isdigit, key)) or 0)
+        return group, bound + key.endswith("or more")
+
+    return table(["bits of a word", "words", *models],
+                 [[key.replace("characters before below", "again within").replace("characters before", "again after")
+                  .replace("again after the first", "the first"), f"{bits[key]['words']:,}", *(f"{bits[key][name]:.2f}" for name in models)]
+                  for key in sorted(bits, key=order)])  # fmt: skip
+
+
+def probes():
+    runs = {run["row"].removeprefix("probes of "): run for run in rows_of("remembered") if run["row"] != "losses"}
+    figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), sharey=True)
+    rows = []
+    for color, (name, run) in enumerate(runs.items()):
+        kinds = [("memory", [found for found, _ in run["memory"]], left, "-"),
+                 ("memory_word", [found for found, _ in run["memory_word"]], right, "-")]  # fmt: skip
+        if run["compressed"]:
+            means = [sum(found for found, _ in layer) / len(layer) for layer in run["compressed"]]
+            kinds += [("compressed", means, left, "--"),
+                      ("compressed_word", [found for found, _ in run["compressed_word"]], right, "--")]  # fmt: skip
+        line = {kind: values for kind, values, _, _ in kinds}
+        rows.append([name, *(f"{line[kind][0]:.2f}–{line[kind][-1]:.2f}" if kind in line else ""
+                             for kind in ("memory", "compressed", "memory_word", "compressed_word"))])  # fmt: skip
+        for kind, values, axis, style in kinds:
+            axis.plot(range(1, len(values) + 1), values, f"C{color}{style}o",
+                      label=f"{name}: {'compressed' if 'compressed' in kind else 'memory'}")  # fmt: skip
+    left.set(title="its characters", xlabel="layer", ylabel="accuracy of a linear probe")
+    right.set(title="the word it ends in", xlabel="layer")
+    left.legend(fontsize="small")
+    save(figure, "remembered")
+    return table(["first to last layer", "memory: its character", "compressed: its characters", "memory: the word",
+                  "compressed: the word"], rows)  # fmt: skip
+
+
 def main():
     page = DOCS / "compare.md"
     text = page.read_text()
     for name, make in (("features", features), ("heads", heads), ("spectra", spectra), ("moved", moved), ("data", data),
-                       ("positions", positions), ("shares", shares), ("updates", updates)):  # fmt: skip
+                       ("positions", positions), ("shares", shares), ("updates", updates), ("remembered", remembered),
+                       ("probes", probes)):  # fmt: skip
         if f"<!-- {name} -->" not in text:
             continue
         made = make()
