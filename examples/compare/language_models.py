@@ -218,8 +218,7 @@ def of_shares(chosen, row, seed):
                        chosen.characters, seed, ["--attention-shares"])  # fmt: skip
         shutil.copy(folder / "attention_shares.svg", chosen.work / f"{folder.name}.svg")
         history = []
-        for line in (folder / "log.jsonl").read_text().splitlines():
-            row_of_log = json.loads(line)
+        for row_of_log in setting.log(folder):
             if "eval_cm_p0" in row_of_log:
                 history.append([row_of_log["step"] * CHARACTERS_PER_STEP] +
                                [round(row_of_log[f"eval_{kind}_p{age}"], 5)

@@ -40,37 +40,43 @@ def novel(work):
     return path
 
 
-def class_of(value, bounds):
-    return next((f"below {bound}" for bound in bounds if value < bound), f"{bounds[-1]} or more")
+def class_of(value, bounds, below, behind):
+    return next((below.format(bound) for bound in bounds if value < bound), behind.format(bounds[-1]))
+
+
+def words_with_classes(text, counts):
+    """(begin, end, names of its classes) of every word behind the first character, which has no loss."""
+    last = {}
+    for match in WORD.finditer(text):
+        begin, word = match.start(), match[0].lower()
+        ago = class_of(begin - last[word], NEAR, "again within {:,}", "again after {:,}") if word in last else "the first time"
+        last[word] = begin
+        if begin > 0:
+            times = class_of(counts[word], RARE, "in the training text below {:,}", "in the training text {:,} or more")
+            yield begin, match.end(), ("all", times, ago)
 
 
 def of_losses(chosen):
     """Mean bits of a word, by classes."""
 
     def run(program):
-        text = novel(chosen.work).read_bytes()
-        counts = collections.Counter(word.lower() for word in WORD.findall(prefix(chosen.work, 62).read_bytes()))
+        training = prefix(chosen.work, 62).read_bytes()
+        # The last tenth is what no model has learned from.
+        counts = collections.Counter(word.lower() for word in WORD.findall(training[:len(training) * 9 // 10]))
         bits = {}
         for row, arm in SHARES.items():
             file = chosen.work / "losses.jsonl"
             program("evaluate", model(program, chosen, row, arm), novel(chosen.work), "--losses", file)
             bits[row] = numpy.array([json.loads(line)["loss"] for line in file.open()]) / numpy.log(2)
-        sums, last = {}, {}
-        for match in WORD.finditer(text):
-            begin, end = match.span()
-            if begin == 0:
-                continue
-            word = match[0].lower()
-            distance = class_of(begin - last[word], NEAR) if word in last else "the first time"
-            last[word] = begin
-            for key in ("all", f"in the training text {class_of(counts[word], RARE)}", f"characters before {distance}"):
-                entry = sums.setdefault(key, {"words": 0} | dict.fromkeys(bits, 0.0))
+        sums = {}
+        for begin, end, classes in words_with_classes(novel(chosen.work).read_bytes(), counts):
+            for name in classes:
+                entry = sums.setdefault(name, {"words": 0} | dict.fromkeys(bits, 0.0))
                 entry["words"] += 1
                 for row, each in bits.items():
-                    # The first character has no loss.
                     entry[row] += each[begin - 1:end - 1].sum()
-        return {"bits": {key: {name: value if name == "words" else round(value / entry["words"], 4)
-                               for name, value in entry.items()} for key, entry in sums.items()}}  # fmt: skip
+        return {"bits": {name: {"words": entry["words"]} | {row: round(entry[row] / entry["words"], 4) for row in bits}
+                         for name, entry in sums.items()}}  # fmt: skip
 
     return run
 

@@ -17,6 +17,9 @@ import matplotlib
 matplotlib.use("svg")
 import matplotlib.pyplot as plt  # noqa: E402
 
+# The same figures have the same bytes.
+plt.rcParams["svg.hashsalt"] = "compare"
+
 DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs"
 FEATURES = (16, 64, 256, 1024)
 ROWS = (16, 32, 64, 128, 256)
@@ -232,16 +235,13 @@ def remembered():
     bits = next(run for run in rows_of("remembered") if run["row"] == "losses")["bits"]
     models = [name for name in bits["all"] if name != "words"]
 
-    def order(key):
-        group = ("all", "in the training text", "characters before").index(next(
-            name for name in ("all", "in the training text", "characters before") if key.startswith(name)))
-        bound = int("".join(filter(str.isdigit, key)) or 0)
-        return group, bound + key.endswith("or more")
+    def order(name):
+        group = next(at for at, words in enumerate(("all", "in the training", "the first", "again")) if name.startswith(words))
+        return group, "below" not in name and "within" not in name, int("".join(filter(str.isdigit, name)) or 0)
 
     return table(["bits of a word", "words", *models],
-                 [[key.replace("characters before below", "again within").replace("characters before", "again after")
-                  .replace("again after the first", "the first"), f"{bits[key]['words']:,}", *(f"{bits[key][name]:.2f}" for name in models)]
-                  for key in sorted(bits, key=order)])  # fmt: skip
+                 [[name, f"{bits[name]['words']:,}", *(f"{bits[name][model]:.2f}" for model in models)]
+                  for name in sorted(bits, key=order)])  # fmt: skip
 
 
 def probes():

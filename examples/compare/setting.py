@@ -112,11 +112,15 @@ def optimizer(steps, rate=1e-3, warmup=None):
             "--save-total-limit", 1, "--logging-steps", 50, "--resume-from-checkpoint", "last"]  # fmt: skip
 
 
+def log(folder):
+    """The rows of a training's log."""
+    return [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
+
+
 def curve(folder, per_step):
     """[tokens or characters read, validation loss] and the seconds of a training's steps, from its log."""
     points, seconds, tokens = [], 0.0, 0
-    for line in (folder / "log.jsonl").read_text().splitlines():
-        row = json.loads(line)
+    for row in log(folder):
         if "eval_loss" in row:
             points.append([row["step"] * per_step, round(row["eval_loss"], 4)])
         elif "tokens_per_second" in row:

@@ -66,10 +66,6 @@ def fork(checkpoint, target):
     return target
 
 
-def log(folder):
-    return [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
-
-
 def averaged(checkpoints, target):
     """A model whose weights are the mean of those of the checkpoints."""
     weights = [load_file(folder / "model.safetensors") for folder in checkpoints]
@@ -99,7 +95,7 @@ def next_loss(program, chosen, source, arm, checkpoint, again):
     last = state["global_step"] + again + 1
     trained(program, chosen.work, source, target, "--seed", 1, "--save-strategy", "no",
             *flags(arm, 0, last, logging_steps=1))  # fmt: skip
-    return [row["loss"] for row in log(target) if "loss" in row][-1]
+    return [row["loss"] for row in setting.log(target) if "loss" in row][-1]
 
 
 def measure(chosen, kind, row, seed):
@@ -128,7 +124,7 @@ def measure(chosen, kind, row, seed):
             trained(program, chosen.work, source, target, "--seed", seed, "--eval-strategy", "steps", "--eval-characters", 131072,
                     *flags(arm, rate, before + updates, lr_scheduler_type=schedule, gradient_accumulation_steps=summed,
                            save_steps=every, save_total_limit=AVERAGED, eval_steps=every, logging_steps=every))  # fmt: skip
-        rows = [row for row in log(target) if row["step"] > before]
+        rows = [row for row in setting.log(target) if row["step"] > before]
         checkpoints = [target / f"checkpoint-{before + every * (at + 1)}" for at in range(AVERAGED)]
         mean = averaged(checkpoints, chosen.work / f"{name}-mean")
         text = held_out(chosen.work)

@@ -50,8 +50,9 @@ TextScore score_windows(const models::LanguageModel& model, const ops::Context& 
     add(model.loss(context, models::segments_of(inputs, end - first), labels, {.each = each}),
         total.loss);
     // Those before were scored in the window before.
-    if (options.losses)
+    if (options.losses) {
       total.losses.insert(total.losses.end(), each.end() - (end - begin), each.end());
+    }
     if (callback) callback(end);
   }
   return total;

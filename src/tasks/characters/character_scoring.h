@@ -43,7 +43,7 @@ TextScore score_windows(const models::LanguageModel& model, const ops::Context& 
                         const ScoredText& scored, const CharacterEvaluation& options,
                         const ScoreCallback& callback);
 
-/// What is kept of a text that is read, beside its loss.
+/// These are kept where they are asked for, beside the loss of a text.
 struct ScoreDetails {
   bool attention_shares = false;
   bool losses = false;
