@@ -14,8 +14,8 @@
 #include "error_testing.h"
 #include "formats/safetensors.h"
 #include "models/language_model.h"
-#include "tasks/characters/character_phases.h"
-#include "tasks/characters/character_scoring.h"
+#include "tasks/language_model/phases.h"
+#include "tasks/language_model/text_scoring.h"
 #include "temporary_folder.h"
 
 namespace longformer::models {
@@ -293,7 +293,7 @@ TEST(LanguageModel, ConfigsOfThePaperHaveItsParameters) {
   const std::map<std::string, double> millions = {{"small", 41.06}, {"large", 102.48}};
   for (const auto& [name, wanted] : millions) {
     const auto config =
-        read_language_model((root() / "examples" / "character-lm" / (name + ".json")).string());
+        read_language_model((root() / "examples" / "language-models" / (name + ".json")).string());
     const double found = static_cast<double>(parameter_count(config)) * 1e-6;
     EXPECT_TRUE(std::abs(found / wanted - 1) <= 0.01) << name << ": " << found;
   }
@@ -332,7 +332,7 @@ TEST(LanguageModel, PhasesOfThePaperDoubleWindowsAndHalveTheRate) {
       {"large", {350000, 25000, 10000, 5000, 5000}}};
   const std::vector<Index> lengths = {2048, 4096, 8192, 16384, 23040};
   for (const auto& [name, wanted] : steps) {
-    const std::string path = (root() / "examples" / "character-lm" / name).string();
+    const std::string path = (root() / "examples" / "language-models" / name).string();
     const auto config = read_language_model(path + ".json");
     const auto phases = tasks::read_phases(path + "-phases.json", config);
     ASSERT_EQ(phases.size(), 5u);

@@ -1,4 +1,4 @@
-"""The verbs pretrain-lm and generate, and evaluate on character models.
+"""The verbs pretrain-lm and generate, and evaluate on language models.
 
 The expected numbers of tests/fixtures/character_lm are those of a PyTorch version of the model.
 """
@@ -66,6 +66,54 @@ def train(config, text, output, *flags, rows=4):
 
 def score(model, text, *flags):
     return run("evaluate", model, text, "--json", *flags).works().json[0]
+
+
+class TestHeldOutText:
+    def test_a_validation_file_is_what_is_evaluated(self, config, text, tmp_path):
+        unread, out = written(tmp_path / "unread.txt", "a lazy fox and a quick dog jump away " * 20), tmp_path / "out"
+        done = train(config, text, out, "--max-steps", 20, "--learning-rate", 1e-2, "--eval-strategy", "steps",
+                     "--eval-steps", 20, "--validation-file", unread)  # fmt: skip
+        assert done.code == 0, done.err
+        last = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()][-1]
+        whole = score(out, unread)
+        assert whole["characters"] == len(unread.read_text()) - 1
+        assert math.isclose(last["eval_bpc"], whole["metrics"]["bpc"], rel_tol=1e-5)
+
+    def test_all_of_the_text_is_for_training(self, config, tmp_path):
+        # Nine tenths of 34 characters hold no segment of 32 and its next character.
+        text, unread = written(tmp_path / "text.txt", TEXT[:34]), written(tmp_path / "unread.txt", TEXT)
+        refused = train(config, text, tmp_path / "out", "--max-steps", 1)
+        assert refused.code == 1 and "whose first 90 % are longer than a segment of 32 characters" in refused.err
+        assert train(config, text, tmp_path / "out", "--max-steps", 1, "--validation-file", unread).code == 0
+
+    def test_files_are_read_as_one(self, config, text, tmp_path):
+        parts = [written(tmp_path / name, TEXT[begin:] * 20) for name, begin in (("a.txt", 0), ("b.txt", 4))]
+        whole = written(tmp_path / "whole.txt", "".join(part.read_text() for part in parts))
+        for name, files in (("one", [whole]), ("two", parts)):
+            run("pretrain-lm", "--config", config, *files, "--output-dir", tmp_path / name, "--length", 32, "--max-steps",
+                5, "--threads", 1).passes()  # fmt: skip
+        one, two = (tmp_path / name / "model.safetensors" for name in ("one", "two"))
+        assert one.read_bytes() == two.read_bytes()
+        more = run("pretrain-lm", tmp_path / "one", *parts, "--output-dir", tmp_path / "more", "--length", 32,
+                   "--max-steps", 5, "--threads", 1)  # fmt: skip
+        assert more.code == 0, more.err
+
+    def test_bad_files(self, config, text, tmp_path):
+        def refused(*flags, code=1):
+            done = train(config, text, tmp_path / "out", "--max-steps", 1, *flags)
+            assert done.code == code and not (tmp_path / "out").exists()
+            return done.err
+
+        assert "none.txt" in refused("--validation-file", tmp_path / "none.txt")
+        short = written(tmp_path / "short.txt", "a")
+        assert "expected two characters or more to evaluate on, found 1" in refused("--validation-file", short)
+        bad = written(tmp_path / "bad.txt", "UPPER")
+        assert "bad.txt" in refused("--validation-file", bad)
+        found = run("pretrain-lm", "--config", config, text, bad, "--output-dir", tmp_path / "out").err
+        assert "bad.txt" in found
+        done = run("pretrain-lm", "--config", config, MODEL, text, "--output-dir", tmp_path / "out")
+        assert done.code == 2 and "found a model too" in done.err
+        assert "is not read" in train(config, text, tmp_path / "out", "--max-steps", 1, "--validation-file", text).err
 
 
 class TestTraining:
@@ -172,7 +220,7 @@ class TestPhases:
     @pytest.mark.parametrize("size", ["small", "large"])
     def test_phases_of_the_paper_start(self, text, tmp_path, size):
         """The plan is told, and Ctrl-C ends it within the first steps."""
-        examples = ROOT / "examples" / "character-lm"
+        examples = ROOT / "examples" / "language-models"
         long_text = written(tmp_path / "long.txt", TEXT * 500)
         process = subprocess.Popen(
             [BINARY, "pretrain-lm", "--config", examples / f"{size}.json", long_text, "--phases",
@@ -227,7 +275,7 @@ class TestEvaluate:
         run("evaluate", MODEL, tmp_path / "none").fails(1, "none")
         run("evaluate", MODEL, short, "--step-characters", 20, "--window-characters", 10).fails(2, "20", "10")
         run("evaluate", MODEL, short, "--streaming", "--window-characters", 10).fails(2, "--window-characters")
-        run("evaluate", BERT, short, "--streaming").fails(1, "character model", "--streaming")
+        run("evaluate", BERT, short, "--streaming").fails(1, "language model", "--streaming")
 
 
 class TestGenerate:
@@ -331,7 +379,7 @@ def test_a_signal_within_a_step_does_no_harm(threads, tmp_path):
     data.write_bytes(bytes(32 + i * 7919 % 90 for i in range(200_000)))
     for moment in (0.1, 0.3):
         out = tmp_path / f"out{moment}"
-        command = [BINARY, "pretrain-lm", "--config", ROOT / "examples" / "character-lm" / "small.json", data,
+        command = [BINARY, "pretrain-lm", "--config", ROOT / "examples" / "language-models" / "small.json", data,
                    "--length", 512, "--max-steps", 2, "--per-device-train-batch-size", 1, "--output-dir", out,
                    "--save-strategy", "no", "--threads", threads]  # fmt: skip
         with subprocess.Popen(list(map(str, command)), stderr=subprocess.PIPE, stdout=subprocess.DEVNULL) as process:

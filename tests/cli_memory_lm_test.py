@@ -200,7 +200,7 @@ class TestUse:
         assert "3 rows of 2 each" in run("info", FIXTURE / "compressive").works().out
 
     def test_examples_are_models(self):
-        for file in (ROOT / "examples" / "character-lm").glob("*-*ive.json"):
+        for file in (ROOT / "examples" / "language-models").glob("*-*ive.json"):
             assert "tokens/s" in run("bench", "train", "--config", file, "-n", 512, "-r", 1).works().out
         run("bench", "train", "--config", file, "-n", 100, "-r", 1).fails(1, "-n", "512")
 

@@ -494,7 +494,7 @@ class TestPlan:
     @pytest.mark.parametrize("flags", FLAGS)
     def test_character_model(self, tmp_path, flags):
         data = write(tmp_path / "text", text(40000, 1))
-        self.check(tmp_path, "pretrain-lm", "--config", ROOT / "examples" / "character-lm" / "tiny.json", data, "--length",
+        self.check(tmp_path, "pretrain-lm", "--config", ROOT / "examples" / "language-models" / "tiny.json", data, "--length",
                    1024, "--per-device-train-batch-size", 8, *flags)  # fmt: skip
 
     @pytest.mark.parametrize("flags", FLAGS)
@@ -517,6 +517,6 @@ class TestBenchTrain:
         run("bench", "train").fails(2, "MODEL", "--config")
 
     def test_character_model(self, tmp_path):
-        config = ROOT / "examples" / "character-lm" / "tiny.json"
+        config = ROOT / "examples" / "language-models" / "tiny.json"
         row = run("bench", "train", "--config", config, "-n", 64, "-r", 1, "-o", "json").works().json[0]
         assert row["n"] == 64 and row["seconds"] > 0 and row["gflops"] > 0 and row["predicted_peak_bytes"] > 0

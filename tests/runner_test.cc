@@ -17,9 +17,9 @@
 
 #include "api/document_stream.h"
 #include "api/model_implementation.h"
-#include "longformer/character_lm.h"
 #include "longformer/classification.h"
 #include "longformer/embedding.h"
+#include "longformer/language_model.h"
 #include "longformer/search.h"
 
 namespace longformer {
@@ -257,7 +257,7 @@ TEST(Callers, OneDocumentDoesNotWaitForAnothersFile) {
 
 TEST(Callers, TwoTextsAndAnEvaluationInterleave) {
   const std::string folder = fixture("character_lm/tied");
-  const CharacterModel model = CharacterModel::load(folder);
+  const LanguageModel model = LanguageModel::load(folder);
   GenerateOptions options;
   options.characters = 60;
   const auto generate = [&](const std::string& prompt, const std::function<void()>& meanwhile) {
@@ -273,8 +273,8 @@ TEST(Callers, TwoTextsAndAnEvaluationInterleave) {
   const std::filesystem::path file =
       std::filesystem::path(testing::TempDir()) / fmt::format("runner_test_{}.txt", getpid());
   std::ofstream(file) << std::string(50, 'a') + " b c d e f " + std::string(50, 'g');
-  CharacterEvaluation evaluation;
-  evaluation.data.file = file.string();
+  LanguageModelEvaluation evaluation;
+  evaluation.data.files = {file.string()};
   evaluation.part = TextPart::all;
   const double loss = model.evaluate(evaluation).loss;
 

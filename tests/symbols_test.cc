@@ -1,5 +1,5 @@
 // What the numbers of language models stand for: bytes, chosen bytes, tokens.
-#include "tasks/characters/symbols.h"
+#include "tasks/language_model/symbols.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "error_testing.h"
-#include "tasks/characters/character_text.h"
+#include "tasks/language_model/symbol_text.h"
 #include "temporary_folder.h"
 
 namespace longformer::tasks {
@@ -83,10 +83,10 @@ TEST(Symbols, PartsAreCutAlike) {
   for (int i = 0; i < 40; ++i) text += kText;
   std::ofstream(file) << text;
   const Symbols bytes({}, ""), tokens(of_tokens(1 << 20), fixture("tiny_roberta"));
-  const CharacterText of_bytes({.file = file}, bytes), read({.file = file}, tokens);
+  const SymbolText of_bytes({.files = {file}}, bytes), read({.files = {file}}, tokens);
   std::string joined;
   for (const TextPart part : {TextPart::train, TextPart::validation, TextPart::test}) {
-    const CharacterText::Range range = read.part(part), other = of_bytes.part(part);
+    const SymbolText::Range range = read.part(part), other = of_bytes.part(part);
     joined += read.bytes(range);
     EXPECT_NEAR(static_cast<double>(read.bytes(range).size()),
                 static_cast<double>(of_bytes.bytes(other).size()), 4);

@@ -28,7 +28,7 @@ PUBLIC = {
     "progress": "training",
     "training": "training",
     "aggregation": "tasks",
-    "character_text": "tasks",
+    "language_model_text": "tasks",
     "choice_question": "tasks",
     "dataset": "tasks",
     "document_target": "tasks",
@@ -71,7 +71,7 @@ COPIED_DATA = re.compile(r"(\.|->)\s*to_floats\s*\(")
 COPIES_DATA = {
     "src/api/attention.cc",
     "src/api/bench.cc",
-    "src/api/character_lm.cc",
+    "src/api/language_model.cc",
     "src/api/generation.cc",
     "src/api/gradients.cc",
     "src/api/model.cc",

@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
 """An LSTM of the size of the language models of examples/compare, to compare with: PyTorch, no part of the product.
 
-    tools/lstm_baseline.py TEXT TEST [--characters 20M] [--hidden 460] [--seed 1]
+    tools/lstm_baseline.py TEXT VALIDATION TEST [--characters 20M] [--hidden 460] [--seed 1]
 
 Bytes, an embedding of 128, two layers of 460 (2.95M weights), 16 streams of which it reads 256 characters a step and
-carries its state on, AdamW at 1e-3 with a warm-up of 500 steps and cosine, gradients clipped at 0.25. TEXT is used as pretrain-lm
-does: the first 90 % for training, the next 5 % for validation. Prints one JSON line.
+carries its state on, AdamW at 1e-3 with a warm-up of 500 steps and cosine, gradients clipped at 0.25. Prints one JSON line.
 """
 
 import argparse
@@ -49,6 +48,7 @@ def bits(model, ids):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("text")
+    parser.add_argument("validation")
     parser.add_argument("test")
     parser.add_argument("--characters", type=int, default=20_000_000)
     parser.add_argument("--hidden", type=int, default=460)
@@ -57,9 +57,8 @@ def main():
     chosen = parser.parse_args()
     torch.manual_seed(chosen.seed)
     text = torch.tensor(list(pathlib.Path(chosen.text).read_bytes()), dtype=torch.long)
-    twentieth = len(text) // 20
-    train, validation = text[: len(text) - 2 * twentieth], text[len(text) - 2 * twentieth: len(text) - twentieth]
-    streams = train[: (len(train) - 1) // STREAMS * STREAMS].view(STREAMS, -1)
+    validation = torch.tensor(list(pathlib.Path(chosen.validation).read_bytes()[:65537]), dtype=torch.long)
+    streams = text[: (len(text) - 1) // STREAMS * STREAMS].view(STREAMS, -1)
     model = Model(chosen.hidden, 0.2 if len(text) <= 1_200_000 else 0.1)
     steps = chosen.characters // (STREAMS * SEGMENT)
     optimizer = torch.optim.AdamW(model.parameters(), lr=chosen.rate, weight_decay=0.01)
@@ -82,7 +81,7 @@ def main():
         schedule.step()
         seconds += time.monotonic() - begin
         if step % max(1, steps // 10) == 0 or step == steps:
-            curve.append([step * STREAMS * SEGMENT, round(bits(model, validation[:65537]) * math.log(2), 4)])
+            curve.append([step * STREAMS * SEGMENT, round(bits(model, validation) * math.log(2), 4)])
     test = torch.tensor(list(pathlib.Path(chosen.test).read_bytes()), dtype=torch.long)
     print(json.dumps({"weights": sum(p.numel() for p in model.parameters()), "characters_read": steps * STREAMS * SEGMENT,
                       "test_bpc": round(bits(model, test), 4), "curve": curve, "seconds": round(seconds)}))

@@ -291,7 +291,7 @@ void add_train_bench(CLI::App& bench, Action& action) {
        .examples = "longformer bench train MODEL -n 4096\n"
                    "longformer bench train --config config.json -n 512-32768*2 --dtype fp32,bf16 "
                    "--gradient-checkpointing -o csv\n"
-                   "longformer bench train --config examples/character-lm/small.json -n 2048"});
+                   "longformer bench train --config examples/language-models/small.json -n 2048"});
   CLI::Option* model =
       verb.add_option("MODEL", flags->model,
                       "checkpoint folder, or org/name[@revision] in the local Hub cache")

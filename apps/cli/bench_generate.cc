@@ -100,7 +100,7 @@ void add_generate_bench(CLI::App& bench, Action& action) {
                    "longformer bench generate --config bench/led_base.json -n 4096,16384 "
                    "--documents 1,8 --dtype fp32,bf16 -o json\n"
                    "longformer bench generate --config "
-                   "examples/character-lm/tiny-performer.json -n 100,100000"});
+                   "examples/language-models/tiny-performer.json -n 100,100000"});
   CLI::Option* model = verb.add_option("MODEL", flags->options.model,
                                        "folder of an LED, a BART or a language model, or "
                                        "org/name[@revision] in the local Hub cache")

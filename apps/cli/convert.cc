@@ -9,9 +9,9 @@
 #include <memory>
 
 #include "comparison_report.h"
-#include "longformer/character_lm.h"
 #include "longformer/error.h"
 #include "longformer/info.h"
+#include "longformer/language_model.h"
 #include "output.h"
 #include "verbs.h"
 
@@ -42,7 +42,7 @@ void tell_of_training(const ConvertFlags& flags, const FolderInfo& after, Output
 }
 
 void tell_of_language_model(const ConvertFlags& flags, const ConvertedFrom& before) {
-  const CharacterModelInfo info = CharacterModel::load(flags.target).info();
+  const LanguageModelInfo info = LanguageModel::load(flags.target).info();
   Output output;
   if (flags.source.json) {
     JsonLine json;

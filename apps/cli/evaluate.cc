@@ -6,10 +6,10 @@
 #include <optional>
 
 #include "attention/shares_picture.h"
-#include "character_flags.h"
 #include "data_flags.h"
 #include "document_stream.h"
 #include "generation_flags.h"
+#include "language_model_flags.h"
 #include "longformer/error.h"
 #include "longformer/evaluation.h"
 #include "output.h"
@@ -30,7 +30,7 @@ struct EvaluateFlags {
   LongDocumentFlags long_documents;
   std::int64_t seed = static_cast<std::int64_t>(MaskingOptions().seed);
   EvaluateOptions options;
-  CharacterEvaluationFlags characters;
+  LanguageModelEvaluationFlags characters;
 
   EvaluateOptions all() const {
     EvaluateOptions all = long_documents.applied_to(options);
@@ -125,9 +125,9 @@ void add_notes(const Evaluation& result, Messages& messages) {
 }
 
 void run_characters(const EvaluateFlags& flags, const std::string& folder, Messages& messages) {
-  CharacterEvaluation options = flags.characters.options();
-  options.data.file = flags.data;
-  const CharacterModel model = CharacterModel::load(folder, flags.model.load_options(messages));
+  LanguageModelEvaluation options = flags.characters.options();
+  options.data.files = {flags.data};
+  const LanguageModel model = LanguageModel::load(folder, flags.model.load_options(messages));
   // A file that cannot be written is refused before the work.
   std::optional<Output> picture, losses;
   if (const std::string& file = flags.characters.shares_picture(); !file.empty()) {
@@ -136,26 +136,26 @@ void run_characters(const EvaluateFlags& flags, const std::string& folder, Messa
   if (options.losses) losses.emplace(flags.characters.losses());
   ProgressLine progress(0, kWhole);
   options.progress = progress.unit(0, kWhole);
-  const CharacterScore score = model.evaluate(options);
+  const LanguageModelScore score = model.evaluate(options);
   if (picture) {
     const PictureFormat format = picture_format_of(flags.characters.shares_picture());
     picture->write(shares_picture(format, score.attention_shares));
     picture->finish();
   }
   if (losses) {
-    losses->write(character_losses_text(score.losses));
+    losses->write(symbol_losses_text(score.losses));
     losses->finish();
   }
-  Output().write(character_score_text(score, flags.model.json));
+  Output().write(language_model_score_text(score, flags.model.json));
 }
 
 void run(const EvaluateFlags& flags, Messages& messages) {
   const std::string folder = flags.model.folder();
-  if (CharacterModel::is_one(folder)) return run_characters(flags, folder, messages);
+  if (LanguageModel::is_one(folder)) return run_characters(flags, folder, messages);
   const Model model = Model::load(folder, flags.model.load_options(messages));
   if (const std::string option = flags.characters.given(); !option.empty()) {
     throw Error(
-        fmt::format("'{}': expected a character model with {}, found another one", folder, option));
+        fmt::format("'{}': expected a language model with {}, found another one", folder, option));
   }
   const std::string task = task_of(model.info().head);
   if (task == "none" || (!flags.task.empty() && flags.task != task)) {
@@ -238,7 +238,7 @@ void add_evaluate(CLI::App& program, Action& action) {
                   "of choices, ROUGE of texts that an LED or BART writes, the perplexity of masked "
                   "tokens on plain text, or the bits per "
                   "character of "
-                  "a character model.",
+                  "a language model.",
        .examples = "longformer evaluate MODEL reviews.jsonl --truncate\n"
                    "longformer evaluate MODEL aclImdb/test --stride 512 --json\n"
                    "longformer evaluate MODEL dev-v2.0.json --stride 128 --predictions said.jsonl\n"

@@ -9,10 +9,10 @@
 #include <numeric>
 
 #include "help.h"
-#include "longformer/character_lm.h"
 #include "longformer/error.h"
 #include "longformer/generation.h"
 #include "longformer/hub.h"
+#include "longformer/language_model.h"
 #include "longformer/threads.h"
 
 namespace longformer::cli {
@@ -66,7 +66,7 @@ std::string ModelFlags::folder() const { return find_model(model); }
 
 std::string ModelFlags::token_model_folder() const {
   std::string found = folder();
-  if (CharacterModel::is_one(found)) {
+  if (LanguageModel::is_one(found)) {
     throw Error(
         fmt::format("{}: expected an encoder, alone or with a decoder, found a character language "
                     "model, which 'longformer "

@@ -3,8 +3,8 @@
 #include <string>
 
 #include "generation_flags.h"
-#include "longformer/character_lm.h"
 #include "longformer/error.h"
+#include "longformer/language_model.h"
 #include "output.h"
 #include "stop_signals.h"
 #include "verbs.h"
@@ -19,7 +19,7 @@ struct GenerateFlags {
   std::int64_t characters = GenerateOptions().characters;
 };
 
-/// What of the options a character model knows. Throws UsageError for others.
+/// What of the options a language model knows. Throws UsageError for others.
 GenerateOptions character_options(const GenerateFlags& flags) {
   GenerateOptions result;
   result.characters = flags.characters;
@@ -44,7 +44,7 @@ GenerateOptions character_options(const GenerateFlags& flags) {
 void draw_characters(const GenerateFlags& flags, const std::string& folder, Messages& messages) {
   const ModelFlags& model_flags = flags.writing.model;
   const GenerateOptions options = character_options(flags);
-  const CharacterModel model = CharacterModel::load(folder, model_flags.load_options(messages));
+  const LanguageModel model = LanguageModel::load(folder, model_flags.load_options(messages));
   const StopSignals signals;
   Output output;
   std::string text;
@@ -69,7 +69,7 @@ void draw_characters(const GenerateFlags& flags, const std::string& folder, Mess
 
 void run(const GenerateFlags& flags, Messages& messages) {
   const std::string folder = flags.writing.model.folder();
-  if (CharacterModel::is_one(folder)) return draw_characters(flags, folder, messages);
+  if (LanguageModel::is_one(folder)) return draw_characters(flags, folder, messages);
   if (!flags.prompt.empty()) {
     throw UsageError("--prompt: is for character language models; a document is a file or --text");
   }
@@ -83,7 +83,7 @@ void add_generate(CLI::App& program, Action& action) {
   CLI::App& verb = add_verb(
       program,
       {.name = "generate",
-       .description = "Write a text for each document, or draw text from a character model.",
+       .description = "Write a text for each document, or draw text from a language model.",
        .details = "MODEL is an LED or BART: options are those of generate() of transformers, and "
                   "come before those of the folder. Or it is a folder that pretrain-lm wrote, "
                   "which takes no documents: characters come out as they are drawn, without the "
@@ -98,7 +98,7 @@ void add_generate(CLI::App& program, Action& action) {
   add_model(verb, writing.model);
   add_inputs(verb, writing.inputs);
   verb.add_option("--prompt", flags->prompt,
-                  "text before the first character of a character model (a line break)")
+                  "text before the first character of a language model (a line break)")
       ->type_name("TEXT");
   add_number(verb, "-n,--characters", flags->characters, {.least = 1},
              "how many characters, or tokens, to draw from one (200)");

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <memory>
 
-#include "character_flags.h"
 #include "generation_flags.h"
+#include "language_model_flags.h"
 #include "longformer/error.h"
 #include "output.h"
 #include "verbs.h"
@@ -168,10 +168,10 @@ void add_info(CLI::App& program, Action& action) {
     action = [flags, generation](Messages& messages) {
       const std::string folder = flags->folder();
       Output output;
-      if (CharacterModel::is_one(folder)) {
-        const CharacterModelInfo info =
-            CharacterModel::load(folder, flags->load_options(messages)).info();
-        output.write(character_info_text(info, flags->json));
+      if (LanguageModel::is_one(folder)) {
+        const LanguageModelInfo info =
+            LanguageModel::load(folder, flags->load_options(messages)).info();
+        output.write(language_model_info_text(info, flags->json));
         return;
       }
       const FolderInfo info = inspect(folder);

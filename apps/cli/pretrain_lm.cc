@@ -1,14 +1,15 @@
 // longformer pretrain-lm: trains the autoregressive character Longformer on plain text.
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "attention/shares_picture.h"
-#include "character_flags.h"
-#include "longformer/character_lm.h"
+#include "language_model_flags.h"
 #include "longformer/hub.h"
+#include "longformer/language_model.h"
 #include "output.h"
 #include "training_flags.h"
 #include "training_report.h"
@@ -18,36 +19,44 @@ namespace longformer::cli {
 
 namespace {
 
-struct CharacterFlags {
+struct LanguageModelFlags {
   std::vector<std::string> positionals;
   ModelFlags model;
-  CharacterLmTraining options = {.training = {.learning_rate = 2.5e-4,
-                                              .weight_decay = 0.01,
-                                              .max_grad_norm = 0.25,
-                                              .lr_scheduler_type = "constant",
-                                              .warmup_ratio = 0.1}};
+  LanguageModelTraining options = {.training = {.learning_rate = 2.5e-4,
+                                                .weight_decay = 0.01,
+                                                .max_grad_norm = 0.25,
+                                                .lr_scheduler_type = "constant",
+                                                .warmup_ratio = 0.1}};
 
-  /// [MODEL] DATA, where a config file stands for the model.
-  CharacterLmTraining all() const {
-    CharacterLmTraining all = options;
-    all.data.file = positionals.back();
-    const std::size_t wanted = options.config_file.empty() ? 2 : 1;
-    if (positionals.size() != wanted) {
-      throw UsageError(wanted == 2 ? "expected MODEL DATA, or --config FILE DATA"
-                                   : "--config: expected DATA alone beside it, found a model too");
+  /// [MODEL] DATA…, where a config file stands for the model.
+  LanguageModelTraining all() const {
+    LanguageModelTraining all = options;
+    all.data.files = positionals;
+    if (!options.config_file.empty()) {
+      if (std::filesystem::is_directory(positionals.front())) {
+        throw UsageError("--config: expected DATA alone beside it, found a model too");
+      }
+      return all;
     }
-    if (wanted == 2) all.model_folder = positionals.front();
+    if (positionals.size() < 2) {
+      throw UsageError("expected MODEL DATA, or --config FILE DATA");
+    }
+    all.model_folder = positionals.front();
+    all.data.files.erase(all.data.files.begin());
     return all;
   }
 };
 
-void run(const CharacterFlags& flags, Messages& messages) {
-  CharacterLmTraining options = flags.all();
+void run(const LanguageModelFlags& flags, Messages& messages) {
+  LanguageModelTraining options = flags.all();
   if (!options.model_folder.empty()) options.model_folder = find_model(options.model_folder);
-  const bool tokens = CharacterModel::reads_tokens(
+  const bool tokens = LanguageModel::reads_tokens(
       options.model_folder.empty() ? options.config_file : options.model_folder + "/config.json");
+  if (options.training.eval_strategy == "no" && !options.validation_file.empty()) {
+    messages.note("the validation file is not read: --eval-strategy is no");
+  }
   TrainingReport report(messages, tokens ? TrainingReport::Loss::nats : TrainingReport::Loss::bits);
-  const TrainingResult result = train_character_lm(options, report.callbacks());
+  const TrainingResult result = train_language_model(options, report.callbacks());
   if (const auto layers = last_shares(result.evaluations); !layers.empty()) {
     Output picture(options.training.output_dir + "/attention_shares.svg");
     picture.write(shares_picture(PictureFormat::svg, layers, result.evaluations));
@@ -59,7 +68,7 @@ void run(const CharacterFlags& flags, Messages& messages) {
 }  // namespace
 
 void add_pretrain_lm(CLI::App& program, Action& action) {
-  const auto flags = std::make_shared<CharacterFlags>();
+  const auto flags = std::make_shared<LanguageModelFlags>();
   CLI::App& verb = add_verb(
       program,
       {.name = "pretrain-lm",
@@ -71,25 +80,28 @@ void add_pretrain_lm(CLI::App& program, Action& action) {
            "Transformer, with \"performer\" the Performer. Positions are relative, or added to the "
            "embeddings, infused or absent. MODEL is a folder that this verb wrote; "
            "--config begins a new model, whose vocabulary is all bytes, the 27 characters of "
-           "text8, or the tokens of a tokenizer. The first 90 % of DATA are for training, 5 % for "
-           "validation, 5 % for testing. "
+           "text8, or the tokens of a tokenizer. Without --validation-file the first 90 % of DATA, "
+           "all "
+           "files behind each other, are for training, 5 % for validation, 5 % for testing. "
            "--phases trains in stages, in which windows or memories, and segments, grow. A model "
            "with memories reads as many streams of the text as a batch has rows.",
        .examples =
-           "longformer pretrain-lm --config examples/character-lm/tiny.json enwik8 --length 256 "
+           "longformer pretrain-lm --config examples/language-models/tiny.json enwik8 --length 256 "
            "--max-steps 300 --learning-rate 1e-3 --output-dir tiny\n"
-           "longformer pretrain-lm --config examples/character-lm/small.json enwik8 --phases "
-           "examples/character-lm/small-phases.json --eval-strategy steps --output-dir small\n"
-           "longformer pretrain-lm --config examples/character-lm/tiny-compressive.json enwik8 "
+           "longformer pretrain-lm --config examples/language-models/small.json enwik8 --phases "
+           "examples/language-models/small-phases.json --eval-strategy steps --output-dir small\n"
+           "longformer pretrain-lm --config examples/language-models/tiny-compressive.json enwik8 "
            "--max-steps 300 --learning-rate 1e-3 --output-dir compressive\n"
            "longformer pretrain-lm tiny enwik8 --max-steps 100 --output-dir more\n"
+           "longformer pretrain-lm --config examples/language-models/tiny.json novels/*.txt "
+           "--validation-file unread.txt --eval-strategy steps --output-dir novelist\n"
            "longformer pretrain-lm --config words.json --tokenizer gpt2 novels.txt --max-steps "
            "1000 "
            "--output-dir words\n"
            "longformer pretrain-lm --config letters.json enwiki.xml --clean-up --max-steps 1000 "
            "--output-dir letters"});
   verb.add_option("[MODEL] DATA", flags->positionals,
-                  "a model to go on from, and the text to train on")
+                  "a model to go on from, and files of text to train on")
       ->required()
       ->type_name("");
   verb.add_option("--config", flags->options.config_file,
@@ -98,6 +110,9 @@ void add_pretrain_lm(CLI::App& program, Action& action) {
   verb.add_option("--tokenizer", flags->options.tokenizer_folder,
                   "folder with the tokenizer of a new model that reads tokens (that of --config)")
       ->type_name("FOLDER");
+  verb.add_option("--validation-file", flags->options.validation_file,
+                  "held-out text: all of it is for validation, and all of DATA for training")
+      ->type_name("FILE");
   add_clean_up(verb, flags->options.data);
   verb.add_option("--phases", flags->options.phases_file,
                   "JSON list of phases with length, windows, learning_rate, batch and steps each; "
@@ -108,7 +123,7 @@ void add_pretrain_lm(CLI::App& program, Action& action) {
   add_choice(verb, "--segments", flags->options.segments, {"random", "consecutive"},
              "segments begin anywhere, or the text is cut into them (random)");
   add_number(verb, "--eval-characters", flags->options.eval_characters, {.least = 0},
-             "characters of the validation part that an evaluation scores; 0 takes all (65536)");
+             "characters of the validation text that an evaluation scores; 0 takes all (65536)");
   verb.add_flag(
       "--attention-shares", flags->options.attention_shares,
       "memories: evaluations log where attention goes (cm, em, seq by age, for each layer "

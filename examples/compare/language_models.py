@@ -6,7 +6,8 @@
 
 Models of 4 layers of 128 (0.89M weights; medium: 6 of 192, 2.94M) read the novels of litbank as bytes; two novels that none has read are for testing.
 data: window, dense, Transformer-XL, Compressive Transformer, Performer and an LSTM (tools/lstm_baseline.py, PyTorch) on
-prefixes of 0.25 to 62 MB. positions: ways to know the order, at lengths that were not trained. shares: where
+prefixes of 0.25 to 59 MB; time: the same models, as many
+characters of 16 MB as each reads in equal time, by the seconds of the runs of data. positions: ways to know the order, at lengths that were not trained. shares: where
 the attention of models with memories goes while they learn. features: what of a Performer's features matters, half of all
 combinations of five settings, and single ones. settings: how much the many settings of a Compressive Transformer
 matter. windows: windows that grow, stay or fall with depth. stages: short segments first.
@@ -14,6 +15,7 @@ Figures are added to docs/results/compare_language_models.jsonl. The LSTM needs 
 """
 
 import json
+import pathlib
 import shutil
 import subprocess
 import sys
@@ -23,7 +25,7 @@ from setting import experiment
 
 CHARACTERS_PER_STEP = 4096
 # Bytes of novels to train on, in MB.
-SIZES = (0.25, 1, 4, 16, 62)
+SIZES = (0.25, 1, 4, 16, 59)
 LONG = 16384
 EVALUATED = 131_072
 # Hidden size of as many weights.
@@ -110,16 +112,11 @@ PLAIN = {"features": feature_arms(), "settings": SETTINGS, "windows": WINDOWS, "
 
 
 def prefix(work, megabytes):
-    """The first novels for training, and behind them the two that are held out, each half as long as 5 % of it:
-    pretrain-lm takes the last tenth of a file for validation and test."""
-    train, held_out = setting.novels(work)
-    path = work / f"novels-{megabytes}.txt"
+    """The first novels for training."""
+    path = work / f"novels-first-{megabytes}.txt"
     if not path.exists():
-        text = train.read_bytes()[: int(megabytes * setting.MEGABYTE)]
-        others = held_out.read_bytes()
-        tenth = min(len(text) // 9, len(others))
         part = path.with_suffix(".part")
-        part.write_bytes(text[: tenth * 9] + others[:tenth])
+        part.write_bytes(setting.novels(work)[0].read_bytes()[: int(megabytes * setting.MEGABYTE)])
         part.rename(path)
     return path
 
@@ -150,7 +147,7 @@ def train(program, chosen, name, arm, text, characters, seed, flags=()):
         batch = ["--phases", file, "--per-device-train-batch-size", 8, "--max-grad-norm", 0.25, "--save-steps", 500,
                  "--resume-from-checkpoint", "last"]  # fmt: skip
     program("pretrain-lm", "--config", config, text, "--output-dir", target, "--bf16", "--seed", seed,
-            "--eval-strategy", "steps", "--eval-steps", max(1, steps // 10), "--eval-characters", 65536, *flags,
+            "--validation-file", setting.novels(work)[1], "--eval-strategy", "steps", "--eval-steps", max(1, steps // 10), "--eval-characters", 65536, *flags,
             *batch)  # fmt: skip
     return target
 
@@ -170,20 +167,18 @@ def named(chosen, row, *more):
     return "-".join(["lm", chosen.model, chosen.experiment, words, *map(str, more), str(chosen.characters)])
 
 
-def of_data(chosen, row, megabytes, seed):
+def of_data(chosen, row, megabytes, seed, characters):
     def run(program):
         text = prefix(chosen.work, megabytes)
-        # Forty epochs at most.
-        characters = min(chosen.characters, int(40 * megabytes * setting.MEGABYTE))
         if row == "LSTM":
             script = setting.ROOT / "tools" / "lstm_baseline.py"
-            command = [sys.executable, script, text, held_out(chosen.work), "--characters", characters, "--seed", seed,
-                       "--hidden", LSTM[chosen.model]]  # fmt: skip
+            command = [sys.executable, script, text, setting.novels(chosen.work)[1], held_out(chosen.work),
+                       "--characters", characters, "--seed", seed, "--hidden", LSTM[chosen.model]]  # fmt: skip
             done = subprocess.run(list(map(str, command)), check=True, capture_output=True, text=True)
             return json.loads(done.stdout.splitlines()[-1])
         arm = MODELS[row]
         arm = arm | {"model": arm["model"] | {"dropout": 0.2 if megabytes <= 1 else 0.1}}
-        folder = train(program, chosen, named(chosen, row, megabytes, seed), arm, text, characters, seed)
+        folder = train(program, chosen, named(chosen, row, megabytes, seed, characters), arm, text, characters, seed)
         points, seconds = setting.curve(folder, CHARACTERS_PER_STEP)
         return {"characters_read": characters, "test_bpc": bits(program, folder, held_out(chosen.work), arm),
                 "curve": points, "seconds": seconds}  # fmt: skip
@@ -242,7 +237,17 @@ def plainly(chosen, row, seed):
     return run
 
 
-CHARACTERS = {"data": 20_000_000, "positions": 15_000_000, "shares": 40_000_000, "features": 10_000_000,
+def speeds(chosen):
+    """Characters that a model reads in a second of training, by the runs of data."""
+    found = {}
+    for line in pathlib.Path(chosen.results).read_text().splitlines():
+        run = json.loads(line)
+        if run["experiment"] == "data" and run["model"] == chosen.model:
+            found[run["row"]] = max(found.get(run["row"], 0), run["characters_read"] / run["seconds"])
+    return found
+
+
+CHARACTERS = {"data": 20_000_000, "time": 1, "positions": 15_000_000, "shares": 40_000_000, "features": 10_000_000,
               "settings": 15_000_000, "windows": 15_000_000, "stages": 20_000_000}  # fmt: skip
 
 
@@ -251,6 +256,7 @@ def main():
     parser.add_argument("experiment", choices=CHARACTERS)
     parser.add_argument("--characters", type=setting.number)
     parser.add_argument("--model", choices=setting.SIZES, default="small")
+    parser.add_argument("--seconds", type=int, default=240, help="of training, for time")
     parser.add_argument("--sizes", type=float, nargs="+", default=SIZES, help="MB of text, for data")
     chosen = setting.start(parser)
     chosen.characters = chosen.characters or CHARACTERS[chosen.experiment]
@@ -260,8 +266,15 @@ def main():
         if chosen.experiment == "data":
             for size in chosen.sizes:
                 size = int(size) if size == int(size) else size
+                # Forty epochs at most.
+                characters = min(chosen.characters, int(40 * size * setting.MEGABYTE))
                 runs += [experiment.Run(key | {"row": row, "megabytes": size, "seed": seed},
-                                        of_data(chosen, row, size, seed)) for row in (*MODELS, "LSTM")]  # fmt: skip
+                                        of_data(chosen, row, size, seed, characters)) for row in (*MODELS, "LSTM")]  # fmt: skip
+        elif chosen.experiment == "time":
+            for row, speed in speeds(chosen).items():
+                characters = round(chosen.seconds * speed, -5)
+                runs.append(experiment.Run(key | {"characters": chosen.seconds, "row": row, "seed": seed},
+                                           of_data(chosen, row, 16, seed, int(characters))))  # fmt: skip
         elif chosen.experiment == "positions":
             runs += [experiment.Run(key | {"row": row, "seed": seed}, of_positions(chosen, row, seed))
                      for row in POSITIONS]  # fmt: skip

@@ -20,7 +20,7 @@ import language_models
 import numpy
 import setting
 import torch
-from language_models import SHARES, prefix, train
+from language_models import SHARES, SIZES, prefix, train
 from safetensors.numpy import load_file
 from setting import experiment
 
@@ -60,9 +60,8 @@ def of_losses(chosen):
     """Mean bits of a word, by classes."""
 
     def run(program):
-        training = prefix(chosen.work, 62).read_bytes()
-        # The last tenth is what no model has learned from.
-        counts = collections.Counter(word.lower() for word in WORD.findall(training[:len(training) * 9 // 10]))
+        training = prefix(chosen.work, SIZES[-1]).read_bytes()
+        counts = collections.Counter(word.lower() for word in WORD.findall(training))
         bits = {}
         for row, arm in SHARES.items():
             file = chosen.work / "losses.jsonl"
@@ -82,8 +81,9 @@ def of_losses(chosen):
 
 
 def model(program, chosen, row, arm):
-    return train(program, chosen, language_models.named(chosen, row, 1), arm, prefix(chosen.work, 62), chosen.characters,
-                 1, ["--attention-shares"])  # fmt: skip
+    text = prefix(chosen.work, SIZES[-1])
+    return train(program, chosen, language_models.named(chosen, row, 1), arm, text, chosen.characters, 1,
+                 ["--attention-shares"])  # fmt: skip
 
 
 def looks(program, chosen, folder):

@@ -18,7 +18,7 @@ import shutil
 import language_models
 import numpy
 import setting
-from language_models import CHARACTERS_PER_STEP, bits, held_out, lm, memories, prefix
+from language_models import CHARACTERS_PER_STEP, SIZES, bits, held_out, lm, memories, prefix
 from safetensors.numpy import load_file, save_file
 from setting import experiment
 
@@ -51,7 +51,8 @@ def flags(arm, rate, steps, **more):
 
 def trained(program, work, source, target, *arguments):
     """A folder of models is begun with a config.json, and goes on from its last checkpoint."""
-    program("pretrain-lm", "--config", source, prefix(work, 62), "--output-dir", target, "--bf16",
+    program("pretrain-lm", "--config", source, prefix(work, SIZES[-1]), "--validation-file",
+            setting.novels(work)[1], "--output-dir", target, "--bf16",
             "--resume-from-checkpoint", "last", *arguments)  # fmt: skip
     return target
 

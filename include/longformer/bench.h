@@ -81,7 +81,7 @@ struct AttentionBenchOptions {
 BenchResult bench_attention(const AttentionBenchOptions& options);
 
 struct TrainBenchOptions {
-  /// A folder, or a config.json alone with random weights, which a character model always has.
+  /// A folder, or a config.json alone with random weights, which a language model always has.
   std::string model;
   std::string config;
   std::int64_t n = 4096;

@@ -7,13 +7,13 @@
 #include <vector>
 
 #include "attention/picture.h"
-#include "longformer/character_text.h"
+#include "longformer/language_model_text.h"
 #include "longformer/training.h"
 
 namespace longformer::cli {
 
 /// The bytes of a picture with a panel for the mean of the layers and a smaller one for each, and,
-/// where there are evaluations of a training with shares (CharacterLmTraining), how the mean came
+/// where there are evaluations of a training with shares (LanguageModelTraining), how the mean came
 /// about. Throws Error as picture_file does.
 std::string shares_picture(PictureFormat format, std::span<const AttentionShares> layers,
                            std::span<const EvaluationPoint> evaluations = {});

@@ -1,18 +1,18 @@
-// What the verbs of character models share.
+// What the verbs of language models share.
 #pragma once
 
 #include <CLI/App.hpp>
 #include <string>
 
-#include "longformer/character_lm.h"
+#include "longformer/language_model.h"
 
 namespace longformer::cli {
 
 /// --clean-up.
-CLI::Option* add_clean_up(CLI::App& verb, CharacterData& data);
+CLI::Option* add_clean_up(CLI::App& verb, LanguageModelText& data);
 
-/// The options of `evaluate` that only character models have.
-class CharacterEvaluationFlags {
+/// The options of `evaluate` that only language models have.
+class LanguageModelEvaluationFlags {
  public:
   /// Must live as long as the verb.
   void add(CLI::App& verb);
@@ -20,26 +20,26 @@ class CharacterEvaluationFlags {
   /// Name of an option that was given; empty when none was.
   std::string given() const;
   /// Throws UsageError where options exclude each other.
-  CharacterEvaluation options() const;
+  LanguageModelEvaluation options() const;
   /// File for a picture of attention shares; empty where none is wanted.
   const std::string& shares_picture() const { return shares_picture_; }
   /// File for the loss of every character; empty where none is wanted.
   const std::string& losses() const { return losses_; }
 
  private:
-  CharacterEvaluation evaluation_;
+  LanguageModelEvaluation evaluation_;
   std::string part_ = "all", shares_picture_, losses_;
   std::vector<CLI::Option*> options_;
   CLI::Option* protocol_[2] = {};
 };
 
-/// What a character model is, as one line of JSON or as a table.
-std::string character_info_text(const CharacterModelInfo& info, bool json);
+/// What a language model is, as one line of JSON or as a table.
+std::string language_model_info_text(const LanguageModelInfo& info, bool json);
 
 /// A line of JSON for each: its bytes and its loss.
-std::string character_losses_text(const std::vector<CharacterLoss>& losses);
+std::string symbol_losses_text(const std::vector<SymbolLoss>& losses);
 
 /// The score as one line of JSON, or as a table.
-std::string character_score_text(const CharacterScore& score, bool json);
+std::string language_model_score_text(const LanguageModelScore& score, bool json);
 
 }  // namespace longformer::cli

@@ -1,4 +1,4 @@
-#include "longformer/character_lm.h"
+#include "longformer/language_model.h"
 
 #include <algorithm>
 #include <chrono>
@@ -13,12 +13,12 @@
 #include "core/turns.h"
 #include "models/language_model.h"
 #include "models/registry.h"
-#include "tasks/characters/character_scoring.h"
-#include "tasks/characters/symbols.h"
+#include "tasks/language_model/symbols.h"
+#include "tasks/language_model/text_scoring.h"
 
 namespace longformer {
 
-struct CharacterModel::Implementation {
+struct LanguageModel::Implementation {
   Implementation(const std::string& folder, const LoadOptions& options)
       : dtype(compute_dtype(options.dtype)),
         threads(checked_threads(options.threads)),
@@ -50,7 +50,7 @@ struct CharacterModel::Implementation {
 namespace {
 
 models::MemoryLengths lengths_of(const models::LanguageModelConfig& config,
-                                 const CharacterMemory& wanted) {
+                                 const LanguageModelMemory& wanted) {
   models::MemoryLengths lengths = config.lengths;
   lengths.segment = wanted.segment_length.value_or(lengths.segment);
   lengths.memory = wanted.memory_length.value_or(lengths.memory);
@@ -60,35 +60,35 @@ models::MemoryLengths lengths_of(const models::LanguageModelConfig& config,
   return lengths;
 }
 
-bool is_given(const CharacterMemory& memory) {
+bool is_given(const LanguageModelMemory& memory) {
   return memory.segment_length || memory.memory_length || memory.compressed_memory_length ||
          memory.clamp_length || memory.same_length;
 }
 
 }  // namespace
 
-bool CharacterModel::is_one(const std::string& folder) { return models::is_language_model(folder); }
+bool LanguageModel::is_one(const std::string& folder) { return models::is_language_model(folder); }
 
-bool CharacterModel::reads_tokens(const std::string& config_file) {
+bool LanguageModel::reads_tokens(const std::string& config_file) {
   return models::read_language_model(config_file).reads_tokens;
 }
 
-CharacterModel CharacterModel::load(const std::string& folder, const LoadOptions& options) {
-  return CharacterModel(std::make_shared<const Implementation>(folder, options));
+LanguageModel LanguageModel::load(const std::string& folder, const LoadOptions& options) {
+  return LanguageModel(std::make_shared<const Implementation>(folder, options));
 }
 
-CharacterModelInfo CharacterModel::info() const {
+LanguageModelInfo LanguageModel::info() const {
   const models::LanguageModelConfig& config = implementation_->model.config();
-  CharacterModelInfo info = {.attention = std::string(models::name_of(config.attention)),
-                             .positions = std::string(models::name_of(config.positions)),
-                             .alphabet = implementation_->symbols.description(),
-                             .reads_tokens = config.reads_tokens,
-                             .parameters = models::parameter_count(config),
-                             .layers = config.layers,
-                             .windows = config.windows,
-                             .dilations = config.dilations,
-                             .receptive_field = config.receptive_field(),
-                             .state_bytes = state_bytes(config)};
+  LanguageModelInfo info = {.attention = std::string(models::name_of(config.attention)),
+                            .positions = std::string(models::name_of(config.positions)),
+                            .alphabet = implementation_->symbols.description(),
+                            .reads_tokens = config.reads_tokens,
+                            .parameters = models::parameter_count(config),
+                            .layers = config.layers,
+                            .windows = config.windows,
+                            .dilations = config.dilations,
+                            .receptive_field = config.receptive_field(),
+                            .state_bytes = state_bytes(config)};
   if (!config.has_windows()) {
     info.windows.clear();
     info.dilations.clear();
@@ -104,7 +104,7 @@ CharacterModelInfo CharacterModel::info() const {
   return info;
 }
 
-CharacterScore CharacterModel::evaluate(const CharacterEvaluation& options) const {
+LanguageModelScore LanguageModel::evaluate(const LanguageModelEvaluation& options) const {
   const auto begin = std::chrono::steady_clock::now();
   const models::LanguageModel& model = implementation_->model;
   require(model.config().has_memory() || !is_given(options.memory),
@@ -113,7 +113,7 @@ CharacterScore CharacterModel::evaluate(const CharacterEvaluation& options) cons
   require(model.config().has_memory() || !options.attention_shares,
           "attention shares: expected a model with memories, found attention {}",
           models::name_of(model.config().attention));
-  const tasks::CharacterText text(options.data, implementation_->symbols);
+  const tasks::SymbolText text(options.data, implementation_->symbols);
   const tasks::ScoredText scored = {
       .text = text, .range = text.part(options.part), .characters = options.characters};
   const Index count = scored.count();
@@ -136,14 +136,14 @@ CharacterScore CharacterModel::evaluate(const CharacterEvaluation& options) cons
         model, context, std::move(fresh), scored, report,
         {.attention_shares = options.attention_shares, .losses = options.losses});
   } else {
-    CharacterEvaluation windows = options;
+    LanguageModelEvaluation windows = options;
     if (model.config().positions == models::Positions::learned) {
       windows.window = std::min(windows.window, model.config().max_positions);
       windows.step = std::min(windows.step, windows.window);
     }
     found = tasks::score_windows(model, context, scored, windows, report);
   }
-  CharacterScore score;
+  LanguageModelScore score;
   score.characters = count;
   score.loss = found.loss.sum / found.loss.weight;
   if (found.compression.weight > 0) {
@@ -172,8 +172,8 @@ CharacterScore CharacterModel::evaluate(const CharacterEvaluation& options) cons
   return score;
 }
 
-void CharacterModel::generate(const std::string& prompt, const GenerateOptions& options,
-                              const std::function<bool(std::string_view)>& callback) const {
+void LanguageModel::generate(const std::string& prompt, const GenerateOptions& options,
+                             const std::function<bool(std::string_view)>& callback) const {
   const models::LanguageModel& model = implementation_->model;
   const tasks::Symbols& symbols = implementation_->symbols;
   std::vector<std::int32_t> next =

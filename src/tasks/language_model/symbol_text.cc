@@ -1,6 +1,9 @@
-#include "tasks/characters/character_text.h"
+#include "tasks/language_model/symbol_text.h"
+
+#include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "core/error.h"
 #include "formats/json.h"
@@ -18,15 +21,11 @@ std::size_t whole_character(std::string_view text, std::size_t place) {
 
 }  // namespace
 
-CharacterText::CharacterText(const CharacterData& data, const Symbols& symbols)
-    : name_(data.file), symbols_(symbols), text_(formats::read_file(data.file)) {
-  if (data.clean_up) {
-    require(symbols.are_letters(), "clean-up: expected a model of the alphabet text8, found {}",
-            symbols.description());
-    text_ = text::text8_of(text_);
-    require(!text_.empty(), "{}: expected pages between <text …> and </text>, found none", name_);
-  }
-  symbols.check(text_, name_);
+SymbolText::SymbolText(const LanguageModelText& data, const Symbols& symbols) : symbols_(symbols) {
+  require(!data.files.empty(), "text: expected a file, found none");
+  name_ = data.files.front();
+  if (data.files.size() > 1) name_ += fmt::format(" and {} more", data.files.size() - 1);
+  for (const std::string& file : data.files) read(file, data.clean_up);
   const std::size_t twentieth = text_.size() / 20;
   const std::size_t validation = text_.size() - 2 * twentieth, test = text_.size() - twentieth;
   validation_ = static_cast<Index>(validation);
@@ -47,11 +46,23 @@ CharacterText::CharacterText(const CharacterData& data, const Symbols& symbols)
   }
 }
 
-Index CharacterText::size() const {
+void SymbolText::read(const std::string& file, bool clean_up) {
+  std::string found = formats::read_file(file);
+  if (clean_up) {
+    require(symbols_.are_letters(), "clean-up: expected a model of the alphabet text8, found {}",
+            symbols_.description());
+    found = text::text8_of(found);
+    require(!found.empty(), "{}: expected pages between <text …> and </text>, found none", file);
+  }
+  symbols_.check(found, file);
+  text_ = text_.empty() ? std::move(found) : text_ + found;
+}
+
+Index SymbolText::size() const {
   return symbols_.are_tokens() ? std::ssize(tokens_.ids) : std::ssize(text_);
 }
 
-std::vector<std::int32_t> CharacterText::ids(Index begin, Index count) const {
+std::vector<std::int32_t> SymbolText::ids(Index begin, Index count) const {
   if (symbols_.are_tokens()) {
     const auto first = tokens_.ids.begin() + begin;
     return {first, first + count};
@@ -60,7 +71,7 @@ std::vector<std::int32_t> CharacterText::ids(Index begin, Index count) const {
                                                               static_cast<std::size_t>(count)));
 }
 
-CharacterText::Range CharacterText::part(TextPart part) const {
+SymbolText::Range SymbolText::part(TextPart part) const {
   switch (part) {
     case TextPart::train:
       return {0, validation_};
@@ -74,12 +85,12 @@ CharacterText::Range CharacterText::part(TextPart part) const {
   return {0, size()};
 }
 
-Index CharacterText::byte_of(Index symbol) const {
+Index SymbolText::byte_of(Index symbol) const {
   if (!symbols_.are_tokens()) return symbol;
   return symbol == 0 ? 0 : tokens_.ends[static_cast<std::size_t>(symbol - 1)];
 }
 
-std::string_view CharacterText::bytes(Range range) const {
+std::string_view SymbolText::bytes(Range range) const {
   const Index begin = byte_of(range.begin), end = std::max(begin, byte_of(range.end));
   return std::string_view(text_).substr(static_cast<std::size_t>(begin),
                                         static_cast<std::size_t>(end - begin));

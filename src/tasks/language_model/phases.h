@@ -1,4 +1,4 @@
-// Staged training of character models: window and length grow, the learning rate falls (spec.md
+// Staged training of language models: window and length grow, the learning rate falls (spec.md
 // D.3).
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace longformer::tasks {
 
-struct CharacterPhase {
+struct LanguageModelPhase {
   std::string name;
   Index length = 0;
   /// One for each layer of a model with windows.
@@ -29,7 +29,7 @@ Index usual_warmup(Index steps);
 
 /// Reads the JSON list of a file: objects with length, windows, learning_rate, batch, steps, and
 /// optionally name and warmup_steps. Throws Error that names file, phase, key, expected and found.
-std::vector<CharacterPhase> read_phases(const std::string& path,
-                                        const models::LanguageModelConfig& config);
+std::vector<LanguageModelPhase> read_phases(const std::string& path,
+                                            const models::LanguageModelConfig& config);
 
 }  // namespace longformer::tasks

@@ -1,10 +1,11 @@
-// Text for character language models: where it is read, how it is scored and drawn.
+// Text for language models: where it is read, how it is scored and drawn.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "longformer/progress.h"
 
@@ -13,15 +14,16 @@ namespace longformer {
 /// Text of which the first 90 % are for training, then 5 % for validation, then 5 % for testing.
 enum class TextPart { all, train, validation, test };
 
-/// A file of characters. Of the alphabet text8 it must be lower-case letters and spaces, or with
-/// `clean_up` a Wikipedia dump, which the published rules of text8 turn into them.
-struct CharacterData {
-  std::string file = {};
+/// Files of characters, one behind the other as they are. Of the alphabet text8 they must be
+/// lower-case letters and spaces, or with `clean_up` Wikipedia dumps, which the published rules of
+/// text8 turn into them.
+struct LanguageModelText {
+  std::vector<std::string> files = {};
   bool clean_up = false;
 };
 
 /// Lengths of a model with memories, where they are to be others than those of its training.
-struct CharacterMemory {
+struct LanguageModelMemory {
   std::optional<std::int64_t> segment_length = std::nullopt;
   std::optional<std::int64_t> memory_length = std::nullopt;
   std::optional<std::int64_t> compressed_memory_length = std::nullopt;
@@ -29,14 +31,14 @@ struct CharacterMemory {
   std::optional<bool> same_length = std::nullopt;
 };
 
-struct CharacterEvaluation {
-  CharacterData data = {};
+struct LanguageModelEvaluation {
+  LanguageModelText data = {};
   TextPart part = TextPart::all;
   /// One pass over the text that keeps of every layer the keys that later characters see, instead
   /// of overlapping windows: the same numbers where a window holds all that the last layer sees.
   /// A model with memories is always read so.
   bool streaming = false;
-  CharacterMemory memory = {};
+  LanguageModelMemory memory = {};
   /// Also tell where the attention of a model with memories goes.
   bool attention_shares = false;
   /// Also keep the loss of every character.

@@ -1,4 +1,4 @@
-// How well a character model predicts a text (spec.md D.4), and drawing from what it predicts.
+// How well a language model predicts a text (spec.md D.4), and drawing from what it predicts.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,14 @@
 #include <vector>
 
 #include "models/language_model.h"
-#include "tasks/characters/character_text.h"
+#include "tasks/language_model/symbol_text.h"
 
 namespace longformer::tasks {
 
 /// What is scored of a text: every character of the range but its first, or the first so many.
 struct ScoredText {
-  const CharacterText& text;
-  CharacterText::Range range;
+  const SymbolText& text;
+  SymbolText::Range range;
   /// 0: all.
   Index characters = 0;
 
@@ -40,7 +40,7 @@ struct TextScore {
 /// For every `step` characters one window that ends with them: they see window − step characters
 /// or more, where there are so many. Throws Error unless 1 ≤ step ≤ window.
 TextScore score_windows(const models::LanguageModel& model, const ops::Context& context,
-                        const ScoredText& scored, const CharacterEvaluation& options,
+                        const ScoredText& scored, const LanguageModelEvaluation& options,
                         const ScoreCallback& callback);
 
 /// These are kept where they are asked for, beside the loss of a text.

@@ -1,4 +1,4 @@
-#include "character_flags.h"
+#include "language_model_flags.h"
 
 #include <fmt/format.h>
 
@@ -12,13 +12,13 @@
 
 namespace longformer::cli {
 
-CLI::Option* add_clean_up(CLI::App& verb, CharacterData& data) {
+CLI::Option* add_clean_up(CLI::App& verb, LanguageModelText& data) {
   return verb.add_flag("--clean-up", data.clean_up,
                        "the file is a Wikipedia dump: turn its pages into lower-case letters and "
                        "spaces by the rules of text8");
 }
 
-void CharacterEvaluationFlags::add(CLI::App& verb) {
+void LanguageModelEvaluationFlags::add(CLI::App& verb) {
   options_.push_back(add_clean_up(verb, evaluation_.data));
   options_.push_back(add_choice(verb, "--part", part_, {"all", "train", "validation", "test"},
                                 "score the first 90 %, the next 5 or the last 5 (all)"));
@@ -32,7 +32,7 @@ void CharacterEvaluationFlags::add(CLI::App& verb) {
                                    "overlapping windows"));
   options_.push_back(add_number(verb, "--characters", evaluation_.characters, {.least = 1},
                                 "score only the first so many (all)"));
-  CharacterMemory& memory = evaluation_.memory;
+  LanguageModelMemory& memory = evaluation_.memory;
   options_.push_back(add_number(verb, "--segment-length", memory.segment_length, {.least = 1},
                                 "memories: characters of a segment (the model's)"));
   options_.push_back(add_number(verb, "--memory-length", memory.memory_length, {},
@@ -55,18 +55,18 @@ void CharacterEvaluationFlags::add(CLI::App& verb) {
                                      "also write the loss of every character, one JSON object a "
                                      "line, to this file")
                          ->type_name("FILE"));
-  for (CLI::Option* option : options_) option->group("Character models");
+  for (CLI::Option* option : options_) option->group("Language models");
 }
 
-std::string CharacterEvaluationFlags::given() const {
+std::string LanguageModelEvaluationFlags::given() const {
   for (const CLI::Option* option : options_) {
     if (option->count() > 0) return option->get_name();
   }
   return "";
 }
 
-CharacterEvaluation CharacterEvaluationFlags::options() const {
-  CharacterEvaluation options = evaluation_;
+LanguageModelEvaluation LanguageModelEvaluationFlags::options() const {
+  LanguageModelEvaluation options = evaluation_;
   for (const CLI::Option* option : protocol_) {
     if (options.streaming && option->count() > 0) {
       throw UsageError(
@@ -89,7 +89,7 @@ CharacterEvaluation CharacterEvaluationFlags::options() const {
   return options;
 }
 
-std::string character_info_text(const CharacterModelInfo& info, bool json) {
+std::string language_model_info_text(const LanguageModelInfo& info, bool json) {
   if (json) {
     JsonLine line;
     line.add("model_type", "longformer-lm").add("attention", info.attention);
@@ -175,15 +175,15 @@ std::string shares_table(const std::vector<AttentionShares>& layers) {
 
 }  // namespace
 
-std::string character_losses_text(const std::vector<CharacterLoss>& losses) {
+std::string symbol_losses_text(const std::vector<SymbolLoss>& losses) {
   std::string text;
-  for (const CharacterLoss& one : losses) {
+  for (const SymbolLoss& one : losses) {
     text += JsonLine().add("bytes", one.bytes).add("loss", one.loss).line();
   }
   return text;
 }
 
-std::string character_score_text(const CharacterScore& score, bool json) {
+std::string language_model_score_text(const LanguageModelScore& score, bool json) {
   if (json) {
     JsonLine metrics;
     metrics.add("bpc", score.bpc).add("loss", score.loss);

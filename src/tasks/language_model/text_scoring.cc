@@ -1,4 +1,4 @@
-#include "tasks/characters/character_scoring.h"
+#include "tasks/language_model/text_scoring.h"
 
 #include <fmt/format.h>
 
@@ -31,7 +31,7 @@ Index ScoredText::count() const {
 }
 
 TextScore score_windows(const models::LanguageModel& model, const ops::Context& context,
-                        const ScoredText& scored, const CharacterEvaluation& options,
+                        const ScoredText& scored, const LanguageModelEvaluation& options,
                         const ScoreCallback& callback) {
   require(options.step >= 1 && options.step <= options.window,
           "evaluation: expected a step from 1 to the window of {}, found {}", options.window,

@@ -1,4 +1,4 @@
-#include "tasks/characters/character_phases.h"
+#include "tasks/language_model/phases.h"
 
 #include <algorithm>
 #include <array>
@@ -16,8 +16,9 @@ Index required(const formats::ConfigReader& phase, const std::string& key, Index
   return phase.integer(key, 0, 1, most);
 }
 
-CharacterPhase phase_of(const formats::ConfigReader& json,
-                        const models::LanguageModelConfig& config, const std::string& usual_name) {
+LanguageModelPhase phase_of(const formats::ConfigReader& json,
+                            const models::LanguageModelConfig& config,
+                            const std::string& usual_name) {
   std::vector<std::string_view> keys = {"name",  "length", "learning_rate",
                                         "batch", "steps",  "warmup_steps"};
   if (config.has_memory()) {
@@ -31,7 +32,7 @@ CharacterPhase phase_of(const formats::ConfigReader& json,
             "{}: expected the keys {}, found {}", json.name(), fmt::join(keys, ", "),
             formats::quote(key));
   }
-  CharacterPhase phase;
+  LanguageModelPhase phase;
   phase.name = json.string("name", usual_name);
   phase.length = required(json, "length", kMaxLength);
   if (config.has_memory()) {
@@ -60,12 +61,12 @@ CharacterPhase phase_of(const formats::ConfigReader& json,
 
 Index usual_warmup(Index steps) { return std::min<Index>((steps + 9) / 10, 10000); }
 
-std::vector<CharacterPhase> read_phases(const std::string& path,
-                                        const models::LanguageModelConfig& config) {
+std::vector<LanguageModelPhase> read_phases(const std::string& path,
+                                            const models::LanguageModelConfig& config) {
   const nlohmann::ordered_json list = formats::read_json(path);
   require(list.is_array() && !list.empty(), "{}: expected a list of phases, found {}", path,
           formats::shown(list));
-  std::vector<CharacterPhase> phases;
+  std::vector<LanguageModelPhase> phases;
   for (std::size_t i = 0; i < list.size(); ++i) {
     const std::string name = fmt::format("phase {}", i + 1);
     const formats::ConfigReader reader(list[i], fmt::format("{}: {}", path, name));

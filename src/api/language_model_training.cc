@@ -9,28 +9,28 @@
 #include "core/random.h"
 #include "core/threads.h"
 #include "formats/safetensors.h"
-#include "longformer/character_lm.h"
+#include "longformer/language_model.h"
 #include "models/convert/files.h"
 #include "models/language_model.h"
 #include "models/trained_folder.h"
-#include "tasks/characters/character_phases.h"
-#include "tasks/characters/character_scoring.h"
-#include "tasks/characters/symbols.h"
+#include "tasks/language_model/phases.h"
+#include "tasks/language_model/symbols.h"
+#include "tasks/language_model/text_scoring.h"
 
 namespace longformer {
 namespace {
 
-using tasks::CharacterPhase;
+using tasks::LanguageModelPhase;
 
 /// Where the tokenizer of a model of tokens lies.
-std::string symbols_folder(const CharacterLmTraining& options) {
+std::string symbols_folder(const LanguageModelTraining& options) {
   if (!options.model_folder.empty()) return options.model_folder;
   if (!options.tokenizer_folder.empty()) return options.tokenizer_folder;
   const auto parent = std::filesystem::path(options.config_file).parent_path();
   return parent.empty() ? "." : parent.string();
 }
 
-models::LanguageModelConfig config_of(const CharacterLmTraining& options) {
+models::LanguageModelConfig config_of(const LanguageModelTraining& options) {
   require(options.model_folder.empty() != options.config_file.empty(),
           "pretraining: expected a model folder or a config file, found {}",
           options.config_file.empty() ? "neither" : "both");
@@ -47,16 +47,16 @@ models::LanguageModelConfig config_of(const CharacterLmTraining& options) {
   return config;
 }
 
-models::Weights weights_of(const CharacterLmTraining& options) {
+models::Weights weights_of(const LanguageModelTraining& options) {
   const bool drawn = options.model_folder.empty();
   return models::Weights::trained(drawn ? models::Weights::drawn(options.training.seed)
                                         : models::Weights::open(options.model_folder, {}),
                                   {.seed = options.training.seed});
 }
 
-class CharacterLmObjective final : public training::Objective {
+class LanguageModelObjective final : public training::Objective {
  public:
-  explicit CharacterLmObjective(const CharacterLmTraining& options)
+  explicit LanguageModelObjective(const LanguageModelTraining& options)
       : options_(options),
         config_(config_of(options)),
         weights_(weights_of(options)),
@@ -65,7 +65,15 @@ class CharacterLmObjective final : public training::Objective {
         model_(config_, weights_, dtype_),
         symbols_(config_, symbols_folder(options)),
         text_(options.data, symbols_),
-        train_(text_.part(TextPart::train)) {
+        train_(text_.part(options.validation_file.empty() ? TextPart::train : TextPart::all)) {
+    if (!options.validation_file.empty()) {
+      held_out_.emplace(
+          LanguageModelText{.files = {options.validation_file}, .clean_up = options.data.clean_up},
+          symbols_);
+      require(held_out_->size() > 1, "{}: expected two {} or more to evaluate on, found {}",
+              held_out_->name(), symbols_.are_tokens() ? "tokens" : "characters",
+              held_out_->size());
+    }
     require(options.segments == "random" || options.segments == "consecutive",
             "segments: expected random or consecutive, found \"{}\"", options.segments);
     require(!config_.has_memory() || !options.training.gradient_checkpointing,
@@ -120,45 +128,56 @@ class CharacterLmObjective final : public training::Objective {
  private:
   void set_phases();
   void check_shares() const;
+  /// What an evaluation reads.
+  tasks::ScoredText validation() const {
+    const tasks::SymbolText& text = held_out_ ? *held_out_ : text_;
+    return {.text = text,
+            .range = text.part(held_out_ ? TextPart::all : TextPart::validation),
+            .characters = options_.eval_characters};
+  }
   /// Every row of a model with memories is a stream that goes on from segment to segment.
   bool is_random() const { return options_.segments == "random" && !config_.has_memory(); }
   models::State start_memories() const {
-    const CharacterPhase& phase = phases_[phase_];
+    const LanguageModelPhase& phase = phases_[phase_];
     return model_.start(dtype_, rows(phase), phase.lengths);
   }
   /// Characters that a row of a micro-batch reads.
-  Index pass_length(const CharacterPhase& phase) const {
+  Index pass_length(const LanguageModelPhase& phase) const {
     return phase.length * config_.unroll_segments;
   }
   /// Rows of a micro-batch, and micro-batches of a pass over the text.
-  Index rows(const CharacterPhase& phase) const {
+  Index rows(const LanguageModelPhase& phase) const {
     return std::min<Index>(options_.training.per_device_train_batch_size, phase.batch);
   }
-  Index segments(const CharacterPhase& phase) const {
+  Index segments(const LanguageModelPhase& phase) const {
     return config_.has_memory() ? micro_batches(phase) * rows(phase)
                                 : (train_.size() - 1) / phase.length;
   }
   /// Characters of each of the streams that the text is cut into.
-  Index stream_size(const CharacterPhase& phase) const { return (train_.size() - 1) / rows(phase); }
-  Index micro_batches(const CharacterPhase& phase) const {
+  Index stream_size(const LanguageModelPhase& phase) const {
+    return (train_.size() - 1) / rows(phase);
+  }
+  Index micro_batches(const LanguageModelPhase& phase) const {
     if (config_.has_memory()) return stream_size(phase) / pass_length(phase);
     return (segments(phase) + rows(phase) - 1) / rows(phase);
   }
   std::vector<Index> beginnings(const training::MicroBatch& micro) const;
-  training::PhaseCost cost_of(const CharacterPhase& phase) const;
+  training::PhaseCost cost_of(const LanguageModelPhase& phase) const;
   ops::Context context() { return {.memory = memory_, .dtype = dtype_, .threads = threads_}; }
 
-  const CharacterLmTraining& options_;
+  const LanguageModelTraining& options_;
   models::LanguageModelConfig config_;
   models::Weights weights_;
   DType dtype_;
   int threads_;
   models::LanguageModel model_;
   tasks::Symbols symbols_;
-  tasks::CharacterText text_;
-  tasks::CharacterText::Range train_;
+  tasks::SymbolText text_;
+  tasks::SymbolText::Range train_;
+  /// Where the validation text is a file of its own.
+  std::optional<tasks::SymbolText> held_out_;
   training::ParameterSet parameters_;
-  std::vector<CharacterPhase> phases_;
+  std::vector<LanguageModelPhase> phases_;
   std::size_t phase_ = 0;
   /// What the streams have read, while an epoch goes on.
   std::optional<models::State> memories_;
@@ -167,7 +186,7 @@ class CharacterLmObjective final : public training::Objective {
 };
 
 /// Attention shares need evaluations that go on behind full memories.
-void CharacterLmObjective::check_shares() const {
+void LanguageModelObjective::check_shares() const {
   if (!options_.attention_shares) return;
   require(config_.has_memory(),
           "attention shares: expected a model with memories, found attention {}",
@@ -177,8 +196,7 @@ void CharacterLmObjective::check_shares() const {
   const models::MemoryLengths& lengths = config_.lengths;
   const Index rows = lengths.memory + (lengths.compressed + 1) * config_.compression_rate;
   const Index least = (rows / lengths.segment + 1) * lengths.segment + 1;
-  const Index part = text_.part(TextPart::validation).size() - 1;
-  const Index most = options_.eval_characters > 0 ? std::min(options_.eval_characters, part) : part;
+  const Index most = validation().count();
   require(
       most >= least,
       "attention shares: expected evaluations of {} characters or more, which fill the memories "
@@ -186,12 +204,12 @@ void CharacterLmObjective::check_shares() const {
       least, most);
 }
 
-void CharacterLmObjective::set_phases() {
+void LanguageModelObjective::set_phases() {
   const TrainingOptions& training = options_.training;
   const Index accumulated = training.gradient_accumulation_steps;
   if (options_.phases_file.empty()) {
     const Index length = options_.length.value_or(
-        config_.has_memory() ? config_.lengths.segment : CharacterLmTraining::kUsualLength);
+        config_.has_memory() ? config_.lengths.segment : LanguageModelTraining::kUsualLength);
     require(length >= 1, "length: expected 1 or more, found {}", length);
     models::MemoryLengths lengths = config_.lengths;
     lengths.segment = length;
@@ -207,17 +225,17 @@ void CharacterLmObjective::set_phases() {
             "gradient_accumulation_steps: expected 1, as the batch of a phase says it, found {}",
             accumulated);
   }
-  for (const CharacterPhase& phase : phases_) {
-    require(segments(phase) >= 1,
-            "{}: expected a text whose first 90 % are longer than {} of {} characters, found {}",
-            text_.name(), config_.has_memory() ? "the segments of a batch" : "a segment",
-            pass_length(phase), train_.size());
+  for (const LanguageModelPhase& phase : phases_) {
+    require(segments(phase) >= 1, "{}: expected a text {}longer than {} of {} characters, found {}",
+            text_.name(), held_out_ ? "" : "whose first 90 % are ",
+            config_.has_memory() ? "the segments of a batch" : "a segment", pass_length(phase),
+            train_.size());
     require(phase.batch % rows(phase) == 0,
             "per_device_train_batch_size: expected a divisor of the batch of {} of {}, found {}",
             phase.batch, phase.name, rows(phase));
   }
   if (!options_.phases_file.empty()) return;
-  CharacterPhase& only = phases_[0];
+  LanguageModelPhase& only = phases_[0];
   const training::Phase plan = training::single_phase(training, micro_batches(only));
   only.steps = plan.steps;
   only.warmup_steps = plan.warmup_steps;
@@ -226,9 +244,9 @@ void CharacterLmObjective::set_phases() {
   }
 }
 
-std::vector<training::Phase> CharacterLmObjective::phases() const {
+std::vector<training::Phase> LanguageModelObjective::phases() const {
   std::vector<training::Phase> phases;
-  for (const CharacterPhase& phase : phases_) {
+  for (const LanguageModelPhase& phase : phases_) {
     phases.push_back({.name = phase.name,
                       .steps = phase.steps,
                       .learning_rate = phase.learning_rate,
@@ -240,8 +258,8 @@ std::vector<training::Phase> CharacterLmObjective::phases() const {
   return phases;
 }
 
-std::vector<Index> CharacterLmObjective::beginnings(const training::MicroBatch& micro) const {
-  const CharacterPhase& phase = phases_[phase_];
+std::vector<Index> LanguageModelObjective::beginnings(const training::MicroBatch& micro) const {
+  const LanguageModelPhase& phase = phases_[phase_];
   std::vector<Index> begins;
   for (Index i = 0; i < rows(phase); ++i) {
     if (is_random()) {
@@ -260,7 +278,7 @@ std::vector<Index> CharacterLmObjective::beginnings(const training::MicroBatch& 
   return begins;
 }
 
-training::MicroBatchLoss CharacterLmObjective::run(const training::MicroBatch& micro) {
+training::MicroBatchLoss LanguageModelObjective::run(const training::MicroBatch& micro) {
   const Index length = pass_length(phases_[phase_]);
   std::vector<std::int32_t> ids, labels;
   for (const Index begin : beginnings(micro)) {
@@ -286,15 +304,13 @@ training::MicroBatchLoss CharacterLmObjective::run(const training::MicroBatch& m
   return {.loss = loss.sum, .weight = loss.weight, .tokens = static_cast<Index>(ids.size())};
 }
 
-training::Metrics CharacterLmObjective::evaluate() {
-  const tasks::ScoredText scored = {.text = text_,
-                                    .range = text_.part(TextPart::validation),
-                                    .characters = options_.eval_characters};
+training::Metrics LanguageModelObjective::evaluate() {
+  const tasks::ScoredText scored = validation();
   tasks::TextScore score;
   if (config_.sees_everything()) {
     // It has learned to read segments, not a text without end.
     const Index length = phases_[phase_].length;
-    const CharacterEvaluation windows = {.window = length, .step = (length + 1) / 2};
+    const LanguageModelEvaluation windows = {.window = length, .step = (length + 1) / 2};
     score = tasks::score_windows(model_, context(), scored, windows, {});
   } else {
     score = tasks::score_streaming(model_, context(), model_.start(dtype_), scored, {},
@@ -304,7 +320,7 @@ training::Metrics CharacterLmObjective::evaluate() {
   memory_.clear();
   const double mean = score.loss.sum / score.loss.weight;
   const std::string_view bytes =
-      text_.bytes({scored.range.begin + 1, scored.range.begin + 1 + scored.count()});
+      scored.text.bytes({scored.range.begin + 1, scored.range.begin + 1 + scored.count()});
   const double rate = static_cast<double>(scored.count()) / static_cast<double>(bytes.size());
   training::Metrics metrics = {{"loss", mean}, {"bpc", mean * rate / std::numbers::ln2}};
   if (score.compression.weight > 0) {
@@ -313,7 +329,7 @@ training::Metrics CharacterLmObjective::evaluate() {
   return metrics;
 }
 
-training::PhaseCost CharacterLmObjective::cost_of(const CharacterPhase& phase) const {
+training::PhaseCost LanguageModelObjective::cost_of(const LanguageModelPhase& phase) const {
   models::LanguageModelConfig config = config_;
   config.windows = phase.windows;
   config.lengths = phase.lengths;
@@ -330,10 +346,10 @@ training::PhaseCost CharacterLmObjective::cost_of(const CharacterPhase& phase) c
 
 }  // namespace
 
-TrainingResult train_character_lm(const CharacterLmTraining& options,
-                                  const TrainingCallbacks& callbacks) {
+TrainingResult train_language_model(const LanguageModelTraining& options,
+                                    const TrainingCallbacks& callbacks) {
   check(options.training);
-  CharacterLmObjective objective(options);
+  LanguageModelObjective objective(options);
   objective.tell_nonfinite(callbacks.note);
   return run_training(options.training, objective.phases(), objective.parameters(), objective,
                       callbacks);

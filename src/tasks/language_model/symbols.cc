@@ -1,4 +1,4 @@
-#include "tasks/characters/symbols.h"
+#include "tasks/language_model/symbols.h"
 
 #include <fmt/format.h>
 

@@ -1,8 +1,9 @@
-// Character language models: the autoregressive Longformer (paper §4 and appendix B, spec.md D),
-// Transformer-XL and the Compressive Transformer (G): training, evaluation, and sampling.
+// Language models of characters or tokens: the autoregressive Longformer (paper §4 and appendix B,
+// spec.md D), Transformer-XL and the Compressive Transformer (G), Performers (F.4): training,
+// evaluation, and sampling.
 //
 // A model is a folder with config.json of model_type "longformer-lm" (or, of before,
-// "longformer-character-lm") and model.safetensors; docs/character-lm.md describes both.
+// "longformer-character-lm") and model.safetensors; docs/language-models.md describes both.
 #pragma once
 
 #include <cstdint>
@@ -13,19 +14,19 @@
 #include <string_view>
 #include <vector>
 
-#include "longformer/character_text.h"
+#include "longformer/language_model_text.h"
 #include "longformer/model.h"
 #include "longformer/training.h"
 
 namespace longformer {
 
 /// A character or token: its bytes of the text, and its negative log-likelihood in nats.
-struct CharacterLoss {
+struct SymbolLoss {
   std::int64_t bytes = 0;
   float loss = 0;
 };
 
-struct CharacterScore {
+struct LanguageModelScore {
   /// Characters or tokens that were scored.
   std::int64_t characters = 0;
   /// Mean negative log-likelihood of one in nats, and bits for each byte of the text: of characters
@@ -41,11 +42,11 @@ struct CharacterScore {
   /// For each layer, where they were asked for.
   std::vector<AttentionShares> attention_shares = {};
   /// In the order of the text, without its first; where they were asked for.
-  std::vector<CharacterLoss> losses = {};
+  std::vector<SymbolLoss> losses = {};
   double seconds = 0;
 };
 
-struct CharacterModelInfo {
+struct LanguageModelInfo {
   /// "window", "dense", "recurrent", "compressive" or "performer".
   std::string attention;
   /// "relative", "sinusoidal", "learned", "infused" or "none".
@@ -69,7 +70,7 @@ struct CharacterModelInfo {
   std::int64_t state_bytes = 0;
 };
 
-class CharacterModel {
+class LanguageModel {
  public:
   /// Whether the config.json of a folder is that of such a model.
   static bool is_one(const std::string& folder);
@@ -78,13 +79,13 @@ class CharacterModel {
   static bool reads_tokens(const std::string& config_file);
 
   /// Throws Error for a folder that is missing, malformed or contradicts itself.
-  static CharacterModel load(const std::string& folder, const LoadOptions& options = {});
+  static LanguageModel load(const std::string& folder, const LoadOptions& options = {});
 
-  CharacterModelInfo info() const;
+  LanguageModelInfo info() const;
 
   /// Throws Error for a file that cannot be read, is too short, or has other characters; for
   /// attention shares of a model without memories, and of a text that does not fill them.
-  CharacterScore evaluate(const CharacterEvaluation& options) const;
+  LanguageModelScore evaluate(const LanguageModelEvaluation& options) const;
 
   /// Hands over one character after the other as they are drawn, or the text of tokens as far as
   /// its characters are whole, until the callback returns false. Time and memory of a character do
@@ -96,12 +97,12 @@ class CharacterModel {
   struct Implementation;
 
  private:
-  explicit CharacterModel(std::shared_ptr<const Implementation> implementation)
+  explicit LanguageModel(std::shared_ptr<const Implementation> implementation)
       : implementation_(std::move(implementation)) {}
   std::shared_ptr<const Implementation> implementation_;
 };
 
-struct CharacterLmTraining {
+struct LanguageModelTraining {
   TrainingOptions training = {};
   /// A model to go on from, or config.json of a new one; one of the two.
   std::string model_folder = {};
@@ -109,7 +110,10 @@ struct CharacterLmTraining {
   /// Folder with the tokenizer of a new model that reads tokens; empty: that of the config file.
   /// Its files become part of the model.
   std::string tokenizer_folder = {};
-  CharacterData data = {};
+  LanguageModelText data = {};
+  /// Held-out text: all of it is for validation, and all of `data` for training. Empty: the first
+  /// 90 % of the data are for training, the next 5 % for validation.
+  std::string validation_file = {};
   /// Characters of a segment; absent: kUsualLength, or the segment length of a model with memories.
   std::optional<std::int64_t> length = std::nullopt;
   static constexpr std::int64_t kUsualLength = 2048;
@@ -121,7 +125,7 @@ struct CharacterLmTraining {
   /// steps: replaces length, learning rate and number of steps. Empty: one phase, with the windows
   /// of the model.
   std::string phases_file = {};
-  /// Characters of the validation part that an evaluation scores; 0 takes all. Models that see
+  /// Characters of the validation text that an evaluation scores; 0 takes all. Models that see
   /// everything read windows of the segment's length, of which the second half counts; the others
   /// read on without end.
   std::int64_t eval_characters = 65536;
@@ -131,10 +135,10 @@ struct CharacterLmTraining {
   bool attention_shares = false;
 };
 
-/// Trains on the first 90 % of a text. The warm-up of a phase is a tenth of it, at most 10,000
+/// Trains a language model on a text. The warm-up of a phase is a tenth of it, at most 10,000
 /// steps, where nothing else is said. Checkpoints and the final model go to training.output_dir.
 /// Throws Error.
-TrainingResult train_character_lm(const CharacterLmTraining& options,
-                                  const TrainingCallbacks& callbacks = {});
+TrainingResult train_language_model(const LanguageModelTraining& options,
+                                    const TrainingCallbacks& callbacks = {});
 
 }  // namespace longformer

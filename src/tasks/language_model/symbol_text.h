@@ -6,21 +6,22 @@
 #include <vector>
 
 #include "core/dtype.h"
-#include "longformer/character_text.h"
-#include "tasks/characters/symbols.h"
+#include "longformer/language_model_text.h"
+#include "tasks/language_model/symbols.h"
 
 namespace longformer::tasks {
 
-/// A file as symbols of a model. Bytes become numbers when they are asked for; tokens are made
+/// Files as symbols of a model. Bytes become numbers when they are asked for; tokens are made
 /// once.
-class CharacterText {
+class SymbolText {
  public:
-  /// Throws Error for a file that cannot be read and for bytes that the model does not have. The
-  /// symbols must live as long.
-  CharacterText(const CharacterData& data, const Symbols& symbols);
+  /// Throws Error for no file, for one that cannot be read and for bytes that the model does not
+  /// have. The symbols must live as long.
+  SymbolText(const LanguageModelText& data, const Symbols& symbols);
 
   /// Symbols.
   Index size() const;
+  /// The first file, and how many follow it.
   const std::string& name() const { return name_; }
   /// Numbers of so many symbols from a place on, which must all be there.
   std::vector<std::int32_t> ids(Index begin, Index count) const;
@@ -38,6 +39,7 @@ class CharacterText {
   std::string_view bytes(Range range) const;
 
  private:
+  void read(const std::string& file, bool clean_up);
   /// Byte at which a symbol begins.
   Index byte_of(Index symbol) const;
 
