@@ -176,11 +176,12 @@ class LayerWithLoss final : public models::Block {
   LayerWithLoss(Tensor weight, Tensor judge, toy::Ledger& ledger)
       : weight_(std::move(weight)), judge_(std::move(judge)), ledger_(ledger) {}
 
-  models::BlockOutput forward(const ops::Context& context, const Tensor& x,
-                              const models::LayerInput&) const override {
+  Tensor forward(const ops::Context& context, const Tensor& x,
+                 const models::LayerInput& in) const override {
     const Tensor y =
         toy::activate(context, toy::linear(context, x, weight_, ledger_), Dropout(), ledger_);
-    return {y, {{"judged", toy::linear(context, y, judge_, ledger_)}}};
+    in.losses->emplace_back("judged", toy::linear(context, y, judge_, ledger_));
+    return y;
   }
   std::unique_ptr<models::LayerState> start(DType, Index) const override { return nullptr; }
 

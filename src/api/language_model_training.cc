@@ -76,9 +76,6 @@ class LanguageModelObjective final : public training::Objective {
     }
     require(options.segments == "random" || options.segments == "consecutive",
             "segments: expected random or consecutive, found \"{}\"", options.segments);
-    require(!config_.has_memory() || !options.training.gradient_checkpointing,
-            "gradient_checkpointing: expected none for a model with memories, as a layer that is "
-            "run again would move them twice");
     check_shares();
     for (const auto& [name, value] : weights_.parameters()) {
       parameters_.add({.name = name, .value = value, .decays = training::decays_by_name(name)});

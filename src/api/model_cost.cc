@@ -240,11 +240,10 @@ std::int64_t activation_bytes(const models::LanguageModelConfig& config, std::in
     const Index distances = lengths.most_rows(config.least_compressed());
     // Rows of the memories twice while they move, their queries, keys and values, the results of
     // each kind of rows, and the table of distances.
-    kept += config.layers *
-            (before * (2 * config.hidden_size + 3 * inner) +
-             2 * distances * (config.hidden_size + inner)) *
-            size;
-    kept += config.layers * (config.is_compressive() ? 4 : 1) * heads;
+    const Index layers = shape.recomputes ? 1 : config.layers;
+    kept += config.layers * before * 2 * config.hidden_size * size;
+    kept += layers * (before * 3 * inner + 2 * distances * (config.hidden_size + inner)) * size;
+    kept += layers * (config.is_compressive() ? 4 : 1) * heads;
   }
   Index farthest = 0;
   const bool has_tables = !config.has_memory() && config.positions == models::Positions::relative;

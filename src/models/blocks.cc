@@ -31,13 +31,13 @@ class PostNormBlock final : public BlockOfParts {
  public:
   using BlockOfParts::BlockOfParts;
 
-  BlockOutput forward(const ops::Context& context, const Tensor& x,
-                      const LayerInput& in) const override {
+  Tensor forward(const ops::Context& context, const Tensor& x,
+                 const LayerInput& in) const override {
     const Tensor attended = parts_.attention->forward(context, x, in);
     const Tensor hidden = ops::linear_add_norm(context, attended, parts_.attention_output, x,
                                                parts_.attention_norm, after_attention(context));
-    return {ops::feed_forward_add_norm(context, hidden, parts_.feed_forward,
-                                       parts_.feed_forward_norm, in_feed_forward(context, 3, 2))};
+    return ops::feed_forward_add_norm(context, hidden, parts_.feed_forward,
+                                      parts_.feed_forward_norm, in_feed_forward(context, 3, 2));
   }
 };
 
@@ -45,15 +45,15 @@ class PreNormBlock final : public BlockOfParts {
  public:
   using BlockOfParts::BlockOfParts;
 
-  BlockOutput forward(const ops::Context& context, const Tensor& x,
-                      const LayerInput& in) const override {
+  Tensor forward(const ops::Context& context, const Tensor& x,
+                 const LayerInput& in) const override {
     const Tensor attended =
         parts_.attention->forward(context, ops::layer_norm(context, x, parts_.attention_norm), in);
     const Tensor hidden =
         ops::linear_add(context, attended, parts_.attention_output, x, after_attention(context));
-    return {ops::feed_forward_add(context,
-                                  ops::layer_norm(context, hidden, parts_.feed_forward_norm),
-                                  parts_.feed_forward, hidden, in_feed_forward(context, 2, 3))};
+    return ops::feed_forward_add(context,
+                                 ops::layer_norm(context, hidden, parts_.feed_forward_norm),
+                                 parts_.feed_forward, hidden, in_feed_forward(context, 2, 3));
   }
 };
 

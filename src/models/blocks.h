@@ -11,17 +11,12 @@
 
 namespace longformer::models {
 
-struct BlockOutput {
-  Tensor x;
-  NamedLosses losses = {};
-};
-
 class Block {
  public:
   virtual ~Block() = default;
   /// x [n, D] to [n, D].
-  virtual BlockOutput forward(const ops::Context& context, const Tensor& x,
-                              const LayerInput& in) const = 0;
+  virtual Tensor forward(const ops::Context& context, const Tensor& x,
+                         const LayerInput& in) const = 0;
   /// See Attention::start.
   virtual std::unique_ptr<LayerState> start(DType dtype, Index streams) const = 0;
 };

@@ -237,8 +237,8 @@ Tensor DecoderBlock::attend_source(const ops::Context& context, const Tensor& x,
   return ops::attention(context, spec, query, projected[0], projected[1]);
 }
 
-BlockOutput DecoderBlock::forward(const ops::Context& context, const Tensor& x,
-                                  const LayerInput& in) const {
+Tensor DecoderBlock::forward(const ops::Context& context, const Tensor& x,
+                             const LayerInput& in) const {
   const Parts& parts = *parts_;
   const auto dropout = [&](std::uint64_t place) { return context.dropout(parts.dropout, place); };
   const Tensor self = ops::linear_add_norm(context, attend_self(context, x, in), parts.self_output,
@@ -249,8 +249,8 @@ BlockOutput DecoderBlock::forward(const ops::Context& context, const Tensor& x,
   const ops::FeedForwardDropout in_feed_forward = {
       .inner = context.dropout(parts.activation_dropout, parts.cross_place + 3),
       .outer = dropout(parts.cross_place + 2)};
-  return {ops::feed_forward_add_norm(context, cross, parts.feed_forward, parts.feed_forward_norm,
-                                     in_feed_forward)};
+  return ops::feed_forward_add_norm(context, cross, parts.feed_forward, parts.feed_forward_norm,
+                                    in_feed_forward);
 }
 
 }  // namespace longformer::models

@@ -17,8 +17,7 @@ class DecoderBlock final : public Block {
   DecoderBlock(const EncoderConfig& config, Index layer, const LayerSource& source);
   ~DecoderBlock() override;
 
-  BlockOutput forward(const ops::Context& context, const Tensor& x,
-                      const LayerInput& in) const override;
+  Tensor forward(const ops::Context& context, const Tensor& x, const LayerInput& in) const override;
   std::unique_ptr<LayerState> start(DType dtype, Index streams) const override;
 
   /// Adds a stream to a state that reads a document of these hidden states [n, D]: forward passes

@@ -1,7 +1,6 @@
 #include "models/stack.h"
 
 #include <algorithm>
-#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -11,29 +10,64 @@
 namespace longformer::models {
 namespace {
 
-/// A layer of which only the input is kept for the backward pass.
-BlockOutput recomputed(const ops::Context& context, const std::shared_ptr<const Block>& block,
-                       const Tensor& x, const std::shared_ptr<const SharedInput>& shared) {
-  const auto names = std::make_shared<std::vector<std::string>>();
-  const auto part = [block, shared, names](const ops::Context& inner, std::span<const Tensor> in) {
-    BlockOutput output = block->forward(
-        inner, in[0], {.shared = *shared, .source = in.size() > 1 ? &in[1] : nullptr});
-    std::vector<Tensor> results = {output.x};
-    names->clear();
-    for (auto& [name, loss] : output.losses) {
-      names->push_back(name);
-      results.push_back(loss);
-    }
+/// What a layer reads and keeps in one pass.
+struct LayerPass {
+  std::shared_ptr<const SharedInput> shared;
+  NamedLosses* losses;
+  State* state;
+  Index layer;
+};
+
+/// The tensors of `kept` that the pass has made: they get gradients from later ones.
+std::vector<Tensor*> made(LayerState* kept, LayerState* before) {
+  std::vector<Tensor*> tensors;
+  if (kept == nullptr) return tensors;
+  const std::vector<Tensor*> now = kept->trained(), then = before->trained();
+  for (std::size_t i = 0; i < now.size(); ++i) {
+    const bool is_new = !wants_gradient(*then[i]) || now[i]->gradient() != then[i]->gradient();
+    if (wants_gradient(*now[i]) && is_new) tensors.push_back(now[i]);
+  }
+  return tensors;
+}
+
+/// A layer of which only the input is kept for the backward pass, and what it kept of the tokens
+/// before: it begins with that again.
+Tensor recomputed(const ops::Context& context, const std::shared_ptr<const Block>& block,
+                  const Tensor& x, const LayerPass& pass) {
+  LayerState* state = pass.state == nullptr ? nullptr : pass.state->layer(pass.layer);
+  const std::shared_ptr<LayerState> before = state == nullptr ? nullptr : state->copy();
+  struct Results {
+    NamedLosses losses;
+    std::unique_ptr<LayerState> kept;
+    std::vector<Tensor*> made;
+  };
+  const auto last = std::make_shared<Results>();
+  const auto part = [block, before, last, shared = pass.shared](const ops::Context& inner,
+                                                                std::span<const Tensor> in) {
+    *last = {};
+    if (before) last->kept = before->copy();
+    std::vector<Tensor> results = {block->forward(inner, in[0],
+                                                  {.shared = *shared,
+                                                   .state = last->kept.get(),
+                                                   .source = in.size() > 1 ? &in[1] : nullptr,
+                                                   .losses = &last->losses})};
+    for (const auto& [name, loss] : last->losses) results.push_back(loss);
+    last->made = made(last->kept.get(), before.get());
+    for (const Tensor* tensor : last->made) results.push_back(*tensor);
     return results;
   };
   std::vector<Tensor> inputs = {x};
-  if (shared->source) inputs.push_back(shared->source->hidden);
+  if (pass.shared->source) inputs.push_back(pass.shared->source->hidden);
   const std::vector<Tensor> results = ops::recompute(context, std::move(inputs), part);
-  BlockOutput output = {results[0]};
-  for (std::size_t i = 0; i < names->size(); ++i) {
-    output.losses.emplace_back((*names)[i], results[i + 1]);
+  std::size_t next = 1;
+  for (const auto& [name, loss] : last->losses) {
+    if (pass.losses != nullptr) pass.losses->emplace_back(name, results[next]);
+    ++next;
   }
-  return output;
+  for (Tensor* tensor : last->made) *tensor = results[next++];
+  if (before) pass.state->replace(pass.layer, std::move(last->kept));
+  *last = {};
+  return results[0];
 }
 
 /// An observer of one layer, or nothing where nobody looks at it.
@@ -57,18 +91,13 @@ Tensor Stack::forward(const ops::Context& context, Tensor x,
     if (options.layer_inputs != nullptr) x = (*options.layer_inputs)[at(i)];
     const auto observer = observer_of(options.observer, i);
     LayerState* state = options.state == nullptr ? nullptr : options.state->layer(i);
-    BlockOutput output =
-        context.recomputes && state == nullptr
-            ? recomputed(context, block, x, shared)
+    x = context.recomputes
+            ? recomputed(context, block, x, {shared, options.losses, options.state, i})
             : block->forward(context, x,
                              {*shared, state, observer ? &*observer : nullptr,
                               shared->source ? &shared->source->hidden : nullptr, options.losses,
                               options.shares == nullptr ? nullptr : &(*options.shares)[at(i)]});
-    x = std::move(output.x);
     if (options.hidden_states != nullptr) options.hidden_states->push_back(x);
-    if (options.losses != nullptr) {
-      std::move(output.losses.begin(), output.losses.end(), std::back_inserter(*options.losses));
-    }
     if (observer && options.observer->alone && i == options.observer->layers.back()) break;
   }
   if (options.state != nullptr) options.state->advance(shared->starts);

@@ -24,6 +24,8 @@ class LayerState {
   /// The tensors that a fresh state needs to go on from here; restore() takes them.
   virtual std::vector<Tensor> saved() const = 0;
   virtual void restore(std::span<const Tensor> saved) = 0;
+  /// What it keeps that may want gradients from later passes.
+  virtual std::vector<Tensor*> trained() { return {}; }
 };
 
 /// Key and value caches, memories and the like. A fresh one comes from the model; a forward pass
@@ -60,6 +62,9 @@ class State {
 
   /// For models: the part of a layer, null where it keeps nothing.
   LayerState* layer(Index index) const { return layers_[static_cast<std::size_t>(index)].get(); }
+  void replace(Index index, std::unique_ptr<LayerState> layer) {
+    layers_[static_cast<std::size_t>(index)] = std::move(layer);
+  }
   /// For models: rows starts[s] … starts[s + 1] − 1 of a pass were the next tokens of stream s.
   void advance(std::span<const Index> starts);
 

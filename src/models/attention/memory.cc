@@ -91,6 +91,7 @@ class Memory final : public LayerState {
   void reorder(std::span<const Index> sources) override;
   std::vector<Tensor> saved() const override;
   void restore(std::span<const Tensor> saved) override;
+  std::vector<Tensor*> trained() override { return {&compressed}; }
 
   Index streams() const { return streams_; }
   /// Rows of each stream.
