@@ -7,6 +7,7 @@
 #include <limits>
 #include <vector>
 
+#include "attention_training_testing.h"
 #include "core/random.h"
 
 namespace longformer::kernels {
@@ -167,6 +168,79 @@ TEST(FewQueries, NoVisibleKeyGivesZerosAndNaNShows) {
   const std::vector<float> spoiled = work.run(1).to_floats();
   EXPECT_TRUE(std::isnan(spoiled[5]) && std::isnan(spoiled[70]));
   EXPECT_FALSE(std::isnan(spoiled[130]));
+}
+
+// ---- Documents with few queries in causal windows ----
+
+/// What fused attention writes, into rows that begin as NaN.
+struct Written {
+  Tensor out, logsumexp;
+
+  Written(const AttentionSpec& spec, const TrainingInputs& x, int threads)
+      : out(unwritten(x.out)), logsumexp(unwritten(x.logsumexp)) {
+    const RelativePositions relative = x.relative();
+    attention(AttentionBackend::fused, spec,
+              {.query = x.in.query,
+               .key = x.in.key,
+               .value = x.in.value,
+               .out = out,
+               .logsumexp = &logsumexp,
+               .threads = threads,
+               .relative = spec.relative_positions ? &relative : nullptr});
+  }
+};
+
+TEST(FewQueriesInWindows, EqualAttentionByDefinition) {
+  // The first document is at its beginning, the second sees no key of its own, the third only those
+  // of a memory, of which the window holds a part; one is long, and goes through tiles.
+  const std::vector<AttentionDocument> documents = {{0, 2, 0, 2, 0},      {2, 1, 2, 0, 5},
+                                                    {3, 4, 2, 129, 140},  {7, 1, 131, 400, 399},
+                                                    {8, 21, 531, 60, 39}, {29, 3, 591, 9, 2}};
+  for (const Index head_size : {1, 7, 16, 64, 67}) {
+    const AttentionSpec plain = causal(
+        with_documents(with_heads(self_attention(0, 3, head_size, previous(0)),
+                                  {previous(kUnlimitedReach), previous(12, 3), previous(130)}),
+                       documents));
+    for (const AttentionSpec& spec : {plain, with_positions(plain)}) {
+      for (const DType dtype : {DType::f32, DType::bf16}) {
+        const TrainingInputs x(spec, 17, dtype);
+        const Written found(spec, x, 2);
+        const double tolerance = dtype == DType::f32 ? 2e-6 : 2e-2;
+        const std::vector<float> out = found.out.to_floats();
+        EXPECT_TRUE(max_difference(out, x.truth.out) <= tolerance) << head_size;
+        for (Index i = 0; i < found.logsumexp.size(); ++i) {
+          const double is = found.logsumexp.data<float>()[i], should = x.truth.logsumexp[at(i)];
+          if (std::isinf(should)) {
+            EXPECT_EQ(is, should);
+          } else {
+            EXPECT_TRUE(std::abs(is - should) <= tolerance) << head_size << " " << i;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(FewQueriesInWindows, TheSameBitsWhateverElseIsInTheBatch) {
+  const auto spec_of = [](std::vector<AttentionDocument> documents) {
+    return with_positions(
+        causal(with_documents(self_attention(0, 2, 64, previous(50)), std::move(documents))));
+  };
+  const AttentionSpec both = spec_of({{0, 3, 0, 80, 77}, {3, 40, 80, 40, 0}});
+  const TrainingInputs x(both, 5, DType::f32);
+  const std::vector<float> all = Written(both, x, 2).out.to_floats();
+  // The same rows, and a document without queries that takes the other keys.
+  TrainingInputs alone = x;
+  alone.out = Tensor({3, 128}, DType::f32);
+  alone.logsumexp = Tensor({2, 3}, DType::f32);
+  alone.in.query = Tensor({2, 3, 64}, DType::f32);
+  for (Index head = 0; head < 2; ++head) {
+    std::copy_n(x.in.query.data<float>() + head * 43 * 64, 3 * 64,
+                alone.in.query.data<float>() + head * 3 * 64);
+  }
+  const AttentionSpec one = spec_of({{0, 3, 0, 80, 77}, {3, 0, 80, 40, 0}});
+  const std::vector<float> found = Written(one, alone, 1).out.to_floats();
+  EXPECT_EQ(found, std::vector<float>(all.begin(), all.begin() + 3 * 128));
 }
 
 }  // namespace

@@ -21,6 +21,7 @@ struct GenerateBenchFlags {
   std::string lengths = "4096", beams = "1", documents = "1";
   std::vector<std::string> dtypes = {"fp32"};
   std::string output = "text";
+  bool json = false;
 };
 
 std::string json_of(const GenerateBenchResult& result) {
@@ -55,7 +56,7 @@ void print_row(Output& output, const GenerateBenchResult& result) {
 
 void run(const GenerateBenchFlags& flags) {
   Output output;
-  const bool json = flags.output == "json";
+  const bool json = flags.json || flags.output == "json";
   if (!json) print_header(output);
   GenerateBenchOptions options = flags.options;
   options.threads = static_cast<int>(flags.threads);
@@ -119,6 +120,7 @@ void add_generate_bench(CLI::App& bench, Action& action) {
   add_number(verb, "-r,--repeats", flags->repeats, {.least = 1, .most = 10000},
              "runs, of which medians count (3)");
   add_choice(verb, "-o,--output", flags->output, {"text", "json"}, "text or json (text)");
+  verb.add_flag("--json", flags->json, "the same as -o json");
   verb.callback([flags, &action] {
     if (flags->options.model.empty() && flags->options.config.empty()) {
       throw UsageError("bench generate: name a MODEL folder or give --config FILE");

@@ -18,9 +18,8 @@ import experiment  # noqa: E402
 
 ROOT = experiment.ROOT
 MEGABYTE = 1_000_000
-# Standard language models of bytes: 0.89M and 2.94M weights; hidden size, layers, heads of 32, intermediate size.
-SIZES = {"small": (128, 4, 4, 512), "medium": (192, 6, 6, 768)}
-HEAD_DIM = 32
+# Standard language models of bytes: 0.89M, 2.94M and 41.1M weights; hidden size, layers, heads, intermediate size.
+SIZES = {"small": (128, 4, 4, 512), "medium": (192, 6, 6, 768), "large": (512, 12, 8, 2048)}
 VALIDATION_BYTES = 262_144
 
 
@@ -101,7 +100,7 @@ def language_model(size, attention, **keys):
         if name in keys:
             keys[name] = [keys[name][round(at * 5 / (layers - 1))] for at in range(layers)]
     return {"model_type": "longformer-lm", "attention": attention, "vocabulary": "bytes", "hidden_size": hidden,
-            "num_hidden_layers": layers, "num_attention_heads": heads, "head_dim": HEAD_DIM, "intermediate_size": inner,
+            "num_hidden_layers": layers, "num_attention_heads": heads, "head_dim": hidden // heads, "intermediate_size": inner,
             "dropout": 0.1} | keys  # fmt: skip
 
 

@@ -14,6 +14,7 @@
 #include "core/cpu.h"
 #include "core/memory.h"
 #include "core/threads.h"
+#include "kernels/attention/few_queries.h"
 #include "kernels/attention/fused_tile.h"
 #include "kernels/attention/products.h"
 #include "kernels/attention/relative.h"
@@ -629,12 +630,7 @@ void Worker::write_zeros(Index row) {
   }
 }
 
-}  // namespace
-
-void attention_fused(const AttentionSpec& spec, const AttentionArguments& in) {
-  if (prefers_products() && !why_not_products(spec, in.query.dtype())) {
-    return attention_products(spec, in);
-  }
+void attend_tiles(const AttentionSpec& spec, const AttentionArguments& in) {
   const Plan plan(spec, in);
   if (plan.tasks.empty()) return;
   std::vector<Worker> workers;
@@ -642,6 +638,24 @@ void attention_fused(const AttentionSpec& spec, const AttentionArguments& in) {
   for (int i = 0; i < plan.workers; ++i) workers.emplace_back(plan);
   parallel_for(plan.workers, static_cast<Index>(plan.tasks.size()),
                [&](Index i) { workers[thread_number()].run(plan.tasks[i]); });
+}
+
+}  // namespace
+
+void attention_fused(const AttentionSpec& spec, const AttentionArguments& in) {
+  const auto& documents = spec.rows->documents;
+  const auto is_few = [&](const AttentionDocument& document) {
+    return has_few_queries(spec, document);
+  };
+  if (!std::all_of(documents.begin(), documents.end(), is_few)) {
+    if (prefers_products() && !why_not_products(spec, in.query.dtype())) {
+      attention_products(spec, in);
+    } else {
+      attend_tiles(spec, in);
+    }
+  }
+  // They have the same bits whatever else is in the batch.
+  if (std::any_of(documents.begin(), documents.end(), is_few)) attend_few_queries(spec, in);
 }
 
 }  // namespace longformer::kernels
