@@ -4,7 +4,7 @@
     examples/compare/costs.py models [--model large]
     examples/compare/costs.py encoders [--lengths 512 4096 16384 65536]
 
-models: language models of as many weights (41M), drawn at random; a training step of 4,096 characters, reading 4,096 and 65,536, and
+models: language models of as many weights (41M), drawn at random; a training step of 4,096 characters, reading 4,096 and 16,384, and
 what a character costs that is written behind them. encoders: of BERT-base's size, with dense attention, windows, low
 rank and features. Everything in bf16, for which a machine should be idle. Figures are added to
 docs/results/compare_costs.jsonl, with the name of the CPU.
@@ -18,7 +18,7 @@ import setting
 from setting import experiment
 
 STEP = 4096
-LENGTHS = (4096, 65536)
+LENGTHS = (4096, 16384)
 WRITTEN = 64
 # What each sees: windows of 512, a segment and a memory of 512, besides 512 compressed rows of four each.
 MODELS = {
