@@ -269,12 +269,56 @@ def probes():
                   "compressed: the word"], rows)  # fmt: skip
 
 
+def size_text(size):
+    return f"{size / 1e9:.2f} GB" if size >= 1e9 else f"{size / 1e6:.0f} MB"
+
+
+def costs():
+    """Of each model the last figures, whatever machine they are of."""
+    quality, measured = {}, {}
+    for run in rows_of("language_models"):
+        if run["experiment"] == "time" or (run["experiment"] == "data" and run["megabytes"] == 16):
+            quality.setdefault(run["row"], {}).setdefault(run["experiment"], []).append(run["test_bpc"])
+    for run in rows_of("costs"):
+        if run["experiment"] == "models":
+            measured[run["row"]] = run
+    rows = []
+    for name, found in quality.items():
+        line = [name, *(spread(found[kind]) if kind in found else "" for kind in ("data", "time"))]
+        if name in measured:
+            run = measured[name]
+            near, far = run["read_4096"], run["read_16384"]
+            line += [f"{run['training_characters_per_second']:,.0f}", size_text(run["training_bytes"]),
+                     f"{far['characters_per_second']:,.0f}", f"{near['seconds_per_1000_written']:.1f}",
+                     f"{far['seconds_per_1000_written']:.1f}", size_text(far["bytes"])]  # fmt: skip
+        rows.append(line + [""] * (9 - len(line)))
+    return table(["", "BPC, equal text", "BPC, equal time", "training, characters/s", "its memory", "reading, characters/s",
+                  "s for 1,000 written behind 4,096", "behind 16,384", "memory in use"], rows)  # fmt: skip
+
+
+def encoders():
+    found = {}
+    for run in rows_of("costs"):
+        if run["experiment"] == "encoders":
+            found.setdefault(run["row"], {})[run["n"]] = run
+    lengths = sorted({n for runs in found.values() for n in runs})
+    figure, axis = plt.subplots(figsize=(6, 4))
+    for color, (name, runs) in enumerate(found.items()):
+        axis.plot(lengths, [1e3 * runs[n]["seconds"] / n for n in lengths], f"C{color}o-", label=name)
+    axis.set(xscale="log", yscale="log", xlabel="tokens of a document", ylabel="ms for a token")
+    axis.legend()
+    save(figure, "encoders")
+    return table(["", *(f"{n:,} tokens" for n in lengths), "memory"],
+                 [[name, *(f"{runs[n]['seconds']:.2f} s" for n in lengths), size_text(runs[lengths[-1]]["bytes"])]
+                  for name, runs in found.items()])  # fmt: skip
+
+
 def main():
     page = DOCS / "compare.md"
     text = page.read_text()
     for name, make in (("features", features), ("heads", heads), ("spectra", spectra), ("moved", moved), ("data", data),
                        ("positions", positions), ("shares", shares), ("updates", updates), ("remembered", remembered),
-                       ("probes", probes)):  # fmt: skip
+                       ("probes", probes), ("costs", costs), ("encoders", encoders)):  # fmt: skip
         if f"<!-- {name} -->" not in text:
             continue
         made = make()

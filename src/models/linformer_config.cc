@@ -142,8 +142,9 @@ Tensor projection_weights(const LinformerConfig& linformer, const Weights& weigh
     init.deviation = 1 / std::sqrt(static_cast<double>(k));
   }
   const bool has_heads = linformer.sharing == ProjectionSharing::none;
-  return weights.get_fp32(
-      name, has_heads ? Shape{heads, k, linformer.most} : Shape{k, linformer.most}, init);
+  // Layers share what the file holds, whatever its dtype.
+  return weights.get(name, has_heads ? Shape{heads, k, linformer.most} : Shape{k, linformer.most},
+                     init);
 }
 
 }  // namespace longformer::models

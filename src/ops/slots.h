@@ -17,8 +17,7 @@ Tensor without_masked(const Context& context, const Tensor& x, std::span<const s
 
 /// The products of every document's rows with its first columns of the first k rows of the
 /// projection: from x [n, D] and E [≥ k, N] to [documents·k, D], or of every head's with its own
-/// from x [H, n, d] and E [H, k, N] to [H, documents·k, d]. E is fp32; no document is longer than
-/// N.
+/// from x [H, n, d] and E [H, k, N] to [H, documents·k, d]. No document is longer than N.
 Tensor project_rows(const Context& context, const Tensor& x, std::span<const Index> starts,
                     const Tensor& projection, Index k);
 
