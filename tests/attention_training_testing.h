@@ -108,6 +108,24 @@ struct TrainingInputs {
   }
 };
 
+/// What fused attention writes, into rows that begin as NaN.
+struct FusedResult {
+  Tensor out, logsumexp;
+
+  FusedResult(const AttentionSpec& spec, const TrainingInputs& x, int threads)
+      : out(unwritten(x.out)), logsumexp(unwritten(x.logsumexp)) {
+    const RelativePositions relative = x.relative();
+    attention(AttentionBackend::fused, spec,
+              {.query = x.in.query,
+               .key = x.in.key,
+               .value = x.in.value,
+               .out = out,
+               .logsumexp = &logsumexp,
+               .threads = threads,
+               .relative = spec.relative_positions ? &relative : nullptr});
+  }
+};
+
 /// The gradients in the form that this CPU takes, or in the given one.
 inline Gradients run_backward(const AttentionSpec& spec, const TrainingInputs& x, int threads,
                               std::optional<BackwardForm> form = std::nullopt) {

@@ -172,24 +172,6 @@ TEST(FewQueries, NoVisibleKeyGivesZerosAndNaNShows) {
 
 // ---- Documents with few queries in causal windows ----
 
-/// What fused attention writes, into rows that begin as NaN.
-struct Written {
-  Tensor out, logsumexp;
-
-  Written(const AttentionSpec& spec, const TrainingInputs& x, int threads)
-      : out(unwritten(x.out)), logsumexp(unwritten(x.logsumexp)) {
-    const RelativePositions relative = x.relative();
-    attention(AttentionBackend::fused, spec,
-              {.query = x.in.query,
-               .key = x.in.key,
-               .value = x.in.value,
-               .out = out,
-               .logsumexp = &logsumexp,
-               .threads = threads,
-               .relative = spec.relative_positions ? &relative : nullptr});
-  }
-};
-
 TEST(FewQueriesInWindows, EqualAttentionByDefinition) {
   // The first document is at its beginning, the second sees no key of its own, the third only those
   // of a memory, of which the window holds a part; one is long, and goes through tiles.
@@ -204,7 +186,7 @@ TEST(FewQueriesInWindows, EqualAttentionByDefinition) {
     for (const AttentionSpec& spec : {plain, with_positions(plain)}) {
       for (const DType dtype : {DType::f32, DType::bf16}) {
         const TrainingInputs x(spec, 17, dtype);
-        const Written found(spec, x, 2);
+        const FusedResult found(spec, x, 2);
         const double tolerance = dtype == DType::f32 ? 2e-6 : 2e-2;
         const std::vector<float> out = found.out.to_floats();
         EXPECT_TRUE(max_difference(out, x.truth.out) <= tolerance) << head_size;
@@ -228,7 +210,7 @@ TEST(FewQueriesInWindows, TheSameBitsWhateverElseIsInTheBatch) {
   };
   const AttentionSpec both = spec_of({{0, 3, 0, 80, 77}, {3, 40, 80, 40, 0}});
   const TrainingInputs x(both, 5, DType::f32);
-  const std::vector<float> all = Written(both, x, 2).out.to_floats();
+  const std::vector<float> all = FusedResult(both, x, 2).out.to_floats();
   // The same rows, and a document without queries that takes the other keys.
   TrainingInputs alone = x;
   alone.out = Tensor({3, 128}, DType::f32);
@@ -239,7 +221,7 @@ TEST(FewQueriesInWindows, TheSameBitsWhateverElseIsInTheBatch) {
                 alone.in.query.data<float>() + head * 3 * 64);
   }
   const AttentionSpec one = spec_of({{0, 3, 0, 80, 77}, {3, 0, 80, 40, 0}});
-  const std::vector<float> found = Written(one, alone, 1).out.to_floats();
+  const std::vector<float> found = FusedResult(one, alone, 1).out.to_floats();
   EXPECT_EQ(found, std::vector<float>(all.begin(), all.begin() + 3 * 128));
 }
 

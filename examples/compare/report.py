@@ -269,6 +269,32 @@ def probes():
                   "compressed: the word"], rows)  # fmt: skip
 
 
+def plain(name):
+    """BPC and seconds of the runs of an experiment, and the course of their validation."""
+    runs = [run for run in rows_of("language_models") if run["experiment"] == name]
+    figure, axis = plt.subplots(figsize=(7, 4))
+    for at, run in enumerate(runs):
+        points = [(read, loss / math.log(2)) for read, loss in run["curve"]]
+        axis.plot(*zip(*points, strict=True), f"C{at % 10}", linestyle="-" if at < 10 else "--", label=run["row"])
+    axis.set(xlabel="characters read", ylabel="bits per character, validation")
+    axis.legend(fontsize="x-small")
+    save(figure, name)
+    return table(["", "test BPC", "seconds of training"],
+                 [[run["row"], f"{run['test_bpc']:.3f}", run["seconds"]] for run in runs])  # fmt: skip
+
+
+def stages():
+    return plain("stages")
+
+
+def windows():
+    return plain("windows")
+
+
+def settings():
+    return plain("settings")
+
+
 def size_text(size):
     return f"{size / 1e9:.2f} GB" if size >= 1e9 else f"{size / 1e6:.0f} MB"
 
@@ -318,7 +344,8 @@ def main():
     text = page.read_text()
     for name, make in (("features", features), ("heads", heads), ("spectra", spectra), ("moved", moved), ("data", data),
                        ("positions", positions), ("shares", shares), ("updates", updates), ("remembered", remembered),
-                       ("probes", probes), ("costs", costs), ("encoders", encoders)):  # fmt: skip
+                       ("probes", probes), ("costs", costs), ("encoders", encoders),
+                       ("stages", stages), ("windows", windows), ("settings", settings)):  # fmt: skip
         if f"<!-- {name} -->" not in text:
             continue
         made = make()
