@@ -81,8 +81,7 @@ void add_pretrain_lm(CLI::App& program, Action& action) {
            "embeddings, infused or absent. MODEL is a folder that this verb wrote; "
            "--config begins a new model, whose vocabulary is all bytes, the 27 characters of "
            "text8, or the tokens of a tokenizer. Without --validation-file the first 90 % of DATA, "
-           "all "
-           "files behind each other, are for training, 5 % for validation, 5 % for testing. "
+           "all files behind each other, are for training, 5 % for validation, 5 % for testing. "
            "--phases trains in stages, in which windows or memories, and segments, grow. A model "
            "with memories reads as many streams of the text as a batch has rows.",
        .examples =

@@ -55,7 +55,11 @@ void SymbolText::read(const std::string& file, bool clean_up) {
     require(!found.empty(), "{}: expected pages between <text …> and </text>, found none", file);
   }
   symbols_.check(found, file);
-  text_ = text_.empty() ? std::move(found) : text_ + found;
+  if (text_.empty()) {
+    text_ = std::move(found);
+  } else {
+    text_ += found;
+  }
 }
 
 Index SymbolText::size() const {
