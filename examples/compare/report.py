@@ -270,7 +270,7 @@ def probes():
 
 
 def plain(name):
-    """BPC and seconds of the runs of an experiment, and the course of their validation."""
+    """BPC of the runs of an experiment, and the course of their validation."""
     runs = [run for run in rows_of("language_models") if run["experiment"] == name]
     figure, axis = plt.subplots(figsize=(7, 4))
     for at, run in enumerate(runs):
@@ -279,8 +279,7 @@ def plain(name):
     axis.set(xlabel="characters read", ylabel="bits per character, validation")
     axis.legend(fontsize="x-small")
     save(figure, name)
-    return table(["", "test BPC", "seconds of training"],
-                 [[run["row"], f"{run['test_bpc']:.3f}", run["seconds"]] for run in runs])  # fmt: skip
+    return table(["", "test BPC"], [[run["row"], f"{run['test_bpc']:.3f}"] for run in runs])
 
 
 def stages():
