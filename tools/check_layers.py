@@ -25,6 +25,7 @@ PUBLIC = {
     "threads": "core",
     "tokenizer": "text",
     "convert": "models",
+    "coreference_options": "tasks",
     "progress": "training",
     "training": "training",
     "aggregation": "tasks",

@@ -50,6 +50,39 @@ void add_text_options(CLI::App& verb, DataOptions& data) {
       ->type_name("NAME");
 }
 
+void add_coreference(CLI::App& verb, CoreferenceOptions& options, CoreferenceUse use) {
+  constexpr const char* kGroup = "Coreference";
+  add_choice(verb, "--segments", options.segments, {"overlapping", "independent"},
+             "documents longer than the model: segments that overlap by --stride tokens (128), or "
+             "whole sentences one behind the other (that of the folder; overlapping)")
+      ->group(kGroup);
+  add_number(verb, "--max-segment-length", options.max_segment_tokens, {.least = 8},
+             "longest segment in tokens (that of the folder; the model's)")
+      ->group(kGroup);
+  if (use == CoreferenceUse::using_it) return;
+  add_number(verb, "--max-training-tokens", options.max_training_tokens, {.least = 8},
+             "of longer documents a run of whole sentences is learnt, another one in every epoch "
+             "(8192)")
+      ->group(kGroup);
+  add_number(verb, "--max-span-width", options.max_span_width, {.least = 1, .most = 1000},
+             "new head: longest mention in words (30)")
+      ->group(kGroup);
+  verb.add_option("--top-lambda", options.top_lambda,
+                  "new head: mentions that are kept for linking, as a share of the tokens (0.3 "
+                  "where data have clusters of one mention, else 0.4)")
+      ->check(number_up_to(10))
+      ->type_name("X")
+      ->group(kGroup);
+  add_number(verb, "--head-size", options.head_size, {.least = 1, .most = 65536},
+             "new head: width of its layers (twice the hidden size)")
+      ->group(kGroup);
+  verb.add_option("--mention-loss-weight", options.mention_loss,
+                  "new head: weight of the loss of the mention scores; 0 learns links alone (1)")
+      ->check(number_up_to(1000))
+      ->type_name("X")
+      ->group(kGroup);
+}
+
 void add_masking(CLI::App& verb, MaskingOptions& masking) {
   verb.add_option("--mlm-probability", masking.probability,
                   "masked LM: share of the tokens to guess (0.15)")

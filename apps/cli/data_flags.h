@@ -14,6 +14,10 @@ void add_data_options(CLI::App& verb, DataOptions& data);
 /// The same for plain text without labels.
 void add_text_options(CLI::App& verb, DataOptions& data);
 
+/// How documents are read for coreference; for training also what a new head is like.
+enum class CoreferenceUse { training, using_it };
+void add_coreference(CLI::App& verb, CoreferenceOptions& options, CoreferenceUse use);
+
 /// Which tokens a masked LM has to guess, and how text is packed into rows.
 void add_masking(CLI::App& verb, MaskingOptions& masking);
 

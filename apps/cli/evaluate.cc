@@ -25,7 +25,7 @@ constexpr std::int64_t kWhole = std::int64_t{1} << 20;
 
 struct EvaluateFlags {
   ModelFlags model;
-  std::string data, task, predictions;
+  std::string data, task, predictions, official_predictions, score;
   std::string merge = "mean";
   LongDocumentFlags long_documents;
   std::int64_t seed = static_cast<std::int64_t>(MaskingOptions().seed);
@@ -48,6 +48,7 @@ std::string task_of(const std::string& head) {
   if (head == "question-answering") return "qa";
   if (head == "multiple-choice") return "choose";
   if (head == "candidate-scoring") return "candidates";
+  if (head == "coreference") return "coreference";
   if (head == "sequence-to-sequence") return "seq2seq";
   return head == "masked-lm" ? "mlm" : "none";
 }
@@ -64,6 +65,7 @@ std::string json_of(const Evaluation& result) {
   JsonLine json;
   json.add("task", result.task).add_json("metrics", metrics.object()).add_objects("labels", labels);
   json.add("examples", result.examples).add("skipped", result.skipped).add("empty", result.empty);
+  json.add("missing", result.missing);
   json.add("tokens", result.tokens).add("truncated_examples", result.truncated_examples);
   json.add("truncated_tokens", result.truncated_tokens);
   json.add("segmented_examples", result.segmented_examples);
@@ -101,6 +103,10 @@ void add_notes(const Evaluation& result, Messages& messages) {
     messages.note(
         fmt::format("left out {} broken examples; {}", result.skipped, result.first_skipped));
   }
+  if (result.missing > 0) {
+    messages.note(fmt::format("{} of {} examples have no prediction, and count as wrong",
+                              result.missing, result.examples));
+  }
   if (result.empty > 0) messages.note(fmt::format("{} examples are empty", result.empty));
   if (result.truncated_examples > 0) {
     messages.note(fmt::format("{} of {} examples are longer than the model: cut {} of {} tokens",
@@ -120,7 +126,8 @@ void add_notes(const Evaluation& result, Messages& messages) {
                               result.repeating_texts, result.examples));
   }
   if (result.unread_words > 0) {
-    messages.note(fmt::format("{} words were not read, and count as O", result.unread_words));
+    messages.note(
+        fmt::format("{} words were not read, and have no label or mention", result.unread_words));
   }
 }
 
@@ -149,7 +156,28 @@ void run_characters(const EvaluateFlags& flags, const std::string& folder, Messa
   Output().write(language_model_score_text(score, flags.model.json));
 }
 
+/// Compares predictions without a model; MODEL is the data then.
+void run_score(const EvaluateFlags& flags, Messages& messages) {
+  const Evaluation result =
+      score(flags.score, flags.model.model, {.task = flags.task, .data = flags.options.data});
+  add_notes(result, messages);
+  Output().write(flags.model.json ? json_of(result) : table_of(result));
+}
+
+/// A file that takes what the library hands over; none for an empty name.
+std::function<void(std::string_view)> sink_of(const std::string& file,
+                                              std::optional<Output>& output,
+                                              std::string_view behind) {
+  if (file.empty()) return {};
+  output.emplace(file);
+  return [&output, behind](std::string_view part) {
+    output->write(part);
+    output->write(behind);
+  };
+}
+
 void run(const EvaluateFlags& flags, Messages& messages) {
+  if (!flags.score.empty()) return run_score(flags, messages);
   const std::string folder = flags.model.folder();
   if (LanguageModel::is_one(folder)) return run_characters(flags, folder, messages);
   const Model model = Model::load(folder, flags.model.load_options(messages));
@@ -165,14 +193,9 @@ void run(const EvaluateFlags& flags, Messages& messages) {
   }
   const Tokenizer tokenizer = Tokenizer::load(folder);
   EvaluateOptions options = flags.all();
-  std::optional<Output> predictions;
-  if (!flags.predictions.empty()) {
-    predictions.emplace(flags.predictions);
-    options.predictions = [&predictions](std::string_view line) {
-      predictions->write(line);
-      predictions->write("\n");
-    };
-  }
+  std::optional<Output> predictions, official;
+  options.predictions = sink_of(flags.predictions, predictions, "\n");
+  options.official_predictions = sink_of(flags.official_predictions, official, "");
   std::optional<TextGenerator> generator;
   if (task == "seq2seq") {
     generator.emplace(TextGenerator::of(model, folder, flags.model.load_options(messages).note));
@@ -182,14 +205,14 @@ void run(const EvaluateFlags& flags, Messages& messages) {
   options.progress = progress.unit(0, kWhole);
   const Evaluation result = evaluate(model, tokenizer, flags.data, options);
   if (predictions) predictions->finish();
+  if (official) official->finish();
   add_notes(result, messages);
   Output().write(flags.model.json ? json_of(result) : table_of(result));
 }
 
 void add_data(CLI::App& verb, EvaluateFlags& flags) {
-  verb.add_option("DATA", flags.data, "file or folder of examples with labels")
-      ->required()
-      ->type_name("");
+  verb.get_option("MODEL")->required(false);
+  verb.add_option("DATA", flags.data, "file or folder of examples with labels")->type_name("");
   add_data_options(verb, flags.options.data);
   verb.add_flag("--skip-invalid", flags.options.data.skip_invalid,
                 "leave out examples that are broken or too long, and count them");
@@ -197,7 +220,8 @@ void add_data(CLI::App& verb, EvaluateFlags& flags) {
 
 void add_scoring(CLI::App& verb, EvaluateFlags& flags) {
   EvaluateOptions& options = flags.options;
-  add_choice(verb, "--task", flags.task, {"classify", "ner", "qa", "choose", "mlm", "seq2seq"},
+  add_choice(verb, "--task", flags.task,
+             {"classify", "ner", "qa", "choose", "candidates", "coreference", "mlm", "seq2seq"},
              "fail unless the model has this head (what it has)");
   add_long_documents(verb, flags.long_documents, EvaluateOptions().batch_tokens);
   add_choice(verb, "--merge", flags.merge, {"mean", "max"},
@@ -211,6 +235,10 @@ void add_scoring(CLI::App& verb, EvaluateFlags& flags) {
   verb.add_option("--no-answer-threshold", options.no_answer_threshold,
                   "predict no answer when its logit is so much larger (0)")
       ->type_name("X");
+  add_coreference(verb, options.data.coreference, CoreferenceUse::using_it);
+  verb.add_flag("--no-singletons", options.data.coreference.without_singletons,
+                "clusters of one mention count on neither side")
+      ->group("Coreference");
   add_number(verb, "--seed", flags.seed, {},
              "masked LM: chooses the tokens; texts: what is drawn (1)");
   add_masking(verb, options.masking);
@@ -223,6 +251,27 @@ void add_scoring(CLI::App& verb, EvaluateFlags& flags) {
   verb.add_option("--predictions", flags.predictions,
                   "file for one JSON object per example: what is right, what the model says")
       ->type_name("FILE");
+  verb.add_option("--official-predictions", flags.official_predictions,
+                  "file of predictions in the form that the authors of the task published")
+      ->type_name("FILE");
+  verb.add_option("--score", flags.score,
+                  "compare such a file with DATA, without a model; --task where DATA do not tell it")
+      ->type_name("FILE");
+}
+
+/// With --score DATA stands alone, without it behind MODEL.
+void check(const EvaluateFlags& flags) {
+  if (flags.model.model.empty()) {
+    throw UsageError(flags.score.empty() ? "MODEL is required" : "DATA is required");
+  }
+  if (flags.score.empty() && flags.data.empty()) throw UsageError("DATA is required");
+  if (flags.score.empty()) return;
+  if (!flags.data.empty()) {
+    throw UsageError("--score compares a file of predictions with DATA: leave out MODEL");
+  }
+  if (!flags.predictions.empty() || !flags.official_predictions.empty()) {
+    throw UsageError("--score reads predictions: leave out what would write some");
+  }
 }
 
 }  // namespace
@@ -245,6 +294,8 @@ void add_evaluate(CLI::App& program, Action& action) {
                    "longformer evaluate MODEL test.conll\n"
                    "longformer evaluate LED test.jsonl --truncate --num-beams 4 --max-length 256 "
                    "--predictions said.jsonl\n"
+                   "longformer evaluate MODEL test.conll --official-predictions said.conll\n"
+                   "longformer evaluate --score said.conll test.conll\n"
                    "longformer evaluate MODEL novel.txt --mask-every 7\n"
                    "longformer evaluate CHARACTER-MODEL enwik8 --part test --streaming"});
   add_model(verb, flags->model);
@@ -254,6 +305,7 @@ void add_evaluate(CLI::App& program, Action& action) {
   add_json(verb, flags->model);
   add_compute(verb, flags->model);
   verb.callback([flags, &action] {
+    check(*flags);
     static_cast<void>(flags->all());
     static_cast<void>(flags->characters.options());
     action = [flags](Messages& messages) { run(*flags, messages); };

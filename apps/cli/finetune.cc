@@ -62,6 +62,13 @@ void tell_data(const std::string& name, const FinetuneData& data, Messages& mess
     messages.note(
         fmt::format("{} questions have no answer in what is read", data.unreached_answers));
   }
+  if (data.wide_mentions > 0) {
+    messages.note(fmt::format("{} mentions have too many words to be found", data.wide_mentions));
+  }
+  if (data.repeated_mentions > 0) {
+    messages.note(fmt::format("{} mentions are in a second cluster, which does not count",
+                              data.repeated_mentions));
+  }
 }
 
 void tell(const FinetuneData& data, Messages& messages) {
@@ -119,7 +126,10 @@ void add_finetune(CLI::App& program, Action& action) {
        .details =
            "Classification (one label, several, or numbers), labels of words, answers in documents "
            "(with several right ones the loss is −log of their probability together), multiple "
-           "choice, candidates that are read together (WikiHop), and with an LED or BART texts "
+           "choice, candidates that are read together (WikiHop), which mentions of a document mean "
+           "the "
+           "same (coreference: CoNLL-2012, or JSON lines of words and clusters), and with an LED "
+           "or BART texts "
            "about "
            "documents: the fields \"text\", \"document\" or \"article\" and \"summary\", "
            "\"target\", \"highlights\" or \"abstract\". A folder without a head for the "
@@ -134,6 +144,9 @@ void add_finetune(CLI::App& program, Action& action) {
            "longformer finetune MODEL train-v2.0.json --task qa --stride 128 --output-dir tuned\n"
            "longformer finetune MODEL wikihop/train.json --task candidates --stride 0 --output-dir "
            "tuned\n"
+           "longformer finetune MODEL train.conll --task coreference --gradient-accumulation-steps "
+           "1 "
+           "--learning-rate 1e-4 --head-learning-rate 5e-4 --output-dir tuned\n"
            "longformer finetune LED train.jsonl --task seq2seq --truncate --max-source-length 8192 "
            "--max-target-length 512 --gradient-checkpointing --validation-file dev.jsonl "
            "--eval-strategy epoch --predict-with-generate --output-dir tuned\n"
@@ -147,7 +160,7 @@ void add_finetune(CLI::App& program, Action& action) {
                   "examples to evaluate on (none)")
       ->type_name("FILE");
   add_choice(verb, "--task", flags->options.task,
-             {"classify", "ner", "qa", "choose", "candidates", "seq2seq"},
+             {"classify", "ner", "qa", "choose", "candidates", "coreference", "seq2seq"},
              "what to train for (that of the model's head)");
   add_data_options(verb, flags->options.data);
   verb.add_flag("--skip-invalid", flags->options.data.skip_invalid,
@@ -166,6 +179,7 @@ void add_finetune(CLI::App& program, Action& action) {
                   "multi-label: probability above which a class is predicted (0.5)")
       ->check(number_up_to(1))
       ->type_name("P");
+  add_coreference(verb, flags->options.data.coreference, CoreferenceUse::training);
   add_sequence_options(verb, *flags);
   add_training(verb, flags->options.training);
   verb.add_flag("--group-by-length", flags->options.training.group_by_length,

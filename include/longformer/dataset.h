@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "longformer/coreference_options.h"
+
 namespace longformer {
 
 struct DataOptions {
@@ -21,6 +23,7 @@ struct DataOptions {
   bool quotes = true;
   /// Leave out a broken record and count it; without, it is an Error.
   bool skip_invalid = false;
+  CoreferenceOptions coreference = {};
 };
 
 }  // namespace longformer

@@ -1,10 +1,32 @@
 // What a model is to learn of one document.
 #pragma once
 
+#include <compare>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace longformer {
+
+/// Words of a document from the first to the last one, counted from 0.
+struct WordSpan {
+  std::int64_t first = 0, last = 0;
+  auto operator<=>(const WordSpan&) const = default;
+};
+
+/// Mentions of the same thing, in their order.
+using WordCluster = std::vector<WordSpan>;
+
+/// The words of a document that is read for coreference, and what its mentions mean.
+struct CoreferenceTarget {
+  /// [words]: the tokens with which each begins and ends, counted over all rows of the document.
+  std::vector<std::int64_t> first_tokens, last_tokens;
+  /// [words]: one behind the last word that a mention may have which begins here.
+  std::vector<std::int64_t> mention_ends;
+  /// Tokens of the text without special ones.
+  std::int64_t tokens = 0;
+  std::vector<WordCluster> clusters;
+};
 
 /// What the head should have said about one document. −100 does not count.
 struct DocumentTarget {
@@ -20,6 +42,8 @@ struct DocumentTarget {
   /// Candidate scoring: the token at which each candidate stands; the same number of them in all
   /// documents of a question.
   std::vector<std::int64_t> candidates = {};
+  /// Coreference: at the first row of a document, which has all of its rows.
+  std::optional<CoreferenceTarget> coreference = std::nullopt;
 };
 
 }  // namespace longformer

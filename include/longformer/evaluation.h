@@ -48,6 +48,9 @@ struct EvaluateOptions {
   /// Called with every example in order, a JSON object on one line without its line break; the keys
   /// are those of docs/cli.md.
   std::function<void(std::string_view)> predictions = {};
+  /// Called with the parts of a file of predictions in the form that the authors of the task
+  /// published, which score() and the official scripts read. Throws Error for a task without one.
+  std::function<void(std::string_view)> official_predictions = {};
   /// The total of tokens is an estimate from the examples that are done.
   ProgressCallback progress = {};
 };
@@ -58,5 +61,17 @@ struct EvaluateOptions {
 /// broken, whose labels the model does not have, or that is too long.
 Evaluation evaluate(const Model& model, const Tokenizer& tokenizer, const std::string& path,
                     const EvaluateOptions& options = {});
+
+struct ScoreOptions {
+  /// FinetuneOptions::task; empty: told by the data.
+  std::string task = {};
+  DataOptions data = {};
+};
+
+/// The official numbers of a file of predictions in the published form of the task, without a
+/// model. Throws Error for data or predictions that cannot be read, and for a task without such a
+/// form.
+Evaluation score(const std::string& predictions, const std::string& path,
+                 const ScoreOptions& options = {});
 
 }  // namespace longformer

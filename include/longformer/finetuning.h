@@ -64,6 +64,9 @@ struct FinetuneData {
   std::int64_t truncated_targets = 0;
   /// Questions whose answers are in no row.
   std::int64_t unreached_answers = 0;
+  /// Mentions of more words than the head takes for one, and those in a second cluster, which does
+  /// not count.
+  std::int64_t wide_mentions = 0, repeated_mentions = 0;
   /// Weights that the folder did not have and that were drawn.
   std::vector<std::string> drawn;
   /// Special tokens that the tokenizer did not have; their embeddings were drawn.

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <chrono>
 
+#include "api/document_states.h"
 #include "api/document_stream.h"
 #include "api/model_implementation.h"
 #include "core/error.h"
 #include "tasks/evaluation_run.h"
+#include "tasks/table.h"
 
 namespace longformer {
 namespace {
@@ -23,19 +25,10 @@ class LoadedModel final : public tasks::EvaluatedModel {
     stream_documents(model_, options_, next, done);
   }
 
-  void with_states(const tasks::TokenRow& row, const Use& use) const override {
+  void with_states(std::span<const tasks::TokenRow> rows, const Use& use) const override {
     const Model::Implementation& model = model_.implementation();
-    models::BatchBuilder builder(model.config);
-    builder.add({.ids = row.ids,
-                 .types = row.types,
-                 .globals = row.global_positions ? std::span<const Index>(*row.global_positions)
-                                                 : std::span<const Index>()},
-                "document");
-    const models::Batch batch = builder.finish();
     const auto turn = model.turn();
-    const tasks::Head& head = model.task_head();
-    const ops::Context context = model.context();
-    use(context, head, model.encoder.forward(context, batch));
+    use(model.context(), model.task_head(), states_of(model, rows, options_.batch_tokens));
   }
 
  private:
@@ -93,6 +86,9 @@ Evaluation evaluate(const Model& model, const Tokenizer& tokenizer, const std::s
   tasks::KnownLabels known;
   if (task->has_labels()) known = {tasks::LabelSet(info.labels), info.problem_type};
   const auto data = task->read(path, options.data, known);
+  require(!options.official_predictions || data->has_published_form(),
+          "{}: expected data of a task whose predictions have a published form, found those of {}",
+          path, info.head);
   const LoadedModel loaded(model, tokenizer, {.batch_tokens = options.batch_tokens});
   const tasks::EvaluationOptions used = {.data = options.data,
                                          .reading = reading,
@@ -105,6 +101,7 @@ Evaluation evaluate(const Model& model, const Tokenizer& tokenizer, const std::s
                                          .rouge_stems = options.rouge_stems,
                                          .rouge_intervals = options.rouge_intervals,
                                          .predictions = options.predictions,
+                                         .official_predictions = options.official_predictions,
                                          .progress = options.progress};
   tasks::EvaluationRun run(loaded, path, used);
   run.result.task = info.head;
@@ -112,6 +109,17 @@ Evaluation evaluate(const Model& model, const Tokenizer& tokenizer, const std::s
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
   run.result.seconds = seconds.count();
   return std::move(run.result);
+}
+
+Evaluation score(const std::string& predictions, const std::string& path,
+                 const ScoreOptions& options) {
+  const tasks::Task& task =
+      options.task.empty() ? tasks::task_of_data(path) : tasks::task_of_verb(options.task);
+  const auto data = task.read(path, options.data, {});
+  Evaluation result;
+  result.task = task.names().head;
+  data->score(predictions, result);
+  return result;
 }
 
 }  // namespace longformer

@@ -172,6 +172,8 @@ FinetuneData summary_of(const tasks::Task& task, const tasks::DataSet& data,
           .truncated_tokens = report.truncated_tokens,
           .truncated_targets = report.truncated_targets,
           .unreached_answers = report.unreached_answers,
+          .wide_mentions = report.wide_mentions,
+          .repeated_mentions = report.repeated_mentions,
           .drawn = model.drawn(),
           .added_tokens = std::move(added_tokens)};
 }
@@ -238,13 +240,15 @@ TrainingResult finetune(const std::string& folder, const FinetuneOptions& option
     used.training.metric_for_best_model =
         compares(used, config) ? data->metric_names().front() : "loss";
   }
-  TrainedModelSetup setup = {.folder = folder,
-                             .task = &task,
-                             .labels = data->labels(),
-                             .problem_type = data->problem_type(),
-                             .shares_global_projections = used.shared_global_projections,
-                             .added_tokens = added_tokens(folder, task),
-                             .note = callbacks.training.note};
+  TrainedModelSetup setup = {
+      .folder = folder,
+      .task = &task,
+      .labels = data->labels(),
+      .problem_type = data->problem_type(),
+      .settings = head_fits(config, task) ? tasks::Json::object() : data->settings(config),
+      .shares_global_projections = used.shared_global_projections,
+      .added_tokens = added_tokens(folder, task),
+      .note = callbacks.training.note};
   set_rates(used, setup);
   TrainedModel model(std::move(setup), used.training);
   const Tokenizer tokenizer = matching_tokenizer(model.model(), folder, task.marks());

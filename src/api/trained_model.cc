@@ -53,6 +53,7 @@ TrainedModel::TrainedModel(TrainedModelSetup setup, const TrainingOptions& optio
   const auto original = models::parse_config(formats::ConfigReader(source, path));
   json_ = models::trained_config(source, architecture_of(*original.family, *setup_.task),
                                  setup_.labels, setup_.problem_type);
+  json_.update(setup_.settings);
   Index vocabulary = original.vocab_size;
   for (const auto& [token, id] : setup_.added_tokens) {
     vocabulary = std::max<Index>(vocabulary, id + 1);

@@ -28,6 +28,8 @@ struct TrainedModelSetup {
   std::vector<std::string> labels = {};
   /// problem_type; empty keeps it.
   std::string problem_type = {};
+  /// Further keys of config.json with their values.
+  nlohmann::ordered_json settings = nlohmann::ordered_json::object();
   /// Factor of the learning rate of what is not encoder.
   double head_rate_scale = 1;
   /// Weights that keep their values.

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <limits>
 #include <string_view>
 #include <unordered_set>
 #include <utility>
@@ -164,6 +165,10 @@ std::size_t value_end(std::string_view text, std::size_t begin) {
 }  // namespace
 
 std::string read_file(const std::string& path) {
+  return read_beginning(path, std::numeric_limits<std::size_t>::max());
+}
+
+std::string read_beginning(const std::string& path, std::size_t most) {
   // O_NONBLOCK: opening a named pipe must not wait for a writer.
   const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   require(file.get() >= 0, "{}: expected a readable file, found: {}", path, std::strerror(errno));
@@ -172,7 +177,7 @@ std::string read_file(const std::string& path) {
           std::strerror(errno));
   require(S_ISREG(status.st_mode), "{}: expected a regular file, found {}", path,
           S_ISDIR(status.st_mode) ? "a folder" : "a device or pipe");
-  std::string contents(static_cast<std::size_t>(status.st_size), '\0');
+  std::string contents(std::min(most, static_cast<std::size_t>(status.st_size)), '\0');
   std::size_t done = 0;
   while (done < contents.size()) {
     const ssize_t count = ::read(file.get(), contents.data() + done, contents.size() - done);

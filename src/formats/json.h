@@ -15,6 +15,9 @@ namespace longformer::formats {
 /// Reads a whole file. Throws Error with the system's reason.
 std::string read_file(const std::string& path);
 
+/// The first bytes of a file, at most `most`. Throws Error with the system's reason.
+std::string read_beginning(const std::string& path, std::size_t most);
+
 /// Writes a whole file through a temporary name in the same folder. Throws Error.
 void write_file(const std::string& path, std::string_view contents);
 

@@ -330,6 +330,10 @@ EncoderConfig parse_config(const ConfigReader& original) {
   if (traits.has_features) model.features = read_features(config, false);
   model.embedding_scale = scale_of(config, model);
   model.activation_dropout = number_within(config, "activation_dropout", 0, 0.99);
+  if (config.has(kCoreferenceKey)) {
+    const ConfigReader head(config.at(kCoreferenceKey), config.name() + ": " + kCoreferenceKey);
+    model.coreference = read_coreference(head);
+  }
   if (family.decoder) model.decoder = parse_decoder(given, model);
   return model;
 }

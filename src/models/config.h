@@ -9,6 +9,7 @@
 #include "formats/json.h"
 #include "kernels/activation.h"
 #include "kernels/attention/spec.h"
+#include "models/coreference_config.h"
 #include "models/decoder_config.h"
 #include "models/feature_config.h"
 #include "models/linformer_config.h"
@@ -74,6 +75,8 @@ struct EncoderConfig {
   /// Present in a Linformer, and in a Performer.
   std::optional<LinformerConfig> linformer;
   std::optional<FeatureConfig> features;
+  /// Present where the folder has a head for coreference.
+  std::optional<CoreferenceConfig> coreference;
   /// Present in a model that reads a text and writes another.
   std::optional<DecoderConfig> decoder;
 

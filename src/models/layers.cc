@@ -28,7 +28,7 @@ ops::Linear linear(const LayerSource& source, const std::string& name, LinearSha
   if (parts.has_bias) {
     const std::string usual = name + ".bias";
     bias.push_back(source.weights.get(parts.bias_name.empty() ? usual : parts.bias_name,
-                                      {shape.out}, Init::zeros()));
+                                      {shape.out}, Init::constant(parts.bias_value)));
   }
   return stacked(source, matrix, bias, parts);
 }

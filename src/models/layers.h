@@ -32,6 +32,8 @@ struct LinearParts {
   /// Empty: "NAME.bias".
   std::string bias_name = {};
   kernels::LinearSlabs slabs = {};
+  /// What the bias begins with.
+  double bias_value = 0;
   /// Instead of that of the source.
   std::optional<DType> dtype = std::nullopt;
 };

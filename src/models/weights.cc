@@ -39,6 +39,10 @@ Tensor drawn_tensor(const std::string& name, const Shape& shape, const Init& ini
   const auto deviation = static_cast<float>(init.deviation);
   const std::uint64_t own_seed = seed ^ hash_of(name);
   if (init.kind == Init::Kind::zeros) return Tensor::zeros(shape, DType::f32);
+  if (init.kind == Init::Kind::constant) {
+    const std::vector<float> values(at(element_count(shape)), static_cast<float>(init.value));
+    return Tensor::from(values, shape);
+  }
   if (init.kind == Init::Kind::gains) return kernels::random_gains(shape, deviation, own_seed);
   switch (init.kind) {
     case Init::Kind::xavier:

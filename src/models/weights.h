@@ -21,9 +21,21 @@ namespace longformer::models {
 
 /// How a tensor begins where no file has it.
 struct Init {
-  enum class Kind { zeros, normal, gains, features, xavier, pooled, averaging, orthogonal };
+  enum class Kind {
+    zeros,
+    constant,
+    normal,
+    gains,
+    features,
+    xavier,
+    pooled,
+    averaging,
+    orthogonal
+  };
   Kind kind = Kind::zeros;
   double deviation = 0;
+  /// Of Kind::constant.
+  double value = 0;
   /// A row that is zero: that of padding.
   Index zero_row = -1;
   /// It keeps its numbers in a training.
@@ -33,15 +45,24 @@ struct Init {
   Index redraw_interval = 0;
 
   static Init zeros() { return {}; }
+  static Init constant(double value) {
+    Init init;
+    init.kind = Kind::constant;
+    init.value = value;
+    return init;
+  }
   /// N(0, deviation²).
   static Init normal(double deviation, Index zero_row = -1) {
-    return {Kind::normal, deviation, zero_row};
+    return {.kind = Kind::normal, .deviation = deviation, .zero_row = zero_row};
   }
   /// N(1, deviation²).
-  static Init gains(double deviation = 0) { return {Kind::gains, deviation}; }
+  static Init gains(double deviation = 0) { return {.kind = Kind::gains, .deviation = deviation}; }
   /// Ω, [m, d] or [H, m, d] (spec.md F.3).
   static Init features(const kernels::FeatureDraw& draw, Index redraw_interval) {
-    return {Kind::features, 0, -1, true, draw, redraw_interval};
+    return {.kind = Kind::features,
+            .is_frozen = true,
+            .draw = draw,
+            .redraw_interval = redraw_interval};
   }
   /// Projections of a Linformer (kernels/initialization.h).
   static Init projection(Kind kind) {

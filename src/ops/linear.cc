@@ -304,7 +304,7 @@ void multiply_backward(const Context& context, const Tensor& x, const Linear& de
 Tensor linear(const Context& context, const Tensor& x, const Linear& dense, DType output) {
   refuse_packed(context, "linear", dense, x);
   if (dense.packed() != nullptr) {
-    return linear_packed(context, x, *dense.packed(), output);
+    return linear_packed(context, x.to(dense.dtype()), *dense.packed(), output);
   }
   Tensor y = multiply(context, x, dense, output);
   Tensor before;

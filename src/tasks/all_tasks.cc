@@ -2,6 +2,7 @@
 
 #include "tasks/candidate_scoring.h"
 #include "tasks/classification.h"
+#include "tasks/coreference.h"
 #include "tasks/masked_lm.h"
 #include "tasks/multiple_choice.h"
 #include "tasks/question_answering.h"
@@ -12,9 +13,9 @@
 namespace longformer::tasks {
 
 std::span<const Task* const> all_tasks() {
-  static const std::array<const Task*, 7> tasks = {
-      &classification(),    &tagging(),   &question_answering(),   &multiple_choice(),
-      &candidate_scoring(), &masked_lm(), &sequence_to_sequence(),
+  static const std::array<const Task*, 8> tasks = {
+      &classification(),    &tagging(),     &question_answering(), &multiple_choice(),
+      &candidate_scoring(), &coreference(), &masked_lm(),          &sequence_to_sequence(),
   };
   return tasks;
 }

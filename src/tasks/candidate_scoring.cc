@@ -8,6 +8,7 @@
 #include "models/attention/attention.h"
 #include "ops/embedding.h"
 #include "tasks/collation.h"
+#include "tasks/data/predictions.h"
 #include "tasks/evaluation_run.h"
 #include "tasks/multiple_choice.h"
 
@@ -126,6 +127,24 @@ class CandidateSet final : public DataSet {
     });
   }
 
+  bool has_published_form() const override { return true; }
+
+  void score(const std::string& predictions, Evaluation& result) const override {
+    const AnswersById answers = read_answers(predictions);
+    std::int64_t right = 0;
+    for (const ChoiceExample& example : data_.examples) {
+      const auto found = answers.find(example.origin.id);
+      if (found == answers.end()) {
+        ++result.missing;
+      } else {
+        right += found->second == example.question.choices[at(example.label)] ? 1 : 0;
+      }
+    }
+    result.examples = std::ssize(data_.examples);
+    result.metrics.emplace_back("accuracy",
+                                static_cast<double>(right) / static_cast<double>(result.examples));
+  }
+
  private:
   ChoiceData data_;
 };
@@ -176,6 +195,11 @@ class CandidateScoring final : public Task {
   std::unique_ptr<DataSet> read(const std::string& path, const DataOptions& options,
                                 const KnownLabels&) const override {
     return std::make_unique<CandidateSet>(read_choices(path, options));
+  }
+
+  bool recognises(std::string_view beginning) const override {
+    return beginning.find("\"candidates\"") != std::string_view::npos &&
+           beginning.find("\"supports\"") != std::string_view::npos;
   }
 };
 

@@ -63,7 +63,7 @@ bool EvaluationRun::usable(const Origin& origin, const Document& document) {
   return false;
 }
 
-void EvaluationRun::require_examples() const {
+void EvaluationRun::finish() const {
   require(result.examples > 0, "{}: expected an example that can be scored, found none: {}", path,
           result.first_skipped);
 }

@@ -35,9 +35,9 @@ class EvaluatedModel {
   virtual void stream(const Next& next, const Done& done) const = 0;
 
   using Use = std::function<void(const ops::Context&, const Head&, const Tensor& hidden)>;
-  /// Runs the encoder over one row and gives `use` its states, while nothing else computes. Throws
-  /// Error.
-  virtual void with_states(const TokenRow& row, const Use& use) const = 0;
+  /// Runs the encoder over rows and gives `use` their states behind each other, while nothing else
+  /// computes. Throws Error.
+  virtual void with_states(std::span<const TokenRow> rows, const Use& use) const = 0;
 };
 
 /// A text that a model wrote about a document, or why it did not.
@@ -64,6 +64,8 @@ struct EvaluationOptions {
   bool rouge_stems = false, rouge_intervals = false;
   /// Called with a JSON object on one line for every example.
   std::function<void(std::string_view)> predictions = {};
+  /// Called with the text of a file of predictions in the published form, in parts.
+  std::function<void(std::string_view)> official_predictions = {};
   ProgressCallback progress = {};
 };
 
@@ -93,15 +95,25 @@ class EvaluationRun {
     };
     const auto done = [&, i = std::size_t{0}](const Document& document) mutable {
       const Record& record = records[i++];
-      if (!usable(record.origin, document)) return;
-      Json prediction = named(record.origin);
-      score(record, document, prediction);
-      predict(prediction);
-      count(document.reading);
+      one(record.origin, document, [&](Json& prediction) { score(record, document, prediction); });
     };
     model.stream(next, done);
-    require_examples();
+    finish();
   }
+
+  /// One record of which the model has said what it says, for tasks that ask it themselves:
+  /// `score(prediction)` compares. finish() follows the last one.
+  template <typename Score>
+  void one(const Origin& origin, const Document& document, const Score& score) {
+    if (!usable(origin, document)) return;
+    Json prediction = named(origin);
+    score(prediction);
+    predict(prediction);
+    count(document.reading);
+  }
+
+  /// Throws Error where there was no example that could be scored.
+  void finish() const;
 
   /// The same with a text that the model writes about `source(record)`.
   template <typename Record, typename Source, typename Score>
@@ -122,11 +134,15 @@ class EvaluationRun {
         count_text(results[i]);
       }
     }
-    require_examples();
+    finish();
   }
 
   bool wants_predictions() const { return static_cast<bool>(options.predictions); }
   void predict(const Json& prediction) const;
+  /// Hands on a part of the file of predictions in the published form, where one is wanted.
+  void publish(std::string_view part) const {
+    if (options.official_predictions) options.official_predictions(part);
+  }
 
   void add(const std::string& name, double value) { result.metrics.emplace_back(name, value); }
   void add_labels(const ClassificationMetrics& metrics);
@@ -139,7 +155,6 @@ class EvaluationRun {
   void count_text(const TextResult& result);
   void report_progress();
   bool usable(const Origin& origin, const Document& document);
-  void require_examples() const;
 
   std::int64_t total_ = 0;
 };

@@ -70,7 +70,7 @@ Guesses guess(const EvaluatedModel& model, const MaskedRow& row, const TokenRow&
   Guesses guesses;
   if (row.positions.empty()) return guesses;
   model.with_states(
-      tokens, [&](const ops::Context& context, const Head& any, const Tensor& hidden) {
+      {&tokens, 1}, [&](const ops::Context& context, const Head& any, const Tensor& hidden) {
         const auto& head = dynamic_cast<const MaskedLmHead&>(any);
         for (std::size_t begin = 0; begin < row.positions.size(); begin += kChunk) {
           const std::size_t count = std::min(kChunk, row.positions.size() - begin);

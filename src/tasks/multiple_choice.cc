@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "models/attention/attention.h"
+#include "tasks/data/predictions.h"
 #include "tasks/evaluation_run.h"
 #include "tasks/scores.h"
 
@@ -129,6 +130,7 @@ void evaluate_choices(EvaluationRun& run, const ChoiceData& data,
                       const std::function<Reading(const ChoiceQuestion&)>& read) {
   run.start(data.report);
   std::int64_t right = 0;
+  AnswersById published;
   const auto read_one = [&](const ChoiceExample& example) {
     check_question(example.question);
     return read(example.question);
@@ -137,12 +139,14 @@ void evaluate_choices(EvaluationRun& run, const ChoiceData& data,
     const std::vector<float> logits = choice_logits(document);
     const auto best = std::max_element(logits.begin(), logits.end()) - logits.begin();
     right += best == example.label ? 1 : 0;
+    published[example.origin.id] = example.question.choices[at(best)];
     prediction["label"] = example.label;
     prediction["prediction"] = best;
     prediction["probabilities"] = softmax(logits);
   };
   run.each(data.examples, read_one, score);
   run.add("accuracy", static_cast<double>(right) / static_cast<double>(run.result.examples));
+  run.publish(answers_text(published));
 }
 
 }  // namespace longformer::tasks

@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "models/attention/attention.h"
+#include "tasks/data/predictions.h"
 #include "tasks/evaluation_run.h"
 #include "tasks/metrics/answer_metrics.h"
 #include "tasks/sequence_to_sequence.h"
@@ -135,6 +136,7 @@ class QuestionSet final : public DataSet {
     const AnswerRules rules = {.top_k = 1, .max_tokens = run.options.max_answer_tokens};
     check_answer_rules(rules, reader.options());
     AnswerCounter counter;
+    AnswersById published;
     const auto read = [&](const QuestionExample& example) {
       return reader.read(example.question, *example.context);
     };
@@ -149,6 +151,7 @@ class QuestionSet final : public DataSet {
       Strings right;
       for (const GoldAnswer& gold : example.answers) right.push_back(gold.text);
       counter.add(answer, right);
+      published[example.origin.id] = answer;
       const AnswerScores scores = score_answer(answer, right);
       prediction["answers"] = right;
       prediction["prediction"] = answer;
@@ -158,19 +161,41 @@ class QuestionSet final : public DataSet {
       prediction["no_answer_logit"] = found.none.logit;
     };
     run.each(data_.examples, read, score);
-    add_metrics(counter, run);
+    add_metrics(counter, run.result);
+    run.publish(answers_text(published));
+  }
+
+  bool has_published_form() const override { return true; }
+
+  void score(const std::string& predictions, Evaluation& result) const override {
+    const AnswersById answers = read_answers(predictions);
+    AnswerCounter counter;
+    for (const QuestionExample& example : data_.examples) {
+      Strings right;
+      for (const GoldAnswer& gold : example.answers) right.push_back(gold.text);
+      const auto found = answers.find(example.origin.id);
+      if (found == answers.end()) ++result.missing;
+      // What is missing is wrong, even where an empty answer would be right.
+      const bool is_missing_right = found == answers.end() && right.empty();
+      counter.add(is_missing_right ? "?" : found == answers.end() ? "" : found->second, right);
+    }
+    result.examples = counter.questions();
+    add_metrics(counter, result);
   }
 
  private:
-  static void add_metrics(const AnswerCounter& answers, EvaluationRun& run) {
-    run.add("f1", answers.all().f1);
-    run.add("exact_match", answers.all().exact_match);
+  static void add_metrics(const AnswerCounter& answers, Evaluation& result) {
+    const auto add = [&](const char* name, double value) {
+      result.metrics.emplace_back(name, value);
+    };
+    add("f1", answers.all().f1);
+    add("exact_match", answers.all().exact_match);
     if (answers.unanswerable() == 0) return;
     if (answers.questions() > answers.unanswerable()) {
-      run.add("has_answer_f1", answers.answerable_scores().f1);
-      run.add("has_answer_exact_match", answers.answerable_scores().exact_match);
+      add("has_answer_f1", answers.answerable_scores().f1);
+      add("has_answer_exact_match", answers.answerable_scores().exact_match);
     }
-    run.add("no_answer_exact_match", answers.unanswerable_scores().exact_match);
+    add("no_answer_exact_match", answers.unanswerable_scores().exact_match);
   }
 
   QuestionData data_;
@@ -218,6 +243,10 @@ class QuestionAnswering final : public Task {
   std::unique_ptr<DataSet> read(const std::string& path, const DataOptions& options,
                                 const KnownLabels&) const override {
     return std::make_unique<QuestionSet>(read_questions(path, options));
+  }
+
+  bool recognises(std::string_view beginning) const override {
+    return beginning.find("\"paragraphs\"") != std::string_view::npos;
   }
 };
 

@@ -4,12 +4,15 @@
 #include <vector>
 
 #include "core/error.h"
+#include "formats/json.h"
 
 namespace longformer::tasks {
 namespace {
 
 bool is_named(const models::EncoderConfig& config, const Task& task) {
-  return config.architecture.ends_with(task.names().class_ending);
+  const TaskNames& names = task.names();
+  return config.architecture.ends_with(names.class_ending) ||
+         (!names.other_class.empty() && config.architecture == names.other_class);
 }
 
 /// Whether only this head has such tensors.
@@ -36,6 +39,16 @@ const Task* task_of(const models::EncoderConfig& config, const models::Weights& 
     }
   }
   return on_request;
+}
+
+const Task& task_of_data(const std::string& path) {
+  // Of data that are one JSON value the last member of the first record must be in it.
+  constexpr std::size_t kBeginning = std::size_t{1} << 18;
+  const std::string beginning = formats::read_beginning(path, kBeginning);
+  for (const Task* task : all_tasks()) {
+    if (task->recognises(beginning)) return *task;
+  }
+  fail("{}: expected data in a form that is published for one of the tasks, found others", path);
 }
 
 const Task* task_named(const models::EncoderConfig& config) {

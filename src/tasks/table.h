@@ -16,6 +16,9 @@ std::span<const Task* const> all_tasks();
 /// decide, where no other head has such tensors. Null for an encoder alone.
 const Task* task_of(const models::EncoderConfig& config, const models::Weights& weights);
 
+/// The task whose published data a file holds. Throws Error for a file of none.
+const Task& task_of_data(const std::string& path);
+
 /// The task that architectures[0] names; null for others.
 const Task* task_named(const models::EncoderConfig& config);
 

@@ -9,6 +9,10 @@
 
 namespace longformer::tasks {
 
+void DataSet::score(const std::string&, Evaluation&) const {
+  fail("expected data of a task whose predictions have a published form, found others");
+}
+
 bool Task::is_present(const models::EncoderConfig& config, const models::Weights& weights) const {
   return weights.has(parts(config).value().classifier + ".weight");
 }

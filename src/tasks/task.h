@@ -38,6 +38,10 @@ struct CollationReport {
   std::int64_t truncated_targets = 0;
   /// Questions with answers, none of which is whole in any row.
   std::int64_t unreached_answers = 0;
+  /// Mentions of more words than the model takes for one.
+  std::int64_t wide_mentions = 0;
+  /// Mentions that are in a second cluster, which does not count.
+  std::int64_t repeated_mentions = 0;
 };
 
 /// Examples behind each other, as one forward pass and its loss take them.
@@ -91,6 +95,11 @@ class DataSet {
   virtual std::string problem_type() const { return {}; }
   /// Whether every example has one right class, which label smoothing needs.
   virtual bool has_one_class() const { return true; }
+  /// Keys of config.json that a new head on this encoder needs, with their values.
+  virtual Json settings(const models::EncoderConfig& config) const {
+    static_cast<void>(config);
+    return Json::object();
+  }
   /// The names of Evaluation::metrics in their order, the most telling one first.
   virtual std::vector<std::string> metric_names() const = 0;
 
@@ -98,6 +107,13 @@ class DataSet {
   virtual std::unique_ptr<TrainingSet> collate(const CollationSetup& setup) const = 0;
   /// Runs the model over all examples, and compares. Throws Error.
   virtual void evaluate(EvaluationRun& run) const = 0;
+
+  /// Whether the authors of the task published a form of files of predictions, which evaluate()
+  /// gives to EvaluationRun::publish and score() reads.
+  virtual bool has_published_form() const { return false; }
+  /// Compares such a file as evaluate() compares what a model says, and fills in metrics, examples
+  /// and `missing`. Throws Error that names the file.
+  virtual void score(const std::string& predictions, Evaluation& result) const;
 };
 
 /// What a trained head fixes before data are seen; what is absent is taken from the data.
@@ -113,6 +129,8 @@ struct TaskNames {
   std::string_view verb;
   /// How the class names of `transformers` end, such as "ForSequenceClassification".
   std::string_view class_ending;
+  /// A class of another library with the same head; empty for none.
+  std::string_view other_class = {};
 };
 
 class Task {
@@ -123,6 +141,8 @@ class Task {
   /// The parts of a head that is a classifier; absent for others, which override make_head and
   /// is_present.
   virtual std::optional<HeadParts> parts(const models::EncoderConfig& config) const = 0;
+  /// Layers of a head without parts that keep their names when the encoder is converted.
+  virtual std::vector<std::string> kept_layers() const { return {}; }
   /// Throws Error when a tensor is missing or of another shape than the configuration says.
   virtual std::unique_ptr<Head> make_head(const models::EncoderConfig& config,
                                           const models::Weights& weights, DType dtype) const = 0;
@@ -160,6 +180,11 @@ class Task {
   /// Throws Error that names file and line.
   virtual std::unique_ptr<DataSet> read(const std::string& path, const DataOptions& options,
                                         const KnownLabels& known) const = 0;
+  /// Whether a file that begins so is one of the task's published data sets.
+  virtual bool recognises(std::string_view beginning) const {
+    static_cast<void>(beginning);
+    return false;
+  }
 };
 
 /// Where a document of these tokens has global attention by default; nowhere without a task.

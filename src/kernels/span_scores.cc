@@ -1,0 +1,255 @@
+#include "kernels/span_scores.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <cstring>
+
+#include "core/threads.h"
+#include "kernels/gemm.h"
+
+namespace longformer::kernels {
+namespace {
+
+/// Rows that are multiplied with the keys around them: a band as a product of full matrices costs a
+/// third more than the band at the usual 30 keys, and runs at the rate of the GEMM.
+constexpr Index kBandRows = 64;
+
+/// Spans whose scores with all before them are in memory at a time.
+constexpr Index kLinkRows = 256;
+
+/// The rows [begin, end) of a band and the end of the keys that their spans reach.
+struct Band {
+  Index begin = 0, end = 0, keys_end = 0;
+  Index rows() const { return end - begin; }
+  Index keys() const { return keys_end - begin; }
+};
+
+Index rows_of_band(const SpanTable& spans) { return std::max(kBandRows, spans.widest); }
+
+Index bands_of(const SpanTable& spans) {
+  const Index rows = rows_of_band(spans);
+  return (spans.rows() + rows - 1) / rows;
+}
+
+Band band_of(const SpanTable& spans, Index number) {
+  const Index rows = rows_of_band(spans);
+  Band band = {.begin = number * rows, .end = std::min(spans.rows(), (number + 1) * rows)};
+  band.keys_end = std::min(spans.rows(), band.end + std::max<Index>(spans.widest - 1, 0));
+  return band;
+}
+
+/// Calls body(row of the band, key of the band, number of the span).
+template <typename Body>
+void for_spans(const SpanTable& spans, const Band& band, const Body& body) {
+  for (Index row = 0; row < band.rows(); ++row) {
+    const Index first = spans.first[at(band.begin + row)];
+    const Index count = spans.first[at(band.begin + row + 1)] - first;
+    for (Index width = 0; width < count; ++width) body(row, row + width, first + width);
+  }
+}
+
+const float* row_of(const Tensor& matrix, Index row) {
+  return matrix.data<float>() + row * matrix.columns();
+}
+float* row_of(Tensor& matrix, Index row) { return matrix.data<float>() + row * matrix.columns(); }
+
+/// Scores [rows, end] of the spans from `begin` up to `end` with all before `end`.
+void link_scores(const SpanLinks& links, Index begin, Index end, float* scores) {
+  GemmShape shape = {.m = end - begin,
+                     .n = end,
+                     .k = links.start_key.columns(),
+                     .transpose_b = true,
+                     .alpha = links.scale};
+  gemm(shape, row_of(links.start_query, begin), links.start_key.data<float>(), scores);
+  shape.beta = 1;
+  gemm(shape, row_of(links.end_query, begin), links.end_key.data<float>(), scores);
+}
+
+/// Adds the scores of the mentions themselves to those of span u with the spans before it.
+void add_mentions(const SpanLinks& links, Index u, float* scores) {
+  const auto* mentions = links.mentions.data<float>();
+  for (Index v = 0; v < u; ++v) scores[v] += mentions[u] + mentions[v];
+}
+
+/// A span before another of the same cluster, and the score of both.
+struct RightLink {
+  Index before = 0;
+  float score = 0;
+};
+
+/// −log of the probability of what is right for span u; turns its `count` scores into their
+/// gradient, of which those from u on are 0.
+double link_loss(std::span<const std::int32_t> clusters, Index u, double scale, float* scores,
+                 Index count) {
+  const std::int32_t cluster = clusters[at(u)];
+  std::vector<RightLink> right;
+  float highest = 0;
+  for (Index v = 0; v < u; ++v) highest = std::max(highest, scores[v]);
+  double all = std::exp(-static_cast<double>(highest));
+  for (Index v = 0; v < u; ++v) {
+    if (cluster >= 0 && clusters[at(v)] == cluster) right.push_back({v, scores[v]});
+    scores[v] = std::exp(scores[v] - highest);
+    all += static_cast<double>(scores[v]);
+  }
+  for (Index v = 0; v < u; ++v) {
+    scores[v] = static_cast<float>(scale * static_cast<double>(scores[v]) / all);
+  }
+  std::fill(scores + u, scores + count, 0.0f);
+  const double log_all = static_cast<double>(highest) + std::log(all);
+  if (right.empty()) return log_all;
+  float highest_right = right[0].score;
+  for (const RightLink& link : right) highest_right = std::max(highest_right, link.score);
+  double sum = 0;
+  for (RightLink& link : right) {
+    link.score = std::exp(link.score - highest_right);
+    sum += static_cast<double>(link.score);
+  }
+  for (const RightLink& link : right) {
+    scores[link.before] -= static_cast<float>(scale * static_cast<double>(link.score) / sum);
+  }
+  return log_all - static_cast<double>(highest_right) - std::log(sum);
+}
+
+/// From the gradients [rows, end] of the scores of spans `begin` … `end` − 1 to those of the
+/// factors.
+void send_links(const SpanLinks& links, Index begin, Index end, const float* gradient,
+                const LinkGradients& to) {
+  const Index rows = end - begin;
+  auto* mentions = to.mentions.data<float>();
+  for (Index row = 0; row < rows; ++row) {
+    const float* from = gradient + row * end;
+    float sum = 0;
+    for (Index v = 0; v < begin + row; ++v) {
+      mentions[v] += from[v];
+      sum += from[v];
+    }
+    mentions[begin + row] += sum;
+  }
+  const auto send = [&](const Tensor& query, const Tensor& key, Tensor& to_query, Tensor& to_key) {
+    const Index width = key.columns();
+    gemm({.m = rows, .n = width, .k = end, .alpha = links.scale}, gradient, key.data<float>(),
+         row_of(to_query, begin));
+    gemm({.m = end, .n = width, .k = rows, .transpose_a = true, .alpha = links.scale, .beta = 1},
+         gradient, row_of(query, begin), to_key.data<float>());
+  };
+  send(links.start_query, links.start_key, to.start_query, to.start_key);
+  send(links.end_query, links.end_key, to.end_query, to.end_key);
+}
+
+}  // namespace
+
+SpanTable SpanTable::of(std::span<const Index> counts) {
+  SpanTable table;
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    assert(counts[i] >= 0 && counts[i] <= static_cast<Index>(counts.size() - i));
+    table.first.push_back(table.first.back() + counts[i]);
+    table.widest = std::max(table.widest, counts[i]);
+  }
+  return table;
+}
+
+void span_scores(const SpanTable& spans, const SpanFactors& factors, Tensor& scores, int threads) {
+  const auto* starts = factors.starts.data<float>();
+  const auto* ends = factors.ends.data<float>();
+  auto* to = scores.data<float>();
+  parallel_for(threads, bands_of(spans), [&](Index number) {
+    const Band band = band_of(spans, number);
+    std::vector<float> products(at(band.rows() * band.keys()));
+    gemm({.m = band.rows(),
+          .n = band.keys(),
+          .k = factors.key.columns(),
+          .transpose_b = true,
+          .alpha = factors.scale},
+         row_of(factors.query, band.begin), row_of(factors.key, band.begin), products.data());
+    for_spans(spans, band, [&](Index row, Index key, Index number_of_span) {
+      to[number_of_span] =
+          starts[band.begin + row] + ends[band.begin + key] + products[at(row * band.keys() + key)];
+    });
+  });
+}
+
+void span_scores_backward(const SpanTable& spans, const SpanFactors& factors,
+                          const Tensor& gradient, const SpanGradients& to, int threads) {
+  const auto* from = gradient.data<float>();
+  std::memset(to.starts.raw(), 0, to.starts.bytes());
+  std::memset(to.ends.raw(), 0, to.ends.bytes());
+  std::memset(to.key.raw(), 0, to.key.bytes());
+  const Index width = factors.key.columns();
+  const auto send = [&](Index number) {
+    const Band band = band_of(spans, number);
+    std::vector<float> products(at(band.rows() * band.keys()), 0.0f);
+    for_spans(spans, band, [&](Index row, Index key, Index number_of_span) {
+      const float value = from[number_of_span];
+      to.starts.data<float>()[band.begin + row] += value;
+      to.ends.data<float>()[band.begin + key] += value;
+      products[at(row * band.keys() + key)] = value;
+    });
+    gemm({.m = band.rows(), .n = width, .k = band.keys(), .alpha = factors.scale}, products.data(),
+         row_of(factors.key, band.begin), row_of(to.query, band.begin));
+    gemm({.m = band.keys(),
+          .n = width,
+          .k = band.rows(),
+          .transpose_a = true,
+          .alpha = factors.scale,
+          .beta = 1},
+         products.data(), row_of(factors.query, band.begin), row_of(to.key, band.begin));
+  };
+  // The keys of a band reach into the next one alone, so every other band may run at a time.
+  const Index bands = bands_of(spans);
+  for (const Index odd : {Index{0}, Index{1}}) {
+    parallel_for(threads, (bands + 1 - odd) / 2, [&](Index i) { send(2 * i + odd); });
+  }
+}
+
+LossSum antecedent_loss(const SpanLinks& links, std::span<const std::int32_t> clusters,
+                        const LossOptions& options, const LinkGradients* to, int threads) {
+  const Index count = links.size();
+  assert(static_cast<Index>(clusters.size()) == count);
+  if (to != nullptr) {
+    for (Tensor* one : {&to->mentions, &to->start_key, &to->end_key}) {
+      std::memset(one->raw(), 0, one->bytes());
+    }
+  }
+  LossSum loss;
+  std::vector<float> scores(at(std::min(count, kLinkRows) * count));
+  std::vector<double> losses(at(std::min(count, kLinkRows)));
+  for (Index begin = 0; begin < count; begin += kLinkRows) {
+    const Index end = std::min(count, begin + kLinkRows);
+    link_scores(links, begin, end, scores.data());
+    parallel_for(threads, end - begin, [&](Index row) {
+      float* own = scores.data() + row * end;
+      add_mentions(links, begin + row, own);
+      losses[at(row)] = link_loss(clusters, begin + row, options.scale, own, end);
+    });
+    for (Index row = 0; row < end - begin; ++row) loss.sum += losses[at(row)];
+    if (to != nullptr) send_links(links, begin, end, scores.data(), *to);
+  }
+  loss.weight = static_cast<double>(count);
+  return loss;
+}
+
+std::vector<Index> best_antecedents(const SpanLinks& links, int threads) {
+  const Index count = links.size();
+  std::vector<Index> best(at(count), -1);
+  std::vector<float> scores(at(std::min(count, kLinkRows) * count));
+  for (Index begin = 0; begin < count; begin += kLinkRows) {
+    const Index end = std::min(count, begin + kLinkRows);
+    link_scores(links, begin, end, scores.data());
+    parallel_for(threads, end - begin, [&](Index row) {
+      const Index u = begin + row;
+      float* own = scores.data() + row * end;
+      add_mentions(links, u, own);
+      float highest = 0;
+      for (Index v = 0; v < u; ++v) {
+        if (own[v] > 0 && own[v] >= highest) {
+          highest = own[v];
+          best[at(u)] = v;
+        }
+      }
+    });
+  }
+  return best;
+}
+
+}  // namespace longformer::kernels

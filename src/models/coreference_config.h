@@ -1,0 +1,39 @@
+// What config.json says of a coreference head: the object coref_head of fastcoref's models, and
+// what they do not have.
+#pragma once
+
+#include "core/dtype.h"
+#include "formats/json.h"
+
+namespace longformer::models {
+
+/// The key of config.json.
+inline constexpr const char* kCoreferenceKey = "coref_head";
+
+struct CoreferenceConfig {
+  /// Longest mention in words.
+  Index max_span_width = 30;
+  /// Mentions that are kept for linking, as a share of the tokens.
+  double top_lambda = 0.4;
+  /// f, the width of the layers.
+  Index head_size = 0;
+  double dropout = 0.3;
+  /// Factors of the products of two vectors of f numbers: 1 where the file says nothing.
+  double mention_scale = 1, antecedent_scale = 1;
+  /// Weight of the loss of the mention scores: 0 where the file says nothing.
+  double mention_loss = 0;
+  /// Longest segment that the model reads, with special tokens; 0: the longest it can.
+  Index max_segment_tokens = 0;
+  /// Segments are whole sentences one behind the other rather than such as overlap.
+  bool has_independent_segments = true;
+  /// Whether mentions that nothing else means are clusters of their own.
+  bool singletons = false;
+  /// Whether no mention crosses the end of a sentence.
+  bool same_sentence = false;
+};
+
+/// Reads the object of this key. Throws Error that names file, key, expected and found.
+CoreferenceConfig read_coreference(const formats::ConfigReader& config);
+nlohmann::ordered_json json_of(const CoreferenceConfig& coreference);
+
+}  // namespace longformer::models

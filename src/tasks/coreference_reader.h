@@ -1,0 +1,69 @@
+// Documents become rows of tokens for coreference: word by word, in as many segments as it takes.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "longformer/document_target.h"
+#include "models/coreference_config.h"
+#include "tasks/data/coreference_data.h"
+#include "tasks/reading.h"
+
+namespace longformer::tasks {
+
+/// Special tokens around the name of whoever begins to speak.
+inline const std::array<std::string, 2> kSpeakerMarks = {"[speaker]", "[/speaker]"};
+
+struct CoreferenceReading {
+  Reading reading;
+  /// Where the words are that were read whole; without clusters.
+  CoreferenceTarget words;
+  /// Words behind a truncation.
+  Index unread_words = 0;
+};
+
+class CoreferenceReader {
+ public:
+  /// The tokenizer must outlive the reader. A document longer than a segment is split unless it is
+  /// truncated. Throws Error for options that leave no room.
+  CoreferenceReader(const Tokenizer& tokenizer, ReadingOptions options,
+                    const CoreferenceOptions& coreference, const models::CoreferenceConfig& config);
+
+  /// Every word has at least one token, that of unknown words where it would have none. Where two
+  /// are named, whoever begins to speak stands before the first word, between marks. Throws Error
+  /// for words with the marks.
+  CoreferenceReading read(const CoreferenceWords& document) const;
+
+  /// Tokens of each sentence, or of each word where sentences are not known.
+  std::vector<Index> sentence_tokens(const CoreferenceWords& document) const;
+
+ private:
+  /// Tokens of a document without special ones around them.
+  struct Pieces {
+    Encoding tokens;
+    /// Of each word: its first and its last token, and the first one that stands before it.
+    std::vector<Index> first, last, begin;
+  };
+
+  Pieces pieces_of(const CoreferenceWords& document) const;
+  void add_speaker(const std::string& name, Pieces& pieces) const;
+  std::vector<TokenRange> segments_of(const CoreferenceWords& document, const Pieces& pieces) const;
+
+  const Tokenizer& tokenizer_;
+  RowReader rows_;
+  bool has_independent_segments_;
+  Index widest_;
+  bool same_sentence_;
+  std::optional<std::array<std::int32_t, 2>> marks_;
+};
+
+/// The words [begin, end) of a document.
+CoreferenceExample part_of(const CoreferenceExample& example, TokenRange words);
+
+/// The words of each sentence, or each word where sentences are not known.
+std::vector<TokenRange> sentences_of(const CoreferenceWords& document);
+
+}  // namespace longformer::tasks

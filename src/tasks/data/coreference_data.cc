@@ -1,0 +1,381 @@
+#include "tasks/data/coreference_data.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <span>
+#include <utility>
+
+#include "formats/json.h"
+#include "tasks/passages.h"
+#include "text/basic_words.h"
+#include "text/lines.h"
+
+namespace longformer::tasks {
+namespace {
+
+constexpr std::string_view kBegin = "#begin document", kEnd = "#end document";
+
+std::vector<std::string> columns_of(const std::string& line) {
+  std::vector<std::string> columns;
+  const bool tabs = line.find('\t') != std::string::npos;
+  std::size_t begin = 0;
+  while (begin <= line.size()) {
+    const std::size_t end = std::min(line.find(tabs ? '\t' : ' ', begin), line.size());
+    if (tabs || end > begin) columns.push_back(line.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return columns;
+}
+
+bool is_blank(const std::string& text) { return text.empty() || text == "-" || text == "_"; }
+
+/// Mentions that have begun and not ended, and all that have.
+class OpenMentions {
+ public:
+  /// Takes the label of a word of a line: "(1|(2)", "3)1)" and so on.
+  void take(const std::string& label, Index word, std::int64_t line) {
+    if (is_blank(label)) return;
+    for (std::size_t place = 0; place < label.size();) {
+      if (label[place] == '|') {
+        ++place;
+        continue;
+      }
+      const bool opens = label[place] == '(';
+      const std::size_t begin = place + (opens ? 1 : 0);
+      const std::size_t end = std::min(label.find_first_of("()|", begin), label.size());
+      const bool closes = end < label.size() && label[end] == ')';
+      require(end > begin && (opens || closes),
+              "expected clusters such as (12, 12) or (12) in the last column, found {}",
+              formats::quote(label));
+      const std::string cluster = label.substr(begin, end - begin);
+      const auto [number, is_new] = numbers_.try_emplace(cluster, clusters_.size());
+      if (is_new) clusters_.push_back({.name = cluster});
+      Cluster& known = clusters_[number->second];
+      if (opens) known.open.push_back({word, line});
+      if (closes) close(known, word);
+      place = end + (closes ? 1 : 0);
+    }
+  }
+
+  /// The clusters in the order in which they begin. Throws Error for a mention that does not end.
+  std::vector<WordCluster> finish() {
+    std::vector<WordCluster> clusters;
+    for (Cluster& cluster : clusters_) {
+      require(cluster.open.empty(),
+              "expected an end of the mention of cluster {} of line {}, found none", cluster.name,
+              cluster.open.empty() ? 0 : cluster.open.back().second);
+      clusters.push_back(std::move(cluster.mentions));
+    }
+    return clusters;
+  }
+
+ private:
+  struct Cluster {
+    std::string name;
+    WordCluster mentions = {};
+    /// Word and line of each mention that has not ended.
+    std::vector<std::pair<Index, std::int64_t>> open = {};
+  };
+
+  static void close(Cluster& cluster, Index word) {
+    require(!cluster.open.empty(),
+            "expected a beginning of the mention of cluster {} that ends here, found none",
+            cluster.name);
+    cluster.mentions.push_back({cluster.open.back().first, word});
+    cluster.open.pop_back();
+  }
+
+  std::map<std::string, std::size_t> numbers_;
+  std::vector<Cluster> clusters_;
+};
+
+/// Reads the documents of a CoNLL file line by line.
+class ConllReader {
+ public:
+  ConllReader(const std::string& path, const DataOptions& options, CoreferenceData& data)
+      : path_(path), options_(options), data_(data) {}
+
+  void read() {
+    text::LineReader lines(path_);
+    std::string line;
+    while (lines.next(line)) {
+      if (!line.empty() && line.back() == '\r') line.pop_back();
+      if (line.starts_with(kBegin)) {
+        finish();
+        begin(line, lines.number());
+      } else if (line.starts_with(kEnd)) {
+        finish();
+      } else {
+        take(line, lines.number());
+      }
+    }
+    finish();
+  }
+
+ private:
+  void begin(const std::string& line, std::int64_t number) {
+    example_ = {};
+    mentions_ = {};
+    error_.clear();
+    sentence_begins_ = true;
+    const std::size_t name = std::min(line.find_first_not_of(' ', kBegin.size()), line.size());
+    example_.origin = {number, line.substr(name)};
+    place_ = fmt::format("{}:{}", path_, number);
+    is_open_ = true;
+  }
+
+  void take(const std::string& line, std::int64_t number) {
+    if (line.find_first_not_of(" \t") == std::string::npos) {
+      sentence_begins_ = true;
+      return;
+    }
+    if (line.starts_with('#') && !is_open_) return;
+    if (!error_.empty()) return;
+    try {
+      require(is_open_, "expected \"{} (NAME); part 000\" before the first word, found {}", kBegin,
+              formats::quote(line));
+      add_word(columns_of(line), line, number);
+    } catch (const Error& broken) {
+      if (!is_open_) throw Error(fmt::format("{}:{}: {}", path_, number, broken.what()));
+      error_ = broken.what();
+      place_ = fmt::format("{}:{}", path_, number);
+    }
+  }
+
+  void add_word(const std::vector<std::string>& columns, const std::string& line,
+                std::int64_t number) {
+    constexpr std::size_t kWord = 3, kSpeaker = 9;
+    require(columns.size() > kWord + 1 && !columns[kWord].empty(),
+            "expected a word in column 4 and clusters in a last one behind it, found {}",
+            formats::quote(line));
+    CoreferenceWords& words = example_.words;
+    const auto word = static_cast<Index>(words.words.size());
+    if (std::exchange(sentence_begins_, false)) words.sentences.push_back(word);
+    words.words.push_back(columns[kWord]);
+    const bool named = columns.size() > kSpeaker + 1 && !is_blank(columns[kSpeaker]);
+    words.speakers.push_back(named ? columns[kSpeaker] : "");
+    mentions_.take(columns.back(), word, number);
+  }
+
+  void finish() {
+    if (!std::exchange(is_open_, false)) return;
+    read_record(place_, options_, data_.report, [&] {
+      if (!error_.empty()) throw Error(error_);
+      example_.clusters = mentions_.finish();
+      data_.repeated_spans += put_in_order(example_.clusters);
+      data_.examples.push_back(std::move(example_));
+    });
+  }
+
+  const std::string& path_;
+  const DataOptions& options_;
+  CoreferenceData& data_;
+  CoreferenceExample example_;
+  OpenMentions mentions_;
+  std::string place_, error_;
+  bool is_open_ = false, sentence_begins_ = true;
+};
+
+void add_strings(const Json& list, const char* what, std::vector<std::string>& to) {
+  require(list.is_array(), "expected lists of strings in the member \"{}\", found {}", what,
+          formats::shown(list));
+  for (const Json& one : list) {
+    if (one.is_array()) {
+      add_strings(one, what, to);
+      continue;
+    }
+    const bool none = one.is_null() && std::string_view(what) == "speakers";
+    require(one.is_string() || none, "expected strings in the member \"{}\", found {}", what,
+            formats::shown(one));
+    to.push_back(none ? "" : one.get<std::string>());
+  }
+}
+
+/// The words of an object; characters of each where it is a text.
+CoreferenceWords words_of(const Json& object, std::vector<CharacterSpan>& characters) {
+  CoreferenceWords words;
+  if (object.contains("sentences")) {
+    for (const Json& sentence : list_member(object, "sentences")) {
+      const auto begin = static_cast<Index>(words.words.size());
+      add_strings(sentence, "sentences", words.words);
+      if (static_cast<Index>(words.words.size()) > begin) words.sentences.push_back(begin);
+    }
+  } else if (object.contains("tokens")) {
+    add_strings(object["tokens"], "tokens", words.words);
+  } else {
+    require(object.contains("text"),
+            "expected the words in the member \"sentences\", \"tokens\" or \"text\", found none");
+    TextWords text = words_of_text(string_member(object, "text"));
+    characters = std::move(text.characters);
+    words = std::move(text.words);
+  }
+  const auto speakers = object.find("speakers");
+  if (speakers != object.end() && !speakers->is_null()) {
+    add_strings(*speakers, "speakers", words.speakers);
+    require(words.speakers.size() == words.words.size(),
+            "expected a speaker for each of {} words, found {}", words.words.size(),
+            words.speakers.size());
+    for (std::string& name : words.speakers) {
+      if (is_blank(name)) name.clear();
+    }
+  }
+  return words;
+}
+
+/// The word with this border among words at characters of a text; −1 for none.
+Index word_at(std::span<const CharacterSpan> characters, std::int64_t place, bool begins) {
+  const auto border = [&](const CharacterSpan& word) { return begins ? word.begin : word.end; };
+  const auto found = std::ranges::lower_bound(characters, place, {}, border);
+  if (found == characters.end() || border(*found) != place) return -1;
+  return found - characters.begin();
+}
+
+WordSpan mention_of(const Json& mention, std::size_t words,
+                    std::span<const CharacterSpan> characters, bool is_text) {
+  const bool pair = mention.is_array() && mention.size() == 2 && mention[0].is_number_integer() &&
+                    mention[1].is_number_integer();
+  require(pair, "expected mentions [first, last], found {}", formats::shown(mention));
+  WordSpan span = {mention[0].get<std::int64_t>(), mention[1].get<std::int64_t>()};
+  if (is_text)
+    span = {word_at(characters, span.first, true), word_at(characters, span.last, false)};
+  require(span.first >= 0 && span.first <= span.last && span.last < static_cast<Index>(words),
+          "expected a mention of whole words among {}, found {}", words, formats::shown(mention));
+  return span;
+}
+
+CoreferenceExample example_of(const Json& object, bool needs_clusters) {
+  CoreferenceExample example;
+  const auto key = object.find("doc_key");
+  example.origin.id = key == object.end() ? id_of(object) : scalar_text(*key, "doc_key");
+  std::vector<CharacterSpan> characters;
+  const bool is_text = !object.contains("sentences") && !object.contains("tokens");
+  example.words = words_of(object, characters);
+  if (!needs_clusters && !object.contains("clusters")) return example;
+  for (const Json& cluster : list_member(object, "clusters")) {
+    require(cluster.is_array() && !cluster.empty(),
+            "expected lists of mentions as clusters, found {}", formats::shown(cluster));
+    WordCluster& mentions = example.clusters.emplace_back();
+    for (const Json& mention : cluster) {
+      mentions.push_back(mention_of(mention, example.words.words.size(), characters, is_text));
+    }
+  }
+  return example;
+}
+
+/// The last column for each of `words` words.
+std::vector<std::string> conll_labels(const std::vector<WordCluster>& clusters, std::size_t words) {
+  struct Border {
+    Index length = 0;
+    std::size_t cluster = 0;
+    bool operator<(const Border& other) const {
+      return std::pair(length, cluster) < std::pair(other.length, other.cluster);
+    }
+  };
+  std::vector<std::vector<Border>> begins(words), ends(words);
+  for (std::size_t c = 0; c < clusters.size(); ++c) {
+    for (const WordSpan& mention : clusters[c]) {
+      const Index length = mention.last - mention.first;
+      begins[at(mention.first)].push_back({length, c});
+      if (length > 0) ends[at(mention.last)].push_back({length, c});
+    }
+  }
+  std::vector<std::string> labels;
+  for (std::size_t w = 0; w < words; ++w) {
+    // What is nested deepest begins last and ends first.
+    std::sort(begins[w].rbegin(), begins[w].rend());
+    std::sort(ends[w].begin(), ends[w].end());
+    std::string label;
+    const auto add = [&](const std::string& part) { label += (label.empty() ? "" : "|") + part; };
+    for (const Border& end : ends[w]) add(fmt::format("{})", end.cluster));
+    for (const Border& begin : begins[w]) {
+      add(fmt::format("({}{}", begin.cluster, begin.length == 0 ? ")" : ""));
+    }
+    labels.push_back(label.empty() ? "-" : label);
+  }
+  return labels;
+}
+
+}  // namespace
+
+CoreferenceData read_coreference(const std::string& path, const DataOptions& given,
+                                 bool needs_clusters) {
+  DataOptions options = given;
+  if (options.format.empty()) options.format = detect_format(path, "conll");
+  CoreferenceData data;
+  data.path = path;
+  if (options.format == "conll") {
+    ConllReader(path, options, data).read();
+  } else {
+    require(options.format == "json" || options.format == "jsonl",
+            "format: expected conll, jsonl or json for coreference, found {}", options.format);
+    read_objects(path, options, data.report, [&](const Json& object, const Record& record) {
+      CoreferenceExample example = example_of(object, needs_clusters);
+      example.origin.line = record.number;
+      data.repeated_spans += put_in_order(example.clusters);
+      data.examples.push_back(std::move(example));
+    });
+  }
+  require(!data.examples.empty(), "{}: expected at least one document, found none", path);
+  for (const CoreferenceExample& example : data.examples) {
+    if (example.words.words.empty()) ++data.report.empty;
+    data.clusters += std::ssize(example.clusters);
+    for (const WordCluster& cluster : example.clusters) {
+      data.mentions += std::ssize(cluster);
+      data.singletons += cluster.size() == 1 ? 1 : 0;
+    }
+  }
+  return data;
+}
+
+TextWords words_of_text(std::string_view text) {
+  TextWords result;
+  result.characters = text::basic_words(text);
+  const std::vector<std::size_t> starts = character_starts(text);
+  for (const CharacterSpan& word : result.characters) {
+    const std::size_t begin = starts[at(word.begin)];
+    result.words.words.emplace_back(text.substr(begin, starts[at(word.end)] - begin));
+  }
+  result.words.sentences = sentence_starts(text, result.characters);
+  return result;
+}
+
+std::int64_t put_in_order(std::vector<WordCluster>& clusters) {
+  std::set<WordSpan> seen;
+  std::int64_t repeated = 0;
+  for (WordCluster& cluster : clusters) {
+    std::erase_if(cluster, [&](const WordSpan& mention) {
+      const bool known = !seen.insert(mention).second;
+      repeated += known ? 1 : 0;
+      return known;
+    });
+    std::sort(cluster.begin(), cluster.end());
+  }
+  std::erase_if(clusters, [](const WordCluster& cluster) { return cluster.empty(); });
+  std::sort(clusters.begin(), clusters.end());
+  return repeated;
+}
+
+std::string conll_text(const CoreferenceExample& document,
+                       const std::vector<WordCluster>& clusters) {
+  const CoreferenceWords& words = document.words;
+  const std::string& key = document.origin.id;
+  // The key of a document of CoNLL is "(NAME); part 000" already.
+  const bool is_conll = key.starts_with('(') && key.find("); part ") != std::string::npos;
+  const std::string name = is_conll ? key.substr(1, key.find("); part ") - 1) : key;
+  const std::string title = is_conll ? key : fmt::format("({}); part 000", key);
+  std::string text = fmt::format("{} {}\n", kBegin, title);
+  const std::vector<std::string> labels = conll_labels(clusters, words.words.size());
+  std::size_t sentence = 0, begin = 0;
+  for (std::size_t w = 0; w < words.words.size(); ++w) {
+    if (sentence < words.sentences.size() && at(words.sentences[sentence]) == w) {
+      if (w > 0) text += "\n";
+      ++sentence;
+      begin = w;
+    }
+    text += fmt::format("{}\t0\t{}\t{}\t{}\n", name, w - begin, words.words[w], labels[w]);
+  }
+  return text + fmt::format("\n{}\n", kEnd);
+}
+
+}  // namespace longformer::tasks
