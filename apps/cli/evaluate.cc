@@ -254,8 +254,9 @@ void add_scoring(CLI::App& verb, EvaluateFlags& flags) {
   verb.add_option("--official-predictions", flags.official_predictions,
                   "file of predictions in the form that the authors of the task published")
       ->type_name("FILE");
-  verb.add_option("--score", flags.score,
-                  "compare such a file with DATA, without a model; --task where DATA do not tell it")
+  verb.add_option(
+          "--score", flags.score,
+          "compare such a file with DATA, without a model; --task where DATA do not tell it")
       ->type_name("FILE");
 }
 

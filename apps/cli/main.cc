@@ -107,6 +107,7 @@ int run(int count, char** values) {
   add_fill_mask(program, action);
   add_classify(program, action);
   add_ner(program, action);
+  add_coref(program, action);
   add_qa(program, action);
   add_choose(program, action);
   add_evaluate(program, action);

@@ -12,6 +12,7 @@ void add_search(CLI::App& program, Action& action);
 void add_fill_mask(CLI::App& program, Action& action);
 void add_classify(CLI::App& program, Action& action);
 void add_ner(CLI::App& program, Action& action);
+void add_coref(CLI::App& program, Action& action);
 void add_qa(CLI::App& program, Action& action);
 void add_choose(CLI::App& program, Action& action);
 void add_evaluate(CLI::App& program, Action& action);

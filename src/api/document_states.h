@@ -4,13 +4,19 @@
 #include <span>
 
 #include "api/model_implementation.h"
+#include "longformer/progress.h"
 #include "tasks/reading.h"
 
 namespace longformer {
 
-/// The states of all rows behind each other, [n, D], computed for at most so many tokens (but at
-/// least one row) at a time. The caller must hold turn(). Throws Error.
+struct StateOptions {
+  /// At most so many tokens (but at least one row) are computed at a time.
+  std::int64_t batch_tokens = 8192;
+  ProgressCallback progress = {};
+};
+
+/// The states of all rows behind each other, [n, D]. The caller must hold turn(). Throws Error.
 Tensor states_of(const Model::Implementation& model, std::span<const tasks::TokenRow> rows,
-                 std::int64_t batch_tokens);
+                 const StateOptions& options);
 
 }  // namespace longformer

@@ -8,13 +8,19 @@
 
 #include "core/error.h"
 #include "core/random.h"
+#include "formats/json.h"
 #include "models/attention/attention.h"
 #include "tasks/collation.h"
-#include "tasks/evaluation_run.h"
+#include "tasks/coreference_run.h"
+#include "tasks/data/gap_data.h"
+#include "tasks/gap.h"
 #include "tasks/metrics/coreference_metrics.h"
 
 namespace longformer::tasks {
 namespace {
+
+/// Bytes that tell a file of GAP.
+constexpr std::size_t kGapHeader = 64;
 
 constexpr const char* kTellingLayer = "antecedent_s2s_classifier.weight";
 
@@ -165,32 +171,19 @@ class CoreferenceSet final : public DataSet {
 
   void evaluate(EvaluationRun& run) const override {
     run.start(data_.report);
-    const models::EncoderConfig& config = run.model.config();
-    const CoreferenceReader reader(run.model.tokenizer(), run.options.reading, options_,
-                                   coreference_config(config));
     CoreferenceCounter counter;
     Recall recall;
-    for (const CoreferenceExample& example : data_.examples) {
-      CoreferenceReading read;
-      CoreferenceResult found;
-      Document document = read_document([&] {
-        read = reader.read(example.words);
-        run.model.with_states(read.reading.rows, [&](const ops::Context& context, const Head& head,
-                                                     const Tensor& hidden) {
-          found = dynamic_cast<const CoreferenceHead&>(head).resolve(context, hidden, read.words);
-        });
-        return std::move(read.reading);
-      });
-      run.one(example.origin, document, [&](Json& prediction) {
-        run.result.unread_words += read.unread_words;
-        counter.add(example.clusters, found.clusters, options_.without_singletons);
-        recall.add(example.clusters, found.kept);
-        prediction["doc_key"] = example.origin.id;
-        prediction["clusters"] = json_of(found.clusters);
-        run.publish(conll_text(example, found.clusters));
-      });
-    }
-    run.finish();
+    const auto words_of = [](const CoreferenceExample& example) { return example.words; };
+    const auto score = [&](const CoreferenceExample& example, const ResolvedWords& resolved,
+                           Json& prediction) {
+      const std::vector<WordCluster>& clusters = resolved.found.clusters;
+      counter.add(example.clusters, clusters, options_.without_singletons);
+      recall.add(example.clusters, resolved.found.kept);
+      prediction["doc_key"] = example.origin.id;
+      prediction["clusters"] = json_of(clusters);
+      run.publish(conll_text(example, clusters));
+    };
+    resolve_each(run, options_, data_.examples, words_of, score);
     for (const auto& [name, value] : named(counter.scores())) run.add(name, value);
     run.add("pruning_recall", recall.value());
   }
@@ -256,11 +249,12 @@ class Coreference final : public Task {
 
   std::unique_ptr<DataSet> read(const std::string& path, const DataOptions& options,
                                 const KnownLabels&) const override {
+    if (is_gap(formats::read_beginning(path, kGapHeader))) return read_gap_set(path, options);
     return std::make_unique<CoreferenceSet>(read_coreference(path, options), options.coreference);
   }
 
   bool recognises(std::string_view beginning) const override {
-    return beginning.starts_with("#begin document") ||
+    return beginning.starts_with("#begin document") || is_gap(beginning) ||
            beginning.find("\"clusters\"") != std::string_view::npos;
   }
 };

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/finite.h"
 #include "models/attention/attention.h"
 #include "ops/dropout.h"
 #include "ops/embedding.h"
@@ -187,6 +188,7 @@ Tensor CoreferenceHead::mention_scores(const ops::Context& given, const Tensor& 
 std::vector<Index> CoreferenceHead::kept_spans(const std::vector<float>& scores,
                                                const CoreferenceTarget& words,
                                                bool only_mentions) const {
+  require(all_finite(scores), "expected finite scores of mentions from the model, found others");
   std::vector<Index> numbers(scores.size());
   std::iota(numbers.begin(), numbers.end(), Index{0});
   const auto share = static_cast<Index>(config_.top_lambda * static_cast<double>(words.tokens));

@@ -129,9 +129,9 @@ CoreferenceReading CoreferenceReader::read(const CoreferenceWords& document) con
   Pieces pieces = pieces_of(document);
   CoreferenceReading result;
   Reading& reading = result.reading;
-  reading.encoding = std::move(pieces.tokens);
-  const Index tokens = std::ssize(reading.encoding.ids);
+  const Index tokens = std::ssize(pieces.tokens.ids);
   reading.ranges = segments_of(document, pieces);
+  reading.encoding = std::move(pieces.tokens);
   reading.prefix = rows_.around().prefix();
   reading.tokens = tokens + rows_.around().size();
   reading.truncated = tokens - reading.read();

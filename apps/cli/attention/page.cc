@@ -6,8 +6,9 @@
 #include <string_view>
 #include <utility>
 
-#include "attention/page_text.h"
+#include "html.h"
 #include "output.h"
+#include "page_text.h"
 
 namespace longformer::cli {
 
@@ -83,38 +84,6 @@ std::string about(const AttentionDocument& document, const std::string& model) {
 }
 
 }  // namespace
-
-std::string escaped_html(std::string_view text) {
-  std::string result;
-  for (const char character : text) {
-    switch (character) {
-      case '&':
-        result += "&amp;";
-        break;
-      case '<':
-        result += "&lt;";
-        break;
-      case '>':
-        result += "&gt;";
-        break;
-      default:
-        result += character;
-    }
-  }
-  return result;
-}
-
-std::string escaped_json(std::string_view json) {
-  std::string result;
-  for (const char character : json) {
-    if (character == '<') {
-      result += "\\u003c";
-    } else {
-      result += character;
-    }
-  }
-  return result;
-}
 
 AttentionPage::AttentionPage(const AttentionDocument& document, std::string model,
                              PageLimits limits)

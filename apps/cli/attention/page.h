@@ -47,8 +47,4 @@ class AttentionPage {
   std::string maps_;
 };
 
-std::string escaped_html(std::string_view text);
-/// JSON inside of a <script> element: no "<" may be left, as one could end the element.
-std::string escaped_json(std::string_view json);
-
 }  // namespace longformer::cli

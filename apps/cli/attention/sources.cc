@@ -7,9 +7,10 @@
 #include <string_view>
 
 #include "attention/page.h"
-#include "attention/page_text.h"
+#include "html.h"
 #include "longformer/global_attention.h"
 #include "longformer/tokenizer.h"
+#include "page_text.h"
 
 namespace longformer::cli {
 namespace {
@@ -113,13 +114,8 @@ void print_page(Output& output, const Document& document, const SentenceAttentio
     JsonLine& line = sentences.emplace_back();
     line.add("text", shown.text[s].text).add("shares", std::span<const float>(shown.shares[s]));
   }
-  std::string page(kSourcesPage);
-  const auto put = [&page](std::string_view mark, const std::string& content) {
-    page.replace(page.find(mark), mark.size(), content);
-  };
-  put("<!--DATA-->", escaped_json(json.add_objects("text", sentences).object()));
-  put("<!--TITLE-->", escaped_html("Sources: " + options.model));
-  output.write(page);
+  output.write(filled_page(kSourcesPage, "Sources: " + options.model,
+                           json.add_objects("text", sentences).object()));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The pages of page.html and sources.html, which the build turns into strings.
+// The pages of the HTML files beside the sources, which the build turns into strings.
 #pragma once
 
 #include <string_view>
@@ -9,5 +9,7 @@ namespace longformer::cli {
 extern const std::string_view kAttentionPage;
 /// With <!--TITLE--> and <!--DATA-->.
 extern const std::string_view kSourcesPage;
+/// The same.
+extern const std::string_view kCoreferencePage;
 
 }  // namespace longformer::cli

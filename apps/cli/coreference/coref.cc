@@ -1,0 +1,172 @@
+// longformer coref: who is who in documents.
+#include <fmt/format.h>
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "advice.h"
+#include "coreference/forms.h"
+#include "data_flags.h"
+#include "longformer/coreference.h"
+#include "progress.h"
+#include "verbs.h"
+
+namespace longformer::cli {
+
+namespace {
+
+struct CorefFlags {
+  ModelFlags model;
+  InputOptions inputs;
+  std::string output, format;
+  CoreferenceOptions reading;
+  ResolveOptions options;
+
+  ResolveOptions all() const {
+    ResolveOptions all = options;
+    all.segments = reading.segments;
+    all.max_segment_tokens = reading.max_segment_tokens;
+    return all;
+  }
+
+  /// By --format or --json, else by the ending of the file, else lines. Throws UsageError.
+  CoreferenceFormat form() const {
+    constexpr std::array<std::pair<std::string_view, CoreferenceFormat>, 5> kNames = {
+        {{"text", CoreferenceFormat::text},
+         {"json", CoreferenceFormat::json},
+         {"conll", CoreferenceFormat::conll},
+         {"marked", CoreferenceFormat::marked},
+         {"html", CoreferenceFormat::html}}};
+    constexpr std::array<std::pair<std::string_view, CoreferenceFormat>, 6> kEndings = {
+        {{".tsv", CoreferenceFormat::text},
+         {".jsonl", CoreferenceFormat::json},
+         {".json", CoreferenceFormat::json},
+         {".conll", CoreferenceFormat::conll},
+         {".txt", CoreferenceFormat::marked},
+         {".html", CoreferenceFormat::html}}};
+    if (model.json && !format.empty() && format != "json") {
+      throw UsageError("--json and --format: expected one of them");
+    }
+    for (const auto& [name, form] : kNames) {
+      if (name == (model.json ? "json" : format)) return form;
+    }
+    if (output.empty()) return CoreferenceFormat::text;
+    for (const auto& [ending, form] : kEndings) {
+      if (output.ends_with(ending)) return form;
+    }
+    throw UsageError(fmt::format(
+        "--output: expected a name that ends in .tsv, .jsonl, .json, .conll, .txt or .html, or "
+        "--format, found '{}'",
+        output));
+  }
+};
+
+class CorefRun {
+ public:
+  CorefRun(const CorefFlags& flags, Messages& messages)
+      : flags_(flags),
+        messages_(messages),
+        form_(flags.form()),
+        inputs_(flags.inputs),
+        resolver_(CoreferenceResolver::load(flags.model.encoder_folder(),
+                                            flags.model.load_options(messages))),
+        progress_(inputs_.total_documents(), inputs_.total_bytes()) {
+    flags.output.empty() ? output_.emplace() : output_.emplace(flags.output);
+  }
+
+  void run() {
+    Document document;
+    bool any = false;
+    while (inputs_.next(document)) {
+      const std::string reason = resolved(document, any);
+      if (reason.empty()) {
+        any = true;
+      } else {
+        fail(document, reason);
+      }
+      output_->flush();
+    }
+    if (any || form_ == CoreferenceFormat::json) output_->finish();
+  }
+
+ private:
+  /// Why there is nothing about the document; empty where it was written.
+  std::string resolved(const Document& document, bool any) {
+    ResolveOptions options = flags_.all();
+    options.progress = progress_.unit(1, static_cast<std::int64_t>(document.text.size()));
+    if (!document.error.empty()) return document.error;
+    if (any && form_ == CoreferenceFormat::html) {
+      return "expected one document for a page, found another";
+    }
+    const CoreferenceOutcome found = resolver_.resolve(document.text, options);
+    if (!found.error.empty()) return advised(found.error, found.remedies);
+    if (found.segments > 1) {
+      messages_.note(fmt::format("{}: {} tokens, read in {} segments", document.label(),
+                                 found.tokens, found.segments));
+    }
+    write_coreference(*output_, {document, found, flags_.model.model}, form_);
+    return {};
+  }
+
+  void fail(const Document& document, const std::string& reason) {
+    messages_.error(document.label() + ": " + reason);
+    if (form_ == CoreferenceFormat::json) {
+      output_->write(document.json().add("error", reason).line());
+    }
+  }
+
+  const CorefFlags& flags_;
+  Messages& messages_;
+  CoreferenceFormat form_;
+  Inputs inputs_;
+  CoreferenceResolver resolver_;
+  std::optional<Output> output_;
+  ProgressLine progress_;
+};
+
+}  // namespace
+
+void add_coref(CLI::App& program, Action& action) {
+  const auto flags = std::make_shared<CorefFlags>();
+  CLI::App& verb = add_verb(
+      program,
+      {.name = "coref",
+       .description = "Find which mentions of a document mean the same: who is who.",
+       .details = "The model needs a coreference head (finetune --task coreference, or a folder of "
+                  "fastcoref). Prints file, number of the cluster, first and last character + 1, "
+                  "and text of each mention, tab-separated, in the order of the document. Of any "
+                  "length: segments are read one by one, mentions are linked over the whole "
+                  "document.",
+       .examples = "longformer coref MODEL --text \"Ada met Tom. She gave him her book.\" --format "
+                   "marked\n"
+                   "longformer coref MODEL novel.txt -o novel.html\n"
+                   "longformer coref MODEL articles.jsonl --field text --json\n"
+                   "longformer coref MODEL story.txt --no-singletons -o story.conll"});
+  add_model(verb, flags->model);
+  add_inputs(verb, flags->inputs);
+  verb.add_option("-o,--output", flags->output,
+                  "write to a file; the form follows from .tsv, .jsonl, .conll, .txt (marked) or "
+                  ".html")
+      ->type_name("FILE");
+  add_choice(verb, "--format", flags->format, {"text", "json", "conll", "marked", "html"},
+             "text (lines of mentions), json, conll (CoNLL-2012), marked (the text with brackets "
+             "around mentions) or html (a page: a click lights a chain)");
+  verb.add_flag("--no-singletons", flags->options.without_singletons,
+                "leave out what is mentioned once");
+  add_coreference(verb, flags->reading, CoreferenceUse::using_it);
+  add_number(verb, "--stride", flags->options.stride, {.least = 0},
+             "least overlap of overlapping segments in tokens (128)");
+  add_number(verb, "--batch-tokens", flags->options.batch_tokens, {.least = 1},
+             fmt::format("tokens of one forward pass ({})", flags->options.batch_tokens));
+  add_json(verb, flags->model);
+  add_compute(verb, flags->model);
+  verb.callback([flags, &action] {
+    static_cast<void>(flags->form());
+    action = [flags](Messages& messages) { CorefRun(*flags, messages).run(); };
+  });
+}
+
+}  // namespace longformer::cli

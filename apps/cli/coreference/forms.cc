@@ -1,0 +1,115 @@
+#include "coreference/forms.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "coreference/page.h"
+
+namespace longformer::cli {
+namespace {
+
+struct NumberedMention {
+  /// From 1.
+  std::size_t cluster = 0;
+  const Mention* mention = nullptr;
+};
+
+/// In the order of the text; of mentions that begin together the longest first.
+std::vector<NumberedMention> in_order(const CoreferenceOutcome& found) {
+  std::vector<NumberedMention> all;
+  for (std::size_t c = 0; c < found.clusters.size(); ++c) {
+    for (const Mention& mention : found.clusters[c]) all.push_back({c + 1, &mention});
+  }
+  std::sort(all.begin(), all.end(), [](const NumberedMention& a, const NumberedMention& b) {
+    const CharacterSpan &x = a.mention->span, &y = b.mention->span;
+    return x.begin != y.begin ? x.begin < y.begin : x.end > y.end;
+  });
+  return all;
+}
+
+void write_lines(Output& output, const ResolvedDocument& resolved) {
+  for (const auto& [cluster, mention] : in_order(resolved.found)) {
+    output.write(fmt::format("{}\t{}\t{}\t{}\t{}\n", resolved.document.label(), cluster,
+                             mention->span.begin, mention->span.end, on_one_line(mention->text)));
+  }
+}
+
+std::string list_of(const std::vector<std::string>& items) {
+  return fmt::format("[{}]", fmt::join(items, ", "));
+}
+
+void write_json(Output& output, const ResolvedDocument& resolved) {
+  const CoreferenceOutcome& found = resolved.found;
+  JsonLine json = resolved.document.json();
+  json.add("tokens", found.tokens).add("segments", found.segments);
+  json.add("words", static_cast<std::int64_t>(found.words.size()));
+  std::vector<std::string> clusters;
+  for (const std::vector<Mention>& cluster : found.clusters) {
+    std::vector<std::string> mentions;
+    for (const Mention& mention : cluster) {
+      JsonLine row;
+      row.add("begin", mention.span.begin).add("end", mention.span.end).add("text", mention.text);
+      mentions.push_back(row.object());
+    }
+    clusters.push_back(list_of(mentions));
+  }
+  output.write(json.add_json("clusters", list_of(clusters)).line());
+}
+
+/// Where a bracket stands in the text.
+struct Bracket {
+  std::int64_t place = 0;
+  bool opens = false;
+  std::int64_t length = 0;
+  std::size_t cluster = 0;
+};
+
+void write_marked(Output& output, const ResolvedDocument& resolved) {
+  std::vector<Bracket> brackets;
+  for (const auto& [cluster, mention] : in_order(resolved.found)) {
+    const CharacterSpan& span = mention->span;
+    brackets.push_back({span.begin, true, span.end - span.begin, cluster});
+    brackets.push_back({span.end, false, span.end - span.begin, cluster});
+  }
+  // What ends stands before what begins; the longest opens first and closes last.
+  std::stable_sort(brackets.begin(), brackets.end(), [](const Bracket& a, const Bracket& b) {
+    if (a.place != b.place) return a.place < b.place;
+    if (a.opens != b.opens) return b.opens;
+    return a.opens ? a.length > b.length : a.length < b.length;
+  });
+  const std::string& text = resolved.document.text;
+  const std::vector<std::size_t> starts = character_starts(text);
+  std::string marked;
+  std::size_t done = 0;
+  for (const Bracket& bracket : brackets) {
+    const std::size_t place = starts[static_cast<std::size_t>(bracket.place)];
+    marked += text.substr(done, place - done);
+    marked += bracket.opens ? fmt::format("[{} ", bracket.cluster) : "]";
+    done = place;
+  }
+  marked += text.substr(done);
+  if (!marked.ends_with('\n')) marked += '\n';
+  output.write(marked);
+}
+
+}  // namespace
+
+void write_coreference(Output& output, const ResolvedDocument& resolved, CoreferenceFormat format) {
+  switch (format) {
+    case CoreferenceFormat::text:
+      return write_lines(output, resolved);
+    case CoreferenceFormat::json:
+      return write_json(output, resolved);
+    case CoreferenceFormat::conll:
+      return output.write(
+          conll_text(resolved.document.text, resolved.found, resolved.document.label()));
+    case CoreferenceFormat::marked:
+      return write_marked(output, resolved);
+    case CoreferenceFormat::html:
+      return output.write(coreference_page(resolved));
+  }
+}
+
+}  // namespace longformer::cli

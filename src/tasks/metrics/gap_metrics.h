@@ -1,0 +1,35 @@
+// How well pronouns are resolved, as the scorer of GAP counts.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tasks/data/gap_data.h"
+
+namespace longformer::tasks {
+
+/// Counts two decisions for each example; an example without an answer is missed twice.
+class GapCounter {
+ public:
+  void add(const GapExample& example, const std::optional<GapAnswer>& found);
+
+  /// f1, precision and recall of all; masculine_f1 and feminine_f1, and their ratio as bias, 1
+  /// where both are alike.
+  std::vector<std::pair<std::string, double>> scores() const;
+
+ private:
+  struct Counts {
+    std::int64_t right = 0, false_positives = 0, missed = 0;
+    void add(bool gold, const std::optional<bool>& found);
+    double precision() const;
+    double recall() const;
+    double f1() const;
+  };
+
+  Counts masculine_, feminine_;
+};
+
+}  // namespace longformer::tasks
