@@ -4,6 +4,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
@@ -80,5 +81,7 @@ class Notes {
 
 /// generation.cc
 void bind_generation(nb::module_& module);
+/// tasks.cc
+void bind_tasks(nb::module_& module);
 
 }  // namespace longformer

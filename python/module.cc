@@ -186,6 +186,7 @@ NB_MODULE(_native, module) {
   bind_model(module);
   bind_gradients(module);
   bind_generation(module);
+  bind_tasks(module);
   bind_tokenizer(module);
   nb::class_<ConvertOptions>(module, "ConvertOptions")
       .def(nb::init<>())

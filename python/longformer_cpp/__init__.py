@@ -38,11 +38,14 @@ from ._arrays import (
 )
 from ._generation import GeneratedTexts, TextGenerator
 from ._native import Error
+from ._tasks import CoreferenceResolver, Mention, score
 
 __all__ = [
+    "CoreferenceResolver",
     "Encoding",
     "Error",
     "GeneratedTexts",
+    "Mention",
     "Model",
     "ModelOutput",
     "Tokenizer",
@@ -51,6 +54,7 @@ __all__ = [
     "convert",
     "load",
     "loss_and_gradients",
+    "score",
 ]
 
 __version__ = _native.version

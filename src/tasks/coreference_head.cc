@@ -186,8 +186,7 @@ Tensor CoreferenceHead::mention_scores(const ops::Context& given, const Tensor& 
 }
 
 std::vector<Index> CoreferenceHead::kept_spans(const std::vector<float>& scores,
-                                               const CoreferenceTarget& words,
-                                               bool only_mentions) const {
+                                               const CoreferenceTarget& words) const {
   require(all_finite(scores), "expected finite scores of mentions from the model, found others");
   std::vector<Index> numbers(scores.size());
   std::iota(numbers.begin(), numbers.end(), Index{0});
@@ -198,7 +197,6 @@ std::vector<Index> CoreferenceHead::kept_spans(const std::vector<float>& scores,
   };
   std::nth_element(numbers.begin(), numbers.begin() + count, numbers.end(), better);
   numbers.resize(at(count));
-  if (only_mentions) std::erase_if(numbers, [&](Index i) { return !(scores[at(i)] > 0); });
   std::sort(numbers.begin(), numbers.end());
   return numbers;
 }
@@ -254,7 +252,7 @@ double CoreferenceHead::document_loss(const ops::Context& context, const Tensor&
     loss += weight *
             ops::binary_cross_entropy(context, scores, is_mention, {.scale = scale * weight}).sum;
   }
-  const std::vector<Index> kept = kept_spans(scores.to_floats(), words, false);
+  const std::vector<Index> kept = kept_spans(scores.to_floats(), words);
   if (kept.empty()) return loss;
   const auto k = static_cast<double>(kept.size());
   std::vector<std::int32_t> kept_clusters;
@@ -298,14 +296,16 @@ CoreferenceResult CoreferenceHead::resolve(const ops::Context& context, const Te
     const auto part = mention_scores(context, hidden, words, range).to_floats();
     scores.insert(scores.end(), part.begin(), part.end());
   }
-  const std::vector<Index> numbers = kept_spans(scores, words, config_.singletons);
+  std::vector<Index> numbers = kept_spans(scores, words);
   CoreferenceResult result;
   result.kept = chosen_spans(words, numbers);
+  if (config_.singletons) std::erase_if(numbers, [&](Index i) { return !(scores[at(i)] > 0); });
   if (numbers.empty()) return result;
+  const std::vector<WordSpan> mentioned = chosen_spans(words, numbers);
   std::vector<float> kept_scores;
   for (const Index number : numbers) kept_scores.push_back(scores[at(number)]);
   const Tensor mentions = Tensor::from(kept_scores, {std::ssize(kept_scores), 1});
-  const Links all = links(context, hidden, words, result.kept);
+  const Links all = links(context, hidden, words, mentioned);
   const std::vector<Index> before =
       ops::best_antecedents(context, all.with(mentions, config_.antecedent_scale));
   std::vector<std::size_t> cluster_of;
@@ -313,7 +313,7 @@ CoreferenceResult CoreferenceHead::resolve(const ops::Context& context, const Te
     const bool begins = before[u] < 0;
     cluster_of.push_back(begins ? result.clusters.size() : cluster_of[at(before[u])]);
     if (begins) result.clusters.emplace_back();
-    result.clusters[cluster_of[u]].push_back(result.kept[u]);
+    result.clusters[cluster_of[u]].push_back(mentioned[u]);
   }
   if (!config_.singletons) {
     std::erase_if(result.clusters, [](const WordCluster& cluster) { return cluster.size() == 1; });

@@ -38,7 +38,8 @@ struct MentionLayer {
 struct CoreferenceResult {
   /// Clusters and mentions in their order.
   std::vector<WordCluster> clusters;
-  /// The spans that were kept for linking.
+  /// The spans that were kept for linking; of a model with clusters of one mention, those with a
+  /// score above 0 are linked.
   std::vector<WordSpan> kept;
 };
 
@@ -63,8 +64,8 @@ class CoreferenceHead final : public Head {
 
   Tensor mention_scores(const ops::Context& context, const Tensor& hidden,
                         const CoreferenceTarget& words, ops::RowRange range) const;
-  std::vector<Index> kept_spans(const std::vector<float>& scores, const CoreferenceTarget& words,
-                                bool only_mentions) const;
+  std::vector<Index> kept_spans(const std::vector<float>& scores,
+                                const CoreferenceTarget& words) const;
   Links links(const ops::Context& context, const Tensor& hidden, const CoreferenceTarget& words,
               std::span<const WordSpan> kept) const;
   double document_loss(const ops::Context& context, const Tensor& hidden,
