@@ -31,6 +31,7 @@
 #include "ops/recompute.h"
 #include "ops/residual.h"
 #include "slot_gradient_rows.h"
+#include "span_gradient_rows.h"
 
 namespace longformer::ops {
 namespace {
@@ -535,6 +536,7 @@ std::vector<Row> rows() {
       rows_row(false),
       rows_row(true),
       joined_rows_row(),
+      span_scores_row(),
       dropout_row(),
       global_attention_row({}),
       global_attention_row(dropout)};
