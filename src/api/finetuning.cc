@@ -100,8 +100,8 @@ Index text_tokens(const models::EncoderConfig& config, const FinetuneOptions& op
   return std::min(options.max_target_tokens > 0 ? options.max_target_tokens : kUsual, most);
 }
 
-training::PhaseCost cost_of(const TrainedModel& model, const FinetuneOptions& options,
-                            std::span<const Index> lengths) {
+training::PhaseCost cost_of(const TrainedModel& model, const tasks::Task& task,
+                            const FinetuneOptions& options, std::span<const Index> lengths) {
   double tokens = 0, flops = 0;
   Index longest = 0;
   const Index text = text_tokens(model.config(), options);
@@ -109,7 +109,8 @@ training::PhaseCost cost_of(const TrainedModel& model, const FinetuneOptions& op
   const std::size_t step = std::max<std::size_t>(1, lengths.size() / 64);
   for (std::size_t i = 0; i < lengths.size(); i += step) {
     tokens += static_cast<double>(lengths[i]);
-    flops += 3 * model_flops(model.config(), lengths[i], 1);
+    flops += 3 * (model_flops(model.config(), lengths[i], 1) +
+                  task.head_cost(model.config(), lengths[i]).flops);
     if (text > 0) flops += 3 * decoder_flops(model.config(), lengths[i], text);
   }
   for (const Index length : lengths) longest = std::max(longest, length);
@@ -119,11 +120,13 @@ training::PhaseCost cost_of(const TrainedModel& model, const FinetuneOptions& op
   const auto per_step = static_cast<double>(batch * options.training.gradient_accumulation_steps);
   return {.tokens_per_step = static_cast<std::int64_t>(mean * per_step),
           .flops_per_token = tokens > 0 ? flops / tokens : 0,
-          .activation_bytes = activation_bytes(
-              model.config(), {.tokens = longest * batch,
-                               .text_tokens = text * batch,
-                               .dtype = model.implementation().dtype,
-                               .recomputes = options.training.gradient_checkpointing})};
+          .activation_bytes =
+              activation_bytes(model.config(),
+                               {.tokens = longest * batch,
+                                .text_tokens = text * batch,
+                                .dtype = model.implementation().dtype,
+                                .recomputes = options.training.gradient_checkpointing}) +
+              task.head_cost(model.config(), longest).training_bytes};
 }
 
 /// Throws Error for options that do not suit each other, the task, or the data.
@@ -271,7 +274,7 @@ TrainingResult finetune(const std::string& folder, const FinetuneOptions& option
   }
   TaskObjective objective(used.training, *rows, model, std::move(evaluation));
   training::Phase phase = training::single_phase(used.training, objective.micro_batches());
-  phase.cost = cost_of(model, used, rows->lengths());
+  phase.cost = cost_of(model, task, used, rows->lengths());
   return run_training(used.training, {phase}, model.parameters(), objective, callbacks.training);
 }
 

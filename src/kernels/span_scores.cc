@@ -15,9 +15,6 @@ namespace {
 /// third more than the band at the usual 30 keys, and runs at the rate of the GEMM.
 constexpr Index kBandRows = 64;
 
-/// Spans whose scores with all before them are in memory at a time.
-constexpr Index kLinkRows = 256;
-
 /// The rows [begin, end) of a band and the end of the keys that their spans reach.
 struct Band {
   Index begin = 0, end = 0, keys_end = 0;

@@ -47,6 +47,9 @@ struct SpanGradients {
 void span_scores_backward(const SpanTable& spans, const SpanFactors& factors,
                           const Tensor& gradient, const SpanGradients& to, int threads);
 
+/// Spans whose scores with all before them are in memory at a time.
+inline constexpr Index kLinkRows = 256;
+
 /// How k spans in order link to those before them: the score of u with v is mentions[u] +
 /// mentions[v] + scale·(start_query[u]·start_key[v] + end_query[u]·end_key[v]), that of u with
 /// nothing is 0. mentions [k, 1], the others [k, f], all fp32.

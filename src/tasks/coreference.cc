@@ -247,6 +247,10 @@ class Coreference final : public Task {
 
   std::span<const std::string> marks() const override { return kSpeakerMarks; }
 
+  HeadCost head_cost(const models::EncoderConfig& config, Index tokens) const override {
+    return coreference_cost(config, tokens);
+  }
+
   std::unique_ptr<DataSet> read(const std::string& path, const DataOptions& options,
                                 const KnownLabels&) const override {
     if (is_gap(formats::read_beginning(path, kGapHeader))) return read_gap_set(path, options);

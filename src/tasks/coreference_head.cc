@@ -120,6 +120,21 @@ const models::CoreferenceConfig& coreference_config(const models::EncoderConfig&
   return *config.coreference;
 }
 
+HeadCost coreference_cost(const models::EncoderConfig& config, Index tokens) {
+  const models::CoreferenceConfig& head = coreference_config(config);
+  const auto n = static_cast<double>(tokens), hidden = static_cast<double>(config.hidden_size);
+  const auto f = static_cast<double>(head.head_size),
+             width = static_cast<double>(head.max_span_width);
+  const double k = head.top_lambda * n;
+  const double mentions = n * (4 * hidden * f + 2 * f * f + 2 * width * f);
+  const double links = k * (4 * hidden * f + 8 * f * f) + 2 * k * k * f;
+  // For each layer of f: before and behind the activation, behind the norm and the dropout, and the
+  // gradients of two of them.
+  const double numbers = n * (2 * hidden + 12 * f + 3 * width) + k * (2 * hidden + 20 * f) +
+                         k * static_cast<double>(kernels::kLinkRows);
+  return {.flops = mentions + links, .training_bytes = static_cast<Index>(4 * numbers)};
+}
+
 std::vector<std::string> coreference_layers() {
   return {
       "start_mention_mlp.dense",    "end_mention_mlp.dense",        "start_coref_mlp.dense",

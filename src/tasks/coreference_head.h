@@ -14,11 +14,15 @@
 #include "ops/embedding.h"
 #include "ops/spans.h"
 #include "tasks/head.h"
+#include "tasks/task.h"
 
 namespace longformer::tasks {
 
 /// The configuration of the head that a folder has. Throws Error for one without.
 const models::CoreferenceConfig& coreference_config(const models::EncoderConfig& config);
+
+/// What such a head costs over a document of so many tokens.
+HeadCost coreference_cost(const models::EncoderConfig& config, Index tokens);
 
 /// The names of the layers of the head.
 std::vector<std::string> coreference_layers();

@@ -133,6 +133,14 @@ struct TaskNames {
   std::string_view other_class = {};
 };
 
+/// What a head adds to the cost of an encoder over a document.
+struct HeadCost {
+  /// Useful FLOPs of a forward pass.
+  double flops = 0;
+  /// Most bytes that its values and their gradients take during a training step.
+  Index training_bytes = 0;
+};
+
 class Task {
  public:
   virtual ~Task() = default;
@@ -167,6 +175,13 @@ class Task {
   /// The longest document that the model takes for the task, in tokens.
   virtual Index longest_document(const models::EncoderConfig& config) const {
     return config.max_tokens();
+  }
+
+  /// What the head costs over a document of so many tokens, where that is worth reckoning with.
+  virtual HeadCost head_cost(const models::EncoderConfig& config, Index tokens) const {
+    static_cast<void>(config);
+    static_cast<void>(tokens);
+    return {};
   }
 
   /// Throws Error for a rule of global attention, or a way with long documents, that the task does
