@@ -52,9 +52,11 @@ void add_text_options(CLI::App& verb, DataOptions& data) {
 
 void add_coreference(CLI::App& verb, CoreferenceOptions& options, CoreferenceUse use) {
   constexpr const char* kGroup = "Coreference";
-  add_choice(verb, "--segments", options.segments, {"overlapping", "independent"},
-             "documents longer than the model: segments that overlap by --stride tokens (128), or "
-             "whole sentences one behind the other (that of the folder; overlapping)")
+  add_choice(
+      verb, "--segments", options.segments, {"overlapping", "independent", "continued"},
+      "documents longer than the model: segments that overlap by --stride tokens (128), "
+      "whole sentences one behind the other, or cut behind every so many tokens as fastcoref "
+      "does it (that of the folder; overlapping)")
       ->group(kGroup);
   add_number(verb, "--max-segment-length", options.max_segment_tokens, {.least = 8},
              "longest segment in tokens (that of the folder; the model's)")

@@ -70,6 +70,8 @@ std::string json_of(const Evaluation& result) {
   json.add("truncated_tokens", result.truncated_tokens);
   json.add("segmented_examples", result.segmented_examples);
   json.add("unread_words", result.unread_words).add("masked_tokens", result.masked_tokens);
+  json.add("wide_mentions", result.wide_mentions);
+  json.add("repeated_mentions", result.repeated_mentions);
   json.add("written_tokens", result.written_tokens).add("cut_texts", result.cut_texts);
   json.add("repeating_texts", result.repeating_texts);
   return json.add("seconds", result.seconds).line();
@@ -128,6 +130,13 @@ void add_notes(const Evaluation& result, Messages& messages) {
   if (result.unread_words > 0) {
     messages.note(
         fmt::format("{} words were not read, and have no label or mention", result.unread_words));
+  }
+  if (result.wide_mentions > 0) {
+    messages.note(fmt::format("{} mentions have too many words to be found", result.wide_mentions));
+  }
+  if (result.repeated_mentions > 0) {
+    messages.note(fmt::format("{} mentions are in a second cluster, which does not count",
+                              result.repeated_mentions));
   }
 }
 

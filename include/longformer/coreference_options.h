@@ -9,7 +9,9 @@ namespace longformer {
 struct CoreferenceOptions {
   /// "overlapping": a document longer than the model is read in segments that overlap, and a token
   /// comes from the one in which it has most context. "independent": segments of as many whole
-  /// sentences as fit, one behind the other. Empty: that of the folder, else overlapping.
+  /// sentences as fit, one behind the other. "continued": the document with special tokens around
+  /// it is cut behind every so many tokens, as fastcoref does it. Empty: that of the folder, else
+  /// overlapping.
   std::string segments = {};
   /// Longest segment in tokens with special ones; 0: that of the folder, else the model's.
   std::int64_t max_segment_tokens = 0;

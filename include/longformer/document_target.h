@@ -23,7 +23,8 @@ struct CoreferenceTarget {
   std::vector<std::int64_t> first_tokens, last_tokens;
   /// [words]: one behind the last word that a mention may have which begins here.
   std::vector<std::int64_t> mention_ends;
-  /// Tokens of the text without special ones.
+  /// Tokens of which the head keeps a share of spans: those of the text, without special ones but
+  /// where the model counts them.
   std::int64_t tokens = 0;
   std::vector<WordCluster> clusters;
 };

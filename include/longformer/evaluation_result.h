@@ -30,6 +30,9 @@ struct Evaluation {
   /// - question answering, in percent: f1, exact_match, and where there are unanswerable questions
   ///   has_answer_f1, has_answer_exact_match, no_answer_exact_match
   /// - multiple choice: accuracy
+  /// - coreference: conll_f1 (mean of the F1 of MUC, B³ and CEAF-φ4), then f1, precision and recall
+  ///   of each of mentions, muc, b_cubed, ceaf_e and lea (such as muc_f1), and with a model
+  ///   pruning_recall (right mentions among the spans that pruning left)
   /// - texts: rouge1, rouge2, rougeL, rougeLsum, mean F over the examples as rouge_score
   ///   has it; with intervals also rouge1_low, rouge1_high and so on, 2.5th and 97.5th percentile
   /// - masked LM: loss (mean cross-entropy of the chosen tokens), bpc (loss ÷ ln 2, bits per chosen
@@ -51,6 +54,9 @@ struct Evaluation {
   std::int64_t segmented_examples = 0;
   /// Words that no token was read of; scored as "O".
   std::int64_t unread_words = 0;
+  /// Coreference: mentions of more words than the model takes for one, and mentions that are in a
+  /// second cluster, which does not count.
+  std::int64_t wide_mentions = 0, repeated_mentions = 0;
   /// Masked LM: tokens that were chosen, of rows whose tokens are `tokens`.
   std::int64_t masked_tokens = 0;
   /// Tokens of texts that were written, texts that reached the longest length, and texts that are

@@ -4,6 +4,9 @@
 #include <cassert>
 #include <cmath>
 #include <cstring>
+#include <iterator>
+#include <limits>
+#include <numeric>
 
 #include "core/threads.h"
 #include "kernels/gemm.h"
@@ -197,6 +200,30 @@ void span_scores_backward(const SpanTable& spans, const SpanFactors& factors,
   for (const Index odd : {Index{0}, Index{1}}) {
     parallel_for(threads, (bands + 1 - odd) / 2, [&](Index i) { send(2 * i + odd); });
   }
+}
+
+std::vector<Index> highest_rows(const Tensor& scores, Index count) {
+  assert(count <= scores.rows());
+  const auto* values = scores.data<float>();
+  const auto rank = [&](Index row) {
+    return std::isnan(values[row]) ? -std::numeric_limits<float>::infinity() : values[row];
+  };
+  std::vector<Index> rows(at(scores.rows()));
+  std::iota(rows.begin(), rows.end(), Index{0});
+  std::nth_element(rows.begin(), rows.begin() + count, rows.end(), [&](Index a, Index b) {
+    return rank(a) != rank(b) ? rank(a) > rank(b) : a < b;
+  });
+  rows.resize(at(count));
+  std::sort(rows.begin(), rows.end());
+  return rows;
+}
+
+std::vector<Index> rows_above_zero(const Tensor& scores, std::span<const Index> rows) {
+  const auto* values = scores.data<float>();
+  std::vector<Index> above;
+  std::copy_if(rows.begin(), rows.end(), std::back_inserter(above),
+               [&](Index row) { return values[row] > 0; });
+  return above;
 }
 
 LossSum antecedent_loss(const SpanLinks& links, std::span<const std::int32_t> clusters,

@@ -49,6 +49,11 @@ void span_scores_backward(const SpanTable& spans, const SpanFactors& factors,
 
 /// Spans whose scores with all before them are in memory at a time.
 inline constexpr Index kLinkRows = 256;
+/// The `count` rows with the highest of scores [C, 1] fp32, in order; the first of equal ones, and
+/// NaN below all others.
+std::vector<Index> highest_rows(const Tensor& scores, Index count);
+/// Those of the rows whose score is above 0.
+std::vector<Index> rows_above_zero(const Tensor& scores, std::span<const Index> rows);
 
 /// How k spans in order link to those before them: the score of u with v is mentions[u] +
 /// mentions[v] + scale·(start_query[u]·start_key[v] + end_query[u]·end_key[v]), that of u with

@@ -1,6 +1,5 @@
 #include "models/coreference_config.h"
 
-#include <array>
 #include <string>
 #include <string_view>
 
@@ -8,9 +7,6 @@
 
 namespace longformer::models {
 namespace {
-
-/// fastcoref knows the first one alone.
-constexpr std::array<std::string_view, 2> kSegmentKinds = {"independent", "overlapping"};
 
 double within(const formats::ConfigReader& config, const std::string& key, double otherwise,
               double most) {
@@ -26,18 +22,18 @@ CoreferenceConfig read_coreference(const formats::ConfigReader& config) {
   constexpr Index kMostWords = 1000, kMostWidth = 1 << 16;
   constexpr double kMostScale = 1e3;
   const CoreferenceConfig usual;
-  return {
-      .max_span_width = config.integer("max_span_length", usual.max_span_width, 1, kMostWords),
-      .top_lambda = within(config, "top_lambda", usual.top_lambda, 100),
-      .head_size = config.integer("ffnn_size", 3072, 1, kMostWidth),
-      .dropout = within(config, "dropout_prob", usual.dropout, 0.99),
-      .mention_scale = within(config, "mention_scale", 1, kMostScale),
-      .antecedent_scale = within(config, "antecedent_scale", 1, kMostScale),
-      .mention_loss = within(config, "mention_loss_weight", 0, kMostScale),
-      .max_segment_tokens = config.integer("max_segment_len", 0, 0, Index{1} << 30),
-      .has_independent_segments = config.choice("segments", kSegmentKinds, kSegmentKinds[0]) == 0,
-      .singletons = config.boolean("singletons", false),
-      .same_sentence = config.boolean("same_sentence", false)};
+  return {.max_span_width = config.integer("max_span_length", usual.max_span_width, 1, kMostWords),
+          .top_lambda = within(config, "top_lambda", usual.top_lambda, 100),
+          .head_size = config.integer("ffnn_size", 3072, 1, kMostWidth),
+          .dropout = within(config, "dropout_prob", usual.dropout, 0.99),
+          .mention_scale = within(config, "mention_scale", 1, kMostScale),
+          .antecedent_scale = within(config, "antecedent_scale", 1, kMostScale),
+          .mention_loss = within(config, "mention_loss_weight", 0, kMostScale),
+          .max_segment_tokens = config.integer("max_segment_len", 0, 0, Index{1} << 30),
+          .segments = static_cast<CoreferenceSegments>(
+              config.choice("segments", kCoreferenceSegments, kCoreferenceSegments.back())),
+          .singletons = config.boolean("singletons", false),
+          .same_sentence = config.boolean("same_sentence", false)};
 }
 
 nlohmann::ordered_json json_of(const CoreferenceConfig& coreference) {
@@ -49,7 +45,7 @@ nlohmann::ordered_json json_of(const CoreferenceConfig& coreference) {
           {"antecedent_scale", coreference.antecedent_scale},
           {"mention_loss_weight", coreference.mention_loss},
           {"max_segment_len", coreference.max_segment_tokens},
-          {"segments", kSegmentKinds[coreference.has_independent_segments ? 0 : 1]},
+          {"segments", kCoreferenceSegments[static_cast<std::size_t>(coreference.segments)]},
           {"singletons", coreference.singletons},
           {"same_sentence", coreference.same_sentence}};
 }

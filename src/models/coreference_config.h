@@ -2,6 +2,9 @@
 // what they do not have.
 #pragma once
 
+#include <array>
+#include <string_view>
+
 #include "core/dtype.h"
 #include "formats/json.h"
 
@@ -9,6 +12,17 @@ namespace longformer::models {
 
 /// The key of config.json.
 inline constexpr const char* kCoreferenceKey = "coref_head";
+
+/// How a document that is longer than a segment is cut.
+enum class CoreferenceSegments {
+  /// Whole sentences one behind the other, special tokens around each segment.
+  independent,
+  /// Segments overlap; special tokens around each.
+  overlapping,
+  /// The document with special tokens around it is cut behind every so many tokens, as fastcoref
+  /// does it, which counts them among the tokens of which top_lambda is a share.
+  continued
+};
 
 struct CoreferenceConfig {
   /// Longest mention in words.
@@ -24,13 +38,16 @@ struct CoreferenceConfig {
   double mention_loss = 0;
   /// Longest segment that the model reads, with special tokens; 0: the longest it can.
   Index max_segment_tokens = 0;
-  /// Segments are whole sentences one behind the other rather than such as overlap.
-  bool has_independent_segments = true;
+  CoreferenceSegments segments = CoreferenceSegments::continued;
   /// Whether mentions that nothing else means are clusters of their own.
   bool singletons = false;
   /// Whether no mention crosses the end of a sentence.
   bool same_sentence = false;
 };
+
+/// The names of CoreferenceSegments, in their order.
+inline constexpr std::array<std::string_view, 3> kCoreferenceSegments = {
+    "independent", "overlapping", "continued"};
 
 /// Reads the object of this key. Throws Error that names file, key, expected and found.
 CoreferenceConfig read_coreference(const formats::ConfigReader& config);

@@ -17,6 +17,9 @@ using kernels::SpanTable;
 /// The score of every span, [C, 1] fp32.
 Tensor span_scores(const Context& context, const SpanTable& spans, const SpanFactors& factors);
 
+using kernels::highest_rows;
+using kernels::rows_above_zero;
+
 /// See kernels::antecedent_loss.
 LossSum antecedent_loss(const Context& context, const SpanLinks& links,
                         std::span<const std::int32_t> clusters, const LossOptions& options);

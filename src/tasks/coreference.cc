@@ -42,10 +42,21 @@ models::CoreferenceConfig new_head(const CoreferenceOptions& options, const Core
   head.antecedent_scale = 1 / std::sqrt(2 * static_cast<double>(head.head_size));
   head.mention_loss = options.mention_loss;
   head.max_segment_tokens = options.max_segment_tokens;
-  head.has_independent_segments = options.segments == "independent";
+  head.segments = segments_named(options.segments, models::CoreferenceSegments::overlapping);
   head.singletons = singletons;
   head.same_sentence = has_sentences;
   return head;
+}
+
+/// Mentions of more words than the head takes for one.
+std::int64_t wide_mentions(const CoreferenceExample& example, Index most) {
+  std::int64_t wide = 0;
+  for (const WordCluster& cluster : example.clusters) {
+    wide += std::count_if(cluster.begin(), cluster.end(), [&](const WordSpan& mention) {
+      return mention.last - mention.first >= most;
+    });
+  }
+  return wide;
 }
 
 /// Documents whole; in a training of longer ones another run of sentences in every epoch.
@@ -60,22 +71,13 @@ class CoreferenceRows final : public CollatedExamples {
       add(place_of(data.path, record.origin), setup.data, [&](Collator& rows) {
         CoreferenceReading reading = reader_.read(record.words);
         rows.report().unread_words += reading.unread_words;
-        rows.report().wide_mentions += wide_mentions(record);
+        rows.report().wide_mentions += wide_mentions(record, config_.max_span_width);
+        rows.report().repeated_mentions += record.repeated_spans;
         sources_.push_back(reading.words.tokens > most_tokens_ ? record : CoreferenceExample());
         Example one = rows.example_of(reading.reading);
         return std::vector<Example>{with_target(std::move(one), reading.words, record.clusters)};
       });
     }
-  }
-
-  std::int64_t wide_mentions(const CoreferenceExample& example) const {
-    std::int64_t wide = 0;
-    for (const WordCluster& cluster : example.clusters) {
-      wide += std::count_if(cluster.begin(), cluster.end(), [&](const WordSpan& mention) {
-        return mention.last - mention.first >= config_.max_span_width;
-      });
-    }
-    return wide;
   }
 
  private:
@@ -147,6 +149,33 @@ Json json_of(const std::vector<WordCluster>& clusters) {
   return all;
 }
 
+using DocumentsByKey = std::map<std::string, const CoreferenceExample*>;
+
+/// Throws Error for two documents of one key.
+DocumentsByKey by_key(const std::string& path, const CoreferenceData& data) {
+  DocumentsByKey documents;
+  for (const CoreferenceExample& one : data.examples) {
+    require(documents.emplace(conll_key(one.origin.id), &one).second,
+            "{}: expected each document once, found another one of this name",
+            place_of(path, one.origin));
+  }
+  return documents;
+}
+
+/// Throws Error that begins with `place` for predictions of other words than those of the document.
+void check_words_of(const std::string& place, const CoreferenceExample& predicted,
+                    const CoreferenceExample& document) {
+  const Index words = std::ssize(document.words.words);
+  const Index found = std::ssize(predicted.words.words);
+  require(found == 0 || found == words, "{}: expected {} words, found {}", place, words, found);
+  for (const WordCluster& cluster : predicted.clusters) {
+    for (const WordSpan& mention : cluster) {
+      require(mention.last < words, "{}: expected mentions among {} words, found [{}, {}]", place,
+              words, mention.first, mention.last);
+    }
+  }
+}
+
 class CoreferenceSet final : public DataSet {
  public:
   CoreferenceSet(CoreferenceData data, const CoreferenceOptions& options)
@@ -173,12 +202,15 @@ class CoreferenceSet final : public DataSet {
     run.start(data_.report);
     CoreferenceCounter counter;
     Recall recall;
+    const Index widest = coreference_config(run.model.config()).max_span_width;
     const auto words_of = [](const CoreferenceExample& example) { return example.words; };
     const auto score = [&](const CoreferenceExample& example, const ResolvedWords& resolved,
                            Json& prediction) {
       const std::vector<WordCluster>& clusters = resolved.found.clusters;
       counter.add(example.clusters, clusters, options_.without_singletons);
       recall.add(example.clusters, resolved.found.kept);
+      run.result.wide_mentions += wide_mentions(example, widest);
+      run.result.repeated_mentions += example.repeated_spans;
       prediction["doc_key"] = example.origin.id;
       prediction["clusters"] = json_of(clusters);
       run.publish(conll_text(example, clusters));
@@ -191,23 +223,25 @@ class CoreferenceSet final : public DataSet {
   bool has_published_form() const override { return true; }
 
   void score(const std::string& predictions, Evaluation& result) const override {
-    const CoreferenceData predicted = read_coreference(predictions, {});
-    std::map<std::string, const CoreferenceExample*> by_name;
-    for (const CoreferenceExample& one : predicted.examples) by_name[one.origin.id] = &one;
+    const CoreferenceData predicted = read_coreference(predictions, {}, {.words = false});
+    const auto predicted_of = by_key(predictions, predicted);
     CoreferenceCounter counter;
+    by_key(data_.path, data_);
     for (const CoreferenceExample& example : data_.examples) {
-      const auto found = by_name.find(example.origin.id);
+      const auto found = predicted_of.find(conll_key(example.origin.id));
       std::vector<WordCluster> clusters;
-      if (found == by_name.end()) {
+      if (found == predicted_of.end()) {
         ++result.missing;
       } else {
-        const std::size_t words = found->second->words.words.size();
-        require(words == example.words.words.size(), "{}: {}: expected {} words, found {}",
-                predictions, example.origin.id, example.words.words.size(), words);
+        check_words_of(place_of(predictions, found->second->origin), *found->second, example);
         clusters = found->second->clusters;
       }
       counter.add(example.clusters, clusters, options_.without_singletons);
     }
+    result.skipped = data_.report.skipped;
+    result.first_skipped = data_.report.first_skipped;
+    result.empty = data_.report.empty;
+    result.repeated_mentions = data_.repeated_spans;
     result.examples = std::ssize(data_.examples);
     for (const auto& [name, value] : named(counter.scores())) {
       result.metrics.emplace_back(name, value);

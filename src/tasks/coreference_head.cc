@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 #include <utility>
 
 #include "core/error.h"
 #include "core/finite.h"
+#include "core/random.h"
 #include "models/attention/attention.h"
 #include "ops/dropout.h"
 #include "ops/embedding.h"
@@ -52,6 +52,14 @@ Layers layers_of(const models::EncoderConfig& config, models::LayerSource source
 
 ops::Context wide(ops::Context context) {
   context.dtype = DType::f32;
+  return context;
+}
+
+/// Documents of a batch do not share the masks of their dropout.
+ops::Context with_dropout_of(ops::Context context, std::uint64_t document) {
+  if (document > 0 && context.dropout_seed) {
+    context.dropout_seed = random_bits(*context.dropout_seed, models::kHeadPlace + document);
+  }
   return context;
 }
 
@@ -200,20 +208,9 @@ Tensor CoreferenceHead::mention_scores(const ops::Context& given, const Tensor& 
                            .scale = static_cast<float>(config_.mention_scale)});
 }
 
-std::vector<Index> CoreferenceHead::kept_spans(const std::vector<float>& scores,
-                                               const CoreferenceTarget& words) const {
-  require(all_finite(scores), "expected finite scores of mentions from the model, found others");
-  std::vector<Index> numbers(scores.size());
-  std::iota(numbers.begin(), numbers.end(), Index{0});
+Index CoreferenceHead::most_kept(const CoreferenceTarget& words, Index spans) const {
   const auto share = static_cast<Index>(config_.top_lambda * static_cast<double>(words.tokens));
-  const Index count = std::min(share, std::ssize(scores));
-  const auto better = [&](Index a, Index b) {
-    return scores[at(a)] != scores[at(b)] ? scores[at(a)] > scores[at(b)] : a < b;
-  };
-  std::nth_element(numbers.begin(), numbers.begin() + count, numbers.end(), better);
-  numbers.resize(at(count));
-  std::sort(numbers.begin(), numbers.end());
-  return numbers;
+  return std::min(share, spans);
 }
 
 /// What the links of the kept spans are made of.
@@ -267,7 +264,7 @@ double CoreferenceHead::document_loss(const ops::Context& context, const Tensor&
     loss += weight *
             ops::binary_cross_entropy(context, scores, is_mention, {.scale = scale * weight}).sum;
   }
-  const std::vector<Index> kept = kept_spans(scores.to_floats(), words);
+  const std::vector<Index> kept = ops::highest_rows(scores, most_kept(words, scores.rows()));
   if (kept.empty()) return loss;
   const auto k = static_cast<double>(kept.size());
   std::vector<std::int32_t> kept_clusters;
@@ -285,6 +282,7 @@ ops::LossSum CoreferenceHead::loss(const ops::Context& context, const EncoderSta
   const auto documents = static_cast<double>(targets.questions.size());
   ops::LossSum total = {.sum = 0, .weight = documents};
   std::size_t row = 0;
+  std::uint64_t document = 0;
   for (const Index rows : targets.questions) {
     require(rows > 0 && row + at(rows) <= targets.documents.size() &&
                 targets.documents[row].coreference.has_value(),
@@ -296,7 +294,8 @@ ops::LossSum CoreferenceHead::loss(const ops::Context& context, const EncoderSta
     for (auto* tokens : {&words.first_tokens, &words.last_tokens}) {
       for (std::int64_t& token : *tokens) token += begin;
     }
-    total.sum += document_loss(context, states.hidden, words, options.scale / documents);
+    total.sum += document_loss(with_dropout_of(context, document++), states.hidden, words,
+                               options.scale / documents);
   }
   return total;
 }
@@ -305,22 +304,23 @@ CoreferenceResult CoreferenceHead::resolve(const ops::Context& context, const Te
                                            const CoreferenceTarget& words) const {
   check_words(words, hidden.rows());
   const Index count = std::ssize(words.first_tokens);
-  std::vector<float> scores;
+  std::vector<Tensor> parts;
   for (Index begin = 0; begin < count; begin += kWordsTogether) {
     const ops::RowRange range = {begin, std::min(count, begin + kWordsTogether)};
-    const auto part = mention_scores(context, hidden, words, range).to_floats();
-    scores.insert(scores.end(), part.begin(), part.end());
+    parts.push_back(mention_scores(context, hidden, words, range));
   }
-  std::vector<Index> numbers = kept_spans(scores, words);
   CoreferenceResult result;
-  result.kept = chosen_spans(words, numbers);
-  if (config_.singletons) std::erase_if(numbers, [&](Index i) { return !(scores[at(i)] > 0); });
+  if (parts.empty()) return result;
+  const Tensor scores = parts.size() == 1 ? parts[0] : ops::joined_rows(wide(context), parts);
+  require(count_nonfinite(scores) == 0,
+          "coreference: expected finite scores of mentions from the model, found others");
+  const std::vector<Index> kept = ops::highest_rows(scores, most_kept(words, scores.rows()));
+  result.kept = chosen_spans(words, kept);
+  const std::vector<Index> numbers = config_.singletons ? ops::rows_above_zero(scores, kept) : kept;
   if (numbers.empty()) return result;
-  const std::vector<WordSpan> mentioned = chosen_spans(words, numbers);
-  std::vector<float> kept_scores;
-  for (const Index number : numbers) kept_scores.push_back(scores[at(number)]);
-  const Tensor mentions = Tensor::from(kept_scores, {std::ssize(kept_scores), 1});
-  const Links all = links(context, hidden, words, mentioned);
+  const std::vector<WordSpan> linked = chosen_spans(words, numbers);
+  const Tensor mentions = ops::select_rows(wide(context), scores, numbers);
+  const Links all = links(context, hidden, words, linked);
   const std::vector<Index> before =
       ops::best_antecedents(context, all.with(mentions, config_.antecedent_scale));
   std::vector<std::size_t> cluster_of;
@@ -328,7 +328,7 @@ CoreferenceResult CoreferenceHead::resolve(const ops::Context& context, const Te
     const bool begins = before[u] < 0;
     cluster_of.push_back(begins ? result.clusters.size() : cluster_of[at(before[u])]);
     if (begins) result.clusters.emplace_back();
-    result.clusters[cluster_of[u]].push_back(mentioned[u]);
+    result.clusters[cluster_of[u]].push_back(linked[u]);
   }
   if (!config_.singletons) {
     std::erase_if(result.clusters, [](const WordCluster& cluster) { return cluster.size() == 1; });

@@ -42,8 +42,8 @@ struct MentionLayer {
 struct CoreferenceResult {
   /// Clusters and mentions in their order.
   std::vector<WordCluster> clusters;
-  /// The spans that were kept for linking; of a model with clusters of one mention, those with a
-  /// score above 0 are linked.
+  /// The spans that pruning left, which are linked; of a head with clusters of one, those of them
+  /// that it takes for mentions.
   std::vector<WordSpan> kept;
 };
 
@@ -59,7 +59,8 @@ class CoreferenceHead final : public Head {
   ops::LossSum loss(const ops::Context& context, const EncoderStates& states,
                     const Targets& targets, const HeadLossOptions& options) const override;
 
-  /// The clusters of a document whose rows have the states `hidden` [n, D].
+  /// The clusters of a document whose rows have the states `hidden` [n, D]. Throws Error for scores
+  /// that are not finite.
   CoreferenceResult resolve(const ops::Context& context, const Tensor& hidden,
                             const CoreferenceTarget& words) const;
 
@@ -68,8 +69,8 @@ class CoreferenceHead final : public Head {
 
   Tensor mention_scores(const ops::Context& context, const Tensor& hidden,
                         const CoreferenceTarget& words, ops::RowRange range) const;
-  std::vector<Index> kept_spans(const std::vector<float>& scores,
-                                const CoreferenceTarget& words) const;
+  /// How many of so many spans are kept for linking.
+  Index most_kept(const CoreferenceTarget& words, Index spans) const;
   Links links(const ops::Context& context, const Tensor& hidden, const CoreferenceTarget& words,
               std::span<const WordSpan> kept) const;
   double document_loss(const ops::Context& context, const Tensor& hidden,

@@ -1,6 +1,7 @@
 #include "tasks/coreference_reader.h"
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 #include <utility>
 
@@ -22,14 +23,6 @@ ReadingOptions reading_of(ReadingOptions options, const CoreferenceOptions& core
   return options;
 }
 
-bool is_independent(const CoreferenceOptions& coreference,
-                    const models::CoreferenceConfig& config) {
-  const std::string& segments = coreference.segments;
-  require(segments.empty() || segments == "overlapping" || segments == "independent",
-          "segments: expected overlapping or independent, found {}", segments);
-  return segments.empty() ? config.has_independent_segments : segments == "independent";
-}
-
 void append(const Encoding& from, Encoding& to) {
   const auto add = [](auto& all, const auto& more) {
     all.insert(all.end(), more.begin(), more.end());
@@ -49,6 +42,20 @@ void append(std::int32_t id, Encoding& to) {
   to.sequence_ids.push_back(0);
 }
 
+/// The tokens of a row, special ones too.
+Encoding slice(const Encoding& all, TokenRange range) {
+  Encoding part;
+  const auto cut = [&](const auto& from, auto& to) {
+    to.assign(from.begin() + range.begin, from.begin() + range.end);
+  };
+  cut(all.ids, part.ids);
+  cut(all.offsets, part.offsets);
+  cut(all.type_ids, part.type_ids);
+  cut(all.special_tokens_mask, part.special_tokens_mask);
+  cut(all.sequence_ids, part.sequence_ids);
+  return part;
+}
+
 /// Whether at least two are named.
 bool has_conversation(const CoreferenceWords& document) {
   std::set<std::string> names(document.speakers.begin(), document.speakers.end());
@@ -58,21 +65,41 @@ bool has_conversation(const CoreferenceWords& document) {
 
 }  // namespace
 
+models::CoreferenceSegments segments_named(const std::string& name,
+                                           models::CoreferenceSegments otherwise) {
+  if (name.empty()) return otherwise;
+  const auto& names = models::kCoreferenceSegments;
+  const auto found = std::find(names.begin(), names.end(), name);
+  require(found != names.end(), "segments: expected one of {}, found {}", fmt::join(names, ", "),
+          name);
+  return static_cast<models::CoreferenceSegments>(found - names.begin());
+}
+
 CoreferenceReader::CoreferenceReader(const Tokenizer& tokenizer, ReadingOptions options,
                                      const CoreferenceOptions& coreference,
                                      const models::CoreferenceConfig& config)
     : tokenizer_(tokenizer),
       rows_(tokenizer, reading_of(std::move(options), coreference, config)),
-      has_independent_segments_(is_independent(coreference, config)),
+      segments_(segments_named(coreference.segments, config.segments)),
       widest_(config.max_span_width),
       same_sentence_(config.same_sentence) {
   const auto begin = tokenizer.id(kSpeakerMarks[0]), end = tokenizer.id(kSpeakerMarks[1]);
   if (begin && end) marks_ = {*begin, *end};
 }
 
+Encoding CoreferenceReader::word_tokens(const std::string& word) const {
+  Encoding tokens = encode_words(tokenizer_, {&word, 1}).tokens;
+  for (const std::int32_t id : tokens.ids) {
+    require(!marks_ || (id != (*marks_)[0] && id != (*marks_)[1]),
+            "expected words and names without the special tokens {} and {}, found {}",
+            kSpeakerMarks[0], kSpeakerMarks[1], word);
+  }
+  return tokens;
+}
+
 void CoreferenceReader::add_speaker(const std::string& name, Pieces& pieces) const {
   append((*marks_)[0], pieces.tokens);
-  append(encode_words(tokenizer_, {&name, 1}).tokens, pieces.tokens);
+  append(word_tokens(name), pieces.tokens);
   append((*marks_)[1], pieces.tokens);
 }
 
@@ -86,12 +113,7 @@ CoreferenceReader::Pieces CoreferenceReader::pieces_of(const CoreferenceWords& d
       speaker = document.speakers[w];
       if (!speaker.empty()) add_speaker(speaker, pieces);
     }
-    const Encoding word = encode_words(tokenizer_, {&document.words[w], 1}).tokens;
-    for (const std::int32_t id : word.ids) {
-      require(!marks_ || (id != (*marks_)[0] && id != (*marks_)[1]),
-              "expected words without the special tokens {} and {}, found one in {}",
-              kSpeakerMarks[0], kSpeakerMarks[1], document.words[w]);
-    }
+    const Encoding word = word_tokens(document.words[w]);
     pieces.first.push_back(std::ssize(pieces.tokens.ids));
     append(word, pieces.tokens);
     if (word.ids.empty()) append(tokenizer_.special_tokens().unk.value_or(0), pieces.tokens);
@@ -103,13 +125,22 @@ CoreferenceReader::Pieces CoreferenceReader::pieces_of(const CoreferenceWords& d
 std::vector<TokenRange> CoreferenceReader::segments_of(const CoreferenceWords& document,
                                                        const Pieces& pieces) const {
   const Index tokens = std::ssize(pieces.tokens.ids);
-  const Index around = rows_.around().size();
+  const Index around = rows_.around().size(), most = rows_.options().max_tokens;
   const bool splits = rows_.options().too_long == TooLong::split;
-  if (!has_independent_segments_ || !splits) {
+  if (segments_ == models::CoreferenceSegments::overlapping || !splits) {
     return rows_of(rows_.options(), tokens, around, "special tokens");
   }
-  const Index capacity = rows_.options().max_tokens - around;
-  std::vector<TokenRange> segments = {{0, 0}};
+  std::vector<TokenRange> segments;
+  if (is_continued()) {
+    for (Index end = 0, row = 0; row < tokens + around; row += most) {
+      const Index begin = end;
+      end = std::clamp(row + most - rows_.around().prefix(), begin, tokens);
+      segments.push_back({begin, end});
+    }
+    return segments;
+  }
+  const Index capacity = most - around;
+  segments.push_back({0, 0});
   for (const TokenRange& sentence : sentences_of(document)) {
     const bool is_last = sentence.end == std::ssize(document.words);
     const Index end = is_last ? tokens : pieces.begin[at(sentence.end)];
@@ -125,6 +156,37 @@ std::vector<TokenRange> CoreferenceReader::segments_of(const CoreferenceWords& d
   return segments;
 }
 
+bool CoreferenceReader::is_continued() const {
+  return segments_ == models::CoreferenceSegments::continued &&
+         rows_.options().too_long == TooLong::split;
+}
+
+std::vector<Index> CoreferenceReader::add_rows(Reading& reading) const {
+  std::vector<Index> places;
+  if (is_continued()) {
+    const Encoding whole = rows_.around().around(reading.encoding, {0, reading.read()});
+    const Index count = std::ssize(whole.ids), most = rows_.options().max_tokens;
+    for (Index begin = 0; begin < count; begin += most) {
+      const TokenRange range = {begin, std::min(count, begin + most)};
+      reading.rows.push_back(rows_.row_of(slice(whole, range), ""));
+    }
+    places.resize(at(reading.read()));
+    std::iota(places.begin(), places.end(), reading.prefix);
+    return places;
+  }
+  const auto owned = owned_tokens(reading.ranges, reading.read());
+  Index row = 0;
+  for (std::size_t s = 0; s < owned.size(); ++s) {
+    reading.rows.push_back(
+        rows_.row_of(rows_.around().around(reading.encoding, reading.ranges[s]), ""));
+    for (Index token = owned[s].begin; token < owned[s].end; ++token) {
+      places.push_back(row + reading.prefix + token - reading.ranges[s].begin);
+    }
+    row += std::ssize(reading.rows.back().ids);
+  }
+  return places;
+}
+
 CoreferenceReading CoreferenceReader::read(const CoreferenceWords& document) const {
   Pieces pieces = pieces_of(document);
   CoreferenceReading result;
@@ -136,20 +198,9 @@ CoreferenceReading CoreferenceReader::read(const CoreferenceWords& document) con
   reading.tokens = tokens + rows_.around().size();
   reading.truncated = tokens - reading.read();
   reading.word_count = document.words.size();
-  // The place of each token in all rows, from the row in which it has most context.
-  std::vector<Index> places;
-  const auto owned = owned_tokens(reading.ranges, reading.read());
-  Index row = 0;
-  for (std::size_t s = 0; s < owned.size(); ++s) {
-    reading.rows.push_back(
-        rows_.row_of(rows_.around().around(reading.encoding, reading.ranges[s]), ""));
-    for (Index token = owned[s].begin; token < owned[s].end; ++token) {
-      places.push_back(row + reading.prefix + token - reading.ranges[s].begin);
-    }
-    row += std::ssize(reading.rows.back().ids);
-  }
+  const std::vector<Index> places = add_rows(reading);
   CoreferenceTarget& words = result.words;
-  words.tokens = reading.read();
+  words.tokens = reading.read() + (is_continued() ? rows_.around().size() : 0);
   const auto behind = std::upper_bound(pieces.last.begin(), pieces.last.end(), reading.read() - 1);
   const Index read = behind - pieces.last.begin();
   result.unread_words = std::ssize(document.words) - read;

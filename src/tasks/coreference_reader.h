@@ -17,6 +17,10 @@ namespace longformer::tasks {
 /// Special tokens around the name of whoever begins to speak.
 inline const std::array<std::string, 2> kSpeakerMarks = {"[speaker]", "[/speaker]"};
 
+/// The kind of that name; `otherwise` for an empty one. Throws Error for other names.
+models::CoreferenceSegments segments_named(const std::string& name,
+                                           models::CoreferenceSegments otherwise);
+
 struct CoreferenceReading {
   Reading reading;
   /// Where the words are that were read whole; without clusters.
@@ -49,12 +53,18 @@ class CoreferenceReader {
   };
 
   Pieces pieces_of(const CoreferenceWords& document) const;
+  Encoding word_tokens(const std::string& word) const;
   void add_speaker(const std::string& name, Pieces& pieces) const;
+  /// Which of so many tokens of a document stand in which row.
   std::vector<TokenRange> segments_of(const CoreferenceWords& document, const Pieces& pieces) const;
+  /// Rows of the tokens in the ranges of the reading; returns the place of each token in all rows,
+  /// from the row in which it has most context.
+  std::vector<Index> add_rows(Reading& reading) const;
+  bool is_continued() const;
 
   const Tokenizer& tokenizer_;
   RowReader rows_;
-  bool has_independent_segments_;
+  models::CoreferenceSegments segments_;
   Index widest_;
   bool same_sentence_;
   std::optional<std::array<std::int32_t, 2>> marks_;

@@ -14,7 +14,13 @@
 namespace longformer::tasks {
 namespace {
 
+/// More than any document has.
+constexpr Index kMostWords = Index{1} << 40;
+
 constexpr std::string_view kBegin = "#begin document", kEnd = "#end document";
+/// Behind the name in the key of a document.
+constexpr std::string_view kPart = "); part ";
+constexpr std::string_view kBlanks = " \t\r\n\v\f";
 
 std::vector<std::string> columns_of(const std::string& line) {
   std::vector<std::string> columns;
@@ -119,8 +125,8 @@ class ConllReader {
     mentions_ = {};
     error_.clear();
     sentence_begins_ = true;
-    const std::size_t name = std::min(line.find_first_not_of(' ', kBegin.size()), line.size());
-    example_.origin = {number, line.substr(name)};
+    const std::size_t name = std::min(line.find_first_not_of(kBlanks, kBegin.size()), line.size());
+    example_.origin = {number, line.substr(name, line.find_last_not_of(kBlanks) + 1 - name)};
     place_ = fmt::format("{}:{}", path_, number);
     is_open_ = true;
   }
@@ -163,7 +169,7 @@ class ConllReader {
     read_record(place_, options_, data_.report, [&] {
       if (!error_.empty()) throw Error(error_);
       example_.clusters = mentions_.finish();
-      data_.repeated_spans += put_in_order(example_.clusters);
+      example_.repeated_spans = put_in_order(example_.clusters);
       data_.examples.push_back(std::move(example_));
     });
   }
@@ -177,12 +183,13 @@ class ConllReader {
   bool is_open_ = false, sentence_begins_ = true;
 };
 
-void add_strings(const Json& list, const char* what, std::vector<std::string>& to) {
-  require(list.is_array(), "expected lists of strings in the member \"{}\", found {}", what,
-          formats::shown(list));
+/// Adds strings, or with `nested` those of the lists in a list.
+void add_strings(const Json& list, const char* what, bool nested, std::vector<std::string>& to) {
+  require(list.is_array(), "expected {} in the member \"{}\", found {}",
+          nested ? "lists of strings" : "a list of strings", what, formats::shown(list));
   for (const Json& one : list) {
-    if (one.is_array()) {
-      add_strings(one, what, to);
+    if (nested) {
+      add_strings(one, what, false, to);
       continue;
     }
     const bool none = one.is_null() && std::string_view(what) == "speakers";
@@ -192,17 +199,32 @@ void add_strings(const Json& list, const char* what, std::vector<std::string>& t
   }
 }
 
+void add_speakers(const Json& object, CoreferenceWords& words) {
+  const auto speakers = object.find("speakers");
+  if (speakers == object.end() || speakers->is_null()) return;
+  const bool nested = speakers->is_array() && !speakers->empty() && speakers->front().is_array();
+  add_strings(*speakers, "speakers", nested, words.speakers);
+  // A list of none says that nobody is named.
+  if (words.speakers.empty()) return;
+  require(words.speakers.size() == words.words.size(),
+          "expected a speaker for each of {} words, found {}", words.words.size(),
+          words.speakers.size());
+  for (std::string& name : words.speakers) {
+    if (is_blank(name)) name.clear();
+  }
+}
+
 /// The words of an object; characters of each where it is a text.
 CoreferenceWords words_of(const Json& object, std::vector<CharacterSpan>& characters) {
   CoreferenceWords words;
   if (object.contains("sentences")) {
     for (const Json& sentence : list_member(object, "sentences")) {
       const auto begin = static_cast<Index>(words.words.size());
-      add_strings(sentence, "sentences", words.words);
+      add_strings(sentence, "sentences", false, words.words);
       if (static_cast<Index>(words.words.size()) > begin) words.sentences.push_back(begin);
     }
   } else if (object.contains("tokens")) {
-    add_strings(object["tokens"], "tokens", words.words);
+    add_strings(object["tokens"], "tokens", false, words.words);
   } else {
     require(object.contains("text"),
             "expected the words in the member \"sentences\", \"tokens\" or \"text\", found none");
@@ -210,16 +232,7 @@ CoreferenceWords words_of(const Json& object, std::vector<CharacterSpan>& charac
     characters = std::move(text.characters);
     words = std::move(text.words);
   }
-  const auto speakers = object.find("speakers");
-  if (speakers != object.end() && !speakers->is_null()) {
-    add_strings(*speakers, "speakers", words.speakers);
-    require(words.speakers.size() == words.words.size(),
-            "expected a speaker for each of {} words, found {}", words.words.size(),
-            words.speakers.size());
-    for (std::string& name : words.speakers) {
-      if (is_blank(name)) name.clear();
-    }
-  }
+  add_speakers(object, words);
   return words;
 }
 
@@ -231,36 +244,59 @@ Index word_at(std::span<const CharacterSpan> characters, std::int64_t place, boo
   return found - characters.begin();
 }
 
-WordSpan mention_of(const Json& mention, std::size_t words,
-                    std::span<const CharacterSpan> characters, bool is_text) {
+/// Where the mentions of an object may stand.
+struct MentionSpace {
+  Index words = 0;
+  /// Of each word; where clusters speak of characters.
+  std::vector<CharacterSpan> characters = {};
+  bool is_text = false;
+};
+
+WordSpan mention_of(const Json& mention, const MentionSpace& space) {
   const bool pair = mention.is_array() && mention.size() == 2 && mention[0].is_number_integer() &&
                     mention[1].is_number_integer();
   require(pair, "expected mentions [first, last], found {}", formats::shown(mention));
   WordSpan span = {mention[0].get<std::int64_t>(), mention[1].get<std::int64_t>()};
-  if (is_text)
-    span = {word_at(characters, span.first, true), word_at(characters, span.last, false)};
-  require(span.first >= 0 && span.first <= span.last && span.last < static_cast<Index>(words),
-          "expected a mention of whole words among {}, found {}", words, formats::shown(mention));
+  if (space.is_text) {
+    span = {word_at(space.characters, span.first, true),
+            word_at(space.characters, span.last, false)};
+  }
+  require(span.first >= 0 && span.first <= span.last && span.last < space.words,
+          "expected a mention of whole words among {}, found {}", space.words,
+          formats::shown(mention));
   return span;
 }
 
-CoreferenceExample example_of(const Json& object, bool needs_clusters) {
+CoreferenceExample example_of(const Json& object, const Record& record,
+                              const CoreferenceMembers& members) {
   CoreferenceExample example;
   const auto key = object.find("doc_key");
-  example.origin.id = key == object.end() ? id_of(object) : scalar_text(*key, "doc_key");
-  std::vector<CharacterSpan> characters;
-  const bool is_text = !object.contains("sentences") && !object.contains("tokens");
-  example.words = words_of(object, characters);
-  if (!needs_clusters && !object.contains("clusters")) return example;
+  const bool has_key = key != object.end() && !key->is_null();
+  example.origin = {record.number, has_key ? scalar_text(*key, "doc_key") : id_of(object)};
+  if (example.origin.id.empty()) example.origin.id = std::to_string(record.number);
+  const bool has_lists = object.contains("sentences") || object.contains("tokens");
+  MentionSpace space = {.words = kMostWords,
+                        .is_text = !has_lists && (members.words || object.contains("text"))};
+  if (has_lists || space.is_text) {
+    example.words = words_of(object, space.characters);
+    space.words = std::ssize(example.words.words);
+  }
+  if (!members.clusters && !object.contains("clusters")) return example;
   for (const Json& cluster : list_member(object, "clusters")) {
     require(cluster.is_array() && !cluster.empty(),
             "expected lists of mentions as clusters, found {}", formats::shown(cluster));
     WordCluster& mentions = example.clusters.emplace_back();
-    for (const Json& mention : cluster) {
-      mentions.push_back(mention_of(mention, example.words.words.size(), characters, is_text));
-    }
+    for (const Json& mention : cluster) mentions.push_back(mention_of(mention, space));
   }
   return example;
+}
+
+/// A text without blanks, as columns are.
+std::string column_of(std::string text) {
+  for (char& character : text) {
+    if (kBlanks.find(character) != std::string_view::npos) character = '_';
+  }
+  return text.empty() ? "_" : text;
 }
 
 /// The last column for each of `words` words.
@@ -299,7 +335,7 @@ std::vector<std::string> conll_labels(const std::vector<WordCluster>& clusters, 
 }  // namespace
 
 CoreferenceData read_coreference(const std::string& path, const DataOptions& given,
-                                 bool needs_clusters) {
+                                 const CoreferenceMembers& members) {
   DataOptions options = given;
   if (options.format.empty()) options.format = detect_format(path, "conll");
   CoreferenceData data;
@@ -310,15 +346,15 @@ CoreferenceData read_coreference(const std::string& path, const DataOptions& giv
     require(options.format == "json" || options.format == "jsonl",
             "format: expected conll, jsonl or json for coreference, found {}", options.format);
     read_objects(path, options, data.report, [&](const Json& object, const Record& record) {
-      CoreferenceExample example = example_of(object, needs_clusters);
-      example.origin.line = record.number;
-      data.repeated_spans += put_in_order(example.clusters);
+      CoreferenceExample example = example_of(object, record, members);
+      example.repeated_spans = put_in_order(example.clusters);
       data.examples.push_back(std::move(example));
     });
   }
   require(!data.examples.empty(), "{}: expected at least one document, found none", path);
   for (const CoreferenceExample& example : data.examples) {
     if (example.words.words.empty()) ++data.report.empty;
+    data.repeated_spans += example.repeated_spans;
     data.clusters += std::ssize(example.clusters);
     for (const WordCluster& cluster : example.clusters) {
       data.mentions += std::ssize(cluster);
@@ -356,15 +392,22 @@ std::int64_t put_in_order(std::vector<WordCluster>& clusters) {
   return repeated;
 }
 
+std::string conll_key(const std::string& key) {
+  const bool is_conll = key.starts_with('(') && key.find(kPart) != std::string::npos;
+  std::string title = is_conll ? key : fmt::format("({}{}000", key, kPart);
+  for (char& character : title) {
+    if (kBlanks.find(character) != std::string_view::npos) character = ' ';
+  }
+  title.erase(title.find_last_not_of(' ') + 1);
+  return title;
+}
+
 std::string conll_text(const CoreferenceExample& document,
                        const std::vector<WordCluster>& clusters) {
   const CoreferenceWords& words = document.words;
-  const std::string& key = document.origin.id;
-  // The key of a document of CoNLL is "(NAME); part 000" already.
-  const bool is_conll = key.starts_with('(') && key.find("); part ") != std::string::npos;
-  const std::string name = is_conll ? key.substr(1, key.find("); part ") - 1) : key;
-  const std::string title = is_conll ? key : fmt::format("({}); part 000", key);
-  std::string text = fmt::format("{} {}\n", kBegin, title);
+  const std::string key = conll_key(document.origin.id);
+  const std::string name = column_of(key.substr(1, key.find(kPart) - 1));
+  std::string text = fmt::format("{} {}\n", kBegin, key);
   const std::vector<std::string> labels = conll_labels(clusters, words.words.size());
   std::size_t sentence = 0, begin = 0;
   for (std::size_t w = 0; w < words.words.size(); ++w) {
@@ -373,7 +416,8 @@ std::string conll_text(const CoreferenceExample& document,
       ++sentence;
       begin = w;
     }
-    text += fmt::format("{}\t0\t{}\t{}\t{}\n", name, w - begin, words.words[w], labels[w]);
+    text +=
+        fmt::format("{}\t0\t{}\t{}\t{}\n", name, w - begin, column_of(words.words[w]), labels[w]);
   }
   return text + fmt::format("\n{}\n", kEnd);
 }

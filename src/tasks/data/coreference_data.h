@@ -23,30 +23,41 @@ struct CoreferenceWords {
 };
 
 struct CoreferenceExample {
-  /// The id is the document's key: "(NAME); part 000" of a CoNLL file.
+  /// The id is the document's key: "(NAME); part 000" of a CoNLL file; the number of the record for
+  /// an object without one.
   Origin origin;
   CoreferenceWords words;
   /// Mentions and clusters in their order; no span is in two.
   std::vector<WordCluster> clusters;
+  /// Spans that were in a second cluster, too, which was ignored.
+  std::int64_t repeated_spans = 0;
 };
 
 struct CoreferenceData {
   std::string path;
   std::vector<CoreferenceExample> examples;
   DataReport report;
-  /// Spans that were in a second cluster, too, which was ignored.
+  /// Sums over the examples.
   std::int64_t repeated_spans = 0;
   std::int64_t mentions = 0, clusters = 0, singletons = 0;
+};
+
+/// What an object must have.
+struct CoreferenceMembers {
+  bool words = true, clusters = true;
 };
 
 /// Reads CoNLL-2012, with columns parted by tabs or blanks, words in the fourth column, speakers in
 /// the tenth of at least eleven and clusters in the last one ("(12", "12)", "(12)", joined by "|"
 /// or by nothing; "-", "_" and an empty column are none); or objects {"doc_key" | "id", "sentences"
 /// | "tokens" | "text", "clusters", "speakers"}, whose clusters are lists of [first word, last
-/// word], with a text of [first character, last character + 1]. Without `needs_clusters` a document
-/// may have none. Throws Error that names file, line and cluster.
+/// word], with a text of [first character, last character + 1]. Throws Error that names file, line
+/// and cluster.
 CoreferenceData read_coreference(const std::string& path, const DataOptions& options,
-                                 bool needs_clusters = true);
+                                 const CoreferenceMembers& members = {});
+
+/// The key of a document as CoNLL-2012 has it: "(NAME); part 000".
+std::string conll_key(const std::string& key);
 
 /// A text as words, as BERT sees them, with their characters and its sentences.
 struct TextWords {
