@@ -38,6 +38,7 @@ PUBLIC = {
     "masking_options": "tasks",
     "segment_merge": "tasks",
     "too_long": "tasks",
+    "trivia_options": "tasks",
 }
 
 ABOVE_OPS = {"models", "training", "tasks", "api", "apps", "python"}

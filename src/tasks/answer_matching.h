@@ -2,6 +2,7 @@
 // supervision, which say what the answer is and not where it stands (TriviaQA, HotpotQA).
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "longformer/tokenizer.h"
+#include "longformer/trivia_options.h"
 
 namespace longformer::tasks {
 
@@ -17,27 +19,45 @@ namespace longformer::tasks {
 /// Bannerman" is two words (normalized_answer, of SQuAD, makes it one).
 std::string normalized_trivia_answer(std::string_view text);
 
-enum class AnswerMatching {
-  /// A run of words of the text that are the words of an answer, both normalised as above, so that
-  /// exactly what the metric would call right is found, and never a part of a word.
-  words,
-  /// The authors' way: the answer as it is, without regard to case, anywhere, also inside words.
-  substring,
-};
-
 /// Finds answers in texts. Texts are read once, however many answers there are.
 class AnswerMatcher {
  public:
   explicit AnswerMatcher(std::span<const std::string> answers,
                          AnswerMatching matching = AnswerMatching::words);
 
-  /// The characters of all matches, ascending; from the first character of the first word to the
-  /// last of the last one.
+  /// The characters of all matches, ascending; with AnswerMatching::words from the first character
+  /// of the first word to the last of the last one. Matches of several answers may overlap; with
+  /// AnswerMatching::substring those of one answer do not. Answers that are empty, after
+  /// normalisation for words, match nothing.
   std::vector<CharacterSpan> find(std::string_view text) const;
 
  private:
+  /// A tree of the answers: symbols are the numbers of known words, or characters.
+  struct Tree {
+    static constexpr std::uint32_t kNone = 0xffffffff;
+
+    /// The node behind a symbol; kNone when no answer goes on so.
+    std::uint32_t next(std::uint32_t node, std::uint32_t symbol) const {
+      const auto found = edges.find(key(node, symbol));
+      return found == edges.end() ? kNone : found->second;
+    }
+    void add(std::span<const std::uint32_t> symbols);
+    static std::uint64_t key(std::uint32_t node, std::uint32_t symbol) {
+      return std::uint64_t{node} << 32 | symbol;
+    }
+
+    std::unordered_map<std::uint64_t, std::uint32_t> edges;
+    /// Whether an answer ends at each node.
+    std::vector<bool> ends = {false};
+  };
+
+  std::vector<CharacterSpan> find_words(std::string_view text) const;
+  std::vector<CharacterSpan> find_substrings(std::string_view text) const;
+
   AnswerMatching matching_;
-  std::vector<std::string> answers_;
+  /// Numbers of the words that answers have.
+  std::unordered_map<std::string, std::uint32_t> words_;
+  Tree tree_;
 };
 
 }  // namespace longformer::tasks
