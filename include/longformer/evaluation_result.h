@@ -29,6 +29,9 @@ struct Evaluation {
   /// words)
   /// - question answering, in percent: f1, exact_match, and where there are unanswerable questions
   ///   has_answer_f1, has_answer_exact_match, no_answer_exact_match
+  /// - questions over paragraphs, from 0 to 1, as the script of HotpotQA calls them: joint_f1,
+  ///   joint_em, joint_prec, joint_recall, the same of answers without "joint_" and of supporting
+  ///   facts with "sp_"; then paragraph_recall and type_accuracy
   /// - multiple choice: accuracy
   /// - texts: rouge1, rouge2, rougeL, rougeLsum, mean F over the examples as rouge_score
   ///   has it; with intervals also rouge1_low, rouge1_high and so on, 2.5th and 97.5th percentile
@@ -51,6 +54,9 @@ struct Evaluation {
   std::int64_t segmented_examples = 0;
   /// Words that no token was read of; scored as "O".
   std::int64_t unread_words = 0;
+  /// Questions over paragraphs: supporting facts of paragraphs or sentences that there are not,
+  /// which count as not found; and paragraphs and sentences whose marks truncation cut off.
+  std::int64_t missing_facts = 0, unread_paragraphs = 0, unread_sentences = 0;
   /// Masked LM: tokens that were chosen, of rows whose tokens are `tokens`.
   std::int64_t masked_tokens = 0;
   /// Tokens of texts that were written, texts that reached the longest length, and texts that are
