@@ -377,6 +377,25 @@ Row rows_row(bool sums) {
               }};
 }
 
+Row mean_rows_row() {
+  static const std::vector<RowRange> ranges = {{0, 3}, {2, 19}};
+  return {.name = "mean_rows",
+          .shapes = {{kRows, kIn}},
+          .run = [](const Context& context,
+                    const std::vector<Tensor>& in) { return mean_rows(context, in[0], ranges); },
+          .truth =
+              [](const Inputs& in) {
+                Doubles y(ranges.size() * kIn);
+                for (std::size_t i = 0; i < y.size(); ++i) {
+                  const auto [begin, end] = ranges[i / kIn];
+                  for (Index row = begin; row < end; ++row) {
+                    y[i] += in[0][at(row * kIn) + i % kIn] / static_cast<double>(end - begin);
+                  }
+                }
+                return y;
+              }};
+}
+
 Row joined_rows_row() {
   return {.name = "joined_rows",
           .shapes = {{kRows, kIn}, {3, kIn}},
@@ -535,6 +554,7 @@ std::vector<Row> rows() {
       square_difference_row(),
       rows_row(false),
       rows_row(true),
+      mean_rows_row(),
       joined_rows_row(),
       span_scores_row(),
       dropout_row(),

@@ -356,6 +356,8 @@ TEST_P(Ops, RowsAreSelectedAndFolded) {
             (std::vector<float>{7, 8, 1, -2}));
   const std::vector<RowRange> ranges = {{0, 4}, {1, 3}, {2, 2}};
   EXPECT_EQ(sum_rows(context(), x, ranges).to_floats(), (std::vector<float>{16, 4, 8, -2, 0, 0}));
+  EXPECT_EQ(mean_rows(context(), x, std::span(ranges).first(2)).to_floats(),
+            (std::vector<float>{4, 1, 4, -1}));
   EXPECT_EQ(max_rows(context(), x, std::span(ranges).first(2)).to_floats(),
             (std::vector<float>{7, 8, 5, 4}));
 }

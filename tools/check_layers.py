@@ -31,6 +31,8 @@ PUBLIC = {
     "aggregation": "tasks",
     "language_model_text": "tasks",
     "choice_question": "tasks",
+    "multi_hop_options": "tasks",
+    "multi_hop_question": "tasks",
     "dataset": "tasks",
     "document_target": "tasks",
     "evaluation_result": "tasks",
@@ -79,6 +81,7 @@ COPIES_DATA = {
     "src/api/model.cc",
     "src/api/runner.cc",
     "src/tasks/masked_lm.cc",
+    "src/tasks/multi_hop_head.cc",
     "src/tasks/vector_modules.cc",
 }
 

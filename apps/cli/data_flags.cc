@@ -2,8 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <CLI/StringTools.hpp>
 #include <CLI/TypeTools.hpp>
+#include <array>
+#include <cmath>
 #include <string>
+#include <vector>
 
 #include "flags.h"
 
@@ -18,6 +22,20 @@ std::string share(const std::string& text) {
              ? ""
              : fmt::format("expected a number above 0 and up to 1, found '{}'", text);
 }
+
+/// "A,T,P,S" as the weights of the losses of questions over paragraphs.
+std::string read_weights(const std::string& text, std::array<double, 4>& weights) {
+  const std::vector<std::string> parts = CLI::detail::split(text, ',');
+  bool good = parts.size() == weights.size();
+  for (std::size_t i = 0; good && i < weights.size(); ++i) {
+    good = CLI::detail::lexical_cast(parts[i], weights[i]) && weights[i] >= 0 &&
+           std::isfinite(weights[i]);
+  }
+  return good ? ""
+              : fmt::format("expected four numbers of at least 0, as in 1,1,1,1, found '{}'", text);
+}
+
+constexpr const char* kMultiHopGroup = "Questions over paragraphs (multihop)";
 
 }  // namespace
 
@@ -83,6 +101,29 @@ void add_coreference(CLI::App& verb, CoreferenceOptions& options, CoreferenceUse
       ->check(number_up_to(1000))
       ->type_name("X")
       ->group(kGroup);
+}
+
+void add_multi_hop_losses(CLI::App& verb, MultiHopOptions& options) {
+  verb.add_option_function<std::string>(
+          "--loss-weights",
+          [&options](const std::string& text) {
+            static_cast<void>(read_weights(text, options.loss_weights));
+          },
+          "weights of the losses of answer spans, types of answer, paragraphs and sentences "
+          "(1,1,1,1)")
+      ->check([](const std::string& text) {
+        std::array<double, 4> weights = {};
+        return read_weights(text, weights);
+      })
+      ->type_name("A,T,P,S")
+      ->group(kMultiHopGroup);
+}
+
+void add_evidence(CLI::App& verb, MultiHopOptions& options) {
+  add_number(verb, "--evidence-paragraphs", options.evidence_paragraphs, {.least = 0},
+             "paragraphs that the evidence is of, all sentences above 0 and always the best one; "
+             "0: every sentence above 0 (2)")
+      ->group(kMultiHopGroup);
 }
 
 void add_masking(CLI::App& verb, MaskingOptions& masking) {

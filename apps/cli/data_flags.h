@@ -18,6 +18,10 @@ void add_text_options(CLI::App& verb, DataOptions& data);
 enum class CoreferenceUse { training, using_it };
 void add_coreference(CLI::App& verb, CoreferenceOptions& options, CoreferenceUse use);
 
+/// Questions over paragraphs: what losses weigh, or how they are answered.
+void add_multi_hop_losses(CLI::App& verb, MultiHopOptions& options);
+void add_evidence(CLI::App& verb, MultiHopOptions& options);
+
 /// Which tokens a masked LM has to guess, and how text is packed into rows.
 void add_masking(CLI::App& verb, MaskingOptions& masking);
 

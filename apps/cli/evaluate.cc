@@ -25,7 +25,7 @@ constexpr std::int64_t kWhole = std::int64_t{1} << 20;
 
 struct EvaluateFlags {
   ModelFlags model;
-  std::string data, task, predictions, official_predictions, score;
+  std::string data, task, predictions, official_predictions, selected, score;
   std::string merge = "mean";
   LongDocumentFlags long_documents;
   std::int64_t seed = static_cast<std::int64_t>(MaskingOptions().seed);
@@ -49,6 +49,7 @@ std::string task_of(const std::string& head) {
   if (head == "multiple-choice") return "choose";
   if (head == "candidate-scoring") return "candidates";
   if (head == "coreference") return "coreference";
+  if (head == "multi-hop-question-answering") return "multihop";
   if (head == "sequence-to-sequence") return "seq2seq";
   return head == "masked-lm" ? "mlm" : "none";
 }
@@ -69,9 +70,12 @@ std::string json_of(const Evaluation& result) {
   json.add("tokens", result.tokens).add("truncated_examples", result.truncated_examples);
   json.add("truncated_tokens", result.truncated_tokens);
   json.add("segmented_examples", result.segmented_examples);
-  json.add("unread_words", result.unread_words).add("masked_tokens", result.masked_tokens);
   json.add("wide_mentions", result.wide_mentions);
   json.add("repeated_mentions", result.repeated_mentions);
+  json.add("unread_words", result.unread_words).add("missing_facts", result.missing_facts);
+  json.add("unread_paragraphs", result.unread_paragraphs);
+  json.add("unread_sentences", result.unread_sentences);
+  json.add("masked_tokens", result.masked_tokens);
   json.add("written_tokens", result.written_tokens).add("cut_texts", result.cut_texts);
   json.add("repeating_texts", result.repeating_texts);
   return json.add("seconds", result.seconds).line();
@@ -138,6 +142,16 @@ void add_notes(const Evaluation& result, Messages& messages) {
     messages.note(fmt::format("{} mentions are in a second cluster, which does not count",
                               result.repeated_mentions));
   }
+  if (result.missing_facts > 0) {
+    messages.note(fmt::format(
+        "{} supporting facts are of sentences that there are not, and count as not found",
+        result.missing_facts));
+  }
+  if (result.unread_paragraphs > 0 || result.unread_sentences > 0) {
+    messages.note(
+        fmt::format("{} paragraphs and {} sentences were not read, and count as no evidence",
+                    result.unread_paragraphs, result.unread_sentences));
+  }
 }
 
 void run_characters(const EvaluateFlags& flags, const std::string& folder, Messages& messages) {
@@ -202,9 +216,10 @@ void run(const EvaluateFlags& flags, Messages& messages) {
   }
   const Tokenizer tokenizer = Tokenizer::load(folder);
   EvaluateOptions options = flags.all();
-  std::optional<Output> predictions, official;
+  std::optional<Output> predictions, official, selected;
   options.predictions = sink_of(flags.predictions, predictions, "\n");
   options.official_predictions = sink_of(flags.official_predictions, official, "");
+  options.selected = sink_of(flags.selected, selected, "");
   std::optional<TextGenerator> generator;
   if (task == "seq2seq") {
     generator.emplace(TextGenerator::of(model, folder, flags.model.load_options(messages).note));
@@ -215,6 +230,7 @@ void run(const EvaluateFlags& flags, Messages& messages) {
   const Evaluation result = evaluate(model, tokenizer, flags.data, options);
   if (predictions) predictions->finish();
   if (official) official->finish();
+  if (selected) selected->finish();
   add_notes(result, messages);
   Output().write(flags.model.json ? json_of(result) : table_of(result));
 }
@@ -227,10 +243,31 @@ void add_data(CLI::App& verb, EvaluateFlags& flags) {
                 "leave out examples that are broken or too long, and count them");
 }
 
+/// What a first stage over paragraphs leaves to a second one.
+void add_selection(CLI::App& verb, EvaluateFlags& flags) {
+  constexpr const char* kGroup = "Questions over paragraphs (multihop)";
+  MultiHopOptions& options = flags.options.data.multi_hop;
+  CLI::Option* selected =
+      verb.add_option("--write-selected", flags.selected,
+                      "file for DATA with the best paragraphs alone, for a second stage")
+          ->type_name("FILE")
+          ->group(kGroup);
+  add_number(verb, "--keep-paragraphs", options.keep_paragraphs, {.least = 2},
+             "at most so many of them (5)")
+      ->needs(selected)
+      ->group(kGroup);
+  verb.add_option("--paragraph-threshold", options.paragraph_threshold,
+                  "those whose logit is above it, never fewer than two (-3)")
+      ->type_name("X")
+      ->needs(selected)
+      ->group(kGroup);
+}
+
 void add_scoring(CLI::App& verb, EvaluateFlags& flags) {
   EvaluateOptions& options = flags.options;
   add_choice(verb, "--task", flags.task,
-             {"classify", "ner", "qa", "choose", "candidates", "coreference", "mlm", "seq2seq"},
+             {"classify", "ner", "qa", "choose", "candidates", "coreference", "multihop", "mlm",
+              "seq2seq"},
              "fail unless the model has this head (what it has)");
   add_long_documents(verb, flags.long_documents, EvaluateOptions().batch_tokens);
   add_choice(verb, "--merge", flags.merge, {"mean", "max"},
@@ -248,6 +285,8 @@ void add_scoring(CLI::App& verb, EvaluateFlags& flags) {
   verb.add_flag("--no-singletons", options.data.coreference.without_singletons,
                 "clusters of one mention count on neither side")
       ->group("Coreference");
+  add_evidence(verb, options.data.multi_hop);
+  add_selection(verb, flags);
   add_number(verb, "--seed", flags.seed, {},
              "masked LM: chooses the tokens; texts: what is drawn (1)");
   add_masking(verb, options.masking);
@@ -279,7 +318,8 @@ void check(const EvaluateFlags& flags) {
   if (!flags.data.empty()) {
     throw UsageError("--score compares a file of predictions with DATA: leave out MODEL");
   }
-  if (!flags.predictions.empty() || !flags.official_predictions.empty()) {
+  if (!flags.predictions.empty() || !flags.official_predictions.empty() ||
+      !flags.selected.empty()) {
     throw UsageError("--score reads predictions: leave out what would write some");
   }
 }
@@ -306,6 +346,9 @@ void add_evaluate(CLI::App& program, Action& action) {
                    "--predictions said.jsonl\n"
                    "longformer evaluate MODEL test.conll --official-predictions said.conll\n"
                    "longformer evaluate --score said.conll test.conll\n"
+                   "longformer evaluate MODEL hotpot_dev_distractor_v1.json "
+                   "--official-predictions said.json\n"
+                   "longformer evaluate STAGE1 hotpot_train_v1.1.json --write-selected short.json\n"
                    "longformer evaluate MODEL novel.txt --mask-every 7\n"
                    "longformer evaluate CHARACTER-MODEL enwik8 --part test --streaming"});
   add_model(verb, flags->model);

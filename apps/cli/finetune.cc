@@ -33,6 +33,38 @@ struct FinetuneFlags {
   }
 };
 
+/// What --help says.
+constexpr const char* kDetails =
+    "Classification (one label, several, or numbers), labels of words, answers in documents "
+    "(with several right ones the loss is −log of their probability together), multiple "
+    "choice, candidates that are read together (WikiHop), which mentions of a document mean "
+    "the same (coreference: CoNLL-2012, or JSON lines of words and clusters), questions over "
+    "paragraphs with supporting sentences (multihop: HotpotQA, 2WikiMultiHopQA), and with an "
+    "LED or BART texts about documents: the fields \"text\", \"document\" or \"article\" and "
+    "\"summary\", \"target\", \"highlights\" or \"abstract\". A folder without a head for the"
+    " task gets one. Labels are those of the folder when its head fits, else those of the "
+    "data. What it writes loads in transformers.";
+
+constexpr const char* kExamples =
+    "longformer finetune MODEL train.jsonl --task classify --truncate --output-dir tuned\n"
+    "longformer finetune MODEL aclImdb/train --task classify --stride 512 "
+    "--validation-file aclImdb/test --eval-strategy epoch --load-best-model-at-end "
+    "--output-dir tuned\n"
+    "longformer finetune MODEL train.conll --task ner --output-dir tuned\n"
+    "longformer finetune MODEL train-v2.0.json --task qa --stride 128 --output-dir tuned\n"
+    "longformer finetune MODEL wikihop/train.json --task candidates --stride 0 --output-dir "
+    "tuned\n"
+    "longformer finetune MODEL train.conll --task coreference --gradient-accumulation-steps "
+    "1 "
+    "--learning-rate 1e-4 --head-learning-rate 5e-4 --output-dir tuned\n"
+    "longformer finetune MODEL hotpot_train_v1.1.json --task multihop --skip-invalid "
+    "--output-dir tuned\n"
+    "longformer finetune LED train.jsonl --task seq2seq --truncate --max-source-length 8192 "
+    "--max-target-length 512 --gradient-checkpointing --validation-file dev.jsonl "
+    "--eval-strategy epoch --predict-with-generate --output-dir tuned\n"
+    "longformer finetune MODEL train.jsonl --output-dir tuned --resume-from-checkpoint "
+    "last";
+
 std::string listed(const std::vector<std::string>& names) {
   constexpr std::size_t kMost = 8;
   std::string text;
@@ -64,6 +96,14 @@ void tell_data(const std::string& name, const FinetuneData& data, Messages& mess
   }
   if (data.wide_mentions > 0) {
     messages.note(fmt::format("{} mentions have too many words to be found", data.wide_mentions));
+  }
+  if (data.missing_facts > 0) {
+    messages.note(
+        fmt::format("{} supporting facts are of sentences that there are not", data.missing_facts));
+  }
+  if (data.unread_paragraphs > 0 || data.unread_sentences > 0) {
+    messages.note(fmt::format("{} paragraphs and {} sentences are not read", data.unread_paragraphs,
+                              data.unread_sentences));
   }
   if (data.repeated_mentions > 0) {
     messages.note(fmt::format("{} mentions are in a second cluster, which does not count",
@@ -119,39 +159,11 @@ void add_sequence_options(CLI::App& verb, FinetuneFlags& flags) {
 
 void add_finetune(CLI::App& program, Action& action) {
   const auto flags = std::make_shared<FinetuneFlags>();
-  CLI::App& verb = add_verb(
-      program,
-      {.name = "finetune",
-       .description = "Train a model for a task on examples with labels.",
-       .details =
-           "Classification (one label, several, or numbers), labels of words, answers in documents "
-           "(with several right ones the loss is −log of their probability together), multiple "
-           "choice, candidates that are read together (WikiHop), which mentions of a document mean "
-           "the "
-           "same (coreference: CoNLL-2012, or JSON lines of words and clusters), and with an LED "
-           "or BART texts "
-           "about "
-           "documents: the fields \"text\", \"document\" or \"article\" and \"summary\", "
-           "\"target\", \"highlights\" or \"abstract\". A folder without a head for the "
-           "task gets one. Labels are those of the folder "
-           "when its head fits, else those of the data. What it writes loads in transformers.",
-       .examples =
-           "longformer finetune MODEL train.jsonl --task classify --truncate --output-dir tuned\n"
-           "longformer finetune MODEL aclImdb/train --task classify --stride 512 "
-           "--validation-file aclImdb/test --eval-strategy epoch --load-best-model-at-end "
-           "--output-dir tuned\n"
-           "longformer finetune MODEL train.conll --task ner --output-dir tuned\n"
-           "longformer finetune MODEL train-v2.0.json --task qa --stride 128 --output-dir tuned\n"
-           "longformer finetune MODEL wikihop/train.json --task candidates --stride 0 --output-dir "
-           "tuned\n"
-           "longformer finetune MODEL train.conll --task coreference --gradient-accumulation-steps "
-           "1 "
-           "--learning-rate 1e-4 --head-learning-rate 5e-4 --output-dir tuned\n"
-           "longformer finetune LED train.jsonl --task seq2seq --truncate --max-source-length 8192 "
-           "--max-target-length 512 --gradient-checkpointing --validation-file dev.jsonl "
-           "--eval-strategy epoch --predict-with-generate --output-dir tuned\n"
-           "longformer finetune MODEL train.jsonl --output-dir tuned --resume-from-checkpoint "
-           "last"});
+  CLI::App& verb =
+      add_verb(program, {.name = "finetune",
+                         .description = "Train a model for a task on examples with labels.",
+                         .details = kDetails,
+                         .examples = kExamples});
   add_model(verb, flags->model);
   verb.add_option("DATA", flags->options.train_path, "file or folder of examples with labels")
       ->required()
@@ -159,9 +171,10 @@ void add_finetune(CLI::App& program, Action& action) {
   verb.add_option("--validation-file", flags->options.validation_path,
                   "examples to evaluate on (none)")
       ->type_name("FILE");
-  add_choice(verb, "--task", flags->options.task,
-             {"classify", "ner", "qa", "choose", "candidates", "coreference", "seq2seq"},
-             "what to train for (that of the model's head)");
+  add_choice(
+      verb, "--task", flags->options.task,
+      {"classify", "ner", "qa", "choose", "candidates", "coreference", "multihop", "seq2seq"},
+      "what to train for (that of the model's head)");
   add_data_options(verb, flags->options.data);
   verb.add_flag("--skip-invalid", flags->options.data.skip_invalid,
                 "leave out examples that are broken, and count them");
@@ -180,6 +193,8 @@ void add_finetune(CLI::App& program, Action& action) {
       ->check(number_up_to(1))
       ->type_name("P");
   add_coreference(verb, flags->options.data.coreference, CoreferenceUse::training);
+  add_multi_hop_losses(verb, flags->options.data.multi_hop);
+  add_evidence(verb, flags->options.data.multi_hop);
   add_sequence_options(verb, *flags);
   add_training(verb, flags->options.training);
   verb.add_flag("--group-by-length", flags->options.training.group_by_length,

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "longformer/coreference_options.h"
+#include "longformer/multi_hop_options.h"
 
 namespace longformer {
 
@@ -24,6 +25,7 @@ struct DataOptions {
   /// Leave out a broken record and count it; without, it is an Error.
   bool skip_invalid = false;
   CoreferenceOptions coreference = {};
+  MultiHopOptions multi_hop = {};
 };
 
 }  // namespace longformer

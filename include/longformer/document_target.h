@@ -1,6 +1,7 @@
 // What a model is to learn of one document.
 #pragma once
 
+#include <array>
 #include <compare>
 #include <cstdint>
 #include <optional>
@@ -29,6 +30,22 @@ struct CoreferenceTarget {
   std::vector<WordCluster> clusters;
 };
 
+/// What there is to be said of a question over several paragraphs. Tokens are counted over all rows
+/// of the question.
+struct MultiHopTarget {
+  /// 0: a span of the paragraphs, 1: yes, 2: no; −100 does not count.
+  std::int32_t answer_type = -100;
+  /// Tokens at which a right answer starts and ends; several are right together, none does not
+  /// count.
+  std::vector<std::int64_t> starts = {}, ends = {};
+  /// Where the mark of each paragraph and sentence stands, and whether it is evidence: 1 or 0. None
+  /// does not count.
+  std::vector<std::int64_t> paragraphs = {}, sentences = {};
+  std::vector<float> paragraph_labels = {}, sentence_labels = {};
+  /// Weights of the losses of answer spans, types, paragraphs and sentences.
+  std::array<double, 4> loss_weights = {1, 1, 1, 1};
+};
+
 /// What the head should have said about one document. −100 does not count.
 struct DocumentTarget {
   /// Sequence classification: the class, [1]. Token classification and masked LM: one for each
@@ -45,6 +62,8 @@ struct DocumentTarget {
   std::vector<std::int64_t> candidates = {};
   /// Coreference: at the first row of a document, which has all of its rows.
   std::optional<CoreferenceTarget> coreference = std::nullopt;
+  /// Multi-hop question answering: at the first row of a question, which has all of its rows.
+  std::optional<MultiHopTarget> multi_hop = std::nullopt;
 };
 
 }  // namespace longformer

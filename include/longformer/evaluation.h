@@ -51,6 +51,11 @@ struct EvaluateOptions {
   /// Called with the parts of a file of predictions in the form that the authors of the task
   /// published, which score() and the official scripts read. Throws Error for a task without one.
   std::function<void(std::string_view)> official_predictions = {};
+  /// Called with the parts of the data set in its published form with the paragraphs alone that a
+  /// second stage reads (MultiHopOptions), questions over paragraphs only: what such a stage is
+  /// trained and evaluated on. Adds the metrics selected_gold_recall, the share of paragraphs with
+  /// facts that are among them, and selected_all_gold, that of questions with all of theirs.
+  std::function<void(std::string_view)> selected = {};
   /// The total of tokens is an estimate from the examples that are done.
   ProgressCallback progress = {};
 };

@@ -29,6 +29,9 @@ struct Evaluation {
   /// words)
   /// - question answering, in percent: f1, exact_match, and where there are unanswerable questions
   ///   has_answer_f1, has_answer_exact_match, no_answer_exact_match
+  /// - questions over paragraphs, from 0 to 1, as the script of HotpotQA calls them: joint_f1,
+  ///   joint_em, joint_prec, joint_recall, the same of answers without "joint_" and of supporting
+  ///   facts with "sp_"; then paragraph_recall and type_accuracy
   /// - multiple choice: accuracy
   /// - coreference: conll_f1 (mean of the F1 of MUC, B³ and CEAF-φ4), then f1, precision and recall
   ///   of each of mentions, muc, b_cubed, ceaf_e and lea (such as muc_f1), and with a model
@@ -57,6 +60,9 @@ struct Evaluation {
   /// Coreference: mentions of more words than the model takes for one, and mentions that are in a
   /// second cluster, which does not count.
   std::int64_t wide_mentions = 0, repeated_mentions = 0;
+  /// Questions over paragraphs: supporting facts of paragraphs or sentences that there are not,
+  /// which count as not found; and paragraphs and sentences whose marks truncation cut off.
+  std::int64_t missing_facts = 0, unread_paragraphs = 0, unread_sentences = 0;
   /// Masked LM: tokens that were chosen, of rows whose tokens are `tokens`.
   std::int64_t masked_tokens = 0;
   /// Tokens of texts that were written, texts that reached the longest length, and texts that are

@@ -21,7 +21,7 @@ struct FinetuneOptions {
   /// Where training.eval_strategy asks for an evaluation; empty: none.
   std::string validation_path = {};
   DataOptions data = {};
-  /// "classify", "ner", "qa", "choose", "candidates" or "seq2seq"; empty takes that of the folder's
+  /// "classify", "ner", "qa", "choose", "candidates", "multihop" or "seq2seq"; empty takes that of the folder's
   /// head.
   std::string task = {};
   /// What becomes of documents longer than the model. split trains on each segment with what of the
@@ -67,6 +67,9 @@ struct FinetuneData {
   /// Mentions of more words than the head takes for one, and those in a second cluster, which does
   /// not count.
   std::int64_t wide_mentions = 0, repeated_mentions = 0;
+  /// Supporting facts of paragraphs or sentences that there are not, and paragraphs and sentences
+  /// that truncation cut off.
+  std::int64_t missing_facts = 0, unread_paragraphs = 0, unread_sentences = 0;
   /// Weights that the folder did not have and that were drawn.
   std::vector<std::string> drawn;
   /// Special tokens that the tokenizer did not have; their embeddings were drawn.

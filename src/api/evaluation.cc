@@ -89,6 +89,9 @@ Evaluation evaluate(const Model& model, const Tokenizer& tokenizer, const std::s
   require(!options.official_predictions || data->has_published_form(),
           "{}: expected data of a task whose predictions have a published form, found those of {}",
           path, info.head);
+  require(!options.selected || data->selects_paragraphs(),
+          "{}: expected questions over paragraphs to select some of, found data of {}", path,
+          info.head);
   const LoadedModel loaded(model, tokenizer, {.batch_tokens = options.batch_tokens});
   const tasks::EvaluationOptions used = {.data = options.data,
                                          .reading = reading,
@@ -102,6 +105,7 @@ Evaluation evaluate(const Model& model, const Tokenizer& tokenizer, const std::s
                                          .rouge_intervals = options.rouge_intervals,
                                          .predictions = options.predictions,
                                          .official_predictions = options.official_predictions,
+                                         .selected = options.selected,
                                          .progress = options.progress};
   tasks::EvaluationRun run(loaded, path, used);
   run.result.task = info.head;

@@ -177,6 +177,9 @@ FinetuneData summary_of(const tasks::Task& task, const tasks::DataSet& data,
           .unreached_answers = report.unreached_answers,
           .wide_mentions = report.wide_mentions,
           .repeated_mentions = report.repeated_mentions,
+          .missing_facts = report.missing_facts,
+          .unread_paragraphs = report.unread_paragraphs,
+          .unread_sentences = report.unread_sentences,
           .drawn = model.drawn(),
           .added_tokens = std::move(added_tokens)};
 }

@@ -67,9 +67,9 @@ TrainedModel::TrainedModel(TrainedModelSetup setup, const TrainingOptions& optio
   const tasks::Task* found = tasks::task_of(original, weights);
   const bool pools = tasks::reads_pooler(config, setup_.task);
   // What the trained head does not read, or would read as tensors of another head.
-  const auto left_out = [same = found == setup_.task, pools](const std::string& name) {
+  const auto left_out = [this, same = found == setup_.task, pools](const std::string& name) {
     if (name.starts_with("pooler.")) return !pools;
-    return !same && !models::is_of_encoder(name);
+    return !same && !models::is_of_encoder(name) && !setup_.task->begins_with(name);
   };
   weights = models::Weights::trained(std::move(weights),
                                      {.fresh = tasks::head_tensors(config, setup_.task),

@@ -115,6 +115,30 @@ Tensor sum_rows(const Context& context, const Tensor& x, std::span<const RowRang
   return sums;
 }
 
+Tensor mean_rows(const Context& context, const Tensor& x, std::span<const RowRange> ranges) {
+  const auto count = static_cast<Index>(ranges.size());
+  Tensor means = context.memory.tensor({count, x.columns()}, DType::f32);
+  kernels::sum_rows(x, ranges, means, context.threads);
+  const auto divide = [](Tensor& rows, std::span<const RowRange> sizes) {
+    for (Index i = 0; i < rows.rows(); ++i) {
+      const RowRange& range = sizes[static_cast<std::size_t>(i)];
+      auto* row = static_cast<float*>(row_of(rows, i));
+      std::for_each(row, row + rows.columns(),
+                    [&](float& value) { value /= static_cast<float>(range.end - range.begin); });
+    }
+  };
+  divide(means, ranges);
+  if (!wants_backward(context, x)) return means;
+  record(context, "mean_rows", means,
+         [context, x, divide, chosen = std::vector(ranges.begin(), ranges.end())](Tensor gradient) {
+           Tensor dx = context.memory.zeros(x.shape(), x.dtype());
+           divide(gradient, chosen);
+           kernels::sum_rows_backward(gradient.to(x.dtype()), chosen, dx);
+           send_gradient(context, x, std::move(dx));
+         });
+  return means;
+}
+
 Tensor max_rows(const Context& context, const Tensor& x, std::span<const RowRange> ranges) {
   const auto count = static_cast<Index>(ranges.size());
   Tensor highest = context.memory.tensor({count, x.columns()}, DType::f32);

@@ -4,6 +4,7 @@
 #include "tasks/classification.h"
 #include "tasks/coreference.h"
 #include "tasks/masked_lm.h"
+#include "tasks/multi_hop.h"
 #include "tasks/multiple_choice.h"
 #include "tasks/question_answering.h"
 #include "tasks/sequence_to_sequence.h"
@@ -13,9 +14,11 @@
 namespace longformer::tasks {
 
 std::span<const Task* const> all_tasks() {
-  static const std::array<const Task*, 8> tasks = {
-      &classification(),    &tagging(),     &question_answering(), &multiple_choice(),
-      &candidate_scoring(), &coreference(), &masked_lm(),          &sequence_to_sequence(),
+  // The span layer of multi-hop heads is that of question answering too.
+  static const std::array<const Task*, 9> tasks = {
+      &classification(),     &tagging(),         &multi_hop(),
+      &question_answering(), &multiple_choice(), &candidate_scoring(),
+      &coreference(),        &masked_lm(),       &sequence_to_sequence(),
   };
   return tasks;
 }

@@ -142,4 +142,24 @@ std::vector<std::uint8_t> begins_inside_word(std::string_view text,
   return result;
 }
 
+std::optional<TokenRange> answer_tokens(std::span<const CharacterSpan> offsets, TokenRange range,
+                                        CharacterSpan answer) {
+  const auto begin = offsets.begin() + range.begin;
+  const auto end = offsets.begin() + range.end;
+  const auto first = std::find_if(
+      begin, end, [&](const CharacterSpan& token) { return token.end > answer.begin; });
+  if (first == end || first->begin >= answer.end) return std::nullopt;
+  const auto behind = std::find_if(
+      first, end, [&](const CharacterSpan& token) { return token.begin >= answer.end; });
+  // An answer that goes on behind the range or before it has tokens outside.
+  const auto outside = [&](Index token) {
+    const CharacterSpan& span = offsets[at(token)];
+    return span.begin < answer.end && span.end > answer.begin;
+  };
+  if (range.begin > 0 && first == begin && outside(range.begin - 1)) return std::nullopt;
+  const auto count = static_cast<Index>(offsets.size());
+  if (behind == end && range.end < count && outside(range.end)) return std::nullopt;
+  return TokenRange{first - offsets.begin(), behind - offsets.begin()};
+}
+
 }  // namespace longformer::tasks

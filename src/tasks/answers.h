@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -51,5 +52,10 @@ Answers best_answers(std::span<const SegmentLogits> segments,
 /// Which tokens begin inside a word: between two letters, digits or underscores.
 std::vector<std::uint8_t> begins_inside_word(std::string_view text,
                                              std::span<const CharacterSpan> offsets);
+
+/// The tokens of an answer, when it lies whole in the tokens of the range. `offsets` are the
+/// characters of all tokens of the text.
+std::optional<TokenRange> answer_tokens(std::span<const CharacterSpan> offsets, TokenRange range,
+                                        CharacterSpan answer);
 
 }  // namespace longformer::tasks

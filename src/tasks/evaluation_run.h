@@ -66,6 +66,8 @@ struct EvaluationOptions {
   std::function<void(std::string_view)> predictions = {};
   /// Called with the text of a file of predictions in the published form, in parts.
   std::function<void(std::string_view)> official_predictions = {};
+  /// Called with the parts of the data set with the paragraphs that a second stage reads.
+  std::function<void(std::string_view)> selected = {};
   ProgressCallback progress = {};
 };
 

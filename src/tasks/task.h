@@ -42,6 +42,10 @@ struct CollationReport {
   std::int64_t wide_mentions = 0;
   /// Mentions that are in a second cluster, which does not count.
   std::int64_t repeated_mentions = 0;
+  /// Supporting facts of paragraphs or sentences that there are not.
+  std::int64_t missing_facts = 0;
+  /// Paragraphs and sentences whose marks truncation cut off.
+  std::int64_t unread_paragraphs = 0, unread_sentences = 0;
 };
 
 /// Examples behind each other, as one forward pass and its loss take them.
@@ -114,6 +118,8 @@ class DataSet {
   /// Compares such a file as evaluate() compares what a model says, and fills in metrics, examples
   /// and `missing`. Throws Error that names the file.
   virtual void score(const std::string& predictions, Evaluation& result) const;
+  /// Whether evaluate() selects paragraphs for a second stage: EvaluationOptions::selected.
+  virtual bool selects_paragraphs() const { return false; }
 };
 
 /// What a trained head fixes before data are seen; what is absent is taken from the data.
@@ -151,6 +157,12 @@ class Task {
   virtual std::optional<HeadParts> parts(const models::EncoderConfig& config) const = 0;
   /// Layers of a head without parts that keep their names when the encoder is converted.
   virtual std::vector<std::string> kept_layers() const { return {}; }
+  /// Whether a new head begins with this tensor of a folder for another task, rather than with a
+  /// drawn one.
+  virtual bool begins_with(const std::string& tensor) const {
+    static_cast<void>(tensor);
+    return false;
+  }
   /// Throws Error when a tensor is missing or of another shape than the configuration says.
   virtual std::unique_ptr<Head> make_head(const models::EncoderConfig& config,
                                           const models::Weights& weights, DType dtype) const = 0;
