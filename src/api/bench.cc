@@ -187,8 +187,12 @@ BenchResult bench_model(const Model& model, const ModelBenchOptions& options) {
   BenchResult result = result_of(
       timing, options.n, options.dtype,
       model_flops(implementation.config, options.n, options.global_tokens), context.threads);
-  if (implementation.head && !implementation.head->needs_text()) {
-    const auto run_head = [&] { implementation.logits(context, batch, hidden); };
+  if (implementation.head) {
+    const auto run_head = [&] {
+      const bool pools = tasks::reads_pooler(implementation.config, implementation.task);
+      const Tensor pooled = pools ? implementation.encoder.pool(context, hidden, batch) : Tensor();
+      implementation.head->speak(context, {.hidden = hidden, .pooled = pooled, .batch = batch});
+    };
     result.head_seconds = measure(options.repeats, run_head).median;
   }
   return result;

@@ -240,7 +240,7 @@ std::vector<DocumentOutput> Model::forward(std::span<const DocumentInput> docume
                              .layer_inputs = inputs.empty() ? nullptr : &inputs,
                              .observer = observer ? &*observer : nullptr});
   const Tensor pooled = model.info.has_pooler ? model.encoder.pool(context, last, batch) : Tensor();
-  const bool head = options.head && model.head != nullptr && !model.head->needs_text();
+  const bool head = options.head && model.head != nullptr && model.head->has_logits();
   const Tensor logits =
       head ? model.head->logits(context, {.hidden = last, .pooled = pooled, .batch = batch})
            : Tensor();

@@ -300,8 +300,9 @@ ops::LossSum CoreferenceHead::loss(const ops::Context& context, const EncoderSta
   return total;
 }
 
-CoreferenceResult CoreferenceHead::resolve(const ops::Context& context, const Tensor& hidden,
-                                           const CoreferenceTarget& words) const {
+/// The scores of all spans, with a part of their states in memory at a time.
+Tensor CoreferenceHead::all_scores(const ops::Context& context, const Tensor& hidden,
+                                   const CoreferenceTarget& words) const {
   check_words(words, hidden.rows());
   const Index count = std::ssize(words.first_tokens);
   std::vector<Tensor> parts;
@@ -309,31 +310,60 @@ CoreferenceResult CoreferenceHead::resolve(const ops::Context& context, const Te
     const ops::RowRange range = {begin, std::min(count, begin + kWordsTogether)};
     parts.push_back(mention_scores(context, hidden, words, range));
   }
-  CoreferenceResult result;
-  if (parts.empty()) return result;
-  const Tensor scores = parts.size() == 1 ? parts[0] : ops::joined_rows(wide(context), parts);
-  require(count_nonfinite(scores) == 0,
-          "coreference: expected finite scores of mentions from the model, found others");
-  const std::vector<Index> kept = ops::highest_rows(scores, most_kept(words, scores.rows()));
-  result.kept = chosen_spans(words, kept);
-  const std::vector<Index> numbers = config_.singletons ? ops::rows_above_zero(scores, kept) : kept;
-  if (numbers.empty()) return result;
-  const std::vector<WordSpan> linked = chosen_spans(words, numbers);
-  const Tensor mentions = ops::select_rows(wide(context), scores, numbers);
-  const Links all = links(context, hidden, words, linked);
+  return parts.size() < 2 ? (parts.empty() ? Tensor() : parts[0])
+                          : ops::joined_rows(wide(context), parts);
+}
+
+/// What the spans of these numbers mean; each that links to nothing begins a cluster.
+std::vector<WordCluster> CoreferenceHead::linked(const ops::Context& context, const Tensor& hidden,
+                                                 const CoreferenceTarget& words,
+                                                 const ScoredSpans& spans) const {
+  std::vector<WordCluster> clusters;
+  if (spans.numbers.empty()) return clusters;
+  const std::vector<WordSpan> chosen = chosen_spans(words, spans.numbers);
+  const Tensor mentions = ops::select_rows(wide(context), spans.scores, spans.numbers);
+  const Links all = links(context, hidden, words, chosen);
   const std::vector<Index> before =
       ops::best_antecedents(context, all.with(mentions, config_.antecedent_scale));
   std::vector<std::size_t> cluster_of;
   for (std::size_t u = 0; u < before.size(); ++u) {
     const bool begins = before[u] < 0;
-    cluster_of.push_back(begins ? result.clusters.size() : cluster_of[at(before[u])]);
-    if (begins) result.clusters.emplace_back();
-    result.clusters[cluster_of[u]].push_back(linked[u]);
+    cluster_of.push_back(begins ? clusters.size() : cluster_of[at(before[u])]);
+    if (begins) clusters.emplace_back();
+    clusters[cluster_of[u]].push_back(chosen[u]);
   }
+  return clusters;
+}
+
+CoreferenceResult CoreferenceHead::resolve(const ops::Context& context, const Tensor& hidden,
+                                           const CoreferenceTarget& words) const {
+  CoreferenceResult result;
+  const Tensor scores = all_scores(context, hidden, words);
+  if (scores.empty()) return result;
+  require(count_nonfinite(scores) == 0,
+          "coreference: expected finite scores of mentions from the model, found others");
+  const std::vector<Index> kept = ops::highest_rows(scores, most_kept(words, scores.rows()));
+  result.kept = chosen_spans(words, kept);
+  const auto mentions = config_.singletons ? ops::rows_above_zero(scores, kept) : kept;
+  result.clusters = linked(context, hidden, words, {scores, mentions});
   if (!config_.singletons) {
     std::erase_if(result.clusters, [](const WordCluster& cluster) { return cluster.size() == 1; });
   }
   return result;
+}
+
+void CoreferenceHead::speak(const ops::Context& context, const EncoderStates& states) const {
+  CoreferenceTarget words;
+  const Index tokens = states.hidden.rows();
+  words.tokens = tokens;
+  for (Index token = 0; token < tokens; ++token) {
+    words.first_tokens.push_back(token);
+    words.mention_ends.push_back(std::min(tokens, token + config_.max_span_width));
+  }
+  words.last_tokens = words.first_tokens;
+  const Tensor scores = all_scores(context, states.hidden, words);
+  linked(context, states.hidden, words,
+         {scores, ops::highest_rows(scores, most_kept(words, scores.rows()))});
 }
 
 }  // namespace longformer::tasks

@@ -53,6 +53,7 @@ class CoreferenceHead final : public Head {
   CoreferenceHead(const models::EncoderConfig& config, const models::LayerSource& source);
 
   bool per_token() const override { return true; }
+  bool has_logits() const override { return false; }
   /// Throws Error: what the head says is of spans of words.
   Tensor logits(const ops::Context& context, const EncoderStates& states) const override;
   /// Mean over the documents of L_ant ÷ k + μ·L_men ÷ mentions.
@@ -64,13 +65,24 @@ class CoreferenceHead final : public Head {
   CoreferenceResult resolve(const ops::Context& context, const Tensor& hidden,
                             const CoreferenceTarget& words) const;
 
+  /// Every token is a word, and all spans that are kept are linked.
+  void speak(const ops::Context& context, const EncoderStates& states) const override;
+
  private:
   struct Links;
+  struct ScoredSpans {
+    const Tensor& scores;
+    const std::vector<Index>& numbers;
+  };
 
   Tensor mention_scores(const ops::Context& context, const Tensor& hidden,
                         const CoreferenceTarget& words, ops::RowRange range) const;
   /// How many of so many spans are kept for linking.
   Index most_kept(const CoreferenceTarget& words, Index spans) const;
+  Tensor all_scores(const ops::Context& context, const Tensor& hidden,
+                    const CoreferenceTarget& words) const;
+  std::vector<WordCluster> linked(const ops::Context& context, const Tensor& hidden,
+                                  const CoreferenceTarget& words, const ScoredSpans& spans) const;
   Links links(const ops::Context& context, const Tensor& hidden, const CoreferenceTarget& words,
               std::span<const WordSpan> kept) const;
   double document_loss(const ops::Context& context, const Tensor& hidden,

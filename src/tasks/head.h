@@ -53,11 +53,16 @@ class Head {
   /// Whether there are logits for every token rather than for every document.
   virtual bool per_token() const = 0;
 
-  /// Whether there are logits of a text beside the document alone.
-  virtual bool needs_text() const { return false; }
+  /// Whether there are logits of a document alone, rather than of a text beside it, or of spans.
+  virtual bool has_logits() const { return true; }
 
   /// fp32 logits of documents or tokens, [documents or n, outputs].
   virtual Tensor logits(const ops::Context& context, const EncoderStates& states) const = 0;
+
+  /// Computes what the head says of documents alone, for benchmarks.
+  virtual void speak(const ops::Context& context, const EncoderStates& states) const {
+    if (has_logits()) logits(context, states);
+  }
 
   /// The loss as `transformers` computes it is sum / weight; where nothing counts both are 0.
   /// Throws Error for targets that do not fit the batch.

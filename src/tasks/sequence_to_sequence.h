@@ -26,7 +26,7 @@ class DecoderHead final : public Head {
   const models::Decoder& decoder() const { return decoder_; }
 
   bool per_token() const override { return true; }
-  bool needs_text() const override { return true; }
+  bool has_logits() const override { return false; }
   Tensor logits(const ops::Context& context, const EncoderStates& states) const override;
 
   /// The labels of a document are its text: behind the start token and each of them, but for the
