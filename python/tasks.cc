@@ -36,15 +36,14 @@ ProgressCallback signals() {
 class PythonCoreferenceResolver {
  public:
   PythonCoreferenceResolver(const std::string& folder, std::string dtype, int threads)
-      : resolver_(load(folder, {.dtype = std::move(dtype),
-                                .threads = threads,
-                                .note = notes_.collector()})) {
+      : resolver_(load(
+            folder, {.dtype = std::move(dtype), .threads = threads, .note = notes_.collector()})) {
     Notes::warn(notes_.take());
   }
 
   std::vector<PythonClusters> resolve(const std::vector<std::string>& texts, std::string segments,
-                                      std::int64_t max_segment_length, std::int64_t stride,
-                                      bool singletons) {
+                                      std::int64_t max_segment_length,
+                                      std::optional<std::int64_t> stride, bool singletons) {
     ResolveOptions options;
     options.segments = std::move(segments);
     options.max_segment_tokens = max_segment_length;
@@ -106,7 +105,7 @@ void bind_tasks(nb::module_& module) {
           },
           "folder"_a, "dtype"_a, "threads"_a)
       .def("resolve", &PythonCoreferenceResolver::resolve, "texts"_a, "segments"_a,
-           "max_segment_length"_a, "stride"_a, "singletons"_a);
+           "max_segment_length"_a, "stride"_a.none(), "singletons"_a);
   module.def("score", &scored, "predictions"_a, "data"_a, "task"_a, "singletons"_a);
 }
 

@@ -51,6 +51,67 @@ def write_craft(work):
             target.write_bytes(lzma.decompress(packed.read_bytes()))
 
 
+PRONOUNS = set("i me my mine myself he him his himself she her hers herself we us our they them their you your it its".split())
+
+
+def same_words(data, target):
+    """The trivial way: runs of capitalised words and pronouns are mentions, those of the same words mean the same."""
+    lines = []
+    for document in documents_of(data):
+        clusters, begin = {}, None
+        words = document["words"] + ["."]
+        for place, word in enumerate(words):
+            if word[0].isupper() and word.lower() not in PRONOUNS and place not in document["begins"]:
+                begin = place if begin is None else begin
+                continue
+            if begin is not None:
+                clusters.setdefault(" ".join(words[begin:place]), []).append([begin, place - 1])
+                begin = None
+            if word.lower() in PRONOUNS:
+                clusters.setdefault(word.lower(), []).append([place, place])
+        lines.append(json.dumps({"doc_key": document["key"], "tokens": document["words"],
+                                 "clusters": list(clusters.values())}))
+    target.write_text("\n".join(lines) + "\n")
+
+
+def documents_of(data):
+    """Key, words, and the words with which sentences begin."""
+    if data.suffix == ".jsonl":
+        for line in data.read_text().splitlines():
+            found = json.loads(line)
+            words = [word for sentence in found["sentences"] for word in sentence]
+            begins, place = set(), 0
+            for sentence in found["sentences"]:
+                begins.add(place)
+                place += len(sentence)
+            yield {"key": found["doc_key"], "words": words, "begins": begins}
+        return
+    for block in data.read_text().split("#begin document ")[1:]:
+        key, *lines = block.split("#end document")[0].split("\n")
+        words, begins, new = [], set(), True
+        for line in lines:
+            if not line.strip():
+                new = True
+                continue
+            if new:
+                begins.add(len(words))
+            new = False
+            words.append(line.split("\t")[3])
+        yield {"key": key, "words": words, "begins": begins}
+
+
+def trivial(work, name):
+    """The same words mean the same, of data that the program scores."""
+    def measure(program):
+        data, said = work / name, work / f"{name}.same-words.jsonl"
+        same_words(data, said)
+        found = program("evaluate", "--score", said, data)[-1]["metrics"]
+        return {"test" if "litbank" in name else "dev": {key: round(value, 5) for key, value in found.items()
+                                                         if key.endswith("_f1")}}
+
+    return experiment.Run({"data": name.split("-")[0], "row": "the same words", "seed": 0}, measure)
+
+
 def litbank_rows(dense, longformer):
     independent = ["--segments", "independent"]
     return {
@@ -83,7 +144,7 @@ def litbank_runs(work, rows, seeds):
 
         return experiment.Run({"data": "litbank", "row": row, "seed": seed}, measure)
 
-    return [run(row, seed) for seed in range(1, seeds + 1) for row in rows]
+    return [trivial(work, "litbank-test.conll"), *(run(row, seed) for seed in range(1, seeds + 1) for row in rows)]
 
 
 def links_by_distance(gold, predicted):
@@ -129,7 +190,7 @@ def craft_runs(work, rows, seeds):
 
         return experiment.Run({"data": "craft", "row": row, "seed": seed}, measure)
 
-    return [run(row, seed) for seed in range(1, seeds + 1) for row in rows]
+    return [trivial(work, "craft-dev.jsonl"), *(run(row, seed) for seed in range(1, seeds + 1) for row in rows)]
 
 
 def main():

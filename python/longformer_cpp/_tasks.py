@@ -38,11 +38,11 @@ class CoreferenceResolver:
         text: str,
         segments: str | None = None,
         max_segment_length: int | None = None,
-        stride: int = 128,
+        stride: int | None = None,
         singletons: bool = True,
     ) -> list[list[Mention]]:
         """The clusters of a text, in the order in which their first mentions begin. Segments are overlapping,
-        by stride tokens, or independent; without singletons, what is mentioned once is left out."""
+        by stride tokens (128, or a quarter of a short segment), or independent; without singletons, what is mentioned once is left out."""
         return self.resolve([text], segments, max_segment_length, stride, singletons)[0]
 
     def resolve(
@@ -50,7 +50,7 @@ class CoreferenceResolver:
         texts: Sequence[str],
         segments: str | None = None,
         max_segment_length: int | None = None,
-        stride: int = 128,
+        stride: int | None = None,
         singletons: bool = True,
     ) -> list[list[list[Mention]]]:
         """The clusters of each text."""

@@ -18,8 +18,11 @@ tasks::CoreferenceReader reader_of(const Model& model, const Tokenizer& tokenize
   require(options.batch_tokens > 0, "batch tokens: expected more than 0, found {}",
           options.batch_tokens);
   const models::EncoderConfig& config = model.implementation().config;
-  const tasks::ReadingOptions reading = {
-      .max_tokens = model.info().max_tokens, .too_long = TooLong::split, .stride = options.stride};
+  tasks::ReadingOptions reading = {.max_tokens = model.info().max_tokens};
+  if (options.stride) {
+    reading.too_long = TooLong::split;
+    reading.stride = *options.stride;
+  }
   return {tokenizer,
           tasks::with_globals(config, tasks::coreference(), "document", reading),
           {.segments = options.segments, .max_segment_tokens = options.max_segment_tokens},

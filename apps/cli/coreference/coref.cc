@@ -158,7 +158,7 @@ void add_coref(CLI::App& program, Action& action) {
                 "leave out what is mentioned once");
   add_coreference(verb, flags->reading, CoreferenceUse::using_it);
   add_number(verb, "--stride", flags->options.stride, {.least = 0},
-             "least overlap of overlapping segments in tokens (128)");
+             "least overlap of overlapping segments in tokens (128, or a quarter of a short one)");
   add_number(verb, "--batch-tokens", flags->options.batch_tokens, {.least = 1},
              fmt::format("tokens of one forward pass ({})", flags->options.batch_tokens));
   add_json(verb, flags->model);
