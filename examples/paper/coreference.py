@@ -115,9 +115,9 @@ def trivial(work, name):
 def litbank_rows(dense, longformer):
     independent = ["--segments", "independent"]
     return {
+        "4,096": (longformer, []),
         "512, one behind the other": (dense, independent),
         "512, overlapping": (dense, []),
-        "4,096": (longformer, []),
         "4,096, links alone": (longformer, ["--mention-loss-weight", 0]),
     }
 
@@ -144,7 +144,7 @@ def litbank_runs(work, rows, seeds):
 
         return experiment.Run({"data": "litbank", "row": row, "seed": seed}, measure)
 
-    return [trivial(work, "litbank-test.conll"), *(run(row, seed) for seed in range(1, seeds + 1) for row in rows)]
+    return [trivial(work, "litbank-test.conll"), *(run(row, seed) for row in rows for seed in range(1, seeds + 1))]
 
 
 def links_by_distance(gold, predicted):
@@ -165,9 +165,9 @@ def links_by_distance(gold, predicted):
 
 def craft_rows(dense, longformer, longest):
     return {
+        "one pass of 20,480": (longest, []),
         "512, one behind the other": (dense, ["--segments", "independent"]),
         "4,096": (longformer, []),
-        "one pass of 20,480": (longest, []),
     }
 
 
@@ -190,7 +190,7 @@ def craft_runs(work, rows, seeds):
 
         return experiment.Run({"data": "craft", "row": row, "seed": seed}, measure)
 
-    return [trivial(work, "craft-dev.jsonl"), *(run(row, seed) for seed in range(1, seeds + 1) for row in rows)]
+    return [trivial(work, "craft-dev.jsonl"), *(run(row, seed) for row in rows for seed in range(1, seeds + 1))]
 
 
 def main():

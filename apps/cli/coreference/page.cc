@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "html.h"
@@ -16,8 +17,16 @@ namespace {
 
 using Names = std::map<std::string, std::int64_t>;
 
-/// What each chain is called: the text of its mentions that tells it from other chains, often and
-/// in few of them, so that a chain of "he" and "Tom" is Tom in any language.
+/// Whether a text looks like a name: a capital that the document never writes small.
+bool looks_like_name(const std::string& text, const Names& chains_with) {
+  if (text.size() < 2 || text[0] < 'A' || text[0] > 'Z') return false;
+  std::string small = text;
+  small[0] = static_cast<char>(small[0] - 'A' + 'a');
+  return !chains_with.contains(small);
+}
+
+/// What each chain is called: its commonest name; without one the text that tells it from other
+/// chains, often in it and in few of them.
 std::vector<std::string> names_of(const CoreferenceOutcome& found) {
   Names chains_with;
   std::vector<Names> all;
@@ -26,14 +35,19 @@ std::vector<std::string> names_of(const CoreferenceOutcome& found) {
     for (const Mention& mention : cluster) ++names[on_one_line(mention.text)];
     for (const auto& [name, count] : names) ++chains_with[name];
   }
-  const auto chains = static_cast<double>(all.size());
+  // A single name in a long chain is more likely a mistake of the model.
+  constexpr std::size_t kLongChain = 10;
   std::vector<std::string> result;
-  for (const Names& names : all) {
+  for (std::size_t c = 0; c < all.size(); ++c) {
+    const bool is_long = found.clusters[c].size() > kLongChain;
     std::string best;
-    double highest = -1;
-    for (const auto& [name, count] : names) {
-      const double rarity = std::log1p(chains / static_cast<double>(chains_with[name]));
-      const double score = static_cast<double>(count) * rarity;
+    std::pair<bool, double> highest = {false, -1};
+    for (const auto& [name, count] : all[c]) {
+      const double often = std::log1p(static_cast<double>(count));
+      const double rare =
+          std::log1p(static_cast<double>(all.size()) / static_cast<double>(chains_with[name]));
+      const bool is_name = looks_like_name(name, chains_with) && (count > 1 || !is_long);
+      const std::pair<bool, double> score = {is_name, is_name ? often : often * rare * rare};
       if (score <= highest) continue;
       highest = score;
       best = name;
