@@ -3,6 +3,8 @@ and the head, `choose` and `evaluate` read what it wrote. Logits and gradients a
 tests/parity/candidate_parity.py."""
 
 import json
+import os
+import pathlib
 import random
 
 import numpy as np
@@ -153,3 +155,68 @@ def test_convert_carries_the_head(tuned, tmp_path):
     before, after = (run("choose", folder, "--json", stdin=asked).works().json[0]["logits"]
                      for folder in (tuned, tmp_path / "longer"))  # fmt: skip
     assert np.allclose(before, after, atol=1e-5)
+
+
+class TestData:
+    def test_broken_records_are_named_or_counted(self, tuned, longformer, tmp_path):
+        good = question(1)
+        broken = {"found \"his\" again": good | {"candidates": [ANSWER, "at", ANSWER]},
+                  "one of the 2 choices": good | {"candidates": ["at", "on"]},
+                  "at least one choice": good | {"candidates": []},
+                  "\"candidates\"": good | {"candidates": "his"},
+                  "\"supports\"": good | {"supports": "his"},
+                  "the right choice": {key: value for key, value in good.items() if key != "answer"},
+                  "the special token [ent]": good | {"supports": ["a [ent] b"]},
+                  "question and candidates": good | {"candidates": ["the of " * 40, ANSWER]}}  # fmt: skip
+        for named, record in broken.items():
+            data = write(tmp_path / "w.json", json.dumps([good, record, question(2)]))
+            for command in (["evaluate", tuned, data], ["finetune", longformer, data, "--task", "candidates", "--output-dir",
+                                                        tmp_path / "o", "--max-steps", 1, "--overwrite-output-dir", *FAST]):  # fmt: skip
+                for flags in ([], ["--stride", 0]):
+                    run(*command, *flags).fails(1, "w.json", "2", named, "--skip-invalid")
+            report = run("evaluate", tuned, data, "--skip-invalid", "--json").json[0]
+            assert report["skipped"] == 1 and report["examples"] == 2
+            done = ran("finetune", longformer, data, "--task", "candidates", "--skip-invalid", "--output-dir", tmp_path / "o",
+                       "--max-steps", 1, "--overwrite-output-dir", *FAST)  # fmt: skip
+            assert "left out 1 broken examples" in done.err and named in done.err
+
+    def test_annotations_and_numbers_of_spaces_do_not_count(self, tuned):
+        plain = run("choose", tuned, "--json", stdin=json.dumps(question(1))).works().json[0]
+        other = question(1) | {"annotations": [["follows", "likely"]]}
+        other["supports"] = ["\n " + text.replace(" ", " \t\u00a0 ") + "  " for text in other["supports"]]
+        assert run("choose", tuned, "--json", stdin=json.dumps(other)).works().json[0]["logits"] == plain["logits"]
+
+    def test_published_predictions(self, tuned, tmp_path):
+        rows = [question(i) for i in range(5)]
+        data = write(tmp_path / "w.json", json.dumps(rows))
+        report = run("evaluate", tuned, data, "--json", "--official-predictions", tmp_path / "p.json").works().json[0]
+        said = json.loads((tmp_path / "p.json").read_text())
+        assert all(said[row["id"]] in row["candidates"] for row in rows) and len(said) == 5
+        scored = run("evaluate", "--score", tmp_path / "p.json", data, "--json").works().json[0]
+        right = sum(said[row["id"]] == row["answer"] for row in rows) / 5
+        assert scored["metrics"] == report["metrics"] == {"accuracy": right}
+        del said["q1"]
+        write(tmp_path / "p.json", json.dumps(said))
+        scored = run("evaluate", "--score", tmp_path / "p.json", data, "--json")
+        assert scored.json[0]["missing"] == 1 and "1 of 5 examples have no prediction" in scored.err
+        assert scored.json[0]["metrics"]["accuracy"] == sum(said.get(row["id"]) == row["answer"] for row in rows) / 5
+
+
+class TestPublishedData:
+    def test_wikihop(self, tuned, tmp_path):
+        data = pathlib.Path(os.environ.get("LONGFORMER_DATA") or FIXTURES.parents[2] / "shared" / "data")
+        if not data.is_dir():
+            pytest.skip("no data sets")
+        file = data / "tasks" / "wikihop_sample.json"
+        rows = json.loads(file.read_text())
+        draw = random.Random(3)
+        said = {row["id"]: draw.choice(row["candidates"]) for row in rows[1:]} | {"unknown": "x"}
+        said[rows[2]["id"]] = rows[2]["answer"]
+        write(tmp_path / "p.json", json.dumps(said))
+        scored = run("evaluate", "--score", tmp_path / "p.json", file, "--json").passes().json[0]
+        assert scored["metrics"]["accuracy"] == sum(said.get(row["id"]) == row["answer"] for row in rows) / len(rows) > 0
+        assert scored["missing"] == 1 and scored["examples"] == len(rows)
+        # The tiny model has 64 tokens: many records have candidates alone that exceed it.
+        report = run("evaluate", tuned, file, "--stride", 0, "--skip-invalid", "--json", "--official-predictions", tmp_path / "q.json").json[0]
+        assert report["skipped"] + report["examples"] == len(rows) and report["skipped"] > 0
+        assert report["segmented_examples"] == report["examples"] == len(json.loads((tmp_path / "q.json").read_text()))

@@ -23,6 +23,8 @@ std::string_view flag_of(Remedy remedy, std::string_view split) {
       return "--no-quotes reads quotes as text";
     case Remedy::skip_invalid:
       return "--skip-invalid leaves such examples out and counts them";
+    case Remedy::evidence:
+      return "--evidence names the folder of the documents";
     case Remedy::resume_or_overwrite:
       return "use --resume-from-checkpoint last or --overwrite-output-dir";
   }

@@ -43,7 +43,8 @@ void add_data_options(CLI::App& verb, DataOptions& data) {
   add_choice(verb, "--format", data.format,
              {"jsonl", "json", "csv", "tsv", "fasttext", "imdb", "hyperpartisan", "conll", "text",
               "lines"},
-             "jsonl, json (lists, SQuAD, WikiHop), csv, tsv, fasttext, imdb (a folder per class), "
+             "jsonl, json (lists, SQuAD, TriviaQA, WikiHop), csv, tsv, fasttext, imdb (a folder "
+             "per class), "
              "hyperpartisan, conll; text or lines for a masked LM (found out)");
   verb.add_option("--text-field", data.text_field, "field or column of the text (text)")
       ->type_name("NAME");
@@ -124,6 +125,39 @@ void add_evidence(CLI::App& verb, MultiHopOptions& options) {
              "paragraphs that the evidence is of, all sentences above 0 and always the best one; "
              "0: every sentence above 0 (2)")
       ->group(kMultiHopGroup);
+}
+
+void add_trivia(CLI::App& verb, TriviaOptions& options, bool for_training) {
+  constexpr const char* kGroup = "TriviaQA";
+  verb.add_option("--evidence", options.evidence,
+                  "folder of the documents, with wikipedia and web in it (../evidence of the file)")
+      ->type_name("FOLDER")
+      ->group(kGroup);
+  verb.add_option_function<std::string>(
+          "--answer-matching",
+          [&options](const std::string& name) {
+            options.matching =
+                name == "substring" ? AnswerMatching::substring : AnswerMatching::words;
+          },
+          "where an answer stands: runs of whole words that the metric takes as right, or, as the "
+          "authors have it, the same characters anywhere (words)")
+      ->check(one_of({"words", "substring"}))
+      ->type_name("words|substring")
+      ->group(kGroup);
+  add_number(verb, "--max-question-tokens", options.max_question_tokens, {.least = 1},
+             fmt::format("what is read of a question ({})", options.max_question_tokens))
+      ->group(kGroup);
+  if (!for_training) return;
+  verb.add_option_function<std::string>(
+          "--answer-loss",
+          [&options](const std::string& name) {
+            options.loss = name == "first" ? AnswerLoss::first : AnswerLoss::any;
+          },
+          "of a document: −log of the probability of all right spans together, or that of the "
+          "first one in it (or)")
+      ->check(one_of({"or", "first"}))
+      ->type_name("or|first")
+      ->group(kGroup);
 }
 
 void add_masking(CLI::App& verb, MaskingOptions& masking) {

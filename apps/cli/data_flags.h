@@ -22,6 +22,9 @@ void add_coreference(CLI::App& verb, CoreferenceOptions& options, CoreferenceUse
 void add_multi_hop_losses(CLI::App& verb, MultiHopOptions& options);
 void add_evidence(CLI::App& verb, MultiHopOptions& options);
 
+/// How TriviaQA is read; for training also what is learned of it.
+void add_trivia(CLI::App& verb, TriviaOptions& options, bool for_training);
+
 /// Which tokens a masked LM has to guess, and how text is packed into rows.
 void add_masking(CLI::App& verb, MaskingOptions& masking);
 

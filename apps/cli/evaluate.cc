@@ -76,6 +76,7 @@ std::string json_of(const Evaluation& result) {
   json.add("unread_paragraphs", result.unread_paragraphs);
   json.add("unread_sentences", result.unread_sentences);
   json.add("masked_tokens", result.masked_tokens);
+  json.add("unreached_answers", result.unreached_answers);
   json.add("written_tokens", result.written_tokens).add("cut_texts", result.cut_texts);
   json.add("repeating_texts", result.repeating_texts);
   return json.add("seconds", result.seconds).line();
@@ -122,6 +123,10 @@ void add_notes(const Evaluation& result, Messages& messages) {
   if (result.segmented_examples > 0) {
     messages.note(fmt::format("{} of {} examples are longer than the model: read in segments",
                               result.segmented_examples, result.examples));
+  }
+  if (result.unreached_answers > 0) {
+    messages.note(fmt::format("{} of {} documents have no answer in what is read",
+                              result.unreached_answers, result.examples));
   }
   if (result.cut_texts > 0) {
     messages.note(fmt::format("{} of {} texts reached the longest length: see --max-length",
@@ -209,7 +214,10 @@ void run(const EvaluateFlags& flags, Messages& messages) {
         fmt::format("'{}': expected a language model with {}, found another one", folder, option));
   }
   const std::string task = task_of(model.info().head);
-  if (task == "none" || (!flags.task.empty() && flags.task != task)) {
+  // TriviaQA is other data for the same head.
+  const bool is_trivia = flags.task == "trivia" && task == "qa";
+  const bool is_asked = flags.task.empty() || flags.task == task || is_trivia;
+  if (task == "none" || !is_asked) {
     throw Error(fmt::format("'{}': expected a head for {}, found {}", folder,
                             flags.task.empty() ? "a task" : flags.task,
                             task == "none" ? "none" : model.info().head));
@@ -217,6 +225,7 @@ void run(const EvaluateFlags& flags, Messages& messages) {
   const Tokenizer tokenizer = Tokenizer::load(folder);
   EvaluateOptions options = flags.all();
   std::optional<Output> predictions, official, selected;
+  if (is_trivia) options.task = flags.task;
   options.predictions = sink_of(flags.predictions, predictions, "\n");
   options.official_predictions = sink_of(flags.official_predictions, official, "");
   options.selected = sink_of(flags.selected, selected, "");
@@ -266,8 +275,8 @@ void add_selection(CLI::App& verb, EvaluateFlags& flags) {
 void add_scoring(CLI::App& verb, EvaluateFlags& flags) {
   EvaluateOptions& options = flags.options;
   add_choice(verb, "--task", flags.task,
-             {"classify", "ner", "qa", "choose", "candidates", "coreference", "multihop", "mlm",
-              "seq2seq"},
+             {"classify", "ner", "qa", "trivia", "choose", "candidates", "coreference", "multihop",
+              "mlm", "seq2seq"},
              "fail unless the model has this head (what it has)");
   add_long_documents(verb, flags.long_documents, EvaluateOptions().batch_tokens);
   add_choice(verb, "--merge", flags.merge, {"mean", "max"},
@@ -287,6 +296,7 @@ void add_scoring(CLI::App& verb, EvaluateFlags& flags) {
       ->group("Coreference");
   add_evidence(verb, options.data.multi_hop);
   add_selection(verb, flags);
+  add_trivia(verb, options.data.trivia, /*for_training=*/false);
   add_number(verb, "--seed", flags.seed, {},
              "masked LM: chooses the tokens; texts: what is drawn (1)");
   add_masking(verb, options.masking);
@@ -344,6 +354,8 @@ void add_evaluate(CLI::App& program, Action& action) {
                    "longformer evaluate MODEL test.conll\n"
                    "longformer evaluate LED test.jsonl --truncate --num-beams 4 --max-length 256 "
                    "--predictions said.jsonl\n"
+                   "longformer evaluate MODEL qa/wikipedia-dev.json --truncate "
+                   "--official-predictions said.json\n"
                    "longformer evaluate MODEL test.conll --official-predictions said.conll\n"
                    "longformer evaluate --score said.conll test.conll\n"
                    "longformer evaluate MODEL hotpot_dev_distractor_v1.json "

@@ -36,8 +36,9 @@ struct FinetuneFlags {
 /// What --help says.
 constexpr const char* kDetails =
     "Classification (one label, several, or numbers), labels of words, answers in documents "
-    "(with several right ones the loss is −log of their probability together), multiple "
-    "choice, candidates that are read together (WikiHop), which mentions of a document mean "
+    "(with several right ones the loss is −log of their probability together; trivia: TriviaQA, "
+    "whose answers have no places), multiple choice, candidates that are read together (WikiHop), "
+    "which mentions of a document mean "
     "the same (coreference: CoNLL-2012, or JSON lines of words and clusters), questions over "
     "paragraphs with supporting sentences (multihop: HotpotQA, 2WikiMultiHopQA), and with an "
     "LED or BART texts about documents: the fields \"text\", \"document\" or \"article\" and "
@@ -52,8 +53,12 @@ constexpr const char* kExamples =
     "--output-dir tuned\n"
     "longformer finetune MODEL train.conll --task ner --output-dir tuned\n"
     "longformer finetune MODEL train-v2.0.json --task qa --stride 128 --output-dir tuned\n"
-    "longformer finetune MODEL wikihop/train.json --task candidates --stride 0 --output-dir "
-    "tuned\n"
+    "longformer finetune MODEL qa/wikipedia-train.json --task trivia --truncate "
+    "--learning-rate 3e-5 --warmup-steps 1000 --gradient-accumulation-steps 32 "
+    "--num-train-epochs 5 --output-dir tuned\n"
+    "longformer finetune MODEL wikihop/train.json --task candidates --stride 0 --learning-rate "
+    "3e-5 --weight-decay 0.01 --adam-beta2 0.98 --warmup-steps 200 "
+    "--gradient-accumulation-steps 32 --output-dir tuned\n"
     "longformer finetune MODEL train.conll --task coreference --gradient-accumulation-steps "
     "1 "
     "--learning-rate 1e-4 --head-learning-rate 5e-4 --output-dir tuned\n"
@@ -92,7 +97,8 @@ void tell_data(const std::string& name, const FinetuneData& data, Messages& mess
   }
   if (data.unreached_answers > 0) {
     messages.note(
-        fmt::format("{} questions have no answer in what is read", data.unreached_answers));
+        fmt::format("{} {} have no answer in what is read", data.unreached_answers,
+                    data.task == "trivia" ? "documents, which teach nothing," : "questions"));
   }
   if (data.wide_mentions > 0) {
     messages.note(fmt::format("{} mentions have too many words to be found", data.wide_mentions));
@@ -171,10 +177,10 @@ void add_finetune(CLI::App& program, Action& action) {
   verb.add_option("--validation-file", flags->options.validation_path,
                   "examples to evaluate on (none)")
       ->type_name("FILE");
-  add_choice(
-      verb, "--task", flags->options.task,
-      {"classify", "ner", "qa", "choose", "candidates", "coreference", "multihop", "seq2seq"},
-      "what to train for (that of the model's head)");
+  add_choice(verb, "--task", flags->options.task,
+             {"classify", "ner", "qa", "trivia", "choose", "candidates", "coreference", "multihop",
+              "seq2seq"},
+             "what to train for (that of the model's head)");
   add_data_options(verb, flags->options.data);
   verb.add_flag("--skip-invalid", flags->options.data.skip_invalid,
                 "leave out examples that are broken, and count them");
@@ -195,6 +201,7 @@ void add_finetune(CLI::App& program, Action& action) {
   add_coreference(verb, flags->options.data.coreference, CoreferenceUse::training);
   add_multi_hop_losses(verb, flags->options.data.multi_hop);
   add_evidence(verb, flags->options.data.multi_hop);
+  add_trivia(verb, flags->options.data.trivia, /*for_training=*/true);
   add_sequence_options(verb, *flags);
   add_training(verb, flags->options.training);
   verb.add_flag("--group-by-length", flags->options.training.group_by_length,

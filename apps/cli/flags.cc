@@ -37,14 +37,6 @@ std::size_t edit_distance(const std::string& a, const std::string& b) {
   return row.back();
 }
 
-CLI::Validator one_of(const std::vector<std::string>& choices) {
-  const auto check = [choices](const std::string& text) -> std::string {
-    if (std::find(choices.begin(), choices.end(), text) != choices.end()) return "";
-    return fmt::format("expected {}, found '{}'", fmt::join(choices, ", "), text);
-  };
-  return CLI::Validator(check, "");
-}
-
 }  // namespace
 
 CLI::App& add_verb(CLI::App& program, const VerbText& text) {
@@ -178,6 +170,14 @@ CLI::Validator number_up_to(double most) {
     if (is_number && number >= 0 && number <= most) return "";
     return std::isinf(most) ? fmt::format("expected a number of at least 0, found '{}'", text)
                             : fmt::format("expected a number from 0 to {}, found '{}'", most, text);
+  };
+  return CLI::Validator(check, "");
+}
+
+CLI::Validator one_of(const std::vector<std::string>& choices) {
+  const auto check = [choices](const std::string& text) -> std::string {
+    if (std::find(choices.begin(), choices.end(), text) != choices.end()) return "";
+    return fmt::format("expected {}, found '{}'", fmt::join(choices, ", "), text);
   };
   return CLI::Validator(check, "");
 }

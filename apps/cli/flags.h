@@ -86,6 +86,8 @@ CLI::Option* add_number(CLI::App& verb, const std::string& name, std::optional<s
                         Range range, const std::string& description);
 /// Takes the text of an option: a number from 0 to `most`, which may be infinite.
 CLI::Validator number_up_to(double most);
+/// Takes the text of an option: one of the choices.
+CLI::Validator one_of(const std::vector<std::string>& choices);
 /// One of the choices.
 CLI::Option* add_choice(CLI::App& verb, const std::string& name, std::string& value,
                         const std::vector<std::string>& choices, const std::string& description);

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -23,6 +24,8 @@ struct QaFlags {
   std::int64_t top_k = 1;
   std::int64_t max_answer_tokens = AnswerOptions().max_answer_tokens;
   bool no_answer = false;
+  /// Answers are compared over all documents.
+  bool best = false;
   LongDocumentFlags long_documents;
 
   AnswerOptions options() const {
@@ -45,6 +48,9 @@ class QaRun {
     answerer_.answer([this] { return next_question(); },
                      [this](const AnswerOutcome& outcome) { take(outcome); }, flags_.options());
     documents_.finish();
+    for (const AskedOfAll& asked : asked_of_all_) {
+      flags_.model.json ? write_best_json(asked) : write_best_text(asked);
+    }
   }
 
  private:
@@ -70,16 +76,29 @@ class QaRun {
     if (!next) throw std::logic_error("an outcome without a question");
     const Asked& asked = next->item;
     if (asked.first) document_ = documents_.take();
+    if (asked.first && flags_.best) all_documents_.push_back(document_);
     if (!outcome.error.empty()) {
       documents_.fail(document_, advised(outcome.error, outcome.remedies));
     } else {
       documents_.note_length(document_, outcome.tokens, outcome.truncated, outcome.segments);
-      const std::vector<Answer> answers = ranked(outcome);
-      flags_.model.json ? write_json(asked.question, outcome, answers)
-                        : write_text(asked.question, answers);
+      flags_.best ? keep_best(asked.question, outcome) : write(asked.question, outcome);
     }
     tokens_ += outcome.tokens;
     if (asked.last) documents_.done(std::exchange(tokens_, 0));
+  }
+
+  void write(const std::string& question, const AnswerOutcome& outcome) {
+    const std::vector<Answer> answers = ranked(outcome);
+    flags_.model.json ? write_json(question, outcome, answers) : write_text(question, answers);
+  }
+
+  /// Of the document that was taken last.
+  void keep_best(const std::string& question, const AnswerOutcome& outcome) {
+    const auto [place, is_new] = places_.try_emplace(question, asked_of_all_.size());
+    if (is_new) asked_of_all_.push_back({question, BestAnswers(flags_.top_k), 0});
+    AskedOfAll& asked = asked_of_all_[place->second];
+    asked.best.add(all_documents_.size() - 1, outcome.answers);
+    ++asked.documents;
   }
 
   /// The answers, and with --no-answer among them the empty one.
@@ -120,6 +139,34 @@ class QaRun {
     documents_.output().write(json.add("no_answer_logit", outcome.no_answer_logit).line());
   }
 
+  /// A question and its best answers in all documents that it was asked about.
+  struct AskedOfAll {
+    std::string question;
+    BestAnswers best;
+    std::int64_t documents = 0;
+  };
+
+  void write_best_text(const AskedOfAll& asked) {
+    for (const auto& [document, answer] : asked.best.answers()) {
+      documents_.output().write(
+          fmt::format("{}\t{}\t{:.4f}\t{}\t{}\t{}\n", all_documents_[document].label(),
+                      on_one_line(asked.question), answer.logit, answer.span.begin, answer.span.end,
+                      on_one_line(answer.text)));
+    }
+  }
+
+  void write_best_json(const AskedOfAll& asked) {
+    std::vector<JsonLine> rows;
+    for (const auto& [document, answer] : asked.best.answers()) {
+      JsonLine& row = rows.emplace_back(all_documents_[document].json());
+      row.add("score", answer.score).add("logit", answer.logit);
+      row.add("begin", answer.span.begin).add("end", answer.span.end).add("text", answer.text);
+    }
+    JsonLine json;
+    json.add("question", asked.question).add("documents", asked.documents);
+    documents_.output().write(json.add_objects("answers", rows).line());
+  }
+
   struct Asked {
     std::string question;
     /// Whether it is the first and the last one about its document.
@@ -135,12 +182,20 @@ class QaRun {
   Waiting<Asked> waiting_;
   Document document_;
   std::int64_t tokens_ = 0;
+  /// With --best: all documents that were read, without their texts, and the questions in their
+  /// order, with the place of each.
+  std::vector<Document> all_documents_;
+  std::vector<AskedOfAll> asked_of_all_;
+  std::map<std::string, std::size_t> places_;
 };
 
 void check(const QaFlags& flags) {
   static_cast<void>(flags.options());
   if (flags.questions.empty() && flags.inputs.question_field.empty()) {
     throw UsageError("no question: give --question, or --question-field with --field");
+  }
+  if (flags.best && flags.no_answer) {
+    throw UsageError("--best compares answers of many documents: leave out --no-answer");
   }
   if (!flags.inputs.question_field.empty() && flags.inputs.field.empty()) {
     throw UsageError("--question-field: expected --field too, which names the field of the text");
@@ -157,10 +212,13 @@ void add_qa(CLI::App& program, Action& action) {
        .description = "Answer questions with spans of documents.",
        .details = "The model needs a question-answering head. Every question is asked about every "
                   "document. Prints file, question, score, first and last character + 1, and text "
-                  "of each answer, tab-separated.",
+                  "of each answer, tab-separated. With --best the documents are searched for the "
+                  "best answer of all.",
        .examples =
            "longformer qa MODEL paper.txt --question \"Who was studied?\"\n"
            "longformer qa MODEL novel.txt --question \"Who is Alice?\" --stride 512 --top-k 3\n"
+           "longformer qa MODEL page1.txt page2.txt page3.txt --question \"Who was it?\" --best "
+           "--stride 128\n"
            "longformer qa MODEL squad.jsonl --field context --question-field question --json"});
   add_model(verb, flags->model);
   add_inputs(verb, flags->inputs);
@@ -176,6 +234,9 @@ void add_qa(CLI::App& program, Action& action) {
              fmt::format("length of an answer ({})", flags->max_answer_tokens));
   verb.add_flag("--no-answer", flags->no_answer,
                 "rank \"no answer\", an empty text, among the answers (models trained on SQuAD 2)");
+  verb.add_flag("--best", flags->best,
+                "the best --top-k answers in all documents that a question is asked about, by "
+                "logit, which stands in place of the score");
   add_long_documents(verb, flags->long_documents, AnswerOptions().batch_tokens);
   add_json(verb, flags->model);
   add_compute(verb, flags->model);

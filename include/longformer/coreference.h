@@ -22,7 +22,8 @@ struct ResolveOptions {
   /// CoreferenceOptions. Empty and 0: those of the folder.
   std::string segments = {};
   std::int64_t max_segment_tokens = 0;
-  /// Least overlap of overlapping segments, in tokens. Absent: 128, or a quarter of a short segment.
+  /// Least overlap of overlapping segments, in tokens. Absent: 128, or a quarter of a short
+  /// segment.
   std::optional<std::int64_t> stride = {};
   /// Clusters of one mention are left out.
   bool without_singletons = false;

@@ -6,13 +6,14 @@
 
 #include "longformer/coreference_options.h"
 #include "longformer/multi_hop_options.h"
+#include "longformer/trivia_options.h"
 
 namespace longformer {
 
 struct DataOptions {
-  /// "jsonl", "json" (a list of objects, SQuAD, WikiHop), "csv", "tsv", "fasttext", "imdb",
-  /// "hyperpartisan", "conll", "text" or "lines"; empty to find out from name and beginning of the
-  /// file.
+  /// "jsonl", "json" (a list of objects, SQuAD, TriviaQA, WikiHop), "csv", "tsv", "fasttext",
+  /// "imdb", "hyperpartisan", "conll", "text" or "lines"; empty to find out from name and beginning
+  /// of the file.
   std::string format = {};
   /// Fields of objects and columns.
   std::string text_field = "text", pair_field = "text_pair";
@@ -26,6 +27,7 @@ struct DataOptions {
   bool skip_invalid = false;
   CoreferenceOptions coreference = {};
   MultiHopOptions multi_hop = {};
+  TriviaOptions trivia = {};
 };
 
 }  // namespace longformer

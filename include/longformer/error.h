@@ -24,6 +24,8 @@ enum class Remedy {
   columns,
   quotes,
   skip_invalid,
+  /// TriviaOptions::evidence: another folder of documents.
+  evidence,
   /// Go on from the last checkpoint of the folder, or overwrite it.
   resume_or_overwrite,
 };

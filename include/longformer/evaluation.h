@@ -22,6 +22,8 @@
 namespace longformer {
 
 struct EvaluateOptions {
+  /// FinetuneOptions::task, of those with the head of the model; empty: told by model and data.
+  std::string task = {};
   DataOptions data = {};
   /// What becomes of documents longer than the model, as in ClassifyOptions, TagOptions and
   /// AnswerOptions. Multiple choice never splits; text for a masked LM is always packed into rows.

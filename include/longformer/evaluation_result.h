@@ -32,6 +32,10 @@ struct Evaluation {
   /// - questions over paragraphs, from 0 to 1, as the script of HotpotQA calls them: joint_f1,
   ///   joint_em, joint_prec, joint_recall, the same of answers without "joint_" and of supporting
   ///   facts with "sp_"; then paragraph_recall and type_accuracy
+  /// - TriviaQA, in percent of the keys that a prediction is wanted for: f1, exact_match, for
+  ///   Wikipedia oracle_exact_match (some document's answer is right; not of files of predictions);
+  ///   and common (keys with a prediction) and denominator (keys), which stand alone for data
+  ///   without answers
   /// - multiple choice: accuracy
   /// - coreference: conll_f1 (mean of the F1 of MUC, B³ and CEAF-φ4), then f1, precision and recall
   ///   of each of mentions, muc, b_cubed, ceaf_e and lea (such as muc_f1), and with a model
@@ -55,6 +59,8 @@ struct Evaluation {
   std::int64_t tokens = 0, truncated_examples = 0, truncated_tokens = 0;
   /// Examples that were read in several segments.
   std::int64_t segmented_examples = 0;
+  /// Documents of TriviaQA without an answer in what is read; they are scored.
+  std::int64_t unreached_answers = 0;
   /// Words that no token was read of; scored as "O".
   std::int64_t unread_words = 0;
   /// Coreference: mentions of more words than the model takes for one, and mentions that are in a

@@ -21,8 +21,9 @@ struct FinetuneOptions {
   /// Where training.eval_strategy asks for an evaluation; empty: none.
   std::string validation_path = {};
   DataOptions data = {};
-  /// "classify", "ner", "qa", "choose", "candidates", "multihop" or "seq2seq"; empty takes that of the folder's
-  /// head.
+  /// "classify", "ner", "qa", "trivia", "choose", "candidates", "coreference", "multihop" or
+  /// "seq2seq"; empty takes that of the folder's head. "trivia" (TriviaQA) has the head of "qa",
+  /// which takes its data too.
   std::string task = {};
   /// What becomes of documents longer than the model. split trains on each segment with what of the
   /// answer is in it.

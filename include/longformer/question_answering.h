@@ -1,6 +1,7 @@
 // Answers to questions about documents of any length, as spans of their text (spec.md A.6).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -50,6 +51,31 @@ struct Answer {
   std::string text;
 };
 
+/// An answer in one of many documents.
+struct DocumentAnswer {
+  /// The number of the document, from 0.
+  std::size_t document = 0;
+  Answer answer;
+};
+
+/// The best of the answers to one question in many documents, as TriviaQA asks for them. They are
+/// compared by logit, since a score is a share of its own document; of equals the one that was
+/// added first comes first.
+class BestAnswers {
+ public:
+  /// Keeps the best `most` ones. Throws Error unless there is at least 1.
+  explicit BestAnswers(std::int64_t most = 1);
+
+  /// The answers of a document.
+  void add(std::size_t document, std::span<const Answer> answers);
+  /// Best first.
+  const std::vector<DocumentAnswer>& answers() const { return answers_; }
+
+ private:
+  std::size_t most_;
+  std::vector<DocumentAnswer> answers_;
+};
+
 /// What became of one question: the reason when it cannot be asked, else its answers, best first.
 struct AnswerOutcome {
   std::string error;
@@ -93,6 +119,12 @@ class QuestionAnswerer {
   /// One outcome per question, in order, none with an error: throws Error instead.
   std::vector<AnswerOutcome> answer(std::span<const Question> questions,
                                     const AnswerOptions& options = {}) const;
+
+  /// The best options.top_k answers to a question in any of the documents. Throws Error that names
+  /// a document which cannot be asked by its number.
+  std::vector<DocumentAnswer> best_answers(const std::string& question,
+                                           std::span<const std::string> documents,
+                                           const AnswerOptions& options = {}) const;
 
  private:
   Model model_;

@@ -28,7 +28,8 @@ class LoadedModel final : public tasks::EvaluatedModel {
   void with_states(std::span<const tasks::TokenRow> rows, const Use& use) const override {
     const Model::Implementation& model = model_.implementation();
     const auto turn = model.turn();
-    use(model.context(), model.task_head(), states_of(model, rows, {.batch_tokens = options_.batch_tokens}));
+    use(model.context(), model.task_head(),
+        states_of(model, rows, {.batch_tokens = options_.batch_tokens}));
   }
 
  private:
@@ -84,8 +85,11 @@ Evaluation evaluate(const Model& model, const Tokenizer& tokenizer, const std::s
   require(task != nullptr, "model: expected a head to evaluate, found none");
   const tasks::ReadingOptions reading = reading_options(model, options);
   tasks::KnownLabels known;
+  const tasks::Task& reader = options.task.empty() ? *task : tasks::task_of_verb(options.task);
+  require(&reader.of_head() == task, "task: expected one with the model's head, {}, found {}",
+          info.head, options.task);
   if (task->has_labels()) known = {tasks::LabelSet(info.labels), info.problem_type};
-  const auto data = task->read(path, options.data, known);
+  const auto data = reader.read(path, options.data, known);
   require(!options.official_predictions || data->has_published_form(),
           "{}: expected data of a task whose predictions have a published form, found those of {}",
           path, info.head);

@@ -26,7 +26,7 @@ std::unique_ptr<tasks::DataSet> read_data(const models::EncoderConfig& config,
                                           const tasks::Task& task, const std::string& path,
                                           const FinetuneOptions& options) {
   tasks::KnownLabels known;
-  if (head_fits(config, task) && task.has_labels()) {
+  if (head_fits(config, task.of_head()) && task.has_labels()) {
     known = {tasks::LabelSet(config.labels), config.problem_type};
   }
   return task.read(path, options.data, known);
@@ -201,6 +201,7 @@ training::Metrics metrics_of(const std::string& folder, const TrainedModel& mode
                              const tasks::TrainingSet& rows,
                              const std::function<void(const std::string&)>& note) {
   EvaluateOptions evaluation;
+  evaluation.task = options.task;
   evaluation.data = options.data;
   evaluation.too_long = options.too_long;
   evaluation.stride = options.stride;
@@ -236,11 +237,12 @@ TrainingResult finetune(const std::string& folder, const FinetuneOptions& option
                         const FinetuneCallbacks& callbacks) {
   check(options.training);
   const models::EncoderConfig config = models::read_config(folder + "/config.json");
-  const tasks::Task& task = task_of(config, options);
+  const tasks::Task& named = task_of(config, options);
+  const tasks::Task& task = named.of_head();
   task.check_too_long(options.too_long);
   if (options.global_attention) task.check_global_rule(options.global_attention->rule());
   FinetuneOptions used = options;
-  const auto data = read_data(config, task, used.train_path, used);
+  const auto data = read_data(config, named, used.train_path, used);
   check_options(used, *data);
   if (used.training.metric_for_best_model.empty()) {
     used.training.metric_for_best_model =
@@ -262,7 +264,7 @@ TrainingResult finetune(const std::string& folder, const FinetuneOptions& option
   Validation validation;
   TaskEvaluation evaluation = {.metric_names = data->metric_names()};
   if (used.training.eval_strategy != "no") {
-    validation.data = read_data(model.config(), task, used.validation_path, used);
+    validation.data = read_data(model.config(), named, used.validation_path, used);
     validation.rows = Rows(used, task, model, tokenizer, used.validation_path).of(*validation.data);
     evaluation.metric_names = validation.data->metric_names();
     evaluation.run = [&] {
@@ -271,9 +273,9 @@ TrainingResult finetune(const std::string& folder, const FinetuneOptions& option
   }
   if (!compares(used, config)) evaluation.metric_names.clear();
   evaluation.metric_names.insert(evaluation.metric_names.begin(), "loss");
-  if (callbacks.data) callbacks.data(summary_of(task, *data, *rows, model));
+  if (callbacks.data) callbacks.data(summary_of(named, *data, *rows, model));
   if (callbacks.validation && validation.data) {
-    callbacks.validation(summary_of(task, *validation.data, *validation.rows, model));
+    callbacks.validation(summary_of(named, *validation.data, *validation.rows, model));
   }
   TaskObjective objective(used.training, *rows, model, std::move(evaluation));
   training::Phase phase = training::single_phase(used.training, objective.micro_batches());

@@ -1,5 +1,8 @@
 #include "longformer/question_answering.h"
 
+#include <algorithm>
+#include <optional>
+
 #include "api/document_stream.h"
 #include "api/task_folder.h"
 #include "core/error.h"
@@ -25,6 +28,20 @@ void find_answers(const Document& document, const tasks::AnswerRules& rules,
 }
 
 }  // namespace
+
+BestAnswers::BestAnswers(std::int64_t most) : most_(static_cast<std::size_t>(most)) {
+  require(most >= 1, "best answers: expected at least 1, found {}", most);
+}
+
+void BestAnswers::add(std::size_t document, std::span<const Answer> answers) {
+  for (const Answer& answer : answers) {
+    const auto place = std::find_if(
+        answers_.begin(), answers_.end(),
+        [&](const DocumentAnswer& other) { return answer.logit > other.answer.logit; });
+    answers_.insert(place, {document, answer});
+    if (answers_.size() > most_) answers_.pop_back();
+  }
+}
 
 QuestionAnswerer::QuestionAnswerer(Model model, Tokenizer tokenizer)
     : model_(std::move(model)), tokenizer_(std::move(tokenizer)) {
@@ -61,6 +78,23 @@ void QuestionAnswerer::answer(const Source& source, const Sink& sink,
     sink(outcome);
   };
   stream_documents(model_, {.batch_tokens = options.batch_tokens}, next, done);
+}
+
+std::vector<DocumentAnswer> QuestionAnswerer::best_answers(const std::string& question,
+                                                           std::span<const std::string> documents,
+                                                           const AnswerOptions& options) const {
+  BestAnswers best(options.top_k);
+  std::size_t asked = 0, answered = 0;
+  const auto source = [&]() -> std::optional<Question> {
+    if (asked == documents.size()) return std::nullopt;
+    return Question{question, documents[asked++]};
+  };
+  const auto sink = [&](const AnswerOutcome& outcome) {
+    require(outcome.error.empty(), outcome.remedies, "document {}: {}", answered, outcome.error);
+    best.add(answered++, outcome.answers);
+  };
+  answer(source, sink, options);
+  return best.answers();
 }
 
 std::vector<AnswerOutcome> QuestionAnswerer::answer(std::span<const Question> questions,

@@ -31,19 +31,47 @@ bool is_of_word(char32_t c) {
   return has_flag(c, CharacterFlags::letter | CharacterFlags::number);
 }
 
-/// Calls take(character, begin) with all characters in lower case and the place that each has in
-/// the text, in characters.
+/// What stands between letters without parting them for the rule of the final sigma.
+bool is_case_ignorable(char32_t c) {
+  constexpr std::u32string_view kOthers = U"'.:^`\u00a8\u00ad\u00af\u00b4\u00b7\u00b8\u2018\u2019";
+  return kOthers.find(c) != std::u32string_view::npos ||
+         (c >= 0x80 && has_flag(c, CharacterFlags::mark));
+}
+
+/// Whether a letter is of an alphabet with two cases.
+bool is_cased(char32_t c) {
+  constexpr char32_t kFirstWithoutCase = 0x590, kLatinAndGreek = 0x1e00, kPunctuation = 0x2000;
+  std::u32string lower;
+  text::append_lowercase(c, lower);
+  if (lower.size() != 1 || lower.front() != c) return true;
+  const bool has_alphabet = c < kFirstWithoutCase || (c >= kLatinAndGreek && c < kPunctuation);
+  return has_alphabet && has_flag(c, CharacterFlags::letter);
+}
+
+/// Whether a word goes on behind a capital sigma that ends at the byte.
+bool goes_on_behind(std::string_view text, std::size_t at) {
+  while (at < text.size()) {
+    const text::DecodedCharacter next = text::decode_character(text, at);
+    if (!is_case_ignorable(next.value)) return is_cased(next.value);
+    at += next.size;
+  }
+  return false;
+}
+
+/// Calls take(character, place) with all characters in lower case, as Python's str.lower() has
+/// them, and the place that each has in the text, in characters.
 template <typename Take>
 void each_lowered(std::string_view text, const Take& take) {
   std::u32string lower;
   std::int64_t place = 0;
-  bool behind_letter = false;
+  bool behind_cased = false;
   for (std::size_t at = 0; at < text.size(); ++place) {
     const auto byte = static_cast<unsigned char>(text[at]);
     if (byte < 0x80) {
       const bool upper = byte >= 'A' && byte <= 'Z';
       take(static_cast<char32_t>(upper ? byte + ('a' - 'A') : byte), place);
-      behind_letter = upper || (byte >= 'a' && byte <= 'z');
+      const bool letter = upper || (byte >= 'a' && byte <= 'z');
+      behind_cased = letter || (behind_cased && is_case_ignorable(byte));
       ++at;
       continue;
     }
@@ -51,14 +79,9 @@ void each_lowered(std::string_view text, const Take& take) {
     at += character.size;
     lower.clear();
     text::append_lowercase(character.value, lower);
-    if (character.value == kSigma && behind_letter) {
-      const bool goes_on = at < text.size() &&
-                           has_flag(text::decode_character(text, at).value, CharacterFlags::letter);
-      if (!goes_on) lower = kFinalSigma;
-    }
+    if (character.value == kSigma && behind_cased && !goes_on_behind(text, at)) lower = kFinalSigma;
     for (const char32_t c : lower) take(c, place);
-    behind_letter = has_flag(character.value, CharacterFlags::letter) ||
-                    (behind_letter && has_flag(character.value, CharacterFlags::mark));
+    if (!is_case_ignorable(character.value)) behind_cased = is_cased(character.value);
   }
 }
 

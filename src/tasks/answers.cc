@@ -124,6 +124,29 @@ Answers best_answers(std::span<const SegmentLogits> segments,
   return answers;
 }
 
+std::optional<AnswerSpan> best_of_rows(std::span<const SegmentLogits> rows,
+                                       std::span<const std::uint8_t> inside_word,
+                                       Index max_tokens) {
+  std::optional<AnswerSpan> best;
+  const auto is_better = [&](float logit, TokenRange tokens) {
+    if (!best || logit != best->logit) return !best || logit > best->logit;
+    return tokens.begin != best->tokens.begin ? tokens.begin < best->tokens.begin
+                                              : tokens.end < best->tokens.end;
+  };
+  for (const SegmentLogits& row : rows) {
+    for (Index first = 0; first < row.range.size(); ++first) {
+      const Index limit = std::min(row.range.size(), first + max_tokens);
+      for (Index last = first; last < limit; ++last) {
+        const TokenRange tokens = {row.range.begin + first, row.range.begin + last + 1};
+        const float logit = row.start[at(first)] + row.end[at(last)];
+        if (is_better(logit, tokens)) best = AnswerSpan{tokens, 0, logit};
+      }
+    }
+  }
+  if (best) best->tokens = widened(best->tokens, inside_word.first(at(rows.back().range.end)));
+  return best;
+}
+
 std::vector<std::uint8_t> begins_inside_word(std::string_view text,
                                              std::span<const CharacterSpan> offsets) {
   const std::vector<std::size_t> starts = character_starts(text);

@@ -49,6 +49,11 @@ struct Answers {
 Answers best_answers(std::span<const SegmentLogits> segments,
                      std::span<const std::uint8_t> inside_word, const AnswerRules& rules);
 
+/// The span of at most `max_tokens` tokens with the largest logit, each scored by every row that
+/// holds it whole; of equals the earlier and then the shorter one. Widened to whole words.
+std::optional<AnswerSpan> best_of_rows(std::span<const SegmentLogits> rows,
+                                       std::span<const std::uint8_t> inside_word, Index max_tokens);
+
 /// Which tokens begin inside a word: between two letters, digits or underscores.
 std::vector<std::uint8_t> begins_inside_word(std::string_view text,
                                              std::span<const CharacterSpan> offsets);

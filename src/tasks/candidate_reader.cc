@@ -8,11 +8,31 @@
 #include "core/error.h"
 #include "core/random.h"
 #include "tasks/epoch_order.h"
+#include "text/unicode.h"
 
 namespace longformer::tasks {
 namespace {
 
 constexpr std::int8_t kSpecial = -1;
+
+/// The words of a text, parted as Python's str.split() parts them, with one space between.
+std::string with_single_spaces(std::string_view text) {
+  std::string result;
+  bool parted = false;
+  for (std::size_t at = 0; at < text.size();) {
+    const text::DecodedCharacter character = text::decode_character(text, at);
+    const bool blank =
+        (text::character_flags(character.value) & text::CharacterFlags::whitespace) != 0 ||
+        (character.value >= 0x1c && character.value <= 0x1f);
+    if (!blank) {
+      if (parted && !result.empty()) result += ' ';
+      result += text.substr(at, character.size);
+    }
+    parted = blank;
+    at += character.size;
+  }
+  return result;
+}
 
 /// Text with the spaces that tokenized corpora have around punctuation taken out.
 std::string joined(std::string text) {
@@ -29,7 +49,7 @@ std::string joined(std::string text) {
       text.replace(at, from.size(), to);
     }
   }
-  return text;
+  return with_single_spaces(text);
 }
 
 void append(Encoding& row, std::int32_t id, std::int8_t sequence, bool special) {
@@ -66,10 +86,7 @@ CandidateReader::CandidateReader(const Tokenizer& tokenizer, ReadingOptions opti
 
 std::vector<std::int32_t> CandidateReader::encode(const std::string& text) const {
   const bool space = tokenizer_.kind() == "byte-level BPE";
-  std::string words = joined(text);
-  constexpr const char* kSpaces = " \t\n\r";
-  words.erase(words.find_last_not_of(kSpaces) + 1);
-  words.erase(0, words.find_first_not_of(kSpaces));
+  const std::string words = joined(text);
   auto ids = encode_plain(tokenizer_, space ? " " + words : words).ids;
   for (std::size_t i = 0; i < marks_.size(); ++i) {
     require(std::find(ids.begin(), ids.end(), marks_[i]) == ids.end(),

@@ -11,16 +11,16 @@ Example one_example(Reading& reading) {
   return example;
 }
 
-void Collator::count(const Reading& reading) {
+void Collator::count(const Reading& reading, Index rows) {
   ++report_.documents;
   report_.tokens += reading.tokens;
   report_.truncated_documents += reading.truncated > 0 ? 1 : 0;
   report_.truncated_tokens += reading.truncated;
-  report_.rows += static_cast<Index>(reading.rows.size());
+  report_.rows += rows;
 }
 
 std::vector<Example> Collator::examples_of(Reading& reading) {
-  count(reading);
+  count(reading, std::ssize(reading.rows));
   std::vector<Example> examples;
   for (TokenRow& row : reading.rows) {
     Example& example = examples.emplace_back();
@@ -31,7 +31,7 @@ std::vector<Example> Collator::examples_of(Reading& reading) {
 }
 
 Example Collator::example_of(Reading& reading) {
-  count(reading);
+  count(reading, std::ssize(reading.rows));
   return one_example(reading);
 }
 

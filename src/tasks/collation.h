@@ -42,9 +42,11 @@ class Collator {
   std::vector<Example> examples_of(Reading& reading);
   /// One of all rows.
   Example example_of(Reading& reading);
+  /// None: what is read of the document teaches nothing.
+  void drop(const Reading& reading) { count(reading, /*rows=*/0); }
 
  private:
-  void count(const Reading& reading);
+  void count(const Reading& reading, Index rows);
 
   RowReader reader_;
   bool label_all_pieces_;

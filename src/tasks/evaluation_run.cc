@@ -1,6 +1,7 @@
 #include "tasks/evaluation_run.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/error.h"
 
@@ -58,7 +59,11 @@ void EvaluationRun::report_progress() {
 bool EvaluationRun::usable(const Origin& origin, const Document& document) {
   if (document.error.empty()) return true;
   const std::string message = fmt::format("{}: {}", place_of(path, origin), document.error);
-  require(options.data.skip_invalid, document.remedies, "{}", message);
+  if (!options.data.skip_invalid) {
+    std::vector<Remedy> remedies = document.remedies;
+    remedies.push_back(Remedy::skip_invalid);
+    throw Error(message, std::move(remedies));
+  }
   if (result.skipped++ == 0) result.first_skipped = message;
   return false;
 }

@@ -5,14 +5,44 @@
 #include "core/error.h"
 #include "models/attention/attention.h"
 #include "tasks/data/predictions.h"
+#include "tasks/data/trivia_data.h"
 #include "tasks/evaluation_run.h"
 #include "tasks/metrics/answer_metrics.h"
 #include "tasks/sequence_to_sequence.h"
+#include "tasks/trivia_answering.h"
 
 namespace longformer::tasks {
 namespace {
 
 using Strings = std::vector<std::string>;
+
+/// The rows of a batch that one softmax goes over, and the documents that they are of: one
+/// document, or all rows of one where it was read in several.
+struct AnswerRows {
+  ops::RowRange rows;
+  std::size_t first_document = 0, end_document = 0;
+};
+
+std::vector<AnswerRows> answer_rows(const models::Batch& batch, const Targets& targets) {
+  std::vector<AnswerRows> all;
+  const auto add = [&](std::size_t first, std::size_t end) {
+    all.push_back({{batch.starts[first], batch.starts[end]}, first, end});
+  };
+  const std::size_t documents = targets.documents.size();
+  if (targets.questions.empty()) {
+    for (std::size_t i = 0; i < documents; ++i) add(i, i + 1);
+    return all;
+  }
+  std::size_t first = 0;
+  for (const Index rows : targets.questions) {
+    require(rows > 0 && at(rows) <= documents - first,
+            "loss: expected rows of all questions, found {} documents", documents);
+    add(first, first + at(rows));
+    first += at(rows);
+  }
+  check_count(first, std::ssize(targets.documents), "documents of questions");
+  return all;
+}
 
 /// Half the mean loss of the starts, half that of the ends.
 class AnswerHead final : public ClassifierHead {
@@ -23,16 +53,19 @@ class AnswerHead final : public ClassifierHead {
   ops::LossSum loss_of(const ops::Context& context, const Tensor& logits,
                        const models::Batch& batch, const Targets& targets,
                        const HeadLossOptions& options) const override {
+    const std::vector<AnswerRows> questions = answer_rows(batch, targets);
     ops::LossSum total;
     Index column = 0;
     for (const auto member : {&DocumentTarget::starts, &DocumentTarget::ends}) {
       std::vector<ops::RowChoice> choices;
       double count = 0;
-      for (std::size_t i = 0; i < targets.documents.size(); ++i) {
-        ops::RowChoice choice = {.range = {batch.starts[i], batch.starts[i + 1]}, .right = {}};
-        for (const Index token : targets.documents[i].*member) {
-          const Index row = choice.range.begin + token;
-          if (token >= 0 && row < choice.range.end) choice.right.push_back(row);
+      for (const AnswerRows& question : questions) {
+        ops::RowChoice choice = {.range = question.rows, .right = {}};
+        for (std::size_t i = question.first_document; i < question.end_document; ++i) {
+          for (const Index token : targets.documents[i].*member) {
+            const Index row = batch.starts[i] + token;
+            if (token >= 0 && row < batch.starts[i + 1]) choice.right.push_back(row);
+          }
         }
         count += choice.right.empty() ? 0 : 1;
         choices.push_back(std::move(choice));
@@ -43,16 +76,11 @@ class AnswerHead final : public ClassifierHead {
       if (loss.weight > 0) total.sum += loss.sum / loss.weight / 2;
     }
     // A mean already: its weight makes it one of so many documents.
-    total.weight = static_cast<double>(batch.documents());
+    total.weight = static_cast<double>(questions.size());
     total.sum *= total.weight;
     return total;
   }
 };
-
-void sort_and_unite(std::vector<Index>& positions) {
-  std::sort(positions.begin(), positions.end());
-  positions.erase(std::unique(positions.begin(), positions.end()), positions.end());
-}
 
 /// Logits of the tokens of a row, apart: [n] that an answer starts, and that it ends.
 struct StartsAndEnds {
@@ -78,13 +106,6 @@ std::vector<SegmentLogits> logits_of(const Reading& reading, std::span<const Sta
                         .no_answer_end = rows[s].ends[0]});
   }
   return segments;
-}
-
-std::string text_of(const Reading& reading, TokenRange tokens) {
-  const std::vector<std::size_t> starts = character_starts(reading.text);
-  const CharacterSpan span = characters_of(reading, tokens);
-  const std::size_t begin = starts[at(span.begin)];
-  return reading.text.substr(begin, starts[at(span.end)] - begin);
 }
 
 class QuestionSet final : public DataSet {
@@ -220,7 +241,8 @@ class QuestionAnswering final : public Task {
   }
 
   std::unique_ptr<DataSet> read(const std::string& path, const DataOptions& options,
-                                const KnownLabels&) const override {
+                                const KnownLabels& known) const override {
+    if (is_trivia_data(path)) return trivia_answering().read(path, options, known);
     return std::make_unique<QuestionSet>(read_questions(path, options));
   }
 
@@ -234,6 +256,11 @@ class QuestionAnswering final : public Task {
 const Task& question_answering() {
   static const QuestionAnswering task;
   return task;
+}
+
+void sort_and_unite(std::vector<Index>& positions) {
+  std::sort(positions.begin(), positions.end());
+  positions.erase(std::unique(positions.begin(), positions.end()), positions.end());
 }
 
 std::vector<Example> collate(Collator& rows, const QuestionExample& example,
@@ -274,6 +301,20 @@ Answers answers_of(const Document& document, const AnswerRules& rules) {
   auto inside_word = begins_inside_word(reading.text, reading.encoding.offsets);
   inside_word.resize(at(reading.read()));
   return best_answers(logits_of(reading, rows), inside_word, rules);
+}
+
+std::optional<AnswerSpan> best_answer(const Document& document, Index max_tokens) {
+  const Reading& reading = document.reading;
+  const std::vector<StartsAndEnds> rows(document.outputs.begin(), document.outputs.end());
+  return best_of_rows(logits_of(reading, rows),
+                      begins_inside_word(reading.text, reading.encoding.offsets), max_tokens);
+}
+
+std::string text_of(const Reading& reading, TokenRange tokens) {
+  const std::vector<std::size_t> starts = character_starts(reading.text);
+  const CharacterSpan span = characters_of(reading, tokens);
+  const std::size_t begin = starts[at(span.begin)];
+  return reading.text.substr(begin, starts[at(span.end)] - begin);
 }
 
 CharacterSpan characters_of(const Reading& reading, TokenRange tokens) {

@@ -60,7 +60,7 @@ Reading RowReader::read(std::string_view question, std::string text) const {
   Reading reading;
   reading.text = std::move(text);
   reading.encoding = encode_plain(tokenizer_, reading.text);
-  cut(TextTemplate(tokenizer_, question), reading);
+  cut(TextTemplate(tokenizer_, question, options_.max_question_tokens), reading);
   return reading;
 }
 

@@ -33,6 +33,8 @@ struct ReadingOptions {
   Index stride = 128;
   /// Null: left to the model.
   GlobalPositions global_positions = {};
+  /// What is read of a question before a text, in tokens; 0: all of it.
+  Index max_question_tokens = 0;
 };
 
 /// A row of tokens as a model reads it. n tokens.

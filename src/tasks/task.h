@@ -152,6 +152,9 @@ class Task {
   virtual ~Task() = default;
   virtual const TaskNames& names() const = 0;
 
+  /// The task whose head is trained: another one where two differ in their data alone.
+  virtual const Task& of_head() const { return *this; }
+
   /// The parts of a head that is a classifier; absent for others, which override make_head and
   /// is_present.
   virtual std::optional<HeadParts> parts(const models::EncoderConfig& config) const = 0;

@@ -17,12 +17,30 @@ std::vector<Element> spliced(const std::vector<Element>& whole, Index prefix, In
   return result;
 }
 
+/// A pair of texts without the tokens of the first one behind so many.
+Encoding with_first_cut(Encoding pair, Index most) {
+  const auto& ids = pair.sequence_ids;
+  const auto begin = std::find(ids.begin(), ids.end(), 0) - ids.begin();
+  const auto end = ids.rend() - std::find(ids.rbegin(), ids.rend(), 0);
+  if (most == 0 || end - begin <= most) return pair;
+  const auto cut = [&](auto& values) {
+    values.erase(values.begin() + begin + most, values.begin() + end);
+  };
+  cut(pair.ids);
+  cut(pair.offsets);
+  cut(pair.type_ids);
+  cut(pair.special_tokens_mask);
+  cut(pair.sequence_ids);
+  return pair;
+}
+
 }  // namespace
 
 TextTemplate::TextTemplate(const Tokenizer& tokenizer) : TextTemplate(tokenizer.encode("a"), 0) {}
 
-TextTemplate::TextTemplate(const Tokenizer& tokenizer, std::string_view question)
-    : TextTemplate(tokenizer.encode_pair(question, "a"), 1) {}
+TextTemplate::TextTemplate(const Tokenizer& tokenizer, std::string_view question,
+                           Index max_question_tokens)
+    : TextTemplate(with_first_cut(tokenizer.encode_pair(question, "a"), max_question_tokens), 1) {}
 
 TextTemplate::TextTemplate(Encoding whole, std::int8_t sequence)
     : whole_(std::move(whole)), sequence_(sequence) {

@@ -13,8 +13,10 @@ class TextTemplate {
   /// The template of a text alone.
   explicit TextTemplate(const Tokenizer& tokenizer);
   /// That of a text behind a question that every segment repeats; offsets of the question's tokens
-  /// are characters of the question.
-  TextTemplate(const Tokenizer& tokenizer, std::string_view question);
+  /// are characters of the question, of which the first tokens stay, all of them where the most is
+  /// 0.
+  TextTemplate(const Tokenizer& tokenizer, std::string_view question,
+               Index max_question_tokens = 0);
 
   /// Tokens before and behind the text.
   Index prefix() const { return prefix_; }

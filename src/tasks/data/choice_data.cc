@@ -1,6 +1,8 @@
 #include "tasks/data/choice_data.h"
 
 #include <algorithm>
+#include <set>
+#include <string_view>
 #include <utility>
 
 #include "formats/json.h"
@@ -22,6 +24,15 @@ std::vector<std::string> texts_of(const Json& object, const std::string& key) {
     texts.push_back(text.get<std::string>());
   }
   return texts;
+}
+
+/// Two candidates alike would leave open which one is meant.
+void check_unique(const std::vector<std::string>& candidates) {
+  std::set<std::string_view> seen;
+  for (const std::string& candidate : candidates) {
+    require(seen.insert(candidate).second, "expected each candidate once, found {} again",
+            formats::quote(candidate));
+  }
 }
 
 std::int32_t label_of(const Json& object, const std::vector<std::string>& choices,
@@ -84,6 +95,7 @@ ChoiceData read_choices(const std::string& path, const DataOptions& given) {
     example.origin = {record.number, id_of(object)};
     example.question = choice_question(object);
     require(!example.question.choices.empty(), "expected at least one choice, found none");
+    if (object.contains("candidates")) check_unique(example.question.choices);
     require(!example.question.context.empty() || !example.question.question.empty(),
             "expected a context or a question, found neither");
     example.label = label_of(object, example.question.choices, options);

@@ -27,7 +27,8 @@ struct ChoiceData {
 ChoiceQuestion choice_question(const Json& object);
 
 /// Reads JSON lines or a JSON list of such objects with the right choice: its index in "label", or
-/// its text in "label" or "answer". Throws Error that names file and line.
+/// its text in "label" or "answer". The candidates of WikiHop's form must differ. Throws Error that
+/// names file and line.
 ChoiceData read_choices(const std::string& path, const DataOptions& options);
 
 }  // namespace longformer::tasks

@@ -1,0 +1,20 @@
+// TriviaQA: answers in documents that are known to have one, but not where (tasks.md §1).
+#pragma once
+
+#include <vector>
+
+#include "tasks/collation.h"
+#include "tasks/data/trivia_data.h"
+
+namespace longformer::tasks {
+
+/// The data of TriviaQA, learned and answered with the head of question_answering().
+const Task& trivia_answering();
+
+/// The document as one example of all of its rows. Right are all spans with an answer that a row
+/// holds whole or, with AnswerLoss::first, the first one of them in the first row that does. None
+/// where there is no such span.
+std::vector<Example> collate(Collator& rows, const TriviaExample& example,
+                             const TriviaOptions& options);
+
+}  // namespace longformer::tasks
