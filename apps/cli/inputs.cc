@@ -70,6 +70,9 @@ void take_fields(Document& document, const InputOptions& options) {
     return;
   }
   if (const auto id = object.find("id"); id != object.end()) document.id = id->dump();
+  if (const auto title = object.find("title"); title != object.end() && title->is_string()) {
+    document.title = title->get<std::string>();
+  }
   if (!options.question_field.empty()) {
     document.question = string_field(object, options.question_field, document.error);
     if (!document.error.empty()) return;

@@ -19,6 +19,8 @@ struct Document {
   std::string text;
   /// What is asked about the text; empty unless InputOptions::question_field is given.
   std::string question;
+  /// The member "title" of a line of JSON where it is a string.
+  std::string title = {};
   /// The member "id" of a line of JSON as it stands there; empty when there is none.
   std::string id;
   /// Why there is no text; empty when there is one.

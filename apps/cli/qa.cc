@@ -9,8 +9,10 @@
 #include <utility>
 
 #include "advice.h"
+#include "data_flags.h"
 #include "document_stream.h"
 #include "longformer/question_answering.h"
+#include "qa_multi_hop.h"
 #include "verbs.h"
 
 namespace longformer::cli {
@@ -26,6 +28,8 @@ struct QaFlags {
   bool no_answer = false;
   /// Answers are compared over all documents.
   bool best = false;
+  /// Models for multi-hop question answering.
+  MultiHopOptions multi_hop;
   LongDocumentFlags long_documents;
 
   AnswerOptions options() const {
@@ -189,8 +193,21 @@ class QaRun {
   std::map<std::string, std::size_t> places_;
 };
 
+/// Throws UsageError for flags that only models for one document have.
+MultiHopQuestions multi_hop_questions(const QaFlags& flags) {
+  if (flags.top_k != 1 || flags.no_answer || flags.best || !flags.inputs.question_field.empty()) {
+    throw UsageError(
+        "--top-k, --no-answer, --best and --question-field are for models that read one document, "
+        "not for "
+        "one of multi-hop question answering");
+  }
+  MultiHopAnswerOptions options = flags.long_documents.applied_to(MultiHopAnswerOptions());
+  options.max_answer_tokens = flags.max_answer_tokens;
+  options.evidence_paragraphs = flags.multi_hop.evidence_paragraphs;
+  return {flags.model, flags.inputs, flags.questions, std::move(options)};
+}
+
 void check(const QaFlags& flags) {
-  static_cast<void>(flags.options());
   if (flags.questions.empty() && flags.inputs.question_field.empty()) {
     throw UsageError("no question: give --question, or --question-field with --field");
   }
@@ -213,12 +230,18 @@ void add_qa(CLI::App& program, Action& action) {
        .details = "The model needs a question-answering head. Every question is asked about every "
                   "document. Prints file, question, score, first and last character + 1, and text "
                   "of each answer, tab-separated. With --best the documents are searched for the "
-                  "best answer of all.",
+                  "best answer of all. A model for multi-hop question answering (finetune "
+                  "--task multihop) reads all documents together, as paragraphs: the first line is "
+                  "the answer, then each sentence that supports it is a line, and what the line is "
+                  "stands before the file. Without --question it reads questions with their "
+                  "paragraphs, as HotpotQA has them.",
        .examples =
            "longformer qa MODEL paper.txt --question \"Who was studied?\"\n"
            "longformer qa MODEL novel.txt --question \"Who is Alice?\" --stride 512 --top-k 3\n"
            "longformer qa MODEL page1.txt page2.txt page3.txt --question \"Who was it?\" --best "
            "--stride 128\n"
+           "longformer qa MULTIHOP-MODEL smith.txt jones.txt --question \"Who is older?\"\n"
+           "longformer qa MULTIHOP-MODEL hotpot_dev_distractor_v1.json --json\n"
            "longformer qa MODEL squad.jsonl --field context --question-field question --json"});
   add_model(verb, flags->model);
   add_inputs(verb, flags->inputs);
@@ -237,12 +260,19 @@ void add_qa(CLI::App& program, Action& action) {
   verb.add_flag("--best", flags->best,
                 "the best --top-k answers in all documents that a question is asked about, by "
                 "logit, which stands in place of the score");
+  add_evidence(verb, flags->multi_hop);
   add_long_documents(verb, flags->long_documents, AnswerOptions().batch_tokens);
   add_json(verb, flags->model);
   add_compute(verb, flags->model);
   verb.callback([flags, &action] {
-    check(*flags);
-    action = [flags](Messages& messages) { QaRun(*flags, messages).run(); };
+    static_cast<void>(flags->options());
+    action = [flags](Messages& messages) {
+      if (MultiHopAnswerer::is_one(flags->model.token_model_folder())) {
+        return answer_multi_hop(multi_hop_questions(*flags), messages);
+      }
+      check(*flags);
+      QaRun(*flags, messages).run();
+    };
   });
 }
 

@@ -9,7 +9,6 @@
 #include "core/error.h"
 #include "models/attention/attention.h"
 #include "tasks/answer_matching.h"
-#include "tasks/collation.h"
 #include "tasks/evaluation_run.h"
 
 namespace longformer::tasks {
@@ -111,26 +110,6 @@ void add_evidence(const MultiHopExample& example, const MultiHopReading& reading
       target.sentence_labels.push_back(example.is_fact({title, s}) ? 1.0f : 0.0f);
     }
   }
-}
-
-std::vector<Example> collate(Collator& rows, const MultiHopReader& reader,
-                             const MultiHopExample& example, const MultiHopOptions& options) {
-  MultiHopReading reading = reader.read(example.question);
-  CollationReport& report = rows.report();
-  report.unread_paragraphs += reading.unread_paragraphs;
-  report.unread_sentences += reading.unread_sentences;
-  MultiHopTarget target = {.loss_weights = options.loss_weights};
-  if (example.answer) {
-    const AnswerType type = answer_type(*example.answer);
-    target.answer_type = static_cast<std::int32_t>(type);
-    if (type == AnswerType::span && !add_span(example, reading, target)) {
-      ++report.unreached_answers;
-    }
-  }
-  if (example.facts) add_evidence(example, reading, target);
-  Example one = rows.example_of(reading.reading);
-  one.targets[0].multi_hop = std::move(target);
-  return {std::move(one)};
 }
 
 /// The records with the paragraphs that a second stage reads, as one JSON list, and how many
@@ -347,6 +326,26 @@ class MultiHop final : public Task {
 const Task& multi_hop() {
   static const MultiHop task;
   return task;
+}
+
+std::vector<Example> collate(Collator& rows, const MultiHopReader& reader,
+                             const MultiHopExample& example, const MultiHopOptions& options) {
+  MultiHopReading reading = reader.read(example.question);
+  CollationReport& report = rows.report();
+  report.unread_paragraphs += reading.unread_paragraphs;
+  report.unread_sentences += reading.unread_sentences;
+  MultiHopTarget target = {.loss_weights = options.loss_weights};
+  if (example.answer) {
+    const AnswerType type = answer_type(*example.answer);
+    target.answer_type = static_cast<std::int32_t>(type);
+    if (type == AnswerType::span && !add_span(example, reading, target)) {
+      ++report.unreached_answers;
+    }
+  }
+  if (example.facts) add_evidence(example, reading, target);
+  Example one = rows.example_of(reading.reading);
+  one.targets[0].multi_hop = std::move(target);
+  return {std::move(one)};
 }
 
 MultiHopLogits multi_hop_logits(const ops::Context& context, const Head& head, const Tensor& hidden,
