@@ -1,0 +1,312 @@
+// The head for coreference, its losses and what is read, against a second one in PyTorch
+// (tests/fixtures/make_coreference.py).
+#include "tasks/coreference.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "api/document_states.h"
+#include "api/model_implementation.h"
+#include "error_testing.h"
+#include "formats/json.h"
+#include "formats/safetensors.h"
+#include "tasks/collation.h"
+
+namespace longformer::tasks {
+namespace {
+
+std::string fixture(const std::string& name) {
+  return (std::filesystem::path(__FILE__).parent_path() / "fixtures" / "coreference" / name)
+      .string();
+}
+
+CoreferenceExample document_of(const Json& json) {
+  CoreferenceExample document;
+  document.words.words = json["words"].get<std::vector<std::string>>();
+  document.words.sentences = json["sentences"].get<std::vector<Index>>();
+  document.words.speakers = json.value("speakers", std::vector<std::string>());
+  for (const Json& cluster : json["gold"]) {
+    WordCluster& mentions = document.clusters.emplace_back();
+    for (const Json& mention : cluster) mentions.push_back({mention[0], mention[1]});
+  }
+  put_in_order(document.clusters);
+  return document;
+}
+
+Json json_of(const std::vector<WordSpan>& spans) {
+  Json all = Json::array();
+  for (const WordSpan& span : spans) all.push_back({span.first, span.last});
+  return all;
+}
+
+Json json_of(const std::vector<WordCluster>& clusters) {
+  Json all = Json::array();
+  for (const WordCluster& cluster : clusters)
+    all.push_back(json_of(std::vector<WordSpan>(cluster)));
+  return all;
+}
+
+/// A case of the fixture: a model with its settings, and its documents.
+class Case {
+ public:
+  explicit Case(const Json& json, const std::string& dtype = "fp32")
+      : json(json),
+        config(settings_of(json)),
+        model(
+            config,
+            models::Weights::trained(models::Weights::open(fixture(""), config.family->names), {}),
+            {.dtype = dtype, .threads = 2}),
+        tokenizer(Tokenizer::load(fixture(""))),
+        reader(tokenizer, {.max_tokens = model.info.max_tokens}, {}, *config.coreference) {}
+
+  const CoreferenceHead& head() const {
+    return dynamic_cast<const CoreferenceHead&>(model.task_head());
+  }
+
+  /// All documents of the case.
+  TrainingBatch batch() const {
+    std::vector<Example> examples;
+    for (const Json& one : json["documents"]) {
+      const CoreferenceExample document = document_of(one);
+      CoreferenceReading read = reader.read(document.words);
+      Example& example = examples.emplace_back(one_example(read.reading));
+      example.targets[0].coreference = read.words;
+      example.targets[0].coreference->clusters = document.clusters;
+    }
+    return training_batch(config, examples);
+  }
+
+  ops::LossSum loss(const ops::Context& context, const HeadLossOptions& options = {}) const {
+    const TrainingBatch made = batch();
+    return model.loss(context, made.tokens,
+                      {.documents = made.targets, .questions = made.questions}, options);
+  }
+
+  CoreferenceResult resolve(const CoreferenceReading& read, Index batch_tokens) const {
+    const Tensor states =
+        states_of(model, read.reading.rows, {.batch_tokens = batch_tokens, .progress = {}});
+    return head().resolve(model.context(), states, read.words);
+  }
+
+  const Json& json;
+  models::EncoderConfig config;
+  Model::Implementation model;
+  Tokenizer tokenizer;
+  CoreferenceReader reader;
+
+ private:
+  static models::EncoderConfig settings_of(const Json& json) {
+    auto config = models::read_config(fixture("config.json"));
+    Json head = models::json_of(*config.coreference);
+    head.update(json["settings"]);
+    config.coreference = models::read_coreference(formats::ConfigReader(head, "settings"));
+    return config;
+  }
+};
+
+constexpr std::size_t kCases = 15;
+
+const Json& cases() {
+  static const Json all = formats::read_json(fixture("expected.json"))["cases"];
+  return all;
+}
+
+class Coreference : public testing::TestWithParam<std::size_t> {
+ protected:
+  const Json& json() const { return cases()[GetParam()]; }
+
+ private:
+  testing::ScopedTrace trace_ = {__FILE__, __LINE__, json()["name"].get<std::string>()};
+};
+
+TEST_P(Coreference, RowsAndPlacesOfWordsAreThoseOfTheDescription) {
+  const Case one(json());
+  for (const Json& expected : json()["documents"]) {
+    const CoreferenceReading read = one.reader.read(document_of(expected).words);
+    Json rows = Json::array();
+    for (const TokenRow& row : read.reading.rows) rows.push_back(row.ids);
+    EXPECT_EQ(rows, expected["rows"]);
+    EXPECT_EQ(Json(read.words.first_tokens), expected["first_tokens"]);
+    EXPECT_EQ(Json(read.words.last_tokens), expected["last_tokens"]);
+    EXPECT_EQ(read.words.tokens, expected["tokens"]);
+    EXPECT_EQ(read.unread_words, 0);
+  }
+}
+
+TEST_P(Coreference, FindsTheSpansAndClustersOfPyTorch) {
+  const Case one(json());
+  for (const Json& expected : json()["documents"]) {
+    const CoreferenceReading read = one.reader.read(document_of(expected).words);
+    for (const Index batch_tokens : {1, 8192}) {
+      const CoreferenceResult found = one.resolve(read, batch_tokens);
+      EXPECT_EQ(json_of(found.kept), expected["kept"]);
+      EXPECT_EQ(json_of(found.clusters), expected["clusters"]);
+    }
+  }
+}
+
+TEST_P(Coreference, LossesAreThoseOfPyTorch) {
+  const Case one(json());
+  const ops::LossSum loss = one.loss(one.model.context());
+  const double expected = json()["loss"];
+  EXPECT_EQ(loss.weight, static_cast<double>(json()["documents"].size()));
+  EXPECT_TRUE(std::abs(loss.sum / loss.weight - expected) <= 1e-5 * std::max(1.0, expected))
+      << loss.sum / loss.weight << " " << expected;
+}
+
+TEST_P(Coreference, Bf16StaysNear) {
+  const Case one(json(), "bf16");
+  Tape tape;
+  ops::Context context = one.model.context();
+  context.tape = &tape;
+  const ops::LossSum loss = one.loss(context);
+  tape.backward();
+  const double expected = json()["loss"];
+  EXPECT_TRUE(std::abs(loss.sum / loss.weight - expected) <= 0.05 * std::max(1.0, expected))
+      << loss.sum / loss.weight << " " << expected;
+}
+
+INSTANTIATE_TEST_SUITE_P(Fixture, Coreference, testing::Range(std::size_t{0}, kCases));
+
+TEST(CoreferenceFixture, HasNoOtherCases) { EXPECT_EQ(cases().size(), kCases); }
+
+TEST(CoreferenceGradients, AreThoseOfPyTorch) {
+  const auto expected = formats::SafetensorsFile::open(fixture("expected.safetensors"));
+  std::size_t compared = 0;
+  for (const Json& json : cases()) {
+    const Case one(json);
+    Tape tape;
+    ops::Context context = one.model.context();
+    context.tape = &tape;
+    one.loss(context, {.scale = 3});
+    tape.backward();
+    for (const auto& [name, value] : one.model.weights.parameters()) {
+      const auto found = expected.tensors().find(json["name"].get<std::string>() + "." +
+                                                 one.model.weights.stored_name(name));
+      const Tensor sum = value.gradient()->take();
+      if (found == expected.tensors().end()) continue;
+      const std::vector<float> truth = found->second.to_floats();
+      const std::vector<float> sent =
+          sum.empty() ? std::vector<float>(truth.size(), 0.0f) : sum.to_floats();
+      ASSERT_EQ(sent.size(), truth.size()) << found->first;
+      for (std::size_t i = 0; i < truth.size(); ++i) {
+        const double right = 3 * static_cast<double>(truth[i]);
+        ASSERT_TRUE(std::abs(sent[i] - right) <= 1e-4 * std::max(1.0, std::abs(right)))
+            << found->first << " " << i << ": " << sent[i] << ", expected " << right;
+      }
+      ++compared;
+    }
+  }
+  EXPECT_EQ(compared, expected.tensors().size());
+}
+
+TEST(CoreferenceDropout, DocumentsOfABatchDoNotShareMasks) {
+  // Two documents that are the same one lose other numbers.
+  Json json = cases()[0];
+  json["settings"] = {{"dropout_prob", 0.5}};
+  const auto loss_with = [&](std::uint64_t seed, const Json& documents) {
+    json["documents"] = documents;
+    const Case one(json);
+    ops::Context context = one.model.context();
+    context.dropout_seed = seed;
+    const TrainingBatch made = one.batch();
+    // The encoder drops nothing, so that the head alone differs.
+    const Tensor hidden = one.model.encoder.forward(one.model.context(), made.tokens);
+    const Tensor pooled;
+    return one.head()
+        .loss(context, {.hidden = hidden, .pooled = pooled, .batch = made.tokens},
+              {.documents = made.targets, .questions = made.questions}, {})
+        .sum;
+  };
+  const Json document = cases()[0]["documents"][0];
+  const double alone = loss_with(5, Json::array({document}));
+  EXPECT_EQ(alone, loss_with(5, Json::array({document})));
+  EXPECT_NE(alone, loss_with(6, Json::array({document})));
+  const double both = loss_with(5, Json::array({document, document}));
+  EXPECT_TRUE(std::abs(both - 2 * alone) > 1e-3) << both << " " << alone;
+}
+
+TEST(CoreferenceHead, RefusesWhatItCannotMean) {
+  const Case one(cases()[0]);
+  const CoreferenceExample document = document_of(cases()[0]["documents"][0]);
+  CoreferenceReading read = one.reader.read(document.words);
+  const Tensor states =
+      states_of(one.model, read.reading.rows, {.batch_tokens = 100, .progress = {}});
+  CoreferenceTarget words = read.words;
+  words.last_tokens.back() = 1000;
+  expect_error(error_of([&] { one.head().resolve(one.model.context(), states, words); }),
+               {"coreference", "words at tokens"});
+  words = read.words;
+  words.mention_ends[0] = 0;
+  expect_error(error_of([&] { one.head().resolve(one.model.context(), states, words); }),
+               {"coreference", "words at tokens"});
+  TrainingBatch batch = one.batch();
+  batch.targets[0].coreference.reset();
+  expect_error(error_of([&] {
+                 one.model.loss(one.model.context(), batch.tokens,
+                                {.documents = batch.targets, .questions = batch.questions}, {});
+               }),
+               {"coreference", "none"});
+  const std::vector<float> none(at(states.size()), NAN);
+  expect_error(error_of([&] {
+                 one.head().resolve(one.model.context(), Tensor::from(none, states.shape()),
+                                    read.words);
+               }),
+               {"finite"});
+  models::EncoderConfig config = one.config;
+  config.coreference.reset();
+  expect_error(error_of([&] { coreference_config(config); }), {"coref_head", "none"});
+}
+
+TEST(CoreferenceReader, RefusesMarksInWordsAndNames) {
+  const Case one(cases()[0]);
+  CoreferenceWords words = {.words = {"he", "[speaker]"}, .sentences = {0}};
+  expect_error(error_of([&] { one.reader.read(words); }), {"[speaker]", "without"});
+  words = {.words = {"he", "was"}, .sentences = {0}, .speakers = {"a", "b[/speaker]"}};
+  expect_error(error_of([&] { one.reader.read(words); }), {"[/speaker]", "names"});
+  expect_error(error_of([&] {
+                 CoreferenceReader(one.tokenizer, {.max_tokens = 24}, {.segments = "none"},
+                                   *one.config.coreference);
+               }),
+               {"segments", "overlapping", "none"});
+}
+
+TEST(CoreferenceReader, TruncationLeavesTheWordsThatAreWhole) {
+  const Case one(cases()[0]);
+  for (const char* segments : {"overlapping", "independent", "continued"}) {
+    const CoreferenceReader reader(one.tokenizer, {.max_tokens = 8, .too_long = TooLong::truncate},
+                                   {.segments = segments}, *one.config.coreference);
+    // walling is wa-ll-ing or so: its pieces do not fit.
+    const CoreferenceReading read = reader.read(
+        {.words = {"he", "was", "at", "the", "walling", "of", "you"}, .sentences = {0, 3}});
+    ASSERT_EQ(read.reading.rows.size(), 1u);
+    EXPECT_EQ(read.reading.rows[0].ids.size(), 8u);
+    EXPECT_EQ(read.words.first_tokens, (std::vector<std::int64_t>{1, 2, 3, 4}));
+    EXPECT_EQ(read.words.mention_ends, (std::vector<std::int64_t>{3, 3, 3, 4}));
+    EXPECT_EQ(read.words.tokens, 6);
+    EXPECT_EQ(read.unread_words, 3);
+  }
+}
+
+TEST(CoreferenceReader, PartsHaveTheClustersThatAreWholeInThem) {
+  CoreferenceExample whole;
+  whole.words = {.words = {"a", "b", "c", "d", "e"},
+                 .sentences = {0, 2, 4},
+                 .speakers = {"x", "x", "y", "y", "z"}};
+  whole.clusters = {{{0, 0}, {2, 3}}, {{1, 2}, {3, 4}}, {{3, 3}, {4, 4}}};
+  const CoreferenceExample part = part_of(whole, {2, 4});
+  EXPECT_EQ(part.words.words, (std::vector<std::string>{"c", "d"}));
+  EXPECT_EQ(part.words.sentences, (std::vector<Index>{0}));
+  EXPECT_EQ(part.words.speakers, (std::vector<std::string>{"y", "y"}));
+  EXPECT_EQ(part.clusters, (std::vector<WordCluster>{{{0, 1}}, {{1, 1}}}));
+}
+
+}  // namespace
+}  // namespace longformer::tasks
