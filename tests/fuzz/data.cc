@@ -1,11 +1,34 @@
 // Data sets in every format of one file: the first byte chooses it.
+#include <algorithm>
 #include <array>
+#include <set>
 
 #include "fuzzing.h"
 #include "tasks/data/choice_data.h"
 #include "tasks/data/classification_data.h"
+#include "tasks/data/coreference_data.h"
 #include "tasks/data/question_data.h"
 #include "tasks/data/tagging_data.h"
+
+namespace {
+
+/// Mentions are whole words, in order, each once.
+void check(const longformer::tasks::CoreferenceExample& example) {
+  longformer::Index mentions = 0;
+  std::set<longformer::WordSpan> seen;
+  for (const longformer::WordCluster& cluster : example.clusters) {
+    if (cluster.empty() || !std::is_sorted(cluster.begin(), cluster.end())) std::abort();
+    for (const longformer::WordSpan& mention : cluster) {
+      const auto words = std::ssize(example.words.words);
+      if (mention.first < 0 || mention.last < mention.first || mention.last >= words) std::abort();
+      seen.insert(mention);
+      ++mentions;
+    }
+  }
+  if (std::ssize(seen) != mentions) std::abort();
+}
+
+}  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace longformer;
@@ -29,6 +52,20 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   expect_result_or_error([&] {
     for (const auto& choice : tasks::read_choices(file.path(), options).examples) {
       if (static_cast<std::size_t>(choice.label) >= choice.question.choices.size()) std::abort();
+    }
+  });
+  expect_result_or_error([&] {
+    const auto read = tasks::read_coreference(file.path(), options);
+    for (const auto& example : read.examples) {
+      check(example);
+      // What is written comes back.
+      const std::string text = tasks::conll_text(example, example.clusters);
+      const fuzzing::MemoryFile written(text);
+      DataOptions conll;
+      conll.format = "conll";
+      const auto back = tasks::read_coreference(written.path(), conll);
+      if (back.examples.size() != 1) std::abort();
+      if (back.examples[0].words.words.size() != example.words.words.size()) std::abort();
     }
   });
   return 0;

@@ -65,7 +65,10 @@ def data_sets():
     return {"jsonl": b"`" + jsonl.encode(), "squad": b"a" + json.dumps(squad).encode(),
             "hop": b"a" + json.dumps(hop).encode(), "csv": b'btext,label\n"a ""b""\n",x\n\nc,y\n',
             "tsv": b"ctext\tlabel\na\tb\n", "fasttext": b"d__label__a __label__b c\n",
-            "conll": b"e-DOCSTART- O\n\na NN B-PER\nb\tI-PER\n"}
+            "conll": b"e-DOCSTART- O\n\na NN B-PER\nb\tI-PER\n",
+            "clusters": b"e#begin document (a); part 000\na\t0\t0\the\t(1(2\na\t0\t1\tx\t2)|1)\n\n#end document\n",
+            "mentions": b"`" + json.dumps({"sentences": [["a", "b"]], "speakers": [["x", None]],
+                                           "clusters": [[[0, 1], [1, 1]]]}).encode()}
 
 
 def corpora():
