@@ -81,6 +81,8 @@ class Notes {
 
 /// generation.cc
 void bind_generation(nb::module_& module);
+/// multi_hop.cc
+void bind_multi_hop(nb::module_& module);
 /// tasks.cc
 void bind_tasks(nb::module_& module);
 

@@ -186,6 +186,7 @@ NB_MODULE(_native, module) {
   bind_model(module);
   bind_gradients(module);
   bind_generation(module);
+  bind_multi_hop(module);
   bind_tasks(module);
   bind_tokenizer(module);
   nb::class_<ConvertOptions>(module, "ConvertOptions")

@@ -37,17 +37,22 @@ from ._arrays import (
     without_padding,
 )
 from ._generation import GeneratedTexts, TextGenerator
+from ._multi_hop import AnswerSpan, Evidence, MultiHopAnswer, MultiHopAnswerer
 from ._native import Error
 from ._tasks import CoreferenceResolver, Mention, score
 
 __all__ = [
+    "AnswerSpan",
     "CoreferenceResolver",
     "Encoding",
     "Error",
+    "Evidence",
     "GeneratedTexts",
     "Mention",
     "Model",
     "ModelOutput",
+    "MultiHopAnswer",
+    "MultiHopAnswerer",
     "Tokenizer",
     "__version__",
     "band_attention",

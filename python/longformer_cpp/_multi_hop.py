@@ -1,0 +1,100 @@
+"""Questions whose answers take several paragraphs, with the sentences that support them."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from . import _native
+from ._native import Error
+
+#: Title, and text or sentences.
+ParagraphLike = tuple[str, str | Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """A sentence of a paragraph, both from 0, that supports an answer."""
+
+    paragraph: int
+    sentence: int
+    text: str
+    #: Probability and logit.
+    score: float
+    logit: float
+
+
+@dataclass(frozen=True)
+class AnswerSpan:
+    """Where an answer stands: characters begin to end of a sentence, or of the title."""
+
+    paragraph: int
+    #: None: in the title.
+    sentence: int | None
+    begin: int
+    end: int
+
+
+@dataclass(frozen=True)
+class MultiHopAnswer:
+    """An answer with its evidence."""
+
+    #: "yes", "no", or the text of a span; empty where there is none.
+    text: str
+    #: "span", "yes" or "no".
+    type: str
+    #: Probability of the type, of a span times those of its first and last token.
+    score: float
+    logit: float
+    span: AnswerSpan | None
+    #: In the order of the paragraphs.
+    evidence: list[Evidence]
+    #: One for each paragraph; minus infinity for those that were not read.
+    paragraph_logits: list[float]
+    #: Tokens that were cut off, and rows that were read.
+    truncated: int
+    rows: int
+
+
+class MultiHopAnswerer:
+    """Answers questions over several paragraphs that are read together.
+
+    answerer = longformer_cpp.MultiHopAnswerer("folder")
+    found = answerer("Who is older?", [("Smith", "Smith was born in 1950."), ("Jones", "Jones was born in 1960.")])
+    print(found.text, [sentence.text for sentence in found.evidence])
+
+    `longformer finetune --task multihop` makes such folders.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str], dtype: str = "fp32", threads: int = 0):
+        self._native = _native.MultiHopAnswerer(os.fspath(folder), dtype, threads)
+
+    def __call__(
+        self,
+        question: str,
+        paragraphs: Sequence[ParagraphLike],
+        max_answer_tokens: int = 30,
+        evidence_paragraphs: int = 2,
+        too_long: str = "refuse",
+    ) -> MultiHopAnswer:
+        """Evidence is of so many paragraphs; 0: every sentence whose logit is above 0. What is longer than the
+        model is an error unless too_long is "truncate", which cuts the end, or "split", which reads rows of as
+        many whole paragraphs as fit."""
+        if isinstance(paragraphs, str):
+            raise Error("paragraphs: expected a list of (title, text), found a text")
+        read = [(title, _native.sentences(text) if isinstance(text, str) else list(text)) for title, text in paragraphs]
+        found = self._native.answer(question, read, max_answer_tokens, evidence_paragraphs, too_long)
+        text, kind, score, logit, span, evidence, logits, truncated, rows = found
+        return MultiHopAnswer(
+            text=text,
+            type=kind,
+            score=score,
+            logit=logit,
+            span=None if span is None else AnswerSpan(span[0], None if span[1] < 0 else span[1], *span[2:]),
+            evidence=[Evidence(p, s, read[p][1][s], 1 / (1 + math.exp(-value)), value) for p, s, value in evidence],
+            paragraph_logits=logits,
+            truncated=truncated,
+            rows=rows,
+        )
