@@ -2,12 +2,12 @@
 // HotpotQA (Yang et al. 2018) and 2WikiMultiHopQA.
 #pragma once
 
-#include <compare>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <span>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "core/dtype.h"
@@ -21,7 +21,10 @@ namespace longformer::tasks {
 struct SupportingFact {
   std::string title;
   std::int64_t sentence = 0;
-  auto operator<=>(const SupportingFact&) const = default;
+  bool operator==(const SupportingFact&) const = default;
+  bool operator<(const SupportingFact& other) const {
+    return std::tie(title, sentence) < std::tie(other.title, other.sentence);
+  }
 };
 
 struct MultiHopExample {
