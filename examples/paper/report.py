@@ -238,6 +238,93 @@ def longer_input():
     return text
 
 
+def spread_of(rows, names, metrics):
+    """A row for each name: its metrics, each (label, value of a run, digits), and the number of seeds."""
+    shown = []
+    for name, paper in names:
+        found = [row for row in rows if row["row"] == name]
+        values = [[value(row) for row in found if value(row) is not None] for _, value, _ in metrics]
+        if found:
+            shown.append([name, paper, *(spread(value, digits) for value, (_, _, digits) in zip(values, metrics)),
+                          len(found)])
+    return table(["", "paper", *(label for label, _, _ in metrics), "seeds"], shown)
+
+
+def litbank():
+    rows = load("coreference", data="litbank")
+    if not rows:
+        return NOT_RUN
+    names = [("the same words", "–"), ("4,096", 78.6), ("512, one behind the other", 78.4), ("512, overlapping", "–"),
+             ("4,096, links alone", "–")]
+
+    def of(part, name):
+        return lambda row: 100 * row[part][name] if part in row and name in row[part] else None
+
+    return spread_of(rows, names, [
+        ("test CoNLL F1", of("test", "conll_f1"), 1), ("MUC", of("test", "muc_f1"), 1), ("B³", of("test", "b_cubed_f1"), 1),
+        ("CEAF-φ4", of("test", "ceaf_e_f1"), 1), ("LEA", of("test", "lea_f1"), 1),
+        ("mentions", of("test", "mentions_f1"), 1),
+        ("without singletons", lambda row: 100 * row["test_without_singletons"] if "test_without_singletons" in row else None, 1),
+        ("dev CoNLL F1", of("dev", "conll_f1"), 1), ("dev recall of pruning", of("dev", "pruning_recall"), 1)])
+
+
+CRAFT_ROWS = ("512, one behind the other", "4,096", "one pass of 20,480")
+
+
+def craft():
+    rows = load("coreference", data="craft")
+    if not rows:
+        return NOT_RUN
+    names = [("512", "≤ 512 words"), ("4096", "≤ 4,096"), ("beyond", "beyond")]
+
+    def share(row, name):
+        found = row.get("links", {}).get(name)
+        return found["found"] / found["of"] if found else None
+
+    figure, axes = plt.subplots(figsize=(6, 3.6), layout="constrained")
+    for shift, name in enumerate(CRAFT_ROWS):
+        found = [row for row in rows if row["row"] == name and "links" in row]
+        if not found:
+            continue
+        heights = [statistics.mean(share(row, key) for row in found) for key, _ in names]
+        axes.bar([place + 0.27 * (shift - 1) for place in range(3)], heights, 0.25, label=name)
+    axes.set_xticks(range(3), [label for _, label in names])
+    axes.set_xlabel("words to the nearest mention before")
+    axes.set_ylabel("links that are found")
+    axes.grid(alpha=0.3, axis="y")
+    axes.legend(frameon=False)
+    save(figure, "links_by_distance.svg")
+    shown = spread_of(rows, [("the same words", "–"), *((name, "–") for name in CRAFT_ROWS)], [
+        ("CoNLL F1", lambda row: 100 * row["dev"]["conll_f1"], 1),
+        *((f"links {label}", lambda row, key=key: 100 * share(row, key) if share(row, key) is not None else None, 1)
+          for key, label in names)])
+    return shown
+
+
+def hotpotqa():
+    rows = load("hotpotqa")
+    if not rows:
+        return NOT_RUN
+
+    def of(name):
+        return lambda row: 100 * row[name] if name in row else None
+
+    names = [("BM25", "–"), ("one stage", "–"), ("two stages", 64.4), ("512", 63.5), ("one stage, no evidence losses", "–"),
+             ("one stage, only the question global", "–"), ("one stage, nothing global", "–")]
+    return spread_of(rows, names, [
+        ("joint F1", of("joint_f1"), 1), ("answer F1", of("f1"), 1), ("supporting F1", of("sp_f1"), 1),
+        ("gold paragraphs kept (≤ 5)", of("selected_gold_recall"), 1)])
+
+
+def triviaqa():
+    rows = load("triviaqa")
+    if not rows:
+        return NOT_RUN
+    names = [("the commonest name", "–"), ("OR loss", 75.2), ("first match", "–"), ("gold span", "–"),
+             ("OR loss, substrings", "–"), ("512, one softmax", 74.3), ("512, a softmax for each row", "–")]
+    return spread_of(rows, names, [("F1", lambda row: row["f1"], 2), ("exact match", lambda row: row["exact_match"], 2)])
+
+
 TABLES = {
     "windows, text8": lambda: windows("text8"),
     "windows, bytes": lambda: windows("bytes"),
@@ -249,6 +336,10 @@ TABLES = {
     "linear": linear,
     "longer input": longer_input,
     "articles": articles,
+    "litbank": litbank,
+    "craft": craft,
+    "hotpotqa": hotpotqa,
+    "triviaqa": triviaqa,
 }
 
 

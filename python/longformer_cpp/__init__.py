@@ -39,10 +39,13 @@ from ._arrays import (
 from ._generation import GeneratedTexts, TextGenerator
 from ._multi_hop import AnswerSpan, Evidence, MultiHopAnswer, MultiHopAnswerer
 from ._native import Error
-from ._tasks import CoreferenceResolver, Mention, score
+from ._tasks import Answer, Choice, Chooser, CoreferenceResolver, Mention, QuestionAnswerer, score
 
 __all__ = [
+    "Answer",
     "AnswerSpan",
+    "Choice",
+    "Chooser",
     "CoreferenceResolver",
     "Encoding",
     "Error",
@@ -53,6 +56,7 @@ __all__ = [
     "ModelOutput",
     "MultiHopAnswer",
     "MultiHopAnswerer",
+    "QuestionAnswerer",
     "Tokenizer",
     "__version__",
     "band_attention",
