@@ -8,11 +8,17 @@ import pytest
 TEXT = "he was in the house. she was with him at the house. " * 3
 
 
-class TestCoreference:
-    @pytest.fixture(scope="class")
-    def resolver(self, folder):
-        return longformer_cpp.CoreferenceResolver(folder("coreference"))
+@pytest.fixture(scope="module")
+def resolver(folder):
+    return longformer_cpp.CoreferenceResolver(folder("coreference"))
 
+
+@pytest.fixture(scope="module")
+def answerer(folder):
+    return longformer_cpp.QuestionAnswerer(folder("tiny_longformer_qa"))
+
+
+class TestCoreference:
     def test_mentions_are_spans_of_the_text(self, resolver):
         clusters = resolver(TEXT)
         assert clusters and all(TEXT[one.begin : one.end] == one.text for cluster in clusters for one in cluster)
@@ -34,10 +40,6 @@ class TestCoreference:
 
 
 class TestAnswers:
-    @pytest.fixture(scope="class")
-    def answerer(self, folder):
-        return longformer_cpp.QuestionAnswerer(folder("tiny_longformer_qa"))
-
     def test_answers_are_spans_of_their_documents(self, answerer):
         texts = ["he was in the house.", "she was with him."]
         answers = answerer("who?", texts, top_k=2)
