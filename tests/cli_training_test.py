@@ -368,7 +368,7 @@ class TestFinetune:
         run("finetune", CLASSIFIER, reviews).fails(2, "--output-dir")
         run("finetune", CLASSIFIER, reviews, "--output-dir", tmp_path, "--learning-rate", -1).fails(2, "--learning-rate")
         run("finetune", CLASSIFIER, reviews, "--output-dir", tmp_path / "x", "--threshold", 7).fails(2, "--threshold")
-        run("finetune", BERT, reviews, "--output-dir", tmp_path / "x").fails(1, "classify, ner, qa, choose")
+        run("finetune", BERT, reviews, "--output-dir", tmp_path / "x").fails(1, "classify, ner, multihop, qa, trivia, choose")
 
 
 class TestPretrainMlm:

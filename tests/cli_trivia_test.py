@@ -199,6 +199,13 @@ class TestFinetune:
         ran(*flags, "--output-dir", tmp_path / "b", "--stride", 2, "--max-question-tokens", 1, "--max-source-length", 12)
         assert (tmp_path / "a" / "model.safetensors").read_bytes() == (tmp_path / "b" / "model.safetensors").read_bytes()
 
+    def test_goes_on_with_the_same_bits(self, folder, tmp_path):
+        flags = ["finetune", QA, folder / "qa" / "train.json", "--task", "trivia", "--logging-steps", 1, "--max-steps", 6,
+                 "--per-device-train-batch-size", 2, "--gradient-accumulation-steps", 1]  # fmt: skip
+        ran(*flags, "--output-dir", tmp_path / "a", "--save-strategy", "steps", "--save-steps", 3)
+        ran(*flags, "--output-dir", tmp_path / "b", "--resume-from-checkpoint", tmp_path / "a" / "checkpoint-3", "--save-strategy", "no")
+        assert (tmp_path / "a" / "model.safetensors").read_bytes() == (tmp_path / "b" / "model.safetensors").read_bytes()
+
     def test_losses_and_matchings_differ(self, folder, tmp_path):
         for i in range(6):
             write(tmp_path / "evidence" / "wikipedia" / f"{i}_0.txt", "he had and had and hads in the house")

@@ -55,7 +55,8 @@ struct DocumentTarget {
   /// Regression and multi-label classification: one for each label of the model.
   std::vector<float> values;
   /// Question answering: tokens at which a right answer starts and ends. Several are right
-  /// together; none, or one beyond the document: it does not count.
+  /// together, also those in other rows of one document; none, or one beyond the document: it does
+  /// not count.
   std::vector<std::int64_t> starts, ends;
   /// Candidate scoring: the token at which each candidate stands; the same number of them in all
   /// documents of a question.

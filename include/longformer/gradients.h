@@ -35,7 +35,8 @@ class GradientModel {
   static GradientModel load(const std::string& folder, const LoadOptions& options = {});
 
   /// Dropout is off. `choices` says how many documents each question of multiple choice or
-  /// candidate scoring has; empty for other heads. Throws Error for what Model::forward refuses,
+  /// candidate scoring has, and of question answering how many rows each document, which share one
+  /// softmax; empty for other heads, or one for each. Throws Error for what Model::forward refuses,
   /// and for targets that do not fit.
   LossGradients loss_and_gradients(std::span<const DocumentInput> documents,
                                    std::span<const DocumentTarget> targets,
