@@ -52,14 +52,6 @@ std::string joined(std::string text) {
   return with_single_spaces(text);
 }
 
-void append(Encoding& row, std::int32_t id, std::int8_t sequence, bool special) {
-  row.ids.push_back(id);
-  row.offsets.push_back({});
-  row.type_ids.push_back(0);
-  row.special_tokens_mask.push_back(special ? 1 : 0);
-  row.sequence_ids.push_back(sequence);
-}
-
 template <typename Item>
 std::vector<Item> permuted(const std::vector<Item>& items, const std::vector<Index>& order) {
   std::vector<Item> result;
@@ -70,28 +62,16 @@ std::vector<Item> permuted(const std::vector<Item>& items, const std::vector<Ind
 }  // namespace
 
 CandidateReader::CandidateReader(const Tokenizer& tokenizer, ReadingOptions options)
-    : tokenizer_(tokenizer), rows_(tokenizer, std::move(options)) {
-  for (std::size_t i = 0; i < kCandidateMarks.size(); ++i) {
-    const auto id = tokenizer.id(kCandidateMarks[i]);
-    require(id.has_value(), "tokenizer: expected the special token {}, found none",
-            kCandidateMarks[i]);
-    marks_[i] = *id;
-  }
-  const SpecialTokens& special = tokenizer.special_tokens();
-  require(special.cls && special.sep,
-          "tokenizer: expected a first token (cls) and a separator (sep), found none");
-  first_ = *special.cls;
-  separator_ = *special.sep;
-}
+    : tokenizer_(tokenizer),
+      rows_(tokenizer, std::move(options)),
+      marks_(mark_ids(tokenizer, kCandidateMarks)),
+      ends_(row_ends(tokenizer)) {}
 
 std::vector<std::int32_t> CandidateReader::encode(const std::string& text) const {
   const bool space = tokenizer_.kind() == "byte-level BPE";
   const std::string words = joined(text);
   auto ids = encode_plain(tokenizer_, space ? " " + words : words).ids;
-  for (std::size_t i = 0; i < marks_.size(); ++i) {
-    require(std::find(ids.begin(), ids.end(), marks_[i]) == ids.end(),
-            "expected texts without the special token {}, found it in one", kCandidateMarks[i]);
-  }
+  refuse_marks(ids, marks_, kCandidateMarks);
   return ids;
 }
 
@@ -111,15 +91,15 @@ Encoding CandidateReader::question_part(const CandidateTokens& tokens,
                                         std::vector<std::int64_t>& places) const {
   const auto [question, question_end, candidate, candidate_end] = marks_;
   Encoding part;
-  append(part, first_, 0, true);
-  append(part, question, 0, true);
-  for (const std::int32_t id : tokens.question) append(part, id, 0, false);
-  append(part, question_end, 0, true);
+  append_token(part, ends_.first, 0, true);
+  append_token(part, question, 0, true);
+  append_ids(part, tokens.question, 0);
+  append_token(part, question_end, 0, true);
   for (const auto& ids : tokens.candidates) {
     places.push_back(static_cast<std::int64_t>(part.ids.size()));
-    append(part, candidate, 0, true);
-    for (const std::int32_t id : ids) append(part, id, 0, false);
-    append(part, candidate_end, 0, true);
+    append_token(part, candidate, 0, true);
+    append_ids(part, ids, 0);
+    append_token(part, candidate_end, 0, true);
   }
   return part;
 }
@@ -127,11 +107,11 @@ Encoding CandidateReader::question_part(const CandidateTokens& tokens,
 Encoding CandidateReader::support_part(const CandidateTokens& tokens) const {
   Encoding part;
   for (const auto& support : tokens.supports) {
-    append(part, separator_, kSpecial, true);
-    for (const std::int32_t id : support) append(part, id, 1, false);
-    append(part, separator_, kSpecial, true);
+    append_token(part, ends_.separator, kSpecial, true);
+    append_ids(part, support, 1);
+    append_token(part, ends_.separator, kSpecial, true);
   }
-  if (tokens.supports.empty()) append(part, separator_, kSpecial, true);
+  if (tokens.supports.empty()) append_token(part, ends_.separator, kSpecial, true);
   return part;
 }
 
@@ -147,10 +127,7 @@ Reading CandidateReader::read(const CandidateTokens& tokens) const {
   reading.truncated = all - reading.read();
   for (const TokenRange& range : reading.ranges) {
     Encoding row = question;
-    for (auto i = static_cast<std::size_t>(range.begin); i < static_cast<std::size_t>(range.end);
-         ++i) {
-      append(row, supports.ids[i], supports.sequence_ids[i], supports.special_tokens_mask[i] != 0);
-    }
+    append_tokens(row, supports, range);
     reading.rows.push_back(rows_.row_of(std::move(row), ""));
   }
   return reading;

@@ -10,6 +10,7 @@
 #include "longformer/choice_question.h"
 #include "longformer/tokenizer.h"
 #include "tasks/reading.h"
+#include "tasks/token_parts.h"
 
 namespace longformer::tasks {
 
@@ -49,8 +50,8 @@ class CandidateReader {
 
   const Tokenizer& tokenizer_;
   RowReader rows_;
-  std::array<std::int32_t, 4> marks_ = {};
-  std::int32_t first_ = 0, separator_ = 0;
+  std::array<std::int32_t, 4> marks_;
+  RowEnds ends_;
 };
 
 /// What stands before the supports in such a row: what a Longformer attends to globally.

@@ -23,39 +23,6 @@ ReadingOptions reading_of(ReadingOptions options, const CoreferenceOptions& core
   return options;
 }
 
-void append(const Encoding& from, Encoding& to) {
-  const auto add = [](auto& all, const auto& more) {
-    all.insert(all.end(), more.begin(), more.end());
-  };
-  add(to.ids, from.ids);
-  add(to.offsets, from.offsets);
-  add(to.type_ids, from.type_ids);
-  add(to.special_tokens_mask, from.special_tokens_mask);
-  add(to.sequence_ids, from.sequence_ids);
-}
-
-void append(std::int32_t id, Encoding& to) {
-  to.ids.push_back(id);
-  to.offsets.push_back({});
-  to.type_ids.push_back(0);
-  to.special_tokens_mask.push_back(0);
-  to.sequence_ids.push_back(0);
-}
-
-/// The tokens of a row, special ones too.
-Encoding slice(const Encoding& all, TokenRange range) {
-  Encoding part;
-  const auto cut = [&](const auto& from, auto& to) {
-    to.assign(from.begin() + range.begin, from.begin() + range.end);
-  };
-  cut(all.ids, part.ids);
-  cut(all.offsets, part.offsets);
-  cut(all.type_ids, part.type_ids);
-  cut(all.special_tokens_mask, part.special_tokens_mask);
-  cut(all.sequence_ids, part.sequence_ids);
-  return part;
-}
-
 /// Whether at least two are named.
 bool has_conversation(const CoreferenceWords& document) {
   std::set<std::string> names(document.speakers.begin(), document.speakers.end());
@@ -98,9 +65,9 @@ Encoding CoreferenceReader::word_tokens(const std::string& word) const {
 }
 
 void CoreferenceReader::add_speaker(const std::string& name, Pieces& pieces) const {
-  append((*marks_)[0], pieces.tokens);
-  append(word_tokens(name), pieces.tokens);
-  append((*marks_)[1], pieces.tokens);
+  append_token(pieces.tokens, (*marks_)[0], 0, false);
+  append_text(pieces.tokens, word_tokens(name), 0);
+  append_token(pieces.tokens, (*marks_)[1], 0, false);
 }
 
 CoreferenceReader::Pieces CoreferenceReader::pieces_of(const CoreferenceWords& document) const {
@@ -115,8 +82,10 @@ CoreferenceReader::Pieces CoreferenceReader::pieces_of(const CoreferenceWords& d
     }
     const Encoding word = word_tokens(document.words[w]);
     pieces.first.push_back(std::ssize(pieces.tokens.ids));
-    append(word, pieces.tokens);
-    if (word.ids.empty()) append(tokenizer_.special_tokens().unk.value_or(0), pieces.tokens);
+    append_text(pieces.tokens, word, 0);
+    if (word.ids.empty()) {
+      append_token(pieces.tokens, tokenizer_.special_tokens().unk.value_or(0), 0, false);
+    }
     pieces.last.push_back(std::ssize(pieces.tokens.ids) - 1);
   }
   return pieces;

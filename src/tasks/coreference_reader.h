@@ -11,6 +11,7 @@
 #include "models/coreference_config.h"
 #include "tasks/data/coreference_data.h"
 #include "tasks/reading.h"
+#include "tasks/token_parts.h"
 
 namespace longformer::tasks {
 

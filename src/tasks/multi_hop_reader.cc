@@ -11,36 +11,6 @@ namespace {
 
 constexpr std::int8_t kOfNoText = -1, kOfQuestion = 0, kOfParagraphs = 1;
 
-void append_mark(Encoding& row, std::int32_t id, std::int8_t sequence) {
-  row.ids.push_back(id);
-  row.offsets.push_back({});
-  row.type_ids.push_back(0);
-  row.special_tokens_mask.push_back(1);
-  row.sequence_ids.push_back(sequence);
-}
-
-/// The tokens of a text; returns where they stand.
-TokenRange append_text(Encoding& row, const Encoding& text, std::int8_t sequence) {
-  const Index begin = std::ssize(row.ids);
-  row.ids.insert(row.ids.end(), text.ids.begin(), text.ids.end());
-  row.offsets.insert(row.offsets.end(), text.offsets.begin(), text.offsets.end());
-  row.type_ids.resize(row.ids.size(), 0);
-  row.special_tokens_mask.resize(row.ids.size(), 0);
-  row.sequence_ids.resize(row.ids.size(), sequence);
-  return {begin, std::ssize(row.ids)};
-}
-
-void append_tokens(Encoding& row, const Encoding& from, Index count) {
-  const auto add = [count](auto& all, const auto& more) {
-    all.insert(all.end(), more.begin(), more.begin() + count);
-  };
-  add(row.ids, from.ids);
-  add(row.offsets, from.offsets);
-  add(row.type_ids, from.type_ids);
-  add(row.special_tokens_mask, from.special_tokens_mask);
-  add(row.sequence_ids, from.sequence_ids);
-}
-
 }  // namespace
 
 MultiHopPlaces MultiHopReading::places() const {
@@ -63,22 +33,13 @@ struct MultiHopReader::Row {
 MultiHopReader::MultiHopReader(const Tokenizer& tokenizer, ReadingOptions options)
     : tokenizer_(tokenizer),
       // Rows do not overlap: any stride will do.
-      rows_(tokenizer, [&] {
-        options.stride = 0;
-        return std::move(options);
-      }()) {
-  for (std::size_t i = 0; i < kMultiHopMarks.size(); ++i) {
-    const auto id = tokenizer.id(kMultiHopMarks[i]);
-    require(id.has_value(), "tokenizer: expected the special token {}, found none",
-            kMultiHopMarks[i]);
-    marks_[i] = *id;
-  }
-  const SpecialTokens& special = tokenizer.special_tokens();
-  require(special.cls && special.sep,
-          "tokenizer: expected a first token (cls) and a separator (sep), found none");
-  first_ = *special.cls;
-  separator_ = *special.sep;
-}
+      rows_(tokenizer,
+            [&] {
+              options.stride = 0;
+              return std::move(options);
+            }()),
+      marks_(mark_ids(tokenizer, kMultiHopMarks)),
+      ends_(row_ends(tokenizer)) {}
 
 Encoding MultiHopReader::encode(const std::string& text) const {
   constexpr const char* kSpaces = " \t\n\r";
@@ -87,10 +48,7 @@ Encoding MultiHopReader::encode(const std::string& text) const {
   const std::string words = text.substr(begin, text.find_last_not_of(kSpaces) + 1 - begin);
   const bool space = tokenizer_.kind() == "byte-level BPE";
   Encoding tokens = encode_plain(tokenizer_, space ? " " + words : words);
-  for (std::size_t i = 0; i < marks_.size(); ++i) {
-    require(std::find(tokens.ids.begin(), tokens.ids.end(), marks_[i]) == tokens.ids.end(),
-            "expected texts without the special token {}, found it in one", kMultiHopMarks[i]);
-  }
+  refuse_marks(tokens.ids, marks_, kMultiHopMarks);
   const auto first = static_cast<Index>(begin);
   const Index shift = first - (space ? 1 : 0);
   for (CharacterSpan& span : tokens.offsets) {
@@ -101,22 +59,22 @@ Encoding MultiHopReader::encode(const std::string& text) const {
 
 Encoding MultiHopReader::question_part(const std::string& question) const {
   Encoding part;
-  append_mark(part, first_, kOfQuestion);
-  append_mark(part, marks_[0], kOfQuestion);
+  append_token(part, ends_.first, kOfQuestion, true);
+  append_token(part, marks_[0], kOfQuestion, true);
   append_text(part, encode(question), kOfQuestion);
-  append_mark(part, marks_[1], kOfQuestion);
+  append_token(part, marks_[1], kOfQuestion, true);
   return part;
 }
 
 MultiHopReader::Part MultiHopReader::part_of(const Paragraph& paragraph) const {
   const auto [question, question_end, title, title_end, sentence_end] = marks_;
   Part part;
-  append_mark(part.tokens, title, kOfParagraphs);
+  append_token(part.tokens, title, kOfParagraphs, true);
   part.title = append_text(part.tokens, encode(paragraph.title), kOfParagraphs);
-  append_mark(part.tokens, title_end, kOfNoText);
+  append_token(part.tokens, title_end, kOfNoText, true);
   for (const std::string& sentence : paragraph.sentences) {
     part.sentences.push_back(append_text(part.tokens, encode(sentence), kOfParagraphs));
-    append_mark(part.tokens, sentence_end, kOfParagraphs);
+    append_token(part.tokens, sentence_end, kOfParagraphs, true);
   }
   return part;
 }
@@ -144,7 +102,7 @@ void MultiHopReader::add(const Part& part, Index number, Index most, Row& row,
   const Index first = row.begin + std::ssize(row.tokens.ids);
   const Index size = std::ssize(part.tokens.ids);
   const Index read = std::min(size, most - std::ssize(row.tokens.ids));
-  append_tokens(row.tokens, part.tokens, read);
+  append_tokens(row.tokens, part.tokens, {0, read});
   result.reading.truncated += size - read;
   const auto mark_at = [&](Index token, Index& unread) {
     unread += token < read ? 0 : 1;
@@ -197,7 +155,7 @@ MultiHopReading MultiHopReader::read(const MultiHopQuestion& question) const {
     const Index read = std::ssize(row.tokens.ids) - reading.prefix;
     reading.ranges.push_back({body, body + read});
     body += read;
-    append_mark(row.tokens, separator_, kOfNoText);
+    append_token(row.tokens, ends_.separator, kOfNoText, true);
     begin += std::ssize(row.tokens.ids);
     reading.rows.push_back(rows_.row_of(std::move(row.tokens), ""));
   }

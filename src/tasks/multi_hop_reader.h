@@ -10,6 +10,7 @@
 #include "longformer/multi_hop_question.h"
 #include "longformer/tokenizer.h"
 #include "tasks/reading.h"
+#include "tasks/token_parts.h"
 
 namespace longformer::tasks {
 
@@ -85,8 +86,8 @@ class MultiHopReader {
 
   const Tokenizer& tokenizer_;
   RowReader rows_;
-  std::array<std::int32_t, 5> marks_ = {};
-  std::int32_t first_ = 0, separator_ = 0;
+  std::array<std::int32_t, 5> marks_;
+  RowEnds ends_;
 };
 
 /// Which tokens of such a row have global attention in a Longformer: the question with all that

@@ -83,6 +83,23 @@ void read_objects(const std::string& path, const DataOptions& options, DataRepor
   }
 }
 
+void read_squad(const Json& articles, const std::string& path,
+                const std::function<void(const Json& paragraph)>& read) {
+  std::int64_t number = 0;
+  for (const Json& article : articles) {
+    ++number;
+    try {
+      require(article.is_object(), "expected an object, found {}", formats::shown(article));
+      for (const Json& paragraph : list_member(article, "paragraphs")) {
+        require(paragraph.is_object(), "expected an object, found {}", formats::shown(paragraph));
+        read(paragraph);
+      }
+    } catch (const Error& error) {
+      throw Error(fmt::format("{}: article {}: {}", path, number, error.what()), error.remedies());
+    }
+  }
+}
+
 std::string detect_format(const std::string& path, const std::string& lines) {
   namespace fs = std::filesystem;
   require(fs::exists(path), "{}: expected a file or folder, found none", path);

@@ -53,6 +53,11 @@ void read_record(const std::string& place, const DataOptions& options, DataRepor
 void read_objects(const std::string& path, const DataOptions& options, DataReport& report,
                   const std::function<void(const Json&, const Record&)>& read);
 
+/// Calls `read` with every paragraph of SQuAD's articles, {"paragraphs": [{"context", "qas":
+/// […]}]}, an object each. An Error names file and article.
+void read_squad(const Json& articles, const std::string& path,
+                const std::function<void(const Json& paragraph)>& read);
+
 /// The format of a file for a task whose plain lines are in the format `lines` ("fasttext",
 /// "conll"; empty for none). Throws Error when it cannot be told.
 std::string detect_format(const std::string& path, const std::string& lines);

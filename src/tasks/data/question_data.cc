@@ -121,31 +121,6 @@ void add_example(QuestionExample example, std::int64_t line, QuestionData& data)
   data.examples.push_back(std::move(example));
 }
 
-/// {"data": [{"paragraphs": [{"context", "qas": [{"id", "question", "answers"}]}]}]}
-void read_squad(const Json& articles, const std::string& path, const DataOptions& options,
-                QuestionData& data) {
-  std::int64_t article_number = 0, number = 0;
-  for (const Json& article : articles) {
-    ++article_number;
-    try {
-      require(article.is_object(), "expected an object, found {}", formats::shown(article));
-      for (const Json& paragraph : list_member(article, "paragraphs")) {
-        require(paragraph.is_object(), "expected an object, found {}", formats::shown(paragraph));
-        const Context context(string_member(paragraph, "context"));
-        for (const Json& question : list_member(paragraph, "qas")) {
-          ++number;
-          read_record(fmt::format("record {}", number), options, data.report, [&] {
-            require(question.is_object(), "expected an object, found {}", formats::shown(question));
-            add_example(question_of(question, context), number, data);
-          });
-        }
-      }
-    } catch (const Error& error) {
-      fail("{}: article {}: {}", path, article_number, error.what());
-    }
-  }
-}
-
 bool is_squad(const Json& value) {
   return value.is_object() && value.contains("data") && value["data"].is_array() &&
          !value["data"].empty() && value["data"][0].is_object() &&
@@ -164,7 +139,17 @@ QuestionData read_questions(const std::string& path, const DataOptions& given) {
   data.path = path;
   Json whole = options.format == "json" ? formats::read_json(path) : Json();
   if (is_squad(whole)) {
-    read_squad(whole["data"], path, options, data);
+    std::int64_t number = 0;
+    read_squad(whole["data"], path, [&](const Json& paragraph) {
+      const Context context(string_member(paragraph, "context"));
+      for (const Json& question : list_member(paragraph, "qas")) {
+        ++number;
+        read_record(fmt::format("record {}", number), options, data.report, [&] {
+          require(question.is_object(), "expected an object, found {}", formats::shown(question));
+          add_example(question_of(question, context), number, data);
+        });
+      }
+    });
   } else {
     whole = Json();
     std::optional<Context> context;

@@ -178,26 +178,15 @@ void read_squad_form(const Json& articles, const DataOptions& options, TriviaDat
   const std::string name = fs::path(data.path).filename().string();
   data.by_question =
       name.find("wikipedia") != std::string::npos || name.find("web") == std::string::npos;
-  std::int64_t number = 0, article_number = 0;
-  for (const Json& article : articles) {
-    ++article_number;
-    try {
-      require(article.is_object(), "expected an object, found {}", formats::shown(article));
-      for (const Json& paragraph : list_member(article, "paragraphs")) {
-        require(paragraph.is_object(), "expected an object, found {}", formats::shown(paragraph));
-        const auto context =
-            std::make_shared<const std::string>(string_member(paragraph, "context"));
-        for (const Json& record : list_member(paragraph, "qas")) {
-          ++number;
-          read_record(fmt::format("record {}", number), options, data.report,
-                      [&] { add_question(record, number, context, data); });
-        }
-      }
-    } catch (const Error& error) {
-      throw Error(fmt::format("{}: article {}: {}", data.path, article_number, error.what()),
-                  error.remedies());
+  std::int64_t number = 0;
+  read_squad(articles, data.path, [&](const Json& paragraph) {
+    const auto context = std::make_shared<const std::string>(string_member(paragraph, "context"));
+    for (const Json& record : list_member(paragraph, "qas")) {
+      ++number;
+      read_record(fmt::format("record {}", number), options, data.report,
+                  [&] { add_question(record, number, context, data); });
     }
-  }
+  });
 }
 
 }  // namespace
