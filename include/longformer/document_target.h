@@ -2,7 +2,6 @@
 #pragma once
 
 #include <array>
-#include <compare>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -12,7 +11,10 @@ namespace longformer {
 /// Words of a document from the first to the last one, counted from 0.
 struct WordSpan {
   std::int64_t first = 0, last = 0;
-  auto operator<=>(const WordSpan&) const = default;
+  bool operator==(const WordSpan&) const = default;
+  bool operator<(const WordSpan& other) const {
+    return first != other.first ? first < other.first : last < other.last;
+  }
 };
 
 /// Mentions of the same thing, in their order.
