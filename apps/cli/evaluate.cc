@@ -320,10 +320,12 @@ void add_scoring(CLI::App& verb, EvaluateFlags& flags) {
 
 /// With --score DATA stands alone, without it behind MODEL.
 void check(const EvaluateFlags& flags) {
-  if (flags.model.model.empty()) {
-    throw UsageError(flags.score.empty() ? "MODEL is required" : "DATA is required");
-  }
-  if (flags.score.empty() && flags.data.empty()) throw UsageError("DATA is required");
+  const auto refuse_without = [](const char* argument, bool is_there) {
+    if (is_there) return;
+    throw UsageError(fmt::format("{} is required; see 'longformer evaluate --help'", argument));
+  };
+  refuse_without(flags.score.empty() ? "MODEL" : "DATA", !flags.model.model.empty());
+  refuse_without("DATA", !flags.score.empty() || !flags.data.empty());
   if (flags.score.empty()) return;
   if (!flags.data.empty()) {
     throw UsageError("--score compares a file of predictions with DATA: leave out MODEL");
