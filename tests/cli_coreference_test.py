@@ -13,7 +13,6 @@ import pytest
 from cli_test import BERT, FIXTURES, run
 from cli_training_test import FAST, ran, tensors, without_dropout, write
 
-HEAD = FIXTURES / "coreference"
 SMALL = ["--head-size", 16, *FAST, "--gradient-accumulation-steps", 1]
 DATA = os.environ.get("LONGFORMER_DATA")
 
@@ -195,7 +194,9 @@ class TestScore:
         double = write(tmp_path / "double.jsonl", [document("a"), document("a")])
         run("evaluate", "--score", gold, double).fails(1, "double.jsonl:2: a: ", "each document once")
 
-    @pytest.mark.skipif(not DATA, reason="LONGFORMER_DATA is not set")
+
+@pytest.mark.skipif(not DATA, reason="LONGFORMER_DATA is not set")
+class TestPublishedData:
     def test_litbank_is_read_as_a_second_reader_reads_it(self, tmp_path):
         texts, rows = [], []
         with tarfile.open(pathlib.Path(DATA, "litbank", "coref.tar.xz")) as archive:
@@ -226,13 +227,39 @@ class TestScore:
         assert report["examples"] == 100 and report["missing"] == 0 and report["repeated_mentions"] == 0
         assert all(value == pytest.approx(1, abs=1e-12) for value in report["metrics"].values())
 
-    @pytest.mark.skipif(not DATA, reason="LONGFORMER_DATA is not set")
     @pytest.mark.parametrize("name", ["ontogum_dev", "craft_coref_dev", "fantasycoref_gft_dev"])
     def test_published_sets_come_back_from_conll(self, name, tmp_path):
         packed = pathlib.Path(DATA, "tasks", f"{name}.jsonl.xz")
         gold = write(tmp_path / "gold.jsonl", lzma.decompress(packed.read_bytes()).decode())
         report = run("evaluate", "--score", gold, gold, "--json").passes().json[0]
         assert report["missing"] == 0 and all(value == pytest.approx(1, abs=1e-12) for value in report["metrics"].values())
+
+
+class TestFastcoref:
+    @pytest.mark.parametrize("family", ["roberta", "longformer"])
+    def test_folders_give_the_clusters_that_fastcoref_finds(self, family, tmp_path):
+        folder = FIXTURES / f"fastcoref_{family}"
+        expected = [json.loads(line) for line in (folder / "expected.jsonl").read_text().splitlines()]
+        assert "coreference" in run("info", folder).works().out
+
+        def clusters(*flags):
+            run("evaluate", folder, folder / "expected.jsonl", "--predictions", tmp_path / "p.jsonl", *flags).passes()
+            return [json.loads(line)["clusters"] for line in (tmp_path / "p.jsonl").read_text().splitlines()]
+
+        assert clusters() == [row["clusters"] for row in expected]
+        # Segments of their own special tokens are other input.
+        assert clusters("--segments", "independent") != clusters()
+
+    def test_goes_on_learning(self, tmp_path):
+        folder = FIXTURES / "fastcoref_roberta"
+        ran("finetune", folder, folder / "expected.jsonl", "--output-dir", tmp_path / "more", "--max-steps", 1, "--learning-rate", 1e-12, *FAST)
+        config, before = (json.loads((path / "config.json").read_text()) for path in (tmp_path / "more", folder))
+        # Neither scales nor a loss of mention scores that fastcoref does not have.
+        assert config["coref_head"] == before["coref_head"] and "FCorefModel" in before["architectures"]
+        # The class of fastcoref has a pooler, which nothing reads.
+        left = {name for name in tensors(folder) if "pooler" not in name}
+        assert len(left) > 60 and tensors(tmp_path / "more").keys() == left
+        assert evaluated(tmp_path / "more", folder / "expected.jsonl")["metrics"]["conll_f1"] == 1
 
 
 class TestConvert:

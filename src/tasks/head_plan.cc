@@ -37,7 +37,9 @@ models::HeadPlan plan_head(const models::EncoderConfig& source, const models::We
   models::EncoderConfig target = source;
   target.family = &models::family_of("longformer", "");
   const auto from = task->parts(source), to = task->parts(target);
-  for (const std::string& name : task->kept_layers()) plan.layers.push_back({name, name});
+  for (const std::string& name : task->kept_layers()) {
+    plan.layers.push_back({.from = name, .to = name, .has_any_shape = true});
+  }
   plan.is_masked_lm = !from && plan.layers.empty();
   if (!from) return plan;
   plan.keeps_pooler = to->reads_pooler();

@@ -144,10 +144,14 @@ class Converter {
 
   void move(const HeadPlan::Layer& layer) {
     const Tensor matrix = source_.take(layer.from + ".weight");
+    add(layer.to + ".weight", matrix);
+    if (layer.has_any_shape) {
+      if (layer.has_bias) add(layer.to + ".bias", source_.take(layer.from + ".bias"));
+      return;
+    }
     require(matrix.shape().size() == 2 && matrix.columns() == config_.hidden_size,
             "{}: expected a tensor {}.weight of {} columns, found {}", source_.path(), layer.from,
             config_.hidden_size, to_string(matrix.shape()));
-    add(layer.to + ".weight", matrix);
     if (!layer.has_bias) return;
     add(layer.to + ".bias", source_.take(layer.from + ".bias", {matrix.rows()}));
   }

@@ -15,10 +15,12 @@ namespace longformer::models {
 
 /// What becomes of a head, as its task says it.
 struct HeadPlan {
-  /// A dense layer [outputs, hidden size] that Longformer has under another name.
+  /// A dense layer [outputs, hidden size] that Longformer has under another name, or a layer of any
+  /// shape that it has under the same.
   struct Layer {
     std::string from, to;
     bool has_bias = true;
+    bool has_any_shape = false;
   };
   /// How the class of the target ends.
   std::string class_ending = "Model";
