@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,7 @@
 #include "formats/json.h"
 #include "formats/safetensors.h"
 #include "tasks/collation.h"
+#include "temporary_folder.h"
 
 namespace longformer::tasks {
 namespace {
@@ -306,6 +308,77 @@ TEST(CoreferenceReader, PartsHaveTheClustersThatAreWholeInThem) {
   EXPECT_EQ(part.words.sentences, (std::vector<Index>{0}));
   EXPECT_EQ(part.words.speakers, (std::vector<std::string>{"y", "y"}));
   EXPECT_EQ(part.clusters, (std::vector<WordCluster>{{{0, 1}}, {{1, 1}}}));
+}
+
+// ---- training ----
+
+/// The words of a document that are its numbers, in sentences of so many.
+Json numbered(const std::vector<Index>& sentences) {
+  const std::vector<std::string> names = {"he", "was", "at", "the", "of", "and", "in", "is"};
+  Json document = {{"doc_key", "n"}, {"sentences", Json::array()}, {"clusters", Json::array()}};
+  std::size_t word = 0;
+  for (const Index count : sentences) {
+    Json sentence = Json::array();
+    for (Index i = 0; i < count; ++i) sentence.push_back(names[(word++ * 7) % names.size()]);
+    document["sentences"].push_back(sentence);
+  }
+  return document;
+}
+
+TEST(CoreferenceTraining, LongDocumentsAreAnotherRunOfSentencesInEveryEpoch) {
+  // Sentences of 3, 4, 5 … words, each with its first and last word in the one cluster; a short
+  // document stays as it is.
+  const std::vector<Index> sentences = {3, 4, 5, 6, 4, 3, 5, 7};
+  Json document = numbered(sentences);
+  std::vector<Index> starts = {0};
+  document["clusters"].push_back(Json::array());
+  for (const Index count : sentences) {
+    const Index begin = starts.back();
+    document["clusters"][0].push_back({begin, begin});
+    document["clusters"][0].push_back({begin + count - 1, begin + count - 1});
+    starts.push_back(begin + count);
+  }
+  const Case one(cases()[0]);
+  DataOptions data;
+  data.coreference.max_training_tokens = 12;
+  TemporaryFolder files;
+  const std::string path =
+      files.add("d.jsonl", document.dump() + "\n" + numbered({2, 3}).dump() + "\n");
+  const auto set = coreference().read(path, data, {});
+  const auto rows = set->collate({.config = one.config,
+                                  .tokenizer = one.tokenizer,
+                                  .reading = {.max_tokens = 24},
+                                  .data = data});
+  ASSERT_EQ(rows->size(), 2);
+  const auto at_epoch = [&](Index index, const Epoch& epoch) {
+    return rows->batch({&index, 1}, epoch);
+  };
+  const auto words_in = [](const TrainingBatch& batch) {
+    return std::ssize(batch.targets[0].coreference->first_tokens);
+  };
+  EXPECT_EQ(words_in(at_epoch(0, kUnchanged)), starts.back());
+  std::set<Index> sizes;
+  std::set<std::vector<std::int32_t>> seen;
+  for (Index number = 0; number < 40; ++number) {
+    const TrainingBatch batch = at_epoch(0, {.seed = 3, .number = number});
+    const CoreferenceTarget& target = *batch.targets[0].coreference;
+    EXPECT_LE(target.tokens, 12);
+    EXPECT_GE(target.tokens, 7);
+    // Whole sentences: each begins and ends with a mention.
+    ASSERT_EQ(target.clusters.size(), 1u);
+    const WordCluster& mentions = target.clusters[0];
+    ASSERT_EQ(mentions.size() % 2, 0u);
+    EXPECT_EQ(mentions.front(), (WordSpan{0, 0}));
+    EXPECT_EQ(mentions.back().last, words_in(batch) - 1);
+    sizes.insert(words_in(batch));
+    seen.insert(batch.tokens.ids);
+    const TrainingBatch again = at_epoch(0, {.seed = 3, .number = number});
+    EXPECT_EQ(again.tokens.ids, batch.tokens.ids);
+    EXPECT_EQ(words_in(at_epoch(1, {.seed = 3, .number = number})), 5);
+  }
+  EXPECT_GE(sizes.size(), 3u);
+  EXPECT_GE(seen.size(), 4u);
+  EXPECT_EQ(rows->report().documents, 2);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <vector>
 
 #include "core/memory.h"
@@ -261,6 +262,19 @@ TEST(BestAntecedents, AreTheLatestOfTheHighestAndNothingAtZero) {
   }
   EXPECT_GT(ties, 1000);
   EXPECT_GT(nothing, 10);
+}
+
+TEST(HighestRows, AreInOrderAndTheFirstOfEqualOnes) {
+  constexpr float kNone = std::numeric_limits<float>::quiet_NaN();
+  const Tensor scores = Tensor::from(std::vector<float>{1, 3, kNone, 2, 3, 2, -1, 2}, {8, 1});
+  using Rows = std::vector<Index>;
+  EXPECT_EQ(highest_rows(scores, 0), Rows{});
+  EXPECT_EQ(highest_rows(scores, 1), Rows{1});
+  EXPECT_EQ(highest_rows(scores, 4), (Rows{1, 3, 4, 5}));
+  EXPECT_EQ(highest_rows(scores, 7), (Rows{0, 1, 3, 4, 5, 6, 7}));
+  EXPECT_EQ(highest_rows(scores, 8), (Rows{0, 1, 2, 3, 4, 5, 6, 7}));
+  EXPECT_EQ(rows_above_zero(scores, Rows{0, 2, 6, 7}), (Rows{0, 7}));
+  EXPECT_EQ(highest_rows(Tensor::from(std::vector<float>(100, 0), {100, 1}), 3), (Rows{0, 1, 2}));
 }
 
 TEST(SpanKernels, GiveTheSameBitsAgain) {
