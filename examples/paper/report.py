@@ -271,6 +271,18 @@ def litbank():
 CRAFT_ROWS = ("512, one behind the other", "4,096", "one pass of 20,480")
 
 
+def draw_links(heights, labels):
+    figure, axes = plt.subplots(figsize=(6, 3.6), layout="constrained")
+    for shift, (name, values) in enumerate(heights.items()):
+        axes.bar([place + 0.27 * (shift - 1) for place in range(len(labels))], values, 0.25, label=name)
+    axes.set_xticks(range(len(labels)), labels)
+    axes.set_xlabel("words to the nearest mention before")
+    axes.set_ylabel("links that are found")
+    axes.grid(alpha=0.3, axis="y")
+    axes.legend(frameon=False)
+    save(figure, "links_by_distance.svg")
+
+
 def craft():
     rows = load("coreference", data="craft")
     if not rows:
@@ -281,24 +293,17 @@ def craft():
         found = row.get("links", {}).get(name)
         return found["found"] / found["of"] if found else None
 
-    figure, axes = plt.subplots(figsize=(6, 3.6), layout="constrained")
-    for shift, name in enumerate(CRAFT_ROWS):
+    heights = {}
+    for name in CRAFT_ROWS:
         found = [row for row in rows if row["row"] == name and "links" in row]
-        if not found:
-            continue
-        heights = [statistics.mean(share(row, key) for row in found) for key, _ in names]
-        axes.bar([place + 0.27 * (shift - 1) for place in range(3)], heights, 0.25, label=name)
-    axes.set_xticks(range(3), [label for _, label in names])
-    axes.set_xlabel("words to the nearest mention before")
-    axes.set_ylabel("links that are found")
-    axes.grid(alpha=0.3, axis="y")
-    axes.legend(frameon=False)
-    save(figure, "links_by_distance.svg")
-    shown = spread_of(rows, [("the same words", "–"), *((name, "–") for name in CRAFT_ROWS)], [
+        if found:
+            heights[name] = [statistics.mean(share(row, key) for row in found) for key, _ in names]
+    if heights:
+        draw_links(heights, [label for _, label in names])
+    return spread_of(rows, [("the same words", "–"), *((name, "–") for name in CRAFT_ROWS)], [
         ("CoNLL F1", lambda row: 100 * row["dev"]["conll_f1"], 1),
         *((f"links {label}", lambda row, key=key: 100 * share(row, key) if share(row, key) is not None else None, 1)
           for key, label in names)])
-    return shown
 
 
 def hotpotqa():
