@@ -4,9 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cctype>
 #include <chrono>
 #include <random>
-#include <regex>
 
 namespace longformer::tasks {
 namespace {
@@ -104,12 +104,23 @@ TEST(AnswerMatching, SubstringsAreAnywhereWithoutRegardToCase) {
 /// character of a word that is no article to the last of one whose normal form is that of an
 /// answer.
 std::vector<CharacterSpan> tried_out(const Strings& answers, const std::string& text) {
-  const auto normal = [](std::string s) {
-    for (char& c : s) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-    s = std::regex_replace(s, std::regex("[^a-z0-9 ]"), " ");
-    s = std::regex_replace(s, std::regex("\\b(a|an|the)\\b"), " ");
-    s = std::regex_replace(s, std::regex(" +"), " ");
-    return std::regex_replace(s, std::regex("^ | $"), "");
+  const auto normal = [](const std::string& s) {
+    std::string form, word;
+    const auto end_word = [&] {
+      const bool counts = !word.empty() && word != "a" && word != "an" && word != "the";
+      if (counts) form += (form.empty() ? "" : " ") + word;
+      word.clear();
+    };
+    for (const char c : s) {
+      const auto letter = static_cast<unsigned char>(c);
+      if (std::isalnum(letter) != 0) {
+        word += static_cast<char>(std::tolower(letter));
+      } else {
+        end_word();
+      }
+    }
+    end_word();
+    return form;
   };
   const auto is_word = [&](std::size_t i) {
     return i < text.size() && std::isalnum(static_cast<unsigned char>(text[i])) != 0;
