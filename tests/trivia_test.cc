@@ -385,7 +385,7 @@ TEST(TriviaDecoding, TheBestRowWinsWhereverASpanHasMostContext) {
   const std::vector<std::uint8_t> words(6, 0);
   const auto best = best_of_rows(rows, words, 30);
   ASSERT_TRUE(best.has_value());
-  // Of equals the shorter one.
+  // The shorter one of equals.
   EXPECT_EQ(best->tokens.begin, 2);
   EXPECT_EQ(best->tokens.end, 4);
   EXPECT_EQ(best->logit, 8);

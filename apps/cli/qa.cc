@@ -96,7 +96,7 @@ class QaRun {
     flags_.model.json ? write_json(question, outcome, answers) : write_text(question, answers);
   }
 
-  /// Of the document that was taken last.
+  /// These are of the document that was taken last.
   void keep_best(const std::string& question, const AnswerOutcome& outcome) {
     const auto [place, is_new] = places_.try_emplace(question, asked_of_all_.size());
     if (is_new) asked_of_all_.push_back({question, BestAnswers(flags_.top_k), 0});

@@ -42,7 +42,7 @@ std::vector<std::int64_t> begins_of(const Paragraph& paragraph, bool is_document
 
 /// What is asked, where it stands, and what results call its paragraphs.
 struct Asked {
-  /// Of a data set: the file with the record.
+  /// The file with the record, where it is one of a data set.
   Document record;
   MultiHopQuestion question;
   /// [paragraphs]

@@ -27,7 +27,7 @@ struct MultiHopAnswerOptions {
   /// TooLong::split reads rows of as many whole paragraphs as fit, each behind the question;
   /// TooLong::truncate cuts the end.
   TooLong too_long = TooLong::refuse;
-  /// Of no effect: rows do not overlap.
+  /// This has no effect: rows do not overlap.
   std::int64_t stride = 0;
   /// Absent: the question and the marks of paragraphs and sentences (Longformer). "question" and
   /// "none" are the only rules.
@@ -62,7 +62,7 @@ struct MultiHopOutcome {
   /// Probability of the type; of a span times those of its first and of its last token, over all
   /// tokens.
   float score = 0;
-  /// Of the type; of a span the logit of its first plus that of its last token.
+  /// Those of the type; a span has the logit of its first plus that of its last token.
   float logit = 0;
   /// Where the answer stands; absent for yes and no.
   std::optional<ParagraphSpan> span = {};

@@ -34,7 +34,7 @@ struct Init {
   };
   Kind kind = Kind::zeros;
   double deviation = 0;
-  /// Of Kind::constant.
+  /// What Kind::constant begins with.
   double value = 0;
   /// A row that is zero: that of padding.
   Index zero_row = -1;

@@ -32,7 +32,7 @@ struct MentionLayer {
   ops::Linear dense;
   ops::LayerNorm norm;
   double dropout;
-  /// Of its dropout; see ops::Context.
+  /// The place of its dropout; see ops::Context.
   std::uint64_t place;
 
   Tensor operator()(const ops::Context& context, const Tensor& x) const;

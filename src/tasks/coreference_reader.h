@@ -49,7 +49,7 @@ class CoreferenceReader {
   /// Tokens of a document without special ones around them.
   struct Pieces {
     Encoding tokens;
-    /// Of each word: its first and its last token, and the first one that stands before it.
+    /// Each word has its first and its last token, and the first one that stands before it.
     std::vector<Index> first, last, begin;
   };
 

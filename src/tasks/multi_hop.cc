@@ -15,7 +15,7 @@ namespace longformer::tasks {
 namespace {
 
 constexpr const char* kTellingLayer = "sentence_scorer.dense.weight";
-/// Of a folder for answers in one document, which are spans all the same.
+/// The layer of a folder for answers in one document, which are spans all the same.
 constexpr const char* kSpanLayer = "qa_outputs";
 
 /// A place in a title or sentence that holds the answer.
@@ -292,7 +292,7 @@ class MultiHop final : public Task {
     return tensor.starts_with(std::string(kSpanLayer) + ".");
   }
 
-  /// Of ids alone it is not known where the marks are.
+  /// Ids alone do not tell where the marks are.
   std::vector<Index> globals_of_ids(const models::EncoderConfig&, std::span<const std::int32_t>,
                                     const std::string&) const override {
     return {0};

@@ -20,7 +20,7 @@ std::vector<std::string> multi_hop_layers();
 /// out_proj(dropout(GELU(dense(x)))).
 struct EvidenceScorer {
   ops::Linear dense, out_proj;
-  /// Of its dropout; see ops::Context.
+  /// The place of its dropout; see ops::Context.
   std::uint64_t place;
 
   /// [rows, 1] fp32
@@ -31,7 +31,7 @@ struct EvidenceScorer {
 struct MultiHopLogits {
   /// [n]
   std::vector<float> starts, ends;
-  /// Of a span, "yes" and "no": the mean over the rows.
+  /// Those of a span, "yes" and "no": the mean over the rows.
   std::array<float, 3> types = {};
   /// One for each of the places.
   std::vector<float> paragraphs, sentences;

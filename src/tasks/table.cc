@@ -42,7 +42,7 @@ const Task* task_of(const models::EncoderConfig& config, const models::Weights& 
 }
 
 const Task& task_of_data(const std::string& path) {
-  // Of data that are one JSON value the last member of the first record must be in it.
+  // Where data are one JSON value, the last member of the first record must be in it.
   constexpr std::size_t kBeginning = std::size_t{1} << 18;
   const std::string beginning = formats::read_beginning(path, kBeginning);
   for (const Task* task : all_tasks()) {

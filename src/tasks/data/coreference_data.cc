@@ -247,7 +247,7 @@ Index word_at(std::span<const CharacterSpan> characters, std::int64_t place, boo
 /// Where the mentions of an object may stand.
 struct MentionSpace {
   Index words = 0;
-  /// Of each word; where clusters speak of characters.
+  /// The characters of each word; where clusters speak of characters.
   std::vector<CharacterSpan> characters = {};
   bool is_text = false;
 };

@@ -79,7 +79,7 @@ double best_similarity(const std::vector<std::map<std::size_t, Index>>& common,
 /// Clusters of one side, and what each shares with those of the other.
 struct CoreferenceCounter::Compared {
   std::vector<double> sizes;
-  /// Of each cluster: how many mentions it has in common with a cluster of the other side.
+  /// How many mentions each cluster has in common with a cluster of the other side.
   std::vector<std::map<std::size_t, Index>> common;
 
   Compared(const std::vector<WordCluster>& own, const std::vector<WordCluster>& other) {
