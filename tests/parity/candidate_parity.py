@@ -63,9 +63,10 @@ class Tuned:
         self.marks = self.tokenizer.convert_tokens_to_ids(list(MARKS))
 
     def ids(self, text):
-        for space in (" .", " ,", " !", " ?", " )", " 's"):
-            text = text.replace(space, space[1:])
-        text = text.replace("( ", "(").strip()
+        """As the authors' script joins words: no space before punctuation, one between words."""
+        for space, joined in ((" .", "."), (" ,", ","), (" !", "!"), (" ?", "?"), ("( ", "("), (" )", ")"), (" 's", "'s")):
+            text = text.replace(space, joined)
+        text = " ".join(text.split())
         return self.tokenizer((" " if self.kind == "bytes" else "") + text, add_special_tokens=False)["input_ids"]
 
     def rows(self, question, truncate=False):
