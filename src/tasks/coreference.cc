@@ -139,7 +139,7 @@ struct Recall {
   }
 };
 
-Json json_of(const std::vector<WordCluster>& clusters) {
+Json as_json(const std::vector<WordCluster>& clusters) {
   Json all = Json::array();
   for (const WordCluster& cluster : clusters) {
     Json mentions = Json::array();
@@ -184,7 +184,8 @@ class CoreferenceSet final : public DataSet {
   bool has_one_class() const override { return false; }
 
   Json settings(const models::EncoderConfig& config) const override {
-    return {{models::kCoreferenceKey, json_of(new_head(options_, data_, config.hidden_size))}};
+    return {
+        {models::kCoreferenceKey, models::json_of(new_head(options_, data_, config.hidden_size))}};
   }
 
   std::vector<std::string> metric_names() const override {
@@ -212,8 +213,8 @@ class CoreferenceSet final : public DataSet {
       run.result.wide_mentions += wide_mentions(example, widest);
       run.result.repeated_mentions += example.repeated_spans;
       prediction["doc_key"] = example.origin.id;
-      prediction["clusters"] = json_of(clusters);
-      run.publish(conll_text(example, clusters));
+      prediction["clusters"] = as_json(clusters);
+      if (run.publishes()) run.publish(conll_text(example, clusters));
     };
     resolve_each(run, options_, data_.examples, words_of, score);
     for (const auto& [name, value] : named(counter.scores())) run.add(name, value);
@@ -249,9 +250,6 @@ class CoreferenceSet final : public DataSet {
   }
 
  private:
-  static Json json_of(const models::CoreferenceConfig& config) { return models::json_of(config); }
-  static Json json_of(const std::vector<WordCluster>& clusters) { return tasks::json_of(clusters); }
-
   CoreferenceData data_;
   CoreferenceOptions options_;
 };

@@ -141,9 +141,11 @@ class EvaluationRun {
 
   bool wants_predictions() const { return static_cast<bool>(options.predictions); }
   void predict(const Json& prediction) const;
+  /// Whether a file of predictions in the published form is wanted.
+  bool publishes() const { return static_cast<bool>(options.official_predictions); }
   /// Hands on a part of the file of predictions in the published form, where one is wanted.
   void publish(std::string_view part) const {
-    if (options.official_predictions) options.official_predictions(part);
+    if (publishes()) options.official_predictions(part);
   }
 
   void add(const std::string& name, double value) { result.metrics.emplace_back(name, value); }

@@ -10,6 +10,7 @@
 #include "models/attention/attention.h"
 #include "tasks/answer_matching.h"
 #include "tasks/evaluation_run.h"
+#include "tasks/question_answering.h"
 
 namespace longformer::tasks {
 namespace {
@@ -86,10 +87,8 @@ bool add_span(const MultiHopExample& example, const MultiHopReading& reading,
     target.starts.push_back(text->first + tokens->begin);
     target.ends.push_back(text->first + tokens->end - 1);
   }
-  for (auto* tokens : {&target.starts, &target.ends}) {
-    std::sort(tokens->begin(), tokens->end());
-    tokens->erase(std::unique(tokens->begin(), tokens->end()), tokens->end());
-  }
+  sort_and_unite(target.starts);
+  sort_and_unite(target.ends);
   return !target.starts.empty();
 }
 
@@ -228,7 +227,7 @@ class MultiHopSet final : public DataSet {
         const MultiHopAnswer said = {found.answer, facts_of(example.question, found.evidence)};
         counter.add(said, {example.answer, example.facts});
         describe(example, found, said, prediction);
-        if (run.options.official_predictions) {
+        if (run.publishes()) {
           published.answers[example.origin.id] = *said.answer;
           published.facts[example.origin.id] = *said.facts;
         }
@@ -238,7 +237,7 @@ class MultiHopSet final : public DataSet {
     run.finish();
     for (const auto& [name, value] : counter.named()) run.add(name, value);
     if (run.options.selected) selection.finish(run);
-    if (run.options.official_predictions) run.publish(text_of(published));
+    if (run.publishes()) run.publish(text_of(published));
   }
 
   bool has_published_form() const override { return true; }

@@ -51,8 +51,8 @@ class MultiHopHead final : public Head {
   ops::LossSum loss(const ops::Context& context, const EncoderStates& states,
                     const Targets& targets, const HeadLossOptions& options) const override;
 
-  /// Of a question whose rows have the states `hidden` [n, D]. Throws Error unless all logits are
-  /// finite.
+  /// What the head says of a question whose rows have the states `hidden` [n, D]. Throws Error
+  /// unless all logits are finite.
   MultiHopLogits score(const ops::Context& context, const Tensor& hidden,
                        const MultiHopPlaces& places) const;
 
