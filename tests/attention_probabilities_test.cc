@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <numeric>
 
 #include "attention_testing.h"
 #include "core/error.h"
@@ -60,6 +61,19 @@ TEST(Probabilities, LengthsAndReaches) {
         expect_exact(fmt::format("n {}, reach {}, causal {}", n, reach, causal), spec, ++seed);
       }
     }
+  }
+}
+
+TEST(Probabilities, OfALongDocumentSumToOne) {
+  AttentionSpec spec = self_attention(20000, 1, 16, symmetric(kUnlimitedReach));
+  AttentionRows& rows = edit(spec);
+  rows.self_attention = false;
+  rows.documents[0].query_count = 3;
+  Inputs in = random_inputs(spec, 3);
+  const std::vector<float> found = probabilities(spec, in, {});
+  for (const float* row = found.data(); row != found.data() + found.size(); row += 20000) {
+    const double sum = std::accumulate(row, row + 20000, 0.0);
+    EXPECT_TRUE(std::abs(sum - 1) <= 5e-7) << sum - 1;
   }
 }
 

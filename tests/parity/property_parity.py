@@ -3,9 +3,9 @@
     python3 tests/parity/property_parity.py [--count 12] [--seed 1]
 
 Masked tokens at the end change no other row; documents of a batch do not see each other; a token
-changes exactly the rows within layers · window / 2 of it, or all of them when it is global; where
-the global projections equal the local ones and the window covers everything, no choice of global
-tokens changes anything; and windows beyond the document are all alike.
+changes exactly the rows within layers · window / 2 · dilation of it, or all of them when it is
+global; where the global projections equal the local ones and the window covers everything, no choice
+of global tokens changes anything; and windows beyond the document are all alike.
 """
 
 import argparse
@@ -85,8 +85,16 @@ def check_batch_order(failures, model, case, random):
     )
 
 
+def dilation_of_layers(config):
+    """The widest dilation of each layer's heads."""
+    dilation = config.get("attention_dilation", 1)
+    layers = [dilation] * config["num_hidden_layers"] if isinstance(dilation, int) else dilation
+    return [numpy.max(heads) for heads in layers]
+
+
 def check_receptive_field(failures, model, case, random):
-    reach = sum(window // 2 for window in case.config["attention_window"])
+    dilation = dilation_of_layers(case.config)
+    reach = sum(w // 2 * d for w, d in zip(case.config["attention_window"], dilation))
     n = 2 * reach + 90
     if n + 2 > case.config["max_position_embeddings"]:
         return
@@ -126,6 +134,7 @@ def check_equal_projections(failures, engine, folder, case, random):
         tensors[name] = tensors[name.replace("_global.", ".")].clone()
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
     config = json.loads((folder / "config.json").read_text())
+    config.pop("attention_dilation", None)
     results = []
     document = random_document(random, case, n)
     document.attention_mask[1 + random.permutation(n - 1)[: n // 4]] = 0

@@ -7,6 +7,9 @@
 namespace longformer::kernels {
 namespace {
 
+/// Weights that are summed in fp32.
+constexpr Index kSumPart = 256;
+
 Index floor_divide(Index a, Index b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
 
 /// The offsets at which a query at position `first` to `last` can meet a key.
@@ -129,17 +132,23 @@ float softmax_in_place(float* scores, Index count) {
   float largest = kMaskedScore;
 #pragma omp simd reduction(max : largest)
   for (Index i = 0; i < count; ++i) largest = scores[i] > largest ? scores[i] : largest;
-  float sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (Index i = 0; i < count; ++i) {
-    // Where nothing is visible the difference of two infinities is NaN and must not be used.
-    const float weight = softmax_weight(scores[i] - largest);
-    scores[i] = scores[i] == kMaskedScore ? 0.0f : weight;
-    sum += scores[i];
+  // One fp32 sum of a long row is off by 1e-5 of it; sums of short parts are not.
+  double sum = 0;
+  for (Index first = 0; first < count; first += kSumPart) {
+    const Index end = std::min(count, first + kSumPart);
+    float part = 0;
+#pragma omp simd reduction(+ : part)
+    for (Index i = first; i < end; ++i) {
+      // Where nothing is visible the difference of two infinities is NaN and must not be used.
+      const float weight = softmax_weight(scores[i] - largest);
+      scores[i] = scores[i] == kMaskedScore ? 0.0f : weight;
+      part += scores[i];
+    }
+    sum += part;
   }
-  const float inverse = sum == 0 ? 0.0f : 1 / sum;
+  const auto inverse = static_cast<float>(sum == 0 ? 0.0 : 1 / sum);
   for (Index i = 0; i < count; ++i) scores[i] *= inverse;
-  return largest + std::log(sum);
+  return largest + static_cast<float>(std::log(sum));
 }
 
 Workspace::Workspace(int threads, Index tasks, Index floats_per_worker)
