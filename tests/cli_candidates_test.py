@@ -200,6 +200,10 @@ class TestData:
         scored = run("evaluate", "--score", tmp_path / "p.json", data, "--json")
         assert scored.json[0]["missing"] == 1 and "1 of 5 examples have no prediction" in scored.err
         assert scored.json[0]["metrics"]["accuracy"] == sum(said.get(row["id"]) == row["answer"] for row in rows) / 5
+        write(data, json.dumps([*rows, question(5) | {"answer": "nobody"}]))
+        scored = run("evaluate", "--score", tmp_path / "p.json", data, "--skip-invalid", "--json")
+        assert scored.json[0]["skipped"] == 1 and scored.json[0]["examples"] == 5
+        assert "left out 1 broken examples" in scored.err
 
 
 class TestPublishedData:

@@ -79,6 +79,7 @@ class ScoreSet final : public DataSet {
   explicit ScoreSet(ScoredData data) : data_(std::move(data)) {}
 
   bool has_one_class() const override { return false; }
+  DataReport report() const override { return data_.report; }
   std::vector<std::string> metric_names() const override { return {"mse"}; }
 
   std::unique_ptr<TrainingSet> collate(const CollationSetup& setup) const override {
@@ -92,7 +93,6 @@ class ScoreSet final : public DataSet {
   }
 
   void evaluate(EvaluationRun& run) const override {
-    run.start(data_.report);
     const RowReader reader(run.model.tokenizer(), run.options.reading);
     double sum = 0, count = 0;
     run.each(

@@ -113,6 +113,7 @@ Evaluation evaluate(const Model& model, const Tokenizer& tokenizer, const std::s
                                          .progress = options.progress};
   tasks::EvaluationRun run(loaded, path, used);
   run.result.task = info.head;
+  run.start(data->report());
   data->evaluate(run);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
   run.result.seconds = seconds.count();
@@ -126,6 +127,7 @@ Evaluation score(const std::string& predictions, const std::string& path,
   const auto data = task.read(path, options.data, {});
   Evaluation result;
   result.task = task.names().head;
+  tasks::tell(data->report(), result);
   data->score(predictions, result);
   return result;
 }

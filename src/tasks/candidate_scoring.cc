@@ -114,6 +114,7 @@ class CandidateSet final : public DataSet {
  public:
   explicit CandidateSet(ChoiceData data) : data_(std::move(data)) {}
 
+  DataReport report() const override { return data_.report; }
   std::vector<std::string> metric_names() const override { return {"accuracy"}; }
 
   std::unique_ptr<TrainingSet> collate(const CollationSetup& setup) const override {

@@ -78,6 +78,7 @@ class ClassificationSet final : public DataSet {
   std::string problem_type() const override { return std::string(name_of(data_.problem)); }
   bool has_one_class() const override { return data_.problem == ProblemType::single_label; }
 
+  DataReport report() const override { return data_.report; }
   std::vector<std::string> metric_names() const override {
     if (data_.problem == ProblemType::regression) return {"pearson", "spearman", "mse", "mae"};
     if (data_.problem == ProblemType::multi_label) {
@@ -96,7 +97,6 @@ class ClassificationSet final : public DataSet {
   }
 
   void evaluate(EvaluationRun& run) const override {
-    run.start(data_.report);
     const RowReader reader(run.model.tokenizer(), run.options.reading);
     Outcomes outcomes;
     const auto read = [&](const ClassificationExample& example) {

@@ -188,6 +188,7 @@ class CoreferenceSet final : public DataSet {
         {models::kCoreferenceKey, models::json_of(new_head(options_, data_, config.hidden_size))}};
   }
 
+  DataReport report() const override { return data_.report; }
   std::vector<std::string> metric_names() const override {
     std::vector<std::string> names;
     for (const auto& [name, value] : named(CoreferenceScores())) names.push_back(name);
@@ -200,7 +201,6 @@ class CoreferenceSet final : public DataSet {
   }
 
   void evaluate(EvaluationRun& run) const override {
-    run.start(data_.report);
     CoreferenceCounter counter;
     Recall recall;
     const Index widest = coreference_config(run.model.config()).max_span_width;
@@ -239,9 +239,6 @@ class CoreferenceSet final : public DataSet {
       }
       counter.add(example.clusters, clusters, options_.without_singletons);
     }
-    result.skipped = data_.report.skipped;
-    result.first_skipped = data_.report.first_skipped;
-    result.empty = data_.report.empty;
     result.repeated_mentions = data_.repeated_spans;
     result.examples = std::ssize(data_.examples);
     for (const auto& [name, value] : named(counter.scores())) {

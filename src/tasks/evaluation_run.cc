@@ -7,10 +7,14 @@
 
 namespace longformer::tasks {
 
-void EvaluationRun::start(const DataReport& report) {
+void tell(const DataReport& report, Evaluation& result) {
   result.skipped = report.skipped;
   result.first_skipped = report.first_skipped;
   result.empty = report.empty;
+}
+
+void EvaluationRun::start(const DataReport& report) {
+  tell(report, result);
   total_ = report.examples;
 }
 

@@ -71,6 +71,9 @@ struct EvaluationOptions {
   ProgressCallback progress = {};
 };
 
+/// What the reader of an evaluation is to know of reading the data.
+void tell(const DataReport& report, Evaluation& result);
+
 class EvaluationRun {
  public:
   EvaluationRun(const EvaluatedModel& model, const std::string& path,

@@ -45,6 +45,7 @@ class GapSet final : public DataSet {
   GapSet(GapData data, const CoreferenceOptions& options)
       : data_(std::move(data)), options_(options) {}
 
+  DataReport report() const override { return data_.report; }
   std::vector<std::string> metric_names() const override {
     std::vector<std::string> names;
     for (const auto& [name, value] : GapCounter().scores()) names.push_back(name);
@@ -57,7 +58,6 @@ class GapSet final : public DataSet {
   }
 
   void evaluate(EvaluationRun& run) const override {
-    run.start(data_.report);
     GapCounter counter;
     std::vector<CharacterSpan> words;
     const auto words_of = [&](const GapExample& example) {

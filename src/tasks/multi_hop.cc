@@ -182,6 +182,7 @@ class MultiHopSet final : public DataSet {
 
   bool has_one_class() const override { return false; }
 
+  DataReport report() const override { return data_.report; }
   std::vector<std::string> metric_names() const override {
     std::vector<std::string> names;
     for (const auto& [name, value] : MultiHopCounter().named()) names.push_back(name);
@@ -202,7 +203,6 @@ class MultiHopSet final : public DataSet {
   }
 
   void evaluate(EvaluationRun& run) const override {
-    run.start(data_.report);
     run.result.missing_facts = data_.missing_facts;
     const MultiHopReader reader(run.model.tokenizer(), run.options.reading);
     const AnswerRules rules = {.top_k = 1, .max_tokens = run.options.max_answer_tokens};

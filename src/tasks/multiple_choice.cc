@@ -26,6 +26,7 @@ class ChoiceSet final : public DataSet {
  public:
   explicit ChoiceSet(ChoiceData data) : data_(std::move(data)) {}
 
+  DataReport report() const override { return data_.report; }
   std::vector<std::string> metric_names() const override { return {"accuracy"}; }
 
   std::unique_ptr<TrainingSet> collate(const CollationSetup& setup) const override {
@@ -128,7 +129,6 @@ void check_question(const ChoiceQuestion& question) {
 
 void evaluate_choices(EvaluationRun& run, const ChoiceData& data,
                       const std::function<Reading(const ChoiceQuestion&)>& read) {
-  run.start(data.report);
   std::int64_t right = 0;
   AnswersById published;
   const auto read_one = [&](const ChoiceExample& example) {

@@ -114,6 +114,7 @@ class QuestionSet final : public DataSet {
 
   bool has_one_class() const override { return false; }
 
+  DataReport report() const override { return data_.report; }
   Strings metric_names() const override {
     Strings names = {"f1", "exact_match"};
     if (data_.unanswerable == 0) return names;
@@ -131,7 +132,6 @@ class QuestionSet final : public DataSet {
   }
 
   void evaluate(EvaluationRun& run) const override {
-    run.start(data_.report);
     const RowReader reader(run.model.tokenizer(), run.options.reading);
     const AnswerRules rules = {.top_k = 1, .max_tokens = run.options.max_answer_tokens};
     check_answer_rules(rules, reader.options());

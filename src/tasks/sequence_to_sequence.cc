@@ -16,6 +16,7 @@ class SequenceSet final : public DataSet {
  public:
   explicit SequenceSet(SequenceData data) : data_(std::move(data)) {}
 
+  DataReport report() const override { return data_.report; }
   std::vector<std::string> metric_names() const override {
     return {kRougeNames.begin(), kRougeNames.end()};
   }
@@ -88,7 +89,6 @@ std::unique_ptr<TrainingSet> SequenceSet::collate(const CollationSetup& setup) c
 void SequenceSet::evaluate(EvaluationRun& run) const {
   require(run.options.write != nullptr,
           "model: expected one that writes texts, with how it does, found none");
-  run.start(data_.report);
   std::vector<RougeScores> scores;
   const auto source = [](const SequenceExample& example) { return example.source; };
   const auto score = [&](const SequenceExample& example, const TextResult& found,

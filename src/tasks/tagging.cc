@@ -38,6 +38,7 @@ class TaggingSet final : public DataSet {
   explicit TaggingSet(TaggingData data) : data_(std::move(data)) {}
 
   Strings labels() const override { return data_.labels.names(); }
+  DataReport report() const override { return data_.report; }
   Strings metric_names() const override {
     return {"f1", "precision", "recall", "f1_macro", "accuracy"};
   }
@@ -49,7 +50,6 @@ class TaggingSet final : public DataSet {
   }
 
   void evaluate(EvaluationRun& run) const override {
-    run.start(data_.report);
     const RowReader reader(run.model.tokenizer(), run.options.reading);
     const Strings& names = data_.labels.names();
     EntityCounter entities;

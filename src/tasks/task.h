@@ -104,6 +104,8 @@ class DataSet {
     static_cast<void>(config);
     return Json::object();
   }
+  /// What reading said; empty where evaluate() reads.
+  virtual DataReport report() const { return {}; }
   /// The names of Evaluation::metrics in their order, the most telling one first.
   virtual std::vector<std::string> metric_names() const = 0;
 

@@ -89,6 +89,7 @@ class TriviaSet final : public DataSet {
 
   bool has_one_class() const override { return false; }
 
+  DataReport report() const override { return data_.report; }
   std::vector<std::string> metric_names() const override {
     if (!data_.has_answers) return {"common", "denominator"};
     std::vector<std::string> names = {"f1", "exact_match"};
@@ -109,7 +110,6 @@ class TriviaSet final : public DataSet {
   }
 
   void evaluate(EvaluationRun& run) const override {
-    run.start(data_.report);
     const TriviaOptions& options = run.options.data.trivia;
     const RowReader reader(run.model.tokenizer(),
                            with_short_questions(run.options.reading, options));
