@@ -10,6 +10,7 @@ annotated answers, and right spans are found by their words. 36 articles to trai
 
 import collections
 import json
+import math
 import pathlib
 import random
 import re
@@ -67,20 +68,24 @@ def write_data(work):
     return parts["test"]
 
 
-def commonest_name(one):
-    """The trivial way: the run of capitalised words that the article has most often and the question has not."""
-    runs = re.findall(r"\b[A-Z][\w'-]*(?: [A-Z][\w'-]*)*", one["context"][:REACHED])
-    counts = collections.Counter(run for run in runs if run.lower() not in one["question"].lower())
-    return counts.most_common(1)[0][0] if counts else ""
+def likely_name(one):
+    """The trivial way: of the sentence with most (rare) words of the question, the longest name or number that the question has not."""
+    sentences = re.split(r"(?<=[.!?])\s+", one["context"][:REACHED])
+    words = [set(re.findall(r"[a-z0-9]+", sentence.lower())) for sentence in sentences]
+    having = collections.Counter(word for those in words for word in those)
+    asked = set(re.findall(r"[a-z0-9]+", one["question"].lower()))
+    rarity = [sum(math.log(1 + len(sentences) / having[word]) for word in asked & those) for those in words]
+    names = re.findall(r"\b(?:[A-Z][\w'-]*|\d[\d,.]*)(?: (?:[A-Z][\w'-]*|\d[\d,.]*))*", sentences[rarity.index(max(rarity))])
+    return max((name for name in names if name.lower() not in one["question"].lower()), key=len, default="")
 
 
 def trivial(work, test):
     def measure(program):
         said = work / "trivia-names.json"
-        said.write_text(json.dumps({f"{one['id']}--article-{one['article']}.txt": commonest_name(one) for one in test}))
+        said.write_text(json.dumps({one["id"]: likely_name(one) for one in test}))
         return measured(program("evaluate", "--score", said, work / "trivia-test.json"))
 
-    return experiment.Run({"row": "the commonest name", "seed": 0}, measure)
+    return experiment.Run({"row": "a name in the likeliest sentence", "seed": 0}, measure)
 
 
 def measured(printed):
@@ -99,7 +104,8 @@ def runs(work, long, short, test, seeds):
             if not (folder / "model.safetensors").exists():
                 program("finetune", source, file, "--task", task, "--output-dir", folder, "--seed", seed, *FLAGS, *flags)
             read = ["--stride", 128] if "512" in row else ["--truncate"]
-            return measured(program("evaluate", folder, work / "trivia-test.json", "--dtype", "bf16", *read))
+            return measured(program("evaluate", folder, work / "trivia-test.json", "--task", "trivia", "--dtype", "bf16",
+                                    *read))
 
         return experiment.Run({"row": row, "seed": seed}, measure)
 
