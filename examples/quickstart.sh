@@ -37,13 +37,13 @@ fi
 # Passages of 128 tokens, each read alone: the BERT reads them as it was trained to.
 say "3. Three novels, three questions"
 cd "$root/examples/novels"
-time "$longformer" search "$bert" *.txt --index "$cache/passages.index" \
+time "$longformer" search "$bert" *.txt --index "$cache/novels.index" \
   --query "How did Alice get small?" \
   --query "Why did the hound glow in the dark?" \
   --query "Why had the Martians no resistance to our diseases?"
 
 echo
 echo "The vectors are kept. The next question does not read them again:"
-echo "  $longformer search $bert --index $cache/passages.index --query \"…\""
+echo "  $longformer search $bert --index $cache/novels.index --query \"…\""
 echo "A text of up to 4,096 tokens as one vector:"
 echo "  $longformer embed $cache/minilm-4096 FILE"

@@ -3,6 +3,7 @@ document that they spoil, which costs the others nothing."""
 
 import json
 import shutil
+import sqlite3
 import struct
 
 import numpy as np
@@ -160,9 +161,10 @@ class TestDocuments:
         (tmp_path / "a.txt").write_text(GOOD)
         flags = ["--index", "index", "--query", "he", "--passage-tokens", 8]
         run("search", BERT, "a.txt", *flags, folder=tmp_path).works()
-        index = tmp_path / "index"
-        index.write_bytes(index.read_bytes()[:-4] + struct.pack("<f", np.nan))
-        run("search", BERT, *flags, folder=tmp_path).fails(1, "index: document a.txt", "finite vectors")
+        with sqlite3.connect(tmp_path / "index") as index:
+            (vector,) = index.execute("SELECT vector FROM vectors").fetchone()
+            index.execute("UPDATE vectors SET vector = ?", [np.full(len(vector) // 4, np.nan, np.float32).tobytes()])
+        run("search", BERT, *flags, folder=tmp_path).fails(1, "index: ", "finite vectors")
 
     def test_attention(self, tmp_path, texts):
         """Probabilities of the second layer: those of the first would do too."""

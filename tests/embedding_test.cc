@@ -311,16 +311,15 @@ TEST_F(SentenceFolder, AnIndexRemembersContextAndPrompt) {
   EXPECT_EQ(SearchIndex(embedder, options).options().passage_prompt, "");
   options.passages.context = PassageContext::document;
   options.passage_prompt = "for you: ";
-  SearchIndex index(embedder, options);
-  index.add(embedder, "novel", kNovel);
   const std::string file = (folder_.path() / "index").string();
-  index.save(file);
-  SearchIndex loaded = SearchIndex::load(file, embedder);
+  SearchIndex::edit(file, embedder, options).add(embedder, "novel", kNovel);
+  SearchIndex loaded = SearchIndex::edit(file, embedder);
   EXPECT_EQ(loaded.options().passages.context, PassageContext::document);
   EXPECT_EQ(loaded.options().passage_prompt, "for you: ");
   // Further documents are read as the first ones were.
   loaded.add(embedder, "again", kNovel);
-  const auto hits = loaded.query(embedder, "they were all", 40);
+  const auto hits =
+      loaded.query(embedder, {.question = "they were all", .top_k = 40, .mode = SearchMode::dense});
   ASSERT_GE(hits.size(), 8u);
   for (std::size_t i = 0; i + 1 < hits.size(); i += 2) EXPECT_EQ(hits[i].score, hits[i + 1].score);
 }
@@ -341,20 +340,22 @@ TEST_F(SentenceFolder, AQuestionIsReadBehindThePromptQuery) {
     const auto passage = behind("", text), asked = behind(prompt, "they were all");
     return std::inner_product(passage.begin(), passage.end(), asked.begin(), 0.0f);
   };
-  EXPECT_NEAR(index.query(embedder, "they were all", 1).at(0).score, cosine("which is "), 1e-5);
-  EXPECT_NEAR(index.query(embedder, "they were all", 1, "he ").at(0).score, cosine("he "), 1e-5);
+  SearchQuery query = {.question = "they were all", .top_k = 1, .mode = SearchMode::dense};
+  EXPECT_NEAR(index.query(embedder, query).at(0).score, cosine("which is "), 1e-5);
+  query.prompt = "he ";
+  EXPECT_NEAR(index.query(embedder, query).at(0).score, cosine("he "), 1e-5);
   EXPECT_GT(std::abs(cosine("which is ") - cosine("")), 1e-3);
 }
 
 TEST_F(SentenceFolder, AnIndexBelongsToTheModulesToo) {
   const std::string folder = copy_of("sentence_dense");
   const std::string file = (folder_.path() / "index").string();
-  SearchIndex(Embedder::load(folder)).save(file);
-  EXPECT_EQ(error_of([&] { SearchIndex::load(file, Embedder::load(folder)); }), "");
+  EXPECT_EQ(error_of([&] { SearchIndex::edit(file, Embedder::load(folder)); }), "");
+  EXPECT_EQ(error_of([&] { SearchIndex::open(file, Embedder::load(folder)); }), "");
   Json modules = formats::read_json(folder + "/modules.json");
   modules.erase(modules.size() - 2);
   write(folder + "/modules.json", modules);
-  expect_error(error_of([&] { SearchIndex::load(file, Embedder::load(folder)); }),
+  expect_error(error_of([&] { SearchIndex::open(file, Embedder::load(folder)); }),
                {"index", "other weights"});
 }
 

@@ -216,10 +216,10 @@ TEST(Callers, EmbedAndSearchWhileOthersEmbed) {
   passages.passages.passage_tokens = 4;
   SearchIndex index(embedder, passages);
   index.add(embedder, "a", "the of and he was with the of and");
-  const auto hits = index.query(embedder, "he was", 2);
+  const auto hits = index.query(embedder, {.question = "he was", .top_k = 2});
   from_threads(4, [&](int caller) {
     if (caller == 0) {
-      const auto again = index.query(embedder, "he was", 2);
+      const auto again = index.query(embedder, {.question = "he was", .top_k = 2});
       ASSERT_EQ(again.size(), hits.size());
       for (std::size_t i = 0; i < hits.size(); ++i) EXPECT_EQ(again[i].score, hits[i].score);
       return;

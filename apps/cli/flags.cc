@@ -80,8 +80,9 @@ std::string ModelFlags::encoder_folder() const {
   return found;
 }
 
-void add_model(CLI::App& verb, ModelFlags& flags) {
-  verb.add_option(
+CLI::Option* add_model(CLI::App& verb, ModelFlags& flags) {
+  return verb
+      .add_option(
           "MODEL", flags.model,
           "folder of a Hugging Face checkpoint, or org/name[@revision] in the local Hub cache")
       ->required()

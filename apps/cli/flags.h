@@ -59,7 +59,7 @@ struct ModelFlags {
   std::string encoder_folder() const;
 };
 
-void add_model(CLI::App& verb, ModelFlags& flags);
+CLI::Option* add_model(CLI::App& verb, ModelFlags& flags);
 void add_json(CLI::App& verb, ModelFlags& flags);
 void add_threads(CLI::App& verb, std::int64_t& threads);
 /// --dtype and --threads.

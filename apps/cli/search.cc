@@ -1,4 +1,5 @@
-// longformer search: questions answered by the best passages of whole documents.
+// longformer search: questions answered by the best passages of whole documents, and the index that
+// holds them.
 #include "longformer/search.h"
 
 #include <fmt/format.h>
@@ -16,20 +17,23 @@
 #include "longformer/error.h"
 #include "output.h"
 #include "progress.h"
+#include "search_report.h"
 #include "verbs.h"
 
 namespace longformer::cli {
 
 namespace {
 
-constexpr std::size_t kTextWidth = 96;
-
 struct SearchFlags {
   ModelFlags model;
   InputOptions inputs;
   std::vector<std::string> queries;
   std::int64_t top_k = 3;
+  std::string mode;
+  std::vector<std::string> within;
   std::string index;
+  bool list = false, statistics = false;
+  std::vector<std::string> removed;
   std::int64_t passage_tokens = 128;
   bool passage_tokens_given = false;
   std::string context;
@@ -43,7 +47,18 @@ struct SearchFlags {
     options.passage_prompt = passage_prompt;
     return options;
   }
+
+  /// Without a model only words can be searched.
+  SearchMode search_mode() const {
+    return mode.empty() ? SearchMode::hybrid : longformer::search_mode(mode);
+  }
+  bool manages() const { return list || statistics || !removed.empty(); }
 };
+
+/// A file by one name, however it was written: "./a/../b" is "b".
+std::string plain_name(const std::string& name) {
+  return std::filesystem::path(name).lexically_normal().string();
+}
 
 const char* context_name(const SearchOptions& options) {
   return options.passages.context == PassageContext::document ? "document" : "none";
@@ -59,21 +74,41 @@ class Stopwatch {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
+/// The index of a run, and the model that made it; none for a search by words in a file.
+struct OpenIndex {
+  std::optional<Embedder> embedder;
+  SearchIndex index;
+};
+
+OpenIndex open_index(const SearchFlags& flags, Messages& messages) {
+  if (flags.model.model.empty()) return {std::nullopt, SearchIndex::open(flags.index)};
+  const bool reads = flags.inputs.files.empty();
+  if (reads && !std::filesystem::exists(flags.index)) {
+    throw Error(fmt::format("no index '{}', and no files to make it of", flags.index));
+  }
+  Embedder embedder =
+      Embedder::load(flags.model.encoder_folder(), flags.model.load_options(messages));
+  SearchIndex index = reads ? SearchIndex::open(flags.index, embedder)
+                      : flags.index.empty()
+                          ? SearchIndex(embedder, flags.options())
+                          : SearchIndex::edit(flags.index, embedder, flags.options());
+  return {std::move(embedder), std::move(index)};
+}
+
 class SearchRun {
  public:
   SearchRun(const SearchFlags& flags, Messages& messages)
-      : flags_(flags),
-        messages_(messages),
-        embedder_(Embedder::load(flags.model.encoder_folder(), flags.model.load_options(messages))),
-        index_(open_index()) {}
+      : flags_(flags), messages_(messages), open_(open_index(flags, messages)) {
+    if (!open_.embedder) return;
+    compare(index().options(), SearchIndex(*open_.embedder, flags.options()).options());
+  }
 
   void run() {
     const Stopwatch watch;
     add_documents();
     index_seconds_ = watch.seconds();
-    if (!flags_.index.empty() && added_ > 0) index_.save(flags_.index);
     print_summary();
-    if (index_.passages() == 0)
+    if (index().passages() == 0)
       throw Error("no document to search in: every input failed or was empty");
     for (const std::string& question : flags_.queries) answer(question);
     if (flags_.queries.empty()) answer_lines();
@@ -81,18 +116,7 @@ class SearchRun {
   }
 
  private:
-  SearchIndex open_index() {
-    const SearchIndex fresh(embedder_, flags_.options());
-    if (flags_.index.empty() || !std::filesystem::exists(flags_.index)) {
-      if (!flags_.index.empty() && flags_.inputs.files.empty()) {
-        throw Error(fmt::format("no index '{}', and no files to make it of", flags_.index));
-      }
-      return fresh;
-    }
-    SearchIndex index = SearchIndex::load(flags_.index, embedder_);
-    compare(index.options(), fresh.options());
-    return index;
-  }
+  SearchIndex& index() { return open_.index; }
 
   /// What the command line says about passages must be what the index has; what the folder says
   /// otherwise is told.
@@ -132,14 +156,14 @@ class SearchRun {
     while (inputs.next(document)) {
       const auto bytes = static_cast<std::int64_t>(document.text.size());
       const ProgressCallback report = progress.unit(1, bytes);
-      const std::string name = document.label();
+      const std::string name = plain_name(document.label());
       if (!document.error.empty()) {
         messages_.error(name + ": " + document.error);
         continue;
       }
-      if (index_.contains(name, document.text)) continue;
       try {
-        index_.add(embedder_, name, std::move(document.text), report);
+        if (index().contains(name, document.text)) continue;
+        index().add(*open_.embedder, name, document.text, report);
         ++added_;
       } catch (const Error& error) {
         messages_.error(name + ": " + advised(error));
@@ -149,8 +173,8 @@ class SearchRun {
 
   void print_summary() {
     if (flags_.model.json) return;
-    std::string text = fmt::format("{} documents, {} passages", grouped(index_.documents()),
-                                   grouped(index_.passages()));
+    std::string text = fmt::format("{} documents, {} passages", grouped(index().documents()),
+                                   grouped(index().passages()));
     if (!flags_.inputs.files.empty()) {
       text += fmt::format("; {} documents read in {:.2f} s", grouped(added_), index_seconds_);
     }
@@ -171,9 +195,16 @@ class SearchRun {
 
   void answer(const std::string& question) {
     const Stopwatch watch;
-    std::vector<SearchHit> hits;
+    SearchAnswer answer = {
+        .question = question, .mode = flags_.search_mode(), .hits = {}, .seconds = 0};
+    SearchQuery query = {.question = question,
+                         .top_k = flags_.top_k,
+                         .mode = answer.mode,
+                         .within = {},
+                         .prompt = flags_.query_prompt};
+    for (const std::string& name : flags_.within) query.within.push_back(plain_name(name));
     try {
-      hits = index_.query(embedder_, question, flags_.top_k, flags_.query_prompt);
+      answer.hits = open_.embedder ? index().query(*open_.embedder, query) : index().query(query);
     } catch (const Error& error) {
       messages_.error(fmt::format("question '{}': {}", question, advised(error)));
       if (flags_.model.json) {
@@ -181,51 +212,53 @@ class SearchRun {
       }
       return;
     }
-    const double seconds = watch.seconds();
+    answer.seconds = watch.seconds();
     if (flags_.model.json) {
-      print_json(question, hits, seconds);
+      output_.write(answer_json(answer, {index().documents(), index().passages(), index_seconds_}));
     } else {
-      print_text(question, hits, seconds);
+      output_.write(answer_text(answer, isatty(STDOUT_FILENO) == 1));
     }
     output_.flush();
-  }
-
-  void print_text(const std::string& question, const std::vector<SearchHit>& hits, double seconds) {
-    output_.write(fmt::format("\n{}   ({:.1f} ms)\n", question, 1000 * seconds));
-    for (std::size_t i = 0; i < hits.size(); ++i) {
-      const SearchHit& hit = hits[i];
-      output_.write(fmt::format("{:>3}. {:.3f}  {}  characters {}-{}\n", i + 1, hit.score, hit.file,
-                                hit.span.begin, hit.span.end));
-      output_.write(wrapped(hit.text, kTextWidth, "     "));
-    }
-  }
-
-  void print_json(const std::string& question, const std::vector<SearchHit>& hits, double seconds) {
-    std::vector<JsonLine> objects;
-    for (const SearchHit& hit : hits) {
-      JsonLine& object = objects.emplace_back();
-      object.add("file", hit.file).add("begin", hit.span.begin).add("end", hit.span.end);
-      object.add("score", hit.score);
-      object.add("text", hit.text);
-    }
-    JsonLine json;
-    json.add("query", question).add_objects("hits", objects).add("seconds", seconds);
-    json.add("index_seconds", index_seconds_).add("documents", index_.documents());
-    json.add("passages", index_.passages());
-    output_.write(json.line());
   }
 
   const SearchFlags& flags_;
   Messages& messages_;
   Output output_;
-  Embedder embedder_;
-  SearchIndex index_;
+  OpenIndex open_;
   std::int64_t added_ = 0;
   double index_seconds_ = 0;
 };
 
+/// --remove, --list and --stats, which need no model.
+void manage(const SearchFlags& flags, Messages& messages) {
+  SearchIndex index =
+      flags.removed.empty() ? SearchIndex::open(flags.index) : SearchIndex::edit(flags.index);
+  for (const std::string& name : flags.removed) {
+    if (!index.remove(plain_name(name))) {
+      messages.error(fmt::format("{}: no document '{}' in the index", flags.index, name));
+    }
+  }
+  Output output;
+  if (flags.list) output.write(documents_text(index.list(), flags.model.json));
+  if (flags.statistics) output.write(statistics_text(index, flags.index, flags.model.json));
+  output.finish();
+}
+
 void check(SearchFlags& flags) {
   const InputOptions& inputs = flags.inputs;
+  if (flags.manages()) {
+    if (flags.index.empty()) throw UsageError("--list, --stats and --remove need --index");
+    if (!flags.model.model.empty() || !flags.queries.empty()) {
+      throw UsageError("--list, --stats and --remove take neither a model nor questions");
+    }
+    return;
+  }
+  if (flags.model.model.empty() &&
+      (flags.index.empty() || flags.mode.empty() || flags.search_mode() != SearchMode::lexical)) {
+    throw UsageError(
+        "no model: only --index with --mode lexical, --list, --stats or --remove "
+        "does without; see longformer search --help");
+  }
   if (inputs.files.empty() && flags.index.empty()) {
     throw UsageError("nothing to search in: name files, or an index with --index");
   }
@@ -244,13 +277,17 @@ void add_search(CLI::App& program, Action& action) {
       program,
       {.name = "search",
        .description = "Find the passages of whole documents that answer a question.",
-       .details = "Each passage becomes a vector as a text of its own, or with --context document "
-                  "in the context of everything that the model can see around it. Without --query "
-                  "each line of stdin is a question.",
+       .details =
+           "Passages are ranked by the words of the question (BM25) and by its meaning: each "
+           "passage becomes a vector as a text of its own, or with --context document in the "
+           "context of everything that the model can see around it. What stands in "
+           "quotation marks in a question must be in a passage. Without --query each line "
+           "of stdin is a question.",
        .examples = "longformer search MODEL novels/*.txt --query \"How did the dog die?\"\n"
                    "longformer search MODEL novels/*.txt --index novels.index --query \"…\"\n"
-                   "longformer search MODEL --index novels.index --json < questions.txt"});
-  add_model(verb, flags->model);
+                   "longformer search MODEL --index novels.index --json < questions.txt\n"
+                   "longformer search --index novels.index --list"});
+  add_model(verb, flags->model)->required(false);
   verb.add_option("FILES", flags->inputs.files, "each file is a document; - is stdin")
       ->type_name("");
   add_repeatable(verb, "--query", flags->queries, "a question; may be repeated");
@@ -261,8 +298,15 @@ void add_search(CLI::App& program, Action& action) {
   add_number(verb, "--top-k", flags->top_k, {.least = 1, .most = 1 << 20},
              "passages per question (3)");
   verb.add_option("--index", flags->index,
-                  "keep the vectors in this file; documents that are in it are not read again")
+                  "keep passages and vectors in this SQLite file; documents that are in it are "
+                  "not read again")
       ->type_name("FILE");
+  verb.add_flag("--list", flags->list, "print the documents of the index");
+  verb.add_flag("--stats", flags->statistics, "print what the index holds and what made it");
+  add_repeatable(verb, "--remove", flags->removed, "take a document out of the index");
+  add_choice(verb, "--mode", flags->mode, {"hybrid", "dense", "lexical"},
+             "rank by words and meaning, by meaning, or by words (hybrid)");
+  add_repeatable(verb, "--within", flags->within, "search in this document alone; may be repeated");
   CLI::Option* passage = add_number(verb, "--passage-tokens", flags->passage_tokens,
                                     {.least = 1, .most = 1 << 24}, "length of a passage (128)");
   add_context(verb, flags->context);
@@ -277,7 +321,10 @@ void add_search(CLI::App& program, Action& action) {
   verb.callback([flags, passage, &action] {
     flags->passage_tokens_given = passage->count() > 0;
     check(*flags);
-    action = [flags](Messages& messages) { SearchRun(*flags, messages).run(); };
+    action = [flags](Messages& messages) {
+      if (flags->manages()) return manage(*flags, messages);
+      SearchRun(*flags, messages).run();
+    };
   });
 }
 

@@ -1,7 +1,9 @@
-// Search by meaning over whole documents: passages with vectors, best matches for a question.
+// Search in whole documents by meaning and by words: passages with vectors in an index, best
+// matches for a question.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,63 +13,114 @@
 
 namespace longformer {
 
+/// What passages are ranked by: words (BM25), vectors (cosine), or both.
+enum class SearchMode { hybrid, dense, lexical };
+
+/// Parses hybrid, dense or lexical. Throws Error for anything else.
+SearchMode search_mode(const std::string& name);
+
 struct SearchHit {
   std::string file;
   CharacterSpan span;
-  /// Cosine similarity, −1 … 1.
+  /// What hits are ordered by: the cosine of a dense search, BM25 of a lexical one; of a hybrid one
+  /// what is made of both.
   float score = 0;
+  /// Cosine of question and passage, −1 … 1; absent in a lexical search.
+  std::optional<float> similarity;
+  /// BM25 of the question's words, 0 where none of them is in the passage; absent in a dense
+  /// search.
+  std::optional<float> words;
   std::string text;
+  /// Characters of `text` that are words of the question.
+  std::vector<CharacterSpan> matched;
 };
 
-/// How passages become vectors; a saved index remembers it.
+/// How passages become vectors; an index remembers it.
 struct SearchOptions {
   Embedder::PassageOptions passages;
   /// What is put before every passage. Absent: the prompt "document" of the folder.
   std::optional<std::string> passage_prompt;
 };
 
-/// Passage vectors of a set of documents. Value type; holds the texts too, so that a saved index
-/// answers without the files.
+struct SearchQuery {
+  /// What stands in quotation marks ("…") must be in a passage in these words.
+  std::string question;
+  std::int64_t top_k = 3;
+  SearchMode mode = SearchMode::hybrid;
+  /// Only passages of the documents of these names; empty: of all.
+  std::vector<std::string> within = {};
+  /// What is put before the question for its vector. Absent: the prompt "query" of the folder.
+  std::optional<std::string> prompt = {};
+};
+
+/// A document of an index.
+struct IndexedDocument {
+  std::string name;
+  std::int64_t passages = 0;
+  std::int64_t characters = 0;
+  /// Of the text: whether it has changed.
+  std::string hash;
+  /// When it was read, UTC: 2026-11-24 23:44:46.
+  std::string time;
+};
+
+/// Passages of documents with their vectors and words, in memory or in a file, a SQLite database.
+/// Every document is written at once and whole: a process that is killed loses at most the document
+/// in work. Several processes may read one file while others write it. One thread at a time uses an
+/// object.
 class SearchIndex {
  public:
-  /// An empty index of the vectors that `embedder` makes.
+  /// An empty index in memory, of the vectors that `embedder` makes.
   explicit SearchIndex(const Embedder& embedder, const SearchOptions& options = {});
 
-  /// Reads an index written by save; it goes on with the options that it was made with. Throws
-  /// Error when the file is not one, is damaged, or was made by another model (size or
-  /// fingerprint).
-  static SearchIndex load(const std::string& file, const Embedder& embedder);
-  /// Writes to a temporary name and renames.
-  void save(const std::string& file) const;
+  /// An index file to read, or to search in by words, without a model. Throws Error when it is not
+  /// one, is of another version, or damaged.
+  static SearchIndex open(const std::string& file);
+  /// The same for questions to `embedder`. Throws Error too when other weights, another size or
+  /// another number type made it.
+  static SearchIndex open(const std::string& file, const Embedder& embedder);
+  /// The same to add and remove documents; makes the file where there is none. An index goes on
+  /// with the options that it was made with. Throws Error too for a file that cannot be written.
+  static SearchIndex edit(const std::string& file, const Embedder& embedder,
+                          const SearchOptions& options = {});
+  /// The same to remove documents only, of a file that there is.
+  static SearchIndex edit(const std::string& file);
+
+  SearchIndex(SearchIndex&&) noexcept;
+  SearchIndex& operator=(SearchIndex&&) noexcept;
+  ~SearchIndex();
 
   /// Adds a document under a name; replaces one of the same name.
-  void add(const Embedder& embedder, const std::string& name, std::string text,
+  void add(const Embedder& embedder, const std::string& name, std::string_view text,
            const ProgressCallback& progress = {});
+  /// Whether there was a document of this name.
+  bool remove(const std::string& name);
 
   /// Whether this very text is in the index under this name.
   bool contains(const std::string& name, std::string_view text) const;
   std::int64_t documents() const;
   std::int64_t passages() const;
+  /// All documents in the order of their names.
+  std::vector<IndexedDocument> list() const;
   /// How the passages were made; every value is present.
-  const SearchOptions& options() const { return options_; }
+  const SearchOptions& options() const;
+  /// The model that made the vectors: its folder and number type, and their size.
+  const std::string& model() const;
+  const std::string& dtype() const;
+  std::int64_t vector_size() const;
 
-  /// The best passages, best first, that do not overlap each other. `prompt` is put before the
-  /// question; absent, it is the prompt "query" of the folder.
-  std::vector<SearchHit> query(const Embedder& embedder, const std::string& question,
-                               std::int64_t top_k,
-                               const std::optional<std::string>& prompt = {}) const;
+  /// The best passages, best first, that do not overlap each other; a lexical search gives only
+  /// those that have a word of the question. Throws Error for a name in `within` that is not in the
+  /// index.
+  std::vector<SearchHit> query(const Embedder& embedder, const SearchQuery& query) const;
+  /// A lexical search, which needs no model.
+  std::vector<SearchHit> query(const SearchQuery& query) const;
 
  private:
-  struct Document {
-    std::string name;
-    std::string text;
-    std::vector<CharacterSpan> spans;
-    std::vector<float> vectors;
-  };
-  SearchOptions options_;
-  std::int64_t embedding_size_ = 0;
-  std::uint64_t fingerprint_ = 0;
-  std::vector<Document> documents_;
+  struct Contents;
+  explicit SearchIndex(std::unique_ptr<Contents> contents);
+
+  std::unique_ptr<Contents> contents_;
 };
 
 }  // namespace longformer

@@ -1,76 +1,30 @@
 #include "longformer/search.h"
 
 #include <algorithm>
-#include <cstring>
+#include <charconv>
+#include <limits>
+#include <map>
 #include <numeric>
-#include <type_traits>
+#include <utility>
 
+#include "api/model_implementation.h"
 #include "core/error.h"
-#include "core/finite.h"
-#include "formats/json.h"
+#include "index/passage_store.h"
+#include "index/ranking.h"
+#include "index/word_query.h"
 
 namespace longformer {
 namespace {
 
-constexpr std::string_view kAnyMagic = "longformer-index-";
-constexpr std::string_view kMagic = "longformer-index-2\n";
+using index::Access;
+using index::PassageStore;
+using index::Settings;
 
-/// Appends numbers and texts to a byte string.
-class Writer {
- public:
-  template <typename T>
-  requires std::is_trivially_copyable_v<T>
-  void number(T value) { bytes_.append(reinterpret_cast<const char*>(&value), sizeof value); }
-  template <typename T>
-  void list(const std::vector<T>& values) {
-    number<std::uint64_t>(values.size());
-    bytes_.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
-  }
-  void text(std::string_view value) {
-    number<std::uint64_t>(value.size());
-    bytes_.append(value);
-  }
-  const std::string& bytes() const { return bytes_; }
-
- private:
-  std::string bytes_;
-};
-
-/// Reads them back; every length is checked against what is left.
-class Reader {
- public:
-  Reader(std::string_view bytes, std::string file) : bytes_(bytes), file_(std::move(file)) {}
-
-  std::string_view take(std::uint64_t size) {
-    require(size <= bytes_.size(), "{}: expected {} more bytes of a search index, found {}", file_,
-            size, bytes_.size());
-    const std::string_view part = bytes_.substr(0, size);
-    bytes_.remove_prefix(size);
-    return part;
-  }
-  template <typename T>
-  T number() {
-    T value;
-    std::memcpy(&value, take(sizeof value).data(), sizeof value);
-    return value;
-  }
-  template <typename T>
-  std::vector<T> list() {
-    const auto count = number<std::uint64_t>();
-    require(count <= bytes_.size() / sizeof(T), "{}: expected at most {} elements, found {}", file_,
-            bytes_.size() / sizeof(T), count);
-    std::vector<T> values(count);
-    const std::string_view data = take(count * sizeof(T));
-    if (count > 0) std::memcpy(values.data(), data.data(), data.size());
-    return values;
-  }
-  std::string text() { return std::string(take(number<std::uint64_t>())); }
-  bool done() const { return bytes_.empty(); }
-
- private:
-  std::string_view bytes_;
-  std::string file_;
-};
+/// The best by int8 vectors that are looked at with the exact ones: with 8 bits the cosine of a
+/// passage is off by up to 0.01, so that the 10th may be the 30th.
+constexpr std::int64_t kRescored = 100;
+/// Marks around words in texts of the full-text index.
+constexpr std::string_view kMarkBegin = "\x02", kMarkEnd = "\x03";
 
 /// The options that make passage vectors and questions comparable.
 EmbedOptions unit_vectors(const std::optional<std::string>& prompt, const char* prompt_name) {
@@ -85,139 +39,403 @@ bool overlaps(const CharacterSpan& a, const CharacterSpan& b) {
   return a.begin < b.end && b.begin < a.end;
 }
 
-}  // namespace
-
-SearchIndex::SearchIndex(const Embedder& embedder, const SearchOptions& options)
-    : options_(options),
-      embedding_size_(embedder.embedding_size()),
-      fingerprint_(embedder.fingerprint()) {
-  options_.passages.context = options.passages.context.value_or(embedder.passage_context());
-  options_.passage_prompt = embedder.prompt(unit_vectors(options.passage_prompt, "document"));
+std::string dtype_of(const Embedder& embedder) {
+  return std::string(name_of(embedder.model().implementation().dtype));
 }
 
-SearchIndex SearchIndex::load(const std::string& file, const Embedder& embedder) {
-  const std::string bytes = formats::read_file(file);
-  Reader reader(bytes, file);
-  require(std::string_view(bytes).starts_with(kAnyMagic),
-          "{}: expected a search index, found another kind of file", file);
-  require(std::string_view(bytes).starts_with(kMagic),
-          "{}: expected a search index of this version, found one of another; make it anew", file);
-  reader.take(kMagic.size());
-  SearchIndex index(embedder);
-  const auto fingerprint = reader.number<std::uint64_t>();
-  const auto size = reader.number<std::int64_t>();
-  require(fingerprint == index.fingerprint_ && size == index.embedding_size_,
-          "{}: expected an index of this model, found one of other weights (vectors of {}); make "
-          "it anew",
-          file, size);
-  Embedder::PassageOptions& passages = index.options_.passages;
-  passages.passage_tokens = reader.number<std::int64_t>();
-  passages.overlap_tokens = reader.number<std::int64_t>();
-  passages.overlapping_passages = reader.number<std::uint8_t>() != 0;
-  const bool in_document = reader.number<std::uint8_t>() != 0;
-  passages.context = in_document ? PassageContext::document : PassageContext::none;
-  index.options_.passage_prompt = reader.text();
-  const auto count = reader.number<std::uint64_t>();
-  for (std::uint64_t i = 0; i < count; ++i) {
-    Document document;
-    document.name = reader.text();
-    document.text = reader.text();
-    document.spans = reader.list<CharacterSpan>();
-    document.vectors = reader.list<float>();
-    const auto characters = static_cast<std::int64_t>(character_starts(document.text).size()) - 1;
-    for (const CharacterSpan& span : document.spans) {
-      require(span.begin >= 0 && span.begin <= span.end && span.end <= characters,
-              "{}: document {}: expected passages inside {} characters, found {} to {}", file,
-              document.name, characters, span.begin, span.end);
-    }
-    require(document.vectors.size() == document.spans.size() * static_cast<std::size_t>(size),
-            "{}: document {}: expected {} passage vectors, found {} numbers", file, document.name,
-            document.spans.size(), document.vectors.size());
-    require(all_finite(document.vectors), "{}: document {}: expected finite vectors, found others",
-            file, document.name);
-    index.documents_.push_back(std::move(document));
+Settings settings_of(const Embedder& embedder, const SearchOptions& options) {
+  const Embedder::PassageOptions& passages = options.passages;
+  const bool in_document =
+      passages.context.value_or(embedder.passage_context()) == PassageContext::document;
+  return {{"fingerprint", fmt::format("{:016x}", embedder.fingerprint())},
+          {"model", embedder.model().info().model_type},
+          {"dtype", dtype_of(embedder)},
+          {"vector_size", std::to_string(embedder.embedding_size())},
+          {"passage_tokens", std::to_string(passages.passage_tokens)},
+          {"overlap_tokens", std::to_string(passages.overlap_tokens)},
+          {"overlapping_passages", std::to_string(passages.overlapping_passages ? 1 : 0)},
+          {"context", in_document ? "document" : "none"},
+          {"passage_prompt", embedder.prompt(unit_vectors(options.passage_prompt, "document"))}};
+}
+
+/// What the settings of an index say, as far as they are whole.
+class SettingsReader {
+ public:
+  SettingsReader(const Settings& settings, const std::string& file)
+      : settings_(settings), file_(file) {}
+
+  const std::string& text(const std::string& name) const {
+    const auto found = settings_.find(name);
+    require(found != settings_.end(), "{}: expected a search index that says its {}, found none",
+            file_, name);
+    return found->second;
   }
-  require(reader.done(), "{}: expected the end of the index, found more bytes", file);
+
+  std::int64_t number(const std::string& name) const {
+    const std::string& digits = text(name);
+    std::int64_t value = 0;
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    require(error == std::errc() && end == digits.data() + digits.size(),
+            "{}: {}: expected a number, found {}", file_, name, digits);
+    return value;
+  }
+
+  SearchOptions options() const {
+    SearchOptions options;
+    options.passages.passage_tokens = number("passage_tokens");
+    options.passages.overlap_tokens = number("overlap_tokens");
+    options.passages.overlapping_passages = number("overlapping_passages") != 0;
+    options.passages.context = passage_context(text("context"));
+    options.passage_prompt = text("passage_prompt");
+    return options;
+  }
+
+ private:
+  const Settings& settings_;
+  const std::string& file_;
+};
+
+void check_model(const Settings& found, const Embedder& embedder, const std::string& file) {
+  const SettingsReader index(found, file);
+  const Settings wanted = settings_of(embedder, {});
+  require(index.text("fingerprint") == wanted.at("fingerprint") &&
+              index.text("vector_size") == wanted.at("vector_size"),
+          "{}: expected an index of this model, found one of other weights or windows (vectors of "
+          "{}); make it anew",
+          file, index.text("vector_size"));
+  require(index.text("dtype") == wanted.at("dtype"),
+          "{}: expected an index of vectors made in {}, found one made in {}; ask with --dtype {}",
+          file, wanted.at("dtype"), index.text("dtype"), index.text("dtype"));
+}
+
+/// A text with marks as the text alone, and the characters between marks.
+std::pair<std::string, std::vector<CharacterSpan>> unmarked(const std::string& marked) {
+  std::string text;
+  std::vector<CharacterSpan> spans;
+  std::int64_t characters = 0;
+  for (const char byte : marked) {
+    if (byte == kMarkBegin[0]) {
+      spans.push_back({characters, characters});
+    } else if (byte == kMarkEnd[0]) {
+      if (!spans.empty()) spans.back().end = characters;
+    } else {
+      text.push_back(byte);
+      // Bytes that continue a character are 10xxxxxx.
+      characters += (static_cast<unsigned char>(byte) & 0xc0) != 0x80 ? 1 : 0;
+    }
+  }
+  return {std::move(text), std::move(spans)};
+}
+
+}  // namespace
+
+SearchMode search_mode(const std::string& name) {
+  if (name == "hybrid") return SearchMode::hybrid;
+  if (name == "dense") return SearchMode::dense;
+  if (name == "lexical") return SearchMode::lexical;
+  fail("mode of a search: expected hybrid, dense or lexical, found \"{}\"", name);
+}
+
+struct SearchIndex::Contents {
+  Contents(const std::string& file, Access access) : store(file, access) {}
+
+  /// Reads the settings, after they are set.
+  void read_settings() {
+    const Settings settings = store.settings();
+    const SettingsReader reader(settings, store.file());
+    options = reader.options();
+    model = reader.text("model");
+    dtype = reader.text("dtype");
+    width = reader.number("vector_size");
+    require(width > 0, "{}: expected vectors of some size, found {}", store.file(), width);
+  }
+
+  /// The vectors that are scanned, as the file has them now.
+  const index::Codes& current_codes() const {
+    const Index version = store.version();
+    if (!codes || version != codes_version || changed) {
+      codes = store.codes(width);
+      codes_version = version;
+      changed = false;
+    }
+    return *codes;
+  }
+
+  PassageStore store;
+  SearchOptions options;
+  std::string model, dtype;
+  std::int64_t width = 0;
+  /// Whether this object has changed documents, which version() does not tell.
+  mutable bool changed = false;
+
+ private:
+  mutable std::optional<index::Codes> codes;
+  mutable Index codes_version = 0;
+};
+
+namespace {
+
+/// The scores of all passages for one question; row i of each is row i of the codes.
+struct PassageScores {
+  std::vector<float> cosines, words, ranked;
+};
+
+/// One question to an index.
+class Question {
+ public:
+  Question(const PassageStore& store, const index::Codes& codes, const SearchQuery& query)
+      : store_(store), codes_(codes), query_(query), words_(query.question) {
+    require(query.top_k >= 1, "top-k: expected at least 1, found {}", query.top_k);
+    find_allowed();
+  }
+
+  void add_vector(std::vector<float> vector, int threads) {
+    vector_ = std::move(vector);
+    scores_.cosines.resize(codes_.passages.size());
+    kernels::scan(codes_.vectors, vector_, scores_.cosines, threads);
+  }
+
+  void add_words() {
+    scores_.words.assign(codes_.passages.size(), 0.0f);
+    if (words_.any().empty()) return;
+    each_row(store_.match(words_.any()), [this](std::size_t row, double score) {
+      scores_.words[row] = static_cast<float>(score);
+    });
+  }
+
+  std::vector<SearchHit> hits() {
+    rank();
+    // Two of three may overlap one that is shown.
+    const auto wanted = kRescored + 3 * query_.top_k;
+    std::vector<Index> rows = kernels::best(scores_.ranked, wanted);
+    std::erase_if(rows, [this](Index row) { return scores_.ranked[at(row)] == kOutside; });
+    if (!vector_.empty()) rescore(rows);
+    return without_overlaps(rows);
+  }
+
+ private:
+  static constexpr float kOutside = -std::numeric_limits<float>::infinity();
+
+  static std::size_t at(Index row) { return static_cast<std::size_t>(row); }
+
+  /// Calls body(row of the codes, score) for ascending ids of passages; those that another process
+  /// has put in since are not among the codes.
+  template <typename Body>
+  void each_row(const index::WordScores& found, const Body& body) const {
+    auto next = codes_.passages.begin();
+    for (const auto& [id, score] : found) {
+      next = std::lower_bound(next, codes_.passages.end(), id);
+      if (next == codes_.passages.end()) return;
+      if (*next == id) body(static_cast<std::size_t>(next - codes_.passages.begin()), score);
+    }
+  }
+
+  void find_allowed() {
+    allowed_.assign(codes_.passages.size(), true);
+    if (!query_.within.empty()) {
+      std::vector<Index> documents;
+      for (const std::string& name : query_.within) {
+        const auto id = store_.find(name);
+        require(id.has_value(), "{}: expected a document '{}', found none of this name",
+                store_.file(), name);
+        documents.push_back(*id);
+      }
+      for (std::size_t row = 0; row < allowed_.size(); ++row) {
+        allowed_[row] =
+            std::find(documents.begin(), documents.end(), codes_.documents[row]) != documents.end();
+      }
+    }
+    if (words_.required().empty()) return;
+    std::vector<bool> holds(allowed_.size(), false);
+    each_row(store_.match(words_.required()), [&](std::size_t row, double) { holds[row] = true; });
+    for (std::size_t row = 0; row < allowed_.size(); ++row) {
+      allowed_[row] = allowed_[row] && holds[row];
+    }
+  }
+
+  void rank() {
+    if (query_.mode == SearchMode::dense) {
+      scores_.ranked = scores_.cosines;
+    } else if (query_.mode == SearchMode::lexical) {
+      scores_.ranked = scores_.words;
+      for (float& score : scores_.ranked) score = score > 0 ? score : kOutside;
+    } else {
+      fusion_ = index::Fusion(scores_.cosines, scores_.words);
+      scores_.ranked.resize(scores_.words.size());
+      for (std::size_t row = 0; row < scores_.ranked.size(); ++row) {
+        scores_.ranked[row] = fusion_(scores_.cosines[row], scores_.words[row]);
+      }
+    }
+    for (std::size_t row = 0; row < allowed_.size(); ++row) {
+      if (!allowed_[row]) scores_.ranked[row] = kOutside;
+    }
+  }
+
+  /// Exact cosines of some rows, and their order by them.
+  void rescore(std::vector<Index>& rows) {
+    std::vector<Index> passages;
+    for (const Index row : rows) passages.push_back(codes_.passages[at(row)]);
+    const std::vector<float> vectors = store_.vectors(passages, std::ssize(vector_));
+    auto vector = vectors.begin();
+    for (const Index row : rows) {
+      const float cosine = std::inner_product(vector_.begin(), vector_.end(), vector, 0.0f);
+      vector += std::ssize(vector_);
+      scores_.cosines[at(row)] = cosine;
+      scores_.ranked[at(row)] =
+          query_.mode == SearchMode::dense ? cosine : fusion_(cosine, scores_.words[at(row)]);
+    }
+    std::stable_sort(rows.begin(), rows.end(), [this](Index a, Index b) {
+      return scores_.ranked[at(a)] > scores_.ranked[at(b)];
+    });
+  }
+
+  std::vector<SearchHit> without_overlaps(const std::vector<Index>& rows) const {
+    std::vector<SearchHit> hits;
+    std::map<Index, std::vector<CharacterSpan>> shown;
+    for (const Index row : rows) {
+      if (std::ssize(hits) == query_.top_k) break;
+      index::PassageRow passage = store_.passage(codes_.passages[at(row)]);
+      const CharacterSpan span = {passage.begin, passage.end};
+      auto& others = shown[codes_.documents[at(row)]];
+      const bool is_shown = std::any_of(others.begin(), others.end(),
+                                        [&](const auto& other) { return overlaps(span, other); });
+      if (is_shown) continue;
+      others.push_back(span);
+      hits.push_back(hit(row, std::move(passage)));
+    }
+    return hits;
+  }
+
+  SearchHit hit(Index row, index::PassageRow passage) const {
+    SearchHit hit = {.file = std::move(passage.document),
+                     .span = {passage.begin, passage.end},
+                     .score = scores_.ranked[at(row)],
+                     .similarity = {},
+                     .words = {},
+                     .text = std::move(passage.text),
+                     .matched = {}};
+    if (!scores_.cosines.empty()) hit.similarity = scores_.cosines[at(row)];
+    if (!scores_.words.empty()) hit.words = scores_.words[at(row)];
+    if (words_.any().empty()) return hit;
+    const auto marked = store_.marked(codes_.passages[at(row)], words_.any(), kMarkBegin, kMarkEnd);
+    if (!marked) return hit;
+    auto [text, spans] = unmarked(*marked);
+    // A text with such marks of its own, or with a byte 0, stays as it is.
+    if (text == hit.text) hit.matched = std::move(spans);
+    return hit;
+  }
+
+  const PassageStore& store_;
+  const index::Codes& codes_;
+  const SearchQuery& query_;
+  index::WordQuery words_;
+  index::Fusion fusion_;
+  std::vector<bool> allowed_;
+  std::vector<float> vector_;
+  PassageScores scores_;
+};
+
+}  // namespace
+
+SearchIndex::SearchIndex(std::unique_ptr<Contents> contents) : contents_(std::move(contents)) {}
+SearchIndex::SearchIndex(SearchIndex&&) noexcept = default;
+SearchIndex& SearchIndex::operator=(SearchIndex&&) noexcept = default;
+SearchIndex::~SearchIndex() = default;
+
+SearchIndex::SearchIndex(const Embedder& embedder, const SearchOptions& options)
+    : SearchIndex(edit("", embedder, options)) {}
+
+SearchIndex SearchIndex::open(const std::string& file) {
+  auto contents = std::make_unique<Contents>(file, Access::read);
+  contents->read_settings();
+  return SearchIndex(std::move(contents));
+}
+
+SearchIndex SearchIndex::open(const std::string& file, const Embedder& embedder) {
+  SearchIndex index = open(file);
+  check_model(index.contents_->store.settings(), embedder, file);
   return index;
 }
 
-void SearchIndex::save(const std::string& file) const {
-  Writer writer;
-  writer.number(fingerprint_);
-  writer.number(embedding_size_);
-  const Embedder::PassageOptions& passages = options_.passages;
-  writer.number(passages.passage_tokens);
-  writer.number(passages.overlap_tokens);
-  writer.number<std::uint8_t>(passages.overlapping_passages ? 1 : 0);
-  writer.number<std::uint8_t>(passages.context == PassageContext::document ? 1 : 0);
-  writer.text(options_.passage_prompt.value_or(""));
-  writer.number<std::uint64_t>(documents_.size());
-  for (const Document& document : documents_) {
-    writer.text(document.name);
-    writer.text(document.text);
-    writer.list(document.spans);
-    writer.list(document.vectors);
-  }
-  formats::write_file(file, std::string(kMagic) + writer.bytes());
+SearchIndex SearchIndex::edit(const std::string& file, const Embedder& embedder,
+                              const SearchOptions& options) {
+  auto contents = std::make_unique<Contents>(file, Access::write);
+  if (contents->store.settings().empty()) contents->store.set(settings_of(embedder, options));
+  check_model(contents->store.settings(), embedder, file);
+  contents->read_settings();
+  return SearchIndex(std::move(contents));
 }
 
-void SearchIndex::add(const Embedder& embedder, const std::string& name, std::string text,
+SearchIndex SearchIndex::edit(const std::string& file) {
+  // What is not there is not made.
+  open(file);
+  auto contents = std::make_unique<Contents>(file, Access::write);
+  contents->read_settings();
+  return SearchIndex(std::move(contents));
+}
+
+void SearchIndex::add(const Embedder& embedder, const std::string& name, std::string_view text,
                       const ProgressCallback& progress) {
-  Embedding passages = embedder.embed_passages(
-      text, options_.passages, unit_vectors(options_.passage_prompt, "document"), progress);
-  std::erase_if(documents_, [&](const Document& document) { return document.name == name; });
-  documents_.push_back(
-      {name, std::move(text), std::move(passages.spans), std::move(passages.values)});
+  const Embedding passages = embedder.embed_passages(
+      text, options().passages, unit_vectors(options().passage_prompt, "document"), progress);
+  const std::vector<std::size_t> starts = character_starts(text);
+  std::vector<index::NewPassage> stored;
+  for (const CharacterSpan& span : passages.spans) {
+    const std::size_t begin = starts[static_cast<std::size_t>(span.begin)];
+    const std::size_t end = starts[static_cast<std::size_t>(span.end)];
+    stored.push_back({span.begin, span.end, text.substr(begin, end - begin)});
+  }
+  contents_->store.put(name, text, stored, passages.values);
+  contents_->changed = true;
+}
+
+bool SearchIndex::remove(const std::string& name) {
+  contents_->changed = true;
+  return contents_->store.remove(name);
 }
 
 bool SearchIndex::contains(const std::string& name, std::string_view text) const {
-  return std::any_of(documents_.begin(), documents_.end(), [&](const Document& document) {
-    return document.name == name && document.text == text;
-  });
+  return contents_->store.contains(name, text);
 }
 
-std::int64_t SearchIndex::documents() const { return static_cast<std::int64_t>(documents_.size()); }
+std::int64_t SearchIndex::documents() const { return contents_->store.documents(); }
+std::int64_t SearchIndex::passages() const { return contents_->store.passages(); }
+const SearchOptions& SearchIndex::options() const { return contents_->options; }
+const std::string& SearchIndex::model() const { return contents_->model; }
+const std::string& SearchIndex::dtype() const { return contents_->dtype; }
+std::int64_t SearchIndex::vector_size() const { return contents_->width; }
 
-std::int64_t SearchIndex::passages() const {
-  std::size_t count = 0;
-  for (const Document& document : documents_) count += document.spans.size();
-  return static_cast<std::int64_t>(count);
+std::vector<IndexedDocument> SearchIndex::list() const {
+  std::vector<IndexedDocument> documents;
+  for (index::DocumentRow& row : contents_->store.list()) {
+    documents.push_back({.name = std::move(row.name),
+                         .passages = row.passages,
+                         .characters = row.characters,
+                         .hash = std::move(row.hash),
+                         .time = std::move(row.time)});
+  }
+  return documents;
 }
 
-std::vector<SearchHit> SearchIndex::query(const Embedder& embedder, const std::string& question,
-                                          std::int64_t top_k,
-                                          const std::optional<std::string>& prompt) const {
-  require(top_k >= 1, "top-k: expected at least 1, found {}", top_k);
-  const std::vector<float> wanted =
-      embedder.embed({&question, 1}, unit_vectors(prompt, "query"))[0].values;
-  struct Candidate {
-    float score;
-    std::size_t document, passage;
-  };
-  std::vector<Candidate> candidates;
-  for (std::size_t d = 0; d < documents_.size(); ++d) {
-    for (std::size_t p = 0; p < documents_[d].spans.size(); ++p) {
-      const float* vector = documents_[d].vectors.data() + p * wanted.size();
-      candidates.push_back({std::inner_product(wanted.begin(), wanted.end(), vector, 0.0f), d, p});
-    }
-  }
-  std::stable_sort(candidates.begin(), candidates.end(),
-                   [](const Candidate& a, const Candidate& b) { return a.score > b.score; });
-  std::vector<SearchHit> hits;
-  for (const Candidate& candidate : candidates) {
-    if (static_cast<std::int64_t>(hits.size()) == top_k) break;
-    const Document& document = documents_[candidate.document];
-    const CharacterSpan span = document.spans[candidate.passage];
-    const bool shown = std::any_of(hits.begin(), hits.end(), [&](const SearchHit& hit) {
-      return hit.file == document.name && overlaps(hit.span, span);
-    });
-    if (shown) continue;
-    const auto starts = character_starts(document.text);
-    const std::size_t from = starts[static_cast<std::size_t>(span.begin)];
-    const std::size_t to = starts[static_cast<std::size_t>(span.end)];
-    hits.push_back({document.name, span, candidate.score, document.text.substr(from, to - from)});
-  }
-  return hits;
+std::vector<SearchHit> SearchIndex::query(const Embedder& embedder,
+                                          const SearchQuery& query) const {
+  if (query.mode == SearchMode::lexical) return this->query(query);
+  Question question(contents_->store, contents_->current_codes(), query);
+  const Model::Implementation& model = embedder.model().implementation();
+  question.add_vector(
+      std::move(
+          embedder.embed({&query.question, 1}, unit_vectors(query.prompt, "query"))[0].values),
+      model.threads);
+  if (query.mode == SearchMode::hybrid) question.add_words();
+  return question.hits();
+}
+
+std::vector<SearchHit> SearchIndex::query(const SearchQuery& query) const {
+  require(query.mode == SearchMode::lexical,
+          "search without a model: expected mode lexical, found another");
+  Question question(contents_->store, contents_->current_codes(), query);
+  question.add_words();
+  return question.hits();
 }
 
 }  // namespace longformer

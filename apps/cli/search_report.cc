@@ -1,0 +1,119 @@
+#include "search_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <string_view>
+
+#include "help.h"
+#include "messages.h"
+#include "output.h"
+
+namespace longformer::cli {
+namespace {
+
+constexpr std::size_t kTextWidth = 96;
+
+const char* context_name(const SearchOptions& options) {
+  return options.passages.context == PassageContext::document ? "document" : "none";
+}
+
+/// The text of a hit with marks around what matched.
+std::string marked(const SearchHit& hit, std::string_view begin, std::string_view end) {
+  const std::vector<std::size_t> starts = character_starts(hit.text);
+  std::string text;
+  std::size_t done = 0;
+  for (const CharacterSpan& span : hit.matched) {
+    const std::size_t from = starts.at(static_cast<std::size_t>(span.begin));
+    const std::size_t to = starts.at(static_cast<std::size_t>(span.end));
+    text.append(hit.text, done, from - done).append(begin);
+    text.append(hit.text, from, to - from).append(end);
+    done = to;
+  }
+  return text.append(hit.text, done);
+}
+
+std::string scores_of(const SearchHit& hit) {
+  std::string text;
+  if (hit.similarity) text += fmt::format("cosine {:.3f}", *hit.similarity);
+  if (hit.words) text += fmt::format("{}words {:.2f}", text.empty() ? "" : ", ", *hit.words);
+  return text;
+}
+
+}  // namespace
+
+std::string answer_text(const SearchAnswer& answer, bool bold) {
+  std::string text = fmt::format("\n{}   ({:.1f} ms)\n", answer.question, 1000 * answer.seconds);
+  std::size_t number = 0;
+  for (const SearchHit& hit : answer.hits) {
+    text += fmt::format("{:>3}. {:.3f}  {}  characters {}-{}  {}\n", ++number, hit.score, hit.file,
+                        hit.span.begin, hit.span.end, scores_of(hit));
+    text += wrapped(bold ? marked(hit, "\x1b[1m", "\x1b[0m") : marked(hit, "*", "*"), kTextWidth,
+                    "     ");
+  }
+  if (answer.hits.empty()) text += "     nothing found\n";
+  return text;
+}
+
+std::string answer_json(const SearchAnswer& answer, const IndexState& state) {
+  std::vector<JsonLine> objects;
+  for (const SearchHit& hit : answer.hits) {
+    JsonLine& object = objects.emplace_back();
+    object.add("file", hit.file).add("begin", hit.span.begin).add("end", hit.span.end);
+    object.add("score", hit.score);
+    if (hit.similarity) object.add("similarity", *hit.similarity);
+    if (hit.words) object.add("words", *hit.words);
+    object.add("text", hit.text).add("matched", hit.matched);
+  }
+  JsonLine json;
+  json.add("query", answer.question).add_objects("hits", objects).add("seconds", answer.seconds);
+  json.add("index_seconds", state.seconds).add("documents", state.documents);
+  return json.add("passages", state.passages).line();
+}
+
+std::string documents_text(const std::vector<IndexedDocument>& documents, bool json) {
+  std::string text;
+  for (const IndexedDocument& document : documents) {
+    if (json) {
+      JsonLine line;
+      line.add("file", document.name).add("passages", document.passages);
+      line.add("characters", document.characters).add("hash", document.hash);
+      text += line.add("time", document.time).line();
+    } else {
+      text += fmt::format("{}\t{} passages\t{} characters\t{}\n", on_one_line(document.name),
+                          document.passages, document.characters, document.time);
+    }
+  }
+  return text;
+}
+
+std::string statistics_text(const SearchIndex& index, const std::string& file, bool json) {
+  const SearchOptions& options = index.options();
+  const auto bytes = static_cast<std::int64_t>(std::filesystem::file_size(file));
+  if (json) {
+    JsonLine line;
+    line.add("index", file).add("documents", index.documents()).add("passages", index.passages());
+    line.add("bytes", bytes).add("model", index.model()).add("dtype", index.dtype());
+    line.add("vector_size", index.vector_size());
+    line.add("passage_tokens", options.passages.passage_tokens);
+    line.add("context", std::string(context_name(options)));
+    return line.add("passage_prompt", options.passage_prompt.value_or("")).line();
+  }
+  std::string text;
+  const auto row = [&text](std::string_view name, const std::string& value) {
+    text += fmt::format("{:<16} {}\n", name, value);
+  };
+  row("documents", grouped(index.documents()));
+  row("passages", grouped(index.passages()));
+  row("bytes", grouped(bytes));
+  row("model",
+      fmt::format("{}, {}, vectors of {}", index.model(), index.dtype(), index.vector_size()));
+  row("passages of", fmt::format("{} tokens", options.passages.passage_tokens));
+  row("context", context_name(options));
+  const std::string prompt = options.passage_prompt.value_or("");
+  if (!prompt.empty()) row("passage prompt", on_one_line(prompt));
+  return text;
+}
+
+}  // namespace longformer::cli

@@ -1,0 +1,34 @@
+// What `search` prints: hits of a question, and what is in an index.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "longformer/search.h"
+
+namespace longformer::cli {
+
+/// A question with what was found.
+struct SearchAnswer {
+  std::string question;
+  SearchMode mode = SearchMode::hybrid;
+  std::vector<SearchHit> hits;
+  double seconds = 0;
+};
+
+/// What the index holds, and how long its new documents took.
+struct IndexState {
+  std::int64_t documents = 0, passages = 0;
+  double seconds = 0;
+};
+
+/// Words of the question are set in bold, or where `bold` is false between stars.
+std::string answer_text(const SearchAnswer& answer, bool bold);
+std::string answer_json(const SearchAnswer& answer, const IndexState& state);
+
+/// A line for each document.
+std::string documents_text(const std::vector<IndexedDocument>& documents, bool json);
+std::string statistics_text(const SearchIndex& index, const std::string& file, bool json);
+
+}  // namespace longformer::cli

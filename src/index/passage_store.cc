@@ -1,0 +1,260 @@
+#include "index/passage_store.h"
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+
+#include "core/error.h"
+#include "core/finite.h"
+
+namespace longformer::index {
+namespace {
+
+/// "lfix" in the header of the file.
+constexpr std::int64_t kApplication = 0x6c666978;
+constexpr std::int64_t kVersion = 3;
+
+constexpr const char* kSchema = R"(
+PRAGMA application_id = 1818651000;
+PRAGMA user_version = 3;
+CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE documents (
+  id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, hash TEXT NOT NULL,
+  characters INTEGER NOT NULL, passages INTEGER NOT NULL, time TEXT NOT NULL);
+CREATE TABLE passages (
+  id INTEGER PRIMARY KEY AUTOINCREMENT, document INTEGER NOT NULL, begin INTEGER NOT NULL,
+  end INTEGER NOT NULL, text TEXT NOT NULL);
+CREATE INDEX passages_of ON passages (document);
+CREATE TABLE codes (
+  passage INTEGER PRIMARY KEY, document INTEGER NOT NULL, scale REAL NOT NULL, code BLOB NOT NULL);
+CREATE TABLE vectors (passage INTEGER PRIMARY KEY, vector BLOB NOT NULL);
+CREATE VIRTUAL TABLE words USING fts5 (
+  text, content='passages', content_rowid='id', tokenize="unicode61 remove_diacritics 2");
+)";
+static_assert(kApplication == 1818651000);
+
+std::int64_t pragma(const Database& database, const char* name) {
+  Statement statement = database.prepare(std::string("PRAGMA ") + name);
+  statement.step();
+  return statement.integer(0);
+}
+
+Index count_of(const Database& database, const char* table) {
+  Statement statement = database.prepare(std::string("SELECT count(*) FROM ") + table);
+  statement.step();
+  return statement.integer(0);
+}
+
+/// Up to version 2 an index was a file of our own form.
+const std::string& not_of_old_form(const std::string& file) {
+  constexpr std::string_view kOldForm = "longformer-index-";
+  std::string begin(kOldForm.size(), '\0');
+  std::ifstream(file, std::ios::binary).read(begin.data(), std::ssize(begin));
+  require(begin != kOldForm,
+          "{}: expected a search index of version {}, found an older one; make it anew", file,
+          kVersion);
+  return file;
+}
+
+}  // namespace
+
+std::string text_hash(std::string_view text) {
+  // FNV-1a.
+  std::uint64_t hash = 0xcbf29ce484222325u;
+  for (const char letter : text) {
+    hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001b3u;
+  }
+  return fmt::format("{:016x}", hash);
+}
+
+PassageStore::PassageStore(const std::string& file, Access access)
+    : database_(not_of_old_form(file), access) {
+  const bool writes = access == Access::write;
+  if (writes) {
+    // Two processes that make the same index do it one behind the other.
+    Transaction transaction(database_);
+    if (pragma(database_, "application_id") == 0 && count_of(database_, "sqlite_schema") == 0) {
+      create();
+    }
+    transaction.commit();
+  }
+  require(pragma(database_, "application_id") == kApplication,
+          "{}: expected a search index, found another kind of file", this->file());
+  const std::int64_t version = pragma(database_, "user_version");
+  require(version == kVersion,
+          "{}: expected a search index of version {}, found one of version {}; make it anew",
+          this->file(), kVersion, version);
+}
+
+void PassageStore::create() const { database_.run(kSchema); }
+
+Settings PassageStore::settings() const {
+  Settings settings;
+  Statement rows = database_.prepare("SELECT name, value FROM settings");
+  while (rows.step()) settings.emplace(rows.text(0), rows.text(1));
+  return settings;
+}
+
+void PassageStore::set(const Settings& settings) const {
+  Transaction transaction(database_);
+  Statement insert = database_.prepare("INSERT OR IGNORE INTO settings VALUES (?, ?)");
+  for (const auto& [name, value] : settings) insert.bind(1, name).bind(2, value).run();
+  transaction.commit();
+}
+
+Index PassageStore::documents() const { return count_of(database_, "documents"); }
+Index PassageStore::passages() const { return count_of(database_, "codes"); }
+
+std::vector<DocumentRow> PassageStore::list() const {
+  std::vector<DocumentRow> documents;
+  Statement rows = database_.prepare(
+      "SELECT id, name, passages, characters, hash, time FROM documents ORDER BY name");
+  while (rows.step()) {
+    documents.push_back({.id = rows.integer(0),
+                         .name = std::string(rows.text(1)),
+                         .passages = rows.integer(2),
+                         .characters = rows.integer(3),
+                         .hash = std::string(rows.text(4)),
+                         .time = std::string(rows.text(5))});
+  }
+  return documents;
+}
+
+bool PassageStore::contains(const std::string& name, std::string_view text) const {
+  Statement row = database_.prepare("SELECT 1 FROM documents WHERE name = ? AND hash = ?");
+  return row.bind(1, name).bind(2, text_hash(text)).step();
+}
+
+std::optional<Index> PassageStore::find(const std::string& name) const {
+  Statement row = database_.prepare("SELECT id FROM documents WHERE name = ?");
+  if (!row.bind(1, name).step()) return std::nullopt;
+  return row.integer(0);
+}
+
+void PassageStore::put(const std::string& name, std::string_view text,
+                       std::span<const NewPassage> passages, std::span<const float> vectors) const {
+  const std::size_t width = passages.empty() ? 0 : vectors.size() / passages.size();
+  Transaction transaction(database_);
+  remove_document(name);
+  Statement document = database_.prepare(
+      "INSERT INTO documents (name, hash, characters, passages, time) "
+      "VALUES (?, ?, ?, ?, datetime('now'))");
+  const Index characters = passages.empty() ? 0 : passages.back().end;
+  document.bind(1, name).bind(2, text_hash(text)).bind(3, characters);
+  document.bind(4, std::ssize(passages)).run();
+  const Index id = database_.last_row();
+  Statement passage =
+      database_.prepare("INSERT INTO passages (document, begin, end, text) VALUES (?, ?, ?, ?)");
+  Statement word = database_.prepare("INSERT INTO words (rowid, text) VALUES (?, ?)");
+  Statement code = database_.prepare("INSERT INTO codes VALUES (?, ?, ?, ?)");
+  Statement exact = database_.prepare("INSERT INTO vectors VALUES (?, ?)");
+  std::vector<std::int8_t> bytes(width);
+  for (std::size_t i = 0; i < passages.size(); ++i) {
+    const NewPassage& one = passages[i];
+    passage.bind(1, id).bind(2, one.begin).bind(3, one.end).bind(4, one.text).run();
+    const Index row = database_.last_row();
+    word.bind(1, row).bind(2, one.text).run();
+    const std::span<const float> vector = vectors.subspan(i * width, width);
+    const float scale = kernels::quantize(vector, bytes);
+    code.bind(1, row).bind(2, id).bind(3, double{scale}).bind(4, std::as_bytes(std::span(bytes)));
+    code.run();
+    exact.bind(1, row).bind(2, std::as_bytes(vector)).run();
+  }
+  transaction.commit();
+}
+
+bool PassageStore::remove(const std::string& name) const {
+  Transaction transaction(database_);
+  const bool removed = remove_document(name);
+  transaction.commit();
+  return removed;
+}
+
+bool PassageStore::remove_document(const std::string& name) const {
+  const std::optional<Index> id = find(name);
+  if (!id) return false;
+  for (const char* sql :
+       {"INSERT INTO words (words, rowid, text) SELECT 'delete', id, text FROM passages "
+        "WHERE document = ?",
+        "DELETE FROM vectors WHERE passage IN (SELECT id FROM passages WHERE document = ?)",
+        "DELETE FROM codes WHERE passage IN (SELECT id FROM passages WHERE document = ?)",
+        "DELETE FROM passages WHERE document = ?", "DELETE FROM documents WHERE id = ?"}) {
+    database_.prepare(sql).bind(1, *id).run();
+  }
+  return true;
+}
+
+Index PassageStore::version() const { return database_.version(); }
+
+Codes PassageStore::codes(Index width) const {
+  Codes codes;
+  codes.vectors.width = width;
+  Statement rows =
+      database_.prepare("SELECT passage, document, scale, code FROM codes ORDER BY passage");
+  std::vector<std::int8_t> bytes(static_cast<std::size_t>(width));
+  while (rows.step()) {
+    const std::span<const std::byte> code = rows.bytes(3);
+    require(code.size() == bytes.size(),
+            "{}: passage {}: expected a vector of {} bytes, found {}; make the index anew", file(),
+            rows.integer(0), width, code.size());
+    std::memcpy(bytes.data(), code.data(), code.size());
+    codes.passages.push_back(rows.integer(0));
+    codes.documents.push_back(rows.integer(1));
+    codes.vectors.append(bytes, static_cast<float>(rows.real(2)));
+  }
+  return codes;
+}
+
+PassageRow PassageStore::passage(Index id) const {
+  Statement row = database_.prepare(
+      "SELECT documents.name, begin, end, text FROM passages JOIN documents "
+      "ON documents.id = passages.document WHERE passages.id = ?");
+  require(row.bind(1, id).step(), "{}: expected passage {}, found none; make the index anew",
+          file(), id);
+  return {.document = std::string(row.text(0)),
+          .begin = row.integer(1),
+          .end = row.integer(2),
+          .text = std::string(row.text(3))};
+}
+
+std::vector<float> PassageStore::vectors(std::span<const Index> ids, Index width) const {
+  const std::size_t size = static_cast<std::size_t>(width) * sizeof(float);
+  std::vector<float> vectors(ids.size() * static_cast<std::size_t>(width));
+  auto* next = reinterpret_cast<std::byte*>(vectors.data());
+  Statement row = database_.prepare("SELECT vector FROM vectors WHERE passage = ?");
+  for (const Index id : ids) {
+    const bool found = row.bind(1, id).step();
+    const auto bytes = found ? row.bytes(0) : std::span<const std::byte>();
+    require(bytes.size() == size,
+            "{}: passage {}: expected a vector of {} numbers, found {} bytes; make the index anew",
+            file(), id, width, bytes.size());
+    std::memcpy(next, bytes.data(), size);
+    next += size;
+    while (row.step()) {
+    }
+  }
+  require(all_finite(vectors), "{}: expected finite vectors, found others; make the index anew",
+          file());
+  return vectors;
+}
+
+WordScores PassageStore::match(const std::string& query) const {
+  WordScores scores;
+  // FTS5 calls the better passage the smaller one.
+  Statement rows = database_.prepare("SELECT rowid, -bm25(words) FROM words WHERE words MATCH ?");
+  rows.bind(1, query);
+  while (rows.step()) scores.emplace_back(rows.integer(0), rows.real(1));
+  std::sort(scores.begin(), scores.end());
+  return scores;
+}
+
+std::optional<std::string> PassageStore::marked(Index id, const std::string& query,
+                                                std::string_view begin,
+                                                std::string_view end) const {
+  Statement row = database_.prepare(
+      "SELECT highlight(words, 0, ?, ?) FROM words WHERE words MATCH ? AND rowid = ?");
+  if (!row.bind(1, begin).bind(2, end).bind(3, query).bind(4, id).step()) return std::nullopt;
+  return std::string(row.text(0));
+}
+
+}  // namespace longformer::index

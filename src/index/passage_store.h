@@ -1,0 +1,113 @@
+// The file behind a search index: documents, passages with their texts and vectors, and a full-text
+// index of their words, in one SQLite database. Every change of a document is one transaction, so a
+// process that is killed loses at most the document in work, and others may read and write
+// meanwhile.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/dtype.h"
+#include "index/database.h"
+#include "kernels/vector_scan.h"
+
+namespace longformer::index {
+
+/// What made the vectors of an index, by name.
+using Settings = std::map<std::string, std::string>;
+
+struct DocumentRow {
+  Index id = 0;
+  std::string name;
+  Index passages = 0;
+  Index characters = 0;
+  /// Of the text, as hexadecimal digits.
+  std::string hash;
+  /// When it was put in, UTC as in 2026-11-24 23:44:46.
+  std::string time;
+};
+
+/// A passage that goes in: characters begin … end − 1 of its document.
+struct NewPassage {
+  Index begin = 0, end = 0;
+  std::string_view text;
+};
+
+/// A passage as it is stored.
+struct PassageRow {
+  std::string document;
+  Index begin = 0, end = 0;
+  std::string text;
+};
+
+/// What is scanned for every question; row i of each is the same passage, in ascending order of
+/// ids.
+struct Codes {
+  std::vector<Index> passages, documents;
+  kernels::ByteVectors vectors;
+};
+
+/// Passages by id with what a query of words gives them.
+using WordScores = std::vector<std::pair<Index, double>>;
+
+class PassageStore {
+ public:
+  /// Opens an index, or with Access::write makes one where there is none; an empty name is one in
+  /// memory. Throws Error for what is not an index of this version, and with Access::write for a
+  /// file that cannot be written.
+  PassageStore(const std::string& file, Access access);
+
+  const std::string& file() const { return database_.file(); }
+  /// Empty before they are set.
+  Settings settings() const;
+  /// Sets those that nobody has set.
+  void set(const Settings& settings) const;
+
+  Index documents() const;
+  Index passages() const;
+  /// In the order of their names.
+  std::vector<DocumentRow> list() const;
+  /// Whether this very text is in the index under this name.
+  bool contains(const std::string& name, std::string_view text) const;
+  /// Puts a document in, or in the place of one of this name. `vectors` is [passages, width], of
+  /// finite numbers.
+  void put(const std::string& name, std::string_view text, std::span<const NewPassage> passages,
+           std::span<const float> vectors) const;
+  /// Whether there was one.
+  bool remove(const std::string& name) const;
+  /// The id of a document.
+  std::optional<Index> find(const std::string& name) const;
+
+  /// Changes when anybody has changed the documents.
+  Index version() const;
+  /// The vectors of all passages. Throws Error unless their vectors have `width` elements.
+  Codes codes(Index width) const;
+  PassageRow passage(Index id) const;
+  /// The vectors of some passages behind each other. Throws Error where one is damaged.
+  std::vector<float> vectors(std::span<const Index> ids, Index width) const;
+
+  /// BM25 (k1 1.2, b 0.75) of all passages that match a query of FTS5, in ascending order of ids.
+  WordScores match(const std::string& query) const;
+  /// The text of a passage with `begin` and `end` put around what a query of FTS5 found in it; none
+  /// when it found nothing.
+  std::optional<std::string> marked(Index id, const std::string& query, std::string_view begin,
+                                    std::string_view end) const;
+
+ private:
+  void create() const;
+  /// Within a transaction.
+  bool remove_document(const std::string& name) const;
+
+  Database database_;
+};
+
+/// 64 bits of a text as hexadecimal digits: whether a document has changed.
+std::string text_hash(std::string_view text);
+
+}  // namespace longformer::index

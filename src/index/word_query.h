@@ -1,0 +1,24 @@
+// A question as queries of the full-text index.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace longformer::index {
+
+/// The words of a question, and its phrases in quotation marks. Words are what is between blanks:
+/// the full-text index takes them apart as it took the passages apart ("U.S." is "u" before "s").
+class WordQuery {
+ public:
+  explicit WordQuery(std::string_view question);
+
+  /// Passages with any word or phrase; empty where the question has none.
+  const std::string& any() const { return any_; }
+  /// Passages with all phrases; empty where there are none.
+  const std::string& required() const { return required_; }
+
+ private:
+  std::string any_, required_;
+};
+
+}  // namespace longformer::index

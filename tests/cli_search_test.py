@@ -1,0 +1,183 @@
+"""The verb `search` as its users meet it: questions, modes, the index file and what happens to it."""
+
+import os
+import pathlib
+import re
+import subprocess
+
+import pytest
+
+from cli_test import BERT, BINARY, longformer, run  # noqa: F401
+
+
+class TestSearch:
+    PASSAGES = ["--passage-tokens", 16]
+
+    @pytest.fixture
+    def novels(self, tmp_path):
+        texts = {"x.txt": "a a a a. b b b b. " * 20, "y.txt": "c d c d. e f e f. " * 20}
+        for name, text in texts.items():
+            (tmp_path / name).write_text(text)
+        return [tmp_path / name for name in texts]
+
+    def test_text(self, longformer, novels):
+        out = run("search", longformer, *novels, "--query", "c d", "--top-k", 2,
+                  *self.PASSAGES).works().out
+        assert re.search(r"2 documents, \d+ passages; 2 documents read in [\d.]+ s", out)
+        assert re.search(r"c d   \([\d.]+ ms\)\n  1\. -?\d\.\d{3}  \S+  characters \d+-\d+  "
+                         r"cosine -?[01]\.\d{3}, words \d+\.\d\d\n     .*\*c\* \*d\*", out)
+
+    def test_json_spans_are_the_text(self, longformer, novels):
+        rows = run("search", longformer, *novels, "--query", "c d", "--query", "a", "--json",
+                   *self.PASSAGES).works().json
+        assert [row["query"] for row in rows] == ["c d", "a"]
+        assert list(rows[0]) == ["query", "hits", "seconds", "index_seconds", "documents", "passages"]
+        for row in rows:
+            assert len(row["hits"]) == 3
+            scores = [hit["score"] for hit in row["hits"]]
+            assert scores == sorted(scores, reverse=True)
+            for hit in row["hits"]:
+                assert -1.001 <= hit["similarity"] <= 1.001 and (hit["words"] > 0) == bool(hit["matched"])
+                words = {hit["text"][begin:end] for begin, end in hit["matched"]}
+                assert words <= set(row["query"].split())
+                text = pathlib.Path(hit["file"]).read_text()
+                assert text[hit["begin"]:hit["end"]] == hit["text"]
+
+    def test_questions_from_stdin(self, longformer, novels):
+        rows = run("search", longformer, *novels, "--json", *self.PASSAGES,
+                   stdin="a\n\nc d\n").works().json
+        assert [row["query"] for row in rows] == ["a", "c d"]
+
+    def test_index(self, longformer, novels, tmp_path):
+        index = tmp_path / "novels.index"
+        flags = ["--index", index, "--query", "c d", *self.PASSAGES]
+        first = run("search", longformer, novels[0], *flags).works().out
+        assert "1 documents read" in first
+        both = run("search", longformer, *novels, *flags).works().out
+        assert "2 documents, " in both and "1 documents read" in both
+        again = run("search", longformer, *novels, *flags, "--json").works().json[0]
+        alone = run("search", longformer, *flags, "--json").works().json[0]
+        assert again["hits"] == alone["hits"] and alone["documents"] == 2
+        novels[1].write_text("now something else entirely a b")
+        assert "1 documents read" in run("search", longformer, *novels, *flags).works().out
+
+    def test_modes(self, longformer, novels, tmp_path):
+        flags = [*novels, "--query", "c d", "--json", *self.PASSAGES]
+        by = {mode: run("search", longformer, *flags, "--mode", mode).works().json[0]["hits"]
+              for mode in ("hybrid", "dense", "lexical")}
+        assert by["hybrid"] == run("search", longformer, *flags).works().json[0]["hits"]
+        assert all("words" not in hit and hit["score"] == hit["similarity"] for hit in by["dense"])
+        assert all("similarity" not in hit and hit["score"] == hit["words"] > 0 for hit in by["lexical"])
+        assert {pathlib.Path(hit["file"]).name for hit in by["lexical"]} == {"y.txt"}
+        run("search", longformer, *flags, "--mode", "best").fails(2, "--mode", "best")
+
+    def test_phrases_must_be_in_a_passage(self, longformer, novels):
+        flags = [*novels, "--json", "--top-k", 50, *self.PASSAGES]
+        for mode in ("hybrid", "dense", "lexical"):
+            hits = run("search", longformer, *flags, "--mode", mode, "--query", 'a "d. e"').works().json[0]["hits"]
+            assert hits and all("d. e" in hit["text"] for hit in hits)
+            assert run("search", longformer, *flags, "--mode", mode, "--query", '"b a c"').works().json[0]["hits"] == []
+        assert "nothing found" in run("search", longformer, *novels, *self.PASSAGES, "--query", '"b a c"').works().out
+
+    def test_within(self, longformer, novels):
+        flags = [*novels, "--query", "c d", "--json", "--top-k", 50, *self.PASSAGES]
+        hits = run("search", longformer, *flags, "--within", f"{novels[0].parent}/./x.txt").works().json[0]["hits"]
+        assert hits and {hit["file"] for hit in hits} == {str(novels[0])}
+        both = run("search", longformer, *flags, "--within", novels[0], "--within", novels[1]).works().json[0]
+        assert both["hits"] == run("search", longformer, *flags).works().json[0]["hits"]
+        run("search", longformer, *flags, "--within", "z.txt").fails(1, "z.txt", "none of this name")
+
+    def test_one_document_by_many_names(self, longformer, novels, tmp_path):
+        (tmp_path / "sub").mkdir()
+        out = run("search", longformer, "x.txt", "./x.txt", "sub/../x.txt", "--query", "a", *self.PASSAGES,
+                  folder=tmp_path).works().out  # fmt: skip
+        assert "1 documents, " in out
+
+    def test_managing_an_index_needs_no_model(self, longformer, novels, tmp_path):
+        index = tmp_path / "novels.index"
+        run("search", longformer, *novels, "--index", index, "--query", "a", *self.PASSAGES).works()
+        rows = run("search", "--index", index, "--list", "--json").works().json
+        assert [row["file"] for row in rows] == list(map(str, novels))
+        assert all(row["characters"] and re.fullmatch(r"[0-9a-f]{16}", row["hash"]) for row in rows)
+        assert run("search", "--index", index, "--list").works().out.count("\n") == 2
+        (stats,) = run("search", "--index", index, "--stats", "--json").works().json
+        assert stats["documents"] == 2 and stats["passages"] == sum(row["passages"] for row in rows)
+        assert stats["bytes"] == index.stat().st_size and stats["passage_tokens"] == 16 and stats["dtype"] == "fp32"
+        assert "passages of      16 tokens" in run("search", "--index", index, "--stats").works().out
+        (found,) = run("search", "--index", index, "--mode", "lexical", "--query", "c d", "--json").works().json
+        assert {hit["file"] for hit in found["hits"]} == {str(novels[1])}
+        assert run("search", "--index", index, "--remove", novels[0], "--list").works().out.count("\n") == 1
+        run("search", "--index", index, "--remove", novels[0]).fails(1, "no document", "x.txt")
+        run("search", "--index", index, "--query", "a").fails(2, "no model", "lexical")
+        run("search", "--list").fails(2, "--index")
+        run("search", longformer, "--index", index, "--list").fails(2, "neither a model")
+        run("search", "--index", tmp_path / "none", "--list").fails(1, "none")
+
+    def test_an_index_that_cannot_be_written_is_told_before_documents_are_read(self, longformer, novels, tmp_path):
+        result = run("search", longformer, "/nowhere.txt", "--index", tmp_path / "none" / "x", "--query", "a")
+        assert result.code == 1 and "none/x" in result.err and "/nowhere.txt" not in result.err
+
+    def test_a_kill_loses_the_document_in_work_alone(self, longformer, novels, tmp_path):
+        """The second document never ends."""
+        index, pipe = tmp_path / "index", tmp_path / "pipe"
+        os.mkfifo(pipe)
+        command = [BINARY, "search", longformer, novels[0], pipe, "--index", index, "--query", "a", *self.PASSAGES]
+        with subprocess.Popen(list(map(str, command)), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+            with open(pipe, "wb") as never:  # opens when the first document is in
+                never.write(b"a")
+                process.kill()
+        assert [row["file"] for row in run("search", "--index", index, "--list", "--json").works().json] == [str(novels[0])]
+
+    def test_two_writers_lose_no_document(self, longformer, novels, tmp_path):
+        index = tmp_path / "index"
+        files = [tmp_path / f"{i}.txt" for i in range(20)]
+        for i, file in enumerate(files):
+            file.write_text(f"text {i} of the a b " * 20)
+        commands = [[BINARY, "search", longformer, *part, "--index", index, "--query", "a", *self.PASSAGES]
+                    for part in (files[::2], files[1::2])]  # fmt: skip
+        writers = [subprocess.Popen(list(map(str, command)), stdout=subprocess.DEVNULL) for command in commands]
+        assert [writer.wait() for writer in writers] == [0, 0]
+        assert len(run("search", "--index", index, "--list", "--json").works().json) == 20
+
+    def test_damaged_index(self, longformer, novels, tmp_path):
+        index = tmp_path / "novels.index"
+        run("search", longformer, *novels, "--index", index, "--query", "a", *self.PASSAGES).works()
+        data = index.read_bytes()
+        for spoiled in [b"", b"nonsense", data[:5000], data[:100], data[:4096] + bytes(len(data) - 4096)]:
+            index.write_bytes(spoiled)
+            run("search", longformer, "--index", index, "--query", "a").fails(1, str(index))
+
+    def test_index_of_another_model(self, longformer, novels, tmp_path):
+        index = tmp_path / "novels.index"
+        run("search", longformer, *novels, "--index", index, "--query", "a", *self.PASSAGES).works()
+        run("search", BERT, "--index", index, "--query", "a").fails(1, str(index))
+
+    def test_index_of_other_numbers(self, longformer, novels, tmp_path):
+        index = tmp_path / "novels.index"
+        run("search", longformer, *novels, "--index", index, "--query", "a", *self.PASSAGES, "--dtype", "bf16").works()
+        run("search", longformer, "--index", index, "--query", "a").fails(1, str(index), "made in bf16", "--dtype bf16")
+        run("search", longformer, novels[0], "--index", index, "--query", "a").fails(1, "made in bf16")
+
+    def test_index_of_other_passages(self, longformer, novels, tmp_path):
+        index = tmp_path / "novels.index"
+        flags = ["--index", index, "--query", "a", "--passage-tokens"]
+        run("search", longformer, *novels, *flags, 16).works()
+        run("search", longformer, *novels, *flags, 32).fails(1, "passages of 16 tokens", "32")
+
+    def test_missing_index_without_files(self, longformer):
+        run("search", longformer, "--index", "/nowhere/x", "--query", "a").fails(1, "/nowhere/x")
+
+    def test_one_bad_document_keeps_the_others(self, longformer, novels):
+        result = run("search", longformer, novels[0], "/nowhere.txt", novels[1], "--query", "a",
+                     "--json", *self.PASSAGES)
+        assert result.code == 1 and result.json[0]["documents"] == 2
+        assert "/nowhere.txt: cannot read" in result.err
+
+    def test_nothing_readable(self, longformer):
+        result = run("search", longformer, "/nowhere.txt", "--query", "a")
+        assert result.code == 1 and "no document to search in" in result.err
+
+    def test_one_bad_question_keeps_the_others(self, longformer, novels):
+        result = run("search", longformer, *novels, "--json", "--query", "a " * 500, "--query", "a",
+                     *self.PASSAGES)
+        assert result.code == 1 and ["hits" in row for row in result.json] == [False, True]

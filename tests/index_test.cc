@@ -1,0 +1,290 @@
+// The file of a search index: what is put in comes out, what is killed loses nothing, and words are
+// scored by the formula of BM25.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <fstream>
+#include <limits>
+#include <sstream>
+
+#include "error_testing.h"
+#include "index/passage_store.h"
+#include "index/ranking.h"
+#include "index/word_query.h"
+#include "temporary_folder.h"
+
+namespace longformer::index {
+namespace {
+
+using Texts = std::vector<std::string>;
+
+constexpr Index kWidth = 3;
+
+/// Puts texts in as the passages of a document; the vectors count from `first`.
+void put(const PassageStore& store, const std::string& name, const Texts& texts, float first = 0) {
+  std::vector<NewPassage> passages;
+  std::vector<float> vectors;
+  std::string whole;
+  for (const std::string& text : texts) {
+    const auto begin = static_cast<Index>(whole.size());
+    passages.push_back({begin, begin + std::ssize(text), text});
+    whole += text;
+    for (Index i = 0; i < kWidth; ++i) vectors.push_back(first++);
+  }
+  store.put(name, whole, passages, vectors);
+}
+
+/// The texts that match, in order of their ids.
+Texts matching(const PassageStore& store, const std::string& question) {
+  Texts found;
+  for (const auto& [id, score] : store.match(WordQuery(question).any())) {
+    found.push_back(store.passage(id).text);
+  }
+  return found;
+}
+
+TEST(PassageStore, GivesBackWhatWasPutIn) {
+  const TemporaryFolder folder;
+  const std::string file = folder.path() / "index";
+  {
+    const PassageStore store(file, Access::write);
+    put(store, "b.txt", {"the dog ", "a cat"}, 1);
+    put(store, "a.txt", {"", "nothing"}, 7);
+    store.set({{"model", "x"}, {"dtype", "fp32"}});
+    store.set({{"model", "y"}});
+  }
+  const PassageStore store(file, Access::read);
+  EXPECT_EQ(store.settings(), (Settings{{"model", "x"}, {"dtype", "fp32"}}));
+  EXPECT_EQ(store.documents(), 2);
+  EXPECT_EQ(store.passages(), 4);
+  const auto documents = store.list();
+  ASSERT_EQ(documents.size(), 2u);
+  EXPECT_EQ(documents[0].name, "a.txt");
+  EXPECT_EQ(documents[1].passages, 2);
+  EXPECT_EQ(documents[1].characters, 13);
+  EXPECT_EQ(documents[1].hash, text_hash("the dog a cat"));
+  EXPECT_EQ(documents[1].time.size(), std::string("2026-11-24 23:44:46").size());
+  EXPECT_TRUE(store.contains("b.txt", "the dog a cat"));
+  EXPECT_FALSE(store.contains("b.txt", "the dog a cat "));
+  EXPECT_FALSE(store.contains("c.txt", "the dog a cat"));
+  const Codes codes = store.codes(kWidth);
+  ASSERT_EQ(codes.vectors.size(), 4);
+  const PassageRow passage = store.passage(codes.passages[1]);
+  EXPECT_EQ(passage.document, "b.txt");
+  EXPECT_EQ(passage.text, "a cat");
+  EXPECT_EQ(passage.begin, 8);
+  EXPECT_EQ(store.vectors(codes.passages, kWidth),
+            (std::vector<float>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}));
+}
+
+TEST(PassageStore, ReplacesAndRemoves) {
+  const PassageStore store("", Access::write);
+  put(store, "a", {"old words", "of it"});
+  put(store, "b", {"other words"});
+  put(store, "a", {"new words"});
+  EXPECT_EQ(matching(store, "words"), (Texts{"other words", "new words"}));
+  EXPECT_EQ(matching(store, "old"), Texts());
+  EXPECT_EQ(store.passages(), 2);
+  EXPECT_TRUE(store.remove("b"));
+  EXPECT_FALSE(store.remove("b"));
+  EXPECT_EQ(matching(store, "words other"), (Texts{"new words"}));
+  EXPECT_EQ(store.codes(kWidth).passages.size(), 1u);
+  EXPECT_EQ(store.documents(), 1);
+}
+
+TEST(PassageStore, TwoWritersLoseNothing) {
+  const TemporaryFolder folder;
+  const std::string file = folder.path() / "index";
+  const PassageStore one(file, Access::write), two(file, Access::write);
+  const PassageStore reader(file, Access::read);
+  const Index before = reader.version();
+  for (int i = 0; i < 20; ++i) put(i % 2 == 0 ? one : two, fmt::format("{}", i), {"word"});
+  EXPECT_EQ(one.documents(), 20);
+  EXPECT_EQ(reader.documents(), 20);
+  EXPECT_NE(reader.version(), before);
+}
+
+TEST(PassageStore, AKilledProcessLosesTheDocumentInWorkAlone) {
+  const TemporaryFolder folder;
+  const std::string file = folder.path() / "index";
+  const pid_t child = fork();
+  if (child == 0) {
+    const PassageStore store(file, Access::write);
+    put(store, "whole", {"one", "two"});
+    const Database database(file, Access::write);
+    Transaction transaction(database);
+    database.run("DELETE FROM documents; INSERT INTO documents VALUES (9, 'half', '', 1, 1, '')");
+    kill(getpid(), SIGKILL);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFSIGNALED(status));
+  const PassageStore store(file, Access::write);
+  ASSERT_EQ(store.list().size(), 1u);
+  EXPECT_EQ(store.list()[0].name, "whole");
+  EXPECT_EQ(matching(store, "one two"), (Texts{"one", "two"}));
+}
+
+TEST(PassageStore, RefusesWhatIsNotAnIndex) {
+  const TemporaryFolder folder({{"text", std::string(5000, 'x')},
+                                {"old", "longformer-index-2\n" + std::string(100, '\0')},
+                                {"other", ""}});
+  const auto open = [&](const std::string& name, Access access) {
+    return error_of([&] { PassageStore(folder.path() / name, access); });
+  };
+  expect_error(open("text", Access::read), {"text", "another kind of file"});
+  expect_error(open("text", Access::write), {"text", "another kind of file"});
+  expect_error(open("old", Access::read), {"old", "older one", "make it anew"});
+  expect_error(open("none", Access::read), {"none", "can be opened"});
+  expect_error(open("none/none", Access::write), {"none", "can be opened and written"});
+  Database(folder.path() / "other", Access::write).run("CREATE TABLE of_another_program (x)");
+  expect_error(open("other", Access::read), {"other", "another kind of file"});
+  expect_error(open("other", Access::write), {"other", "another kind of file"});
+  { const PassageStore store(folder.path() / "new", Access::write); }
+  Database(folder.path() / "new", Access::write).run("PRAGMA user_version = 4");
+  expect_error(open("new", Access::write), {"version 3", "version 4", "make it anew"});
+}
+
+TEST(PassageStore, TellsDamage) {
+  const TemporaryFolder folder;
+  const std::string file = folder.path() / "index";
+  const PassageStore store(file, Access::write);
+  put(store, "a", {"one", "two"});
+  const Codes codes = store.codes(kWidth);
+  expect_error(error_of([&] { store.codes(kWidth + 1); }),
+               {"index: passage 1", "4 bytes, found 3"});
+  expect_error(error_of([&] { store.vectors(codes.passages, 2); }), {"2 numbers, found 12 bytes"});
+  const float spoiled[kWidth] = {1, std::numeric_limits<float>::quiet_NaN(), 2};
+  Database(file, Access::write)
+      .prepare("UPDATE vectors SET vector = ? WHERE passage = 2")
+      .bind(1, std::as_bytes(std::span(spoiled)))
+      .run();
+  expect_error(error_of([&] { store.vectors(codes.passages, kWidth); }), {"index", "finite"});
+  expect_error(error_of([&] { store.passage(17); }), {"passage 17", "none"});
+}
+
+TEST(PassageStore, ScoresWordsByTheFormula) {
+  const PassageStore store("", Access::write);
+  const Texts texts = {"the dog and the cat", "The DOG, the dog! and a dog", "a cat", "one more",
+                       "and yet more words that are of no use at all"};
+  put(store, "a", texts);
+  const auto words_of = [](const std::string& text) {
+    Texts words;
+    std::string word;
+    for (const char letter : text + " ") {
+      if (std::isalpha(static_cast<unsigned char>(letter)) != 0) {
+        word += static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+      } else if (!word.empty()) {
+        words.push_back(std::exchange(word, ""));
+      }
+    }
+    return words;
+  };
+  double length = 0;
+  for (const auto& text : texts) length += static_cast<double>(words_of(text).size()) / 5;
+  const auto bm25 = [&](const std::string& text, const Texts& question) {
+    double score = 0;
+    const Texts words = words_of(text);
+    for (const std::string& word : question) {
+      double having = 0;
+      for (const auto& other : texts) {
+        const Texts all = words_of(other);
+        having += std::count(all.begin(), all.end(), word) > 0 ? 1 : 0;
+      }
+      const double rarity = std::max(1e-6, std::log((5 - having + 0.5) / (having + 0.5)));
+      const auto count = static_cast<double>(std::count(words.begin(), words.end(), word));
+      const auto size = static_cast<double>(words.size());
+      score += rarity * count * 2.2 / (count + 1.2 * (0.25 + 0.75 * size / length));
+    }
+    return score;
+  };
+  const auto found = store.match(WordQuery("dog cat").any());
+  ASSERT_EQ(found.size(), 3u);
+  for (const auto& [id, score] : found) {
+    const double wanted = bm25(store.passage(id).text, {"dog", "cat"});
+    EXPECT_TRUE(std::abs(score - wanted) <= 1e-9) << id << ": " << score << " and " << wanted;
+  }
+}
+
+TEST(PassageStore, MarksWhatMatched) {
+  const PassageStore store("", Access::write);
+  put(store, "a", {"The Café in the U.S. café", "none"});
+  const auto marked = [&](Index id, const char* question) {
+    return store.marked(id, WordQuery(question).any(), "<", ">");
+  };
+  EXPECT_EQ(marked(1, "cafe U.S."), "The <Café> in the <U.S>. <café>");
+  EXPECT_EQ(marked(1, "\"in the\""), "The Café <in the> U.S. café");
+  EXPECT_EQ(marked(2, "cafe"), std::nullopt);
+}
+
+TEST(WordQuery, WordsAndPhrases) {
+  struct Case {
+    const char* question;
+    const char* any;
+    const char* required;
+  };
+  const Case cases[] = {
+      {"", "", ""},
+      {" ? -- ", "", ""},
+      {"who?", "\"who?\"", ""},
+      {"a  b\tc\n", "\"a\" OR \"b\" OR \"c\"", ""},
+      {"who \"old  dog\" x", "\"who\" OR \"old  dog\" OR \"x\"", "\"old  dog\""},
+      {"\"a b\"\"c\"", "\"a b\" OR \"c\"", "\"a b\" AND \"c\""},
+      {"“a b” c", "\"a b\" OR \"c\"", "\"a b\""},
+      {"a \"b c", "\"a\" OR \"b\" OR \"c\"", ""},
+      {"\"?\" a", "\"a\"", ""},
+      {"AND OR NOT NEAR(", "\"AND\" OR \"OR\" OR \"NOT\" OR \"NEAR(\"", ""},
+  };
+  for (const Case& one : cases) {
+    EXPECT_EQ(WordQuery(one.question).any(), one.any) << one.question;
+    EXPECT_EQ(WordQuery(one.question).required(), one.required) << one.question;
+  }
+}
+
+TEST(WordQuery, EveryQuestionIsAQuery) {
+  const PassageStore store("", Access::write);
+  put(store, "a", {"text: a (b) c* ^d 'e' {f} - “ ” — é ß 漢字"});
+  for (const char* question : {"a:b",      "text:",
+                               "(",        "*",
+                               "^a",       "'",
+                               "''",       "{",
+                               "}",        "-a",
+                               "—",        "“",
+                               "\"",       "\"\"",
+                               "é",        "漢字",
+                               "a OR",     "NEAR(a b)",
+                               "\xff\xfe", "a\"b\"c",
+                               "\\",       ";DROP TABLE words"}) {
+    const std::string any = WordQuery(question).any();
+    if (any.empty()) continue;
+    EXPECT_EQ(error_of([&] { store.match(any); }), "") << question;
+  }
+}
+
+TEST(Fusion, IgnoresScaleAndOrder) {
+  const std::vector<float> cosines = {0.1f, 0.5f, 0.3f, 0.2f}, words = {0, 3, 6, 0};
+  std::vector<float> other_cosines, other_words;
+  for (const float cosine : cosines) other_cosines.push_back(0.8f + cosine / 10);
+  for (const float score : words) other_words.push_back(7 * score);
+  const Fusion one(cosines, words), other(other_cosines, other_words);
+  for (std::size_t i = 0; i < cosines.size(); ++i) {
+    EXPECT_NEAR(one(cosines[i], words[i]), other(other_cosines[i], other_words[i]), 1e-4);
+  }
+}
+
+TEST(Fusion, WithoutOneOfBothTheOtherOrders) {
+  const std::vector<float> rising = {0.1f, 0.2f, 0.3f}, alike = {0.4f, 0.4f, 0.4f},
+                           none = {0, 0, 0};
+  const Fusion by_meaning(rising, none), by_words(alike, rising);
+  for (std::size_t i = 1; i < rising.size(); ++i) {
+    EXPECT_GT(by_meaning(rising[i], 0), by_meaning(rising[i - 1], 0));
+    EXPECT_GT(by_words(alike[i], rising[i]), by_words(alike[i - 1], rising[i - 1]));
+  }
+  const std::vector<float> one = {0.5f}, zero = {0.0f};
+  EXPECT_TRUE(std::isfinite(Fusion(one, zero)(0.5f, 0)));
+}
+
+}  // namespace
+}  // namespace longformer::index
