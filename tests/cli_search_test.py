@@ -181,3 +181,11 @@ class TestSearch:
         result = run("search", longformer, *novels, "--json", "--query", "a " * 500, "--query", "a",
                      *self.PASSAGES)
         assert result.code == 1 and ["hits" in row for row in result.json] == [False, True]
+
+
+class TestBench:
+    def test_search(self):
+        rows = run("bench", "search", "--passages", "10,1000", "--size", 7, "-r", 2, "--json").works().json
+        assert [row["passages"] for row in rows] == [10, 1000] and all(row["seconds"] > 0 for row in rows)
+        assert re.search(r"1,000 +384 +1 +\d+\.\d ms +\d", run("bench", "search", "--passages", 1000, "--threads", 1).works().out)
+        run("bench", "search", "--passages", "0").fails(2, "--passages")

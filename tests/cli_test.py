@@ -92,7 +92,7 @@ class TestUsage:
         out = run("--help").works().out
         assert all(verb in out for verb in VERBS) and "Example" in out
 
-    @pytest.mark.parametrize("verb", [*VERBS, "bench model", "bench attention"])
+    @pytest.mark.parametrize("verb", [*VERBS, "bench model", "bench attention", "bench search"])
     def test_help_of_a_verb_has_an_example_and_the_exit_codes(self, verb):
         out = run(*verb.split(), "--help").works().out
         assert "Examples:\n  longformer " + verb in out
@@ -112,7 +112,7 @@ class TestUsage:
     def test_unknown_verb_unlike_any(self):
         run("xylophone").fails(2, "'xylophone'", "expected one of info")
 
-    @pytest.mark.parametrize("verb", [*VERBS[:-1], "bench model", "bench attention"])
+    @pytest.mark.parametrize("verb", [*VERBS[:-1], "bench model", "bench attention", "bench search"])
     def test_unknown_flag(self, verb):
         run(*verb.split(), BERT, BERT, "--no-such-flag").fails(2, "--no-such-flag", "--help")
 

@@ -368,6 +368,7 @@ void add_bench(CLI::App& program, Action& action) {
   add_attention_bench(verb, action);
   add_train_bench(verb, action);
   add_generate_bench(verb, action);
+  add_search_bench(verb, action);
   const auto report = std::make_shared<bool>(false);
   const auto threads = std::make_shared<std::int64_t>(0);
   verb.add_flag(

@@ -27,5 +27,6 @@ void add_compare(CLI::App& program, Action& action);
 void add_bench(CLI::App& program, Action& action);
 /// A verb of bench.
 void add_generate_bench(CLI::App& bench, Action& action);
+void add_search_bench(CLI::App& bench, Action& action);
 
 }  // namespace longformer::cli

@@ -137,4 +137,27 @@ struct GenerateBenchResult {
 /// characters or tokens and goes on with others, one at a time. Throws Error.
 GenerateBenchResult bench_generate(const GenerateBenchOptions& options);
 
+struct SearchBenchOptions {
+  std::int64_t passages = 1000000;
+  std::int64_t vector_size = 384;
+  std::int64_t top_k = 10;
+  int threads = 0;
+  int repeats = 21;
+};
+
+struct SearchBenchResult {
+  SearchBenchOptions options;
+  int threads = 0;
+  /// Median time to compare a question with all passages and take the best of them.
+  double seconds = 0;
+  /// Bytes of the vectors, and the rate at which all threads read memory.
+  double bytes = 0, read_bytes_per_second = 0;
+
+  /// Fraction of the bound: the bytes at the rate of reading.
+  double fraction() const { return bytes / read_bytes_per_second / seconds; }
+};
+
+/// Times the scan of a dense search, over random vectors in memory. Throws Error.
+SearchBenchResult bench_search(const SearchBenchOptions& options);
+
 }  // namespace longformer

@@ -189,6 +189,7 @@ Index PassageStore::version() const { return database_.version(); }
 Codes PassageStore::codes(Index width) const {
   Codes codes;
   codes.vectors.width = width;
+  codes.vectors.reserve(passages());
   Statement rows =
       database_.prepare("SELECT passage, document, scale, code FROM codes ORDER BY passage");
   std::vector<std::int8_t> bytes(static_cast<std::size_t>(width));

@@ -1,0 +1,79 @@
+// longformer bench search: how fast a question is compared with all passages of an index.
+#include <fmt/format.h>
+
+#include <memory>
+#include <string>
+
+#include "bench_rows.h"
+#include "longformer/bench.h"
+#include "messages.h"
+#include "output.h"
+#include "verbs.h"
+
+namespace longformer::cli {
+namespace {
+
+struct SearchBenchFlags {
+  SearchBenchOptions options;
+  std::int64_t threads = 0, repeats = 21;
+  std::string passages = "1000000";
+  bool json = false;
+};
+
+void run(const SearchBenchFlags& flags) {
+  Output output;
+  if (!flags.json) {
+    output.write(fmt::format("{:>10} {:>5} {:>8} {:>10} {:>8}\n", "passages", "size", "threads",
+                             "a question", "of read"));
+  }
+  SearchBenchOptions options = flags.options;
+  options.threads = static_cast<int>(flags.threads);
+  options.repeats = static_cast<int>(flags.repeats);
+  for (const std::int64_t passages : number_list("--passages", flags.passages)) {
+    options.passages = passages;
+    const SearchBenchResult result = bench_search(options);
+    if (flags.json) {
+      JsonLine json;
+      json.add("passages", passages).add("vector_size", options.vector_size);
+      json.add("threads", std::int64_t{result.threads}).add("seconds", result.seconds);
+      json.add("read_bytes_per_second", result.read_bytes_per_second);
+      output.write(json.add("fraction", result.fraction()).line());
+    } else {
+      output.write(fmt::format("{:>10} {:>5} {:>8} {:>7.1f} ms {:>8.2f}\n", grouped(passages),
+                               options.vector_size, result.threads, 1e3 * result.seconds,
+                               result.fraction()));
+    }
+    output.flush();
+  }
+  output.finish();
+}
+
+}  // namespace
+
+void add_search_bench(CLI::App& bench, Action& action) {
+  const auto flags = std::make_shared<SearchBenchFlags>();
+  CLI::App& verb = add_verb(
+      bench, {.name = "search",
+              .description = "Time comparing a question with every passage of an index in memory.",
+              .details = "\"of read\" is the bytes of the vectors ÷ (time · rate of reading "
+                         "memory). The vectors are random.",
+              .examples = "longformer bench search --passages 10000,1000000 --size 384"});
+  verb.add_option("--passages", flags->passages, "passages of the index (1000000)")
+      ->type_name("LIST");
+  add_number(verb, "--size", flags->options.vector_size, {.least = 1, .most = 65536},
+             "elements of a vector (384)");
+  add_number(verb, "--top-k", flags->options.top_k, {.least = 1, .most = 1 << 20},
+             "best passages that are taken (10)");
+  add_threads(verb, flags->threads);
+  add_number(verb, "-r,--repeats", flags->repeats, {.least = 1, .most = 10000},
+             "runs, of which the median counts (21)");
+  verb.add_flag("--json", flags->json, "print one JSON object per line");
+  verb.callback([flags, &action] {
+    for (const std::int64_t passages : number_list("--passages", flags->passages)) {
+      if (passages < 1) throw UsageError("--passages: expected numbers above 0, found 0");
+    }
+    action = [flags](Messages&) { run(*flags); };
+  });
+}
+
+}  // namespace longformer::cli
