@@ -197,8 +197,9 @@ class Question {
 
   void add_words() {
     scores_.words.assign(codes_.passages.size(), 0.0f);
-    if (words_.any().empty()) return;
-    each_row(store_.match(words_.any()), [this](std::size_t row, double score) {
+    known_ = store_.known(words_);
+    if (known_.query.empty()) return;
+    each_row(store_.match(known_.query), [this](std::size_t row, double score) {
       scores_.words[row] = static_cast<float>(score);
     });
   }
@@ -260,7 +261,7 @@ class Question {
       scores_.ranked = scores_.words;
       for (float& score : scores_.ranked) score = score > 0 ? score : kOutside;
     } else {
-      fusion_ = index::Fusion(scores_.cosines, scores_.words);
+      fusion_ = index::Fusion(scores_.cosines, known_.reach);
       scores_.ranked.resize(scores_.words.size());
       for (std::size_t row = 0; row < scores_.ranked.size(); ++row) {
         scores_.ranked[row] = fusion_(scores_.cosines[row], scores_.words[row]);
@@ -316,8 +317,8 @@ class Question {
                      .matched = {}};
     if (!scores_.cosines.empty()) hit.similarity = scores_.cosines[at(row)];
     if (!scores_.words.empty()) hit.words = scores_.words[at(row)];
-    if (words_.any().empty()) return hit;
-    const auto marked = store_.marked(codes_.passages[at(row)], words_.any(), kMarkBegin, kMarkEnd);
+    if (known_.query.empty()) return hit;
+    const auto marked = store_.marked(codes_.passages[at(row)], known_.query, kMarkBegin, kMarkEnd);
     if (!marked) return hit;
     auto [text, spans] = unmarked(*marked);
     // A text with such marks of its own, or with a byte 0, stays as it is.
@@ -329,6 +330,7 @@ class Question {
   const index::Codes& codes_;
   const SearchQuery& query_;
   index::WordQuery words_;
+  index::KnownWords known_;
   index::Fusion fusion_;
   std::vector<bool> allowed_;
   std::vector<float> vector_;

@@ -1,6 +1,7 @@
 #include "index/passage_store.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <fstream>
 
@@ -9,6 +10,9 @@
 
 namespace longformer::index {
 namespace {
+
+/// Of FTS5's BM25: k1, and the rarity of a word that is in half of the passages or more.
+constexpr double kSaturation = 1.2, kLeastRarity = 1e-6;
 
 /// "lfix" in the header of the file.
 constexpr std::int64_t kApplication = 0x6c666978;
@@ -29,7 +33,7 @@ CREATE TABLE codes (
   passage INTEGER PRIMARY KEY, document INTEGER NOT NULL, scale REAL NOT NULL, code BLOB NOT NULL);
 CREATE TABLE vectors (passage INTEGER PRIMARY KEY, vector BLOB NOT NULL);
 CREATE VIRTUAL TABLE words USING fts5 (
-  text, content='passages', content_rowid='id', tokenize="unicode61 remove_diacritics 2");
+  text, content='passages', content_rowid='id', tokenize="porter unicode61 remove_diacritics 2");
 )";
 static_assert(kApplication == 1818651000);
 
@@ -237,6 +241,24 @@ std::vector<float> PassageStore::vectors(std::span<const Index> ids, Index width
   require(all_finite(vectors), "{}: expected finite vectors, found others; make the index anew",
           file());
   return vectors;
+}
+
+KnownWords PassageStore::known(const WordQuery& words) const {
+  KnownWords known;
+  const auto all = static_cast<double>(passages());
+  Statement holders = database_.prepare("SELECT count(*) FROM words WHERE words MATCH ?");
+  for (const std::string& term : words.terms()) {
+    holders.bind(1, term).step();
+    const auto having = static_cast<double>(holders.integer(0));
+    while (holders.step()) {
+    }
+    const double rarity = std::log((all - having + 0.5) / (having + 0.5));
+    known.reach += (kSaturation + 1) * std::max(rarity, kLeastRarity);
+    if (rarity > 0 && having > 0) known.query += (known.query.empty() ? "" : " OR ") + term;
+  }
+  // In an index of few passages every word is in most of them.
+  if (known.query.empty()) known.query = words.any();
+  return known;
 }
 
 WordScores PassageStore::match(const std::string& query) const {

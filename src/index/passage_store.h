@@ -1,7 +1,7 @@
 // The file behind a search index: documents, passages with their texts and vectors, and a full-text
-// index of their words, in one SQLite database. Every change of a document is one transaction, so a
-// process that is killed loses at most the document in work, and others may read and write
-// meanwhile.
+// index of the stems of their words, in one SQLite database. Every change of a document is one
+// transaction, so a process that is killed loses at most the document in work, and others may read
+// and write meanwhile.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +15,7 @@
 
 #include "core/dtype.h"
 #include "index/database.h"
+#include "index/word_query.h"
 #include "kernels/vector_scan.h"
 
 namespace longformer::index {
@@ -56,6 +57,14 @@ struct Codes {
 /// Passages by id with what a query of words gives them.
 using WordScores = std::vector<std::pair<Index, double>>;
 
+/// The words of a question as an index knows them.
+struct KnownWords {
+  /// Passages with any word that tells passages apart, which one does not that half of them have.
+  std::string query;
+  /// BM25 of a passage that is full of every word.
+  double reach = 0;
+};
+
 class PassageStore {
  public:
   /// Opens an index, or with Access::write makes one where there is none; an empty name is one in
@@ -92,6 +101,7 @@ class PassageStore {
   /// The vectors of some passages behind each other. Throws Error where one is damaged.
   std::vector<float> vectors(std::span<const Index> ids, Index width) const;
 
+  KnownWords known(const WordQuery& words) const;
   /// BM25 (k1 1.2, b 0.75) of all passages that match a query of FTS5, in ascending order of ids.
   WordScores match(const std::string& query) const;
   /// The text of a passage with `begin` and `end` put around what a query of FTS5 found in it; none

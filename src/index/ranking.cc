@@ -2,27 +2,31 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstddef>
 
 namespace longformer::index {
 namespace {
 
-constexpr double kWeightOfWords = 4;
+constexpr double kWeightOfWords = 14;
+/// What a word of rarity 1 reaches. Words that half of the passages have reach next to nothing, and
+/// no passage shall have a large share of that.
+constexpr double kLeastReach = 2.2;
+
+/// Of cosines that are alike but for rounding.
+constexpr double kLeastDeviation = 1e-6;
 
 }  // namespace
 
-Fusion::Fusion(std::span<const float> cosines, std::span<const float> words) {
-  const auto count = static_cast<double>(cosines.size());
+Fusion::Fusion(std::span<const float> cosines, double reach) {
+  words_factor_ = static_cast<float>(kWeightOfWords / std::max(reach, kLeastReach));
   if (cosines.empty()) return;
+  const auto count = static_cast<double>(cosines.size());
   double sum = 0, squares = 0;
   for (const float cosine : cosines) sum += cosine;
   const double mean = sum / count;
   for (const float cosine : cosines) squares += (cosine - mean) * (cosine - mean);
   const double deviation = std::sqrt(squares / count);
-  const float most = *std::max_element(words.begin(), words.end());
   mean_ = static_cast<float>(mean);
-  cosine_factor_ = deviation > 0 ? static_cast<float>(1 / deviation) : 0.0f;
-  words_factor_ = most > 0 ? static_cast<float>(kWeightOfWords / most) : 0.0f;
+  cosine_factor_ = deviation > kLeastDeviation ? static_cast<float>(1 / deviation) : 0.0f;
 }
 
 float Fusion::operator()(float cosine, float words) const {

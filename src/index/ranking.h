@@ -5,16 +5,19 @@
 
 namespace longformer::index {
 
-/// What a hybrid search orders passages by. examples/retrieval/fusion.py chose its form and weight
-/// on text that no test set has; neither depends on the model's scale of cosines or on the size of
-/// the index.
+/// What a hybrid search orders passages by: the standard deviations of a cosine from the mean of
+/// all passages, and kWeightOfWords times the share of BM25 that a passage could reach. So neither
+/// the model's scale of cosines nor the size of the index matters, and a question whose words say
+/// nothing is answered by its meaning. examples/retrieval/fusion.py chose form and weight among
+/// twelve, on text that no test set has.
 class Fusion {
  public:
   Fusion() = default;
-  /// Scores of one question for all passages of the index: cosines, and BM25 with 0 for passages
-  /// without any of its words.
-  Fusion(std::span<const float> cosines, std::span<const float> words);
+  /// The cosines of one question with all passages of the index, and BM25 of a passage that is full
+  /// of its words.
+  Fusion(std::span<const float> cosines, double reach);
 
+  /// Of one passage; its words are 0 where it has none of the question's.
   float operator()(float cosine, float words) const;
 
  private:

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cstddef>
+#include <utility>
 
 namespace longformer::index {
 namespace {
@@ -15,14 +16,26 @@ bool has_word(std::string_view text) {
                      [](unsigned char byte) { return byte >= 0x80 || std::isalnum(byte) != 0; });
 }
 
-void join(std::string& query, std::string_view text, std::string_view with) {
-  if (!has_word(text)) return;
-  if (!query.empty()) query += with;
-  // A quotation mark cannot be in it.
-  query += '"';
-  query += text;
-  query += '"';
+/// A word without punctuation around it, in lower case, as far as it is ASCII; so that "Dog?" and
+/// "dog" are one.
+std::string plain_word(std::string_view word) {
+  const auto is_around = [](unsigned char byte) { return std::ispunct(byte) != 0; };
+  while (!word.empty() && is_around(word.front())) word.remove_prefix(1);
+  while (!word.empty() && is_around(word.back())) word.remove_suffix(1);
+  std::string plain(word);
+  for (char& letter : plain) {
+    letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+  }
+  return plain;
 }
+
+void join(std::string& query, std::string_view with, std::string_view term) {
+  if (!query.empty()) query += with;
+  query += term;
+}
+
+/// Words behind each other as FTS5 wants them; they hold no quotation mark.
+std::string quoted(std::string_view words) { return '"' + std::string(words) + '"'; }
 
 /// Typographic quotation marks as plain ones.
 std::string with_plain_marks(std::string_view text) {
@@ -46,21 +59,29 @@ WordQuery::WordQuery(std::string_view text) {
     std::string_view part = question.substr(0, mark);
     // A mark without its second one is no phrase.
     if (is_phrase && mark != std::string_view::npos) {
-      join(any_, part, " OR ");
-      join(required_, part, " AND ");
+      if (add(part)) join(required_, " AND ", quoted(part));
     } else {
       while (!part.empty()) {
-        const std::size_t begin = std::min(part.find_first_not_of(kBlanks), part.size());
-        part.remove_prefix(begin);
+        part.remove_prefix(std::min(part.find_first_not_of(kBlanks), part.size()));
         const std::size_t end = std::min(part.find_first_of(kBlanks), part.size());
-        join(any_, part.substr(0, end), " OR ");
+        add(plain_word(part.substr(0, end)));
         part.remove_prefix(end);
       }
     }
-    if (mark == std::string_view::npos) return;
+    if (mark == std::string_view::npos) break;
     question.remove_prefix(mark + 1);
     is_phrase = !is_phrase;
   }
+  for (const std::string& term : terms_) join(any_, " OR ", term);
+}
+
+bool WordQuery::add(std::string_view words) {
+  if (!has_word(words)) return false;
+  std::string term = quoted(words);
+  if (std::find(terms_.begin(), terms_.end(), term) == terms_.end()) {
+    terms_.push_back(std::move(term));
+  }
+  return true;
 }
 
 }  // namespace longformer::index

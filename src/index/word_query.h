@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace longformer::index {
 
@@ -12,12 +13,18 @@ class WordQuery {
  public:
   explicit WordQuery(std::string_view question);
 
+  /// Words and phrases as queries, each once.
+  const std::vector<std::string>& terms() const { return terms_; }
   /// Passages with any word or phrase; empty where the question has none.
   const std::string& any() const { return any_; }
   /// Passages with all phrases; empty where there are none.
   const std::string& required() const { return required_; }
 
  private:
+  /// Whether there is a word in it.
+  bool add(std::string_view words);
+
+  std::vector<std::string> terms_;
   std::string any_, required_;
 };
 
