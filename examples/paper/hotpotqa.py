@@ -153,7 +153,7 @@ def measured(program, folder, data, flags):
 
 
 def trained(program, work, row, source, seed):
-    name = "-".join(re.findall(r"[a-z0-9]+", row))
+    name = "-".join(re.findall(r"[a-z0-9]+", row.lower()))
     return train(program, source, work / f"hotpotqa-{name}-{seed}", work / "hotpotqa-train.json", seed, ROWS[row])
 
 

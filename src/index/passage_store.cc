@@ -1,6 +1,7 @@
 #include "index/passage_store.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <fstream>
@@ -177,12 +178,15 @@ bool PassageStore::remove(const std::string& name) const {
 bool PassageStore::remove_document(const std::string& name) const {
   const std::optional<Index> id = find(name);
   if (!id) return false;
-  for (const char* sql :
-       {"INSERT INTO words (words, rowid, text) SELECT 'delete', id, text FROM passages "
-        "WHERE document = ?",
-        "DELETE FROM vectors WHERE passage IN (SELECT id FROM passages WHERE document = ?)",
-        "DELETE FROM codes WHERE passage IN (SELECT id FROM passages WHERE document = ?)",
-        "DELETE FROM passages WHERE document = ?", "DELETE FROM documents WHERE id = ?"}) {
+  constexpr std::array kStatements = {
+      R"(INSERT INTO words (words, rowid, text)
+         SELECT 'delete', id, text FROM passages WHERE document = ?)",
+      "DELETE FROM vectors WHERE passage IN (SELECT id FROM passages WHERE document = ?)",
+      "DELETE FROM codes WHERE passage IN (SELECT id FROM passages WHERE document = ?)",
+      "DELETE FROM passages WHERE document = ?",
+      "DELETE FROM documents WHERE id = ?",
+  };
+  for (const char* sql : kStatements) {
     database_.prepare(sql).bind(1, *id).run();
   }
   return true;
