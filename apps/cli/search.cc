@@ -60,10 +60,6 @@ std::string plain_name(const std::string& name) {
   return std::filesystem::path(name).lexically_normal().string();
 }
 
-const char* context_name(const SearchOptions& options) {
-  return options.passages.context == PassageContext::document ? "document" : "none";
-}
-
 class Stopwatch {
  public:
   double seconds() const {

@@ -15,10 +15,6 @@ namespace {
 
 constexpr std::size_t kTextWidth = 96;
 
-const char* context_name(const SearchOptions& options) {
-  return options.passages.context == PassageContext::document ? "document" : "none";
-}
-
 /// The text of a hit with marks around what matched.
 std::string marked(const SearchHit& hit, std::string_view begin, std::string_view end) {
   const std::vector<std::size_t> starts = character_starts(hit.text);
@@ -42,6 +38,10 @@ std::string scores_of(const SearchHit& hit) {
 }
 
 }  // namespace
+
+const char* context_name(const SearchOptions& options) {
+  return options.passages.context == PassageContext::document ? "document" : "none";
+}
 
 std::string answer_text(const SearchAnswer& answer, bool bold) {
   std::string text = fmt::format("\n{}   ({:.1f} ms)\n", answer.question, 1000 * answer.seconds);

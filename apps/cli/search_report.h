@@ -23,6 +23,9 @@ struct IndexState {
   double seconds = 0;
 };
 
+/// "document" or "none": what --context calls it.
+const char* context_name(const SearchOptions& options);
+
 /// Words of the question are set in bold, or where `bold` is false between stars.
 std::string answer_text(const SearchAnswer& answer, bool bold);
 std::string answer_json(const SearchAnswer& answer, const IndexState& state);
