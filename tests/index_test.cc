@@ -36,11 +36,13 @@ void put(const PassageStore& store, const std::string& name, const Texts& texts,
   store.put(name, whole, passages, vectors);
 }
 
+PassageRow passage(const PassageStore& store, Index id) { return store.passages({&id, 1}).at(0); }
+
 /// The texts that match, in order of their ids.
 Texts matching(const PassageStore& store, const std::string& question) {
   Texts found;
   for (const auto& [id, score] : store.match(WordQuery(question).any())) {
-    found.push_back(store.passage(id).text);
+    found.push_back(passage(store, id).text);
   }
   return found;
 }
@@ -71,10 +73,11 @@ TEST(PassageStore, GivesBackWhatWasPutIn) {
   EXPECT_FALSE(store.contains("c.txt", "the dog a cat"));
   const Codes codes = store.codes(kWidth);
   ASSERT_EQ(codes.vectors.size(), 4);
-  const PassageRow passage = store.passage(codes.passages[1]);
-  EXPECT_EQ(passage.document, "b.txt");
-  EXPECT_EQ(passage.text, "a cat");
-  EXPECT_EQ(passage.begin, 8);
+  const auto passages = store.passages(codes.passages);
+  EXPECT_EQ(passages.at(1).document, "b.txt");
+  EXPECT_EQ(passages.at(1).text, "a cat");
+  EXPECT_EQ(passages.at(1).begin, 8);
+  EXPECT_EQ(passages.at(3).text, "nothing");
   EXPECT_EQ(store.vectors(codes.passages, kWidth),
             (std::vector<float>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}));
 }
@@ -162,7 +165,7 @@ TEST(PassageStore, TellsDamage) {
       .bind(1, std::as_bytes(std::span(spoiled)))
       .run();
   expect_error(error_of([&] { store.vectors(codes.passages, kWidth); }), {"index", "finite"});
-  expect_error(error_of([&] { store.passage(17); }), {"passage 17", "none"});
+  expect_error(error_of([&] { passage(store, 17); }), {"passage 17", "none"});
 }
 
 TEST(PassageStore, ScoresWordsByTheFormula) {
@@ -203,7 +206,7 @@ TEST(PassageStore, ScoresWordsByTheFormula) {
   const auto found = store.match(WordQuery("dog cat").any());
   ASSERT_EQ(found.size(), 3u);
   for (const auto& [id, score] : found) {
-    const double wanted = bm25(store.passage(id).text, {"dog", "cat"});
+    const double wanted = bm25(passage(store, id).text, {"dog", "cat"});
     EXPECT_TRUE(std::abs(score - wanted) <= 1e-9) << id << ": " << score << " and " << wanted;
   }
 }
@@ -224,11 +227,14 @@ TEST(PassageStore, MarksWhatMatched) {
   const PassageStore store("", Access::write);
   put(store, "a", {"The Café in the U.S. café", "none"});
   const auto marked = [&](Index id, const char* question) {
-    return store.marked(id, WordQuery(question).any(), "<", ">");
+    return store.marked({&id, 1}, WordQuery(question).any(), "<", ">").at(0);
   };
   EXPECT_EQ(marked(1, "cafe U.S."), "The <Café> in the <U.S>. <café>");
   EXPECT_EQ(marked(1, "\"in the\""), "The Café <in the> U.S. café");
   EXPECT_EQ(marked(2, "cafe"), std::nullopt);
+  const std::vector<Index> all = {2, 1, 2};
+  const auto texts = store.marked(all, "\"none\"", "<", ">");
+  EXPECT_EQ(texts, (std::vector<std::optional<std::string>>{"<none>", std::nullopt, "<none>"}));
 }
 
 TEST(WordQuery, WordsAndPhrases) {

@@ -274,9 +274,7 @@ class Question {
 
   /// Exact cosines of some rows, and their order by them.
   void rescore(std::vector<Index>& rows) {
-    std::vector<Index> passages;
-    for (const Index row : rows) passages.push_back(codes_.passages[at(row)]);
-    const std::vector<float> vectors = store_.vectors(passages, std::ssize(vector_));
+    const std::vector<float> vectors = store_.vectors(passages_of(rows), std::ssize(vector_));
     auto vector = vectors.begin();
     for (const Index row : rows) {
       const float cosine = std::inner_product(vector_.begin(), vector_.end(), vector, 0.0f);
@@ -290,20 +288,28 @@ class Question {
     });
   }
 
+  std::vector<Index> passages_of(const std::vector<Index>& rows) const {
+    std::vector<Index> passages;
+    for (const Index row : rows) passages.push_back(codes_.passages[at(row)]);
+    return passages;
+  }
+
   std::vector<SearchHit> without_overlaps(const std::vector<Index>& rows) const {
+    std::vector<index::PassageRow> passages = store_.passages(passages_of(rows));
     std::vector<SearchHit> hits;
-    std::map<Index, std::vector<CharacterSpan>> shown;
-    for (const Index row : rows) {
-      if (std::ssize(hits) == query_.top_k) break;
-      index::PassageRow passage = store_.passage(codes_.passages[at(row)]);
-      const CharacterSpan span = {passage.begin, passage.end};
-      auto& others = shown[codes_.documents[at(row)]];
+    std::vector<Index> shown;
+    std::map<Index, std::vector<CharacterSpan>> spans_of;
+    for (std::size_t i = 0; i < rows.size() && std::ssize(hits) < query_.top_k; ++i) {
+      const CharacterSpan span = {passages[i].begin, passages[i].end};
+      auto& others = spans_of[codes_.documents[at(rows[i])]];
       const bool is_shown = std::any_of(others.begin(), others.end(),
                                         [&](const auto& other) { return overlaps(span, other); });
       if (is_shown) continue;
       others.push_back(span);
-      hits.push_back(hit(row, std::move(passage)));
+      shown.push_back(rows[i]);
+      hits.push_back(hit(rows[i], std::move(passages[i])));
     }
+    mark(shown, hits);
     return hits;
   }
 
@@ -317,13 +323,19 @@ class Question {
                      .matched = {}};
     if (!scores_.cosines.empty()) hit.similarity = scores_.cosines[at(row)];
     if (!scores_.words.empty()) hit.words = scores_.words[at(row)];
-    if (known_.query.empty()) return hit;
-    const auto marked = store_.marked(codes_.passages[at(row)], known_.query, kMarkBegin, kMarkEnd);
-    if (!marked) return hit;
-    auto [text, spans] = unmarked(*marked);
-    // A text with such marks of its own, or with a byte 0, stays as it is.
-    if (text == hit.text) hit.matched = std::move(spans);
     return hit;
+  }
+
+  /// What matched in the hits, which are those rows.
+  void mark(const std::vector<Index>& rows, std::vector<SearchHit>& hits) const {
+    if (known_.query.empty()) return;
+    const auto texts = store_.marked(passages_of(rows), known_.query, kMarkBegin, kMarkEnd);
+    for (std::size_t i = 0; i < hits.size(); ++i) {
+      if (!texts[i]) continue;
+      auto [text, spans] = unmarked(*texts[i]);
+      // A text with such marks of its own, or with a byte 0, stays as it is.
+      if (text == hits[i].text) hits[i].matched = std::move(spans);
+    }
   }
 
   const PassageStore& store_;

@@ -25,7 +25,7 @@ class Statement {
 
   /// Whether there is one more row; after the last one the statement can be bound anew.
   bool step();
-  /// Runs a statement that has no rows.
+  /// Runs a statement that has no rows, or to the end of those that are left.
   void run();
 
   std::int64_t integer(int column) const;

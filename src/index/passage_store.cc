@@ -214,16 +214,21 @@ Codes PassageStore::codes(Index width) const {
   return codes;
 }
 
-PassageRow PassageStore::passage(Index id) const {
+std::vector<PassageRow> PassageStore::passages(std::span<const Index> ids) const {
+  std::vector<PassageRow> passages;
   Statement row = database_.prepare(
       "SELECT documents.name, begin, end, text FROM passages JOIN documents "
       "ON documents.id = passages.document WHERE passages.id = ?");
-  require(row.bind(1, id).step(), "{}: expected passage {}, found none; make the index anew",
-          file(), id);
-  return {.document = std::string(row.text(0)),
-          .begin = row.integer(1),
-          .end = row.integer(2),
-          .text = std::string(row.text(3))};
+  for (const Index id : ids) {
+    require(row.bind(1, id).step(), "{}: expected passage {}, found none; make the index anew",
+            file(), id);
+    passages.push_back({.document = std::string(row.text(0)),
+                        .begin = row.integer(1),
+                        .end = row.integer(2),
+                        .text = std::string(row.text(3))});
+    row.run();
+  }
+  return passages;
 }
 
 std::vector<float> PassageStore::vectors(std::span<const Index> ids, Index width) const {
@@ -239,8 +244,7 @@ std::vector<float> PassageStore::vectors(std::span<const Index> ids, Index width
             file(), id, width, bytes.size());
     std::memcpy(next, bytes.data(), size);
     next += size;
-    while (row.step()) {
-    }
+    row.run();
   }
   require(all_finite(vectors), "{}: expected finite vectors, found others; make the index anew",
           file());
@@ -254,8 +258,7 @@ KnownWords PassageStore::known(const WordQuery& words) const {
   for (const std::string& term : words.terms()) {
     holders.bind(1, term).step();
     const auto having = static_cast<double>(holders.integer(0));
-    while (holders.step()) {
-    }
+    holders.run();
     const double rarity = std::log((all - having + 0.5) / (having + 0.5));
     known.reach += (kSaturation + 1) * std::max(rarity, kLeastRarity);
     if (rarity > 0 && having > 0) known.query += (known.query.empty() ? "" : " OR ") + term;
@@ -275,13 +278,20 @@ WordScores PassageStore::match(const std::string& query) const {
   return scores;
 }
 
-std::optional<std::string> PassageStore::marked(Index id, const std::string& query,
-                                                std::string_view begin,
-                                                std::string_view end) const {
+std::vector<std::optional<std::string>> PassageStore::marked(std::span<const Index> ids,
+                                                             const std::string& query,
+                                                             std::string_view begin,
+                                                             std::string_view end) const {
+  std::vector<std::optional<std::string>> texts;
   Statement row = database_.prepare(
       "SELECT highlight(words, 0, ?, ?) FROM words WHERE words MATCH ? AND rowid = ?");
-  if (!row.bind(1, begin).bind(2, end).bind(3, query).bind(4, id).step()) return std::nullopt;
-  return std::string(row.text(0));
+  row.bind(1, begin).bind(2, end).bind(3, query);
+  for (const Index id : ids) {
+    const bool found = row.bind(4, id).step();
+    texts.push_back(found ? std::optional(std::string(row.text(0))) : std::nullopt);
+    if (found) row.run();
+  }
+  return texts;
 }
 
 }  // namespace longformer::index

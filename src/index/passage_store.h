@@ -97,17 +97,18 @@ class PassageStore {
   Index version() const;
   /// The vectors of all passages. Throws Error unless their vectors have `width` elements.
   Codes codes(Index width) const;
-  PassageRow passage(Index id) const;
+  std::vector<PassageRow> passages(std::span<const Index> ids) const;
   /// The vectors of some passages behind each other. Throws Error where one is damaged.
   std::vector<float> vectors(std::span<const Index> ids, Index width) const;
 
   KnownWords known(const WordQuery& words) const;
   /// BM25 (k1 1.2, b 0.75) of all passages that match a query of FTS5, in ascending order of ids.
   WordScores match(const std::string& query) const;
-  /// The text of a passage with `begin` and `end` put around what a query of FTS5 found in it; none
-  /// when it found nothing.
-  std::optional<std::string> marked(Index id, const std::string& query, std::string_view begin,
-                                    std::string_view end) const;
+  /// The texts of passages with `begin` and `end` put around what a query of FTS5 found in them;
+  /// none where it found nothing.
+  std::vector<std::optional<std::string>> marked(std::span<const Index> ids,
+                                                 const std::string& query, std::string_view begin,
+                                                 std::string_view end) const;
 
  private:
   void create() const;
