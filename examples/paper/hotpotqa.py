@@ -27,7 +27,7 @@ FLAGS = ["--task", "multihop", "--learning-rate", RATE, "--head-learning-rate", 
          "--overwrite-output-dir", "--skip-invalid", "--bf16"]
 # With equal weights the losses of the evidence, means over its marks, hardly move the encoder.
 WEIGHTS = ["--loss-weights", "1,5,10,10"]
-# The paper's marks are global too; in an untrained conversion a global token does not find the sentence before it.
+# The paper's marks are global too, which finds less evidence here.
 QUESTION = ["--global-attention", "question"]
 ROWS = {
     "one stage": [*WEIGHTS, *QUESTION],
