@@ -5,9 +5,7 @@
 #include <unistd.h>
 
 #include <cmath>
-#include <fstream>
 #include <limits>
-#include <sstream>
 
 #include "error_testing.h"
 #include "index/passage_store.h"

@@ -96,7 +96,7 @@ class SearchRun {
   SearchRun(const SearchFlags& flags, Messages& messages)
       : flags_(flags), messages_(messages), open_(open_index(flags, messages)) {
     if (!open_.embedder) return;
-    compare(index().options(), SearchIndex(*open_.embedder, flags.options()).options());
+    compare(index().options(), completed(flags.options(), *open_.embedder));
   }
 
   void run() {
@@ -191,11 +191,10 @@ class SearchRun {
 
   void answer(const std::string& question) {
     const Stopwatch watch;
-    SearchAnswer answer = {
-        .question = question, .mode = flags_.search_mode(), .hits = {}, .seconds = 0};
+    SearchAnswer answer = {.question = question, .hits = {}, .seconds = 0};
     SearchQuery query = {.question = question,
                          .top_k = flags_.top_k,
-                         .mode = answer.mode,
+                         .mode = flags_.search_mode(),
                          .within = {},
                          .prompt = flags_.query_prompt};
     for (const std::string& name : flags_.within) query.within.push_back(plain_name(name));

@@ -12,7 +12,6 @@ namespace longformer::cli {
 /// A question with what was found.
 struct SearchAnswer {
   std::string question;
-  SearchMode mode = SearchMode::hybrid;
   std::vector<SearchHit> hits;
   double seconds = 0;
 };

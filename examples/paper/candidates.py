@@ -94,11 +94,8 @@ def main():
     work = pathlib.Path(chosen.work)
     work.mkdir(parents=True, exist_ok=True)
     records = write_data(work)
-    questions.write_data(work)
     program = experiment.Program(chosen.binary, experiment.all_cores())
-    begun = questions.beginning(program, work, "beginning", pathlib.Path(chosen.model))
-    short = questions.converted(program, begun, work / "questions-beginning-512",
-                                ["--max-positions", 512, "--window", 1024])
+    begun, short = questions.beginnings(program, work, chosen.model)
     experiment.perform(runs(work, begun, short, records, chosen.seeds), chosen)
 
 

@@ -42,6 +42,9 @@ struct SearchOptions {
   std::optional<std::string> passage_prompt;
 };
 
+/// The options with what the folder says for those that are absent.
+SearchOptions completed(const SearchOptions& options, const Embedder& embedder);
+
 struct SearchQuery {
   /// What stands in quotation marks ("…") must be in a passage in these words.
   std::string question;
@@ -49,7 +52,8 @@ struct SearchQuery {
   SearchMode mode = SearchMode::hybrid;
   /// Only passages of the documents of these names; empty: of all.
   std::vector<std::string> within = {};
-  /// What is put before the question for its vector. Absent: the prompt "query" of the folder.
+  /// This text is put before the question for its vector; absent, it is the prompt "query" of the
+  /// folder.
   std::optional<std::string> prompt = {};
 };
 
@@ -58,7 +62,7 @@ struct IndexedDocument {
   std::string name;
   std::int64_t passages = 0;
   std::int64_t characters = 0;
-  /// Of the text: whether it has changed.
+  /// The hash of its text tells whether it has changed.
   std::string hash;
   /// When it was read, UTC: 2026-11-24 23:44:46.
   std::string time;

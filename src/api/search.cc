@@ -43,10 +43,10 @@ std::string dtype_of(const Embedder& embedder) {
   return std::string(name_of(embedder.model().implementation().dtype));
 }
 
-Settings settings_of(const Embedder& embedder, const SearchOptions& options) {
+Settings settings_of(const Embedder& embedder, const SearchOptions& given) {
+  const SearchOptions options = completed(given, embedder);
   const Embedder::PassageOptions& passages = options.passages;
-  const bool in_document =
-      passages.context.value_or(embedder.passage_context()) == PassageContext::document;
+  const bool in_document = passages.context == PassageContext::document;
   return {{"fingerprint", fmt::format("{:016x}", embedder.fingerprint())},
           {"model", embedder.model().info().model_type},
           {"dtype", dtype_of(embedder)},
@@ -55,7 +55,7 @@ Settings settings_of(const Embedder& embedder, const SearchOptions& options) {
           {"overlap_tokens", std::to_string(passages.overlap_tokens)},
           {"overlapping_passages", std::to_string(passages.overlapping_passages ? 1 : 0)},
           {"context", in_document ? "document" : "none"},
-          {"passage_prompt", embedder.prompt(unit_vectors(options.passage_prompt, "document"))}};
+          {"passage_prompt", *options.passage_prompt}};
 }
 
 /// What the settings of an index say, as far as they are whole.
@@ -136,12 +136,20 @@ SearchMode search_mode(const std::string& name) {
   fail("mode of a search: expected hybrid, dense or lexical, found \"{}\"", name);
 }
 
+SearchOptions completed(const SearchOptions& options, const Embedder& embedder) {
+  SearchOptions all = options;
+  all.passages.context = options.passages.context.value_or(embedder.passage_context());
+  all.passage_prompt = embedder.prompt(unit_vectors(options.passage_prompt, "document"));
+  return all;
+}
+
 struct SearchIndex::Contents {
   Contents(const std::string& file, Access access) : store(file, access) {}
 
-  /// Reads the settings, after they are set.
-  void read_settings() {
+  /// Reads the settings, after they are set, and holds them to the model that there may be.
+  void read_settings(const Embedder* embedder) {
     const Settings settings = store.settings();
+    if (embedder != nullptr) check_model(settings, *embedder, store.file());
     const SettingsReader reader(settings, store.file());
     options = reader.options();
     model = reader.text("model");
@@ -361,30 +369,29 @@ SearchIndex::SearchIndex(const Embedder& embedder, const SearchOptions& options)
 
 SearchIndex SearchIndex::open(const std::string& file) {
   auto contents = std::make_unique<Contents>(file, Access::read);
-  contents->read_settings();
+  contents->read_settings(nullptr);
   return SearchIndex(std::move(contents));
 }
 
 SearchIndex SearchIndex::open(const std::string& file, const Embedder& embedder) {
-  SearchIndex index = open(file);
-  check_model(index.contents_->store.settings(), embedder, file);
-  return index;
+  auto contents = std::make_unique<Contents>(file, Access::read);
+  contents->read_settings(&embedder);
+  return SearchIndex(std::move(contents));
 }
 
 SearchIndex SearchIndex::edit(const std::string& file, const Embedder& embedder,
                               const SearchOptions& options) {
   auto contents = std::make_unique<Contents>(file, Access::write);
   if (contents->store.settings().empty()) contents->store.set(settings_of(embedder, options));
-  check_model(contents->store.settings(), embedder, file);
-  contents->read_settings();
+  contents->read_settings(&embedder);
   return SearchIndex(std::move(contents));
 }
 
 SearchIndex SearchIndex::edit(const std::string& file) {
-  // What is not there is not made.
+  // A file that is not there is not made.
   open(file);
   auto contents = std::make_unique<Contents>(file, Access::write);
-  contents->read_settings();
+  contents->read_settings(nullptr);
   return SearchIndex(std::move(contents));
 }
 

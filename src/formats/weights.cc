@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/hash.h"
 #include "formats/json.h"
 #include "formats/safetensors.h"
 #include "formats/torch_file.h"
@@ -97,12 +98,8 @@ void WeightFiles::release(const Tensor& tensor) const {
 
 std::uint64_t WeightFiles::fingerprint() const {
   constexpr std::size_t kSample = 64;
-  std::uint64_t hash = 0xcbf29ce484222325ull;  // FNV-1a
-  const auto mix = [&hash](std::string_view bytes) {
-    for (const char byte : bytes) {
-      hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3ull;
-    }
-  };
+  std::uint64_t hash = fnv1a("");
+  const auto mix = [&hash](std::string_view bytes) { hash = fnv1a(bytes, hash); };
   for (const auto& [name, tensor] : tensors_) {
     mix(name);
     mix(name_of(tensor.dtype()));

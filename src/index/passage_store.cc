@@ -8,11 +8,12 @@
 
 #include "core/error.h"
 #include "core/finite.h"
+#include "core/hash.h"
 
 namespace longformer::index {
 namespace {
 
-/// Of FTS5's BM25: k1, and the rarity of a word that is in half of the passages or more.
+/// FTS5's BM25 has this k1, and gives this rarity to a word that half of the passages or more have.
 constexpr double kSaturation = 1.2, kLeastRarity = 1e-6;
 
 /// "lfix" in the header of the file.
@@ -38,14 +39,8 @@ CREATE VIRTUAL TABLE words USING fts5 (
 )";
 static_assert(kApplication == 1818651000);
 
-std::int64_t pragma(const Database& database, const char* name) {
-  Statement statement = database.prepare(std::string("PRAGMA ") + name);
-  statement.step();
-  return statement.integer(0);
-}
-
-Index count_of(const Database& database, const char* table) {
-  Statement statement = database.prepare(std::string("SELECT count(*) FROM ") + table);
+Index number_of(const Database& database, const char* sql) {
+  Statement statement = database.prepare(sql);
   statement.step();
   return statement.integer(0);
 }
@@ -63,14 +58,7 @@ const std::string& not_of_old_form(const std::string& file) {
 
 }  // namespace
 
-std::string text_hash(std::string_view text) {
-  // FNV-1a.
-  std::uint64_t hash = 0xcbf29ce484222325u;
-  for (const char letter : text) {
-    hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001b3u;
-  }
-  return fmt::format("{:016x}", hash);
-}
+std::string text_hash(std::string_view text) { return fmt::format("{:016x}", fnv1a(text)); }
 
 PassageStore::PassageStore(const std::string& file, Access access)
     : database_(not_of_old_form(file), access) {
@@ -78,20 +66,19 @@ PassageStore::PassageStore(const std::string& file, Access access)
   if (writes) {
     // Two processes that make the same index do it one behind the other.
     Transaction transaction(database_);
-    if (pragma(database_, "application_id") == 0 && count_of(database_, "sqlite_schema") == 0) {
-      create();
+    if (number_of(database_, "PRAGMA application_id") == 0 &&
+        number_of(database_, "SELECT count(*) FROM sqlite_schema") == 0) {
+      database_.run(kSchema);
     }
     transaction.commit();
   }
-  require(pragma(database_, "application_id") == kApplication,
+  require(number_of(database_, "PRAGMA application_id") == kApplication,
           "{}: expected a search index, found another kind of file", this->file());
-  const std::int64_t version = pragma(database_, "user_version");
+  const std::int64_t version = number_of(database_, "PRAGMA user_version");
   require(version == kVersion,
           "{}: expected a search index of version {}, found one of version {}; make it anew",
           this->file(), kVersion, version);
 }
-
-void PassageStore::create() const { database_.run(kSchema); }
 
 Settings PassageStore::settings() const {
   Settings settings;
@@ -107,8 +94,14 @@ void PassageStore::set(const Settings& settings) const {
   transaction.commit();
 }
 
-Index PassageStore::documents() const { return count_of(database_, "documents"); }
-Index PassageStore::passages() const { return count_of(database_, "codes"); }
+Index PassageStore::documents() const {
+  return number_of(database_, "SELECT count(*) FROM documents");
+}
+
+Index PassageStore::passages() const {
+  // Counting rows of passages would read all of their pages, for every question.
+  return number_of(database_, "SELECT ifnull(sum(passages), 0) FROM documents");
+}
 
 std::vector<DocumentRow> PassageStore::list() const {
   std::vector<DocumentRow> documents;

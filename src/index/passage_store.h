@@ -28,7 +28,7 @@ struct DocumentRow {
   std::string name;
   Index passages = 0;
   Index characters = 0;
-  /// Of the text, as hexadecimal digits.
+  /// The hash of its text as hexadecimal digits.
   std::string hash;
   /// When it was put in, UTC as in 2026-11-24 23:44:46.
   std::string time;
@@ -47,7 +47,7 @@ struct PassageRow {
   std::string text;
 };
 
-/// What is scanned for every question; row i of each is the same passage, in ascending order of
+/// Every question is compared with these; row i of each is the same passage, in ascending order of
 /// ids.
 struct Codes {
   std::vector<Index> passages, documents;
@@ -111,7 +111,6 @@ class PassageStore {
                                                  std::string_view end) const;
 
  private:
-  void create() const;
   /// Within a transaction.
   bool remove_document(const std::string& name) const;
 

@@ -11,7 +11,7 @@ constexpr double kWeightOfWords = 14;
 /// no passage shall have a large share of that.
 constexpr double kLeastReach = 2.2;
 
-/// Of cosines that are alike but for rounding.
+/// Cosines that are alike but for rounding have a smaller standard deviation.
 constexpr double kLeastDeviation = 1e-6;
 
 }  // namespace

@@ -17,7 +17,7 @@ class Fusion {
   /// of its words.
   Fusion(std::span<const float> cosines, double reach);
 
-  /// Of one passage; its words are 0 where it has none of the question's.
+  /// The score of one passage; its words are 0 where it has none of the question's.
   float operator()(float cosine, float words) const;
 
  private:
