@@ -123,7 +123,8 @@ class TestSearch:
         os.mkfifo(pipe)
         command = [BINARY, "search", longformer, novels[0], pipe, "--index", index, "--query", "a", *self.PASSAGES]
         with subprocess.Popen(list(map(str, command)), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-            with open(pipe, "wb") as never:  # opens when the first document is in
+            # It opens when the first document is in; what a buffer kept would be written to nobody.
+            with open(pipe, "wb", buffering=0) as never:
                 never.write(b"a")
                 process.kill()
         assert [row["file"] for row in run("search", "--index", index, "--list", "--json").works().json] == [str(novels[0])]
