@@ -32,6 +32,7 @@
 #include "ops/residual.h"
 #include "slot_gradient_rows.h"
 #include "span_gradient_rows.h"
+#include "vector_gradient_rows.h"
 
 namespace longformer::ops {
 namespace {
@@ -377,19 +378,23 @@ Row rows_row(bool sums) {
               }};
 }
 
-Row mean_rows_row() {
+Row mean_rows_row(RowDivisor divisor) {
   static const std::vector<RowRange> ranges = {{0, 3}, {2, 19}};
-  return {.name = "mean_rows",
+  const bool root = divisor == RowDivisor::root;
+  return {.name = root ? "mean_rows_by_root" : "mean_rows",
           .shapes = {{kRows, kIn}},
-          .run = [](const Context& context,
-                    const std::vector<Tensor>& in) { return mean_rows(context, in[0], ranges); },
+          .run =
+              [divisor](const Context& context, const std::vector<Tensor>& in) {
+                return mean_rows(context, in[0], ranges, divisor);
+              },
           .truth =
-              [](const Inputs& in) {
+              [root](const Inputs& in) {
                 Doubles y(ranges.size() * kIn);
                 for (std::size_t i = 0; i < y.size(); ++i) {
                   const auto [begin, end] = ranges[i / kIn];
+                  const auto count = static_cast<double>(end - begin);
                   for (Index row = begin; row < end; ++row) {
-                    y[i] += in[0][at(row * kIn) + i % kIn] / static_cast<double>(end - begin);
+                    y[i] += in[0][at(row * kIn) + i % kIn] / (root ? std::sqrt(count) : count);
                   }
                 }
                 return y;
@@ -554,9 +559,13 @@ std::vector<Row> rows() {
       square_difference_row(),
       rows_row(false),
       rows_row(true),
-      mean_rows_row(),
+      mean_rows_row(RowDivisor::count),
+      mean_rows_row(RowDivisor::root),
       joined_rows_row(),
       span_scores_row(),
+      unit_rows_row(),
+      row_products_row(),
+      row_dots_row(),
       dropout_row(),
       global_attention_row({}),
       global_attention_row(dropout)};

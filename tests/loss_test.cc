@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -15,6 +16,7 @@
 #include "core/random.h"
 #include "kernels/cross_entropy.h"
 #include "ops/gradients.h"
+#include "ops/row_vectors.h"
 
 namespace longformer::ops {
 namespace {
@@ -122,9 +124,77 @@ LossRow choice_row(double smoothing) {
           .weight = 2};
 }
 
+/// Of the triplets the second one is far enough apart to cost nothing.
+LossRow triplet_row() {
+  static const std::vector<Triplet> triplets = {{0, 1, 2}, {3, 3, 4}, {2, 0, 1}, {1, 4, 0}};
+  constexpr double kMargin = 0.5;
+  return {
+      .name = "triplet_loss",
+      .shape = {5, 7},
+      .run = [](const Context& context, const Tensor& x, const LossOptions& options) -> LossSum {
+        return triplet_loss(context, x, triplets, kMargin, options);
+      },
+      .truth =
+          [](const Doubles& x) {
+            const auto distance = [&](Index a, Index b) {
+              double square = 0;
+              for (Index c = 0; c < 7; ++c) {
+                const double difference = x[at(a * 7 + c)] - x[at(b * 7 + c)] + 1e-6;
+                square += difference * difference;
+              }
+              return std::sqrt(square);
+            };
+            double loss = 0;
+            for (const auto& [anchor, positive, negative] : triplets) {
+              loss +=
+                  std::max(0.0, distance(anchor, positive) - distance(anchor, negative) + kMargin);
+            }
+            return loss;
+          },
+      .weight = 4};
+}
+
+/// −log of the share of each row's own column among all that are not excluded.
+LossRow excluded_pair_row() {
+  static const std::vector<ExcludedPair> excluded = {{0, 2}, {2, 1}};
+  static const std::vector<std::int32_t> labels = {0, 1, 2};
+  return {.name = "row_products with excluded pairs",
+          .shape = {3, 4},
+          .run =
+              [](const Context& context, const Tensor& x, const LossOptions& options) {
+                Tape tape;
+                Context taped = context;
+                taped.tape = &tape;
+                const Tensor products = row_products(taped, x, x, 0.25f, excluded);
+                const LossSum loss = cross_entropy(taped, products, labels, options);
+                tape.backward();
+                return loss;
+              },
+          .truth =
+              [](const Doubles& x) {
+                double loss = 0;
+                for (Index i = 0; i < 3; ++i) {
+                  Doubles logits;
+                  double own = 0;
+                  for (Index j = 0; j < 3; ++j) {
+                    double product = 0;
+                    for (Index c = 0; c < 4; ++c)
+                      product += 0.25 * x[at(i * 4 + c)] * x[at(j * 4 + c)];
+                    if (i == j) own = product;
+                    const bool counts = std::find(excluded.begin(), excluded.end(),
+                                                  ExcludedPair{i, j}) == excluded.end();
+                    if (counts) logits.push_back(product);
+                  }
+                  loss += logsumexp(logits) - own;
+                }
+                return loss;
+              },
+          .weight = 3};
+}
+
 TEST(Losses, EqualTheirDefinitionAndCentralDifferences) {
   for (const LossRow& row : {class_row(0), class_row(0.1), element_row(true), element_row(false),
-                             choice_row(0), choice_row(0.3)}) {
+                             choice_row(0), choice_row(0.3), triplet_row(), excluded_pair_row()}) {
     MemoryPool memory;
     const Context context = {.memory = memory, .threads = 2};
     Tensor logits = random_normal_tensor(row.shape, 1.5f, 7);

@@ -73,8 +73,9 @@ double CrossEntropy(float* logits, Index count, const RowTarget& target, double 
   const double even = target.smoothing / static_cast<double>(count);
   const double logsumexp = std::log(denominator);
   const double right = static_cast<double>(logits[target.label]) - highest;
-  const double loss = (1 - target.smoothing) * (logsumexp - right) +
-                      even * (static_cast<double>(count) * logsumexp - total);
+  double loss = (1 - target.smoothing) * (logsumexp - right);
+  // A logit of −∞ makes the total −∞, which must not meet a factor of 0.
+  if (even > 0) loss += even * (static_cast<double>(count) * logsumexp - total);
   if (scale == 0) return loss;
   const auto factor = static_cast<float>(scale);
   const auto shift = static_cast<float>(highest + logsumexp);

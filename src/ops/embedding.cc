@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cassert>
+#include <cmath>
 #include <cstddef>
 #include <utility>
 
@@ -115,16 +116,18 @@ Tensor sum_rows(const Context& context, const Tensor& x, std::span<const RowRang
   return sums;
 }
 
-Tensor mean_rows(const Context& context, const Tensor& x, std::span<const RowRange> ranges) {
+Tensor mean_rows(const Context& context, const Tensor& x, std::span<const RowRange> ranges,
+                 RowDivisor divisor) {
   const auto count = static_cast<Index>(ranges.size());
   Tensor means = context.memory.tensor({count, x.columns()}, DType::f32);
   kernels::sum_rows(x, ranges, means, context.threads);
-  const auto divide = [](Tensor& rows, std::span<const RowRange> sizes) {
+  const auto divide = [divisor](Tensor& rows, std::span<const RowRange> sizes) {
     for (Index i = 0; i < rows.rows(); ++i) {
       const RowRange& range = sizes[static_cast<std::size_t>(i)];
+      const auto size = static_cast<float>(range.end - range.begin);
+      const float by = divisor == RowDivisor::root ? std::sqrt(size) : size;
       auto* row = static_cast<float*>(row_of(rows, i));
-      std::for_each(row, row + rows.columns(),
-                    [&](float& value) { value /= static_cast<float>(range.end - range.begin); });
+      std::for_each(row, row + rows.columns(), [by](float& value) { value /= by; });
     }
   };
   divide(means, ranges);

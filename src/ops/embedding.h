@@ -51,8 +51,12 @@ using kernels::RowRange;
 /// Sum over the rows of each range, [ranges, D] fp32; an empty range gives zeros.
 Tensor sum_rows(const Context& context, const Tensor& x, std::span<const RowRange> ranges);
 
+/// What a sum of rows is divided by: their number, or its square root.
+enum class RowDivisor { count, root };
+
 /// Mean over the rows of each range, none of which is empty, [ranges, D] fp32.
-Tensor mean_rows(const Context& context, const Tensor& x, std::span<const RowRange> ranges);
+Tensor mean_rows(const Context& context, const Tensor& x, std::span<const RowRange> ranges,
+                 RowDivisor divisor = RowDivisor::count);
 
 /// Largest value of each column over the rows of each range, [ranges, D] fp32; an empty range gives
 /// −∞. The gradient goes to the first row that has it, as with max over a dimension in PyTorch.
