@@ -6,6 +6,7 @@
 #include <CLI/TypeTools.hpp>
 #include <array>
 #include <cmath>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -125,6 +126,49 @@ void add_evidence(CLI::App& verb, MultiHopOptions& options) {
              "paragraphs that the evidence is of, all sentences above 0 and always the best one; "
              "0: every sentence above 0 (2)")
       ->group(kMultiHopGroup);
+}
+
+void add_embedding_training(CLI::App& verb, EmbeddingTrainingOptions& options) {
+  constexpr const char* kGroup = "Vectors of texts (embedding)";
+  static const std::map<std::string, EmbeddingLoss> losses = {
+      {"contrastive", EmbeddingLoss::contrastive},
+      {"triplet", EmbeddingLoss::triplet},
+      {"cosine", EmbeddingLoss::cosine},
+      {"distillation", EmbeddingLoss::distillation}};
+  verb.add_option_function<std::string>(
+          "--loss", [&options](const std::string& name) { options.loss = losses.at(name); },
+          "contrastive: an anchor's positive among all texts of the batch; triplet; cosine: near "
+          "the score; distillation: the teacher's vectors alone (cosine with scores, contrastive "
+          "with anchors or questions, else distillation)")
+      ->check(one_of({"contrastive", "triplet", "cosine", "distillation"}))
+      ->type_name("contrastive|triplet|cosine|distillation")
+      ->group(kGroup);
+  verb.add_option("--temperature", options.temperature,
+                  "contrastive: cosines are divided by it (0.05)")
+      ->check(number_up_to(1000))
+      ->type_name("T")
+      ->group(kGroup);
+  verb.add_flag("--symmetric", options.symmetric,
+                "contrastive: also the anchor of each positive among the anchors")
+      ->group(kGroup);
+  verb.add_option("--margin", options.margin, "triplet: by how much a negative is farther away (5)")
+      ->check(number_up_to(1e6))
+      ->type_name("X")
+      ->group(kGroup);
+  verb.add_option("--teacher", options.teacher,
+                  "model whose vectors of the same texts are learned, those of passages by "
+                  "themselves; beside another loss, added to it (none)")
+      ->type_name("FOLDER")
+      ->group(kGroup);
+  verb.add_option("--distillation-weight", options.distillation_weight,
+                  "factor of the distillation beside another loss (1)")
+      ->check(number_up_to(1e9))
+      ->type_name("X")
+      ->group(kGroup);
+  add_number(verb, "--passage-tokens", options.passage_tokens, {.least = 1},
+             "cut documents without \"passages\" into passages of so many tokens, whose vectors "
+             "come from the states of the document (a document has one vector)")
+      ->group(kGroup);
 }
 
 void add_trivia(CLI::App& verb, TriviaOptions& options, bool for_training) {

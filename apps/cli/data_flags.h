@@ -22,6 +22,9 @@ void add_coreference(CLI::App& verb, CoreferenceOptions& options, CoreferenceUse
 void add_multi_hop_losses(CLI::App& verb, MultiHopOptions& options);
 void add_evidence(CLI::App& verb, MultiHopOptions& options);
 
+/// What is learned of vectors of texts.
+void add_embedding_training(CLI::App& verb, EmbeddingTrainingOptions& options);
+
 /// How TriviaQA is read; for training also what is learned of it.
 void add_trivia(CLI::App& verb, TriviaOptions& options, bool for_training);
 

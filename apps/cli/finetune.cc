@@ -41,7 +41,10 @@ constexpr const char* kDetails =
     "which mentions of a document mean "
     "the same (coreference: CoNLL-2012, or JSON lines of words and clusters), questions over "
     "paragraphs with supporting sentences (multihop: HotpotQA, 2WikiMultiHopQA), and with an "
-    "LED or BART texts about documents: the fields \"text\", \"document\" or \"article\" and "
+    "LED or BART texts about documents, and vectors of texts or passages (embedding: "
+    "{\"anchor\", \"positive\", \"negative\"}, scored pairs, {\"text\", \"passages\"}, or a "
+    "teacher's vectors). Texts about documents: the fields \"text\", \"document\" or \"article\" "
+    "and "
     "\"summary\", \"target\", \"highlights\" or \"abstract\". A folder without a head for the"
     " task gets one. Labels are those of the folder when its head fits, else those of the "
     "data. What it writes loads in transformers.";
@@ -67,6 +70,10 @@ constexpr const char* kExamples =
     "longformer finetune LED train.jsonl --task seq2seq --truncate --max-source-length 8192 "
     "--max-target-length 512 --gradient-checkpointing --validation-file dev.jsonl "
     "--eval-strategy epoch --predict-with-generate --output-dir tuned\n"
+    "longformer finetune MODEL pairs.jsonl --task embedding --per-device-train-batch-size 64 "
+    "--mini-batch-size 8 --gradient-accumulation-steps 1 --output-dir tuned\n"
+    "longformer finetune LONGFORMER books.jsonl --task embedding --teacher MINILM "
+    "--passage-tokens 128 --output-dir tuned\n"
     "longformer finetune MODEL train.jsonl --output-dir tuned --resume-from-checkpoint "
     "last";
 
@@ -179,7 +186,7 @@ void add_finetune(CLI::App& program, Action& action) {
       ->type_name("FILE");
   add_choice(verb, "--task", flags->options.task,
              {"classify", "ner", "qa", "trivia", "choose", "candidates", "coreference", "multihop",
-              "seq2seq"},
+              "seq2seq", "embedding"},
              "what to train for (that of the model's head)");
   add_data_options(verb, flags->options.data);
   verb.add_flag("--skip-invalid", flags->options.data.skip_invalid,
@@ -202,6 +209,11 @@ void add_finetune(CLI::App& program, Action& action) {
   add_multi_hop_losses(verb, flags->options.data.multi_hop);
   add_evidence(verb, flags->options.data.multi_hop);
   add_trivia(verb, flags->options.data.trivia, /*for_training=*/true);
+  add_embedding_training(verb, flags->options.data.embedding);
+  add_number(verb, "--mini-batch-size", flags->options.mini_batch_size, {.least = 1},
+             "so many examples of a batch are in memory at a time; the result is the same, a step "
+             "takes a third longer (all)")
+      ->group("Vectors of texts (embedding)");
   add_sequence_options(verb, *flags);
   add_training(verb, flags->options.training);
   verb.add_flag("--group-by-length", flags->options.training.group_by_length,

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "longformer/coreference_options.h"
+#include "longformer/embedding_training_options.h"
 #include "longformer/multi_hop_options.h"
 #include "longformer/trivia_options.h"
 
@@ -26,6 +27,7 @@ struct DataOptions {
   /// Leave out a broken record and count it; without, it is an Error.
   bool skip_invalid = false;
   CoreferenceOptions coreference = {};
+  EmbeddingTrainingOptions embedding = {};
   MultiHopOptions multi_hop = {};
   TriviaOptions trivia = {};
 };

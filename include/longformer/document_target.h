@@ -3,8 +3,12 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <optional>
+#include <string>
 #include <vector>
+
+#include "longformer/embedding_training_options.h"
 
 namespace longformer {
 
@@ -48,6 +52,32 @@ struct MultiHopTarget {
   std::array<double, 4> loss_weights = {1, 1, 1, 1};
 };
 
+/// A vector that is made of tokens of one row of an example.
+struct VectorTarget {
+  /// The tokens that are pooled, counted in the row.
+  std::int64_t begin = 0, end = 0;
+  /// Texts with the same number are the same: neither is the other's wrong answer.
+  std::uint64_t text = 0;
+  /// Of an anchor: the vector of the example, counted over all its rows, that belongs to it; −1 for
+  /// all others.
+  std::int64_t answer = -1;
+  /// Of an anchor: how near the two should be; NaN where nobody says.
+  float score = std::numeric_limits<float>::quiet_NaN();
+  /// The teacher's vector, and what a teacher reads to make it; empty: none.
+  std::vector<float> teacher = {};
+  std::string teacher_text = {};
+};
+
+/// What vectors are made of a row, and what they should be.
+struct EmbeddingTarget {
+  std::vector<VectorTarget> vectors = {};
+  /// Whether a vector is the largest element of each column rather than the mean, whether that is
+  /// the sum divided by the root of the number of tokens, and whether vectors have length 1.
+  bool takes_largest = false, divides_by_root = false, normalizes = false;
+  EmbeddingLoss loss = EmbeddingLoss::contrastive;
+  EmbeddingTrainingOptions options = {};
+};
+
 /// What the head should have said about one document. −100 does not count.
 struct DocumentTarget {
   /// Sequence classification: the class, [1]. Token classification and masked LM: one for each
@@ -67,6 +97,8 @@ struct DocumentTarget {
   std::optional<CoreferenceTarget> coreference = std::nullopt;
   /// Multi-hop question answering: at the first row of a question, which has all of its rows.
   std::optional<MultiHopTarget> multi_hop = std::nullopt;
+  /// Vectors of texts: at every row.
+  std::optional<EmbeddingTarget> embedding = std::nullopt;
 };
 
 }  // namespace longformer

@@ -26,6 +26,8 @@ enum class Remedy {
   skip_invalid,
   /// TriviaOptions::evidence: another folder of documents.
   evidence,
+  /// EmbeddingTrainingOptions::teacher: a model to learn from.
+  teacher,
   /// Go on from the last checkpoint of the folder, or overwrite it.
   resume_or_overwrite,
 };

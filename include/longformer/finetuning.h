@@ -21,9 +21,9 @@ struct FinetuneOptions {
   /// Where training.eval_strategy asks for an evaluation; empty: none.
   std::string validation_path = {};
   DataOptions data = {};
-  /// "classify", "ner", "qa", "trivia", "choose", "candidates", "coreference", "multihop" or
-  /// "seq2seq"; empty takes that of the folder's head. "trivia" (TriviaQA) has the head of "qa",
-  /// which takes its data too.
+  /// "classify", "ner", "qa", "trivia", "choose", "candidates", "coreference", "multihop",
+  /// "seq2seq" or "embedding"; empty takes that of the folder's head. "trivia" (TriviaQA) has the
+  /// head of "qa", which takes its data too.
   std::string task = {};
   /// What becomes of documents longer than the model. split trains on each segment with what of the
   /// answer is in it.
@@ -48,6 +48,10 @@ struct FinetuneOptions {
   bool label_all_pieces = false;
   /// Least score of multi-label evaluation.
   float threshold = 0.5f;
+  /// Vectors of texts: how many examples of a micro-batch are in memory with their activations at a
+  /// time; the others wait, which costs a second forward pass and changes nothing else (GradCache).
+  /// 0: all.
+  std::int64_t mini_batch_size = 0;
   /// Tokens of a forward pass of an evaluation.
   std::int64_t batch_tokens = EvaluateOptions().batch_tokens;
 };

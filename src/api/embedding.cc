@@ -10,6 +10,7 @@
 #include "formats/json.h"
 #include "tasks/passages.h"
 #include "tasks/pooled_vectors.h"
+#include "tasks/prompted_text.h"
 #include "tasks/reading.h"
 #include "tasks/segments.h"
 #include "tasks/sentence_modules.h"
@@ -19,6 +20,7 @@
 namespace longformer {
 namespace {
 
+using tasks::Prompt;
 using tasks::TokenRange;
 
 /// Overlap of the segments of a document that is split for one vector.
@@ -99,38 +101,6 @@ void add_ranges(PooledRow& row, Pooling pooling, const RowShare& share) {
   }
 }
 
-/// What is put before every text, as the encoder reads it.
-struct Prompt {
-  std::string text;
-  Index characters = 0;
-  /// Rows at the beginning of a document that are not pooled.
-  Index skipped_rows = 0;
-};
-
-Prompt read_prompt(const Tokenizer& tokenizer, std::string text, bool pooled) {
-  Prompt prompt;
-  prompt.characters = static_cast<Index>(character_starts(text).size()) - 1;
-  if (!pooled && !text.empty()) {
-    const Encoding alone = tokenizer.encode(text);
-    const bool closed = alone.special_tokens_mask.back() != 0;
-    prompt.skipped_rows = static_cast<Index>(alone.ids.size()) - (closed ? 1 : 0);
-  }
-  prompt.text = std::move(text);
-  return prompt;
-}
-
-/// Tokens of a text behind a prompt, without special ones. Offsets count in the text; tokens of the
-/// prompt have none.
-Encoding encode_behind(const Tokenizer& tokenizer, const Prompt& prompt, std::string_view text) {
-  if (prompt.text.empty()) return tasks::encode_plain(tokenizer, text);
-  Encoding tokens = tasks::encode_plain(tokenizer, prompt.text + std::string(text));
-  for (CharacterSpan& span : tokens.offsets) {
-    span = {std::max<Index>(0, span.begin - prompt.characters),
-            std::max<Index>(0, span.end - prompt.characters)};
-  }
-  return tokens;
-}
-
 /// Texts of one call on their way into rows.
 struct TextReader {
   const tasks::RowReader& rows;
@@ -141,7 +111,7 @@ struct TextReader {
   /// Appends the rows of a text, whose vectors begin at `first_vector`; fills in everything of its
   /// Embedding but the values.
   Embedding read(const std::string& text, Index first_vector, std::vector<PooledRow>& all) const {
-    tasks::Reading reading = rows.read(encode_behind(tokenizer, prompt, text), text);
+    tasks::Reading reading = rows.read(tasks::encode_behind(tokenizer, prompt, text), text);
     Embedding result;
     result.tokens = reading.tokens;
     result.truncated = reading.truncated;
@@ -187,33 +157,8 @@ struct TextReader {
   }
 };
 
-/// The passages of a text, as tokens of an encoding that a prompt may begin.
-std::vector<TokenRange> cut_behind(const Prompt& prompt, std::string_view text,
-                                   const Encoding& encoding,
-                                   const Embedder::PassageOptions& passages) {
-  std::span<const CharacterSpan> offsets = encoding.offsets;
-  Index first = 0;
-  if (!prompt.text.empty()) {
-    const auto begin = std::find_if(offsets.begin(), offsets.end(),
-                                    [](CharacterSpan span) { return span.end > 0; });
-    first = begin - offsets.begin();
-    offsets = offsets.subspan(static_cast<std::size_t>(first));
-  }
-  auto cuts = tasks::cut_passages(
-      text, offsets,
-      {.tokens = passages.passage_tokens, .overlapping = passages.overlapping_passages});
-  for (TokenRange& cut : cuts) cut = {cut.begin + first, cut.end + first};
-  return cuts;
-}
-
-std::vector<CharacterSpan> passage_spans(const Encoding& encoding,
-                                         std::span<const TokenRange> cuts) {
-  std::vector<CharacterSpan> spans;
-  for (const TokenRange& cut : cuts) {
-    spans.push_back({encoding.offsets[static_cast<std::size_t>(cut.begin)].begin,
-                     encoding.offsets[static_cast<std::size_t>(cut.end - 1)].end});
-  }
-  return spans;
+tasks::PassageRules rules_of(const Embedder::PassageOptions& options) {
+  return {.tokens = options.passage_tokens, .overlapping = options.overlapping_passages};
 }
 
 /// Rows of at most `limit` tokens, of which those of a split text overlap by a fixed number.
@@ -364,7 +309,7 @@ std::vector<Embedding> Embedder::embed_unchecked(std::span<const std::string> te
   require(options.batch_tokens > 0, "batch tokens: expected more than 0, found {}",
           options.batch_tokens);
   const Prompt prompt =
-      read_prompt(tokenizer_, this->prompt(options), modules_->description.include_prompt);
+      tasks::read_prompt(tokenizer_, this->prompt(options), modules_->description.include_prompt);
   const Pooling pooling = pooling_of(options);
   const tasks::RowReader rows(tokenizer_,
                               reading_of(model_, tokenizer_, max_length(options), options));
@@ -416,9 +361,10 @@ Embedding Embedder::embed_passages_in_document(std::string_view text,
           "passages in the context of the document: expected mean or max pooling, found another");
   const tasks::TextTemplate around(tokenizer_);
   const Index capacity = max_length(options) - around.size();
-  const Prompt prompt = read_prompt(tokenizer_, this->prompt(options), true);
-  Encoding encoding = encode_behind(tokenizer_, prompt, text);
-  const std::vector<TokenRange> cuts = cut_behind(prompt, text, encoding, passages);
+  const Prompt prompt = tasks::read_prompt(tokenizer_, this->prompt(options), true);
+  Encoding encoding = tasks::encode_behind(tokenizer_, prompt, text);
+  const std::vector<TokenRange> cuts =
+      tasks::passages_behind(prompt, text, encoding, rules_of(passages));
   // Two passages fit into every overlap, so each lies whole in some segment.
   const Index overlap =
       std::min(capacity / 2, std::max(passages.overlap_tokens, 2 * passages.passage_tokens));
@@ -429,7 +375,7 @@ Embedding Embedder::embed_passages_in_document(std::string_view text,
   how.stride = overlap;
   Embedding result;
   result.rows = static_cast<Index>(cuts.size());
-  result.spans = passage_spans(encoding, cuts);
+  result.spans = tasks::spans_of(encoding, cuts);
   tasks::Reading reading =
       tasks::RowReader(tokenizer_, how).read(std::move(encoding), std::string(text));
   result.tokens = reading.tokens;
@@ -459,7 +405,8 @@ Embedding Embedder::embed_passages_alone(std::string_view text, const PassageOpt
   const Encoding encoding = tasks::encode_plain(tokenizer_, text);
   Embedding result;
   result.tokens = static_cast<Index>(encoding.ids.size()) + around;
-  result.spans = passage_spans(encoding, cut_behind({}, text, encoding, passages));
+  result.spans =
+      tasks::spans_of(encoding, tasks::passages_behind({}, text, encoding, rules_of(passages)));
   result.rows = static_cast<Index>(result.spans.size());
   const auto starts = character_starts(text);
   std::vector<std::string> texts;

@@ -7,11 +7,13 @@
 #include <utility>
 
 #include "api/document_stream.h"
+#include "api/embedding_teacher.h"
 #include "api/model_cost.h"
 #include "api/task_folder.h"
 #include "api/task_training.h"
 #include "api/training_run.h"
 #include "core/error.h"
+#include "tasks/sentence_modules.h"
 #include "tasks/table.h"
 
 namespace longformer {
@@ -53,41 +55,67 @@ models::AddedTokens added_tokens(const std::string& folder, const tasks::Task& t
   return added;
 }
 
+/// Where training begins, and what is read there but trained nowhere.
+struct Beginning {
+  const std::string& folder;
+  const tasks::Task& task;
+  /// Of a model of vectors.
+  std::optional<tasks::SentenceModules> modules = std::nullopt;
+  std::shared_ptr<const Embedder> teacher = nullptr;
+
+  Beginning(const std::string& path, const tasks::Task& trained) : folder(path), task(trained) {
+    if (task.makes_vectors()) modules = tasks::read_sentence_modules(folder);
+  }
+  void load_teacher_of(const FinetuneOptions& options, Index width) {
+    const std::string& path = options.data.embedding.teacher;
+    if (!modules || path.empty()) return;
+    teacher = load_teacher(
+        path, width,
+        {.dtype = options.training.dtype, .threads = static_cast<int>(options.training.threads)});
+  }
+  bool lowercases() const { return modules && modules->lowercase; }
+  /// The longest document in tokens. Throws Error for more than the model takes.
+  Index max_tokens(const models::EncoderConfig& config, const FinetuneOptions& options) const {
+    const Index most = task.longest_document(config);
+    require(options.max_source_tokens >= 0 && options.max_source_tokens <= most,
+            "max_source_length: expected at most the model's {} tokens, found {}", most,
+            options.max_source_tokens);
+    if (options.max_source_tokens > 0) return options.max_source_tokens;
+    return modules ? std::min(most, modules->max_length.value_or(most)) : most;
+  }
+};
+
 /// A data set as rows for the model that is trained.
 class Rows {
  public:
   /// `path` is that of the data, for messages.
-  Rows(const FinetuneOptions& options, const tasks::Task& task, const TrainedModel& model,
+  Rows(const FinetuneOptions& options, const Beginning& begin, const TrainedModel& model,
        const Tokenizer& tokenizer, const std::string& path)
-      : setup_({.config = model.config(),
-                .tokenizer = tokenizer,
-                .reading = tasks::with_globals(model.config(), task, path,
-                                               {.max_tokens = max_tokens(model, task, options),
-                                                .too_long = options.too_long,
-                                                .stride = options.stride,
-                                                .global_positions = global_positions(
-                                                    model.model(), options.global_attention)}),
-                .label_all_pieces = options.label_all_pieces,
-                .max_target_tokens = options.max_target_tokens,
-                .data = options.data}),
+      : teacher_(begin.teacher),
+        setup_(
+            {.config = model.config(),
+             .tokenizer = tokenizer,
+             .reading = tasks::with_globals(
+                 model.config(), begin.task, path,
+                 {.max_tokens = begin.max_tokens(model.config(), options),
+                  .too_long = options.too_long,
+                  .stride = options.stride,
+                  .global_positions = global_positions(model.model(), options.global_attention)}),
+             .label_all_pieces = options.label_all_pieces,
+             .max_target_tokens = options.max_target_tokens,
+             .data = options.data,
+             .folder = begin.folder}),
         path_(path) {}
 
   std::unique_ptr<tasks::TrainingSet> of(const tasks::DataSet& data) const {
     auto rows = data.collate(setup_);
     require(rows->size() > 0, "{}: expected examples, found none", path_);
-    return rows;
+    if (!teacher_) return rows;
+    return std::make_unique<TaughtSet>(std::move(rows), teacher_);
   }
 
  private:
-  static Index max_tokens(const TrainedModel& model, const tasks::Task& task,
-                          const FinetuneOptions& options) {
-    const Index most = task.longest_document(model.config());
-    require(options.max_source_tokens >= 0 && options.max_source_tokens <= most,
-            "max_source_length: expected at most the model's {} tokens, found {}", most,
-            options.max_source_tokens);
-    return options.max_source_tokens > 0 ? options.max_source_tokens : most;
-  }
-
+  std::shared_ptr<const Embedder> teacher_;
   tasks::CollationSetup setup_;
   std::string path_;
 };
@@ -140,6 +168,10 @@ void check_options(const FinetuneOptions& options, const tasks::DataSet& data) {
           options.head_learning_rate);
   require(options.threshold >= 0 && options.threshold <= 1,
           "threshold: expected a probability from 0 to 1, found {}", options.threshold);
+  require(training.per_device_train_batch_size >= data.least_batch(),
+          "per_device_train_batch_size: expected at least {} examples, of which the texts are each "
+          "other's wrong answers, found {}",
+          data.least_batch(), training.per_device_train_batch_size);
   require(data.has_one_class() || training.label_smoothing_factor == 0,
           "label_smoothing_factor: expected 0 where there is not one right class, found {}",
           training.label_smoothing_factor);
@@ -192,13 +224,14 @@ struct Validation {
 };
 
 /// Whether an evaluation has more than the loss.
-bool compares(const FinetuneOptions& options, const models::EncoderConfig& config) {
+bool compares(const FinetuneOptions& options, const models::EncoderConfig& config,
+              const tasks::DataSet& data) {
+  if (data.metric_names().empty()) return false;
   return !config.decoder || options.predict_with_generate;
 }
 
 training::Metrics metrics_of(const std::string& folder, const TrainedModel& model,
                              const Tokenizer& tokenizer, const FinetuneOptions& options,
-                             const tasks::TrainingSet& rows,
                              const std::function<void(const std::string&)>& note) {
   EvaluateOptions evaluation;
   evaluation.task = options.task;
@@ -208,9 +241,6 @@ training::Metrics metrics_of(const std::string& folder, const TrainedModel& mode
   evaluation.global_attention = options.global_attention;
   evaluation.threshold = options.threshold;
   evaluation.batch_tokens = options.batch_tokens;
-  const Index batch = options.training.per_device_train_batch_size;
-  training::Metrics metrics = {{"loss", mean_loss(model, rows, batch)}};
-  if (!compares(options, model.config())) return metrics;
   std::optional<TextGenerator> generator;
   if (model.config().decoder) {
     generator.emplace(TextGenerator::of(model.model(), folder));
@@ -227,8 +257,7 @@ training::Metrics metrics_of(const std::string& folder, const TrainedModel& mode
         "warm-up steps, or forced_bos_token_id in generation_config.json",
         found.repeating_texts, found.examples));
   }
-  metrics.insert(metrics.end(), found.metrics.begin(), found.metrics.end());
-  return metrics;
+  return found.metrics;
 }
 
 }  // namespace
@@ -244,9 +273,13 @@ TrainingResult finetune(const std::string& folder, const FinetuneOptions& option
   FinetuneOptions used = options;
   const auto data = read_data(config, named, used.train_path, used);
   check_options(used, *data);
+  Beginning beginning(folder, task);
+  require(used.mini_batch_size == 0 || task.makes_vectors(),
+          "mini_batch_size: expected a training of vectors of texts, found one of {}",
+          task.names().verb);
+  const bool compared = compares(used, config, *data);
   if (used.training.metric_for_best_model.empty()) {
-    used.training.metric_for_best_model =
-        compares(used, config) ? data->metric_names().front() : "loss";
+    used.training.metric_for_best_model = compared ? data->metric_names().front() : "loss";
   }
   TrainedModelSetup setup = {
       .folder = folder,
@@ -257,27 +290,40 @@ TrainingResult finetune(const std::string& folder, const FinetuneOptions& option
       .shares_global_projections = used.shared_global_projections,
       .added_tokens = added_tokens(folder, task),
       .note = callbacks.training.note};
+  if (beginning.modules) {
+    setup.max_text_tokens = beginning.max_tokens(config, used);
+    if (data->has_passages()) setup.passage_context = "document";
+  }
   set_rates(used, setup);
   TrainedModel model(std::move(setup), used.training);
-  const Tokenizer tokenizer = matching_tokenizer(model.model(), folder, task.marks());
-  const auto rows = Rows(used, task, model, tokenizer, used.train_path).of(*data);
+  beginning.load_teacher_of(used, config.hidden_size);
+  const Tokenizer tokenizer =
+      matching_tokenizer(model.model(), folder, task.marks(), beginning.lowercases());
+  const auto rows = Rows(used, beginning, model, tokenizer, used.train_path).of(*data);
   Validation validation;
   TaskEvaluation evaluation = {.metric_names = data->metric_names()};
   if (used.training.eval_strategy != "no") {
     validation.data = read_data(model.config(), named, used.validation_path, used);
-    validation.rows = Rows(used, task, model, tokenizer, used.validation_path).of(*validation.data);
+    validation.rows =
+        Rows(used, beginning, model, tokenizer, used.validation_path).of(*validation.data);
     evaluation.metric_names = validation.data->metric_names();
     evaluation.run = [&] {
-      return metrics_of(folder, model, tokenizer, used, *validation.rows, callbacks.training.note);
+      const Index batch = used.training.per_device_train_batch_size;
+      training::Metrics metrics = {{"loss", mean_loss(model, *validation.rows, batch)}};
+      if (!compared) return metrics;
+      std::ranges::move(metrics_of(folder, model, tokenizer, used, callbacks.training.note),
+                        std::back_inserter(metrics));
+      return metrics;
     };
   }
-  if (!compares(used, config)) evaluation.metric_names.clear();
+  if (!compared) evaluation.metric_names.clear();
   evaluation.metric_names.insert(evaluation.metric_names.begin(), "loss");
   if (callbacks.data) callbacks.data(summary_of(named, *data, *rows, model));
   if (callbacks.validation && validation.data) {
     callbacks.validation(summary_of(named, *validation.data, *validation.rows, model));
   }
   TaskObjective objective(used.training, *rows, model, std::move(evaluation));
+  objective.set_part_size(used.mini_batch_size);
   training::Phase phase = training::single_phase(used.training, objective.micro_batches());
   phase.cost = cost_of(model, task, used, rows->lengths());
   return run_training(used.training, {phase}, model.parameters(), objective, callbacks.training);

@@ -122,14 +122,14 @@ std::vector<Index> chosen_indices(std::span<const std::int64_t> indices, Index c
 }
 
 Model::Implementation::Implementation(models::EncoderConfig model_config, models::Weights stored,
-                                      const LoadOptions& options)
+                                      const LoadOptions& options, const tasks::Task* trained)
     : config(std::move(model_config)),
       weights(std::move(stored)),
       dtype(compute_dtype(options.dtype)),
       threads(checked_threads(options.threads)),
       note(options.note),
       encoder(with_threads(threads, [this] { return models::Encoder(config, weights, dtype); })),
-      task(tasks::task_of(config, weights)),
+      task(trained == nullptr ? tasks::task_of(config, weights) : trained),
       runner(*this) {
   info = {.model_type = std::string(config.model_type()),
           .layers = config.layers,

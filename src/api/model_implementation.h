@@ -28,8 +28,9 @@ std::vector<Index> chosen_indices(std::span<const std::int64_t> indices, Index c
                                   const char* what);
 
 struct Model::Implementation {
+  /// The head is that of `trained`; null: the one that the weights have.
   Implementation(models::EncoderConfig model_config, models::Weights stored,
-                 const LoadOptions& options);
+                 const LoadOptions& options, const tasks::Task* trained = nullptr);
 
   static Model model_of(std::shared_ptr<const Implementation> implementation) {
     return Model(std::move(implementation));

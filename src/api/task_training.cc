@@ -13,7 +13,16 @@ training::MicroBatchLoss TaskObjective::run(const training::MicroBatch& micro) {
   const Index first = micro.index * batch_size();
   const Index end = std::min(first + batch_size(), data_.size());
   const std::span<const Index> chosen(order_.begin() + first, order_.begin() + end);
-  return model_.step(data_.batch(chosen, {.seed = options_.seed, .number = epoch_}), micro.seed);
+  const tasks::Epoch epoch = {.seed = options_.seed, .number = epoch_};
+  if (part_size_ == 0 || std::ssize(chosen) <= part_size_) {
+    return model_.step(data_.batch(chosen, epoch), micro.seed);
+  }
+  std::vector<tasks::TrainingBatch> parts;
+  for (Index begin = 0; begin < std::ssize(chosen); begin += part_size_) {
+    const Index count = std::min(part_size_, std::ssize(chosen) - begin);
+    parts.push_back(data_.batch(chosen.subspan(at(begin), at(count)), epoch));
+  }
+  return model_.step_in_parts(parts, micro.seed);
 }
 
 void TaskObjective::reorder(std::int64_t epoch) {

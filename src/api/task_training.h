@@ -27,6 +27,9 @@ class TaskObjective final : public training::Objective {
                 const TrainedModel& model, TaskEvaluation evaluation)
       : options_(options), data_(data), model_(model), evaluation_(std::move(evaluation)) {}
 
+  /// Vectors of texts: micro-batches of more examples go through the model in parts of so many.
+  void set_part_size(Index examples) { part_size_ = examples; }
+
   Index micro_batches() const { return (data_.size() + batch_size() - 1) / batch_size(); }
 
   void begin_step(std::int64_t step) override { model_.begin_step(step); }
@@ -46,6 +49,7 @@ class TaskObjective final : public training::Objective {
   const tasks::TrainingSet& data_;
   const TrainedModel& model_;
   TaskEvaluation evaluation_;
+  Index part_size_ = 0;
   std::int64_t epoch_ = -1;
   std::vector<Index> order_;
 };

@@ -6,8 +6,12 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/random.h"
 #include "formats/json.h"
 #include "formats/weights.h"
+#include "ops/embedding.h"
+#include "ops/gradients.h"
+#include "tasks/vector_head.h"
 
 namespace longformer {
 namespace {
@@ -65,7 +69,12 @@ TrainedModel::TrainedModel(TrainedModelSetup setup, const TrainingOptions& optio
                                 ? models::Weights::open(setup_.folder, names)
                                 : models::Weights::drawn(options.seed, names);
   const tasks::Task* found = tasks::task_of(original, weights);
-  const bool pools = tasks::reads_pooler(config, setup_.task);
+  // Vectors of texts leave the pooler as it was.
+  const bool keeps_pooler = setup_.task->makes_vectors();
+  const bool pools = keeps_pooler || tasks::reads_pooler(config, setup_.task);
+  const auto frozen = [keeps_pooler, chosen = setup_.frozen](const std::string& name) {
+    return (keeps_pooler && name.starts_with("pooler.")) || (chosen && chosen(name));
+  };
   // What the trained head does not read, or would read as tensors of another head.
   const auto left_out = [this, same = found == setup_.task, pools](const std::string& name) {
     if (name.starts_with("pooler.")) return !pools;
@@ -74,14 +83,14 @@ TrainedModel::TrainedModel(TrainedModelSetup setup, const TrainingOptions& optio
   weights = models::Weights::trained(std::move(weights),
                                      {.fresh = tasks::head_tensors(config, setup_.task),
                                       .seed = options.seed,
-                                      .frozen = setup_.frozen,
+                                      .frozen = frozen,
                                       .left_out = left_out,
                                       .grown = {models::kWordEmbeddings}});
   if (setup_.shares_global_projections) share_global_projections(setup_.folder, weights);
   const LoadOptions load = {
       .dtype = options.dtype, .threads = static_cast<int>(options.threads), .note = setup_.note};
-  implementation_ =
-      std::make_shared<Model::Implementation>(std::move(config), std::move(weights), load);
+  implementation_ = std::make_shared<Model::Implementation>(
+      std::move(config), std::move(weights), load, keeps_pooler ? setup_.task : nullptr);
   require(implementation_->task == setup_.task,
           "{}: expected tensors of a {} head, found those of {}", setup_.folder,
           tasks::head_name(setup_.task), tasks::head_name(implementation_->task));
@@ -117,6 +126,51 @@ training::MicroBatchLoss TrainedModel::step(const tasks::TrainingBatch& batch,
           .tokens = batch.tokens.rows()};
 }
 
+training::MicroBatchLoss TrainedModel::step_in_parts(std::span<const tasks::TrainingBatch> parts,
+                                                     std::uint64_t seed) const {
+  const auto turn = implementation_->turn();
+  const auto& head = dynamic_cast<const tasks::VectorHead&>(implementation_->task_head());
+  ops::Context untaped = implementation_->context();
+  untaped.recomputes = recomputes_;
+  const auto vectors_of = [&](std::size_t part, Tape* tape) {
+    ops::Context context = untaped;
+    context.tape = tape;
+    context.dropout_seed = random_bits(seed, part);
+    const models::Batch& tokens = parts[part].tokens;
+    const Tensor hidden = implementation_->encoder.forward(context, tokens), pooled;
+    return head.vectors(context, {.hidden = hidden, .pooled = pooled, .batch = tokens},
+                        targets_of(parts[part]));
+  };
+  std::vector<Tensor> made;
+  tasks::TrainingBatch whole;
+  Index tokens = 0;
+  for (std::size_t part = 0; part < parts.size(); ++part) {
+    made.push_back(vectors_of(part, nullptr));
+    std::ranges::copy(parts[part].targets, std::back_inserter(whole.targets));
+    std::ranges::copy(parts[part].questions, std::back_inserter(whole.questions));
+    tokens += parts[part].tokens.rows();
+  }
+  Tensor all = ops::joined_rows(untaped, made);
+  Tape::track(all);
+  Tape losses;
+  ops::Context context = untaped;
+  context.tape = &losses;
+  const ops::LossSum loss = head.loss_of(context, all, targets_of(whole), {});
+  losses.backward();
+  const Tensor gradient = all.gradient()->take();
+  Index first = 0;
+  for (std::size_t part = 0; part < parts.size(); ++part) {
+    Tape tape;
+    const Tensor vectors = vectors_of(part, &tape);
+    if (!gradient.empty()) {
+      ops::send_gradient(untaped, vectors, gradient.slice_rows(first, vectors.rows()));
+    }
+    first += vectors.rows();
+    tape.backward();
+  }
+  return {.loss = loss.sum, .weight = 1, .tokens = tokens};
+}
+
 ops::LossSum TrainedModel::loss(const tasks::TrainingBatch& batch) const {
   const auto turn = implementation_->turn();
   return loss_of(implementation_->context(), batch, 1);
@@ -133,7 +187,9 @@ void TrainedModel::save(const fs::path& folder) const {
                                 .json = json_,
                                 .config = implementation_->config,
                                 .added_tokens = setup_.added_tokens,
-                                .globals_from_local = setup_.globals_from_local},
+                                .globals_from_local = setup_.globals_from_local,
+                                .max_text_tokens = setup_.max_text_tokens,
+                                .passage_context = setup_.passage_context},
                                implementation_->weights, folder);
 }
 

@@ -6,6 +6,8 @@
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -42,6 +44,9 @@ struct TrainedModelSetup {
   models::AddedTokens added_tokens = {};
   /// See models::TrainedFolder.
   bool globals_from_local = false;
+  /// See models::TrainedFolder.
+  std::optional<Index> max_text_tokens = std::nullopt;
+  std::string passage_context = {};
   /// Told of weights that are not finite: LoadOptions::note.
   std::function<void(const std::string&)> note = {};
 };
@@ -66,6 +71,11 @@ class TrainedModel {
   /// Forward and backward of one batch: adds the gradient of its mean loss to those of the
   /// parameters. `seed` is that of the dropout.
   training::MicroBatchLoss step(const tasks::TrainingBatch& batch, std::uint64_t seed) const;
+
+  /// The same of one batch of vectors whose activations are in memory part by part (GradCache, Gao
+  /// et al. 2021): vectors of all parts, the gradient of the loss for them, and each part again.
+  training::MicroBatchLoss step_in_parts(std::span<const tasks::TrainingBatch> parts,
+                                         std::uint64_t seed) const;
 
   /// The loss of a batch as it is now, as `step` has it but without dropout.
   ops::LossSum loss(const tasks::TrainingBatch& batch) const;

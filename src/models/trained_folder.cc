@@ -66,13 +66,14 @@ void write_trained_folder(const TrainedFolder& trained, const Weights& weights,
                           const std::filesystem::path& target) {
   const EncoderConfig& config = trained.config;
   write_json(target / "config.json", trained.json);
-  if (has_tokenizer(trained.source)) {
-    copy_tokenizer({.source = trained.source,
-                    .target = target,
-                    .max_tokens = config.max_tokens(),
-                    .tokenizer_class = std::string(config.traits().tokenizer_class),
-                    .added = trained.added_tokens});
-  }
+  const TokenizerCopy copy = {.source = trained.source,
+                              .target = target,
+                              .max_tokens = trained.max_text_tokens.value_or(config.max_tokens()),
+                              .tokenizer_class = std::string(config.traits().tokenizer_class),
+                              .added = trained.added_tokens};
+  if (has_tokenizer(trained.source)) copy_tokenizer(copy);
+  if (trained.max_text_tokens) copy_sentence_transformers(copy);
+  if (!trained.passage_context.empty()) set_passage_context(target, trained.passage_context);
   if (config.decoder) {
     const Json source = formats::read_json((trained.source / "config.json").string());
     write_json(target / "generation_config.json",

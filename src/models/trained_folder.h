@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,10 @@ struct TrainedFolder {
   /// Give every layer the trained query, key and value for its global projections too: a masked LM
   /// trains without global tokens.
   bool globals_from_local = false;
+  /// For vectors of texts: the files of sentence-transformers go along, with this longest text.
+  std::optional<Index> max_text_tokens = std::nullopt;
+  /// What a passage is read with, for config_sentence_transformers.json; empty leaves it.
+  std::string passage_context = {};
 };
 
 /// The JSON of a folder's config.json for a model of another head or other labels; empty labels

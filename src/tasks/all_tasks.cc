@@ -10,17 +10,18 @@
 #include "tasks/sequence_to_sequence.h"
 #include "tasks/table.h"
 #include "tasks/tagging.h"
+#include "tasks/text_embedding.h"
 #include "tasks/trivia_answering.h"
 
 namespace longformer::tasks {
 
 std::span<const Task* const> all_tasks() {
   // The span layer of multi-hop heads is that of question answering too.
-  static const std::array<const Task*, 10> tasks = {
+  static const std::array<const Task*, 11> tasks = {
       &classification(),       &tagging(),          &multi_hop(),
       &question_answering(),   &trivia_answering(), &multiple_choice(),
       &candidate_scoring(),    &coreference(),      &masked_lm(),
-      &sequence_to_sequence(),
+      &sequence_to_sequence(), &text_embedding(),
   };
   return tasks;
 }

@@ -11,6 +11,7 @@ namespace {
 
 bool is_named(const models::EncoderConfig& config, const Task& task) {
   const TaskNames& names = task.names();
+  if (names.head.empty()) return false;
   return config.architecture.ends_with(names.class_ending) ||
          (!names.other_class.empty() && config.architecture == names.other_class);
 }

@@ -88,6 +88,8 @@ struct CollationSetup {
   /// Longest text to learn in tokens with the special ones; 0: what the model can write.
   Index max_target_tokens = 0;
   const DataOptions& data;
+  /// The model's folder, for tasks whose rows depend on other files than the tokenizer's.
+  std::string folder = {};
 };
 
 /// A data set as it was read.
@@ -99,6 +101,10 @@ class DataSet {
   virtual std::string problem_type() const { return {}; }
   /// Whether every example has one right class, which label smoothing needs.
   virtual bool has_one_class() const { return true; }
+  /// The fewest examples of a batch from which something is learned.
+  virtual Index least_batch() const { return 1; }
+  /// Whether what is learned are vectors of passages in their document.
+  virtual bool has_passages() const { return false; }
   /// Keys of config.json that a new head on this encoder needs, with their values.
   virtual Json settings(const models::EncoderConfig& config) const {
     static_cast<void>(config);
@@ -131,7 +137,8 @@ struct KnownLabels {
 };
 
 struct TaskNames {
-  /// ModelInfo::head, such as "sequence-classification".
+  /// ModelInfo::head, such as "sequence-classification"; empty for a task without layers of its
+  /// own, which no folder is recognised by.
   std::string_view head;
   /// How `finetune` calls it, such as "classify"; empty for what it does not train.
   std::string_view verb;
@@ -176,6 +183,8 @@ class Task {
                           const models::Weights& weights) const;
   /// Whether logits cost so much that they are computed only where they are asked for.
   virtual bool has_logits_on_request() const { return false; }
+  /// Whether vectors of texts are trained, as the sentence-transformers files of the folder say.
+  virtual bool makes_vectors() const { return false; }
   /// Whether the head tells classes apart: its logits belong to the labels of the configuration.
   virtual bool has_labels() const { return false; }
 

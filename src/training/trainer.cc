@@ -60,6 +60,18 @@ std::vector<EvaluationPoint> evaluations_of(const std::vector<Json>& log) {
   return points;
 }
 
+/// Moves files and folders; a folder that the target has already gets the files.
+void move_entries(const fs::path& from, const fs::path& target) {
+  for (const auto& entry : fs::directory_iterator(from)) {
+    const fs::path place = target / entry.path().filename();
+    if (entry.is_directory() && fs::is_directory(place)) {
+      move_entries(entry.path(), place);
+    } else {
+      fs::rename(entry.path(), place);
+    }
+  }
+}
+
 }  // namespace
 
 Phase single_phase(const TrainingOptions& options, std::int64_t micro_batches_per_epoch) {
@@ -531,9 +543,7 @@ void Trainer::finish() {
     const formats::NewFolder staging(output / "model");
     objective_.save(staging.path());
     staging.sync();
-    for (const auto& entry : fs::directory_iterator(staging.path())) {
-      fs::rename(entry.path(), output / entry.path().filename());
-    }
+    move_entries(staging.path(), output);
     formats::sync(output);
   };
   try {

@@ -136,6 +136,13 @@ void copy_tokenizer(const TokenizerCopy& copy) {
   write_json(copy.target / "tokenizer_config.json", config);
 }
 
+void set_passage_context(const fs::path& folder, const std::string& context) {
+  const fs::path path = folder / "config_sentence_transformers.json";
+  Json config = read_object(path);
+  config["passage_context"] = context;
+  write_json(path, config);
+}
+
 void copy_sentence_transformers(const TokenizerCopy& copy) {
   const fs::path modules = copy.source / "modules.json";
   if (!fs::exists(modules)) return;

@@ -43,6 +43,9 @@ void copy_tokenizer_files(const std::filesystem::path& source, const std::filesy
 /// the files beside it with the new length. Throws Error.
 void copy_sentence_transformers(const TokenizerCopy& copy);
 
+/// Puts what a passage is read with into config_sentence_transformers.json. Throws Error.
+void set_passage_context(const std::filesystem::path& folder, const std::string& context);
+
 /// A folder beside the target that is removed unless it takes the target's place.
 class StagingFolder {
  public:

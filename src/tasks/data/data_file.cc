@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "formats/json.h"
+#include "text/delimited.h"
 #include "text/lines.h"
 
 namespace longformer::tasks {
@@ -80,6 +81,34 @@ void read_objects(const std::string& path, const DataOptions& options, DataRepor
     const Record record = {lines.number(), fmt::format("{}:{}", path, lines.number())};
     read_record(record.place, options, report,
                 [&] { take(formats::parse_json(line, "record"), record); });
+  }
+}
+
+void read_records(const std::string& path, const DataOptions& options, DataReport& report,
+                  const std::function<void(const Json&, const Record&)>& read) {
+  if (options.format == "json" || options.format == "jsonl") {
+    read_objects(path, options, report, read);
+    return;
+  }
+  require(options.format == "csv" || options.format == "tsv",
+          "format: expected jsonl, json, csv or tsv, found {}", options.format);
+  text::DelimitedReader reader(
+      path, {.separator = options.format == "tsv" ? '\t' : ',', .quotes = options.quotes});
+  std::vector<std::string> fields, columns = options.columns;
+  if (columns.empty()) {
+    require(reader.next(columns), "{}: expected a header, found an empty file", path);
+  }
+  while (reader.next(fields)) {
+    const Record record = {reader.line(), fmt::format("{}:{}", path, reader.line())};
+    read_record(record.place, options, report, [&] {
+      require(fields.size() == columns.size(), "expected {} fields, found {}", columns.size(),
+              fields.size());
+      Json object = Json::object();
+      for (std::size_t i = 0; i < fields.size(); ++i) {
+        if (!fields[i].empty()) object[columns[i]] = std::move(fields[i]);
+      }
+      read(object, record);
+    });
   }
 }
 

@@ -53,6 +53,11 @@ void read_record(const std::string& place, const DataOptions& options, DataRepor
 void read_objects(const std::string& path, const DataOptions& options, DataReport& report,
                   const std::function<void(const Json&, const Record&)>& read);
 
+/// The same, and of CSV and TSV files, whose rows become objects of strings by the names of the
+/// columns, without those that are empty.
+void read_records(const std::string& path, const DataOptions& options, DataReport& report,
+                  const std::function<void(const Json&, const Record&)>& read);
+
 /// Calls `read` with every paragraph of SQuAD's articles, {"paragraphs": [{"context", "qas":
 /// […]}]}, an object each. An Error names file and article.
 void read_squad(const Json& articles, const std::string& path,

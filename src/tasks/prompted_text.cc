@@ -1,0 +1,57 @@
+#include "tasks/prompted_text.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "tasks/reading.h"
+
+namespace longformer::tasks {
+
+Prompt read_prompt(const Tokenizer& tokenizer, std::string text, bool pooled) {
+  Prompt prompt;
+  prompt.characters = static_cast<Index>(character_starts(text).size()) - 1;
+  if (!pooled && !text.empty()) {
+    const Encoding alone = tokenizer.encode(text);
+    const bool closed = alone.special_tokens_mask.back() != 0;
+    prompt.skipped_rows = static_cast<Index>(alone.ids.size()) - (closed ? 1 : 0);
+  }
+  prompt.text = std::move(text);
+  return prompt;
+}
+
+Encoding encode_behind(const Tokenizer& tokenizer, const Prompt& prompt, std::string_view text) {
+  if (prompt.text.empty()) return encode_plain(tokenizer, text);
+  Encoding tokens = encode_plain(tokenizer, prompt.text + std::string(text));
+  for (CharacterSpan& span : tokens.offsets) {
+    span = {std::max<Index>(0, span.begin - prompt.characters),
+            std::max<Index>(0, span.end - prompt.characters)};
+  }
+  return tokens;
+}
+
+std::vector<TokenRange> passages_behind(const Prompt& prompt, std::string_view text,
+                                        const Encoding& encoding, const PassageRules& rules) {
+  std::span<const CharacterSpan> offsets = encoding.offsets;
+  Index first = 0;
+  if (!prompt.text.empty()) {
+    const auto begin = std::find_if(offsets.begin(), offsets.end(),
+                                    [](CharacterSpan span) { return span.end > 0; });
+    first = begin - offsets.begin();
+    offsets = offsets.subspan(static_cast<std::size_t>(first));
+  }
+  std::vector<TokenRange> passages = cut_passages(text, offsets, rules);
+  for (TokenRange& passage : passages) passage = {passage.begin + first, passage.end + first};
+  return passages;
+}
+
+std::vector<CharacterSpan> spans_of(const Encoding& encoding,
+                                    std::span<const TokenRange> passages) {
+  std::vector<CharacterSpan> spans;
+  for (const TokenRange& passage : passages) {
+    spans.push_back(
+        {encoding.offsets[at(passage.begin)].begin, encoding.offsets[at(passage.end - 1)].end});
+  }
+  return spans;
+}
+
+}  // namespace longformer::tasks

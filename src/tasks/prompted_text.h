@@ -1,0 +1,37 @@
+// A text behind a prompt, and its passages: what vectors of texts are used and trained with.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "longformer/tokenizer.h"
+#include "tasks/passages.h"
+#include "tasks/segments.h"
+
+namespace longformer::tasks {
+
+/// What is put before every text, as the encoder reads it.
+struct Prompt {
+  std::string text;
+  Index characters = 0;
+  /// Rows at the beginning of a document that are not pooled.
+  Index skipped_rows = 0;
+};
+
+/// `pooled` says whether its tokens are pooled with those of the text.
+Prompt read_prompt(const Tokenizer& tokenizer, std::string text, bool pooled);
+
+/// Tokens of a text behind a prompt, without special ones. Offsets count in the text; tokens of the
+/// prompt have none.
+Encoding encode_behind(const Tokenizer& tokenizer, const Prompt& prompt, std::string_view text);
+
+/// The passages of a text, as tokens of an encoding that a prompt may begin.
+std::vector<TokenRange> passages_behind(const Prompt& prompt, std::string_view text,
+                                        const Encoding& encoding, const PassageRules& rules);
+
+/// The characters of passages that are given as tokens.
+std::vector<CharacterSpan> spans_of(const Encoding& encoding, std::span<const TokenRange> passages);
+
+}  // namespace longformer::tasks

@@ -1,0 +1,122 @@
+#include "tasks/text_embedding.h"
+
+#include <utility>
+
+#include "core/error.h"
+#include "tasks/data/embedding_data.h"
+#include "tasks/embedding_reader.h"
+#include "tasks/evaluation_run.h"
+#include "tasks/vector_head.h"
+
+namespace longformer::tasks {
+namespace {
+
+EmbeddingLoss loss_of(const EmbeddingData& data, const EmbeddingTrainingOptions& options) {
+  const bool taught = data.has_vectors() || !options.teacher.empty();
+  const EmbeddingLoss found = data.has_scores()  ? EmbeddingLoss::cosine
+                              : data.has_pairs() ? EmbeddingLoss::contrastive
+                                                 : EmbeddingLoss::distillation;
+  const EmbeddingLoss loss = options.loss.value_or(found);
+  switch (loss) {
+    case EmbeddingLoss::cosine:
+      require(data.has_scores(), "{}: expected pairs with scores for a cosine loss, found none",
+              data.path);
+      break;
+    case EmbeddingLoss::contrastive:
+      require(data.has_pairs(), "{}: expected texts that belong together, found none", data.path);
+      break;
+    case EmbeddingLoss::triplet:
+      for (const EmbeddingExample& one : data.examples) {
+        require(!one.passages && one.texts.size() > 2,
+                "{}: expected an anchor, a positive and a negative for a triplet loss, found {} "
+                "texts",
+                place_of(data.path, one.origin), one.texts.size());
+      }
+      break;
+    case EmbeddingLoss::distillation:
+      require(taught, {Remedy::teacher},
+              "{}: expected texts that belong together, scores, or vectors of a teacher to learn "
+              "from, found none of them",
+              data.path);
+      break;
+  }
+  return loss;
+}
+
+class EmbeddingSet final : public DataSet {
+ public:
+  EmbeddingSet(EmbeddingData data, const EmbeddingTrainingOptions& options)
+      : data_(std::move(data)), options_(options), loss_(loss_of(data_, options)) {}
+
+  bool has_one_class() const override { return false; }
+  DataReport report() const override { return data_.report; }
+  std::vector<std::string> metric_names() const override { return {}; }
+  Index least_batch() const override;
+  bool has_passages() const override { return is_in_document(data_.examples.front(), options_); }
+
+  std::unique_ptr<TrainingSet> collate(const CollationSetup& setup) const override {
+    const EmbeddingReader reader(setup, loss_);
+    return collated(data_, setup, [&](Collator& rows, const EmbeddingExample& example) {
+      return reader.read(example, rows);
+    });
+  }
+
+  void evaluate(EvaluationRun&) const override {
+    fail("task: expected one that evaluate compares, found vectors of texts");
+  }
+
+ private:
+  EmbeddingData data_;
+  const EmbeddingTrainingOptions options_;
+  EmbeddingLoss loss_;
+};
+
+/// The texts of a batch are each other's wrong answers where an example has none of its own.
+Index EmbeddingSet::least_batch() const {
+  if (loss_ != EmbeddingLoss::contrastive) return 1;
+  for (const EmbeddingExample& one : data_.examples) {
+    if (is_in_document(one, options_) || one.texts.size() > 2) return 1;
+  }
+  return 2;
+}
+
+class TextEmbedding final : public Task {
+ public:
+  const TaskNames& names() const override {
+    static constexpr TaskNames names = {.head = "", .verb = "embedding", .class_ending = "Model"};
+    return names;
+  }
+
+  std::optional<HeadParts> parts(const models::EncoderConfig&) const override { return {}; }
+  bool is_present(const models::EncoderConfig&, const models::Weights&) const override {
+    return false;
+  }
+  bool makes_vectors() const override { return true; }
+
+  std::unique_ptr<Head> make_head(const models::EncoderConfig&, const models::Weights&,
+                                  DType) const override {
+    return std::make_unique<VectorHead>();
+  }
+
+  std::vector<Index> globals_of_ids(const models::EncoderConfig&, std::span<const std::int32_t>,
+                                    const std::string&) const override {
+    return {};
+  }
+
+  std::unique_ptr<DataSet> read(const std::string& path, const DataOptions& options,
+                                const KnownLabels&) const override {
+    const EmbeddingTrainingOptions& how = options.embedding;
+    require(how.temperature > 0, "temperature: expected a number above 0, found {}",
+            how.temperature);
+    return std::make_unique<EmbeddingSet>(read_embedding_data(path, options), how);
+  }
+};
+
+}  // namespace
+
+const Task& text_embedding() {
+  static const TextEmbedding task;
+  return task;
+}
+
+}  // namespace longformer::tasks
