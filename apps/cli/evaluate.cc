@@ -217,7 +217,9 @@ void run(const EvaluateFlags& flags, Messages& messages) {
   // TriviaQA is other data for the same head.
   const bool is_trivia = flags.task == "trivia" && task == "qa";
   const bool is_asked = flags.task.empty() || flags.task == task || is_trivia;
-  if (task == "none" || !is_asked) {
+  // Any encoder makes vectors.
+  const bool makes_vectors = flags.task == "embedding";
+  if (!makes_vectors && (task == "none" || !is_asked)) {
     throw Error(fmt::format("'{}': expected a head for {}, found {}", folder,
                             flags.task.empty() ? "a task" : flags.task,
                             task == "none" ? "none" : model.info().head));
@@ -225,10 +227,15 @@ void run(const EvaluateFlags& flags, Messages& messages) {
   const Tokenizer tokenizer = Tokenizer::load(folder);
   EvaluateOptions options = flags.all();
   std::optional<Output> predictions, official, selected;
-  if (is_trivia) options.task = flags.task;
+  if (is_trivia || makes_vectors) options.task = flags.task;
   options.predictions = sink_of(flags.predictions, predictions, "\n");
   options.official_predictions = sink_of(flags.official_predictions, official, "");
   options.selected = sink_of(flags.selected, selected, "");
+  std::optional<Embedder> embedder;
+  if (makes_vectors) {
+    embedder.emplace(Embedder::of(model, folder));
+    options.embedder = &*embedder;
+  }
   std::optional<TextGenerator> generator;
   if (task == "seq2seq") {
     generator.emplace(TextGenerator::of(model, folder, flags.model.load_options(messages).note));

@@ -80,7 +80,17 @@ class Squad:
     """2,067 paragraphs of 48 articles; the right one is that of which the question was asked."""
 
     def __init__(self, file, every):
-        self.articles, self.questions = read_squad(file, every)
+        self.set(*read_squad(file, every))
+
+    @classmethod
+    def of(cls, articles, questions):
+        """Other articles as lists of paragraphs, and questions for them."""
+        task = cls.__new__(cls)
+        task.set(articles, questions)
+        return task
+
+    def set(self, articles, questions):
+        self.articles, self.questions = articles, questions
         self.passages = [paragraph for article in self.articles for paragraph in article]
         firsts = np.cumsum([0, *map(len, self.articles)])
         numbers = np.arange(len(self.passages))
@@ -97,12 +107,12 @@ class Squad:
     def alone(self, program, model):
         return program.embed(model, self.passages, "--truncate", "--max-length", "512")[0]
 
-    def in_context(self, program, model):
+    def in_context(self, program, model, *options):
         """Means over the token states of each paragraph in the states of its whole article."""
         vectors = []
         for article in self.articles:
             tokens, known = program.embed(model, ["\n\n".join(article)], "--split", "--pooling", "tokens",
-                                          normalize=False)
+                                          *options, normalize=False)
             spans = np.array(known[0]["spans"])
             begin = 0
             for paragraph in article:
@@ -137,9 +147,9 @@ class CovidQA:
     def figures(self, scores):
         return [recall(scores, self.right, self.same_paper, k) for k in (1, 5)]
 
-    def embed(self, program, model, context):
+    def embed(self, program, model, context, *options):
         vectors, known = program.embed(model, self.papers, "--pooling", "passages", "--passage-tokens",
-                                       str(PIECE_TOKENS), "--context", context)
+                                       str(PIECE_TOKENS), "--context", context, *options)
         if self.right is None:
             self.set_pieces(known)
         return vectors

@@ -75,6 +75,8 @@ class Embedder {
   /// Throws Error for files that cannot be read, and for a module of modules.json that cannot be
   /// run. A pooling that cannot be run is an error only where it is asked for.
   static Embedder load(const std::string& folder, const LoadOptions& options = {});
+  /// The same of a model that is loaded already, with the other files of its folder.
+  static Embedder of(Model model, const std::string& folder);
 
   const Model& model() const { return model_; }
   const Tokenizer& tokenizer() const { return tokenizer_; }
@@ -113,6 +115,11 @@ class Embedder {
   Embedding embed_passages(std::string_view text, const PassageOptions& passages,
                            const EmbedOptions& options = {},
                            const ProgressCallback& progress = {}) const;
+  /// The same of passages that are given by their characters, in the context of the document.
+  /// Throws Error also for one without a token or longer than half of what the model takes.
+  Embedding embed_spans(std::string_view text, std::span<const CharacterSpan> spans,
+                        const EmbedOptions& options = {},
+                        const ProgressCallback& progress = {}) const;
 
  private:
   struct Modules;
@@ -128,6 +135,9 @@ class Embedder {
   Embedding embed_passages_in_document(std::string_view text, const PassageOptions& passages,
                                        const EmbedOptions& options,
                                        const ProgressCallback& progress) const;
+  struct MarkedText;
+  Embedding embed_marked(MarkedText marked, const EmbedOptions& options,
+                         const ProgressCallback& progress) const;
 
   Model model_;
   Tokenizer tokenizer_;

@@ -21,6 +21,8 @@
 
 namespace longformer {
 
+class Embedder;  // embedding.h
+
 struct EvaluateOptions {
   /// FinetuneOptions::task, of those with the head of the model; empty: told by model and data.
   std::string task = {};
@@ -44,6 +46,8 @@ struct EvaluateOptions {
   /// global_attention, which by default is the first token.
   const TextGenerator* generator = nullptr;
   GenerationRequest generation = {};
+  /// What makes the vectors of the task "embedding", of that model; it must outlive the evaluation.
+  const Embedder* embedder = nullptr;
   /// ROUGE of stems (use_stemmer of rouge_score), and with the interval of each mean.
   bool rouge_stems = false;
   bool rouge_intervals = false;

@@ -229,9 +229,21 @@ PassageContext passage_context(const std::string& name) {
   fail("context of passages: expected none or document, found \"{}\"", name);
 }
 
+/// A document behind its prompt, and the tokens of its passages.
+struct Embedder::MarkedText {
+  std::string_view text;
+  Encoding encoding;
+  std::vector<TokenRange> passages;
+  /// Least overlap of segments.
+  Index overlap;
+};
+
 Embedder Embedder::load(const std::string& folder, const LoadOptions& options) {
+  return of(Model::load(folder, options), folder);
+}
+
+Embedder Embedder::of(Model model, const std::string& folder) {
   tasks::SentenceModules modules = tasks::read_sentence_modules(folder);
-  Model model = Model::load(folder, options);
   Tokenizer tokenizer = matching_tokenizer(model, folder, {}, modules.lowercase);
   auto loaded = std::make_shared<const Modules>(std::move(modules), model);
   return Embedder(std::move(model), std::move(tokenizer), std::move(loaded));
@@ -354,39 +366,60 @@ Embedding Embedder::embed_passages_in_document(std::string_view text,
                                                const PassageOptions& passages,
                                                const EmbedOptions& options,
                                                const ProgressCallback& progress) const {
+  const Prompt prompt = tasks::read_prompt(tokenizer_, this->prompt(options), true);
+  MarkedText marked = {.text = text,
+                       .encoding = tasks::encode_behind(tokenizer_, prompt, text),
+                       .passages = {},
+                       .overlap = passages.overlap_tokens};
+  marked.passages = tasks::passages_behind(prompt, text, marked.encoding, rules_of(passages));
+  const Index capacity = max_length(options) - tasks::TextTemplate(tokenizer_).size();
+  require(passages.passage_tokens <= capacity / 2,
+          "passages: expected 1 to {} tokens each, found {}", capacity / 2,
+          passages.passage_tokens);
+  return embed_marked(std::move(marked), options, progress);
+}
+
+Embedding Embedder::embed_spans(std::string_view text, std::span<const CharacterSpan> spans,
+                                const EmbedOptions& options,
+                                const ProgressCallback& progress) const {
+  const Prompt prompt = tasks::read_prompt(tokenizer_, this->prompt(options), true);
+  MarkedText marked = {.text = text,
+                       .encoding = tasks::encode_behind(tokenizer_, prompt, text),
+                       .passages = {},
+                       .overlap = PassageOptions().overlap_tokens};
+  for (const CharacterSpan& span : spans) {
+    marked.passages.push_back(tasks::tokens_with(span, marked.encoding));
+  }
+  Embedding result = embed_marked(std::move(marked), options, progress);
+  require_finite(result.values, "vectors", "");
+  return result;
+}
+
+Embedding Embedder::embed_marked(MarkedText marked, const EmbedOptions& options,
+                                 const ProgressCallback& progress) const {
   const Pooling of_folder = modules_->description.pooling == "max" ? Pooling::max : Pooling::mean;
   // A passage has no token of its own that a cls model could pool.
   const Pooling mode = options.pooling.value_or(of_folder);
   require(mode == Pooling::mean || mode == Pooling::max,
           "passages in the context of the document: expected mean or max pooling, found another");
-  const tasks::TextTemplate around(tokenizer_);
-  const Index capacity = max_length(options) - around.size();
-  const Prompt prompt = tasks::read_prompt(tokenizer_, this->prompt(options), true);
-  Encoding encoding = tasks::encode_behind(tokenizer_, prompt, text);
-  const std::vector<TokenRange> cuts =
-      tasks::passages_behind(prompt, text, encoding, rules_of(passages));
-  // Two passages fit into every overlap, so each lies whole in some segment.
-  const Index overlap =
-      std::min(capacity / 2, std::max(passages.overlap_tokens, 2 * passages.passage_tokens));
-  require(overlap >= passages.passage_tokens, "passages: expected 1 to {} tokens each, found {}",
-          capacity / 2, passages.passage_tokens);
   tasks::ReadingOptions how = reading_of(model_, tokenizer_, max_length(options), options);
   how.too_long = TooLong::split;
-  how.stride = overlap;
+  how.stride = tasks::passage_overlap(how, tokenizer_, marked.passages, marked.overlap);
   Embedding result;
-  result.rows = static_cast<Index>(cuts.size());
-  result.spans = tasks::spans_of(encoding, cuts);
+  result.rows = std::ssize(marked.passages);
+  result.spans = tasks::spans_of(marked.encoding, marked.passages);
   tasks::Reading reading =
-      tasks::RowReader(tokenizer_, how).read(std::move(encoding), std::string(text));
+      tasks::RowReader(tokenizer_, how).read(std::move(marked.encoding), std::string(marked.text));
   result.tokens = reading.tokens;
   std::vector<PooledRow> rows = pooled_rows(reading);
-  for (std::size_t i = 0; i < cuts.size(); ++i) {
-    const std::size_t s = tasks::best_segment(reading.ranges, cuts[i], reading.read());
+  for (std::size_t i = 0; i < marked.passages.size(); ++i) {
+    const TokenRange& passage = marked.passages[i];
+    const std::size_t s = tasks::best_segment(reading.ranges, passage, reading.read());
     const Index shift = reading.prefix - reading.ranges[s].begin;
-    rows[s].add(static_cast<Index>(i), {cuts[i].begin + shift, cuts[i].end + shift});
+    rows[s].add(static_cast<Index>(i), {passage.begin + shift, passage.end + shift});
   }
   tasks::PooledVectors vectors(fold_of(mode), result.rows, model_.info().hidden_size);
-  if (!cuts.empty()) run_rows(model_, rows, options, vectors, progress);
+  if (result.rows > 0) run_rows(model_, rows, options, vectors, progress);
   result.values = modules_->finished(model_, options, mode, std::move(vectors));
   return result;
 }

@@ -2,13 +2,16 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 
 #include "api/document_states.h"
 #include "api/document_stream.h"
 #include "api/model_implementation.h"
 #include "core/error.h"
+#include "longformer/embedding.h"
 #include "tasks/evaluation_run.h"
 #include "tasks/table.h"
+#include "tasks/text_vectors.h"
 
 namespace longformer {
 namespace {
@@ -36,6 +39,44 @@ class LoadedModel final : public tasks::EvaluatedModel {
   const Model& model_;
   const Tokenizer& tokenizer_;
   StreamOptions options_;
+};
+
+/// The vectors of an embedder, with the prompts of its folder.
+class EmbedderVectors final : public tasks::TextVectors {
+ public:
+  EmbedderVectors(const Embedder& embedder, const EvaluateOptions& options) : embedder_(embedder) {
+    plain_.normalize = true;
+    plain_.too_long = options.too_long;
+    plain_.global_attention = options.global_attention;
+    plain_.batch_tokens = options.batch_tokens;
+  }
+
+  std::vector<std::vector<float>> of(std::span<const std::string> texts,
+                                     tasks::TextUse use) const override {
+    EmbedOptions options = plain_;
+    if (use == tasks::TextUse::query) options.prompt_name = "query";
+    if (use == tasks::TextUse::document) options.prompt_name = "document";
+    std::vector<std::vector<float>> vectors;
+    for (Embedding& one : embedder_.embed(texts, options)) vectors.push_back(std::move(one.values));
+    return vectors;
+  }
+
+  std::vector<std::vector<float>> of_passages(
+      const std::string& document, std::span<const CharacterSpan> passages) const override {
+    EmbedOptions options = plain_;
+    options.prompt_name = "document";
+    const Embedding found = embedder_.embed_spans(document, passages, options);
+    const auto width = static_cast<std::ptrdiff_t>(found.values.size()) / found.rows;
+    std::vector<std::vector<float>> vectors;
+    for (auto from = found.values.begin(); from != found.values.end(); from += width) {
+      vectors.emplace_back(from, from + width);
+    }
+    return vectors;
+  }
+
+ private:
+  const Embedder& embedder_;
+  EmbedOptions plain_;
 };
 
 /// Whether a text, behind what it begins with, is one token again and again.
@@ -82,13 +123,16 @@ Evaluation evaluate(const Model& model, const Tokenizer& tokenizer, const std::s
   const auto begin = std::chrono::steady_clock::now();
   const ModelInfo& info = model.info();
   const tasks::Task* task = model.implementation().task;
-  require(task != nullptr, "model: expected a head to evaluate, found none");
+  const tasks::Task* asked = options.task.empty() ? task : &tasks::task_of_verb(options.task);
+  require(asked != nullptr, "model: expected a head to evaluate, found none");
+  const tasks::Task& reader = *asked;
+  const bool makes_vectors = reader.makes_vectors();
   const tasks::ReadingOptions reading = reading_options(model, options);
   tasks::KnownLabels known;
-  const tasks::Task& reader = options.task.empty() ? *task : tasks::task_of_verb(options.task);
-  require(&reader.of_head() == task, "task: expected one with the model's head, {}, found {}",
-          info.head, options.task);
-  if (task->has_labels()) known = {tasks::LabelSet(info.labels), info.problem_type};
+  require(makes_vectors || &reader.of_head() == task,
+          "task: expected one with the model's head, {}, found {}",
+          info.head.empty() ? "none" : info.head, options.task);
+  if (reader.has_labels()) known = {tasks::LabelSet(info.labels), info.problem_type};
   const auto data = reader.read(path, options.data, known);
   require(!options.official_predictions || data->has_published_form(),
           "{}: expected data of a task whose predictions have a published form, found those of {}",
@@ -97,6 +141,8 @@ Evaluation evaluate(const Model& model, const Tokenizer& tokenizer, const std::s
           "{}: expected questions over paragraphs to select some of, found data of {}", path,
           info.head);
   const LoadedModel loaded(model, tokenizer, {.batch_tokens = options.batch_tokens});
+  std::optional<EmbedderVectors> vectors;
+  if (options.embedder != nullptr) vectors.emplace(*options.embedder, options);
   const tasks::EvaluationOptions used = {.data = options.data,
                                          .reading = reading,
                                          .merge = options.merge,
@@ -105,6 +151,7 @@ Evaluation evaluate(const Model& model, const Tokenizer& tokenizer, const std::s
                                          .no_answer_threshold = options.no_answer_threshold,
                                          .masking = options.masking,
                                          .write = writer_of(options),
+                                         .vectors = vectors ? &*vectors : nullptr,
                                          .rouge_stems = options.rouge_stems,
                                          .rouge_intervals = options.rouge_intervals,
                                          .predictions = options.predictions,
@@ -112,7 +159,7 @@ Evaluation evaluate(const Model& model, const Tokenizer& tokenizer, const std::s
                                          .selected = options.selected,
                                          .progress = options.progress};
   tasks::EvaluationRun run(loaded, path, used);
-  run.result.task = info.head;
+  run.result.task = makes_vectors ? reader.names().verb : reader.of_head().names().head;
   run.start(data->report());
   data->evaluate(run);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;

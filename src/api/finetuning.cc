@@ -248,6 +248,12 @@ training::Metrics metrics_of(const std::string& folder, const TrainedModel& mode
     evaluation.generation.options = options.generation;
     evaluation.generation.max_source_tokens = options.max_source_tokens;
   }
+  std::optional<Embedder> embedder;
+  if (model.implementation().task->makes_vectors()) {
+    embedder.emplace(Embedder::of(model.model(), folder));
+    evaluation.embedder = &*embedder;
+    evaluation.task = "embedding";
+  }
   const auto found = evaluate(model.model(), tokenizer, options.validation_path, evaluation);
   // Seen with BART-large and LED-large (spec.md C.5), and where weights were drawn, at first.
   if (found.repeating_texts > 0 && note) {

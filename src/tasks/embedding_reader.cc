@@ -36,18 +36,6 @@ std::string pooling_name(const SentenceModules& modules) {
   return name;
 }
 
-/// The tokens that have characters of the span. Throws Error where there are none.
-TokenRange tokens_of(CharacterSpan span, const Encoding& encoding) {
-  const auto& offsets = encoding.offsets;
-  const auto begin = std::partition_point(offsets.begin(), offsets.end(),
-                                          [&](CharacterSpan one) { return one.end <= span.begin; });
-  const auto end = std::partition_point(begin, offsets.end(),
-                                        [&](CharacterSpan one) { return one.begin < span.end; });
-  require(begin < end, "expected a passage with tokens, found none in characters {} to {}",
-          span.begin, span.end);
-  return {begin - offsets.begin(), end - offsets.begin()};
-}
-
 std::string text_between(const std::string& text, std::span<const std::size_t> starts,
                          CharacterSpan span) {
   const std::size_t begin = starts[at(span.begin)];
@@ -95,6 +83,7 @@ void EmbeddingReader::add_text(const std::string& text, const Prompt& prompt, Co
   if (pooling_ == "lasttoken") vector.begin = vector.end - 1;
   vector.text = fnv1a(text);
   one.targets[0].embedding = target();
+  if (!options_.teacher.empty()) vector.teacher_text = text;
   one.targets[0].embedding->vectors = {std::move(vector)};
   to.rows.push_back(std::move(one.rows[0]));
   to.targets.push_back(std::move(one.targets[0]));
@@ -111,9 +100,9 @@ Example EmbeddingReader::read_texts(const EmbeddingExample& example, Collator& r
   if (example.texts.size() > 1) {
     first.answer = 1;
     if (example.score) first.score = *example.score;
-  } else {
+  } else if (!example.vector.empty()) {
     first.teacher = example.vector;
-    if (first.teacher.empty() && !options_.teacher.empty()) first.teacher_text = example.texts[0];
+    first.teacher_text.clear();
   }
   return read;
 }
@@ -126,7 +115,7 @@ std::vector<TokenRange> EmbeddingReader::passages_of(const EmbeddingExample& exa
                            {.tokens = options_.passage_tokens});
   }
   for (const MarkedPassage& passage : *example.passages) {
-    passages.push_back(tokens_of(passage.span, encoding));
+    passages.push_back(tokens_with(passage.span, encoding));
   }
   return passages;
 }
@@ -137,14 +126,9 @@ std::vector<Example> EmbeddingReader::read_passages(const EmbeddingExample& exam
   Encoding encoding = encode_behind(tokenizer_, document_, text);
   const std::vector<TokenRange> passages = passages_of(example, encoding);
   const std::vector<CharacterSpan> spans = spans_of(encoding, passages);
-  Index longest = 0;
-  for (const TokenRange& passage : passages) longest = std::max(longest, passage.size());
-  const Index capacity = reading_.max_tokens - TextTemplate(tokenizer_).size();
-  require(longest <= capacity / 2, "expected passages of at most {} tokens, found {}", capacity / 2,
-          longest);
   ReadingOptions how = reading_;
   how.too_long = TooLong::split;
-  how.stride = std::min(capacity / 2, std::max(kPassageOverlap, 2 * longest));
+  how.stride = passage_overlap(how, tokenizer_, passages, kPassageOverlap);
   Reading reading = RowReader(tokenizer_, how).read(std::move(encoding), text);
   std::vector<Example> examples = rows.examples_of(reading);
   for (Example& one : examples) {
@@ -169,7 +153,8 @@ std::vector<Example> EmbeddingReader::read_passages(const EmbeddingExample& exam
     places.emplace_back(s, std::ssize(vectors));
     vectors.push_back(std::move(vector));
   }
-  for (std::size_t i = 0; i < passages.size() && example.passages; ++i) {
+  const bool asked = example.passages && loss_ != EmbeddingLoss::distillation;
+  for (std::size_t i = 0; i < passages.size() && asked; ++i) {
     const auto [segment, number] = places[i];
     for (const std::string& query : (*example.passages)[i].queries) {
       add_text(query, query_, rows, examples[segment]);

@@ -21,6 +21,8 @@
 
 namespace longformer::tasks {
 
+class TextVectors;  // text_vectors.h
+
 /// A loaded model with its tokenizer.
 class EvaluatedModel {
  public:
@@ -61,6 +63,8 @@ struct EvaluationOptions {
   MaskingOptions masking = {};
   /// Writes a text about each document; null for a model that writes none.
   std::function<std::vector<TextResult>(std::span<const std::string>)> write = {};
+  /// Makes vectors of texts; null for a model of which none are asked.
+  const TextVectors* vectors = nullptr;
   bool rouge_stems = false, rouge_intervals = false;
   /// Called with a JSON object on one line for every example.
   std::function<void(std::string_view)> predictions = {};

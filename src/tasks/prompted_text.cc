@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "tasks/reading.h"
+#include "core/error.h"
 
 namespace longformer::tasks {
 
@@ -42,6 +42,26 @@ std::vector<TokenRange> passages_behind(const Prompt& prompt, std::string_view t
   std::vector<TokenRange> passages = cut_passages(text, offsets, rules);
   for (TokenRange& passage : passages) passage = {passage.begin + first, passage.end + first};
   return passages;
+}
+
+TokenRange tokens_with(CharacterSpan span, const Encoding& encoding) {
+  const auto& offsets = encoding.offsets;
+  const auto begin = std::partition_point(offsets.begin(), offsets.end(),
+                                          [&](CharacterSpan one) { return one.end <= span.begin; });
+  const auto end = std::partition_point(begin, offsets.end(),
+                                        [&](CharacterSpan one) { return one.begin < span.end; });
+  require(begin < end, "passages: expected one with tokens, found none in characters {} to {}",
+          span.begin, span.end);
+  return {begin - offsets.begin(), end - offsets.begin()};
+}
+
+Index passage_overlap(const ReadingOptions& options, const Tokenizer& tokenizer,
+                      std::span<const TokenRange> passages, Index least) {
+  Index longest = 0;
+  for (const TokenRange& passage : passages) longest = std::max(longest, passage.size());
+  const Index most = (options.max_tokens - TextTemplate(tokenizer).size()) / 2;
+  require(longest <= most, "passages: expected at most {} tokens each, found {}", most, longest);
+  return std::min(most, std::max(least, 2 * longest));
 }
 
 std::vector<CharacterSpan> spans_of(const Encoding& encoding,

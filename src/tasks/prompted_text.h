@@ -8,6 +8,7 @@
 
 #include "longformer/tokenizer.h"
 #include "tasks/passages.h"
+#include "tasks/reading.h"
 #include "tasks/segments.h"
 
 namespace longformer::tasks {
@@ -30,6 +31,15 @@ Encoding encode_behind(const Tokenizer& tokenizer, const Prompt& prompt, std::st
 /// The passages of a text, as tokens of an encoding that a prompt may begin.
 std::vector<TokenRange> passages_behind(const Prompt& prompt, std::string_view text,
                                         const Encoding& encoding, const PassageRules& rules);
+
+/// The tokens that have characters of the span. Throws Error where there are none.
+TokenRange tokens_with(CharacterSpan span, const Encoding& encoding);
+
+/// The overlap of segments in which each of these passages lies whole in some segment, two of them
+/// in every overlap where there is room; `least` unless they need more. Throws Error for a passage
+/// longer than half of what the model takes.
+Index passage_overlap(const ReadingOptions& options, const Tokenizer& tokenizer,
+                      std::span<const TokenRange> passages, Index least);
 
 /// The characters of passages that are given as tokens.
 std::vector<CharacterSpan> spans_of(const Encoding& encoding, std::span<const TokenRange> passages);

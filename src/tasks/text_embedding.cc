@@ -4,8 +4,8 @@
 
 #include "core/error.h"
 #include "tasks/data/embedding_data.h"
+#include "tasks/embedding_evaluation.h"
 #include "tasks/embedding_reader.h"
-#include "tasks/evaluation_run.h"
 #include "tasks/vector_head.h"
 
 namespace longformer::tasks {
@@ -23,7 +23,8 @@ EmbeddingLoss loss_of(const EmbeddingData& data, const EmbeddingTrainingOptions&
               data.path);
       break;
     case EmbeddingLoss::contrastive:
-      require(data.has_pairs(), "{}: expected texts that belong together, found none", data.path);
+      require(data.has_pairs() || data.has_scores(),
+              "{}: expected texts that belong together, found none", data.path);
       break;
     case EmbeddingLoss::triplet:
       for (const EmbeddingExample& one : data.examples) {
@@ -50,7 +51,7 @@ class EmbeddingSet final : public DataSet {
 
   bool has_one_class() const override { return false; }
   DataReport report() const override { return data_.report; }
-  std::vector<std::string> metric_names() const override { return {}; }
+  std::vector<std::string> metric_names() const override { return embedding_metric_names(data_); }
   Index least_batch() const override;
   bool has_passages() const override { return is_in_document(data_.examples.front(), options_); }
 
@@ -61,9 +62,7 @@ class EmbeddingSet final : public DataSet {
     });
   }
 
-  void evaluate(EvaluationRun&) const override {
-    fail("task: expected one that evaluate compares, found vectors of texts");
-  }
+  void evaluate(EvaluationRun& run) const override { evaluate_embeddings(data_, run); }
 
  private:
   EmbeddingData data_;

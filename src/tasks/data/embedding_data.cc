@@ -189,7 +189,7 @@ bool EmbeddingData::has_scores() const {
 
 bool EmbeddingData::has_pairs() const {
   return std::any_of(examples.begin(), examples.end(), [](const EmbeddingExample& one) {
-    if (!one.passages) return one.texts.size() > 1;
+    if (!one.passages) return one.texts.size() > 1 && !one.score;
     return std::any_of(one.passages->begin(), one.passages->end(),
                        [](const MarkedPassage& passage) { return !passage.queries.empty(); });
   });

@@ -1,0 +1,70 @@
+#!/usr/bin/env python3
+"""How well a model finds the passages of the validation part of texts.py, or of SQuAD and COVID-QA.
+
+    examples/long-minilm/measure.py FOLDER MODEL… [--context document|none] [--test] [--every 3]
+
+FOLDER is that of texts.py. Every question is searched among the paragraphs of all articles, and of its own; with
+--context document a paragraph is pooled from the states of its whole article. --test measures what the settings
+were not chosen by: SQuAD and COVID-QA of $LONGFORMER_DATA. One JSON line for each model.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import sys
+import tempfile
+
+import numpy as np
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "examples" / "retrieval"))
+
+import passages  # noqa: E402
+import run  # noqa: E402
+
+
+def validation(folder):
+    """The validation part in the form of SQuAD's."""
+    held = json.loads((folder / "validation.json").read_text(encoding="utf-8"))
+    questions = [passages.Question(one["text"], one["article"], one["paragraph"], one["paragraph"] + 1)
+                 for one in held["questions"]]
+    return passages.Squad.of(held["articles"], questions)
+
+
+def figures(task, program, model, context, extra):
+    if isinstance(task, passages.CovidQA):
+        vectors = task.embed(program, model, context, *extra)
+    else:
+        vectors = (task.in_context(program, model, *extra) if context == "document"
+                   else task.alone(program, model))
+    asked, _ = program.embed(model, [question.text for question in task.questions])
+    return [round(value, 4) for value in task.figures(asked @ vectors.T)]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("models", nargs="+")
+    parser.add_argument("--context", choices=["document", "none"], default="document")
+    parser.add_argument("--global-attention", help="of documents that are read whole, as embed has it")
+    parser.add_argument("--test", action="store_true")
+    parser.add_argument("--every", type=int, default=3, help="every so manieth question of SQuAD and COVID-QA")
+    parser.add_argument("--dtype", default="bf16")
+    options = parser.parse_args()
+    extra = ["--global-attention", options.global_attention] if options.global_attention else []
+    tasks = {"validation": validation(options.folder)}
+    if options.test:
+        data = pathlib.Path(os.environ.get("LONGFORMER_DATA") or sys.exit("LONGFORMER_DATA: expected a folder"))
+        tasks = {"squad": passages.Squad(data / "squad" / "dev-v1.1.json", options.every),
+                 "covidqa": passages.CovidQA(next((data / "covidqa").glob("*.json")), options.every)}
+    binary = os.environ.get("LONGFORMER_BINARY", str(ROOT / "build" / "longformer"))
+    for model in options.models:
+        with tempfile.TemporaryDirectory() as scratch:
+            program = run.Program(binary, scratch, options.dtype)
+            found = {name: figures(task, program, model, options.context, extra) for name, task in tasks.items()}
+        print(json.dumps({"model": model, "context": options.context} | found), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,228 @@
+#include "tasks/embedding_evaluation.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <map>
+#include <utility>
+
+#include "core/error.h"
+#include "core/hash.h"
+#include "tasks/metrics/metrics.h"
+#include "tasks/text_vectors.h"
+
+namespace longformer::tasks {
+namespace {
+
+using Vector = std::vector<float>;
+
+constexpr std::size_t kFewest = 10;
+
+double cosine(const Vector& a, const Vector& b) {
+  double dot = 0, square = 0, other = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const auto x = static_cast<double>(a[i]), y = static_cast<double>(b[i]);
+    dot += x * y;
+    square += x * x;
+    other += y * y;
+  }
+  return square > 0 && other > 0 ? dot / std::sqrt(square * other) : 0;
+}
+
+/// Every text once by its vector.
+class Candidates {
+ public:
+  std::size_t add(const std::string& text, Vector vector) {
+    const auto [place, is_new] = places_.emplace(fnv1a(text), vectors_.size());
+    if (is_new) vectors_.push_back(std::move(vector));
+    return place->second;
+  }
+  double near(const Vector& vector, std::size_t candidate) const {
+    return cosine(vector, vectors_[candidate]);
+  }
+  /// How many are nearer than the nearest of the right ones.
+  std::size_t rank(const Vector& vector, const std::vector<std::size_t>& right) const {
+    double best = -INFINITY;
+    for (const std::size_t one : right) best = std::max(best, near(vector, one));
+    std::size_t nearer = 0;
+    for (std::size_t i = 0; i < vectors_.size(); ++i) {
+      const bool is_right = std::find(right.begin(), right.end(), i) != right.end();
+      nearer += !is_right && near(vector, i) > best ? 1 : 0;
+    }
+    return nearer;
+  }
+
+ private:
+  std::map<std::uint64_t, std::size_t> places_;
+  std::vector<Vector> vectors_;
+};
+
+/// A text that asks, and the candidates of its example.
+struct Asking {
+  const EmbeddingExample* example;
+  std::string text;
+  Vector vector;
+  std::size_t right = 0;
+  std::vector<std::size_t> negatives = {};
+};
+
+class Comparison {
+ public:
+  Comparison(const EmbeddingData& data, EvaluationRun& run) : data_(data), run_(run) {}
+
+  void compare() {
+    for (const EmbeddingExample& example : data_.examples) read(example);
+    rank();
+    run_.finish();
+    if (!scores_.empty()) {
+      const RegressionMetrics found = regression_metrics(cosines_, scores_);
+      run_.add("spearman", found.spearman);
+      run_.add("pearson", found.pearson);
+    }
+    if (!asking_.empty()) {
+      const auto count = static_cast<double>(asking_.size());
+      run_.add("recall_at_1", first_ / count);
+      run_.add("recall_at_10", among_ten_ / count);
+      run_.add("mrr_at_10", reciprocal_ / count);
+    }
+    if (triplets_ > 0) run_.add("triplet_accuracy", nearer_ / triplets_);
+    if (taught_ > 0) run_.add("teacher_cosine", taught_cosine_ / taught_);
+  }
+
+ private:
+  /// Makes the vectors of an example. What asks is ranked when all candidates are there.
+  void read(const EmbeddingExample& example) {
+    std::vector<Asking> asking;
+    const Document document = read_document([&] {
+      if (example.passages) {
+        read_passages(example, asking);
+      } else if (example.score || example.texts.size() == 1) {
+        read_plain(example);
+      } else {
+        read_pair(example, asking);
+      }
+      return Reading();
+    });
+    const bool waits = !asking.empty();
+    std::ranges::move(asking, std::back_inserter(asking_));
+    if (waits && document.error.empty()) return;
+    run_.one(example.origin, document, [&](Json& prediction) {
+      if (example.score && !example.passages) {
+        prediction["score"] = *example.score;
+        prediction["cosine"] = cosines_.back();
+      }
+    });
+  }
+
+  void read_plain(const EmbeddingExample& example) {
+    const auto vectors = run_.options.vectors->of(example.texts, TextUse::plain);
+    if (example.score) {
+      scores_.push_back(*example.score);
+      cosines_.push_back(static_cast<float>(cosine(vectors[0], vectors[1])));
+    } else {
+      teach(vectors[0], example.vector);
+    }
+  }
+
+  void read_pair(const EmbeddingExample& example, std::vector<Asking>& asking) {
+    const std::span<const std::string> texts(example.texts);
+    auto anchor = run_.options.vectors->of(texts.first(1), TextUse::query);
+    auto others = run_.options.vectors->of(texts.subspan(1), TextUse::document);
+    Asking one = {.example = &example, .text = texts[0], .vector = std::move(anchor[0])};
+    one.right = candidates_.add(texts[1], std::move(others[0]));
+    for (std::size_t i = 1; i < others.size(); ++i) {
+      one.negatives.push_back(candidates_.add(texts[i + 1], std::move(others[i])));
+    }
+    asking.push_back(std::move(one));
+  }
+
+  void read_passages(const EmbeddingExample& example, std::vector<Asking>& asking) {
+    const std::string& text = example.texts[0];
+    std::vector<CharacterSpan> spans;
+    for (const MarkedPassage& passage : *example.passages) spans.push_back(passage.span);
+    auto vectors = run_.options.vectors->of_passages(text, spans);
+    const auto starts = character_starts(text);
+    for (std::size_t i = 0; i < spans.size(); ++i) {
+      const MarkedPassage& passage = (*example.passages)[i];
+      teach(vectors[i], passage.vector);
+      const std::size_t begin = starts[at(spans[i].begin)];
+      const std::size_t place = candidates_.add(
+          text.substr(begin, starts[at(spans[i].end)] - begin), std::move(vectors[i]));
+      if (passage.queries.empty()) continue;
+      auto queries = run_.options.vectors->of(passage.queries, TextUse::query);
+      for (std::size_t q = 0; q < queries.size(); ++q) {
+        asking.push_back({.example = &example,
+                          .text = passage.queries[q],
+                          .vector = std::move(queries[q]),
+                          .right = place});
+      }
+    }
+  }
+
+  void teach(const Vector& vector, const Vector& teacher) {
+    if (teacher.empty()) return;
+    require(vector.size() == teacher.size(),
+            "teacher: expected vectors of {} numbers, as the model makes, found {}", vector.size(),
+            teacher.size());
+    taught_cosine_ += cosine(vector, teacher);
+    taught_ += 1;
+  }
+
+  void rank() {
+    std::map<std::string, std::vector<std::size_t>> right_of;
+    for (const Asking& one : asking_) right_of[one.text].push_back(one.right);
+    for (std::size_t i = 0; i < asking_.size(); ++i) {
+      const Asking& one = asking_[i];
+      const std::size_t rank = candidates_.rank(one.vector, right_of[one.text]);
+      first_ += rank == 0 ? 1 : 0;
+      among_ten_ += rank < kFewest ? 1 : 0;
+      reciprocal_ += rank < kFewest ? 1 / static_cast<double>(rank + 1) : 0;
+      const double right = candidates_.near(one.vector, one.right);
+      for (const std::size_t negative : one.negatives) {
+        nearer_ += right > candidates_.near(one.vector, negative) ? 1 : 0;
+        triplets_ += 1;
+      }
+      run_.one(one.example->origin, Document(), [&](Json& prediction) {
+        prediction["anchor"] = one.text;
+        prediction["rank"] = rank + 1;
+        prediction["cosine"] = right;
+      });
+    }
+  }
+
+  const EmbeddingData& data_;
+  EvaluationRun& run_;
+  Candidates candidates_;
+  std::vector<Asking> asking_;
+  std::vector<float> scores_, cosines_;
+  double first_ = 0, among_ten_ = 0, reciprocal_ = 0, nearer_ = 0, triplets_ = 0;
+  double taught_ = 0, taught_cosine_ = 0;
+};
+
+}  // namespace
+
+std::vector<std::string> embedding_metric_names(const EmbeddingData& data) {
+  std::vector<std::string> names;
+  if (data.has_scores()) names = {"spearman", "pearson"};
+  if (data.has_pairs()) {
+    for (const char* name : {"recall_at_1", "recall_at_10", "mrr_at_10"}) names.emplace_back(name);
+  }
+  const bool has_negatives =
+      std::any_of(data.examples.begin(), data.examples.end(),
+                  [](const EmbeddingExample& one) { return one.texts.size() > 2; });
+  if (has_negatives) names.emplace_back("triplet_accuracy");
+  if (data.has_vectors()) names.emplace_back("teacher_cosine");
+  return names;
+}
+
+void evaluate_embeddings(const EmbeddingData& data, EvaluationRun& run) {
+  require(run.options.vectors != nullptr,
+          "model: expected one that makes vectors of texts, found none");
+  require(!embedding_metric_names(data).empty(),
+          "{}: expected texts that belong together, scores, or given vectors to compare with, "
+          "found none of them",
+          data.path);
+  Comparison(data, run).compare();
+}
+
+}  // namespace longformer::tasks

@@ -1,0 +1,26 @@
+// What an evaluation asks of a model that makes vectors of texts.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "longformer/tokenizer.h"
+
+namespace longformer::tasks {
+
+/// What a text is for, which decides on the prompt before it.
+enum class TextUse { plain, query, document };
+
+class TextVectors {
+ public:
+  virtual ~TextVectors() = default;
+  /// One vector of length 1 for each text. Throws Error.
+  virtual std::vector<std::vector<float>> of(std::span<const std::string> texts,
+                                             TextUse use) const = 0;
+  /// One for each passage, from the states of the document. Throws Error.
+  virtual std::vector<std::vector<float>> of_passages(
+      const std::string& document, std::span<const CharacterSpan> passages) const = 0;
+};
+
+}  // namespace longformer::tasks
