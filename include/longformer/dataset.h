@@ -6,6 +6,7 @@
 
 #include "longformer/coreference_options.h"
 #include "longformer/multi_hop_options.h"
+#include "longformer/retrieval_options.h"
 #include "longformer/trivia_options.h"
 
 namespace longformer {
@@ -28,6 +29,7 @@ struct DataOptions {
   CoreferenceOptions coreference = {};
   MultiHopOptions multi_hop = {};
   TriviaOptions trivia = {};
+  RetrievalOptions retrieval = {};
 };
 
 }  // namespace longformer
