@@ -287,7 +287,7 @@ TEST(RetrievalData, NamesTheFileThatIsMissing) {
 }
 
 TEST(RetrievalData, ReadsRunsAndWritesThem) {
-  const TemporaryFolder folder;
+  TemporaryFolder folder;
   const std::string file =
       folder.add("run", "q Q0 a 9 0.25 tag\n\nq\tQ0\tb\t9\t1e0\ttag\r\np Q0 a 1 -inf x");
   const auto run = read_run(file);

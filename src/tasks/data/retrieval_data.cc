@@ -113,7 +113,7 @@ std::optional<Judgement> judgement_of(const std::string& line, bool is_first) {
   }
   columns = columns_of(line, false);
   const auto relevance =
-      columns.size() == 4 ? number_of<std::int64_t>(columns[3]) : std::optional<std::int64_t>();
+      number_of<std::int64_t>(columns.size() == 4 ? columns[3] : std::string_view());
   require(relevance.has_value(),
           "expected query, document and relevance between tabs, or TREC's four columns, found {}",
           formats::quote(line));
@@ -222,17 +222,18 @@ std::map<std::string, Ranking> read_run(const std::string& path) {
   while (lines.next(line)) {
     if (stripped(line).empty()) continue;
     const std::vector<std::string_view> columns = columns_of(line, false);
-    const auto score =
-        columns.size() == kColumns ? number_of<double>(columns[4]) : std::optional<double>();
-    const double most = std::numeric_limits<float>::max();
-    require(score && (std::abs(*score) <= most || std::isinf(*score)),
+    const bool is_whole = columns.size() == kColumns;
+    // Not a number where there is none, which no comparison holds for.
+    const double score = number_of<double>(is_whole ? columns[4] : std::string_view())
+                             .value_or(std::numeric_limits<double>::quiet_NaN());
+    require(std::abs(score) <= std::numeric_limits<float>::max() || std::isinf(score),
             "{}:{}: expected query, Q0, document, rank, score and tag, found {}", path,
             lines.number(), formats::quote(line));
     const std::string query(columns[0]), document(columns[2]);
     require(seen[query].insert(document).second,
             "{}:{}: expected a document once for each query, found {} again for {}", path,
             lines.number(), formats::quote(document), formats::quote(query));
-    run[query].push_back({.id = document, .score = static_cast<float>(*score)});
+    run[query].push_back({.id = document, .score = static_cast<float>(score)});
   }
   for (auto& [query, ranking] : run) sort_as_trec_eval(ranking);
   return run;
