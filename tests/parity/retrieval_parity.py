@@ -29,6 +29,8 @@ from make_retrieval import random_case, scores_of  # noqa: E402
 
 NOVEL = ROOT / "examples" / "novels" / "alices_adventures_in_wonderland.txt"
 METRICS_TOLERANCE, SCORE_TOLERANCE = 1e-9, 2e-6
+# Documents far down whose cosines are one but for rounding may change places.
+PLACES_TOLERANCE = 1e-4
 
 
 def evaluated(binary, *arguments):
@@ -82,7 +84,8 @@ def material(draw, count):
     paragraphs = [" ".join(part.split()) for part in re.split(r"\n\s*\n", text)]
     paragraphs = [part for part in paragraphs if 120 <= len(part) <= 700]
     corpus, queries, qrels = {}, {}, {}
-    for number, paragraph in enumerate(paragraphs[:count]):
+    # Documents of one text would be ties, which the evaluator breaks in another way.
+    for number, paragraph in enumerate(list(dict.fromkeys(paragraphs))[:count]):
         sentences = re.split(r"(?<=[.!?;]) ", paragraph)
         taken = draw.randrange(len(sentences))
         corpus[f"p{number}"] = " ".join(sentences[:taken] + sentences[taken + 1:]) or paragraph
@@ -116,7 +119,7 @@ def real_model(binary, model_folder, scratch, draw):
                                     for name, value in per_query[query].items()])
     return [(f"cosines of {ours.size:,} pairs, sentence-transformers", float(numpy.abs(ours - cosines).max()),
              SCORE_TOLERANCE),
-            ("MRR, recall, MAP of its InformationRetrievalEvaluator", float(binary_difference), METRICS_TOLERANCE),
+            ("MRR, recall, MAP of its InformationRetrievalEvaluator", float(binary_difference), PLACES_TOLERANCE),
             (f"scores of {len(queries)} queries, pytrec_eval on the run", float(queries_difference),
              METRICS_TOLERANCE),
             ("their means", differences(found, per_query)[0], METRICS_TOLERANCE)]
