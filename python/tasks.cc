@@ -235,8 +235,8 @@ void bind_tasks(nb::module_& module) {
           "folder"_a, "dtype"_a, "threads"_a)
       .def("choose", &PythonChooser::choose, "question"_a, "choices"_a, "context"_a, "supports"_a,
            "truncate"_a, "stride"_a.none());
-  module.def("score", &scored, "predictions"_a, "data"_a, "task"_a, "singletons"_a,
-             "split"_a, "keep_identical_ids"_a);
+  module.def("score", &scored, "predictions"_a, "data"_a, "task"_a, "singletons"_a, "split"_a,
+             "keep_identical_ids"_a);
 }
 
 }  // namespace longformer

@@ -211,6 +211,20 @@ class TestBadInput:
         run("evaluate", BERT, data, *TASK, "--official-predictions", trec).fails(1, "without blanks", '"d 1"')
         assert not trec.exists()
 
+    def test_long_queries(self, tmp_path):
+        """Cut only where that is asked for; a search by words has no length."""
+        data = copy(tmp_path)
+        rows = [{"_id": "q1", "text": "the of " * 600 + "boat"}, *({"_id": q, "text": QUERIES[q]} for q in JUDGED[1:])]
+        lines(data / "queries.jsonl", *rows)
+        run("evaluate", BERT, data, *TASK).fails(1, "queries.jsonl:1: q1", "at most 24 tokens", "--truncate", "--skip-invalid")
+        assert list(evaluate(tmp_path, "--skip-invalid", data=data)[1]) == JUDGED[1:]
+        report, cut, said = evaluate(tmp_path, "--truncate", "--mode", "dense", data=data)
+        assert report["truncated_examples"] == 1 and report["truncated_tokens"] > 1000 and "cut" in said
+        lines(data / "queries.jsonl", {"_id": "q1", "text": "the of " * 11}, *rows[1:])
+        assert cut == evaluate(tmp_path, "--mode", "dense", data=data)[1]
+        lines(data / "queries.jsonl", rows[0], *rows[1:])
+        assert evaluate(tmp_path, "--mode", "lexical", data=data)[1]["q1"]["ranking"]
+
     def test_a_run_of_other_queries(self, tmp_path):
         trec = tmp_path / "run.trec"
         trec.write_text("x Q0 d1 1 1 t\n")
@@ -220,7 +234,7 @@ class TestBadInput:
 
     def test_usage(self, tmp_path):
         run("evaluate", BERT, DATA, "--mode", "dense").fails(2, "--mode needs --task retrieval")
-        run("evaluate", BERT, DATA, *TASK, "--truncate").fails(2, "--truncate")
+        run("evaluate", BERT, DATA, *TASK, "--stride", 4).fails(2, "--stride")
         run("evaluate", BERT, DATA, *TASK, "--mode", "best").fails(2, "--mode", "best")
         run("evaluate", BERT, DATA, *TASK, "--predictions", tmp_path / "no" / "x").fails(1, "no/x")
         run("evaluate", BERT, DATA, *TASK, "--passage-tokens", 5000).fails(1, "passages", "5000")

@@ -244,6 +244,7 @@ std::function<void(std::string_view)> sink_of(const std::string& file,
 void run_retrieval(const EvaluateFlags& flags, Messages& messages) {
   RetrievalEvaluation options = flags.retrieval.options();
   options.data = flags.options.data;
+  if (flags.long_documents.truncate) options.too_long = TooLong::truncate;
   options.top_k = flags.options.generation.options.top_k.value_or(options.top_k);
   const Embedder embedder =
       Embedder::load(flags.model.encoder_folder(), flags.model.load_options(messages));
@@ -384,10 +385,9 @@ void check_retrieval(const EvaluateFlags& flags) {
   }
   if (flags.task != kRetrieval) return;
   const LongDocumentFlags& reading = flags.long_documents;
-  if (reading.truncate || reading.stride || !reading.global_attention.empty()) {
+  if (reading.stride || !reading.global_attention.empty()) {
     throw UsageError(
-        "retrieval reads long documents as passages: leave out --truncate, --stride and "
-        "--global-attention");
+        "retrieval reads long documents as passages: leave out --stride and --global-attention");
   }
   if (flags.options.generation.options.top_k.value_or(1) < 1) {
     throw UsageError("--top-k: expected at least 1 document per query");

@@ -29,6 +29,8 @@ struct RetrievalEvaluation {
   std::optional<std::string> passage_prompt = {};
   /// Absent: the prompt "query" of the folder.
   std::optional<std::string> query_prompt = {};
+  /// What becomes of queries longer than the model; documents have passages.
+  TooLong too_long = TooLong::refuse;
   /// The file of the index, which is made, or completed where documents are missing or have
   /// changed; empty: an index in memory. It must hold no other documents.
   std::string index = {};
@@ -45,7 +47,7 @@ struct RetrievalEvaluation {
 /// SearchIndex::rank does, without phrases: quotation marks in a query mean nothing. A document
 /// longer than a passage has the score of its best one. Throws Error that names file and line for
 /// data that cannot be read, for an index of another model, corpus or other passages, and, unless
-/// `data.skip_invalid`, for a line that is broken.
+/// `data.skip_invalid`, for a line that is broken or a query that is too long.
 Evaluation evaluate_retrieval(const Embedder& embedder, const std::string& folder,
                               const RetrievalEvaluation& options = {});
 

@@ -58,6 +58,8 @@ struct SearchQuery {
   /// What stands in quotation marks ("…") must be in a passage in these words; false: the marks
   /// mean nothing.
   bool phrases = true;
+  /// What becomes of a question that is longer than the model, for its vector.
+  TooLong too_long = TooLong::refuse;
 };
 
 /// A document with the score of its best passage, as SearchHit has it.

@@ -53,6 +53,14 @@ SearchOptions new_passages(const Embedder& embedder, const RetrievalEvaluation& 
   return search;
 }
 
+/// What stands before every query.
+EmbedOptions prompt_of(const RetrievalEvaluation& options) {
+  EmbedOptions prompt;
+  prompt.prompt = options.query_prompt;
+  prompt.prompt_name = "query";
+  return prompt;
+}
+
 /// Throws Error where the passages of an index file are not those that are asked for.
 void check_passages(const SearchOptions& found, const RetrievalEvaluation& asked) {
   const std::int64_t tokens = found.passages.passage_tokens;
@@ -134,6 +142,11 @@ void tell_queries(const RetrievalData& data, Evaluation& result) {
   }
 }
 
+void add_skipped(const tasks::DataReport& report, Evaluation& result) {
+  if (result.skipped == 0) result.first_skipped = report.first_skipped;
+  result.skipped += report.skipped;
+}
+
 /// Takes the document out that has the id of the query; whether there was one.
 bool drop_identical(const std::string& query, Ranking& ranking) {
   return std::erase_if(ranking, [&](const auto& one) { return one.id == query; }) > 0;
@@ -162,6 +175,7 @@ class Retrieval {
         data_(tasks::read_retrieval(folder, options.data)),
         corpus_(survey(folder, options.data)),
         index_(open_index(embedder, options, corpus_.ids)),
+        prompt_(embedder.prompt(prompt_of(options))),
         meter_(options.progress, std::ssize(corpus_.ids) + std::ssize(data_.queries),
                corpus_.bytes + bytes_of(data_)) {}
 
@@ -173,15 +187,25 @@ class Retrieval {
       return !corpus_.ids.contains(judged.first);
     };
     tasks::RetrievalCounter counter;
+    tasks::DataReport report;
     for (const JudgedQuery& query : data_.queries) {
       result.unknown_documents +=
           std::count_if(query.relevance.begin(), query.relevance.end(), is_unknown);
-      const Ranking ranking = ranking_of(query, result);
+      Ranking ranking;
+      const std::int64_t before = report.examples;
+      const std::string place = tasks::place_of(data_.file, query.origin);
+      tasks::read_record(place, options_.data, report,
+                         [&] { ranking = ranking_of(query, result); });
+      meter_.done(std::ssize(query.text));
+      if (report.examples == before) continue;  // It was left out.
       const tasks::RetrievalScores scores = tasks::retrieval_scores(ranking, query.relevance);
       counter.add(scores);
       predict(query, ranking, scores, options_);
-      meter_.done(std::ssize(query.text));
     }
+    result.examples = report.examples;
+    add_skipped(report, result);
+    require(result.examples > 0, "{}: expected a query that can be searched for, found none: {}",
+            folder_, result.first_skipped);
     result.metrics = counter.mean().named();
     return result;
   }
@@ -201,22 +225,36 @@ class Retrieval {
       }
       meter_.done(std::ssize(document.text));
     });
-    if (result.skipped == 0) result.first_skipped = report.first_skipped;
-    result.skipped += report.skipped;
+    add_skipped(report, result);
     result.empty += report.empty;
     result.documents = index_.documents();
     result.passages = index_.passages();
     require(result.passages > 0, "{}: expected a document with text, found none", folder_);
   }
 
+  /// Counts the tokens of a query, of which the model may see the first ones alone.
+  void count(const JudgedQuery& query, Evaluation& result) const {
+    const std::int64_t tokens = std::ssize(embedder_.tokenizer().encode(prompt_ + query.text).ids);
+    const std::int64_t most = embedder_.max_length();
+    result.tokens += tokens;
+    if (options_.mode == SearchMode::lexical || tokens <= most) return;
+    require(options_.too_long != TooLong::refuse, {Remedy::truncate},
+            "expected a query of at most {} tokens, found {}", most, tokens);
+    if (options_.too_long != TooLong::truncate) return;
+    ++result.truncated_examples;
+    result.truncated_tokens += tokens - most;
+  }
+
   Ranking ranking_of(const JudgedQuery& query, Evaluation& result) const {
+    count(query, result);
     const bool keeps = options_.data.retrieval.keep_identical_ids;
     const SearchQuery search = {.question = query.text,
                                 .top_k = options_.top_k + (keeps ? 0 : 1),
                                 .mode = options_.mode,
                                 .within = {},
                                 .prompt = options_.query_prompt,
-                                .phrases = false};
+                                .phrases = false,
+                                .too_long = options_.too_long};
     Ranking ranking;
     for (RankedDocument& one : index_.rank(embedder_, search)) {
       ranking.push_back({.id = std::move(one.name), .score = one.score});
@@ -233,6 +271,7 @@ class Retrieval {
   RetrievalData data_;
   Corpus corpus_;
   SearchIndex index_;
+  std::string prompt_;
   Meter meter_;
 };
 

@@ -403,8 +403,9 @@ Question asked(const PassageStore& store, const index::Codes& codes, const Searc
                const Embedder* embedder) {
   Question question(store, codes, query);
   if (query.mode != SearchMode::lexical) {
-    std::vector<Embedding> vectors =
-        embedder->embed({&query.question, 1}, unit_vectors(query.prompt, "query"));
+    EmbedOptions options = unit_vectors(query.prompt, "query");
+    options.too_long = query.too_long;
+    std::vector<Embedding> vectors = embedder->embed({&query.question, 1}, options);
     question.add_vector(std::move(vectors[0].values), embedder->model().implementation().threads);
   }
   if (query.mode != SearchMode::dense) question.add_words();

@@ -152,18 +152,20 @@ bool is_retrieval_data(const std::string& path) {
 }
 
 RetrievalData read_retrieval(const std::string& folder, const DataOptions& options) {
-  const std::string file = file_of(folder, "queries.jsonl");
   RetrievalData data;
+  data.file = file_of(folder, "queries.jsonl");
   data.judgements = judgements_file(folder, options.retrieval.split);
   std::vector<JudgedQuery> queries;
   std::unordered_map<std::string, std::size_t> numbers;
-  read_objects(file, as_lines(options), data.report, [&](const Json& object, const Record& record) {
-    std::string id = required_id(object);
-    const std::string& text = string_member(object, "text");
-    require(numbers.emplace(id, queries.size()).second,
-            "expected an id that no other query has, found {} again", formats::quote(id));
-    queries.push_back({.origin = {record.number, std::move(id)}, .text = text, .relevance = {}});
-  });
+  read_objects(
+      data.file, as_lines(options), data.report, [&](const Json& object, const Record& record) {
+        std::string id = required_id(object);
+        const std::string& text = string_member(object, "text");
+        require(numbers.emplace(id, queries.size()).second,
+                "expected an id that no other query has, found {} again", formats::quote(id));
+        queries.push_back(
+            {.origin = {record.number, std::move(id)}, .text = text, .relevance = {}});
+      });
   read_judgements(data.judgements, options, numbers, queries, data.report);
   data.report.examples = 0;
   for (JudgedQuery& query : queries) {
@@ -171,7 +173,7 @@ RetrievalData read_retrieval(const std::string& folder, const DataOptions& optio
       ++data.unjudged;
       continue;
     }
-    const std::string place = place_of(file, query.origin);
+    const std::string place = place_of(data.file, query.origin);
     read_record(place, options, data.report, [&] {
       require(!stripped(query.text).empty(), "expected a query, found an empty text");
       data.queries.push_back(std::move(query));

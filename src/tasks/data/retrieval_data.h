@@ -24,8 +24,8 @@ struct JudgedQuery {
 };
 
 struct RetrievalData {
-  /// The file of the judgements.
-  std::string judgements;
+  /// The files of queries and judgements.
+  std::string file, judgements;
   /// In the order of their file; each has judgements.
   std::vector<JudgedQuery> queries;
   /// Queries that have none in this split, which are left out.
