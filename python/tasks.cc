@@ -196,10 +196,11 @@ class PythonChooser {
 using Metrics = std::vector<std::pair<std::string, double>>;
 
 Metrics scored(const std::string& predictions, const std::string& data, std::string task,
-               bool singletons) {
+               bool singletons, std::string split, bool keep_identical_ids) {
   ScoreOptions options;
   options.task = std::move(task);
   options.data.coreference.without_singletons = !singletons;
+  options.data.retrieval = {.split = std::move(split), .keep_identical_ids = keep_identical_ids};
   nb::gil_scoped_release release;
   return score(predictions, data, options).metrics;
 }
@@ -234,7 +235,8 @@ void bind_tasks(nb::module_& module) {
           "folder"_a, "dtype"_a, "threads"_a)
       .def("choose", &PythonChooser::choose, "question"_a, "choices"_a, "context"_a, "supports"_a,
            "truncate"_a, "stride"_a.none());
-  module.def("score", &scored, "predictions"_a, "data"_a, "task"_a, "singletons"_a);
+  module.def("score", &scored, "predictions"_a, "data"_a, "task"_a, "singletons"_a, "split"_a,
+             "keep_identical_ids"_a);
 }
 
 }  // namespace longformer

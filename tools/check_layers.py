@@ -40,6 +40,7 @@ PUBLIC = {
     "evaluation_result": "tasks",
     "generation_options": "models",
     "masking_options": "tasks",
+    "retrieval_options": "tasks",
     "segment_merge": "tasks",
     "too_long": "tasks",
     "trivia_options": "tasks",

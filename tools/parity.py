@@ -50,6 +50,7 @@ COMPARISONS = {
     "model_parity.py": Comparison(models=128),
     "pipeline_parity.py": Comparison((PROGRAM,)),
     "property_parity.py": Comparison(),
+    "retrieval_parity.py": Comparison((MINILM, PROGRAM)),
     "sequence_convert_parity.py": Comparison((PROGRAM,)),
     "sentence_parity.py": Comparison((MINILM, PROGRAM)),
     "span_parity.py": Comparison((PROGRAM,)),

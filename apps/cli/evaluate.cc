@@ -10,15 +10,21 @@
 #include "document_stream.h"
 #include "generation_flags.h"
 #include "language_model_flags.h"
+#include "longformer/embedding.h"
 #include "longformer/error.h"
 #include "longformer/evaluation.h"
+#include "longformer/retrieval.h"
 #include "output.h"
 #include "progress.h"
+#include "retrieval_flags.h"
 #include "verbs.h"
 
 namespace longformer::cli {
 
 namespace {
+
+constexpr const char* kEmbedding = "embedding";
+constexpr const char* kRetrieval = "retrieval";
 
 /// Bytes of the whole work for the progress line, which measures by them.
 constexpr std::int64_t kWhole = std::int64_t{1} << 20;
@@ -31,6 +37,7 @@ struct EvaluateFlags {
   std::int64_t seed = static_cast<std::int64_t>(MaskingOptions().seed);
   EvaluateOptions options;
   LanguageModelEvaluationFlags characters;
+  RetrievalFlags retrieval;
 
   EvaluateOptions all() const {
     EvaluateOptions all = long_documents.applied_to(options);
@@ -75,6 +82,11 @@ std::string json_of(const Evaluation& result) {
   json.add("unread_words", result.unread_words).add("missing_facts", result.missing_facts);
   json.add("unread_paragraphs", result.unread_paragraphs);
   json.add("unread_sentences", result.unread_sentences);
+  json.add("documents", result.documents).add("passages", result.passages);
+  json.add("unjudged_queries", result.unjudged_queries);
+  json.add("irrelevant_queries", result.irrelevant_queries);
+  json.add("unknown_documents", result.unknown_documents);
+  json.add("identical_ids", result.identical_ids);
   json.add("masked_tokens", result.masked_tokens);
   json.add("unreached_answers", result.unreached_answers);
   json.add("written_tokens", result.written_tokens).add("cut_texts", result.cut_texts);
@@ -89,7 +101,9 @@ std::string table_of(const Evaluation& result) {
   };
   for (const auto& [name, value] : result.metrics) row(name, fmt::format("{:.4f}", value));
   row("examples", grouped(result.examples));
-  row("tokens", grouped(result.tokens));
+  if (result.documents > 0) row("documents", grouped(result.documents));
+  if (result.passages > 0) row("passages", grouped(result.passages));
+  if (result.task != kRetrieval) row("tokens", grouped(result.tokens));
   if (result.written_tokens > 0) row("written tokens", grouped(result.written_tokens));
   if (result.masked_tokens > 0) row("masked tokens", grouped(result.masked_tokens));
   if (result.labels.empty()) return text;
@@ -104,8 +118,33 @@ std::string table_of(const Evaluation& result) {
   return text;
 }
 
+/// What the reader of the figures should know about a corpus and its queries.
+void add_retrieval_notes(const Evaluation& result, Messages& messages) {
+  if (result.unjudged_queries > 0) {
+    messages.note(fmt::format("left out {} of {} queries, which have no judgements",
+                              result.unjudged_queries, result.examples + result.unjudged_queries));
+  }
+  if (result.irrelevant_queries > 0) {
+    messages.note(fmt::format("{} queries have judgements but no relevant document, and count as 0",
+                              result.irrelevant_queries));
+  }
+  if (result.unknown_documents > 0) {
+    messages.note(
+        fmt::format("{} judgements are of documents that are not in the corpus; relevant ones "
+                    "count as not found",
+                    result.unknown_documents));
+  }
+  if (result.identical_ids > 0) {
+    messages.note(
+        fmt::format("left out {} hits that have the id of their query: see "
+                    "--keep-identical-ids",
+                    result.identical_ids));
+  }
+}
+
 /// What the reader of the figures should know about the data.
 void add_notes(const Evaluation& result, Messages& messages) {
+  add_retrieval_notes(result, messages);
   if (result.skipped > 0) {
     messages.note(
         fmt::format("left out {} broken examples; {}", result.skipped, result.first_skipped));
@@ -204,8 +243,28 @@ std::function<void(std::string_view)> sink_of(const std::string& file,
   };
 }
 
+void run_retrieval(const EvaluateFlags& flags, Messages& messages) {
+  RetrievalEvaluation options = flags.retrieval.options();
+  options.data = flags.options.data;
+  if (flags.long_documents.truncate) options.too_long = TooLong::truncate;
+  options.top_k = flags.options.generation.options.top_k.value_or(options.top_k);
+  const Embedder embedder =
+      Embedder::load(flags.model.encoder_folder(), flags.model.load_options(messages));
+  std::optional<Output> predictions, official;
+  options.predictions = sink_of(flags.predictions, predictions, "\n");
+  options.official_predictions = sink_of(flags.official_predictions, official, "");
+  ProgressLine progress(0, kWhole);
+  options.progress = progress.unit(0, kWhole);
+  const Evaluation result = evaluate_retrieval(embedder, flags.data, options);
+  if (predictions) predictions->finish();
+  if (official) official->finish();
+  add_notes(result, messages);
+  Output().write(flags.model.json ? json_of(result) : table_of(result));
+}
+
 void run(const EvaluateFlags& flags, Messages& messages) {
   if (!flags.score.empty()) return run_score(flags, messages);
+  if (flags.task == kRetrieval) return run_retrieval(flags, messages);
   const std::string folder = flags.model.folder();
   if (LanguageModel::is_one(folder)) return run_characters(flags, folder, messages);
   const Model model = Model::load(folder, flags.model.load_options(messages));
@@ -218,7 +277,7 @@ void run(const EvaluateFlags& flags, Messages& messages) {
   const bool is_trivia = flags.task == "trivia" && task == "qa";
   const bool is_asked = flags.task.empty() || flags.task == task || is_trivia;
   // Any encoder makes vectors.
-  const bool makes_vectors = flags.task == "embedding";
+  const bool makes_vectors = flags.task == kEmbedding;
   if (!makes_vectors && (task == "none" || !is_asked)) {
     throw Error(fmt::format("'{}': expected a head for {}, found {}", folder,
                             flags.task.empty() ? "a task" : flags.task,
@@ -283,8 +342,9 @@ void add_scoring(CLI::App& verb, EvaluateFlags& flags) {
   EvaluateOptions& options = flags.options;
   add_choice(verb, "--task", flags.task,
              {"classify", "ner", "qa", "trivia", "choose", "candidates", "coreference", "multihop",
-              "mlm", "seq2seq"},
-             "fail unless the model has this head (what it has)");
+              "mlm", "seq2seq", kEmbedding, kRetrieval},
+             "fail unless the model has this head (what it has); embedding: vectors of texts; "
+             "retrieval: search in a corpus");
   add_long_documents(verb, flags.long_documents, EvaluateOptions().batch_tokens);
   add_choice(verb, "--merge", flags.merge, {"mean", "max"},
              "logits of a document: mean or max over its segments (mean)");
@@ -313,6 +373,8 @@ void add_scoring(CLI::App& verb, EvaluateFlags& flags) {
   add_number(verb, "--max-source-length", options.generation.max_source_tokens, {.least = 1},
              "texts: longest document in tokens (the model's)");
   add_generation_options(verb, options.generation.options);
+  verb.get_option("--top-k")->description(
+      "retrieval: documents per query (1000); texts: draw among so many of the likeliest tokens");
   verb.add_option("--predictions", flags.predictions,
                   "file for one JSON object per example: what is right, what the model says")
       ->type_name("FILE");
@@ -325,8 +387,26 @@ void add_scoring(CLI::App& verb, EvaluateFlags& flags) {
       ->type_name("FILE");
 }
 
+void check_retrieval(const EvaluateFlags& flags) {
+  const bool may_be_told_by_data = flags.task.empty() && !flags.score.empty();
+  if (flags.task != kRetrieval && !may_be_told_by_data) {
+    const std::string option = flags.retrieval.given();
+    if (!option.empty()) throw UsageError(fmt::format("{} needs --task retrieval", option));
+  }
+  if (flags.task != kRetrieval) return;
+  const LongDocumentFlags& reading = flags.long_documents;
+  if (reading.stride || !reading.global_attention.empty()) {
+    throw UsageError(
+        "retrieval reads long documents as passages: leave out --stride and --global-attention");
+  }
+  if (flags.options.generation.options.top_k.value_or(1) < 1) {
+    throw UsageError("--top-k: expected at least 1 document per query");
+  }
+}
+
 /// With --score DATA stands alone, without it behind MODEL.
 void check(const EvaluateFlags& flags) {
+  check_retrieval(flags);
   const auto refuse_without = [](const char* argument, bool is_there) {
     if (is_there) return;
     throw UsageError(fmt::format("{} is required; see 'longformer evaluate --help'", argument));
@@ -354,9 +434,10 @@ void add_evaluate(CLI::App& program, Action& action) {
        .details = "The head of the model says what is measured: accuracy and F1 of classes, "
                   "correlation of numbers, F1 of entities, exact match and F1 of answers, accuracy "
                   "of choices, ROUGE of texts that an LED or BART writes, the perplexity of masked "
-                  "tokens on plain text, or the bits per "
-                  "character of "
-                  "a language model.",
+                  "tokens on plain text, or the bits per character of a language model. "
+                  "--task retrieval searches in the corpus of a folder of BEIR (corpus.jsonl, "
+                  "queries.jsonl, qrels/test.tsv) as 'longformer search' does: nDCG, MRR, MAP and "
+                  "recall of trec_eval.",
        .examples = "longformer evaluate MODEL reviews.jsonl --truncate\n"
                    "longformer evaluate MODEL aclImdb/test --stride 512 --json\n"
                    "longformer evaluate MODEL dev-v2.0.json --stride 128 --predictions said.jsonl\n"
@@ -370,11 +451,14 @@ void add_evaluate(CLI::App& program, Action& action) {
                    "longformer evaluate MODEL hotpot_dev_distractor_v1.json "
                    "--official-predictions said.json\n"
                    "longformer evaluate STAGE1 hotpot_train_v1.1.json --write-selected short.json\n"
+                   "longformer evaluate MODEL scifact --task retrieval --index scifact.index\n"
+                   "longformer evaluate --score run.trec scifact --task retrieval\n"
                    "longformer evaluate MODEL novel.txt --mask-every 7\n"
                    "longformer evaluate CHARACTER-MODEL enwik8 --part test --streaming"});
   add_model(verb, flags->model);
   add_data(verb, *flags);
   add_scoring(verb, *flags);
+  flags->retrieval.add(verb, flags->options.data.retrieval);
   flags->characters.add(verb);
   add_json(verb, flags->model);
   add_compute(verb, flags->model);

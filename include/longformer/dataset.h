@@ -7,6 +7,7 @@
 #include "longformer/coreference_options.h"
 #include "longformer/embedding_training_options.h"
 #include "longformer/multi_hop_options.h"
+#include "longformer/retrieval_options.h"
 #include "longformer/trivia_options.h"
 
 namespace longformer {
@@ -30,6 +31,7 @@ struct DataOptions {
   EmbeddingTrainingOptions embedding = {};
   MultiHopOptions multi_hop = {};
   TriviaOptions trivia = {};
+  RetrievalOptions retrieval = {};
 };
 
 }  // namespace longformer

@@ -74,7 +74,7 @@ Evaluation evaluate(const Model& model, const Tokenizer& tokenizer, const std::s
                     const EvaluateOptions& options = {});
 
 struct ScoreOptions {
-  /// FinetuneOptions::task; empty: told by the data.
+  /// FinetuneOptions::task, or "retrieval"; empty: told by the data.
   std::string task = {};
   DataOptions data = {};
 };

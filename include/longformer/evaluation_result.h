@@ -17,7 +17,7 @@ struct LabelMetrics {
 };
 
 struct Evaluation {
-  /// ModelInfo::head.
+  /// ModelInfo::head, or "retrieval".
   std::string task;
   /// Names and values, the most telling one first:
   /// - single-label: accuracy, f1 (of the second of two labels only), f1_macro, f1_weighted,
@@ -42,6 +42,8 @@ struct Evaluation {
   ///   pruning_recall (right mentions among the spans that pruning left)
   /// - texts: rouge1, rouge2, rougeL, rougeLsum, mean F over the examples as rouge_score
   ///   has it; with intervals also rouge1_low, rouge1_high and so on, 2.5th and 97.5th percentile
+  /// - retrieval, from 0 to 1, means over the queries as trec_eval has them: ndcg_at_10, mrr_at_10,
+  ///   map and recall_at_1, _5, _10, _100 and _1000
   /// - masked LM: loss (mean cross-entropy of the chosen tokens), bpc (loss ÷ ln 2, bits per chosen
   ///   token, the paper's "BPC"), perplexity, accuracy
   std::vector<std::pair<std::string, double>> metrics;
@@ -69,6 +71,11 @@ struct Evaluation {
   /// Questions over paragraphs: supporting facts of paragraphs or sentences that there are not,
   /// which count as not found; and paragraphs and sentences whose marks truncation cut off.
   std::int64_t missing_facts = 0, unread_paragraphs = 0, unread_sentences = 0;
+  /// Retrieval: documents and passages that were searched; queries without a judgement, which are
+  /// left out, and with none of a relevant document, which count as 0; judgements of documents that
+  /// are not in the corpus; and hits that were left out because they have the id of their query.
+  std::int64_t documents = 0, passages = 0, unjudged_queries = 0, irrelevant_queries = 0;
+  std::int64_t unknown_documents = 0, identical_ids = 0;
   /// Masked LM: tokens that were chosen, of rows whose tokens are `tokens`.
   std::int64_t masked_tokens = 0;
   /// Tokens of texts that were written, texts that reached the longest length, and texts that are

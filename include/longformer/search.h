@@ -46,8 +46,8 @@ struct SearchOptions {
 SearchOptions completed(const SearchOptions& options, const Embedder& embedder);
 
 struct SearchQuery {
-  /// What stands in quotation marks ("…") must be in a passage in these words.
   std::string question;
+  /// Passages of query(), documents of rank().
   std::int64_t top_k = 3;
   SearchMode mode = SearchMode::hybrid;
   /// Only passages of the documents of these names; empty: of all.
@@ -55,6 +55,17 @@ struct SearchQuery {
   /// This text is put before the question for its vector; absent, it is the prompt "query" of the
   /// folder.
   std::optional<std::string> prompt = {};
+  /// What stands in quotation marks ("…") must be in a passage in these words; false: the marks
+  /// mean nothing.
+  bool phrases = true;
+  /// What becomes of a question that is longer than the model, for its vector.
+  TooLong too_long = TooLong::refuse;
+};
+
+/// A document with the score of its best passage, as SearchHit has it.
+struct RankedDocument {
+  std::string name;
+  float score = 0;
 };
 
 /// A document of an index.
@@ -119,6 +130,9 @@ class SearchIndex {
   std::vector<SearchHit> query(const Embedder& embedder, const SearchQuery& query) const;
   /// A lexical search, which needs no model.
   std::vector<SearchHit> query(const SearchQuery& query) const;
+  /// The best documents, best first, by the scores that query() gives their passages. Throws Error
+  /// as query().
+  std::vector<RankedDocument> rank(const Embedder& embedder, const SearchQuery& query) const;
 
  private:
   struct Contents;

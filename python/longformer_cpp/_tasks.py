@@ -136,9 +136,18 @@ class Chooser:
 
 
 def score(
-    predictions: str | os.PathLike[str], data: str | os.PathLike[str], task: str | None = None, singletons: bool = True
+    predictions: str | os.PathLike[str],
+    data: str | os.PathLike[str],
+    task: str | None = None,
+    singletons: bool = True,
+    split: str = "test",
+    keep_identical_ids: bool = False,
 ) -> dict[str, float]:
     """The official numbers of a file of predictions in the form that the task's authors published, without a
     model. The data tell the task unless it is given; without singletons, clusters of one mention count on
-    neither side."""
-    return dict(_native.score(os.fspath(predictions), os.fspath(data), task or "", singletons))
+    neither side. Of a run over a corpus (task "retrieval") split names the judgements, and a document that has
+    the id of its query counts only with keep_identical_ids."""
+    numbers = _native.score(
+        os.fspath(predictions), os.fspath(data), task or "", singletons, split, keep_identical_ids
+    )
+    return dict(numbers)

@@ -77,3 +77,13 @@ def test_score_without_a_model(tmp_path):
     assert found == {"f1": 50, "exact_match": 50}
     with pytest.raises(longformer_cpp.Error, match="published"):
         longformer_cpp.score(tmp_path / "said.json", tmp_path / "data.json")
+
+
+def test_score_of_a_run(folder):
+    data = folder("retrieval")
+    cases = json.loads((data / "cases.json").read_text())["run"]
+    for name, options in (("dropped", {}), ("kept", {"keep_identical_ids": True})):
+        found = longformer_cpp.score(data / "run.trec", data, **options)
+        queries = cases[name].values()
+        assert found == pytest.approx({key: sum(one[key] for one in queries) / len(queries) for key in found})
+    assert longformer_cpp.score(data / "run.trec", data, split="dev") != found

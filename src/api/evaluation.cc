@@ -7,8 +7,10 @@
 #include "api/document_states.h"
 #include "api/document_stream.h"
 #include "api/model_implementation.h"
+#include "api/retrieval.h"
 #include "core/error.h"
 #include "longformer/embedding.h"
+#include "tasks/data/retrieval_data.h"
 #include "tasks/evaluation_run.h"
 #include "tasks/table.h"
 #include "tasks/text_vectors.h"
@@ -169,6 +171,8 @@ Evaluation evaluate(const Model& model, const Tokenizer& tokenizer, const std::s
 
 Evaluation score(const std::string& predictions, const std::string& path,
                  const ScoreOptions& options) {
+  const bool is_retrieval = options.task.empty() && tasks::is_retrieval_data(path);
+  if (is_retrieval || options.task == kRetrieval) return score_run(predictions, path, options.data);
   const tasks::Task& task =
       options.task.empty() ? tasks::task_of_data(path) : tasks::task_of_verb(options.task);
   const auto data = task.read(path, options.data, {});

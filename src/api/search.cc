@@ -5,6 +5,7 @@
 #include <limits>
 #include <map>
 #include <numeric>
+#include <set>
 #include <utility>
 
 #include "api/model_implementation.h"
@@ -192,7 +193,11 @@ struct PassageScores {
 class Question {
  public:
   Question(const PassageStore& store, const index::Codes& codes, const SearchQuery& query)
-      : store_(store), codes_(codes), query_(query), words_(query.question) {
+      : store_(store),
+        codes_(codes),
+        query_(query),
+        words_(query.question,
+               query.phrases ? index::QuotationMarks::phrases : index::QuotationMarks::ignored) {
     require(query.top_k >= 1, "top-k: expected at least 1, found {}", query.top_k);
     find_allowed();
   }
@@ -215,11 +220,27 @@ class Question {
   std::vector<SearchHit> hits() {
     rank();
     // Two of three may overlap one that is shown.
-    const auto wanted = kRescored + 3 * query_.top_k;
-    std::vector<Index> rows = kernels::best(scores_.ranked, wanted);
-    std::erase_if(rows, [this](Index row) { return scores_.ranked[at(row)] == kOutside; });
+    std::vector<Index> rows = best_rows(kRescored + 3 * query_.top_k);
     if (!vector_.empty()) rescore(rows);
     return without_overlaps(rows);
+  }
+
+  std::vector<RankedDocument> documents() {
+    rank();
+    std::vector<Index> rows = rows_of_documents(kRescored + query_.top_k);
+    if (!vector_.empty()) rescore(rows);
+    std::vector<Index> documents;
+    std::vector<RankedDocument> ranked;
+    std::set<Index> seen;
+    for (const Index row : rows) {
+      if (std::ssize(ranked) == query_.top_k) break;
+      if (!seen.insert(codes_.documents[at(row)]).second) continue;
+      documents.push_back(codes_.documents[at(row)]);
+      ranked.push_back({.name = {}, .score = scores_.ranked[at(row)]});
+    }
+    std::vector<std::string> names = store_.names(documents);
+    for (std::size_t i = 0; i < ranked.size(); ++i) ranked[i].name = std::move(names[i]);
+    return ranked;
   }
 
  private:
@@ -277,6 +298,26 @@ class Question {
     }
     for (std::size_t row = 0; row < allowed_.size(); ++row) {
       if (!allowed_[row]) scores_.ranked[row] = kOutside;
+    }
+  }
+
+  /// The best so many rows, or all that are hits.
+  std::vector<Index> best_rows(std::int64_t count) const {
+    std::vector<Index> rows = kernels::best(scores_.ranked, count);
+    std::erase_if(rows, [this](Index row) { return scores_.ranked[at(row)] == kOutside; });
+    return rows;
+  }
+
+  /// The best rows, as many as so many documents have.
+  std::vector<Index> rows_of_documents(std::int64_t wanted) const {
+    // A document of a long text may have many of the best rows.
+    constexpr std::int64_t kGrowth = 4;
+    for (std::int64_t count = wanted;; count *= kGrowth) {
+      std::vector<Index> rows = best_rows(count);
+      if (std::ssize(rows) < count) return rows;
+      std::set<Index> documents;
+      for (const Index row : rows) documents.insert(codes_.documents[at(row)]);
+      if (std::ssize(documents) >= wanted) return rows;
     }
   }
 
@@ -356,6 +397,20 @@ class Question {
   std::vector<float> vector_;
   PassageScores scores_;
 };
+
+/// The question with the scores that its mode asks for.
+Question asked(const PassageStore& store, const index::Codes& codes, const SearchQuery& query,
+               const Embedder* embedder) {
+  Question question(store, codes, query);
+  if (query.mode != SearchMode::lexical) {
+    EmbedOptions options = unit_vectors(query.prompt, "query");
+    options.too_long = query.too_long;
+    std::vector<Embedding> vectors = embedder->embed({&query.question, 1}, options);
+    question.add_vector(std::move(vectors[0].values), embedder->model().implementation().threads);
+  }
+  if (query.mode != SearchMode::dense) question.add_words();
+  return question;
+}
 
 }  // namespace
 
@@ -440,23 +495,18 @@ std::vector<IndexedDocument> SearchIndex::list() const {
 
 std::vector<SearchHit> SearchIndex::query(const Embedder& embedder,
                                           const SearchQuery& query) const {
-  if (query.mode == SearchMode::lexical) return this->query(query);
-  Question question(contents_->store, contents_->current_codes(), query);
-  const Model::Implementation& model = embedder.model().implementation();
-  question.add_vector(
-      std::move(
-          embedder.embed({&query.question, 1}, unit_vectors(query.prompt, "query"))[0].values),
-      model.threads);
-  if (query.mode == SearchMode::hybrid) question.add_words();
-  return question.hits();
+  return asked(contents_->store, contents_->current_codes(), query, &embedder).hits();
 }
 
 std::vector<SearchHit> SearchIndex::query(const SearchQuery& query) const {
   require(query.mode == SearchMode::lexical,
           "search without a model: expected mode lexical, found another");
-  Question question(contents_->store, contents_->current_codes(), query);
-  question.add_words();
-  return question.hits();
+  return asked(contents_->store, contents_->current_codes(), query, nullptr).hits();
+}
+
+std::vector<RankedDocument> SearchIndex::rank(const Embedder& embedder,
+                                              const SearchQuery& query) const {
+  return asked(contents_->store, contents_->current_codes(), query, &embedder).documents();
 }
 
 }  // namespace longformer

@@ -129,6 +129,18 @@ std::optional<Index> PassageStore::find(const std::string& name) const {
   return row.integer(0);
 }
 
+std::vector<std::string> PassageStore::names(std::span<const Index> ids) const {
+  std::vector<std::string> names;
+  Statement row = database_.prepare("SELECT name FROM documents WHERE id = ?");
+  for (const Index id : ids) {
+    require(row.bind(1, id).step(), "{}: expected document {}, found none; make the index anew",
+            file(), id);
+    names.emplace_back(row.text(0));
+    row.run();
+  }
+  return names;
+}
+
 void PassageStore::put(const std::string& name, std::string_view text,
                        std::span<const NewPassage> passages, std::span<const float> vectors) const {
   const std::size_t width = passages.empty() ? 0 : vectors.size() / passages.size();

@@ -92,6 +92,8 @@ class PassageStore {
   bool remove(const std::string& name) const;
   /// The id of a document.
   std::optional<Index> find(const std::string& name) const;
+  /// The names of documents. Throws Error for an id that there is not.
+  std::vector<std::string> names(std::span<const Index> ids) const;
 
   /// Changes when anybody has changed the documents.
   Index version() const;

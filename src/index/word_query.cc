@@ -50,8 +50,9 @@ std::string with_plain_marks(std::string_view text) {
 
 }  // namespace
 
-WordQuery::WordQuery(std::string_view text) {
-  const std::string plain = with_plain_marks(text);
+WordQuery::WordQuery(std::string_view text, QuotationMarks marks) {
+  std::string plain = with_plain_marks(text);
+  if (marks == QuotationMarks::ignored) std::replace(plain.begin(), plain.end(), '"', ' ');
   std::string_view question = plain;
   bool is_phrase = false;
   while (true) {

@@ -8,6 +8,7 @@
 #include "tasks/data/classification_data.h"
 #include "tasks/data/coreference_data.h"
 #include "tasks/data/question_data.h"
+#include "tasks/data/retrieval_data.h"
 #include "tasks/data/tagging_data.h"
 
 namespace {
@@ -52,6 +53,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   expect_result_or_error([&] {
     for (const auto& choice : tasks::read_choices(file.path(), options).examples) {
       if (static_cast<std::size_t>(choice.label) >= choice.question.choices.size()) std::abort();
+    }
+  });
+  expect_result_or_error([&] {
+    for (const auto& [query, ranking] : tasks::read_run(file.path())) {
+      if (query.empty() || ranking.empty()) std::abort();
     }
   });
   expect_result_or_error([&] {

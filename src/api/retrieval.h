@@ -1,0 +1,17 @@
+// The metrics of rankings that were made elsewhere.
+#pragma once
+
+#include <string>
+
+#include "longformer/dataset.h"
+#include "longformer/evaluation_result.h"
+
+namespace longformer {
+
+/// Evaluation::task, and how it is asked for.
+inline constexpr const char* kRetrieval = "retrieval";
+
+/// score() of a run, a file of TREC, with the queries and judgements of a folder.
+Evaluation score_run(const std::string& run, const std::string& folder, const DataOptions& options);
+
+}  // namespace longformer
