@@ -50,6 +50,7 @@ bool is_in_document(const EmbeddingExample& example, const EmbeddingTrainingOpti
 
 EmbeddingReader::EmbeddingReader(const CollationSetup& setup, EmbeddingLoss loss)
     : tokenizer_(setup.tokenizer),
+      width_(setup.config.hidden_size),
       options_(setup.data.embedding),
       loss_(loss),
       modules_(trainable_modules(setup.folder)),
@@ -71,6 +72,13 @@ EmbeddingTarget EmbeddingReader::target() const {
           .normalizes = modules_.normalizes(),
           .loss = loss_,
           .options = options_};
+}
+
+const std::vector<float>& EmbeddingReader::checked(const std::vector<float>& vector) const {
+  require(vector.empty() || std::ssize(vector) == width_,
+          "expected a teacher's vector of {} numbers, as the model makes, found {}", width_,
+          vector.size());
+  return vector;
 }
 
 void EmbeddingReader::add_text(const std::string& text, const Prompt& prompt, Collator& rows,
@@ -101,7 +109,7 @@ Example EmbeddingReader::read_texts(const EmbeddingExample& example, Collator& r
     first.answer = 1;
     if (example.score) first.score = *example.score;
   } else if (!example.vector.empty()) {
-    first.teacher = example.vector;
+    first.teacher = checked(example.vector);
     first.teacher_text.clear();
   }
   return read;
@@ -144,7 +152,7 @@ std::vector<Example> EmbeddingReader::read_passages(const EmbeddingExample& exam
     const std::string passage = text_between(text, starts, spans[i]);
     VectorTarget vector = {
         .begin = passages[i].begin + shift, .end = passages[i].end + shift, .text = fnv1a(passage)};
-    if (example.passages) vector.teacher = (*example.passages)[i].vector;
+    if (example.passages) vector.teacher = checked((*example.passages)[i].vector);
     if (vector.teacher.empty() && !options_.teacher.empty()) {
       const bool other = example.passages && (*example.passages)[i].target;
       vector.teacher_text = other ? *(*example.passages)[i].target : passage;

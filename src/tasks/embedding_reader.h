@@ -32,10 +32,13 @@ class EmbeddingReader {
   std::vector<Example> read_passages(const EmbeddingExample& example, Collator& rows) const;
   std::vector<TokenRange> passages_of(const EmbeddingExample& example,
                                       const Encoding& encoding) const;
+  /// A teacher's vector. Throws Error when the model makes others.
+  const std::vector<float>& checked(const std::vector<float>& vector) const;
   /// Where no vector is learned yet.
   EmbeddingTarget target() const;
 
   const Tokenizer& tokenizer_;
+  Index width_;
   const EmbeddingTrainingOptions& options_;
   EmbeddingLoss loss_;
   SentenceModules modules_;
