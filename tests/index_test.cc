@@ -88,11 +88,37 @@ TEST(PassageStore, ReplacesAndRemoves) {
   EXPECT_EQ(matching(store, "words"), (Texts{"other words", "new words"}));
   EXPECT_EQ(matching(store, "old"), Texts());
   EXPECT_EQ(store.passages(), 2);
-  EXPECT_TRUE(store.remove("b"));
-  EXPECT_FALSE(store.remove("b"));
+  EXPECT_EQ(store.remove("b"), 1);
+  EXPECT_EQ(store.remove("b"), 0);
   EXPECT_EQ(matching(store, "words other"), (Texts{"new words"}));
   EXPECT_EQ(store.codes(kWidth).passages.size(), 1u);
   EXPECT_EQ(store.documents(), 1);
+}
+
+TEST(PassageStore, FindsDocumentsByTheirFolder) {
+  const PassageStore store("", Access::write);
+  for (const char* name : {"a", "a/x", "a/b/y", "a.txt", "a0", "ab/x", "A/x", "a%/x"}) {
+    put(store, name, {name, "more"});
+  }
+  const auto names = [&](const std::string& folder) {
+    Texts found;
+    for (const Index document : store.find(folder)) {
+      const std::vector<Index> passages = store.passages_of(document);
+      EXPECT_EQ(passages.size(), 2u);
+      found.push_back(passage(store, passages.at(0)).document);
+    }
+    return found;
+  };
+  EXPECT_EQ(names("a"), (Texts{"a", "a/x", "a/b/y"}));
+  EXPECT_EQ(names("a/b"), (Texts{"a/b/y"}));
+  EXPECT_EQ(names("a%"), (Texts{"a%/x"}));
+  EXPECT_EQ(names(""), Texts());
+  EXPECT_EQ(store.passages_of(1000), std::vector<Index>());
+  put(store, "a", {"anew", "more"});
+  EXPECT_EQ(store.documents(), 8);
+  EXPECT_EQ(store.remove("a"), 3);
+  EXPECT_EQ(store.documents(), 5);
+  EXPECT_EQ(store.passages(), 10);
 }
 
 TEST(PassageStore, TwoWritersLoseNothing) {
@@ -245,7 +271,9 @@ TEST(WordQuery, WordsAndPhrases) {
       {"", "", ""},
       {" ? -- ", "", ""},
       {"Who? (who)", "\"who\"", ""},
-      {"the U.S. don't", "\"the\" OR \"u.s\" OR \"don't\"", ""},
+      {"the U.S. don't", "\"the\" OR \"u.s\" OR \"don\" OR \"t\"", ""},
+      {"Tesla’s 'dogs'", "\"tesla\" OR \"s\" OR \"dogs\"", ""},
+      {"\"don’t\"", "\"don't\"", "\"don't\""},
       {"a  b\tc\n", "\"a\" OR \"b\" OR \"c\"", ""},
       {"who \"old  dog\" x", "\"who\" OR \"old  dog\" OR \"x\"", "\"old  dog\""},
       {"\"a b\"\"c\"", "\"a b\" OR \"c\"", "\"a b\" AND \"c\""},

@@ -26,6 +26,7 @@ PUBLIC = {
     "error": "core",
     "threads": "core",
     "tokenizer": "text",
+    "document_text": "text",
     "convert": "models",
     "coreference_options": "tasks",
     "progress": "training",
@@ -52,6 +53,8 @@ ABOVE_OPS = {"models", "training", "tasks", "api", "apps", "python"}
 THIRD_PARTY = {
     "hwy": {"kernels"},
     "sqlite3": {"index"},
+    "libxml": {"text"},
+    "md4c": {"text"},
     "nanobind": {"python"},
     "CLI": {"apps"},
     "cairo": {"apps"},

@@ -11,6 +11,8 @@
 #include <nlohmann/json.hpp>
 
 #include "flags.h"
+#include "longformer/document_text.h"
+#include "longformer/error.h"
 
 namespace longformer::cli {
 
@@ -39,15 +41,31 @@ std::FILE* open_file(Document& document) {
   return stream;
 }
 
-void read_whole(Document& document) {
+/// Puts the text in the place of the bytes of the file.
+void take_text(Document& document, const std::string& format) {
+  try {
+    document.text = document_text(
+        document.text, format == "auto" ? document_format_of(document.file, document.text)
+                                        : document_format(format));
+  } catch (const Error& error) {
+    document.error = error.what();
+    document.is_no_text = true;
+  }
+}
+
+void read_whole(Document& document, const std::string& format) {
   const std::unique_ptr<std::FILE, CloseStream> stream(open_file(document));
   if (!stream) return;
   std::array<char, kReadSize> buffer;
   std::size_t size = 0;
   while ((size = std::fread(buffer.data(), 1, buffer.size(), stream.get())) > 0) {
+    const bool first = document.text.empty();
     document.text.append(buffer.data(), size);
+    // What cannot be text may be large.
+    if (first && !format.empty() && is_binary(document.text)) break;
   }
   if (std::ferror(stream.get())) document.error = cannot_read();
+  if (document.error.empty() && !format.empty()) take_text(document, format);
 }
 
 /// The string in a field of a JSON object; without one the reason goes into `error`.
@@ -144,7 +162,7 @@ bool Inputs::next(Document& document) {
     }
     document.file = options_.files[next_file_++];
     if (!options_.lines && options_.field.empty()) {
-      read_whole(document);
+      read_whole(document, options_.format);
       return true;
     }
     open_.reset(open_file(document));

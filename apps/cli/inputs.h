@@ -25,6 +25,8 @@ struct Document {
   std::string id;
   /// Why there is no text; empty when there is one.
   std::string error;
+  /// The file could be read, but there is no text in it.
+  bool is_no_text = false;
 
   /// "file" or "file:line"; what messages about the document begin with.
   std::string label() const;
@@ -34,14 +36,17 @@ struct Document {
 };
 
 struct InputOptions {
-  std::vector<std::string> files;
-  std::vector<std::string> texts;
+  std::vector<std::string> files = {};
+  std::vector<std::string> texts = {};
   /// Each line is a document.
   bool lines = false;
   /// Each line is a JSON object with the document in this field; empty for plain text.
-  std::string field;
+  std::string field = {};
   /// The field of the object that holds a question; empty for none.
   std::string question_field = {};
+  /// What a file that is one document holds: a name of longformer::DocumentFormat, or auto to tell
+  /// by its name. Empty: its bytes are the text.
+  std::string format = {};
 };
 
 /// Hands out documents one by one, so that a file of a million lines is never held whole.

@@ -38,18 +38,15 @@ ProgressCallback ProgressLine::unit(std::int64_t documents, std::int64_t bytes) 
   unit_bytes_ = bytes;
   unit_tokens_ = 0;
   if (!enabled_) return {};
+  // Units that turn out to be no work report nothing themselves.
+  show({});
   return [this](const Progress& progress) { show(progress); };
 }
 
 void ProgressLine::show(const Progress& progress) {
   unit_tokens_ = progress.tokens_done;
-  const auto now = Clock::now();
-  const double elapsed = std::chrono::duration<double>(now - start_).count();
-  const double since_shown = std::chrono::duration<double>(now - shown_).count();
-  if (elapsed < kQuietSeconds || since_shown < kSecondsBetweenUpdates) return;
-  shown_ = now;
-  visible_ = true;
-
+  if (!is_due()) return;
+  const double elapsed = std::chrono::duration<double>(shown_ - start_).count();
   const std::int64_t documents = finished_documents_ + progress.documents_done;
   std::string line = total_documents_ > 0
                          ? fmt::format("{} of {} documents", documents, total_documents_)
@@ -66,6 +63,24 @@ void ProgressLine::show(const Progress& progress) {
       line += fmt::format(", {} left", duration(left > 0 ? left : 0));
     }
   }
+  print(line);
+}
+
+void ProgressLine::tell(std::string_view line) {
+  if (enabled_ && is_due()) print(line);
+}
+
+bool ProgressLine::is_due() {
+  const auto now = Clock::now();
+  const double elapsed = std::chrono::duration<double>(now - start_).count();
+  const double since_shown = std::chrono::duration<double>(now - shown_).count();
+  if (elapsed < kQuietSeconds || since_shown < kSecondsBetweenUpdates) return false;
+  shown_ = now;
+  return true;
+}
+
+void ProgressLine::print(std::string_view line) {
+  visible_ = true;
   // The carriage return lets the next message or update write over the line.
   fmt::print(stderr, "\x1b[K{}\r", line);
   std::fflush(stderr);

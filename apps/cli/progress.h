@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "longformer/progress.h"
 
@@ -27,9 +28,13 @@ class ProgressLine {
 
   /// The next unit of work: so many documents of so many bytes. Closes the unit before.
   ProgressCallback unit(std::int64_t documents, std::int64_t bytes);
+  /// Of work before the first unit.
+  void tell(std::string_view line);
 
  private:
   void show(const Progress& progress);
+  bool is_due();
+  void print(std::string_view line);
 
   using Clock = std::chrono::steady_clock;
   std::int64_t total_documents_;

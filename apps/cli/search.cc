@@ -16,7 +16,7 @@
 #include "help.h"
 #include "longformer/error.h"
 #include "output.h"
-#include "progress.h"
+#include "search_documents.h"
 #include "search_report.h"
 #include "verbs.h"
 
@@ -26,7 +26,7 @@ namespace {
 
 struct SearchFlags {
   ModelFlags model;
-  InputOptions inputs;
+  SearchDocuments documents;
   std::vector<std::string> queries;
   std::int64_t top_k = 3;
   std::string mode;
@@ -55,11 +55,6 @@ struct SearchFlags {
   bool manages() const { return list || statistics || !removed.empty(); }
 };
 
-/// A file by one name, however it was written: "./a/../b" is "b".
-std::string plain_name(const std::string& name) {
-  return std::filesystem::path(name).lexically_normal().string();
-}
-
 class Stopwatch {
  public:
   double seconds() const {
@@ -78,7 +73,7 @@ struct OpenIndex {
 
 OpenIndex open_index(const SearchFlags& flags, Messages& messages) {
   if (flags.model.model.empty()) return {std::nullopt, SearchIndex::open(flags.index)};
-  const bool reads = flags.inputs.files.empty();
+  const bool reads = flags.documents.inputs.files.empty();
   if (reads && !std::filesystem::exists(flags.index)) {
     throw Error(fmt::format("no index '{}', and no files to make it of", flags.index));
   }
@@ -101,7 +96,9 @@ class SearchRun {
 
   void run() {
     const Stopwatch watch;
-    add_documents();
+    if (reads_documents()) {
+      added_ = add_documents(flags_.documents, *open_.embedder, index(), messages_);
+    }
     index_seconds_ = watch.seconds();
     print_summary();
     if (index().passages() == 0)
@@ -113,6 +110,7 @@ class SearchRun {
 
  private:
   SearchIndex& index() { return open_.index; }
+  bool reads_documents() const { return !flags_.documents.inputs.files.empty(); }
 
   /// What the command line says about passages must be what the index has; what the folder says
   /// otherwise is told.
@@ -144,34 +142,11 @@ class SearchRun {
     }
   }
 
-  void add_documents() {
-    if (flags_.inputs.files.empty()) return;
-    Inputs inputs(flags_.inputs);
-    ProgressLine progress(inputs.total_documents(), inputs.total_bytes());
-    Document document;
-    while (inputs.next(document)) {
-      const auto bytes = static_cast<std::int64_t>(document.text.size());
-      const ProgressCallback report = progress.unit(1, bytes);
-      const std::string name = plain_name(document.label());
-      if (!document.error.empty()) {
-        messages_.error(name + ": " + document.error);
-        continue;
-      }
-      try {
-        if (index().contains(name, document.text)) continue;
-        index().add(*open_.embedder, name, document.text, report);
-        ++added_;
-      } catch (const Error& error) {
-        messages_.error(name + ": " + advised(error));
-      }
-    }
-  }
-
   void print_summary() {
     if (flags_.model.json) return;
     std::string text = fmt::format("{} documents, {} passages", grouped(index().documents()),
                                    grouped(index().passages()));
-    if (!flags_.inputs.files.empty()) {
+    if (reads_documents()) {
       text += fmt::format("; {} documents read in {:.2f} s", grouped(added_), index_seconds_);
     }
     output_.write(text + "\n");
@@ -229,8 +204,8 @@ void manage(const SearchFlags& flags, Messages& messages) {
   SearchIndex index =
       flags.removed.empty() ? SearchIndex::open(flags.index) : SearchIndex::edit(flags.index);
   for (const std::string& name : flags.removed) {
-    if (!index.remove(plain_name(name))) {
-      messages.error(fmt::format("{}: no document '{}' in the index", flags.index, name));
+    if (index.remove(plain_name(name)) == 0) {
+      messages.error(fmt::format("{}: no document or folder '{}' in the index", flags.index, name));
     }
   }
   Output output;
@@ -240,7 +215,7 @@ void manage(const SearchFlags& flags, Messages& messages) {
 }
 
 void check(SearchFlags& flags) {
-  const InputOptions& inputs = flags.inputs;
+  const InputOptions& inputs = flags.documents.inputs;
   if (flags.manages()) {
     if (flags.index.empty()) throw UsageError("--list, --stats and --remove need --index");
     if (!flags.model.model.empty() || !flags.queries.empty()) {
@@ -257,6 +232,7 @@ void check(SearchFlags& flags) {
   if (inputs.files.empty() && flags.index.empty()) {
     throw UsageError("nothing to search in: name files, or an index with --index");
   }
+  check(flags.documents);
   const bool reads_stdin =
       std::find(inputs.files.begin(), inputs.files.end(), "-") != inputs.files.end();
   if (reads_stdin && flags.queries.empty()) {
@@ -278,18 +254,15 @@ void add_search(CLI::App& program, Action& action) {
            "context of everything that the model can see around it. What stands in "
            "quotation marks in a question must be in a passage. Without --query each line "
            "of stdin is a question.",
-       .examples = "longformer search MODEL novels/*.txt --query \"How did the dog die?\"\n"
-                   "longformer search MODEL novels/*.txt --index novels.index --query \"…\"\n"
-                   "longformer search MODEL --index novels.index --json < questions.txt\n"
-                   "longformer search --index novels.index --list"});
+       .examples =
+           "longformer search MODEL novels/*.txt --query \"How did the dog die?\"\n"
+           "longformer search MODEL notes --exclude drafts/ --index notes.index --query \"…\"\n"
+           "longformer search MODEL --index notes.index --within notes/2024 --json < "
+           "questions.txt\n"
+           "longformer search --index notes.index --list"});
   add_model(verb, flags->model)->required(false);
-  verb.add_option("FILES", flags->inputs.files, "each file is a document; - is stdin")
-      ->type_name("");
+  add_search_documents(verb, flags->documents);
   add_repeatable(verb, "--query", flags->queries, "a question; may be repeated");
-  verb.add_flag("--lines", flags->inputs.lines, "each line of the files is a document");
-  verb.add_option("--field", flags->inputs.field,
-                  "each line is a JSON object that holds the document in this field")
-      ->type_name("NAME");
   add_number(verb, "--top-k", flags->top_k, {.least = 1, .most = 1 << 20},
              "passages per question (3)");
   verb.add_option("--index", flags->index,
@@ -298,10 +271,14 @@ void add_search(CLI::App& program, Action& action) {
       ->type_name("FILE");
   verb.add_flag("--list", flags->list, "print the documents of the index");
   verb.add_flag("--stats", flags->statistics, "print what the index holds and what made it");
-  add_repeatable(verb, "--remove", flags->removed, "take a document out of the index");
+  add_repeatable(verb, "--remove", flags->removed,
+                 "take a document out of the index, or all of a folder; may be "
+                 "repeated");
   add_choice(verb, "--mode", flags->mode, {"hybrid", "dense", "lexical"},
              "rank by words and meaning, by meaning, or by words (hybrid)");
-  add_repeatable(verb, "--within", flags->within, "search in this document alone; may be repeated");
+  add_repeatable(verb, "--within", flags->within,
+                 "search in this document alone, or in those of this folder; may be "
+                 "repeated");
   CLI::Option* passage = add_number(verb, "--passage-tokens", flags->passage_tokens,
                                     {.least = 1, .most = 1 << 24}, "length of a passage (128)");
   add_context(verb, flags->context);

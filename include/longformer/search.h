@@ -50,7 +50,8 @@ struct SearchQuery {
   /// Passages of query(), documents of rank().
   std::int64_t top_k = 3;
   SearchMode mode = SearchMode::hybrid;
-  /// Only passages of the documents of these names; empty: of all.
+  /// Only passages of the documents of these names, and of those below folders of these names;
+  /// empty: of all.
   std::vector<std::string> within = {};
   /// This text is put before the question for its vector; absent, it is the prompt "query" of the
   /// folder.
@@ -108,8 +109,8 @@ class SearchIndex {
   /// Adds a document under a name; replaces one of the same name.
   void add(const Embedder& embedder, const std::string& name, std::string_view text,
            const ProgressCallback& progress = {});
-  /// Whether there was a document of this name.
-  bool remove(const std::string& name);
+  /// Removes the document of this name, or those below the folder of this name; gives how many.
+  std::int64_t remove(const std::string& name);
 
   /// Whether this very text is in the index under this name.
   bool contains(const std::string& name, std::string_view text) const;

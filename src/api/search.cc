@@ -170,6 +170,11 @@ struct SearchIndex::Contents {
     return *codes;
   }
 
+  /// What a search compares vectors with; null where it compares none.
+  const index::Codes* codes_for(SearchMode mode) const {
+    return mode == SearchMode::lexical ? nullptr : &current_codes();
+  }
+
   PassageStore store;
   SearchOptions options;
   std::string model, dtype;
@@ -184,7 +189,7 @@ struct SearchIndex::Contents {
 
 namespace {
 
-/// The scores of all passages for one question; row i of each is row i of the codes.
+/// The scores of passages for one question.
 struct PassageScores {
   std::vector<float> cosines, words, ranked;
 };
@@ -192,32 +197,44 @@ struct PassageScores {
 /// One question to an index.
 class Question {
  public:
-  Question(const PassageStore& store, const index::Codes& codes, const SearchQuery& query)
+  Question(const PassageStore& store, const SearchQuery& query)
       : store_(store),
-        codes_(codes),
         query_(query),
         words_(query.question,
                query.phrases ? index::QuotationMarks::phrases : index::QuotationMarks::ignored) {
     require(query.top_k >= 1, "top-k: expected at least 1, found {}", query.top_k);
-    find_allowed();
   }
 
-  void add_vector(std::vector<float> vector, int threads) {
+  /// Compares all passages with the vector of the question.
+  void add_vector(const index::Codes& codes, std::vector<float> vector, int threads) {
     vector_ = std::move(vector);
-    scores_.cosines.resize(codes_.passages.size());
-    kernels::scan(codes_.vectors, vector_, scores_.cosines, threads);
+    passages_ = codes.passages;
+    scores_.cosines.resize(passages_.size());
+    kernels::scan(codes.vectors, vector_, scores_.cosines, threads);
   }
 
+  /// Without a vector before it, the passages are those that have words of the question.
   void add_words() {
-    scores_.words.assign(codes_.passages.size(), 0.0f);
     known_ = store_.known(words_);
-    if (known_.query.empty()) return;
-    each_row(store_.match(known_.query), [this](std::size_t row, double score) {
-      scores_.words[row] = static_cast<float>(score);
-    });
+    const index::WordScores found =
+        known_.query.empty() ? index::WordScores() : store_.match(known_.query);
+    if (vector_.empty()) {
+      matching_ = ids_of(found);
+      passages_ = matching_;
+    }
+    scores_.words.assign(passages_.size(), 0.0f);
+    auto next = passages_.begin();
+    for (const auto& [id, score] : found) {
+      next = std::lower_bound(next, passages_.end(), id);
+      if (next == passages_.end()) return;
+      // What another process has put in since the codes were read is not among them.
+      if (*next != id) continue;
+      scores_.words[static_cast<std::size_t>(next - passages_.begin())] = static_cast<float>(score);
+    }
   }
 
   std::vector<SearchHit> hits() {
+    find_allowed();
     rank();
     // Two of three may overlap one that is shown.
     std::vector<Index> rows = best_rows(kRescored + 3 * query_.top_k);
@@ -226,20 +243,17 @@ class Question {
   }
 
   std::vector<RankedDocument> documents() {
+    find_allowed();
     rank();
     std::vector<Index> rows = rows_of_documents(kRescored + query_.top_k);
     if (!vector_.empty()) rescore(rows);
-    std::vector<Index> documents;
+    std::vector<std::string> names = store_.document_names(passages_of(rows));
     std::vector<RankedDocument> ranked;
-    std::set<Index> seen;
-    for (const Index row : rows) {
-      if (std::ssize(ranked) == query_.top_k) break;
-      if (!seen.insert(codes_.documents[at(row)]).second) continue;
-      documents.push_back(codes_.documents[at(row)]);
-      ranked.push_back({.name = {}, .score = scores_.ranked[at(row)]});
+    std::set<std::string> seen;
+    for (std::size_t i = 0; i < rows.size() && std::ssize(ranked) < query_.top_k; ++i) {
+      if (!seen.insert(names[i]).second) continue;
+      ranked.push_back({.name = std::move(names[i]), .score = scores_.ranked[at(rows[i])]});
     }
-    std::vector<std::string> names = store_.names(documents);
-    for (std::size_t i = 0; i < ranked.size(); ++i) ranked[i].name = std::move(names[i]);
     return ranked;
   }
 
@@ -248,38 +262,40 @@ class Question {
 
   static std::size_t at(Index row) { return static_cast<std::size_t>(row); }
 
-  /// Calls body(row of the codes, score) for ascending ids of passages; those that another process
-  /// has put in since are not among the codes.
-  template <typename Body>
-  void each_row(const index::WordScores& found, const Body& body) const {
-    auto next = codes_.passages.begin();
-    for (const auto& [id, score] : found) {
-      next = std::lower_bound(next, codes_.passages.end(), id);
-      if (next == codes_.passages.end()) return;
-      if (*next == id) body(static_cast<std::size_t>(next - codes_.passages.begin()), score);
-    }
+  static std::vector<Index> ids_of(const index::WordScores& found) {
+    std::vector<Index> ids;
+    for (const auto& [id, score] : found) ids.push_back(id);
+    return ids;
   }
 
   void find_allowed() {
-    allowed_.assign(codes_.passages.size(), true);
-    if (!query_.within.empty()) {
-      std::vector<Index> documents;
-      for (const std::string& name : query_.within) {
-        const auto id = store_.find(name);
-        require(id.has_value(), "{}: expected a document '{}', found none of this name",
-                store_.file(), name);
-        documents.push_back(*id);
-      }
-      for (std::size_t row = 0; row < allowed_.size(); ++row) {
-        allowed_[row] =
-            std::find(documents.begin(), documents.end(), codes_.documents[row]) != documents.end();
+    allowed_.assign(passages_.size(), true);
+    if (!query_.within.empty()) allow_only(passages_within());
+    if (!words_.required().empty()) allow_only(ids_of(store_.match(words_.required())));
+  }
+
+  /// In ascending order.
+  std::vector<Index> passages_within() const {
+    std::vector<Index> passages;
+    for (const std::string& name : query_.within) {
+      const std::vector<Index> documents = store_.find(name);
+      require(!documents.empty(), "{}: expected a document or folder '{}', found none of this name",
+              store_.file(), name);
+      for (const Index document : documents) {
+        const std::vector<Index> more = store_.passages_of(document);
+        passages.insert(passages.end(), more.begin(), more.end());
       }
     }
-    if (words_.required().empty()) return;
-    std::vector<bool> holds(allowed_.size(), false);
-    each_row(store_.match(words_.required()), [&](std::size_t row, double) { holds[row] = true; });
+    std::sort(passages.begin(), passages.end());
+    return passages;
+  }
+
+  /// Of ascending ids.
+  void allow_only(const std::vector<Index>& passages) {
+    auto next = passages.begin();
     for (std::size_t row = 0; row < allowed_.size(); ++row) {
-      allowed_[row] = allowed_[row] && holds[row];
+      while (next != passages.end() && *next < passages_[row]) ++next;
+      allowed_[row] = allowed_[row] && next != passages.end() && *next == passages_[row];
     }
   }
 
@@ -315,8 +331,8 @@ class Question {
     for (std::int64_t count = wanted;; count *= kGrowth) {
       std::vector<Index> rows = best_rows(count);
       if (std::ssize(rows) < count) return rows;
-      std::set<Index> documents;
-      for (const Index row : rows) documents.insert(codes_.documents[at(row)]);
+      const auto names = store_.document_names(passages_of(rows));
+      const std::set<std::string> documents(names.begin(), names.end());
       if (std::ssize(documents) >= wanted) return rows;
     }
   }
@@ -339,7 +355,7 @@ class Question {
 
   std::vector<Index> passages_of(const std::vector<Index>& rows) const {
     std::vector<Index> passages;
-    for (const Index row : rows) passages.push_back(codes_.passages[at(row)]);
+    for (const Index row : rows) passages.push_back(passages_[at(row)]);
     return passages;
   }
 
@@ -347,10 +363,10 @@ class Question {
     std::vector<index::PassageRow> passages = store_.passages(passages_of(rows));
     std::vector<SearchHit> hits;
     std::vector<Index> shown;
-    std::map<Index, std::vector<CharacterSpan>> spans_of;
+    std::map<std::string, std::vector<CharacterSpan>> spans_of;
     for (std::size_t i = 0; i < rows.size() && std::ssize(hits) < query_.top_k; ++i) {
       const CharacterSpan span = {passages[i].begin, passages[i].end};
-      auto& others = spans_of[codes_.documents[at(rows[i])]];
+      auto& others = spans_of[passages[i].document];
       const bool is_shown = std::any_of(others.begin(), others.end(),
                                         [&](const auto& other) { return overlaps(span, other); });
       if (is_shown) continue;
@@ -388,25 +404,28 @@ class Question {
   }
 
   const PassageStore& store_;
-  const index::Codes& codes_;
   const SearchQuery& query_;
   index::WordQuery words_;
   index::KnownWords known_;
   index::Fusion fusion_;
+  /// The ids of the passages in question, ascending; row i of the scores is passage i of them.
+  std::span<const Index> passages_;
+  std::vector<Index> matching_;
   std::vector<bool> allowed_;
   std::vector<float> vector_;
   PassageScores scores_;
 };
 
-/// The question with the scores that its mode asks for.
-Question asked(const PassageStore& store, const index::Codes& codes, const SearchQuery& query,
+/// The question with its vector and its words, as its mode wants them; without codes it is lexical.
+Question asked(const PassageStore& store, const index::Codes* codes, const SearchQuery& query,
                const Embedder* embedder) {
-  Question question(store, codes, query);
-  if (query.mode != SearchMode::lexical) {
+  Question question(store, query);
+  if (codes != nullptr) {
     EmbedOptions options = unit_vectors(query.prompt, "query");
     options.too_long = query.too_long;
     std::vector<Embedding> vectors = embedder->embed({&query.question, 1}, options);
-    question.add_vector(std::move(vectors[0].values), embedder->model().implementation().threads);
+    question.add_vector(*codes, std::move(vectors[0].values),
+                        embedder->model().implementation().threads);
   }
   if (query.mode != SearchMode::dense) question.add_words();
   return question;
@@ -465,7 +484,7 @@ void SearchIndex::add(const Embedder& embedder, const std::string& name, std::st
   contents_->changed = true;
 }
 
-bool SearchIndex::remove(const std::string& name) {
+std::int64_t SearchIndex::remove(const std::string& name) {
   contents_->changed = true;
   return contents_->store.remove(name);
 }
@@ -495,18 +514,18 @@ std::vector<IndexedDocument> SearchIndex::list() const {
 
 std::vector<SearchHit> SearchIndex::query(const Embedder& embedder,
                                           const SearchQuery& query) const {
-  return asked(contents_->store, contents_->current_codes(), query, &embedder).hits();
+  return asked(contents_->store, contents_->codes_for(query.mode), query, &embedder).hits();
 }
 
 std::vector<SearchHit> SearchIndex::query(const SearchQuery& query) const {
   require(query.mode == SearchMode::lexical,
           "search without a model: expected mode lexical, found another");
-  return asked(contents_->store, contents_->current_codes(), query, nullptr).hits();
+  return asked(contents_->store, contents_->codes_for(query.mode), query, nullptr).hits();
 }
 
 std::vector<RankedDocument> SearchIndex::rank(const Embedder& embedder,
                                               const SearchQuery& query) const {
-  return asked(contents_->store, contents_->current_codes(), query, &embedder).documents();
+  return asked(contents_->store, contents_->codes_for(query.mode), query, &embedder).documents();
 }
 
 }  // namespace longformer

@@ -31,6 +31,7 @@ CREATE TABLE passages (
   id INTEGER PRIMARY KEY AUTOINCREMENT, document INTEGER NOT NULL, begin INTEGER NOT NULL,
   end INTEGER NOT NULL, text TEXT NOT NULL);
 CREATE INDEX passages_of ON passages (document);
+-- Nothing reads the document of a code, which files of this version have.
 CREATE TABLE codes (
   passage INTEGER PRIMARY KEY, document INTEGER NOT NULL, scale REAL NOT NULL, code BLOB NOT NULL);
 CREATE TABLE vectors (passage INTEGER PRIMARY KEY, vector BLOB NOT NULL);
@@ -123,17 +124,31 @@ bool PassageStore::contains(const std::string& name, std::string_view text) cons
   return row.bind(1, name).bind(2, text_hash(text)).step();
 }
 
-std::optional<Index> PassageStore::find(const std::string& name) const {
-  Statement row = database_.prepare("SELECT id FROM documents WHERE name = ?");
-  if (!row.bind(1, name).step()) return std::nullopt;
-  return row.integer(0);
+std::vector<Index> PassageStore::find(const std::string& name) const {
+  std::vector<Index> ids;
+  // '0' comes behind '/'.
+  Statement rows = database_.prepare(
+      "SELECT id FROM documents WHERE name = ?1 OR name > ?1 || '/' AND name < ?1 || '0' ORDER BY "
+      "id");
+  rows.bind(1, name);
+  while (rows.step()) ids.push_back(rows.integer(0));
+  return ids;
 }
 
-std::vector<std::string> PassageStore::names(std::span<const Index> ids) const {
+std::vector<Index> PassageStore::passages_of(Index document) const {
+  std::vector<Index> ids;
+  Statement rows = database_.prepare("SELECT id FROM passages WHERE document = ? ORDER BY id");
+  rows.bind(1, document);
+  while (rows.step()) ids.push_back(rows.integer(0));
+  return ids;
+}
+
+std::vector<std::string> PassageStore::document_names(std::span<const Index> passages) const {
   std::vector<std::string> names;
-  Statement row = database_.prepare("SELECT name FROM documents WHERE id = ?");
-  for (const Index id : ids) {
-    require(row.bind(1, id).step(), "{}: expected document {}, found none; make the index anew",
+  Statement row = database_.prepare(
+      "SELECT name FROM documents WHERE id = (SELECT document FROM passages WHERE id = ?)");
+  for (const Index id : passages) {
+    require(row.bind(1, id).step(), "{}: expected passage {}, found none; make the index anew",
             file(), id);
     names.emplace_back(row.text(0));
     row.run();
@@ -145,7 +160,8 @@ void PassageStore::put(const std::string& name, std::string_view text,
                        std::span<const NewPassage> passages, std::span<const float> vectors) const {
   const std::size_t width = passages.empty() ? 0 : vectors.size() / passages.size();
   Transaction transaction(database_);
-  remove_document(name);
+  Statement former = database_.prepare("SELECT id FROM documents WHERE name = ?");
+  if (former.bind(1, name).step()) remove_document(former.integer(0));
   Statement document = database_.prepare(
       "INSERT INTO documents (name, hash, characters, passages, time) "
       "VALUES (?, ?, ?, ?, datetime('now'))");
@@ -173,16 +189,15 @@ void PassageStore::put(const std::string& name, std::string_view text,
   transaction.commit();
 }
 
-bool PassageStore::remove(const std::string& name) const {
+Index PassageStore::remove(const std::string& name) const {
   Transaction transaction(database_);
-  const bool removed = remove_document(name);
+  const std::vector<Index> documents = find(name);
+  for (const Index id : documents) remove_document(id);
   transaction.commit();
-  return removed;
+  return std::ssize(documents);
 }
 
-bool PassageStore::remove_document(const std::string& name) const {
-  const std::optional<Index> id = find(name);
-  if (!id) return false;
+void PassageStore::remove_document(Index id) const {
   constexpr std::array kStatements = {
       R"(INSERT INTO words (words, rowid, text)
          SELECT 'delete', id, text FROM passages WHERE document = ?)",
@@ -192,9 +207,8 @@ bool PassageStore::remove_document(const std::string& name) const {
       "DELETE FROM documents WHERE id = ?",
   };
   for (const char* sql : kStatements) {
-    database_.prepare(sql).bind(1, *id).run();
+    database_.prepare(sql).bind(1, id).run();
   }
-  return true;
 }
 
 Index PassageStore::version() const { return database_.version(); }
@@ -203,18 +217,16 @@ Codes PassageStore::codes(Index width) const {
   Codes codes;
   codes.vectors.width = width;
   codes.vectors.reserve(passages());
-  Statement rows =
-      database_.prepare("SELECT passage, document, scale, code FROM codes ORDER BY passage");
+  Statement rows = database_.prepare("SELECT passage, scale, code FROM codes ORDER BY passage");
   std::vector<std::int8_t> bytes(static_cast<std::size_t>(width));
   while (rows.step()) {
-    const std::span<const std::byte> code = rows.bytes(3);
+    const std::span<const std::byte> code = rows.bytes(2);
     require(code.size() == bytes.size(),
             "{}: passage {}: expected a vector of {} bytes, found {}; make the index anew", file(),
             rows.integer(0), width, code.size());
     std::memcpy(bytes.data(), code.data(), code.size());
     codes.passages.push_back(rows.integer(0));
-    codes.documents.push_back(rows.integer(1));
-    codes.vectors.append(bytes, static_cast<float>(rows.real(2)));
+    codes.vectors.append(bytes, static_cast<float>(rows.real(1)));
   }
   return codes;
 }

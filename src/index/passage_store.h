@@ -47,10 +47,10 @@ struct PassageRow {
   std::string text;
 };
 
-/// Every question is compared with these; row i of each is the same passage, in ascending order of
-/// ids.
+/// Every question by meaning is compared with these; row i of each is the same passage, in
+/// ascending order of ids.
 struct Codes {
-  std::vector<Index> passages, documents;
+  std::vector<Index> passages;
   kernels::ByteVectors vectors;
 };
 
@@ -88,12 +88,14 @@ class PassageStore {
   /// finite numbers.
   void put(const std::string& name, std::string_view text, std::span<const NewPassage> passages,
            std::span<const float> vectors) const;
-  /// Whether there was one.
-  bool remove(const std::string& name) const;
-  /// The id of a document.
-  std::optional<Index> find(const std::string& name) const;
-  /// The names of documents. Throws Error for an id that there is not.
-  std::vector<std::string> names(std::span<const Index> ids) const;
+  /// Removes what `find` finds; gives how many documents that were.
+  Index remove(const std::string& name) const;
+  /// The ids of the document of this name, or of the documents below the folder of this name.
+  std::vector<Index> find(const std::string& name) const;
+  /// The ids of the passages of a document, ascending.
+  std::vector<Index> passages_of(Index document) const;
+  /// The names of the documents that passages are of.
+  std::vector<std::string> document_names(std::span<const Index> passages) const;
 
   /// Changes when anybody has changed the documents.
   Index version() const;
@@ -114,7 +116,7 @@ class PassageStore {
 
  private:
   /// Within a transaction.
-  bool remove_document(const std::string& name) const;
+  void remove_document(Index id) const;
 
   Database database_;
 };

@@ -1,6 +1,7 @@
 #include "index/word_query.h"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cstddef>
 #include <utility>
@@ -8,7 +9,9 @@
 namespace longformer::index {
 namespace {
 
-constexpr std::string_view kBlanks = " \t\r\n\f\v";
+/// What is between words. With an apostrophe inside, "dog's" would ask for "dog" before "s", and
+/// leave out most passages about the dog.
+constexpr std::string_view kBetween = " \t\r\n\f\v'";
 
 /// Whether there may be a word: a letter, a digit, or anything beyond ASCII.
 bool has_word(std::string_view text) {
@@ -37,12 +40,14 @@ void join(std::string& query, std::string_view with, std::string_view term) {
 /// Words behind each other as FTS5 wants them; they hold no quotation mark.
 std::string quoted(std::string_view words) { return '"' + std::string(words) + '"'; }
 
-/// Typographic quotation marks as plain ones.
+/// Typographic quotation marks and apostrophes as plain ones.
 std::string with_plain_marks(std::string_view text) {
   std::string plain(text);
-  for (const std::string_view mark : {"\u201c", "\u201d"}) {
+  constexpr std::array<std::pair<std::string_view, const char*>, 3> kMarks = {
+      {{"\u201c", "\""}, {"\u201d", "\""}, {"\u2019", "'"}}};
+  for (const auto& [mark, plain_mark] : kMarks) {
     for (std::size_t at = plain.find(mark); at != std::string::npos; at = plain.find(mark, at)) {
-      plain.replace(at, mark.size(), "\"");
+      plain.replace(at, mark.size(), plain_mark);
     }
   }
   return plain;
@@ -63,8 +68,8 @@ WordQuery::WordQuery(std::string_view text, QuotationMarks marks) {
       if (add(part)) join(required_, " AND ", quoted(part));
     } else {
       while (!part.empty()) {
-        part.remove_prefix(std::min(part.find_first_not_of(kBlanks), part.size()));
-        const std::size_t end = std::min(part.find_first_of(kBlanks), part.size());
+        part.remove_prefix(std::min(part.find_first_not_of(kBetween), part.size()));
+        const std::size_t end = std::min(part.find_first_of(kBetween), part.size());
         add(plain_word(part.substr(0, end)));
         part.remove_prefix(end);
       }

@@ -10,8 +10,9 @@ namespace longformer::index {
 /// What quotation marks in a question mean: a phrase that must be there, or nothing.
 enum class QuotationMarks { phrases, ignored };
 
-/// The words of a question, and its phrases in quotation marks. Words are what is between blanks:
-/// the full-text index takes them apart as it took the passages apart ("U.S." is "u" before "s").
+/// The words of a question, and its phrases in quotation marks. Words are what is between blanks
+/// and apostrophes: the full-text index takes them apart as it took the passages apart ("U.S." is
+/// "u" before "s").
 class WordQuery {
  public:
   explicit WordQuery(std::string_view question, QuotationMarks marks = QuotationMarks::phrases);

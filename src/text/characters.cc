@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "text/unicode.h"
 
 namespace longformer::text {
 namespace {
@@ -14,14 +15,10 @@ namespace {
 constexpr std::array<std::string_view, 10> kDigits = {"zero", "one", "two",   "three", "four",
                                                       "five", "six", "seven", "eight", "nine"};
 
-char lower(char letter) {
-  return letter >= 'A' && letter <= 'Z' ? static_cast<char>(letter - 'A' + 'a') : letter;
-}
-
 bool starts_at(std::string_view text, std::size_t at, std::string_view word, bool any_case) {
   if (text.size() - at < word.size()) return false;
   for (std::size_t i = 0; i < word.size(); ++i) {
-    const char letter = any_case ? lower(text[at + i]) : text[at + i];
+    const char letter = any_case ? ascii_lower(text[at + i]) : text[at + i];
     if (letter != word[i]) return false;
   }
   return true;
@@ -170,7 +167,7 @@ void add_letters(const std::string& text, std::string& to) {
   };
   space();
   for (const char original : text) {
-    const char letter = lower(original);
+    const char letter = ascii_lower(original);
     if (letter >= 'a' && letter <= 'z') {
       to += letter;
     } else if (is_digit(letter)) {
@@ -186,7 +183,7 @@ void add_letters(const std::string& text, std::string& to) {
 
 bool contains_any_case(std::string_view text, std::string_view word) {
   return std::search(text.begin(), text.end(), word.begin(), word.end(),
-                     [](char a, char b) { return lower(a) == b; }) != text.end();
+                     [](char a, char b) { return ascii_lower(a) == b; }) != text.end();
 }
 
 }  // namespace

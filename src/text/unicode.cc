@@ -186,6 +186,12 @@ DecodedCharacter decode_character(std::string_view text, std::size_t position) {
   return decode_valid(text.data() + position);
 }
 
+std::string ascii_lower(std::string_view text) {
+  std::string lower(text);
+  for (char& byte : lower) byte = ascii_lower(byte);
+  return lower;
+}
+
 bool is_ascii(std::string_view text) {
   std::size_t i = 0;
   for (; i + 8 <= text.size(); i += 8) {

@@ -67,6 +67,12 @@ inline DecodedCharacter decode_valid(const char* position) {
       4};
 }
 
+/// The small form of an ASCII letter; other bytes stay as they are.
+constexpr char ascii_lower(char byte) {
+  return byte >= 'A' && byte <= 'Z' ? static_cast<char>(byte - 'A' + 'a') : byte;
+}
+std::string ascii_lower(std::string_view text);
+
 bool is_ascii(std::string_view text);
 bool is_valid_utf8(std::string_view text);
 /// The text with U+FFFD in place of each maximal ill-formed part.

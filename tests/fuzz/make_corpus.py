@@ -71,6 +71,12 @@ def data_sets():
                                            "clusters": [[[0, 1], [1, 1]]]}).encode()}
 
 
+def documents():
+    page = b"<!doctype html><head><meta charset=latin1><title>t</title><body><p>a &eacute;<table><td>b</table><pre> c"
+    note = b"# a *b*\n\n- [c](d)\n\n| e | f |\n|---|---|\n| `g` | <b>h</b> |\n\n> i\n"
+    return {"text": b"0a \xc3\xa9", "utf16": b"0\xff\xfea\0", "markdown": b"1" + note, "html": b"2" + page}
+
+
 def corpora():
     torch = FIXTURES / "torch"
     pickles = {}
@@ -93,6 +99,7 @@ def corpora():
         "config": configs | {"original": json.dumps(original).encode()},
         "tokenizer_json": tokenizers(),
         "data": data_sets(),
+        "document_text": documents(),
         "byte_level": texts(),
         "word_piece": texts(),
         "unigram": texts(),

@@ -1,0 +1,113 @@
+#include "text/charset.h"
+
+#include <iconv.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <utility>
+
+#include "core/error.h"
+#include "text/unicode.h"
+
+namespace longformer::text {
+namespace {
+
+constexpr std::string_view kReplacement = "\xef\xbf\xbd";
+
+/// What browsers read under names that are less, or another charset, to iconv:
+/// https://encoding.spec.whatwg.org/#names-and-labels
+constexpr std::array<std::pair<std::string_view, std::string_view>, 22> kAsBrowsersRead = {{
+    {"ascii", "windows-1252"},
+    {"us-ascii", "windows-1252"},
+    {"iso-8859-1", "windows-1252"},
+    {"iso8859-1", "windows-1252"},
+    {"iso_8859-1", "windows-1252"},
+    {"latin1", "windows-1252"},
+    {"iso-8859-9", "windows-1254"},
+    {"latin5", "windows-1254"},
+    {"iso-8859-11", "windows-874"},
+    {"tis-620", "windows-874"},
+    {"gb2312", "gb18030"},
+    {"gbk", "gb18030"},
+    {"x-gbk", "gb18030"},
+    {"big5", "big5-hkscs"},
+    {"shift_jis", "cp932"},
+    {"shift-jis", "cp932"},
+    {"sjis", "cp932"},
+    {"x-sjis", "cp932"},
+    {"euc-kr", "cp949"},
+    {"ks_c_5601-1987", "cp949"},
+    {"x-mac-cyrillic", "maccyrillic"},
+    {"utf8", "utf-8"},
+}};
+
+std::string as_browsers_read(const std::string& name) {
+  const std::string lower = ascii_lower(name);
+  const auto* known = std::find_if(kAsBrowsersRead.begin(), kAsBrowsersRead.end(),
+                                   [&](const auto& row) { return row.first == lower; });
+  return known == kAsBrowsersRead.end() ? lower : std::string(known->second);
+}
+
+/// A charset on its way to UTF-8.
+class Converter {
+ public:
+  explicit Converter(const std::string& charset) {
+    // iconv takes instructions behind a slash.
+    const bool is_name =
+        charset.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-_.:") == std::string::npos;
+    if (is_name) handle_ = iconv_open("UTF-8", charset.c_str());
+    require(handle_ != kNone, "charset: expected one that can become UTF-8, found {}",
+            is_name ? charset : "what is no name");
+  }
+  ~Converter() { iconv_close(handle_); }
+  Converter(const Converter&) = delete;
+  Converter& operator=(const Converter&) = delete;
+
+  std::string convert(std::string_view bytes) {
+    std::string input(bytes), output;
+    char* next = input.data();
+    std::size_t left = input.size();
+    while (left > 0) {
+      const bool done = step(next, left, output);
+      // Without this every input would end here: what is not in the charset stops iconv.
+      if (done || errno == E2BIG) continue;
+      output += kReplacement;
+      ++next;
+      --left;
+    }
+    return output;
+  }
+
+ private:
+  /// Whether it came to the end; errno says what has stopped it.
+  bool step(char*& next, std::size_t& left, std::string& output) {
+    std::array<char, 4096> buffer;
+    char* end = buffer.data();
+    std::size_t room = buffer.size();
+    const std::size_t result = iconv(handle_, &next, &left, &end, &room);
+    output.append(buffer.data(), buffer.size() - room);
+    return result != static_cast<std::size_t>(-1);
+  }
+
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): what iconv_open gives for an unknown charset.
+  inline static const iconv_t kNone = reinterpret_cast<iconv_t>(-1);
+  iconv_t handle_ = kNone;
+};
+
+}  // namespace
+
+ByteOrderMark byte_order_mark(std::string_view bytes) {
+  if (bytes.starts_with("\xef\xbb\xbf")) return {"utf-8", 3};
+  if (bytes.starts_with("\xff\xfe")) return {"utf-16le", 2};
+  if (bytes.starts_with("\xfe\xff")) return {"utf-16be", 2};
+  return {};
+}
+
+std::string utf8_of(std::string_view bytes, const std::string& charset) {
+  const std::string known = as_browsers_read(charset);
+  return repaired_utf8(known == "utf-8" ? bytes
+                                        : std::string_view(Converter(known).convert(bytes)));
+}
+
+}  // namespace longformer::text

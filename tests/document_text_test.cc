@@ -1,0 +1,211 @@
+// Text, Markdown and HTML as readers see them, well formed and not.
+#include "longformer/document_text.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <string_view>
+
+#include "longformer/error.h"
+#include "text/unicode.h"
+
+namespace longformer {
+namespace {
+
+using namespace std::string_literals;
+
+std::string html(const std::string& page) { return document_text(page, DocumentFormat::html); }
+std::string markdown(const std::string& text) {
+  return document_text(text, DocumentFormat::markdown);
+}
+std::string plain(const std::string& text) { return document_text(text, DocumentFormat::text); }
+
+std::string repeated(std::string_view part, int times) {
+  std::string text;
+  for (int i = 0; i < times; ++i) text += part;
+  return text;
+}
+
+template <typename Read>
+std::string error_of(const Read& read) {
+  try {
+    read();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(DocumentFormats, FollowTheSuffix) {
+  EXPECT_EQ(document_format_of("a/b.md", ""), DocumentFormat::markdown);
+  EXPECT_EQ(document_format_of("B.MARKDOWN", ""), DocumentFormat::markdown);
+  EXPECT_EQ(document_format_of("x.HTM", ""), DocumentFormat::html);
+  EXPECT_EQ(document_format_of("x.html", ""), DocumentFormat::html);
+  EXPECT_EQ(document_format_of("x.xhtml", ""), DocumentFormat::html);
+  EXPECT_EQ(document_format_of("x.txt", "<!doctype html>"), DocumentFormat::text);
+  EXPECT_EQ(document_format_of("a.html/x.log", ""), DocumentFormat::text);
+  EXPECT_EQ(document_format_of("a.html/x", ""), DocumentFormat::text);
+}
+
+TEST(DocumentFormats, WithoutASuffixFollowTheContent) {
+  EXPECT_EQ(document_format_of("-", "\xef\xbb\xbf\n <!DOCTYPE HTML>"), DocumentFormat::html);
+  EXPECT_EQ(document_format_of("page", "<html lang=en>"), DocumentFormat::html);
+  EXPECT_EQ(document_format_of("page", "# <html>"), DocumentFormat::text);
+  EXPECT_EQ(document_format_of("page", ""), DocumentFormat::text);
+}
+
+TEST(DocumentFormats, HaveNames) {
+  EXPECT_EQ(document_format("markdown"), DocumentFormat::markdown);
+  EXPECT_THROW(document_format("pdf"), Error);
+}
+
+TEST(PlainTexts, StayAsTheyAre) {
+  EXPECT_EQ(plain(""), "");
+  EXPECT_EQ(plain(" <b>a</b>  &amp;\r\n\tb\n"), " <b>a</b>  &amp;\r\n\tb\n");
+}
+
+TEST(PlainTexts, HonourAByteOrderMark) {
+  EXPECT_EQ(plain("\xef\xbb\xbf"
+                  "a\xc3\xa9"),
+            "a\xc3\xa9");
+  EXPECT_EQ(plain("\xff\xfe\xe9\0=\xd8\0\xde"s), "\xc3\xa9\xf0\x9f\x98\x80");
+  EXPECT_EQ(plain("\xfe\xff\0\xe9"s), "\xc3\xa9");
+  // Half of a character at the end.
+  EXPECT_EQ(plain("\xff\xfe"
+                  "a\0b"s),
+            "a\xef\xbf\xbd");
+}
+
+TEST(PlainTexts, MayHaveSomeBytesOutsideTheirCharset) {
+  EXPECT_EQ(plain("caf\xe9"), "caf\xef\xbf\xbd");
+  EXPECT_EQ(plain(repeated("many words \xff ", 1000)), repeated("many words \xef\xbf\xbd ", 1000));
+}
+
+TEST(PlainTexts, AreNotBinaryFiles) {
+  EXPECT_EQ(error_of([] { plain("a\0b"s); }), "expected text, found bytes 0");
+  EXPECT_EQ(error_of([] { html("<p>a\0b"s); }), "expected text, found bytes 0");
+  EXPECT_EQ(error_of([] { plain("\xff\xfe\0\0"s); }), "expected text, found bytes 0");
+  EXPECT_EQ(error_of([] { plain(repeated("\xe4\xf6 ", 50)); }),
+            "expected text in UTF-8 or the charset that it declares, found 100 of 150 characters "
+            "that are none");
+  EXPECT_TRUE(is_binary("a\0"s));
+  EXPECT_FALSE(
+      is_binary("\xff\xfe"
+                "a\0"s));
+  EXPECT_FALSE(is_binary(""));
+}
+
+TEST(Pages, AreBlocksOfText) {
+  EXPECT_EQ(html("<!doctype html><html><head><title>T</title><style>p{}</style></head><body>"
+                 "<h1>Head\n  line</h1><p>One <b>b</b><i>old</i>,\n two.</p><div>Three"
+                 "<script>if (a<b) c('</p>')</script></div><!-- no --> four</body></html>"),
+            "Head line\n\nOne bold, two.\n\nThree\n\nfour");
+}
+
+TEST(Pages, HaveListsTablesAndLineBreaks) {
+  EXPECT_EQ(html("<ul><li>a<li>b</ul><ol><li><p>c</p></li></ol>"), "a\nb\n\nc");
+  EXPECT_EQ(html("<table><tr><th>a<th>b<tr><td>1<td>2</table>x"), "a\tb\n1\t2\n\nx");
+  EXPECT_EQ(html("a<br>b<br><br>c<br/> d"), "a\nb\n\nc\nd");
+  EXPECT_EQ(html("<dl><dt>a<dd>b<dt>c<dd>d</dl>"), "a\nb\nc\nd");
+}
+
+TEST(Pages, KeepPreformattedText) {
+  EXPECT_EQ(html("<p>a</p><pre>\n  b\n\n    c &lt;\n</pre><p> d"), "a\n\n  b\n\n    c <\n\nd");
+}
+
+TEST(Pages, DecodeEntities) {
+  EXPECT_EQ(html("&lt;b&gt; &amp;amp; &eacute;&#233;&#xe9; &unknown; AT&T"),
+            "<b> &amp; \xc3\xa9\xc3\xa9\xc3\xa9 &unknown; AT&T");
+  EXPECT_EQ(html("a&nbsp;b"),
+            "a\xc2\xa0"
+            "b");
+}
+
+TEST(Pages, LeaveOutWhatIsNotShown) {
+  EXPECT_EQ(html("a<template>b</template><noscript>c</noscript><iframe>d</iframe>"
+                 "<style>e</style><svg><title>f</title><text>g</text></svg>"),
+            "ag");
+}
+
+TEST(Pages, MayBeBroken) {
+  EXPECT_EQ(html("<head><title>T</title><article>a</article><p>b"), "a\n\nb");
+  EXPECT_EQ(html("3 < 4 and <b>c<i>d</b>e</i> <p <b>f</p> </div></ul> g"),
+            "3 < 4 and cde\n\nf\n\ng");
+  EXPECT_EQ(html("</body></html>a<p title=\"never closed>b"), "a");
+  EXPECT_EQ(html("<x-y>a</x-y> <section>b</section><unknown>c"), "a\n\nb\n\nc");
+  EXPECT_EQ(html("\x01"
+                 "a\x02"),
+            "a");
+}
+
+TEST(Pages, SayTheirCharset) {
+  const std::string word = "<p>\xe9\x80</p>", expected = "\xc3\xa9\xe2\x82\xac";
+  for (const char* head : {"<meta charset=latin1>", "<META CHARSET='ISO-8859-1'>",
+                           "<html><head><meta http-equiv=\"Content-Type\" content=\"text/html; "
+                           "charset=windows-1252\">",
+                           "<?xml version=\"1.0\" encoding=\"iso-8859-1\"?><html>",
+                           "<!-- <meta charset=koi8-r> --><script>'<meta charset=koi8-r>'</script>"
+                           "<meta charset=cp1252>"}) {
+    EXPECT_EQ(html(head + word), expected) << head;
+  }
+  EXPECT_EQ(html("<meta charset=Shift_JIS>\x93\xfa\x96{"), "\xe6\x97\xa5\xe6\x9c\xac");
+  EXPECT_EQ(html("<meta charset=utf-16>\xc3\xa9"), "\xc3\xa9");
+  // A byte-order mark knows better.
+  EXPECT_EQ(html("\xef\xbb\xbf<meta charset=latin1>\xc3\xa9"), "\xc3\xa9");
+  EXPECT_EQ(html("\xff\xfe<\0p\0>\0\xe9\0"s), "\xc3\xa9");
+}
+
+TEST(Pages, RefuseCharsetsThatNobodyKnows) {
+  EXPECT_EQ(error_of([] { html("<meta charset=klingon>a"); }),
+            "charset: expected one that can become UTF-8, found klingon");
+  EXPECT_EQ(error_of([] { html("<meta charset='latin1//TRANSLIT\n'>a"); }),
+            "charset: expected one that can become UTF-8, found what is no name");
+}
+
+TEST(MarkdownFiles, AreTextOnly) {
+  EXPECT_EQ(markdown("# Head *one*\n\nA [link](http://a.b \"t\") &amp; `<code>`\nand **b**old "
+                     "~~c~~ ![alt](i.png).\n\n- a\n- b\n\n| x | y |\n|---|---|\n| 1 | 2 |\n\n"
+                     "```c\nint a<b;\n\n  c;\n```\n> quoted\n"),
+            "Head one\n\nA link & <code> and bold c .\n\na\nb\n\nx\ty\n1\t2\n\nint a<b;\n\n  c;\n\n"
+            "quoted");
+}
+
+TEST(MarkdownFiles, MayHoldHtml) {
+  EXPECT_EQ(markdown("<details>\n<summary>S</summary>\n\nin *it*<br>x\n\n</details>\n"
+                     "<!-- no -->\n<script>no</script>\n"),
+            "S\n\nin it\nx");
+}
+
+/// Inputs that have broken readers of HTML and Markdown; a result in some seconds is enough.
+TEST(HostileDocuments, HaveSomeText) {
+  constexpr int kDeep = 100000;
+  EXPECT_EQ(html(repeated("<div>", kDeep) + "deep"), "deep");
+  EXPECT_EQ(html(repeated("<b>", kDeep) + "deep" + repeated("</b>", kDeep)), "deep");
+  EXPECT_EQ(html(repeated("<table><tr><td>", kDeep) + "deep"), "deep");
+  EXPECT_EQ(html(repeated("<template>", kDeep) + "deep"), "");
+  EXPECT_EQ(html(repeated("</p></div></template></pre>", kDeep) + "out"), "out");
+  EXPECT_EQ(html(repeated("<!--", kDeep)), "");
+  EXPECT_EQ(html(repeated("&", kDeep)), repeated("&", kDeep));
+  EXPECT_EQ(markdown(repeated(">", kDeep) + " deep"), "deep");
+  EXPECT_EQ(markdown(repeated("[", kDeep)), repeated("[", kDeep));
+  EXPECT_EQ(markdown(repeated("*a **a ", kDeep)).substr(0, 8), "*a **a *");
+  const std::string line = repeated("word ", 2'000'000);
+  EXPECT_EQ(html(line).size(), line.size() - 1);
+  EXPECT_EQ(markdown(line).size(), line.size() - 1);
+  const std::string part = repeated("word ", 200'000);
+  EXPECT_EQ(html("<p title='" + part + "'>a" + part + "<!--" + part + "-->").size(), part.size());
+}
+
+TEST(HostileDocuments, AreAlwaysValidText) {
+  for (int byte = 1; byte < 256; ++byte) {
+    const std::string some(3, static_cast<char>(byte));
+    for (const std::string& text :
+         {plain(some), html(some), markdown(some), html("<p a=" + some + ">&" + some + ";"),
+          html("<" + some + "><meta charset=big5>" + some)}) {
+      EXPECT_TRUE(text::is_valid_utf8(text)) << byte;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace longformer
