@@ -21,6 +21,7 @@
 #include "core/memory.h"
 #include "core/random.h"
 #include "gradient_testing.h"
+#include "low_rank_gradient_rows.h"
 #include "ops/dropout.h"
 #include "ops/embedding.h"
 #include "ops/global_attention.h"
@@ -562,6 +563,7 @@ std::vector<Row> rows() {
       global_attention_row(dropout)};
   for (Row& row : feature_rows()) all.push_back(std::move(row));
   for (Row& row : slot_rows()) all.push_back(std::move(row));
+  for (Row& row : low_rank_rows()) all.push_back(std::move(row));
   return all;
 }
 

@@ -25,6 +25,8 @@ std::string_view flag_of(Remedy remedy, std::string_view split) {
       return "--skip-invalid leaves such examples out and counts them";
     case Remedy::evidence:
       return "--evidence names the folder of the documents";
+    case Remedy::adapter:
+      return "--adapter names it beside its model";
     case Remedy::resume_or_overwrite:
       return "use --resume-from-checkpoint last or --overwrite-output-dir";
   }

@@ -99,6 +99,10 @@ void add_threads(CLI::App& verb, std::int64_t& threads) {
 }
 
 void add_compute(CLI::App& verb, ModelFlags& flags) {
+  verb.add_option("--adapter", flags.adapter,
+                  "folder of a LoRA adapter of MODEL, as peft or finetune --lora-rank writes it "
+                  "(none)")
+      ->type_name("FOLDER");
   add_choice(verb, "--dtype", flags.dtype, {"fp32", "bf16"},
              "weights and activations: fp32 or bf16 (fp32)");
   add_threads(verb, flags.threads);

@@ -26,6 +26,8 @@ enum class Remedy {
   skip_invalid,
   /// TriviaOptions::evidence: another folder of documents.
   evidence,
+  /// An adapter is given beside the folder of its model.
+  adapter,
   /// Go on from the last checkpoint of the folder, or overwrite it.
   resume_or_overwrite,
 };
