@@ -32,20 +32,8 @@ inline Doubles low_rank_matrix(const Doubles& a, const Doubles& b) {
 
 /// W·x + bias + M·dropout(x)
 inline Doubles adapted_product(const Inputs& in, const Doubles& matrix, const Dropout& dropout) {
-  Doubles y(at(kLowRows * kLowOut));
-  for (std::size_t row = 0; row < at(kLowRows); ++row) {
-    for (std::size_t o = 0; o < at(kLowOut); ++o) {
-      double sum = in[2][o];
-      for (std::size_t i = 0; i < at(kLowIn); ++i) {
-        const std::size_t place = row * at(kLowIn) + i;
-        sum += in[0][place] * in[1][o * at(kLowIn) + i];
-        sum +=
-            static_cast<double>(dropout.factor(place)) * in[0][place] * matrix[o * at(kLowIn) + i];
-      }
-      y[row * at(kLowOut) + o] = sum;
-    }
-  }
-  return y;
+  return added(product(in[0], in[1], in[2], kLowIn),
+               product(dropped(in[0], dropout), matrix, Doubles(at(kLowOut)), kLowIn));
 }
 
 /// Layers must outlive the backward pass.
