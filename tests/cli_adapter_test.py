@@ -47,7 +47,7 @@ def adapter(base, data, tmp_path_factory):
 
 
 def scores(model, *flags):
-    done = run("classify", model, "--text", text(6, 3), "--text", text(5, 8), "--json", *flags).passes()
+    done = run("classify", model, "--text", text(6, 3), "--text", text(5, 8), "--top-k", 3, "--json", *flags).passes()
     return [json.loads(line)["labels"] for line in done.out.splitlines()]
 
 
@@ -109,25 +109,25 @@ class TestTraining:
         assert scores(base, "--adapter", tmp_path / "on") != scores(base, "--adapter", adapter)
 
     def test_masked_words(self, base, tmp_path):
-        corpus = write(tmp_path / "corpus.txt", [text(90, 1)])
+        corpus = write(tmp_path / "corpus.txt", text(90, 1))
         run("pretrain-mlm", base, corpus, "--output-dir", tmp_path / "out", "--max-steps", 2, "--lora-rank", 2,
             "--learning-rate", 0.1, "--warmup-steps", 0).passes()  # fmt: skip
-        found = [run("evaluate", base, corpus, "--task", "masked-lm", "--json", "--adapter", tmp_path / "out"),
+        found = [run("evaluate", base, corpus, "--task", "mlm", "--json", "--adapter", tmp_path / "out"),
                  run("convert", base, tmp_path / "merged", "--merge-adapter", tmp_path / "out", "--json"),
-                 run("evaluate", tmp_path / "merged", corpus, "--task", "masked-lm", "--json")]  # fmt: skip
-        losses = [json.loads(done.passes().out)["loss"] for done in (found[0], found[2])]
+                 run("evaluate", tmp_path / "merged", corpus, "--task", "mlm", "--json")]  # fmt: skip
+        losses = [json.loads(done.passes().out)["metrics"]["loss"] for done in (found[0], found[2])]
         assert abs(losses[0] - losses[1]) <= 1e-5
 
     def test_language_models(self, tmp_path):
-        corpus = write(tmp_path / "corpus.txt", [text(400, 1)])
+        corpus = write(tmp_path / "corpus.txt", text(400, 1))
         run("pretrain-lm", CHARACTERS, corpus, "--output-dir", tmp_path / "out", "--max-steps", 3, "--lora-rank", 2,
             "--learning-rate", 0.1, "--per-device-train-batch-size", 2, "--length", 32).passes()  # fmt: skip
-        before = json.loads(run("evaluate", CHARACTERS, corpus, "--part", "all", "--json").passes().out)["bpc"]
+        before = json.loads(run("evaluate", CHARACTERS, corpus, "--part", "all", "--json").passes().out)["metrics"]["bpc"]
         flags = ["--part", "all", "--json"]
         done = run("evaluate", CHARACTERS, corpus, *flags, "--adapter", tmp_path / "out").passes()
         run("convert", CHARACTERS, tmp_path / "merged", "--merge-adapter", tmp_path / "out").passes()
         merged = run("evaluate", tmp_path / "merged", corpus, *flags).passes()
-        found = [json.loads(one.out)["bpc"] for one in (done, merged)]
+        found = [json.loads(one.out)["metrics"]["bpc"] for one in (done, merged)]
         assert abs(found[0] - found[1]) <= 1e-5 and abs(found[0] - before) > 1e-3
 
 
@@ -141,11 +141,11 @@ class TestUse:
             assert all(abs(row["score"] - by_label[row["label"]]) <= 1e-6 for row in one)
 
     def test_index_of_another_adapter(self, base, adapter, data, tmp_path):
-        book = write(tmp_path / "book.txt", [text(20, 1)])
+        book = write(tmp_path / "book.txt", text(20, 1))
         index = tmp_path / "index"
-        run("search", base, book, "--index", index, "--query", "the", "--adapter", adapter).passes()
-        run("search", base, book, "--index", index, "--query", "the", "--adapter", adapter).passes()
-        run("search", base, book, "--index", index, "--query", "the").fails(1, "index")
+        run("search", base, book, "--index", index, "--query", "the", "--passage-tokens", 16, "--adapter", adapter).passes()
+        run("search", base, book, "--index", index, "--query", "the", "--passage-tokens", 16, "--adapter", adapter).passes()
+        run("search", base, book, "--index", index, "--query", "the", "--passage-tokens", 16).fails(1, "index")
 
     def test_compare_tells_what_an_adapter_changes(self, base, adapter):
         done = run("compare", base, base, "--text", text(9, 2), "--json", "--adapter", adapter).passes()

@@ -113,15 +113,15 @@ class LanguageModelObjective final : public training::Objective {
     return {"loss", "bpc"};
   }
   void save(const std::filesystem::path& folder) override {
-    models::write_json(folder / "config.json", models::to_json(model_.config()));
     if (weights_.trained_adapter() != nullptr) {
       models::write_adapter({.base = options_.model_folder,
                              .architecture = {},
                              .name_of = [](const std::string& name) { return name; }},
                             weights_, folder);
-    } else {
-      formats::write_safetensors((folder / "model.safetensors").string(), weights_.parameters());
+      return;
     }
+    models::write_json(folder / "config.json", models::to_json(model_.config()));
+    formats::write_safetensors((folder / "model.safetensors").string(), weights_.parameters());
     if (symbols_.are_tokens()) models::copy_tokenizer_files(symbols_folder(options_), folder);
   }
   void load(const std::filesystem::path& folder) override {

@@ -87,7 +87,7 @@ class TrainedAdapter {
       return;
     }
     const std::string layer = layer_of(written);
-    const bool is_bias = is_kept_by_adapters(name) && name.ends_with(".bias");
+    const bool is_bias = name.ends_with(".bias");
     const bool is_wrapped = is_bias && is_adapted(layer);
     tensors_.emplace_back(is_wrapped ? fmt::format("{}{}.base_layer.bias", kPeftPrefix, layer)
                                      : fmt::format("{}{}", kPeftPrefix, written),

@@ -384,6 +384,9 @@ void Weights::check_low_rank() const {
             formats::quote(target));
   }
   if (!adapter_) return;
+  // Norms are trained whole or not at all.
+  require(config->bias != "all", "{}: bias: expected none or lora_only to train on, found all",
+          adapter_->path());
   for (const auto& [layer, added] : adapter_->layers()) {
     const auto found = parameters_->low_rank.find(layer);
     require(found != parameters_->low_rank.end() && !found->second.empty(),

@@ -283,13 +283,15 @@ ConvertedFrom merge_adapter(const std::string& source, const std::string& target
   conversion.options = options;
   conversion.plan.dtype = dtype_of(options.dtype);
   check_target(conversion);
-  const std::string path = config_file(source, options.merge_adapter);
+  const bool is_language = is_language_model(source);
+  const std::string path =
+      is_language ? source + "/config.json" : config_file(source, options.merge_adapter);
   conversion.source_json = formats::read_json(path);
   set_dtype(conversion, conversion.source_json);
   const StagingFolder staging(conversion.target);
   ConvertedFrom from;
   std::vector<std::pair<std::string, Tensor>> tensors;
-  if (is_language_model(source)) {
+  if (is_language) {
     const Weights weights = Weights::open(source, {}, options.merge_adapter);
     from.model_type = kLanguageModelType;
     tensors = merged_tensors(weights, conversion.plan.dtype,
