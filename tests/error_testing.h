@@ -22,6 +22,7 @@ inline const char* name_of(Remedy remedy) {
                                  "quotes",
                                  "skip_invalid",
                                  "evidence",
+                                 "adapter",
                                  "resume_or_overwrite"};
   return kNames.at(static_cast<std::size_t>(remedy));
 }

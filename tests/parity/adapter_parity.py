@@ -31,7 +31,7 @@ WORDS = "the of and to in a is was he for it with as his on be at by".split()
 LABELS = ("bad", "fair", "good")
 SIZES = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 24}
 STEPS = 4
-RATE, EPSILON = 0.02, 1e-4
+RATE, EPSILON = 0.01, 1e-4
 NOTHING_DROPPED = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 
 
