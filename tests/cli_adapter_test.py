@@ -5,8 +5,9 @@ import shutil
 import struct
 
 import pytest
+from cli_candidates_test import question
 from cli_test import BERT, FIXTURES, run
-from cli_training_test import text, without_dropout, write
+from cli_training_test import tensors, text, without_dropout, write
 
 CHARACTERS = FIXTURES / "character_lm" / "tied"
 LABELS = ("bad", "good", "ugly")
@@ -117,6 +118,26 @@ class TestTraining:
                  run("evaluate", tmp_path / "merged", corpus, "--task", "mlm", "--json")]  # fmt: skip
         losses = [json.loads(done.passes().out)["metrics"]["loss"] for done in (found[0], found[2])]
         assert abs(losses[0] - losses[1]) <= 1e-5
+
+    def test_task_that_adds_tokens(self, base, tmp_path):
+        """The adapter has the word embeddings, of which those of the model are as before, and the tokenizer."""
+        run("convert", base, tmp_path / "long", "--max-positions", 64, "--window", 8).passes()
+        data = write(tmp_path / "data.json", json.dumps([question(i) for i in range(4)]))
+        task = ["--task", "candidates", "--stride", 0]
+        run("finetune", tmp_path / "long", data, *task, "--output-dir", tmp_path / "out", "--lora-rank", 2,
+            "--max-steps", 3, "--learning-rate", 0.05).passes()  # fmt: skip
+        config = json.loads((tmp_path / "out" / "adapter_config.json").read_text())
+        assert set(config["modules_to_save"]) == {"candidate_scorer", "word_embeddings"}
+        run("convert", tmp_path / "long", tmp_path / "merged", "--merge-adapter", tmp_path / "out").passes()
+        added = run("evaluate", tmp_path / "long", data, *task, "--json", "--adapter", tmp_path / "out").passes()
+        merged = run("evaluate", tmp_path / "merged", data, *task, "--json").passes()
+        assert json.loads(added.out)["metrics"] == json.loads(merged.out)["metrics"]
+        words = "embeddings.word_embeddings.weight"
+        before, after = (
+            next(value for name, value in tensors(tmp_path / folder).items() if name.endswith(words))
+            for folder in ("long", "merged")
+        )
+        assert len(after) > len(before) and (after[: len(before)] == before).all()
 
     def test_language_models(self, tmp_path):
         corpus = write(tmp_path / "corpus.txt", text(400, 1))

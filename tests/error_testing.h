@@ -12,18 +12,10 @@
 namespace longformer {
 
 inline const char* name_of(Remedy remedy) {
-  constexpr std::array kNames = {"truncate",
-                                 "truncate_context",
-                                 "truncate_question",
-                                 "split",
-                                 "pooling",
-                                 "format",
-                                 "columns",
-                                 "quotes",
-                                 "skip_invalid",
-                                 "evidence",
-                                 "adapter",
-                                 "resume_or_overwrite"};
+  constexpr std::array kNames = {"truncate", "truncate_context", "truncate_question",
+                                 "split",    "pooling",          "format",
+                                 "columns",  "quotes",           "skip_invalid",
+                                 "evidence", "adapter",          "resume_or_overwrite"};
   return kNames.at(static_cast<std::size_t>(remedy));
 }
 
