@@ -52,9 +52,11 @@ struct CollectedLayer {
 /// A Model takes one call at a time; Python threads take turns here, without the GIL.
 class PythonModel {
  public:
-  PythonModel(const std::string& folder, std::string dtype, int threads)
-      : model_(load(folder,
-                    {.dtype = std::move(dtype), .threads = threads, .note = notes_.collector()})) {
+  PythonModel(const std::string& folder, std::string dtype, int threads, std::string adapter)
+      : model_(load(folder, {.dtype = std::move(dtype),
+                             .threads = threads,
+                             .adapter = std::move(adapter),
+                             .note = notes_.collector()})) {
     Notes::warn(notes_.take());
   }
 

@@ -107,11 +107,14 @@ void bind_gradients(nb::module_& module) {
   nb::class_<PythonGradientModel>(module, "GradientModel")
       .def(
           "__init__",
-          [](PythonGradientModel* self, const std::string& folder, std::string dtype, int threads) {
+          [](PythonGradientModel* self, const std::string& folder, std::string dtype, int threads,
+             std::string adapter) {
             nb::gil_scoped_release release;
-            new (self) PythonGradientModel(folder, {.dtype = std::move(dtype), .threads = threads});
+            new (self) PythonGradientModel(
+                folder,
+                {.dtype = std::move(dtype), .threads = threads, .adapter = std::move(adapter)});
           },
-          "folder"_a, "dtype"_a, "threads"_a)
+          "folder"_a, "dtype"_a, "threads"_a, "adapter"_a)
       .def("loss_and_gradients", &PythonGradientModel::loss_and_gradients, "documents"_a,
            "targets"_a, "choices"_a);
 }
@@ -120,10 +123,11 @@ void bind_model(nb::module_& module) {
   nb::class_<PythonModel>(module, "Model")
       .def(
           "__init__",
-          [](PythonModel* self, const std::string& folder, std::string dtype, int threads) {
-            new (self) PythonModel(folder, std::move(dtype), threads);
+          [](PythonModel* self, const std::string& folder, std::string dtype, int threads,
+             std::string adapter) {
+            new (self) PythonModel(folder, std::move(dtype), threads, std::move(adapter));
           },
-          "folder"_a, "dtype"_a, "threads"_a)
+          "folder"_a, "dtype"_a, "threads"_a, "adapter"_a)
       .def("forward", &PythonModel::forward, "documents"_a, "hidden_states"_a, "attentions"_a)
       .def("masked_lm_logits", &PythonModel::masked_lm_logits, "document"_a)
       .def("default_global_attention_mask", &PythonModel::default_global_attention_mask, "ids"_a)

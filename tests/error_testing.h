@@ -23,6 +23,7 @@ inline const char* name_of(Remedy remedy) {
                                  "skip_invalid",
                                  "evidence",
                                  "teacher",
+                                 "adapter",
                                  "resume_or_overwrite"};
   return kNames.at(static_cast<std::size_t>(remedy));
 }

@@ -21,6 +21,7 @@
 #include "core/memory.h"
 #include "core/random.h"
 #include "gradient_testing.h"
+#include "low_rank_gradient_rows.h"
 #include "ops/dropout.h"
 #include "ops/embedding.h"
 #include "ops/global_attention.h"
@@ -37,20 +38,6 @@
 namespace longformer::ops {
 namespace {
 
-/// x·Wᵀ + b
-Doubles product(const Doubles& x, const Doubles& w, const Doubles& b, Index in) {
-  const std::size_t rows = x.size() / at(in), out = b.size();
-  Doubles y(rows * out);
-  for (std::size_t r = 0; r < rows; ++r) {
-    for (std::size_t o = 0; o < out; ++o) {
-      double sum = b[o];
-      for (std::size_t i = 0; i < at(in); ++i) sum += x[r * at(in) + i] * w[o * at(in) + i];
-      y[r * out + o] = sum;
-    }
-  }
-  return y;
-}
-
 Doubles normalised(Doubles x, const Doubles& gamma, const Doubles& beta) {
   const std::size_t width = gamma.size();
   for (std::size_t begin = 0; begin < x.size(); begin += width) {
@@ -63,16 +50,6 @@ Doubles normalised(Doubles x, const Doubles& gamma, const Doubles& beta) {
       x[begin + c] = (x[begin + c] - mean) / std::sqrt(variance + kEpsilon) * gamma[c] + beta[c];
     }
   }
-  return x;
-}
-
-Doubles added(Doubles a, const Doubles& b) {
-  for (std::size_t i = 0; i < a.size(); ++i) a[i] += b[i];
-  return a;
-}
-
-Doubles dropped(Doubles x, const Dropout& dropout) {
-  for (std::size_t i = 0; i < x.size(); ++i) x[i] *= static_cast<double>(dropout.factor(i));
   return x;
 }
 
@@ -569,8 +546,9 @@ std::vector<Row> rows() {
       dropout_row(),
       global_attention_row({}),
       global_attention_row(dropout)};
-  for (Row& row : feature_rows()) all.push_back(std::move(row));
-  for (Row& row : slot_rows()) all.push_back(std::move(row));
+  for (const auto& more : {feature_rows(), slot_rows(), low_rank_rows()}) {
+    all.insert(all.end(), more.begin(), more.end());
+  }
   return all;
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/random.h"
 #include "kernels/reference.h"
 #include "ops/context.h"
 
@@ -29,6 +30,30 @@ struct Row {
   /// How many of the inputs, from the first, are activations rather than parameters.
   std::size_t activations = 1;
 };
+
+/// x·Wᵀ + b
+inline Doubles product(const Doubles& x, const Doubles& w, const Doubles& b, Index in) {
+  const std::size_t rows = x.size() / at(in), out = b.size();
+  Doubles y(rows * out);
+  for (std::size_t r = 0; r < rows; ++r) {
+    for (std::size_t o = 0; o < out; ++o) {
+      double sum = b[o];
+      for (std::size_t i = 0; i < at(in); ++i) sum += x[r * at(in) + i] * w[o * at(in) + i];
+      y[r * out + o] = sum;
+    }
+  }
+  return y;
+}
+
+inline Doubles added(Doubles a, const Doubles& b) {
+  for (std::size_t i = 0; i < a.size(); ++i) a[i] += b[i];
+  return a;
+}
+
+inline Doubles dropped(Doubles x, const Dropout& dropout) {
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] *= static_cast<double>(dropout.factor(i));
+  return x;
+}
 
 inline Tensor doubles_tensor(const Doubles& values, const Shape& shape) {
   Tensor tensor(shape, DType::f64);

@@ -36,6 +36,7 @@ class Comparison:
 
 
 COMPARISONS = {
+    "adapter_parity.py": Comparison((PROGRAM,)),
     "attention_parity.py": Comparison(models=48),
     "candidate_parity.py": Comparison((PROGRAM,)),
     "convert_parity.py": Comparison((PROGRAM,)),

@@ -27,6 +27,8 @@ std::string_view flag_of(Remedy remedy, std::string_view split) {
       return "--evidence names the folder of the documents";
     case Remedy::teacher:
       return "--teacher names a model to learn from";
+    case Remedy::adapter:
+      return "--adapter names it beside its model";
     case Remedy::resume_or_overwrite:
       return "use --resume-from-checkpoint last or --overwrite-output-dir";
   }

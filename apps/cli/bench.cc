@@ -40,6 +40,7 @@ struct TrainBenchFlags {
   std::int64_t text_tokens = TrainBenchOptions().text_tokens;
   bool gradient_checkpointing = false;
   std::string optim = TrainBenchOptions().optim;
+  std::int64_t lora_rank = 0;
 };
 
 struct AttentionBenchFlags {
@@ -122,6 +123,7 @@ void measure_training(const TrainBenchFlags& flags) {
   options.gradient_checkpointing = flags.gradient_checkpointing;
   options.text_tokens = flags.text_tokens;
   options.optim = flags.optim;
+  options.lora_rank = flags.lora_rank;
   BenchRow row;
   row.result = bench_train(options);
   Output().write(row_line(row));
@@ -140,6 +142,7 @@ void run_training(const TrainBenchFlags& flags, Messages& messages) {
       if (flags.gradient_checkpointing) arguments.push_back("--gradient-checkpointing");
       append(arguments, {"--text-tokens", std::to_string(flags.text_tokens)});
       append(arguments, {"--optim", flags.optim});
+      if (flags.lora_rank > 0) append(arguments, {"--lora-rank", std::to_string(flags.lora_rank)});
       append(arguments, flags.config.empty() ? std::vector<std::string>{"--", flags.model}
                                              : std::vector<std::string>{"--config", flags.config});
       BenchRow row;
@@ -304,6 +307,8 @@ void add_train_bench(CLI::App& bench, Action& action) {
   verb.add_flag("--gradient-checkpointing", flags->gradient_checkpointing,
                 "compute layers again in the backward pass instead of keeping them");
   add_choice(verb, "--optim", flags->optim, {"adamw", "adafactor"}, "adamw or adafactor (adamw)");
+  add_number(verb, "--lora-rank", flags->lora_rank, {.least = 1, .most = 1 << 16},
+             "train a LoRA adapter of this rank and the head alone, of a MODEL (none)");
   add_common(verb, flags->common);
   verb.callback([flags, &action] {
     if (flags->model.empty() && flags->config.empty()) {

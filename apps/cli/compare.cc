@@ -48,7 +48,7 @@ void add_compare(CLI::App& program, Action& action) {
            "the first model's states, and in the second column that of a layer by itself, when it "
            "reads what the first model's layer reads; the cosine is that of the mean vectors of a "
            "text, as "
-           "embed has them.",
+           "embed has them. An adapter is that of SECOND.",
        .examples = "longformer compare all-MiniLM-L6-v2 minilm-performer texts.txt --lines\n"
                    "longformer compare roberta-base roberta-linformer book.txt --json"});
   verb.add_option("FIRST", flags->first.model, "folder of a model, or org/name in the Hub cache")

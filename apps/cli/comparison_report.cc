@@ -17,7 +17,9 @@ std::string ComparisonReport::text(Inputs& inputs, const ModelFlags& flags,
     texts.push_back(std::move(document.text));
   }
   const Tokenizer tokenizer = Tokenizer::load(first);
-  const Model before = Model::load(first, flags.load_options(messages));
+  LoadOptions without_adapter = flags.load_options(messages);
+  without_adapter.adapter.clear();
+  const Model before = Model::load(first, without_adapter);
   const Model after = Model::load(second, flags.load_options(messages));
   const auto count = static_cast<std::int64_t>(texts.size());
   ProgressLine progress(count, 0);

@@ -58,6 +58,18 @@ void tell_of_language_model(const ConvertFlags& flags, const ConvertedFrom& befo
                   grouped(info.parameters), flags.target, flags.target));
 }
 
+void tell_of_merge(const ConvertFlags& flags) {
+  const std::string& adapter = flags.options.merge_adapter;
+  Output output;
+  if (flags.source.json) {
+    JsonLine json;
+    json.add("source", flags.source.model).add("target", flags.target).add("adapter", adapter);
+    return output.write(json.line());
+  }
+  output.write(fmt::format("{} with the adapter {} is now {}.\n", flags.source.model, adapter,
+                           flags.target));
+}
+
 void show_report(const ConvertFlags& flags, Messages& messages, Output& output) {
   if (flags.report.empty()) return;
   Inputs inputs({.files = {flags.report}, .texts = {}, .lines = false, .field = {}});
@@ -80,7 +92,8 @@ std::string windows_of(const FolderInfo& info) {
 
 void run(const ConvertFlags& flags, Messages& messages) {
   namespace fs = std::filesystem;
-  const std::string source = flags.source.token_model_folder();
+  const bool merges = !flags.options.merge_adapter.empty();
+  const std::string source = merges ? flags.source.folder() : flags.source.token_model_folder();
   const bool occupied = fs::exists(flags.target) && !fs::is_empty(flags.target);
   if (occupied && !flags.options.overwrite) {
     throw Error(
@@ -96,6 +109,10 @@ void run(const ConvertFlags& flags, Messages& messages) {
   }
   if (flags.max_positions > 0) options.max_positions = flags.max_positions;
   options.note = [&messages](const std::string& text) { messages.note(text); };
+  if (merges) {
+    convert(source, flags.target, options);
+    return tell_of_merge(flags);
+  }
   const ConvertedFrom before = convert(source, flags.target, options);
   if (options.target == "longformer-lm") return tell_of_language_model(flags, before);
   const FolderInfo after = inspect(flags.target);
@@ -190,6 +207,7 @@ void add_convert(CLI::App& program, Action& action) {
                    "--window 256\n"
                    "longformer convert minilm-4096 minilm-8192 --max-positions 8192 --dtype bf16 "
                    "--to bin\n"
+                   "longformer convert minilm merged --merge-adapter tuned\n"
                    "longformer convert bart-base led-16384 --max-positions 16384 --window 1024\n"
                    "longformer convert roberta-base performer --to performer --features 256 "
                    "--report text.txt"});
@@ -212,6 +230,9 @@ void add_convert(CLI::App& program, Action& action) {
              "what to make (longformer); safetensors and bin are --format");
   add_choice(verb, "--format", flags->options.format, {"safetensors", "bin"},
              "write model.safetensors or pytorch_model.bin (safetensors)");
+  verb.add_option("--merge-adapter", flags->options.merge_adapter,
+                  "write SOURCE as it is with this LoRA adapter merged into its weights (none)")
+      ->type_name("FOLDER");
   add_efficient_flags(verb, *flags);
   add_choice(verb, "--dtype", flags->options.dtype, {"fp32", "fp16", "bf16"},
              "dtype of the weights (as they are)");

@@ -6,6 +6,7 @@
 #include <CLI/Validators.hpp>
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <numeric>
 
 #include "help.h"
@@ -69,6 +70,14 @@ std::string ModelFlags::token_model_folder() const {
   return found;
 }
 
+std::string ModelFlags::tokenizer_folder(const std::string& folder) const {
+  namespace fs = std::filesystem;
+  for (const char* file : {"tokenizer.json", "vocab.txt", "vocab.json"}) {
+    if (!adapter.empty() && fs::exists(fs::path(adapter) / file)) return adapter;
+  }
+  return folder;
+}
+
 std::string ModelFlags::encoder_folder() const {
   std::string found = token_model_folder();
   if (TextGenerator::is_one(found)) {
@@ -99,6 +108,10 @@ void add_threads(CLI::App& verb, std::int64_t& threads) {
 }
 
 void add_compute(CLI::App& verb, ModelFlags& flags) {
+  verb.add_option("--adapter", flags.adapter,
+                  "folder of a LoRA adapter of MODEL, as peft or finetune --lora-rank writes it "
+                  "(none)")
+      ->type_name("FOLDER");
   add_choice(verb, "--dtype", flags.dtype, {"fp32", "bf16"},
              "weights and activations: fp32 or bf16 (fp32)");
   add_threads(verb, flags.threads);

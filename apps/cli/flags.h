@@ -40,6 +40,8 @@ CLI::App& add_verb(CLI::App& program, const VerbText& text);
 
 struct ModelFlags {
   std::string model;
+  /// The folder of an adapter of the model; empty: none.
+  std::string adapter;
   std::string dtype = "fp32";
   std::int64_t threads = 0;
   bool json = false;
@@ -48,6 +50,7 @@ struct ModelFlags {
   LoadOptions load_options(Messages& messages) const {
     return {.dtype = dtype,
             .threads = static_cast<int>(threads),
+            .adapter = adapter,
             .note = [&messages](const std::string& text) { messages.note(text); }};
   }
   /// The folder of the model; see longformer::find_model.
@@ -55,6 +58,9 @@ struct ModelFlags {
   /// The same. Throws Error for the folder of a character language model, with the verbs that run
   /// it.
   std::string token_model_folder() const;
+  /// Where its tokenizer lies: in the folder of the adapter if it has one, which may know more
+  /// tokens, else in that of the model, `folder`.
+  std::string tokenizer_folder(const std::string& folder) const;
   /// The same for models that write texts.
   std::string encoder_folder() const;
 };
@@ -62,7 +68,7 @@ struct ModelFlags {
 CLI::Option* add_model(CLI::App& verb, ModelFlags& flags);
 void add_json(CLI::App& verb, ModelFlags& flags);
 void add_threads(CLI::App& verb, std::int64_t& threads);
-/// --dtype and --threads.
+/// --adapter, --dtype and --threads.
 void add_compute(CLI::App& verb, ModelFlags& flags);
 /// --global-attention.
 CLI::Option* add_global_attention(CLI::App& verb, std::string& rule);

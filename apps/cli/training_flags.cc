@@ -83,6 +83,24 @@ void add_run(CLI::App& verb, TrainingOptions& options) {
       "much less memory");
 }
 
+void add_lora(CLI::App& verb, TrainingOptions& options) {
+  Group group(verb, "Adapters");
+  group.grouped(add_number(verb, "--lora-rank", options.lora_rank, {.least = 1, .most = 1 << 16},
+                           "train a LoRA adapter of this rank and the head, and keep the model as "
+                           "it is; the output is an adapter as peft writes it (none)"));
+  group.grouped(verb.add_option("--lora-alpha", options.lora_alpha,
+                                "what it adds is multiplied with this and divided by the rank "
+                                "(twice the rank)")
+                    ->check(number_up_to(std::numeric_limits<double>::infinity()))
+                    ->type_name("NUMBER"));
+  group.text("--lora-target", options.lora_target, "LIST",
+             "layers whose names in transformers end so, comma-separated, or all-linear (queries "
+             "and values)");
+  group.real("--lora-dropout", options.lora_dropout, 1, "of what the adapter reads");
+  group.text("--adapter", options.adapter, "FOLDER",
+             "train on an adapter of MODEL instead of a new one (none)");
+}
+
 void add_optimizer(CLI::App& verb, TrainingOptions& options) {
   Group group(verb, "Optimizer");
   group.choice("--optim", options.optim, {"adamw", "adafactor"}, "adamw or adafactor");
@@ -139,6 +157,7 @@ void add_evaluation(CLI::App& verb, TrainingOptions& options) {
 
 void add_training(CLI::App& verb, TrainingOptions& options) {
   add_run(verb, options);
+  add_lora(verb, options);
   add_optimizer(verb, options);
   add_evaluation(verb, options);
   add_threads(verb, options.threads);

@@ -93,12 +93,14 @@ struct TrainBenchOptions {
   int threads = 0;
   int repeats = 3;
   bool gradient_checkpointing = false;
+  /// Not 0: of an adapter of this rank (TrainingOptions::lora_rank); not of a language model.
+  std::int64_t lora_rank = 0;
 };
 
 /// Times training steps of one document of n random tokens: a masked LM that guesses
 /// 15 % of them, a model that learns a text about it, or a character LM that predicts each. The
-/// useful work of a step is three times that of a forward pass (design.md §6).
-/// `predicted_peak_bytes` is what the plan of a training says.
+/// useful work of a step is three times that of a forward pass (design.md §6), twice with an
+/// adapter. `predicted_peak_bytes` is what the plan of a training says.
 BenchResult bench_train(const TrainBenchOptions& options);
 
 struct GenerateBenchOptions {

@@ -39,6 +39,10 @@ struct ConvertOptions {
   std::string format = "safetensors";
   /// "fp32", "fp16" or "bf16"; empty keeps that of every tensor.
   std::string dtype = {};
+  /// The folder of a LoRA adapter of the source: its additions are merged into the weights, and
+  /// nothing else becomes otherwise. Of the other options only format, dtype and overwrite go with
+  /// it. Empty: none.
+  std::string merge_adapter = {};
   /// Replace a previous conversion in the target folder.
   bool overwrite = false;
   /// Told in one line which weights of the source are NaN or infinite, if any; they are kept.

@@ -28,6 +28,8 @@ enum class Remedy {
   evidence,
   /// EmbeddingTrainingOptions::teacher: a model to learn from.
   teacher,
+  /// An adapter is given beside the folder of its model.
+  adapter,
   /// Go on from the last checkpoint of the folder, or overwrite it.
   resume_or_overwrite,
 };

@@ -23,6 +23,9 @@ struct LoadOptions {
   std::string dtype = "fp32";
   /// At most kMostThreads; 0 takes what CPU affinity, the cgroup quota and OMP_NUM_THREADS allow.
   int threads = 0;
+  /// The folder of a LoRA adapter of the model, as peft writes it; empty: none. Its additions are
+  /// merged into the weights while they are loaded, in fp32.
+  std::string adapter = {};
   /// Told in one line which weights are NaN or infinite, if any; while the folder is loaded, or
   /// when a part that is made on first use is. Must stay valid as long as the model.
   std::function<void(const std::string&)> note = {};

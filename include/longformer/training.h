@@ -72,6 +72,17 @@ struct TrainingOptions {
   /// "fp32" or "bf16"; weights and optimizer stay fp32.
   std::string dtype = "fp32";
   bool gradient_checkpointing = false;
+  /// LoRA (arXiv 2106.09685): not 0 keeps encoder and decoder as they are and trains what B·A of so
+  /// many rows adds to some of their layers, beside the head. Adds alpha ÷ rank of it (0: twice the
+  /// rank), to layers whose names in `transformers` end so (comma-separated, or "all-linear";
+  /// empty: queries and values), which read their input with dropout. output_dir gets an adapter as
+  /// peft writes it in place of a model.
+  std::int64_t lora_rank = 0;
+  double lora_alpha = 0;
+  std::string lora_target = {};
+  double lora_dropout = 0;
+  /// The folder of an adapter that is trained on, in place of a new one.
+  std::string adapter = {};
   /// For fine-tuning: documents of similar length in a micro-batch.
   bool group_by_length = false;
   /// Part of the probability that goes to all classes alike; where the loss is a cross-entropy with

@@ -201,9 +201,9 @@ class ModelOutput:
 class Model:
     """A loaded checkpoint folder; `load` makes one."""
 
-    def __init__(self, native: _native.Model, folder: str, dtype: str, threads: int):
+    def __init__(self, native: _native.Model, folder: str, dtype: str, threads: int, adapter: str):
         self._native = native
-        self._source = (folder, dtype, threads)
+        self._source = (folder, dtype, threads, adapter)
         if native.head == "sequence-to-sequence":
             # Reads the generation options while the folder is there.
             self._writer  # noqa: B018
@@ -317,16 +317,22 @@ class Model:
         return self._writer.generate(input_ids, *masks, decoder_input_ids, seed, options)
 
 
-def load(folder: str | os.PathLike[str], dtype: str = "fp32", threads: int = 0) -> Model:
+def load(
+    folder: str | os.PathLike[str],
+    dtype: str = "fp32",
+    threads: int = 0,
+    adapter: str | os.PathLike[str] | None = None,
+) -> Model:
     """Loads a Hugging Face checkpoint folder, or org/name[@revision] of the local Hub cache. dtype is
     fp32 or bf16; threads is at most 1024, and 0 takes what CPU affinity, the cgroup quota and
     OMP_NUM_THREADS allow. Weights that are NaN or infinite are a RuntimeWarning; results are then what
-    they are, as in `transformers`.
+    they are, as in `transformers`. adapter is the folder of a LoRA adapter of the model, as peft writes
+    it; it is merged into the weights.
 
     A process that os.fork or multiprocessing makes may go on using the model: on one thread where it
     calls it from the thread that forked and that had called it before. Fork while no thread is in a
     call: the lock of the model would stay taken in the new process."""
-    source = (os.fspath(folder), dtype, threads)
+    source = (os.fspath(folder), dtype, threads, "" if adapter is None else os.fspath(adapter))
     return Model(_native.Model(*source), *source)
 
 

@@ -3,9 +3,11 @@
 #include <span>
 #include <vector>
 
+#include "api/adapter_training.h"
 #include "api/measurement.h"
 #include "api/model_cost.h"
 #include "api/trained_model.h"
+#include "core/error.h"
 #include "core/memory.h"
 #include "core/random.h"
 #include "core/threads.h"
@@ -44,6 +46,7 @@ TrainingOptions training_of(const TrainBenchOptions& options) {
   training.optim = options.optim;
   training.threads = options.threads;
   training.gradient_checkpointing = options.gradient_checkpointing;
+  training.lora_rank = options.lora_rank;
   return training;
 }
 
@@ -83,7 +86,8 @@ BenchResult bench_task(const TrainBenchOptions& options, bool writes_texts) {
       writes_texts ? decoder_flops(model.config(), options.n, options.text_tokens)
                    : masked_lm_flops(model.config(), kLabelled * static_cast<double>(options.n));
   const double flops = model_flops(model.config(), options.n, writes_texts ? 1 : 0) + head;
-  BenchResult result = result_of(timing, options.n, options.dtype, 3 * flops, threads);
+  BenchResult result =
+      result_of(timing, options.n, options.dtype, passes_of_step(training) * flops, threads);
   const std::int64_t activations =
       activation_bytes(model.config(), {.tokens = options.n,
                                         .text_tokens = writes_texts ? options.text_tokens : 0,
@@ -112,6 +116,10 @@ models::State full_memories(const models::LanguageModel& model, const ops::Conte
 /// many as n has room for of one with memories, which are full. Where gradients go from segment to
 /// segment a row has as many as they go through.
 BenchResult bench_character_lm(const TrainBenchOptions& options, const std::string& config_file) {
+  require(options.lora_rank == 0,
+          "{}: expected a model that is no language model to time an adapter "
+          "of, found one",
+          config_file);
   const TrainingOptions training = training_of(options);
   const models::LanguageModelConfig config = models::read_language_model(config_file);
   const int threads = checked_threads(options.threads);

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "api/adapter_training.h"
 #include "api/document_stream.h"
 #include "api/embedding_teacher.h"
 #include "api/model_cost.h"
@@ -131,15 +132,16 @@ Index text_tokens(const models::EncoderConfig& config, const FinetuneOptions& op
 training::PhaseCost cost_of(const TrainedModel& model, const tasks::Task& task,
                             const FinetuneOptions& options, std::span<const Index> lengths) {
   double tokens = 0, flops = 0;
+  const double passes = passes_of_step(options.training);
   Index longest = 0;
   const Index text = text_tokens(model.config(), options);
   // Documents of like length cost alike: a sample tells.
   const std::size_t step = std::max<std::size_t>(1, lengths.size() / 64);
   for (std::size_t i = 0; i < lengths.size(); i += step) {
     tokens += static_cast<double>(lengths[i]);
-    flops += 3 * (model_flops(model.config(), lengths[i], 1) +
-                  task.head_cost(model.config(), lengths[i]).flops);
-    if (text > 0) flops += 3 * decoder_flops(model.config(), lengths[i], text);
+    flops += passes * (model_flops(model.config(), lengths[i], 1) +
+                       task.head_cost(model.config(), lengths[i]).flops);
+    if (text > 0) flops += passes * decoder_flops(model.config(), lengths[i], text);
   }
   for (const Index length : lengths) longest = std::max(longest, length);
   const Index batch = options.training.per_device_train_batch_size;
@@ -271,7 +273,8 @@ training::Metrics metrics_of(const std::string& folder, const TrainedModel& mode
 TrainingResult finetune(const std::string& folder, const FinetuneOptions& options,
                         const FinetuneCallbacks& callbacks) {
   check(options.training);
-  const models::EncoderConfig config = models::read_config(folder + "/config.json");
+  const models::EncoderConfig config =
+      models::read_config(models::config_file(folder, options.training.adapter));
   const tasks::Task& named = task_of(config, options);
   const tasks::Task& task = named.of_head();
   task.check_too_long(options.too_long);

@@ -27,6 +27,9 @@ GradientModel::GradientModel(std::shared_ptr<const Model::Implementation> implem
     : implementation_(std::move(implementation)) {}
 
 GradientModel GradientModel::load(const std::string& folder, const LoadOptions& options) {
+  require(options.adapter.empty(),
+          "{}: expected a model without an adapter for gradients, found {}", folder,
+          options.adapter);
   auto config = models::read_config(folder + "/config.json");
   auto weights = models::Weights::trained(models::Weights::open(folder, config.family->names), {});
   auto implementation =

@@ -8,6 +8,8 @@
 
 #include "core/error.h"
 #include "formats/json.h"
+#include "formats/weights.h"
+#include "models/adapter.h"
 
 namespace longformer {
 namespace {
@@ -94,7 +96,13 @@ fs::path snapshot_of(const HubName& name) {
 
 std::string find_model(const std::string& name) {
   std::error_code ignored;
-  if (fs::is_directory(name, ignored)) return name;
+  if (fs::is_directory(name, ignored)) {
+    const bool is_adapter = fs::exists(fs::path(name) / models::kAdapterConfigFile, ignored) &&
+                            !formats::has_weights(name);
+    require(!is_adapter, {Remedy::adapter}, "'{}': expected a model folder, found an adapter",
+            name);
+    return name;
+  }
   require(!fs::exists(name, ignored), "expected a model folder, found the file '{}'", name);
   const HubName hub = parsed(name);
   require(is_hub_name(hub), "no model folder '{}'", name);

@@ -22,15 +22,15 @@ struct LanguageModel::Implementation {
   Implementation(const std::string& folder, const LoadOptions& options)
       : dtype(compute_dtype(options.dtype)),
         threads(checked_threads(options.threads)),
-        model(with_threads(threads,
-                           [&] {
-                             const auto weights = models::Weights::open(folder, {});
-                             models::LanguageModel loaded(
-                                 models::read_language_model(folder + "/config.json"), weights,
-                                 dtype);
-                             weights.tell_nonfinite(options.note);
-                             return loaded;
-                           })),
+        model(with_threads(
+            threads,
+            [&] {
+              const auto weights = models::Weights::open(folder, {}, options.adapter);
+              models::LanguageModel loaded(models::read_language_model(folder + "/config.json"),
+                                           weights, dtype);
+              weights.tell_nonfinite(options.note);
+              return loaded;
+            })),
         symbols(model.config(), folder) {}
 
   Turn turn() const { return {turns, threads}; }

@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "api/adapter_training.h"
 #include "api/model_cost.h"
 #include "api/training_run.h"
 #include "core/error.h"
@@ -48,10 +49,15 @@ models::LanguageModelConfig config_of(const LanguageModelTraining& options) {
 }
 
 models::Weights weights_of(const LanguageModelTraining& options) {
+  const TrainingOptions& training = options.training;
   const bool drawn = options.model_folder.empty();
-  return models::Weights::trained(drawn ? models::Weights::drawn(options.training.seed)
-                                        : models::Weights::open(options.model_folder, {}),
-                                  {.seed = options.training.seed});
+  auto adapter = adapter_training(training, {"query_key_value"}, [](const auto&) { return true; });
+  require(!drawn || !adapter, "{}: expected weights that an adapter is trained for, found none",
+          options.config_file);
+  return models::Weights::trained(
+      drawn ? models::Weights::drawn(training.seed)
+            : models::Weights::open(options.model_folder, {}, training.adapter),
+      {.seed = training.seed, .adapter = std::move(adapter)});
 }
 
 class LanguageModelObjective final : public training::Objective {
@@ -77,6 +83,7 @@ class LanguageModelObjective final : public training::Objective {
     require(options.segments == "random" || options.segments == "consecutive",
             "segments: expected random or consecutive, found \"{}\"", options.segments);
     check_shares();
+    weights_.check_low_rank();
     for (const auto& [name, value] : weights_.parameters()) {
       parameters_.add({.name = name, .value = value, .decays = training::decays_by_name(name)});
     }
@@ -106,6 +113,13 @@ class LanguageModelObjective final : public training::Objective {
     return {"loss", "bpc"};
   }
   void save(const std::filesystem::path& folder) override {
+    if (weights_.trained_adapter() != nullptr) {
+      models::write_adapter({.base = options_.model_folder,
+                             .architecture = {},
+                             .name_of = [](const std::string& name) { return name; }},
+                            weights_, folder);
+      return;
+    }
     models::write_json(folder / "config.json", models::to_json(model_.config()));
     formats::write_safetensors((folder / "model.safetensors").string(), weights_.parameters());
     if (symbols_.are_tokens()) models::copy_tokenizer_files(symbols_folder(options_), folder);

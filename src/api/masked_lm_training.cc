@@ -1,6 +1,7 @@
 #include <memory>
 #include <utility>
 
+#include "api/adapter_training.h"
 #include "api/model_cost.h"
 #include "api/task_folder.h"
 #include "api/task_training.h"
@@ -35,7 +36,7 @@ training::PhaseCost cost_of(const TrainedModel& model, const MaskedLmTraining& o
                          masked_lm_flops(model.config(), options.masking.probability);
   const std::int64_t tokens = row_tokens * options.training.per_device_train_batch_size;
   return {.tokens_per_step = tokens * options.training.gradient_accumulation_steps,
-          .flops_per_token = 3 * forward,
+          .flops_per_token = passes_of_step(options.training) * forward,
           .activation_bytes = activation_bytes(
               model.config(), {.tokens = tokens,
                                .dtype = model.implementation().dtype,
@@ -47,6 +48,8 @@ TrainedModelSetup setup_of(const std::string& folder, const MaskedLmTraining& op
   TrainedModelSetup setup = {
       .folder = folder, .task = &tasks::masked_lm(), .globals_from_local = options.copy_globals};
   const Index from = options.only_positions_from;
+  require(!trains_adapter(options.training) || from == 0,
+          "only positions from: expected none with an adapter, found {}", from);
   require(from >= 0, "only positions from: expected 0 or more, found {}", from);
   if (from == 0) return setup;
   setup.frozen = [](const std::string& name) { return name != models::kPositionEmbeddings; };

@@ -212,8 +212,8 @@ Model::Model(std::shared_ptr<const Implementation> implementation)
     : implementation_(std::move(implementation)) {}
 
 Model Model::load(const std::string& folder, const LoadOptions& options) {
-  auto config = models::read_config(folder + "/config.json");
-  auto weights = models::Weights::open(folder, config.family->names);
+  auto config = models::read_config(models::config_file(folder, options.adapter));
+  auto weights = models::Weights::open(folder, config.family->names, options.adapter);
   return Model(std::make_shared<Implementation>(std::move(config), std::move(weights), options));
 }
 

@@ -1,10 +1,10 @@
 #include "api/trained_model.h"
 
 #include <algorithm>
-#include <iterator>
 #include <map>
 #include <utility>
 
+#include "api/adapter_training.h"
 #include "core/error.h"
 #include "core/random.h"
 #include "formats/json.h"
@@ -21,11 +21,6 @@ namespace fs = std::filesystem;
 /// "LongformerForMaskedLM" and so on.
 std::string architecture_of(const models::Family& family, const tasks::Task& task) {
   return fmt::format("{}{}", family.class_prefix, task.names().class_ending);
-}
-
-bool has_weights(const fs::path& folder) {
-  return std::any_of(std::begin(formats::kWeightFiles), std::end(formats::kWeightFiles),
-                     [&](const char* file) { return fs::exists(folder / file); });
 }
 
 tasks::Targets targets_of(const tasks::TrainingBatch& batch) {
@@ -52,7 +47,8 @@ TrainedModel::TrainedModel(TrainedModelSetup setup, const TrainingOptions& optio
       recomputes_(options.gradient_checkpointing),
       label_smoothing_(options.label_smoothing_factor) {
   const bool alone = !setup_.config_file.empty();
-  const std::string path = alone ? setup_.config_file : setup_.folder + "/config.json";
+  const std::string path =
+      alone ? setup_.config_file : models::config_file(setup_.folder, options.adapter);
   const nlohmann::ordered_json source = formats::read_json(path);
   const auto original = models::parse_config(formats::ConfigReader(source, path));
   json_ = models::trained_config(source, architecture_of(*original.family, *setup_.task),
@@ -62,12 +58,15 @@ TrainedModel::TrainedModel(TrainedModelSetup setup, const TrainingOptions& optio
   for (const auto& [token, id] : setup_.added_tokens) {
     vocabulary = std::max<Index>(vocabulary, id + 1);
   }
+  if (vocabulary > original.vocab_size) first_added_ = original.vocab_size;
   if (vocabulary > original.vocab_size) json_["vocab_size"] = vocabulary;
   models::EncoderConfig config = models::parse_config(formats::ConfigReader(json_, path));
   const models::TensorNames& names = config.family->names;
-  models::Weights weights = !alone && has_weights(setup_.folder)
-                                ? models::Weights::open(setup_.folder, names)
+  models::Weights weights = !alone && formats::has_weights(setup_.folder)
+                                ? models::Weights::open(setup_.folder, names, options.adapter)
                                 : models::Weights::drawn(options.seed, names);
+  auto adapter = adapter_training(options, config);
+  check_adapter(adapter.has_value(), alone || !formats::has_weights(setup_.folder));
   const tasks::Task* found = tasks::task_of(original, weights);
   // Vectors of texts leave the pooler as it was.
   const bool keeps_pooler = setup_.task->makes_vectors();
@@ -85,7 +84,8 @@ TrainedModel::TrainedModel(TrainedModelSetup setup, const TrainingOptions& optio
                                       .seed = options.seed,
                                       .frozen = frozen,
                                       .left_out = left_out,
-                                      .grown = {models::kWordEmbeddings}});
+                                      .grown = {models::kWordEmbeddings},
+                                      .adapter = std::move(adapter)});
   if (setup_.shares_global_projections) share_global_projections(setup_.folder, weights);
   const LoadOptions load = {
       .dtype = options.dtype, .threads = static_cast<int>(options.threads), .note = setup_.note};
@@ -95,18 +95,32 @@ TrainedModel::TrainedModel(TrainedModelSetup setup, const TrainingOptions& optio
           "{}: expected tensors of a {} head, found those of {}", setup_.folder,
           tasks::head_name(setup_.task), tasks::head_name(implementation_->task));
   implementation_->task_head();
+  implementation_->weights.check_low_rank();
   add_parameters();
 }
 
+void TrainedModel::check_adapter(bool is_adapter, bool is_drawn) const {
+  if (!is_adapter) return;
+  const std::string& path = setup_.config_file.empty() ? setup_.folder : setup_.config_file;
+  require(!is_drawn, "{}: expected weights that an adapter is trained for, found none", path);
+  require(!setup_.shares_global_projections,
+          "{}: expected no adapter where global projections are shared, found one", path);
+}
+
 void TrainedModel::add_parameters() {
-  for (const auto& [name, value] : implementation_->weights.parameters()) {
-    const bool positions = name == models::kPositionEmbeddings;
+  const models::Weights& weights = implementation_->weights;
+  for (const auto& [name, value] : weights.parameters()) {
+    Index first_trained = 0;
+    if (name == models::kPositionEmbeddings) first_trained = setup_.first_trained_position;
+    if (name == models::kWordEmbeddings && weights.trained_adapter() != nullptr) {
+      first_trained = first_added_;
+    }
     parameters_.add(
         {.name = name,
          .value = value,
          .decays = training::decays_by_name(name),
          .learning_rate_scale = models::is_of_encoder(name) ? 1 : setup_.head_rate_scale,
-         .first_trained_row = positions ? setup_.first_trained_position : 0});
+         .first_trained_row = first_trained});
   }
 }
 

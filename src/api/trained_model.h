@@ -86,6 +86,8 @@ class TrainedModel {
 
  private:
   void add_parameters();
+  /// Throws Error where an adapter cannot be trained.
+  void check_adapter(bool is_adapter, bool is_drawn) const;
   /// The gradient is that of `scale` times the mean loss.
   ops::LossSum loss_of(const ops::Context& context, const tasks::TrainingBatch& batch,
                        double scale) const;
@@ -93,6 +95,8 @@ class TrainedModel {
   TrainedModelSetup setup_;
   bool recomputes_;
   double label_smoothing_;
+  /// The first of added tokens; 0 where there are none.
+  Index first_added_ = 0;
   nlohmann::ordered_json json_;
   std::shared_ptr<const Model::Implementation> implementation_;
   training::ParameterSet parameters_;

@@ -1,6 +1,8 @@
 #include "formats/weights.h"
 
+#include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <map>
 #include <system_error>
 #include <utility>
@@ -40,6 +42,11 @@ std::map<std::string, std::vector<std::string>> read_index(const std::string& pa
 }
 
 }  // namespace
+
+bool has_weights(const std::string& folder) {
+  return std::any_of(std::begin(kWeightFiles), std::end(kWeightFiles),
+                     [&](const char* name) { return present(fs::path(folder) / name); });
+}
 
 std::string weights_file(const std::string& folder) {
   for (const char* name : kWeightFiles) {

@@ -16,6 +16,9 @@ namespace longformer::formats {
 inline constexpr const char* kWeightFiles[] = {"model.safetensors", "model.safetensors.index.json",
                                                "pytorch_model.bin", "pytorch_model.bin.index.json"};
 
+/// Whether a folder has one of them.
+bool has_weights(const std::string& folder);
+
 /// Path of the file of a folder that its weights are read from: the first of kWeightFiles. Throws
 /// Error that says which files are expected and what the folder has instead.
 std::string weights_file(const std::string& folder);

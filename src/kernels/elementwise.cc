@@ -313,6 +313,18 @@ void AddAll(const void* from, void* to, Index count, DType dtype) {
   Map(static_cast<const float*>(from), static_cast<float*>(to), count, sum);
 }
 
+void ScaleAll(float factor, void* x, Index count, DType dtype) {
+  const auto scaled = [factor](FloatVector a, FloatVector) {
+    return hn::Mul(a, hn::Set(kFloat, factor));
+  };
+  if (dtype == DType::bf16) {
+    auto* values = static_cast<BFloat16*>(x);
+    return Map(values, values, count, scaled);
+  }
+  auto* values = static_cast<float*>(x);
+  Map(values, values, count, scaled);
+}
+
 /// Every 65,536 elements are a row of the mask, so that a few 32-bit operations, which the compiler
 /// vectorises, give one element.
 template <typename T>
@@ -348,6 +360,7 @@ HWY_EXPORT(ActivationBackward);
 HWY_EXPORT(AddBias);
 HWY_EXPORT(AddColumnSums);
 HWY_EXPORT(AddAll);
+HWY_EXPORT(ScaleAll);
 HWY_EXPORT(Narrow);
 HWY_EXPORT(LookUpAll);
 HWY_EXPORT(MultiplyByTable);
@@ -428,6 +441,11 @@ void add_column_sums(const ColumnSums& columns, DType dtype, float* sums) {
 void add(const void* from, void* to, Index count, DType dtype) {
   limit_simd_targets();
   HWY_DYNAMIC_DISPATCH(AddAll)(from, to, count, dtype);
+}
+
+void scale(float factor, void* x, Index count, DType dtype) {
+  limit_simd_targets();
+  HWY_DYNAMIC_DISPATCH(ScaleAll)(factor, x, count, dtype);
 }
 
 void drop(const Dropout& dropout, std::uint64_t first, void* x, Index count, DType dtype) {

@@ -40,6 +40,9 @@ void narrow_all(const float* from, BFloat16* to, Index count);
 /// to += from
 void add(const void* from, void* to, Index count, DType dtype);
 
+/// x ·= factor
+void scale(float factor, void* x, Index count, DType dtype);
+
 /// Multiplies with the mask of the dropout; the first element has index `first`.
 void drop(const Dropout& dropout, std::uint64_t first, void* x, Index count, DType dtype);
 

@@ -16,16 +16,19 @@ Tensor random_gains(const Shape& shape, float deviation, std::uint64_t seed) {
   return gains;
 }
 
+Tensor uniform_numbers(const Shape& shape, double limit, std::uint64_t seed) {
+  const auto most = static_cast<float>(limit);
+  Tensor numbers(shape, DType::f32);
+  for (Index i = 0; i < numbers.size(); ++i) {
+    numbers.data<float>()[i] = most * (2 * random_uniform(seed, static_cast<std::uint64_t>(i)) - 1);
+  }
+  return numbers;
+}
+
 Tensor xavier_projection(const Shape& shape, std::uint64_t seed) {
   const double columns = static_cast<double>(shape.back());
   const double rows = static_cast<double>(shape[shape.size() - 2]);
-  const auto limit = static_cast<float>(std::sqrt(6 / (columns + rows)) / std::sqrt(2.0));
-  Tensor projection(shape, DType::f32);
-  for (Index i = 0; i < projection.size(); ++i) {
-    projection.data<float>()[i] =
-        limit * (2 * random_uniform(seed, static_cast<std::uint64_t>(i)) - 1);
-  }
-  return projection;
+  return uniform_numbers(shape, std::sqrt(6 / (columns + rows)) / std::sqrt(2.0), seed);
 }
 
 Tensor pooled_projection(const Shape& shape) {

@@ -1,20 +1,27 @@
 #include "models/layers.h"
 
-#include <array>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 namespace longformer::models {
 namespace {
 
-ops::Linear stacked(const LayerSource& source, std::span<const Tensor> matrices,
-                    std::span<const Tensor> biases, const LinearParts& parts) {
-  ops::Linear dense(matrices, biases,
+/// The parameters of some layers, stacked.
+struct Stacked {
+  std::vector<Tensor> matrices = {}, biases = {};
+  /// What adapters add to each.
+  std::vector<ops::LowRank> additions = {};
+};
+
+ops::Linear stacked(const LayerSource& source, Stacked layers, const LinearParts& parts) {
+  ops::Linear dense(layers.matrices, layers.biases,
                     {.dtype = parts.dtype.value_or(source.dtype),
                      .activation = parts.activation,
                      .trainable = source.weights.keeps_tensors(),
                      .slabs = parts.slabs});
-  for (const Tensor& matrix : matrices) source.weights.release(matrix);
+  for (const Tensor& matrix : layers.matrices) source.weights.release(matrix);
+  if (source.weights.trained_adapter() != nullptr) dense.adapt(std::move(layers.additions));
   return dense;
 }
 
@@ -22,15 +29,15 @@ ops::Linear stacked(const LayerSource& source, std::span<const Tensor> matrices,
 
 ops::Linear linear(const LayerSource& source, const std::string& name, LinearShape shape,
                    const LinearParts& parts) {
-  const std::array matrix = {source.weights.get(name + ".weight", {shape.out, shape.in},
-                                                Init::normal(source.initializer_range))};
-  std::vector<Tensor> bias;
+  Stacked layer = {.matrices = {source.weights.get(name + ".weight", {shape.out, shape.in},
+                                                   Init::normal(source.initializer_range))},
+                   .additions = {source.weights.low_rank(name, shape.out, shape.in)}};
   if (parts.has_bias) {
     const std::string usual = name + ".bias";
-    bias.push_back(source.weights.get(parts.bias_name.empty() ? usual : parts.bias_name,
-                                      {shape.out}, Init::constant(parts.bias_value)));
+    layer.biases.push_back(source.weights.get(parts.bias_name.empty() ? usual : parts.bias_name,
+                                              {shape.out}, Init::constant(parts.bias_value)));
   }
-  return stacked(source, matrix, bias, parts);
+  return stacked(source, std::move(layer), parts);
 }
 
 ops::Linear convolution(const LayerSource& source, const std::string& name, LinearShape shape,
@@ -41,18 +48,19 @@ ops::Linear convolution(const LayerSource& source, const std::string& name, Line
   // A view with the gradient of the parameter itself.
   Tensor matrix = weight.reshaped({shape.out, shape.in * taps});
   matrix.set_gradient(weight.gradient());
-  return stacked(source, {&matrix, 1}, {}, {.activation = activation});
+  return stacked(source, {.matrices = {matrix}}, {.activation = activation});
 }
 
 ops::Linear stacked_linear(const LayerSource& source, std::span<const std::string> names,
                            LinearShape shape) {
-  std::vector<Tensor> matrices, biases;
+  Stacked layers;
   for (const std::string& name : names) {
-    matrices.push_back(source.weights.get(name + ".weight", {shape.out, shape.in},
-                                          Init::normal(source.initializer_range)));
-    biases.push_back(source.weights.get(name + ".bias", {shape.out}, Init::zeros()));
+    layers.matrices.push_back(source.weights.get(name + ".weight", {shape.out, shape.in},
+                                                 Init::normal(source.initializer_range)));
+    layers.additions.push_back(source.weights.low_rank(name, shape.out, shape.in));
+    layers.biases.push_back(source.weights.get(name + ".bias", {shape.out}, Init::zeros()));
   }
-  return stacked(source, matrices, biases, {});
+  return stacked(source, std::move(layers), {});
 }
 
 ops::LayerNorm layer_norm(const LayerSource& source, const std::string& name, Index width) {

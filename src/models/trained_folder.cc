@@ -1,5 +1,6 @@
 #include "models/trained_folder.h"
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -11,19 +12,12 @@
 #include "models/decoder.h"
 #include "models/encoder.h"
 #include "models/registry.h"
+#include "models/token_tables.h"
 
 namespace longformer::models {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-/// With a head, `transformers` has the encoder and the pooler behind a prefix.
-std::string written_name(const EncoderConfig& config, const std::string& name) {
-  const TensorNames& names = config.family->names;
-  const bool prefixed =
-      is_of_encoder(name) || name.starts_with("pooler.") || name.starts_with("decoder.");
-  return prefixed ? std::string(names.prefixes[0]) + names.file_name(name) : name;
-}
 
 /// Parameters, and tensors that belong to no head and were not asked for, by plain name, each once.
 /// What else the source has belongs to another head.
@@ -41,7 +35,91 @@ std::map<std::string, Tensor> all_tensors(const Weights& weights) {
   return tensors;
 }
 
+/// The part of a model that a tensor belongs to, by a name that peft finds: that of a module, or
+/// the end of it.
+std::string module_of(const std::string& name) {
+  if (!is_of_encoder(name)) return name.substr(0, name.find('.'));
+  const std::string layer = name.substr(0, name.rfind('.'));
+  return layer.substr(layer.rfind('.') + 1);
+}
+
+/// The adapter of a training: what was trained, under the names that peft has.
+class TrainedAdapter {
+ public:
+  TrainedAdapter(const WrittenAdapter& written, const Weights& weights)
+      : config_(*weights.trained_adapter()) {
+    std::vector<std::string> others;
+    for (const auto& [name, value] : weights.parameters()) {
+      const std::string layer = layer_of(written.name_of(name));
+      if (name.ends_with(kLowRankA)) {
+        layers_.push_back(layer);
+      } else if (value.shape().size() == 2 && name.ends_with(".weight")) {
+        others.push_back(layer);
+      }
+    }
+    for (const auto& [name, value] : weights.parameters()) {
+      if (wants_gradient(value)) add(name, written.name_of(name), value);
+    }
+    // peft would take other layers too whose names end so.
+    const bool is_ambiguous = std::any_of(others.begin(), others.end(), [this](const auto& name) {
+      return !is_adapted(name) && config_.targets_layer(name);
+    });
+    if (is_ambiguous || config_.targets.empty()) config_.targets = layers_;
+  }
+
+  const AdapterConfig& config() const { return config_; }
+  const std::vector<std::pair<std::string, Tensor>>& tensors() const { return tensors_; }
+
+ private:
+  static std::string layer_of(const std::string& name) {
+    if (name.ends_with(kLowRankA)) {
+      return name.substr(0, name.size() - std::string_view(kLowRankA).size());
+    }
+    return name.substr(0, name.rfind('.'));
+  }
+  bool is_adapted(const std::string& layer) const {
+    return std::find(layers_.begin(), layers_.end(), layer) != layers_.end();
+  }
+
+  void add(const std::string& name, const std::string& written, const Tensor& value) {
+    if (name.ends_with(kLowRankA) || name.ends_with(kLowRankB)) {
+      tensors_.emplace_back(fmt::format("{}{}", kPeftPrefix, written), value);
+      return;
+    }
+    const std::string layer = layer_of(written);
+    const bool is_bias = name.ends_with(".bias");
+    const bool is_wrapped = is_bias && is_adapted(layer);
+    tensors_.emplace_back(is_wrapped ? fmt::format("{}{}.base_layer.bias", kPeftPrefix, layer)
+                                     : fmt::format("{}{}", kPeftPrefix, written),
+                          value);
+    if (is_bias && config_.bias != "none") return;
+    const std::string module = module_of(name);
+    const bool is_known =
+        std::any_of(config_.whole.begin(), config_.whole.end(),
+                    [&](const std::string& known) { return ends_with_name(known, module); });
+    if (!is_known) config_.whole.push_back(module);
+  }
+
+  AdapterConfig config_;
+  std::vector<std::string> layers_;
+  std::vector<std::pair<std::string, Tensor>> tensors_;
+};
+
 }  // namespace
+
+/// With a head, `transformers` has the encoder and the pooler behind a prefix.
+std::string written_name(const EncoderConfig& config, const std::string& name) {
+  const TensorNames& names = config.family->names;
+  const bool is_inside =
+      is_of_encoder(name) || name.starts_with("pooler.") || name.starts_with("decoder.");
+  if (!is_inside) return name;
+  const bool has_head = !config.architecture.ends_with("Model");
+  return (has_head ? std::string(names.prefixes[0]) : "") + names.file_name(name);
+}
+
+bool is_kept_by_adapters(const std::string& name) {
+  return is_of_encoder(name) || name.starts_with("decoder.") || name == kOutputTokens;
+}
 
 Json trained_config(const Json& source, const std::string& architecture,
                     const std::vector<std::string>& labels, const std::string& problem_type) {
@@ -62,6 +140,14 @@ Json trained_config(const Json& source, const std::string& architecture,
   return json;
 }
 
+void write_adapter(const WrittenAdapter& written, const Weights& weights,
+                   const std::filesystem::path& target) {
+  const TrainedAdapter adapter(written, weights);
+  write_json(target / kAdapterConfigFile,
+             adapter_json(adapter.config(), written.base, written.architecture));
+  formats::write_safetensors((target / kAdapterFile).string(), adapter.tensors());
+}
+
 void write_trained_folder(const TrainedFolder& trained, const Weights& weights,
                           const std::filesystem::path& target) {
   const EncoderConfig& config = trained.config;
@@ -79,6 +165,13 @@ void write_trained_folder(const TrainedFolder& trained, const Weights& weights,
     write_json(target / "generation_config.json",
                generation_config(trained.source.string(), source));
   }
+  if (weights.trained_adapter() != nullptr) {
+    write_adapter({.base = trained.source.string(),
+                   .architecture = config.architecture,
+                   .name_of = [&](const std::string& name) { return written_name(config, name); }},
+                  weights, target);
+    return;
+  }
   const std::map<std::string, Tensor> tensors = all_tensors(weights);
   std::vector<std::pair<std::string, Tensor>> written;
   for (const auto& [name, value] : tensors) {
@@ -91,6 +184,14 @@ void write_trained_folder(const TrainedFolder& trained, const Weights& weights,
 }
 
 void read_trained_folder(const std::filesystem::path& folder, const Weights& weights) {
+  if (weights.trained_adapter() != nullptr) {
+    const auto adapter = Adapter::open(folder.string(), weights.tensor_names());
+    for (const auto& [name, value] : weights.parameters()) {
+      Tensor target = value;
+      if (wants_gradient(value)) kernels::assign(target, adapter->tensor(name, value.shape()));
+    }
+    return;
+  }
   const Weights stored = Weights::open(folder.string(), weights.tensor_names());
   for (const auto& [name, value] : weights.parameters()) {
     Tensor target = value;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -37,8 +38,27 @@ nlohmann::ordered_json trained_config(const nlohmann::ordered_json& source,
                                       const std::vector<std::string>& labels,
                                       const std::string& problem_type);
 
+/// Whether a weight is of what adapters are made for, encoder and decoder, rather than of a head,
+/// which is trained whole beside them.
+bool is_kept_by_adapters(const std::string& name);
+
+/// The name that a tensor has in the file of a model with a head.
+std::string written_name(const EncoderConfig& config, const std::string& name);
+
+struct WrittenAdapter {
+  /// The folder of the model that it was trained for, and architectures[0] of its config.json.
+  std::string base, architecture;
+  /// The name that a tensor of the model has in files.
+  std::function<std::string(const std::string& name)> name_of;
+};
+
+/// Writes the adapter of a training, adapter_config.json and adapter_model.safetensors, into a
+/// folder that exists. Throws Error.
+void write_adapter(const WrittenAdapter& written, const Weights& weights,
+                   const std::filesystem::path& target);
+
 /// Writes config.json, model.safetensors in fp32 and the files of the tokenizer into a folder that
-/// exists. Throws Error.
+/// exists; of a training of an adapter, the adapter in place of the model. Throws Error.
 void write_trained_folder(const TrainedFolder& trained, const Weights& weights,
                           const std::filesystem::path& target);
 

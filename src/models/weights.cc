@@ -1,6 +1,8 @@
 #include "models/weights.h"
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <map>
 #include <set>
 #include <span>
@@ -51,6 +53,8 @@ Tensor drawn_tensor(const std::string& name, const Shape& shape, const Init& ini
       return kernels::pooled_projection(shape);
     case Init::Kind::averaging:
       return kernels::averaging_convolution(shape);
+    case Init::Kind::uniform:
+      return kernels::uniform_numbers(shape, init.value, own_seed);
     case Init::Kind::orthogonal:
       return kernels::orthogonal_projection(shape, own_seed);
     default:
@@ -75,6 +79,8 @@ struct Weights::Parameters {
   std::set<std::string> drawn;
   /// Directions of features that are drawn again.
   std::map<std::string, Init> redrawn;
+  /// What an adapter adds, by layers; empty for those to which it adds nothing.
+  std::map<std::string, ops::LowRank> low_rank;
 
   bool may_draw(const std::string& name) const {
     return std::any_of(training.fresh.begin(), training.fresh.end(),
@@ -127,7 +133,14 @@ std::string TensorNames::file_name(std::string name) const {
   return name;
 }
 
-Weights Weights::open(const std::string& folder, const TensorNames& names) {
+std::string TensorNames::file_layer(const std::string& layer) const {
+  std::string name = file_name(layer + ".");
+  name.pop_back();
+  return name;
+}
+
+Weights Weights::open(const std::string& folder, const TensorNames& names,
+                      const std::string& adapter) {
   Weights weights;
   weights.tensor_names_ = names;
   weights.findings_ = std::make_shared<Findings>();
@@ -140,6 +153,7 @@ Weights Weights::open(const std::string& folder, const TensorNames& names) {
     require(added, "{}: expected one tensor {}, found it with and without a prefix", weights.name_,
             formats::quote(name));
   }
+  if (!adapter.empty()) return adapted(std::move(weights), Adapter::open(adapter, names));
   return weights;
 }
 
@@ -158,6 +172,25 @@ Weights Weights::trained(Weights weights, Training training) {
                   [&](const auto& entry) { return training.left_out(entry.first); });
   }
   weights.parameters_->training = std::move(training);
+  return weights;
+}
+
+Weights Weights::adapted(Weights weights, std::shared_ptr<const Adapter> adapter) {
+  for (const auto& [layer, added] : adapter->layers()) {
+    const std::string name = layer + ".weight";
+    const auto found = weights.tensors_.find(name);
+    require(found != weights.tensors_.end(),
+            "{}: expected layers of {}, found {}, which it has not", adapter->path(), weights.name_,
+            formats::quote(layer));
+    const Shape expected = {added.b.rows(), added.a.columns()};
+    require(found->second.shape() == expected, "{}: layer {}: expected {} as in {}, found {}",
+            adapter->path(), formats::quote(layer), to_string(found->second.shape()), weights.name_,
+            to_string(expected));
+  }
+  for (const auto& [name, tensor] : adapter->whole()) {
+    weights.tensors_.insert_or_assign(name, tensor);
+  }
+  weights.adapter_ = std::move(adapter);
   return weights;
 }
 
@@ -231,6 +264,8 @@ const Shape& Weights::shape(const std::string& name) const {
   return found->second.shape();
 }
 
+DType Weights::dtype(const std::string& name) const { return tensors_.at(name).dtype(); }
+
 bool Weights::is_buffer(const std::string& name) const {
   const auto found = tensors_.find(name);
   return found != tensors_.end() && !is_floating(found->second.dtype());
@@ -255,6 +290,8 @@ Tensor Weights::parameter(const std::string& name, const Shape& shape, const Ini
   if (const auto found = all.tensors.find(name); found != all.tensors.end()) return found->second;
   const bool in_file = tensors_.contains(name);
   const bool draws = seed_.has_value() || (!in_file && all.may_draw(name));
+  const bool is_kept = in_file && keeps(name);
+  bool grows = false;
   Tensor value;
   if (draws) {
     value = drawn_tensor(name, shape, init, seed_.value_or(all.training.seed));
@@ -262,16 +299,100 @@ Tensor Weights::parameter(const std::string& name, const Shape& shape, const Ini
   } else {
     Shape kept = shape;
     if (all.may_grow(name)) kept[0] = std::min(kept[0], this->shape(name)[0]);
+    grows = kept != shape;
     const Tensor original = stored(name, kept);
-    value = kept == shape
-                ? original.copied()
-                : kernels::with_further_rows(original, shape[0], all.training.seed ^ hash_of(name));
-    release(original);
+    if (grows) {
+      value = kernels::with_further_rows(original, shape[0], all.training.seed ^ hash_of(name));
+    } else {
+      // What an adapter leaves as it is stays in the file, of which a step may need few pages.
+      value = is_kept ? original.to(DType::f32) : original.copied();
+    }
+    if (!value.is_same_as(original)) release(original);
   }
-  if (init.kind == Init::Kind::features && init.redraw_interval > 0) all.redrawn[name] = init;
-  const bool frozen = init.is_frozen || (all.training.frozen && all.training.frozen(name));
+  const bool redraws = init.kind == Init::Kind::features && init.redraw_interval > 0;
+  if (redraws && !all.training.adapter) all.redrawn[name] = init;
+  const bool frozen =
+      init.is_frozen || (is_kept && !grows) || (all.training.frozen && all.training.frozen(name));
   if (!frozen) value.set_gradient(std::make_shared<Gradient>());
   return all.tensors.emplace(name, value).first->second;
+}
+
+bool Weights::keeps(const std::string& name) const {
+  const auto& training = parameters_->training.adapter;
+  if (!training) return false;
+  return adapter_ ? !adapter_->whole().contains(name) : training->is_kept(name);
+}
+
+const AdapterConfig* Weights::trained_adapter() const {
+  if (!is_trained() || !parameters_->training.adapter) return nullptr;
+  return adapter_ ? &adapter_->config() : &parameters_->training.adapter->config;
+}
+
+ops::LowRank Weights::low_rank(const std::string& layer, Index out, Index in) const {
+  const AdapterConfig* config = trained_adapter();
+  if (config == nullptr) return {};
+  Parameters& all = *parameters_;
+  if (const auto found = all.low_rank.find(layer); found != all.low_rank.end()) {
+    return found->second;
+  }
+  ops::LowRank& added = all.low_rank[layer];
+  const std::string name = tensor_names_.file_layer(layer);
+  Index rank = config->rank;
+  if (adapter_) {
+    const auto given = adapter_->layers().find(layer);
+    if (given == adapter_->layers().end()) return added;
+    require(given->second.bias.empty(), "{}: lora_bias: expected none to train on, found one",
+            adapter_->path());
+    rank = given->second.a.rows();
+    added.a = given->second.a.copied();
+    added.b = given->second.b.copied();
+  } else {
+    if (!config->targets_layer(name) || !keeps(layer + ".weight")) return added;
+    const std::uint64_t seed = all.training.seed;
+    // As in peft: what is added begins with zero, and A as torch begins a linear layer.
+    added.a = drawn_tensor(layer + kLowRankA, {rank, in},
+                           Init::uniform(1 / std::sqrt(static_cast<double>(in))), seed);
+    added.b = Tensor::zeros({out, rank}, DType::f32);
+  }
+  added.scale = config->scale(name, rank);
+  added.dropout = config->dropout;
+  added.place = hash_of(layer);
+  for (auto* part : {&added.a, &added.b}) {
+    const std::string part_name = layer + (part == &added.a ? kLowRankA : kLowRankB);
+    const bool frozen = all.training.frozen && all.training.frozen(part_name);
+    if (!frozen) part->set_gradient(std::make_shared<Gradient>());
+    all.tensors.emplace(part_name, *part);
+  }
+  return added;
+}
+
+void Weights::check_low_rank() const {
+  const AdapterConfig* config = trained_adapter();
+  if (config == nullptr) return;
+  std::set<std::string> endings;
+  for (const auto& [layer, added] : parameters_->low_rank) {
+    const std::string name = tensor_names_.file_layer(layer);
+    if (keeps(layer + ".weight")) endings.insert(name.substr(name.rfind('.') + 1));
+  }
+  for (const std::string& target : adapter_ ? std::vector<std::string>() : config->targets) {
+    const bool found = std::any_of(
+        parameters_->low_rank.begin(), parameters_->low_rank.end(), [&](const auto& entry) {
+          const std::string name = tensor_names_.file_layer(entry.first);
+          return !entry.second.empty() && (target == kAllLinear || ends_with_name(name, target));
+        });
+    require(found, "lora_target: expected {} or {}, found {}", fmt::join(endings, ", "), kAllLinear,
+            formats::quote(target));
+  }
+  if (!adapter_) return;
+  // Norms are trained whole or not at all.
+  require(config->bias != "all", "{}: bias: expected none or lora_only to train on, found all",
+          adapter_->path());
+  for (const auto& [layer, added] : adapter_->layers()) {
+    const auto found = parameters_->low_rank.find(layer);
+    require(found != parameters_->low_rank.end() && !found->second.empty(),
+            "{}: expected layers of {} that can be trained, found {}", adapter_->path(), name_,
+            formats::quote(layer));
+  }
 }
 
 Tensor Weights::stored(const std::string& name, const Shape& shape) const {
@@ -283,13 +404,32 @@ Tensor Weights::stored(const std::string& name, const Shape& shape) const {
           to_string(shape), to_string(tensor.shape()));
   require(is_floating(tensor.dtype()), "{}: tensor {}: expected fp32, fp16, bf16 or fp64, found {}",
           name_, name, name_of(tensor.dtype()));
-  Tensor loaded = tensor.load();
+  Tensor loaded = merged(name, tensor.load());
   if (findings_->seen.insert(name).second) {
     findings_->look_at(stored_name(name), loaded);
     // Most tables and some matrices stay where they are, and few of their rows are needed.
     files_->release(loaded);
   }
   return loaded;
+}
+
+Tensor Weights::merged(const std::string& name, Tensor tensor) const {
+  if (!adapter_ || is_trained()) return tensor;
+  for (const std::string_view part : {".weight", ".bias"}) {
+    if (!name.ends_with(part)) continue;
+    const auto found = adapter_->layers().find(name.substr(0, name.size() - part.size()));
+    if (found == adapter_->layers().end()) continue;
+    const Adapter::Layer& added = found->second;
+    if (part == ".weight") {
+      return ops::merged(tensor, {.a = added.a, .b = added.b, .scale = added.scale});
+    }
+    if (added.bias.empty()) return tensor;
+    // A matrix of one column.
+    return ops::merged(tensor, {.a = Tensor::from(std::array{1.0f}, {1, 1}),
+                                .b = added.bias.reshaped({added.bias.size(), 1}),
+                                .scale = added.scale});
+  }
+  return tensor;
 }
 
 Tensor Weights::get_fp32(const std::string& name, const Shape& shape, const Init& init) const {
@@ -315,6 +455,9 @@ void Weights::release(const Tensor& tensor) const {
   if (files_ && !wants_gradient(tensor)) files_->release(tensor);
 }
 
-std::uint64_t Weights::fingerprint() const { return files_ ? files_->fingerprint() : *seed_; }
+std::uint64_t Weights::fingerprint() const {
+  const std::uint64_t own = files_ ? files_->fingerprint() : *seed_;
+  return adapter_ ? random_bits(own, adapter_->fingerprint()) : own;
+}
 
 }  // namespace longformer::models

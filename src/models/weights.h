@@ -16,6 +16,8 @@
 #include "core/tensor.h"
 #include "formats/weights.h"
 #include "kernels/features/feature_map.h"
+#include "models/adapter.h"
+#include "ops/linear.h"
 
 namespace longformer::models {
 
@@ -30,11 +32,12 @@ struct Init {
     xavier,
     pooled,
     averaging,
-    orthogonal
+    orthogonal,
+    uniform
   };
   Kind kind = Kind::zeros;
   double deviation = 0;
-  /// What Kind::constant begins with.
+  /// What Kind::constant begins with; Kind::uniform is within ± it.
   double value = 0;
   /// A row that is zero: that of padding.
   Index zero_row = -1;
@@ -49,6 +52,11 @@ struct Init {
     Init init;
     init.kind = Kind::constant;
     init.value = value;
+    return init;
+  }
+  static Init uniform(double limit) {
+    Init init = constant(limit);
+    init.kind = Kind::uniform;
     return init;
   }
   /// N(0, deviation²).
@@ -94,14 +102,17 @@ struct TensorNames {
   std::string model_name(std::string file_name) const;
   /// Without a prefix.
   std::string file_name(std::string model_name) const;
+  /// The same of a layer, whose tensors have their own names behind its name.
+  std::string file_layer(const std::string& layer) const;
 };
 
 class Weights {
  public:
   /// Opens the weights of a folder: safetensors or PyTorch, one file or several with an index. One
-  /// leading prefix is dropped from names, and LayerNorm.gamma/beta are read as weight/bias. Throws
-  /// Error.
-  static Weights open(const std::string& folder, const TensorNames& names);
+  /// leading prefix is dropped from names, and LayerNorm.gamma/beta are read as weight/bias. With
+  /// the folder of an adapter: see adapted(). Throws Error.
+  static Weights open(const std::string& folder, const TensorNames& names,
+                      const std::string& adapter = {});
 
   /// Weights made on demand, each as its Init says.
   static Weights drawn(std::uint64_t seed, const TensorNames& names = {});
@@ -119,8 +130,15 @@ class Weights {
     /// Tables that get more rows than they have in the file: further ones are drawn from the normal
     /// distribution with mean and deviation of those in the file (spec.md C.4).
     std::vector<std::string> grown = {};
+    /// Trains what an adapter adds to linear layers, and keeps their weights.
+    std::optional<AdapterTraining> adapter = {};
   };
   static Weights trained(Weights weights, Training training);
+
+  /// The weights of a model with an adapter: what is asked for is merged, in fp32, and what the
+  /// adapter has whole takes the place of the file's. Parameters of them are not merged: low_rank()
+  /// has what is added. Throws Error for an adapter of another model.
+  static Weights adapted(Weights weights, std::shared_ptr<const Adapter> adapter);
 
   /// Weights without numbers, which note what a model asks for. A model finds those parts in them
   /// that it finds in `like`; in nothing, when that is null: the parts that every model has.
@@ -149,6 +167,16 @@ class Weights {
   /// Names of parameters that were drawn.
   std::vector<std::string> drawn_parameters() const;
 
+  /// What is added to the product of a layer, "NAME.weight" [out, in], that is trained by an
+  /// adapter; empty for others, and where nothing is trained. Its parts are parameters,
+  /// "NAME.lora_A.weight" and "NAME.lora_B.weight".
+  ops::LowRank low_rank(const std::string& layer, Index out, Index in) const;
+  /// Throws Error where a target of the adapter that is trained is none of the layers that models
+  /// have asked for, or it has others.
+  void check_low_rank() const;
+  /// What is known of the adapter that is trained; null where none is.
+  const AdapterConfig* trained_adapter() const;
+
   bool has(const std::string& name) const;
   /// Names of all tensors of the file, sorted.
   std::vector<std::string> names() const;
@@ -157,6 +185,7 @@ class Weights {
   const std::string& stored_name(const std::string& name) const;
   /// Throws Error when there is no tensor of this name.
   const Shape& shape(const std::string& name) const;
+  DType dtype(const std::string& name) const;
   /// Whether a tensor holds no weights: a buffer of integers or truth values, such as position
   /// numbers in old files.
   bool is_buffer(const std::string& name) const;
@@ -192,6 +221,10 @@ class Weights {
   struct Findings;
   struct Records;
   Tensor parameter(const std::string& name, const Shape& shape, const Init& init) const;
+  /// Whether a training of an adapter keeps a weight as it is.
+  bool keeps(const std::string& name) const;
+  /// A tensor of the file with what an adapter adds to it.
+  Tensor merged(const std::string& name, Tensor tensor) const;
 
   std::string name_;
   TensorNames tensor_names_;
@@ -203,6 +236,7 @@ class Weights {
   std::optional<formats::WeightFiles> files_;
   formats::StoredTensors tensors_;
   std::map<std::string, std::string> stored_names_;
+  std::shared_ptr<const Adapter> adapter_;
 };
 
 }  // namespace longformer::models

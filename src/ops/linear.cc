@@ -5,6 +5,7 @@
 #include "core/threads.h"
 #include "kernels/elementwise.h"
 #include "kernels/head_rows.h"
+#include "ops/dropout.h"
 #include "ops/gradients.h"
 #include "ops/row_blocks.h"
 
@@ -161,6 +162,80 @@ void project_backward(const Context& context, const Tensor& x, const Linear& pro
   multiply_backward(context, x, projections, stacked, weights);
 }
 
+/// Multiplies with what is written once for all ways of a low-rank addition.
+void scale_all(Tensor& x, float factor) {
+  if (factor == 1) return;
+  kernels::scale(factor, x.raw(), x.size(), x.dtype());
+}
+
+/// What A reads, and scale·A·x [n, r], in the dtype of x.
+struct LowRankRows {
+  Tensor x, inner;
+};
+
+LowRankRows low_rank_rows(const Context& context, const Tensor& x, const LowRank& addition) {
+  const Index rank = addition.a.rows();
+  Context untaped = context;
+  untaped.tape = nullptr;
+  LowRankRows rows = {.x = dropout(untaped, x, context.dropout(addition.dropout, addition.place)),
+                      .inner = context.memory.tensor({x.rows(), rank}, x.dtype())};
+  product({.m = x.rows(), .n = rank, .k = x.columns(), .transpose_b = true}, x.dtype(),
+          rows.x.raw(), addition.a.to(x.dtype()).raw(), x.dtype(), rows.inner.raw());
+  scale_all(rows.inner, addition.scale);
+  return rows;
+}
+
+void add_low_rank(const Context& context, const Tensor& x, const LowRank& addition,
+                  const WeightColumns& part, Tensor& y) {
+  const LowRankRows rows = low_rank_rows(context, x, addition);
+  product(
+      {.m = x.rows(), .n = part.width, .k = rows.inner.columns(), .transpose_b = true, .beta = 1},
+      x.dtype(), rows.inner.raw(), addition.b.to(x.dtype()).raw(), y.dtype(), part_of(y, part));
+}
+
+/// Of a parameter [m, n]: adds aᵀ·b of n rows.
+void add_parameter_gradient(const Tensor& parameter, DType dtype, const void* a, const void* b,
+                            Index rows) {
+  const ParameterGradient to = parameter_gradient_to_write(parameter);
+  product({.m = parameter.rows(),
+           .n = parameter.columns(),
+           .k = rows,
+           .transpose_a = true,
+           .beta = to.fresh ? 0.0f : 1.0f},
+          dtype, a, b, DType::f32, to.sum.raw());
+}
+
+/// `columns` is the gradient of a part of y, both in the dtype of x; adds to dx unless that is
+/// empty.
+void low_rank_backward(const Context& context, const Tensor& x, const LowRank& addition,
+                       const void* columns, Tensor& dx, WeightsAre weights) {
+  const bool trains = weights == WeightsAre::trained;
+  const Index n = x.rows(), rank = addition.a.rows();
+  const DType dtype = x.dtype();
+  const LowRankRows rows = low_rank_rows(context, x, addition);
+  if (trains && wants_gradient(addition.b)) {
+    add_parameter_gradient(addition.b, dtype, columns, rows.inner.raw(), n);
+  }
+  Tensor inner = context.memory.tensor({n, rank}, dtype);
+  product({.m = n, .n = rank, .k = addition.b.rows()}, dtype, columns, addition.b.to(dtype).raw(),
+          dtype, inner.raw());
+  scale_all(inner, addition.scale);
+  if (trains && wants_gradient(addition.a)) {
+    add_parameter_gradient(addition.a, dtype, inner.raw(), rows.x.raw(), n);
+  }
+  if (dx.empty()) return;
+  const Dropout dropped = context.dropout(addition.dropout, addition.place);
+  Tensor way = dropped.active() ? context.memory.tensor(x.shape(), dtype) : dx;
+  product({.m = n, .n = x.columns(), .k = rank, .beta = dropped.active() ? 0.0f : 1.0f}, dtype,
+          inner.raw(), addition.a.to(dtype).raw(), dtype, way.raw());
+  if (!dropped.active()) return;
+  drop_elements(context, dropped, way);
+  for_elements(context, dx, [&](Index, Index count, std::size_t at) {
+    kernels::add(static_cast<const std::byte*>(way.raw()) + at,
+                 static_cast<std::byte*>(dx.raw()) + at, count, dtype);
+  });
+}
+
 /// On all threads: a training step rounds some hundred million numbers.
 void round_to(const Tensor& wide, Tensor& narrow) {
   constexpr Index kPiece = Index{1} << 16;
@@ -202,6 +277,10 @@ Linear::Linear(std::span<const Tensor> weights, std::span<const Tensor> biases,
 
 bool wants_gradient(const Linear& dense) {
   const auto trained = [](const Tensor& tensor) { return wants_gradient(tensor); };
+  for (std::size_t i = 0; i < dense.weights().size(); ++i) {
+    const LowRank* addition = dense.low_rank(i);
+    if (addition != nullptr && (trained(addition->a) || trained(addition->b))) return true;
+  }
   return std::any_of(dense.weights().begin(), dense.weights().end(), trained) ||
          std::any_of(dense.biases().begin(), dense.biases().end(), trained);
 }
@@ -259,12 +338,15 @@ Tensor multiply(const Context& context, const Tensor& x, const Linear& dense, DT
   for (const WeightColumns& part : parts_of(dense)) {
     if (const auto* packed = dense.packed_for(part.index, x.rows())) {
       multiply_packed(context, operand, *packed, part, y);
-      continue;
+    } else {
+      product({.m = x.rows(), .n = part.width, .k = dense.in_features(), .transpose_b = true},
+              dense.dtype(), operand.raw(), dense.operand(part.index).raw(), y.dtype(),
+              part_of(y, part));
+      if (!dense.biases().empty()) add_bias(context, dense.biases()[part.index], part, y);
     }
-    product({.m = x.rows(), .n = part.width, .k = dense.in_features(), .transpose_b = true},
-            dense.dtype(), operand.raw(), dense.operand(part.index).raw(), y.dtype(),
-            part_of(y, part));
-    if (!dense.biases().empty()) add_bias(context, dense.biases()[part.index], part, y);
+    if (const LowRank* addition = dense.low_rank(part.index)) {
+      add_low_rank(context, operand, *addition, part, y);
+    }
   }
   return y.to(output);
 }
@@ -282,21 +364,22 @@ void multiply_backward(const Context& context, const Tensor& x, const Linear& de
     const void* columns = part_of(dy, part);
     const Tensor& weight = dense.weights()[part.index];
     if (trains && wants_gradient(weight) && n > 0) {
-      const ParameterGradient to = parameter_gradient_to_write(weight);
-      product({.m = part.width,
-               .n = dense.in_features(),
-               .k = n,
-               .transpose_a = true,
-               .beta = to.fresh ? 0.0f : 1.0f},
-              dense.dtype(), columns, operand.raw(), DType::f32, to.sum.raw());
+      add_parameter_gradient(weight, dense.dtype(), columns, operand.raw(), n);
     }
     if (trains && !dense.biases().empty() && wants_gradient(dense.biases()[part.index])) {
       bias_backward(context, dy, part, parameter_gradient(dense.biases()[part.index]));
     }
-    if (dx.empty()) continue;
-    product(
-        {.m = n, .n = dense.in_features(), .k = part.width, .beta = part.index == 0 ? 0.0f : 1.0f},
-        dense.dtype(), columns, dense.operand(part.index).raw(), dx.dtype(), dx.raw());
+    if (!dx.empty()) {
+      product({.m = n,
+               .n = dense.in_features(),
+               .k = part.width,
+               .beta = part.index == 0 ? 0.0f : 1.0f},
+              dense.dtype(), columns, dense.operand(part.index).raw(), dx.dtype(), dx.raw());
+    }
+    const LowRank* addition = dense.low_rank(part.index);
+    if (addition != nullptr && n > 0) {
+      low_rank_backward(context, operand, *addition, columns, dx, weights);
+    }
   }
   if (!dx.empty()) send_gradient(context, x, dx.to(x.dtype()));
 }
@@ -349,6 +432,36 @@ std::vector<Tensor> project_heads(const Context& context, const Tensor& x,
            project_backward(context, x, projections, layout, gradients, weights);
          });
   return projected;
+}
+
+Tensor merged(const Tensor& weight, const LowRank& addition) {
+  Tensor sum = weight.copied();
+  kernels::gemm({.m = sum.rows(),
+                 .n = sum.columns(),
+                 .k = addition.a.rows(),
+                 .alpha = addition.scale,
+                 .beta = 1},
+                addition.b.data<float>(), addition.a.data<float>(), sum.data<float>());
+  return sum;
+}
+
+Tensor adapted_weight(const Context& context, const Tensor& weight, const LowRank& addition) {
+  Tensor sum = merged(weight, addition);
+  if (!wants_backward(context, addition.a, addition.b)) return sum;
+  record(context, "adapted_weight", sum, [addition](Tensor gradient) {
+    scale_all(gradient, addition.scale);
+    const Index out = gradient.rows(), in = gradient.columns(), rank = addition.a.rows();
+    const float* values = gradient.data<float>();
+    const auto add = [&](const Tensor& parameter, GemmShape shape, const float* a, const float* b) {
+      const ParameterGradient to = parameter_gradient_to_write(parameter);
+      shape.beta = to.fresh ? 0.0f : 1.0f;
+      kernels::gemm(shape, a, b, to.sum.data<float>());
+    };
+    const float *a = addition.a.data<float>(), *b = addition.b.data<float>();
+    add(addition.b, {.m = out, .n = rank, .k = in, .transpose_b = true}, values, a);
+    add(addition.a, {.m = rank, .n = in, .k = out, .transpose_a = true}, b, values);
+  });
+  return sum;
 }
 
 }  // namespace longformer::ops

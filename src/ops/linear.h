@@ -3,8 +3,10 @@
 // n rows (tokens of all documents of a batch), in/out features, H heads, d head size.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "kernels/gemm.h"
@@ -25,12 +27,28 @@ struct LinearOptions {
   kernels::LinearSlabs slabs = {};
 };
 
+/// What an adapter adds to a layer that keeps its weights: scale · B·A·dropout(x) (LoRA, arXiv
+/// 2106.09685).
+struct LowRank {
+  /// [r, in] and [out, r], fp32; empty where nothing is added.
+  Tensor a = {}, b = {};
+  float scale = 1;
+  /// Rate and place (Context::dropout) at which numbers of x are dropped on this way.
+  double dropout = 0;
+  std::uint64_t place = 0;
+
+  bool empty() const { return a.empty(); }
+};
+
 /// y = activation(x·Wᵀ + b). Several matrices given together are stacked along `out`.
 class Linear {
  public:
   /// weights [out, in]; biases has one tensor [out] for each, or is empty. fp32 when trainable.
   Linear(std::span<const Tensor> weights, std::span<const Tensor> biases,
          const LinearOptions& options);
+
+  /// Adds to the products of a trainable layer; one for each weight.
+  void adapt(std::vector<LowRank> additions) { low_rank_ = std::move(additions); }
 
   Index in_features() const { return in_; }
   Index out_features() const { return out_; }
@@ -42,6 +60,10 @@ class Linear {
   /// Weights and biases of a trainable layer; none when packed.
   std::span<const Tensor> weights() const { return weights_; }
   std::span<const Tensor> biases() const { return biases_; }
+  /// What is added to the product of a weight; null where nothing is.
+  const LowRank* low_rank(std::size_t index) const {
+    return low_rank_.empty() || low_rank_[index].empty() ? nullptr : &low_rank_[index];
+  }
   /// The weight as it is multiplied: itself, or its copy in bf16, made again when it has changed.
   const Tensor& operand(std::size_t index) const;
   /// One weight of a trainable layer with its bias, packed again when it has changed; null where
@@ -53,6 +75,7 @@ class Linear {
   Index in_ = 0, out_ = 0;
   std::optional<kernels::PackedLinear> packed_;
   std::vector<Tensor> weights_, biases_;
+  std::vector<LowRank> low_rank_;
   /// A weight as it was in some version.
   struct Copy {
     Tensor tensor;
@@ -66,7 +89,7 @@ class Linear {
   mutable std::vector<PackedCopy> packed_copies_;
 };
 
-/// Whether a weight or bias is trained.
+/// Whether a weight, a bias, or what is added to them is trained.
 bool wants_gradient(const Linear& dense);
 
 /// For ops that multiply with a layer: throws Error where a gradient would have to go through
@@ -101,5 +124,10 @@ Tensor multiply(const Context& context, const Tensor& x, const Linear& dense, DT
 /// x.
 void multiply_backward(const Context& context, const Tensor& x, const Linear& dense,
                        const Tensor& gradient, WeightsAre weights = WeightsAre::trained);
+
+/// W + scale·B·A in fp32.
+Tensor merged(const Tensor& weight, const LowRank& addition);
+/// The same for ops that multiply with parameters themselves: sends gradients to A and B alone.
+Tensor adapted_weight(const Context& context, const Tensor& weight, const LowRank& addition);
 
 }  // namespace longformer::ops

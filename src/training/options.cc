@@ -54,6 +54,11 @@ void for_each_option(Options& options, Visit&& visit) {
   visit("seed", options.seed);
   visit("dtype", options.dtype);
   visit("gradient_checkpointing", options.gradient_checkpointing);
+  visit("lora_rank", options.lora_rank);
+  visit("lora_alpha", options.lora_alpha);
+  visit("lora_target", options.lora_target);
+  visit("lora_dropout", options.lora_dropout);
+  visit("adapter", options.adapter);
   visit("group_by_length", options.group_by_length);
   visit("label_smoothing_factor", options.label_smoothing_factor);
   visit("threads", options.threads);
@@ -121,6 +126,22 @@ void check_fraction(const char* option, double value, bool one_allowed) {
           value);
 }
 
+void check_lora(const TrainingOptions& options) {
+  require(options.lora_rank >= 0, "lora_rank: expected a whole number of at least 1, found {}",
+          options.lora_rank);
+  check_least("lora_alpha", options.lora_alpha, 0);
+  check_fraction("lora_dropout", options.lora_dropout, false);
+  const bool is_new = options.lora_rank > 0;
+  require(!is_new || options.adapter.empty(),
+          "lora_rank: expected none where an adapter is trained on, found {}", options.lora_rank);
+  const bool is_described =
+      options.lora_alpha != 0 || !options.lora_target.empty() || options.lora_dropout != 0;
+  require(options.learning_rate > 0 || (!is_new && options.adapter.empty()),
+          "learning_rate: expected more than 0, as an adapter is trained, found 0");
+  require(is_new || !is_described,
+          "lora_rank: expected a rank beside lora_alpha, lora_target and lora_dropout, found none");
+}
+
 }  // namespace
 
 void check(const TrainingOptions& options) {
@@ -151,6 +172,7 @@ void check(const TrainingOptions& options) {
   check_fraction("adam_beta2", options.adam_beta2, false);
   check_fraction("warmup_ratio", options.warmup_ratio, true);
   check_fraction("label_smoothing_factor", options.label_smoothing_factor, false);
+  check_lora(options);
   check_choice("optim", options.optim, {"adamw", "adafactor"});
   check_choice("lr_scheduler_type", options.lr_scheduler_type,
                {"linear", "constant", "cosine", "polynomial", "constant_with_warmup"});

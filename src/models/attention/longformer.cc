@@ -1,5 +1,8 @@
 // Longformer self-attention: a window, and global tokens with projections of their own (paper §3.1,
 // spec.md A.4).
+#include <vector>
+
+#include "core/error.h"
 #include "models/attention/attention.h"
 
 namespace longformer::models {
@@ -15,6 +18,11 @@ class LongformerAttention final : public Attention {
     const Index width = config.hidden_size;
     const auto projection = [&](const std::string& part, Tensor& weight, Tensor& bias) {
       const std::string name = self_attention_name(layer) + part + "_global";
+      additions_.push_back(source.weights.low_rank(name, width, width));
+      require(additions_.back().empty() || additions_.back().dropout == 0,
+              "lora_dropout: expected 0 where projections of global tokens are targets, which are "
+              "never made of all tokens, found {}",
+              additions_.back().dropout);
       weight = source.weights.get_fp32(name + ".weight", {width, width},
                                        Init::normal(source.initializer_range));
       bias = source.weights.get_fp32(name + ".bias", {width}, Init::zeros());
@@ -28,6 +36,7 @@ class LongformerAttention final : public Attention {
                  const LayerInput& in) const override {
     ops::AttentionSpec spec = {pattern_, in.shared.rows};
     spec.dropout = context.dropout(dropout_, place_);
+    const ops::GlobalProjections global = global_projections(context);
     Tensor attended = [&] {
       const auto heads = static_cast<Index>(pattern_.heads.size());
       const auto projected =
@@ -35,21 +44,34 @@ class LongformerAttention final : public Attention {
       if (in.observer != nullptr) {
         ops::attention_probabilities(
             context, spec,
-            {.query = projected[0], .key = projected[1], .x = &x, .projections = &global_},
+            {.query = projected[0], .key = projected[1], .x = &x, .projections = &global},
             in.observer->heads, in.observer->observe);
       }
       return ops::attention(context, spec, projected[0], projected[1], projected[2]);
     }();
-    ops::global_attention(context, spec, global_, x, attended);
+    ops::global_attention(context, spec, global, x, attended);
     return attended;
   }
 
  private:
+  /// With what adapters add.
+  ops::GlobalProjections global_projections(const ops::Context& context) const {
+    ops::GlobalProjections all = global_;
+    Tensor* weights[] = {&all.query_weight, &all.key_weight, &all.value_weight};
+    for (std::size_t i = 0; i < additions_.size(); ++i) {
+      if (additions_[i].empty()) continue;
+      *weights[i] = ops::adapted_weight(context, *weights[i], additions_[i]);
+    }
+    return all;
+  }
+
   kernels::AttentionPattern pattern_;
   double dropout_;
   std::uint64_t place_;
   ops::Linear query_key_value_;
   ops::GlobalProjections global_;
+  /// Of query, key and value.
+  std::vector<ops::LowRank> additions_;
 };
 
 }  // namespace

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -19,6 +22,7 @@
 #include "models/convert/transformer_xl.h"
 #include "models/language_model_config.h"
 #include "models/registry.h"
+#include "models/trained_folder.h"
 #include "models/weights.h"
 
 namespace longformer::models {
@@ -246,8 +250,79 @@ ConvertedFrom convert_language_model(const std::string& source, const std::strin
   return from;
 }
 
+void write_weights(const fs::path& folder, const std::string& format,
+                   const std::vector<std::pair<std::string, Tensor>>& tensors) {
+  if (format == "bin") {
+    formats::write_torch_file((folder / "pytorch_model.bin").string(), tensors);
+  } else {
+    formats::write_safetensors((folder / "model.safetensors").string(), tensors);
+  }
+}
+
+/// The tensors of a model with those of an adapter, under the names of `transformers`.
+std::vector<std::pair<std::string, Tensor>> merged_tensors(
+    const Weights& weights, std::optional<DType> dtype,
+    const std::function<std::string(const std::string& name)>& name_of) {
+  std::vector<std::pair<std::string, Tensor>> tensors;
+  for (const std::string& name : weights.names()) {
+    if (weights.is_buffer(name)) continue;
+    const Tensor tensor = weights.stored(name, weights.shape(name));
+    tensors.emplace_back(name_of(name), tensor.to(dtype.value_or(weights.dtype(name))));
+  }
+  return tensors;
+}
+
+ConvertedFrom merge_adapter(const std::string& source, const std::string& target,
+                            const ConvertOptions& options) {
+  require(options.target == "longformer" && !options.max_positions && options.windows.empty(),
+          "merge_adapter: expected no other attention and no other length beside it: convert the "
+          "folder with the merged weights");
+  Conversion conversion;
+  conversion.source = source;
+  conversion.target = target_folder_of(target);
+  conversion.options = options;
+  conversion.plan.dtype = dtype_of(options.dtype);
+  check_target(conversion);
+  const bool is_language = is_language_model(source);
+  const std::string path =
+      is_language ? source + "/config.json" : config_file(source, options.merge_adapter);
+  conversion.source_json = formats::read_json(path);
+  set_dtype(conversion, conversion.source_json);
+  const StagingFolder staging(conversion.target);
+  ConvertedFrom from;
+  std::vector<std::pair<std::string, Tensor>> tensors;
+  if (is_language) {
+    const Weights weights = Weights::open(source, {}, options.merge_adapter);
+    from.model_type = kLanguageModelType;
+    tensors = merged_tensors(weights, conversion.plan.dtype,
+                             [](const std::string& name) { return name; });
+  } else {
+    const EncoderConfig config = parse_config(formats::ConfigReader(conversion.source_json, path));
+    const Weights weights = Weights::open(source, config.family->names, options.merge_adapter);
+    from = {.model_type = std::string(config.model_type()), .max_tokens = config.max_tokens()};
+    const bool is_alone = config.architecture.empty() || config.architecture.ends_with("Model");
+    tensors = merged_tensors(weights, conversion.plan.dtype, [&](const std::string& name) {
+      return is_alone ? config.family->names.file_name(name) : written_name(config, name);
+    });
+    weights.tell_nonfinite(options.note);
+  }
+  write_json(staging.path() / "config.json", conversion.source_json);
+  const fs::path generation = conversion.source / "generation_config.json";
+  if (fs::exists(generation)) fs::copy_file(generation, staging.path() / generation.filename());
+  // An adapter may have added tokens.
+  const bool has_own = has_tokenizer(options.merge_adapter);
+  copy_tokenizer_files(has_own ? fs::path(options.merge_adapter) : conversion.source,
+                       staging.path());
+  copy_sentence_transformers(
+      {.source = conversion.source, .target = staging.path(), .tokenizer_class = {}});
+  write_weights(staging.path(), options.format, tensors);
+  staging.commit();
+  return from;
+}
+
 ConvertedFrom convert_checked(const std::string& source_folder, const std::string& target_folder,
                               const ConvertOptions& options, const PlanHead& plan_head) {
+  if (!options.merge_adapter.empty()) return merge_adapter(source_folder, target_folder, options);
   if (makes_language_model(options)) {
     return convert_language_model(source_folder, target_folder, options);
   }
@@ -283,11 +358,7 @@ ConvertedFrom convert_checked(const std::string& source_folder, const std::strin
   }
   copy_tokenizer(files);
   copy_sentence_transformers(files);
-  if (options.format == "bin") {
-    formats::write_torch_file((staging.path() / "pytorch_model.bin").string(), weights.tensors);
-  } else {
-    formats::write_safetensors((staging.path() / "model.safetensors").string(), weights.tensors);
-  }
+  write_weights(staging.path(), options.format, weights.tensors);
   staging.commit();
   return {.model_type =
               fmt::format("{}{}", conversion.is_original ? "original " : "", config.model_type()),

@@ -149,9 +149,14 @@ void copy_sentence_transformers(const TokenizerCopy& copy) {
   for (const char* name : {"modules.json", "config_sentence_transformers.json"}) {
     copy_if_present(copy.source / name, copy.target / name);
   }
-  Json config = read_object(copy.source / "sentence_bert_config.json");
-  config["max_seq_length"] = copy.max_tokens;
-  write_json(copy.target / "sentence_bert_config.json", config);
+  if (copy.max_tokens == 0) {
+    copy_if_present(copy.source / "sentence_bert_config.json",
+                    copy.target / "sentence_bert_config.json");
+  } else {
+    Json config = read_object(copy.source / "sentence_bert_config.json");
+    config["max_seq_length"] = copy.max_tokens;
+    write_json(copy.target / "sentence_bert_config.json", config);
+  }
   const Json list = formats::read_json(modules.string());
   require(list.is_array(), "{}: expected a list of modules, found {}", modules.string(),
           formats::shown(list));

@@ -24,7 +24,7 @@ using AddedTokens = std::vector<std::pair<std::string, std::int32_t>>;
 struct TokenizerCopy {
   std::filesystem::path source;
   std::filesystem::path target;
-  /// Longest document, special tokens included.
+  /// Longest document, special tokens included; 0 keeps that of sentence-transformers.
   Index max_tokens = 0;
   /// "BertTokenizer", "RobertaTokenizer", …: what `transformers` takes where the source names none.
   std::string tokenizer_class;

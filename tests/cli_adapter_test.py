@@ -1,0 +1,252 @@
+"""LoRA adapters as users of the program meet them; peft itself reads and makes them in parity/adapter_parity.py."""
+
+import json
+import shutil
+import struct
+
+import pytest
+from cli_candidates_test import question
+from cli_test import BERT, FIXTURES, run
+from cli_training_test import tensors, text, without_dropout, write
+
+CHARACTERS = FIXTURES / "character_lm" / "tied"
+LABELS = ("bad", "good", "ugly")
+
+
+def tensors_of(file):
+    """Shapes by name."""
+    data = file.read_bytes()
+    (size,) = struct.unpack("<Q", data[:8])
+    header = json.loads(data[8 : 8 + size])
+    return {name: entry["shape"] for name, entry in header.items() if name != "__metadata__"}
+
+
+def train(base, data, output, *flags):
+    return run("finetune", base, data, "--task", "classify", "--output-dir", output, "--max-steps", 4,
+               "--learning-rate", 0.05, "--per-device-train-batch-size", 3, "--gradient-accumulation-steps", 1,
+               *flags)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory):
+    folder = without_dropout(BERT, tmp_path_factory.mktemp("base") / "bert")
+    shutil.copytree(BERT / "1_Pooling", folder / "1_Pooling")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    rows = [{"text": text(4 + i % 3, i), "label": LABELS[i % 3]} for i in range(12)]
+    return write(tmp_path_factory.mktemp("data") / "data.jsonl", rows)
+
+
+@pytest.fixture(scope="module")
+def adapter(base, data, tmp_path_factory):
+    output = tmp_path_factory.mktemp("adapter") / "out"
+    train(base, data, output, "--lora-rank", 2, "--lora-dropout", 0.1).passes()
+    return output
+
+
+def scores(model, *flags):
+    done = run("classify", model, "--text", text(6, 3), "--text", text(5, 8), "--top-k", 3, "--json", *flags).passes()
+    return [json.loads(line)["labels"] for line in done.out.splitlines()]
+
+
+def copied(adapter, folder, **changes):
+    """The adapter with other values in adapter_config.json."""
+    folder.mkdir()
+    for file in adapter.iterdir():
+        if file.is_file():
+            (folder / file.name).write_bytes(file.read_bytes())
+    config = json.loads((folder / "adapter_config.json").read_text())
+    config.update(changes)
+    (folder / "adapter_config.json").write_text(json.dumps(config))
+    return folder
+
+
+class TestTraining:
+    def test_writes_an_adapter_and_no_model(self, adapter, base):
+        assert not (adapter / "model.safetensors").exists()
+        config = json.loads((adapter / "adapter_config.json").read_text())
+        expected = {"peft_type": "LORA", "r": 2, "lora_alpha": 4, "target_modules": ["query", "value"],
+                    "task_type": "SEQ_CLS", "base_model_name_or_path": str(base)}  # fmt: skip
+        assert {key: config[key] for key in expected} == expected
+        assert set(config["modules_to_save"]) == {"classifier", "pooler"}
+        tensors = tensors_of(adapter / "adapter_model.safetensors")
+        name = "base_model.model.bert.encoder.layer.1.attention.self.value.lora_"
+        assert tensors[name + "A.weight"] == [2, 16] and tensors[name + "B.weight"] == [16, 2]
+        assert tensors["base_model.model.classifier.weight"] == [3, 16]
+        assert len(tensors) == 2 * 2 * 2 + 4
+        assert list(json.loads((adapter / "config.json").read_text())["label2id"]) == list(LABELS)
+        assert (adapter / "tokenizer.json").exists()
+
+    def test_plan_says_what_is_trained(self, base, data, tmp_path):
+        whole = train(base, data, tmp_path / "whole").passes().err
+        done = train(base, data, tmp_path / "part", "--lora-rank", 1, "--lora-target", "query").passes()
+        trained = 2 * 2 * 16 + 16 * 16 + 16 + 3 * 16 + 3
+        assert f"{trained} trained parameters, " in done.err and " frozen;" in done.err
+        assert " frozen;" not in whole
+
+    def test_resumed_training_has_the_same_bits(self, base, data, tmp_path):
+        flags = ["--lora-rank", 3, "--lora-target", "all-linear", "--lora-dropout", 0.2, "--save-steps", 2]
+        train(base, data, tmp_path / "whole", *flags).passes()
+        resumed = tmp_path / "resumed"
+        train(base, data, resumed, *flags, "--resume-from-checkpoint", tmp_path / "whole" / "checkpoint-2").passes()
+        for name in ("adapter_model.safetensors", "adapter_config.json"):
+            assert (resumed / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+    def test_same_training_in_bf16_and_with_layers_computed_again(self, base, data, tmp_path):
+        train(base, data, tmp_path / "kept", "--lora-rank", 2).passes()
+        train(base, data, tmp_path / "again", "--lora-rank", 2, "--gradient-checkpointing").passes()
+        name = "adapter_model.safetensors"
+        assert (tmp_path / "kept" / name).read_bytes() == (tmp_path / "again" / name).read_bytes()
+        train(base, data, tmp_path / "bf16", "--lora-rank", 2, "--dtype", "bf16").passes()
+        assert (tmp_path / "bf16" / name).read_bytes() != (tmp_path / "kept" / name).read_bytes()
+
+    def test_goes_on_with_an_adapter(self, base, data, adapter, tmp_path):
+        train(base, data, tmp_path / "on", "--adapter", adapter).passes()
+        first = tensors_of(adapter / "adapter_model.safetensors")
+        assert tensors_of(tmp_path / "on" / "adapter_model.safetensors") == first
+        assert scores(base, "--adapter", tmp_path / "on") != scores(base, "--adapter", adapter)
+
+    def test_masked_words(self, base, tmp_path):
+        corpus = write(tmp_path / "corpus.txt", text(90, 1))
+        run("pretrain-mlm", base, corpus, "--output-dir", tmp_path / "out", "--max-steps", 2, "--lora-rank", 2,
+            "--learning-rate", 0.1, "--warmup-steps", 0).passes()  # fmt: skip
+        found = [run("evaluate", base, corpus, "--task", "mlm", "--json", "--adapter", tmp_path / "out"),
+                 run("convert", base, tmp_path / "merged", "--merge-adapter", tmp_path / "out", "--json"),
+                 run("evaluate", tmp_path / "merged", corpus, "--task", "mlm", "--json")]  # fmt: skip
+        losses = [json.loads(done.passes().out)["metrics"]["loss"] for done in (found[0], found[2])]
+        assert abs(losses[0] - losses[1]) <= 1e-5
+
+    def test_task_that_adds_tokens(self, base, tmp_path):
+        """The adapter has the word embeddings, of which those of the model are as before, and the tokenizer."""
+        run("convert", base, tmp_path / "long", "--max-positions", 64, "--window", 8).passes()
+        data = write(tmp_path / "data.json", json.dumps([question(i) for i in range(4)]))
+        task = ["--task", "candidates", "--stride", 0]
+        run("finetune", tmp_path / "long", data, *task, "--output-dir", tmp_path / "out", "--lora-rank", 2,
+            "--max-steps", 3, "--learning-rate", 0.05).passes()  # fmt: skip
+        config = json.loads((tmp_path / "out" / "adapter_config.json").read_text())
+        assert set(config["modules_to_save"]) == {"candidate_scorer", "word_embeddings"}
+        run("convert", tmp_path / "long", tmp_path / "merged", "--merge-adapter", tmp_path / "out").passes()
+        added = run("evaluate", tmp_path / "long", data, *task, "--json", "--adapter", tmp_path / "out").passes()
+        merged = run("evaluate", tmp_path / "merged", data, *task, "--json").passes()
+        assert json.loads(added.out)["metrics"] == json.loads(merged.out)["metrics"]
+        words = "embeddings.word_embeddings.weight"
+        before, after = (
+            next(value for name, value in tensors(tmp_path / folder).items() if name.endswith(words))
+            for folder in ("long", "merged")
+        )
+        assert len(after) > len(before) and (after[: len(before)] == before).all()
+
+    def test_language_models(self, tmp_path):
+        corpus = write(tmp_path / "corpus.txt", text(400, 1))
+        run("pretrain-lm", CHARACTERS, corpus, "--output-dir", tmp_path / "out", "--max-steps", 3, "--lora-rank", 2,
+            "--learning-rate", 0.1, "--per-device-train-batch-size", 2, "--length", 32).passes()  # fmt: skip
+        before = json.loads(run("evaluate", CHARACTERS, corpus, "--part", "all", "--json").passes().out)["metrics"]["bpc"]
+        flags = ["--part", "all", "--json"]
+        done = run("evaluate", CHARACTERS, corpus, *flags, "--adapter", tmp_path / "out").passes()
+        run("convert", CHARACTERS, tmp_path / "merged", "--merge-adapter", tmp_path / "out").passes()
+        merged = run("evaluate", tmp_path / "merged", corpus, *flags).passes()
+        found = [json.loads(one.out)["metrics"]["bpc"] for one in (done, merged)]
+        assert abs(found[0] - found[1]) <= 1e-5 and abs(found[0] - before) > 1e-3
+
+
+class TestUse:
+    def test_merged_folder_equals_the_adapter(self, base, adapter, tmp_path):
+        run("convert", base, tmp_path / "merged", "--merge-adapter", adapter).passes()
+        merged, added = scores(tmp_path / "merged"), scores(base, "--adapter", adapter)
+        for one, other in zip(merged, added):
+            assert {row["label"] for row in one} == set(LABELS) == {row["label"] for row in other}
+            by_label = {row["label"]: row["score"] for row in other}
+            assert all(abs(row["score"] - by_label[row["label"]]) <= 1e-6 for row in one)
+
+    def test_index_of_another_adapter(self, base, adapter, data, tmp_path):
+        book = write(tmp_path / "book.txt", text(20, 1))
+        index = tmp_path / "index"
+        run("search", base, book, "--index", index, "--query", "the", "--passage-tokens", 16, "--adapter", adapter).passes()
+        run("search", base, book, "--index", index, "--query", "the", "--passage-tokens", 16, "--adapter", adapter).passes()
+        run("search", base, book, "--index", index, "--query", "the", "--passage-tokens", 16).fails(1, "index")
+
+    def test_compare_tells_what_an_adapter_changes(self, base, adapter):
+        done = run("compare", base, base, "--text", text(9, 2), "--json", "--adapter", adapter).passes()
+        same = run("compare", base, base, "--text", text(9, 2), "--json").passes()
+        assert done.out != same.out
+
+
+class TestBadInput:
+    """One line each."""
+
+    def uses(self, base, adapter, *words):
+        run("classify", base, "--text", "a", "--adapter", adapter).fails(1, *words)
+
+    def test_folders_that_are_no_adapter(self, base, tmp_path):
+        self.uses(base, tmp_path / "none", "none", "expected the folder of an adapter")
+        self.uses(base, base, "adapter_config.json")
+
+    def test_adapter_in_place_of_its_model(self, adapter):
+        run("classify", adapter, "--text", "a").fails(1, "found an adapter", "--adapter")
+
+    def test_other_kinds(self, base, adapter, tmp_path):
+        self.uses(base, copied(adapter, tmp_path / "ia3", peft_type="IA3"), "peft_type", "LORA", "IA3")
+        self.uses(base, copied(adapter, tmp_path / "dora", use_dora=True), "use_dora")
+        self.uses(base, copied(adapter, tmp_path / "pissa", init_lora_weights="pissa"), "init_lora_weights", "pissa")
+        self.uses(base, copied(adapter, tmp_path / "rank", r=0), "adapter_config.json", "r:", "0")
+        self.uses(base, copied(adapter, tmp_path / "other", r=3), "rank 3")
+        self.uses(base, copied(adapter, tmp_path / "alpha", alpha_pattern={"a|b": 1}), "alpha_pattern")
+
+    def test_other_shapes(self, base, adapter, tmp_path):
+        wide = tmp_path / "wide"
+        copied(adapter, wide)
+        file = wide / "adapter_model.safetensors"
+        rows = file.read_bytes()
+        (size,) = struct.unpack("<Q", rows[:8])
+        header = rows[8 : 8 + size].replace(b'"shape":[2,16]', b'"shape":[16,2]', 1)
+        file.write_bytes(rows[:8] + header + rows[8 + size :])
+        self.uses(base, wide, "adapter_model.safetensors", "expected matrices")
+
+    def test_layers_that_do_not_exist(self, base, adapter, tmp_path):
+        folder = copied(adapter, tmp_path / "layers")
+        file = folder / "adapter_model.safetensors"
+        file.write_bytes(file.read_bytes().replace(b"encoder.layer.1.", b"encoder.layer.7."))
+        self.uses(base, folder, "encoder.layer.7.attention.self.query", str(base))
+
+    def test_damaged_files(self, base, adapter, tmp_path):
+        folder = copied(adapter, tmp_path / "cut")
+        file = folder / "adapter_model.safetensors"
+        file.write_bytes(file.read_bytes()[:-10])
+        self.uses(base, folder, "adapter_model.safetensors")
+        file.unlink()
+        self.uses(base, folder, "adapter_model.safetensors", "adapter_model.bin")
+        (folder / "adapter_config.json").write_text("{")
+        self.uses(base, folder, "adapter_config.json")
+
+    def test_another_model(self, adapter):
+        self.uses(FIXTURES / "tiny_roberta", adapter, "model_type", "roberta", "bert")
+
+    @pytest.mark.parametrize(
+        ("flags", "code", "words"),
+        [
+            (["--lora-rank", 0], 2, ["--lora-rank", "from 1"]),
+            (["--lora-rank", 2, "--lora-target", "quary"], 1, ["key, ", "query", "value", "all-linear", "quary"]),
+            (["--lora-rank", 2, "--lora-target", "query,"], 1, ["between commas"]),
+            (["--lora-alpha", 2], 2, ["--lora-rank"]),
+            (["--lora-rank", 2, "--lora-dropout", 1], 2, ["--lora-dropout", "below 1"]),
+            (["--lora-rank", 2, "--learning-rate", 0, "--head-learning-rate", 1], 2, ["learning-rate"]),
+        ],
+    )
+    def test_flags(self, base, data, tmp_path, flags, code, words):
+        train(base, data, tmp_path / "out", *flags).fails(code, *words)
+        assert not (tmp_path / "out").exists()
+
+    def test_both_a_new_adapter_and_another(self, base, data, adapter, tmp_path):
+        train(base, data, tmp_path / "out", "--lora-rank", 2, "--adapter", adapter).fails(2, "--lora-rank")
+
+    def test_dropout_of_global_projections(self, data, tmp_path):
+        run("convert", BERT, tmp_path / "long", "--max-positions", 64, "--window", 8).passes()
+        train(tmp_path / "long", data, tmp_path / "out", "--lora-rank", 2, "--lora-target", "all-linear",
+              "--lora-dropout", 0.1).fails(1, "lora_dropout", "global")  # fmt: skip
+
+    def test_merging_into_another_attention(self, base, adapter, tmp_path):
+        run("convert", base, tmp_path / "out", "--merge-adapter", adapter, "--window", 8).fails(1, "merge_adapter")
+        assert not (tmp_path / "out").exists()
