@@ -250,3 +250,25 @@ class TestBadInput:
     def test_merging_into_another_attention(self, base, adapter, tmp_path):
         run("convert", base, tmp_path / "out", "--merge-adapter", adapter, "--window", 8).fails(1, "merge_adapter")
         assert not (tmp_path / "out").exists()
+
+
+def test_no_model_stands_beside_an_adapter(base, data, adapter, tmp_path):
+    """One of the two would be run in silence."""
+    whole = tmp_path / "whole"
+    train(base, data, whole).passes()
+    shutil.copytree(adapter, tmp_path / "adapter")
+    for output, flags, words in ((whole, ["--lora-rank", 2, "--overwrite-output-dir"], "without the weights of a model"),
+                                 (tmp_path / "adapter", ["--overwrite-output-dir"], "without an adapter"),
+                                 (tmp_path / "adapter", ["--lora-rank", 2], "former training")):  # fmt: skip
+        before = sorted(file.name for file in output.iterdir())
+        done = train(base, data, output, *flags)
+        assert done.code == 1 and words in done.err and sorted(file.name for file in output.iterdir()) == before
+
+
+def test_the_first_pattern_counts(base, adapter, tmp_path):
+    """As in peft: what comes later in the file is never looked at."""
+    patterns = [("query", 64), ("layer.0.attention.self.query", 1)]
+    first = copied(adapter, tmp_path / "first", alpha_pattern=dict(patterns))
+    other = copied(adapter, tmp_path / "other", alpha_pattern=dict(reversed(patterns)))
+    alone = copied(adapter, tmp_path / "alone", alpha_pattern=dict(patterns[:1]))
+    assert scores(base, "--adapter", first) == scores(base, "--adapter", alone) != scores(base, "--adapter", other)

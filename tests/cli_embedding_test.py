@@ -146,12 +146,55 @@ class TestFinetune:
 
     def test_an_evaluation_chooses_the_best_model(self, bert, tmp_path):
         data, held = write(tmp_path / "p.jsonl", pairs(6)), write(tmp_path / "h.jsonl", pairs(6, negatives=2))
-        done = ran("finetune", bert, data, "--task", "embedding", "--max-steps", 2,
+        done = ran("finetune", bert, data, "--task", "embedding", "--per-device-train-batch-size", 6, "--max-steps", 2,
                    "--validation-file", held, "--eval-strategy", "steps", "--eval-steps", 1, "--save-strategy", "steps",
                    "--save-steps", 1, "--load-best-model-at-end", "--output-dir", tmp_path / "out", "--logging-steps", 1)
         log = [json.loads(line) for line in (tmp_path / "out" / "log.jsonl").read_text().splitlines()]
         told = next(line for line in log if "eval_recall_at_1" in line)
         assert {"eval_loss", "eval_mrr_at_10", "eval_triplet_accuracy"} <= told.keys(), done.err
+
+
+    def test_validation_data_may_be_of_another_kind(self, bert, tmp_path):
+        """Their metrics are measured, and the first one chooses the best model."""
+        data = write(tmp_path / "p.jsonl", pairs(4))
+        scored = write(tmp_path / "s.jsonl", [{"sentence1": text(i), "sentence2": text(9 + i), "score": i / 5} for i in range(5)])
+        flags = ["--per-device-train-batch-size", 4, "--max-steps", 2, "--eval-strategy", "steps", "--eval-steps", 1,
+                 "--save-strategy", "steps", "--save-steps", 1, "--load-best-model-at-end", "--task", "embedding"]  # fmt: skip
+        ran("finetune", bert, data, "--validation-file", scored, *flags, "--output-dir", tmp_path / "out")
+        state = json.loads((tmp_path / "out" / "checkpoint-2" / "trainer_state.json").read_text())
+        log = (tmp_path / "out" / "log.jsonl").read_text()
+        assert "eval_spearman" in log and "best_metric" in json.dumps(state)
+        alone = write(tmp_path / "t.jsonl", [{"text": text(i)} for i in range(3)])
+        ran("finetune", bert, data, "--validation-file", alone, "--teacher", bert, *flags, "--output-dir", tmp_path / "taught")
+        log = [json.loads(line) for line in (tmp_path / "taught" / "log.jsonl").read_text().splitlines()]
+        told = next(line for line in log if "eval_loss" in line)
+        assert not [name for name in told if name.startswith("eval_") and name not in ("eval_loss", "eval_runtime")]
+
+    def test_longest_text_is_that_of_the_option(self, longformer, tmp_path):
+        """In training, in the evaluation during it, and in the folder that is written."""
+        rows = [{"anchor": text(i, 30), "positive": text(50 + i, 30)} for i in range(3)]
+        data = write(tmp_path / "p.jsonl", rows)
+        flags = ["--per-device-train-batch-size", 3, "--max-steps", 1, "--task", "embedding", "--validation-file", data,
+                 "--eval-strategy", "steps", "--eval-steps", 1, "--save-strategy", "no"]  # fmt: skip
+        run("finetune", longformer, data, *flags, "--max-source-length", 16, "--output-dir", tmp_path / "out").fails(
+            1, "p.jsonl:1", "16 tokens")  # fmt: skip
+        ran("finetune", longformer, data, *flags, "--max-source-length", 60, "--output-dir", tmp_path / "out")
+
+    def test_an_adapter_keeps_what_it_was_trained_for(self, longformer, tmp_path):
+        data = write(tmp_path / "d.jsonl", [document(i) for i in range(4)])
+        ran("finetune", longformer, data, *FULL, "--lora-rank", 4, "--per-device-train-batch-size", 4, "--max-steps", 5,
+            "--output-dir", tmp_path / "adapter")
+        assert not (tmp_path / "adapter" / "model.safetensors").exists()
+        run("convert", longformer, tmp_path / "merged", "--merge-adapter", tmp_path / "adapter").works()
+        asked = [longformer, data, "--task", "embedding", "--json"]
+        one = run("evaluate", *asked, "--adapter", tmp_path / "adapter").works().json[0]["metrics"]
+        two = run("evaluate", tmp_path / "merged", *asked[1:]).works().json[0]["metrics"]
+        assert one == two
+        words = ["embed", longformer, "--pooling", "passages", "--passage-tokens", 8, "--json", "--field", "text"]
+        row = json.dumps(document(1))
+        context = run(*words, "--adapter", tmp_path / "adapter", stdin=row).works().json[0]["embeddings"]
+        told = run(*words, "--adapter", tmp_path / "adapter", "--context", "document", stdin=row).works().json[0]["embeddings"]
+        assert context == told != run(*words, "--adapter", tmp_path / "adapter", "--context", "none", stdin=row).works().json[0]["embeddings"]
 
 
 class TestEvaluate:
@@ -213,6 +256,12 @@ class TestBadInput:
         ({"anchor": "a", "positive": "b"}, [], ["per_device_train_batch_size", "at least 2"]),
         ({"anchor": "a", "positive": "b"}, ["--loss", "cosine"], ["scores"]),
         ({"anchor": "a", "positive": "b"}, ["--loss", "triplet"], ["p.jsonl:1", "negative"]),
+        ({"anchor": ["a", "b"], "positive": "c"}, [], ["p.jsonl:1", "one anchor", "list"]),
+        ({"query": "a", "question": "b", "positive": "c"}, [], ["p.jsonl:1", "one anchor", "question"]),
+        ({"anchor": "a", "answer": "b", "passage": "c"}, [], ["p.jsonl:1", "one member", "passage"]),
+        ({"anchor": "a", "positive": "b", "vector": [1.0]}, [], ["p.jsonl:1", "vector", "several"]),
+        ({"text": "a", "vector": [1.0], "passages": [{"begin": 0, "end": 1}]}, [], ["p.jsonl:1", "whole document"]),
+        ({"text": "a"}, ["--teacher", BERT, "--stride", 4], ["stride", "--truncate"]),
         ({"text": "a"}, ["--teacher", DENSE], ["teacher", "16"]),
         ({"text": "a"}, ["--teacher", "nowhere"], ["nowhere"]),
     ])  # fmt: skip

@@ -192,6 +192,18 @@ class TestFolders:
         assert "taken out of the index: notes/x.txt:1 and 1 more" in search(longformer, notes, *flags, "--prune").err
         assert listed(notes) == ["notes/z.txt:1"]
 
+    def test_what_came_from_stdin_never_had_a_file(self, longformer, notes):
+        run("search", longformer, "-", "--index", "index", "--query", "a", *PASSAGES, stdin="a b c", folder=notes)
+        assert "standard input" in listed(notes)
+        search(longformer, notes, ".", "--index", "index", "--prune")
+        assert "standard input" in listed(notes)
+
+    def test_a_folder_in_the_place_of_a_file(self, longformer, notes):
+        search(longformer, notes, "notes", "--index", "index").works()
+        (notes / "notes/z.txt").unlink()
+        (notes / "notes/z.txt").mkdir()
+        assert "taken out of the index: notes/z.txt" in search(longformer, notes, "notes", "--index", "index", "--prune").err
+
     def test_a_second_run_reads_what_is_new(self, longformer, notes):
         flags = ["notes", "--index", "index", "--query", "a", *PASSAGES]
         assert "6 documents read" in run("search", longformer, *flags, folder=notes).works().out

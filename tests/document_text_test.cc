@@ -155,6 +155,12 @@ TEST(Pages, SayTheirCharset) {
   EXPECT_EQ(html("\xff\xfe<\0p\0>\0\xe9\0"s), "\xc3\xa9");
 }
 
+TEST(Pages, LoseNoLastCharacterThatAMarkMightFollow) {
+  EXPECT_EQ(html("<meta charset=windows-1258>abc"), "abc");
+  EXPECT_EQ(html("<meta charset=windows-1255>\xf9\xec\xe5\xed"),
+            "\xd7\xa9\xd7\x9c\xd7\x95\xd7\x9d");
+}
+
 TEST(Pages, RefuseCharsetsThatNobodyKnows) {
   EXPECT_EQ(error_of([] { html("<meta charset=klingon>a"); }),
             "charset: expected one that can become UTF-8, found klingon");

@@ -292,7 +292,7 @@ void run(const EvaluateFlags& flags, Messages& messages) {
   options.selected = sink_of(flags.selected, selected, "");
   std::optional<Embedder> embedder;
   if (makes_vectors) {
-    embedder.emplace(Embedder::of(model, folder));
+    embedder.emplace(Embedder::of(model, folder, flags.model.load_options(messages).adapter));
     options.embedder = &*embedder;
   }
   std::optional<TextGenerator> generator;

@@ -38,16 +38,17 @@ constexpr const char* kDetails =
     "Classification (one label, several, or numbers), labels of words, answers in documents "
     "(with several right ones the loss is −log of their probability together; trivia: TriviaQA, "
     "whose answers have no places), multiple choice, candidates that are read together (WikiHop), "
-    "which mentions of a document mean "
-    "the same (coreference: CoNLL-2012, or JSON lines of words and clusters), questions over "
-    "paragraphs with supporting sentences (multihop: HotpotQA, 2WikiMultiHopQA), and with an "
-    "LED or BART texts about documents, and vectors of texts or passages (embedding: "
-    "{\"anchor\", \"positive\", \"negative\"}, scored pairs, {\"text\", \"passages\"}, or a "
-    "teacher's vectors). Texts about documents: the fields \"text\", \"document\" or \"article\" "
-    "and "
-    "\"summary\", \"target\", \"highlights\" or \"abstract\". A folder without a head for the"
-    " task gets one. Labels are those of the folder when its head fits, else those of the "
-    "data. What it writes loads in transformers.";
+    "which mentions of a document mean the same (coreference: CoNLL-2012, or JSON lines of words "
+    "and clusters), questions over paragraphs with supporting sentences (multihop: HotpotQA, "
+    "2WikiMultiHopQA), vectors of texts or passages (embedding: {\"anchor\", \"positive\", "
+    "\"negative\"}, scored pairs, {\"text\", \"passages\"}, or a teacher's vectors), and with an "
+    "LED "
+    "or BART texts about documents: the fields \"text\", \"document\" or \"article\" and "
+    "\"summary\", "
+    "\"target\", \"highlights\" or \"abstract\". A folder without a head for the task gets one. "
+    "Labels "
+    "are those of the folder when its head fits, else those of the data. What it writes loads in "
+    "transformers.";
 
 constexpr const char* kExamples =
     "longformer finetune MODEL train.jsonl --task classify --truncate --output-dir tuned\n"

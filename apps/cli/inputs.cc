@@ -101,7 +101,7 @@ void take_fields(Document& document, const InputOptions& options) {
 }  // namespace
 
 std::string Document::label() const {
-  if (line == 0) return file == "-" ? "standard input" : file;
+  if (line == 0) return file == "-" ? kStandardInput : file;
   return fmt::format("{}:{}", file, line);
 }
 

@@ -11,6 +11,9 @@
 
 namespace longformer::cli {
 
+/// The name of what is read from stdin.
+inline constexpr const char* kStandardInput = "standard input";
+
 struct Document {
   /// The file as it was named, "-" for stdin, "--text" for a text of the command line.
   std::string file;

@@ -26,11 +26,14 @@ bool is_folder(const std::string& name) {
   return fs::is_directory(name, error);
 }
 
-/// Whether a document has no file any more. Those of --lines have the file's name and a number.
+/// Whether a document has no file any more. Those of --lines have the file's name and a number;
+/// those of stdin never had one.
 bool is_gone(const std::string& name) {
   const auto has_file = [](const std::string& file) {
     std::error_code error;
-    return fs::symlink_status(file, error).type() != fs::file_type::not_found;
+    const fs::file_type type = fs::status(file, error).type();
+    return file == "-" || file == kStandardInput ||
+           (type != fs::file_type::not_found && type != fs::file_type::directory);
   };
   const std::size_t file_end = name.find_last_not_of("0123456789");
   const bool has_line = file_end != std::string::npos && name[file_end] == ':';

@@ -75,8 +75,9 @@ class Embedder {
   /// Throws Error for files that cannot be read, and for a module of modules.json that cannot be
   /// run. A pooling that cannot be run is an error only where it is asked for.
   static Embedder load(const std::string& folder, const LoadOptions& options = {});
-  /// The same of a model that is loaded already, with the other files of its folder.
-  static Embedder of(Model model, const std::string& folder);
+  /// The same of a model that is loaded already, with the other files of its folder, or those of
+  /// its adapter where that has any.
+  static Embedder of(Model model, const std::string& folder, const std::string& adapter = {});
 
   const Model& model() const { return model_; }
   const Tokenizer& tokenizer() const { return tokenizer_; }

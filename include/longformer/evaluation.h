@@ -48,6 +48,8 @@ struct EvaluateOptions {
   GenerationRequest generation = {};
   /// What makes the vectors of the task "embedding", of that model; it must outlive the evaluation.
   const Embedder* embedder = nullptr;
+  /// Its longest text in tokens; 0: that of its folder.
+  std::int64_t max_text_tokens = 0;
   /// ROUGE of stems (use_stemmer of rouge_score), and with the interval of each mean.
   bool rouge_stems = false;
   bool rouge_intervals = false;

@@ -239,11 +239,12 @@ struct Embedder::MarkedText {
 };
 
 Embedder Embedder::load(const std::string& folder, const LoadOptions& options) {
-  return of(Model::load(folder, options), folder);
+  return of(Model::load(folder, options), folder, options.adapter);
 }
 
-Embedder Embedder::of(Model model, const std::string& folder) {
-  tasks::SentenceModules modules = tasks::read_sentence_modules(folder);
+Embedder Embedder::of(Model model, const std::string& folder, const std::string& adapter) {
+  const bool adapted = !adapter.empty() && tasks::has_sentence_modules(adapter);
+  tasks::SentenceModules modules = tasks::read_sentence_modules(adapted ? adapter : folder);
   Tokenizer tokenizer = matching_tokenizer(model, folder, {}, modules.lowercase);
   auto loaded = std::make_shared<const Modules>(std::move(modules), model);
   return Embedder(std::move(model), std::move(tokenizer), std::move(loaded));

@@ -48,6 +48,7 @@ class EmbedderVectors final : public tasks::TextVectors {
  public:
   EmbedderVectors(const Embedder& embedder, const EvaluateOptions& options) : embedder_(embedder) {
     plain_.normalize = true;
+    if (options.max_text_tokens > 0) plain_.max_length = options.max_text_tokens;
     plain_.too_long = options.too_long;
     plain_.global_attention = options.global_attention;
     plain_.batch_tokens = options.batch_tokens;
@@ -129,6 +130,7 @@ Evaluation evaluate(const Model& model, const Tokenizer& tokenizer, const std::s
   require(asked != nullptr, "model: expected a head to evaluate, found none");
   const tasks::Task& reader = *asked;
   const bool makes_vectors = reader.makes_vectors();
+  if (makes_vectors) reader.check_too_long(options.too_long);
   const tasks::ReadingOptions reading = reading_options(model, options);
   tasks::KnownLabels known;
   require(makes_vectors || &reader.of_head() == task,

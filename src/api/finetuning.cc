@@ -132,7 +132,11 @@ Index text_tokens(const models::EncoderConfig& config, const FinetuneOptions& op
 training::PhaseCost cost_of(const TrainedModel& model, const tasks::Task& task,
                             const FinetuneOptions& options, std::span<const Index> lengths) {
   double tokens = 0, flops = 0;
-  const double passes = passes_of_step(options.training);
+  const Index batch = options.training.per_device_train_batch_size;
+  const bool in_parts = options.mini_batch_size > 0 && options.mini_batch_size < batch;
+  // What is in parts goes forward once more.
+  const double passes = passes_of_step(options.training) + (in_parts ? 1 : 0);
+  const Index together = in_parts ? options.mini_batch_size : batch;
   Index longest = 0;
   const Index text = text_tokens(model.config(), options);
   // Documents of like length cost alike: a sample tells.
@@ -144,7 +148,6 @@ training::PhaseCost cost_of(const TrainedModel& model, const tasks::Task& task,
     if (text > 0) flops += passes * decoder_flops(model.config(), lengths[i], text);
   }
   for (const Index length : lengths) longest = std::max(longest, length);
-  const Index batch = options.training.per_device_train_batch_size;
   const double mean =
       tokens / std::ceil(static_cast<double>(lengths.size()) / static_cast<double>(step));
   const auto per_step = static_cast<double>(batch * options.training.gradient_accumulation_steps);
@@ -152,8 +155,8 @@ training::PhaseCost cost_of(const TrainedModel& model, const tasks::Task& task,
           .flops_per_token = tokens > 0 ? flops / tokens : 0,
           .activation_bytes =
               activation_bytes(model.config(),
-                               {.tokens = longest * batch,
-                                .text_tokens = text * batch,
+                               {.tokens = longest * together,
+                                .text_tokens = text * together,
                                 .dtype = model.implementation().dtype,
                                 .recomputes = options.training.gradient_checkpointing}) +
               task.head_cost(model.config(), longest).training_bytes};
@@ -232,9 +235,10 @@ bool compares(const FinetuneOptions& options, const models::EncoderConfig& confi
   return !config.decoder || options.predict_with_generate;
 }
 
-training::Metrics metrics_of(const std::string& folder, const TrainedModel& model,
+training::Metrics metrics_of(const Beginning& begin, const TrainedModel& model,
                              const Tokenizer& tokenizer, const FinetuneOptions& options,
                              const std::function<void(const std::string&)>& note) {
+  const std::string& folder = begin.folder;
   EvaluateOptions evaluation;
   evaluation.task = options.task;
   evaluation.data = options.data;
@@ -252,6 +256,7 @@ training::Metrics metrics_of(const std::string& folder, const TrainedModel& mode
   }
   std::optional<Embedder> embedder;
   if (model.implementation().task->makes_vectors()) {
+    evaluation.max_text_tokens = begin.max_tokens(model.config(), options);
     embedder.emplace(Embedder::of(model.model(), folder));
     evaluation.embedder = &*embedder;
     evaluation.task = "embedding";
@@ -286,10 +291,6 @@ TrainingResult finetune(const std::string& folder, const FinetuneOptions& option
   require(used.mini_batch_size == 0 || task.makes_vectors(),
           "mini_batch_size: expected a training of vectors of texts, found one of {}",
           task.names().verb);
-  const bool compared = compares(used, config, *data);
-  if (used.training.metric_for_best_model.empty()) {
-    used.training.metric_for_best_model = compared ? data->metric_names().front() : "loss";
-  }
   TrainedModelSetup setup = {
       .folder = folder,
       .task = &task,
@@ -310,23 +311,29 @@ TrainingResult finetune(const std::string& folder, const FinetuneOptions& option
       matching_tokenizer(model.model(), folder, task.marks(), beginning.lowercases());
   const auto rows = Rows(used, beginning, model, tokenizer, used.train_path).of(*data);
   Validation validation;
-  TaskEvaluation evaluation = {.metric_names = data->metric_names()};
   if (used.training.eval_strategy != "no") {
     validation.data = read_data(model.config(), named, used.validation_path, used);
     validation.rows =
         Rows(used, beginning, model, tokenizer, used.validation_path).of(*validation.data);
-    evaluation.metric_names = validation.data->metric_names();
+  }
+  const tasks::DataSet& measured = validation.data ? *validation.data : *data;
+  const bool compared = compares(used, config, measured);
+  TaskEvaluation evaluation = {.metric_names = {"loss"}};
+  if (compared)
+    std::ranges::copy(measured.metric_names(), std::back_inserter(evaluation.metric_names));
+  if (used.training.metric_for_best_model.empty()) {
+    used.training.metric_for_best_model = evaluation.metric_names[compared ? 1 : 0];
+  }
+  if (validation.data) {
     evaluation.run = [&] {
       const Index batch = used.training.per_device_train_batch_size;
       training::Metrics metrics = {{"loss", mean_loss(model, *validation.rows, batch)}};
       if (!compared) return metrics;
-      std::ranges::move(metrics_of(folder, model, tokenizer, used, callbacks.training.note),
+      std::ranges::move(metrics_of(beginning, model, tokenizer, used, callbacks.training.note),
                         std::back_inserter(metrics));
       return metrics;
     };
   }
-  if (!compared) evaluation.metric_names.clear();
-  evaluation.metric_names.insert(evaluation.metric_names.begin(), "loss");
   if (callbacks.data) callbacks.data(summary_of(named, *data, *rows, model));
   if (callbacks.validation && validation.data) {
     callbacks.validation(summary_of(named, *validation.data, *validation.rows, model));

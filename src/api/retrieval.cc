@@ -182,6 +182,7 @@ class Retrieval {
   Evaluation run() {
     Evaluation result;
     tell_queries(data_, result);
+    check_queries();
     add_documents(result);
     const auto is_unknown = [this](const auto& judged) {
       return !corpus_.ids.contains(judged.first);
@@ -215,6 +216,24 @@ class Retrieval {
     std::int64_t bytes = 0;
     for (const JudgedQuery& query : data.queries) bytes += std::ssize(query.text);
     return bytes;
+  }
+
+  /// What would end the evaluation after the work on the corpus, before it.
+  void check_queries() const {
+    for (const JudgedQuery& query : data_.queries) {
+      if (options_.official_predictions) {
+        static_cast<void>(tasks::run_lines(query.origin.id, Ranking()));
+      }
+      tasks::DataReport unused;
+      tasks::read_record(tasks::place_of(data_.file, query.origin), options_.data, unused, [&] {
+        Evaluation counts;
+        count(query, counts);
+      });
+    }
+    if (!options_.official_predictions || data_.queries.empty()) return;
+    Ranking all;
+    for (const std::string& id : corpus_.ids) all.push_back({.id = id, .score = 0});
+    static_cast<void>(tasks::run_lines(data_.queries[0].origin.id, all));
   }
 
   void add_documents(Evaluation& result) {

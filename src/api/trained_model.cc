@@ -58,7 +58,11 @@ TrainedModel::TrainedModel(TrainedModelSetup setup, const TrainingOptions& optio
   for (const auto& [token, id] : setup_.added_tokens) {
     vocabulary = std::max<Index>(vocabulary, id + 1);
   }
-  if (vocabulary > original.vocab_size) first_added_ = original.vocab_size;
+  // An adapter that is trained on may have more tokens than its model.
+  const Index base = alone || options.adapter.empty()
+                         ? original.vocab_size
+                         : models::read_config(setup_.folder + "/config.json").vocab_size;
+  if (vocabulary > base) first_added_ = base;
   if (vocabulary > original.vocab_size) json_["vocab_size"] = vocabulary;
   models::EncoderConfig config = models::parse_config(formats::ConfigReader(json_, path));
   const models::TensorNames& names = config.family->names;

@@ -16,6 +16,9 @@ namespace longformer::formats {
 inline constexpr const char* kWeightFiles[] = {"model.safetensors", "model.safetensors.index.json",
                                                "pytorch_model.bin", "pytorch_model.bin.index.json"};
 
+/// The file of an adapter of low rank, as peft writes it.
+inline constexpr const char* kAdapterFile = "adapter_model.safetensors";
+
 /// Whether a folder has one of them.
 bool has_weights(const std::string& folder);
 

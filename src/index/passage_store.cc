@@ -126,10 +126,11 @@ bool PassageStore::contains(const std::string& name, std::string_view text) cons
 
 std::vector<Index> PassageStore::find(const std::string& name) const {
   std::vector<Index> ids;
+  Statement own = database_.prepare("SELECT id FROM documents WHERE name = ?");
+  if (own.bind(1, name).step()) return {own.integer(0)};
   // '0' comes behind '/'.
   Statement rows = database_.prepare(
-      "SELECT id FROM documents WHERE name = ?1 OR name > ?1 || '/' AND name < ?1 || '0' ORDER BY "
-      "id");
+      "SELECT id FROM documents WHERE name > ?1 || '/' AND name < ?1 || '0' ORDER BY id");
   rows.bind(1, name);
   while (rows.step()) ids.push_back(rows.integer(0));
   return ids;

@@ -43,7 +43,7 @@ bool asks_for_something(const Json& value) {
   return !value.is_null() && !value.empty();
 }
 
-void check_supported(const formats::ConfigReader& json) {
+void check_lora_supported(const formats::ConfigReader& json) {
   const std::string type = json.string("peft_type", "");
   require(type == "LORA", "{}: peft_type: expected LORA, found {}", json.name(),
           type.empty() ? "none" : formats::quote(type));
@@ -79,8 +79,8 @@ std::vector<std::string> names_in(const formats::ConfigReader& json, const char*
 }
 
 /// Patterns are regular expressions that names end with; plain names are those that occur.
-std::map<std::string, double> alphas_in(const formats::ConfigReader& json) {
-  std::map<std::string, double> alphas;
+std::vector<std::pair<std::string, double>> alphas_in(const formats::ConfigReader& json) {
+  std::vector<std::pair<std::string, double>> alphas;
   constexpr const char* kKey = "alpha_pattern";
   if (!json.has(kKey)) return alphas;
   const formats::ConfigReader patterns(json.at(kKey), json.name() + ": " + kKey);
@@ -89,13 +89,13 @@ std::map<std::string, double> alphas_in(const formats::ConfigReader& json) {
     require(name.find_first_of("\\^$*+?()[]{}|") == std::string::npos && value.is_number(),
             "{}: expected names of layers with numbers, found {}: {}", patterns.name(),
             formats::quote(pattern), formats::shown(value));
-    alphas[name] = value.get<double>();
+    alphas.emplace_back(name, value.get<double>());
   }
   return alphas;
 }
 
 AdapterConfig config_in(const formats::ConfigReader& json) {
-  check_supported(json);
+  check_lora_supported(json);
   AdapterConfig config = {.rank = json.integer("r", 8, 1, 1 << 16),
                           .alpha = json.number("lora_alpha", 8),
                           .dropout = json.number("lora_dropout", 0),
@@ -165,10 +165,9 @@ bool AdapterConfig::targets_layer(std::string_view name) const {
 }
 
 float AdapterConfig::scale(std::string_view name, Index own_rank) const {
-  double own = alpha;
-  for (const auto& [ending, value] : alphas) {
-    if (ends_with_name(name, ending)) own = value;
-  }
+  const auto found = std::ranges::find_if(
+      alphas, [&](const auto& pattern) { return ends_with_name(name, pattern.first); });
+  const double own = found == alphas.end() ? alpha : found->second;
   const auto count = static_cast<double>(own_rank);
   return static_cast<float>(own / (is_rank_stabilized ? std::sqrt(count) : count));
 }

@@ -9,10 +9,12 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/tensor.h"
 #include "formats/stored_tensor.h"
+#include "formats/weights.h"
 
 namespace longformer::models {
 
@@ -32,7 +34,7 @@ struct AdapterConfig {
   std::string bias = "none";
   /// Endings of names of layers that have an alpha or a rank of their own; the ranks as they are
   /// written, since tensors say them.
-  std::map<std::string, double> alphas = {};
+  std::vector<std::pair<std::string, double>> alphas = {};
   nlohmann::ordered_json ranks = nlohmann::ordered_json::object();
   /// Parts of the model that the adapter has whole.
   std::vector<std::string> whole = {};
@@ -47,7 +49,7 @@ struct AdapterConfig {
 inline constexpr const char* kAllLinear = "all-linear";
 
 inline constexpr const char* kAdapterConfigFile = "adapter_config.json";
-inline constexpr const char* kAdapterFile = "adapter_model.safetensors";
+using formats::kAdapterFile;
 /// What stands before the names of a model's tensors in that file.
 inline constexpr std::string_view kPeftPrefix = "base_model.model.";
 /// Endings of the names of what is added to a layer.

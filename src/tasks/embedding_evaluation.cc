@@ -1,14 +1,19 @@
 #include "tasks/embedding_evaluation.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <map>
+#include <numeric>
+#include <set>
 #include <utility>
 
 #include "core/error.h"
 #include "core/hash.h"
 #include "tasks/metrics/metrics.h"
+#include "tasks/prompted_text.h"
 #include "tasks/text_vectors.h"
 
 namespace longformer::tasks {
@@ -18,47 +23,66 @@ using Vector = std::vector<float>;
 
 constexpr std::size_t kFewest = 10;
 
-double cosine(const Vector& a, const Vector& b) {
-  double dot = 0, square = 0, other = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    const auto x = static_cast<double>(a[i]), y = static_cast<double>(b[i]);
-    dot += x * y;
-    square += x * x;
-    other += y * y;
+/// Of vectors of length 1. Several sums let the compiler take several elements at once.
+float dot(const Vector& a, const Vector& b) {
+  constexpr std::size_t kSums = 16;
+  std::array<float, kSums> sums = {};
+  std::size_t i = 0;
+  for (; i + kSums <= a.size(); i += kSums) {
+    for (std::size_t k = 0; k < kSums; ++k) sums[k] += a[i + k] * b[i + k];
   }
-  return square > 0 && other > 0 ? dot / std::sqrt(square * other) : 0;
+  float sum = std::accumulate(sums.begin(), sums.end(), 0.0f);
+  for (; i < a.size(); ++i) sum += a[i] * b[i];
+  return sum;
 }
 
-/// Every text once by its vector.
-class Candidates {
+double cosine(const Vector& a, const Vector& b) {
+  const double lengths = static_cast<double>(dot(a, a)) * static_cast<double>(dot(b, b));
+  return lengths > 0 ? static_cast<double>(dot(a, b)) / std::sqrt(lengths) : 0;
+}
+
+/// What is searched: texts by themselves once each, passages as often as they stand in documents,
+/// where the same words have other vectors.
+class SearchedTexts {
  public:
-  std::size_t add(const std::string& text, Vector vector) {
+  std::size_t add_text(const std::string& text, Vector vector) {
     const auto [place, is_new] = places_.emplace(fnv1a(text), vectors_.size());
-    if (is_new) vectors_.push_back(std::move(vector));
-    return place->second;
+    return is_new ? add(place->first, std::move(vector)) : place->second;
   }
-  double near(const Vector& vector, std::size_t candidate) const {
-    return cosine(vector, vectors_[candidate]);
+  std::size_t add_passage(const std::string& text, Vector vector) {
+    return add(fnv1a(text), std::move(vector));
   }
-  /// How many are nearer than the nearest of the right ones.
-  std::size_t rank(const Vector& vector, const std::vector<std::size_t>& right) const {
-    double best = -INFINITY;
-    for (const std::size_t one : right) best = std::max(best, near(vector, one));
-    std::size_t nearer = 0;
+  float near(const Vector& vector, std::size_t place) const { return dot(vector, vectors_[place]); }
+  std::uint64_t text(std::size_t place) const { return texts_[place]; }
+  /// How many are nearer than the nearest of those with one of the right texts.
+  std::size_t rank(const Vector& vector, const std::set<std::uint64_t>& right) const {
+    std::vector<float> others;
+    float best = -std::numeric_limits<float>::infinity();
     for (std::size_t i = 0; i < vectors_.size(); ++i) {
-      const bool is_right = std::find(right.begin(), right.end(), i) != right.end();
-      nearer += !is_right && near(vector, i) > best ? 1 : 0;
+      if (right.contains(texts_[i])) {
+        best = std::max(best, near(vector, i));
+      } else {
+        others.push_back(near(vector, i));
+      }
     }
-    return nearer;
+    return static_cast<std::size_t>(
+        std::ranges::count_if(others, [best](float other) { return other > best; }));
   }
 
  private:
+  std::size_t add(std::uint64_t text, Vector vector) {
+    texts_.push_back(text);
+    vectors_.push_back(std::move(vector));
+    return vectors_.size() - 1;
+  }
+
   std::map<std::uint64_t, std::size_t> places_;
+  std::vector<std::uint64_t> texts_;
   std::vector<Vector> vectors_;
 };
 
 /// A text that asks, and the candidates of its example.
-struct Asking {
+struct AskingText {
   const EmbeddingExample* example;
   std::string text;
   Vector vector;
@@ -66,9 +90,9 @@ struct Asking {
   std::vector<std::size_t> negatives = {};
 };
 
-class Comparison {
+class VectorComparison {
  public:
-  Comparison(const EmbeddingData& data, EvaluationRun& run) : data_(data), run_(run) {}
+  VectorComparison(const EmbeddingData& data, EvaluationRun& run) : data_(data), run_(run) {}
 
   void compare() {
     for (const EmbeddingExample& example : data_.examples) read(example);
@@ -92,7 +116,7 @@ class Comparison {
  private:
   /// Makes the vectors of an example. What asks is ranked when all candidates are there.
   void read(const EmbeddingExample& example) {
-    std::vector<Asking> asking;
+    std::vector<AskingText> asking;
     const Document document = read_document([&] {
       if (example.passages) {
         read_passages(example, asking);
@@ -103,9 +127,10 @@ class Comparison {
       }
       return Reading();
     });
-    const bool waits = !asking.empty();
-    std::ranges::move(asking, std::back_inserter(asking_));
-    if (waits && document.error.empty()) return;
+    if (!asking.empty() && document.error.empty()) {
+      std::ranges::move(asking, std::back_inserter(asking_));
+      return;
+    }
     run_.one(example.origin, document, [&](Json& prediction) {
       if (example.score && !example.passages) {
         prediction["score"] = *example.score;
@@ -124,36 +149,37 @@ class Comparison {
     }
   }
 
-  void read_pair(const EmbeddingExample& example, std::vector<Asking>& asking) {
+  void read_pair(const EmbeddingExample& example, std::vector<AskingText>& asking) {
     const std::span<const std::string> texts(example.texts);
     auto anchor = run_.options.vectors->of(texts.first(1), TextUse::query);
     auto others = run_.options.vectors->of(texts.subspan(1), TextUse::document);
-    Asking one = {.example = &example, .text = texts[0], .vector = std::move(anchor[0])};
-    one.right = candidates_.add(texts[1], std::move(others[0]));
+    AskingText one = {.example = &example, .text = texts[0], .vector = std::move(anchor[0])};
+    one.right = searched_.add_text(texts[1], std::move(others[0]));
     for (std::size_t i = 1; i < others.size(); ++i) {
-      one.negatives.push_back(candidates_.add(texts[i + 1], std::move(others[i])));
+      one.negatives.push_back(searched_.add_text(texts[i + 1], std::move(others[i])));
     }
     asking.push_back(std::move(one));
   }
 
-  void read_passages(const EmbeddingExample& example, std::vector<Asking>& asking) {
+  void read_passages(const EmbeddingExample& example, std::vector<AskingText>& asking) {
     const std::string& text = example.texts[0];
     std::vector<CharacterSpan> spans;
     for (const MarkedPassage& passage : *example.passages) spans.push_back(passage.span);
     auto vectors = run_.options.vectors->of_passages(text, spans);
+    std::vector<std::vector<Vector>> queries;
+    for (const MarkedPassage& passage : *example.passages) {
+      queries.push_back(run_.options.vectors->of(passage.queries, TextUse::query));
+    }
     const auto starts = character_starts(text);
     for (std::size_t i = 0; i < spans.size(); ++i) {
       const MarkedPassage& passage = (*example.passages)[i];
       teach(vectors[i], passage.vector);
-      const std::size_t begin = starts[at(spans[i].begin)];
-      const std::size_t place = candidates_.add(
-          text.substr(begin, starts[at(spans[i].end)] - begin), std::move(vectors[i]));
-      if (passage.queries.empty()) continue;
-      auto queries = run_.options.vectors->of(passage.queries, TextUse::query);
-      for (std::size_t q = 0; q < queries.size(); ++q) {
+      const std::size_t place =
+          searched_.add_passage(text_between(text, starts, spans[i]), std::move(vectors[i]));
+      for (std::size_t q = 0; q < queries[i].size(); ++q) {
         asking.push_back({.example = &example,
                           .text = passage.queries[q],
-                          .vector = std::move(queries[q]),
+                          .vector = std::move(queries[i][q]),
                           .right = place});
       }
     }
@@ -169,17 +195,16 @@ class Comparison {
   }
 
   void rank() {
-    std::map<std::string, std::vector<std::size_t>> right_of;
-    for (const Asking& one : asking_) right_of[one.text].push_back(one.right);
-    for (std::size_t i = 0; i < asking_.size(); ++i) {
-      const Asking& one = asking_[i];
-      const std::size_t rank = candidates_.rank(one.vector, right_of[one.text]);
+    std::map<std::string, std::set<std::uint64_t>> right_of;
+    for (const AskingText& one : asking_) right_of[one.text].insert(searched_.text(one.right));
+    for (const AskingText& one : asking_) {
+      const std::size_t rank = searched_.rank(one.vector, right_of[one.text]);
       first_ += rank == 0 ? 1 : 0;
       among_ten_ += rank < kFewest ? 1 : 0;
       reciprocal_ += rank < kFewest ? 1 / static_cast<double>(rank + 1) : 0;
-      const double right = candidates_.near(one.vector, one.right);
+      const float right = searched_.near(one.vector, one.right);
       for (const std::size_t negative : one.negatives) {
-        nearer_ += right > candidates_.near(one.vector, negative) ? 1 : 0;
+        nearer_ += right > searched_.near(one.vector, negative) ? 1 : 0;
         triplets_ += 1;
       }
       run_.one(one.example->origin, Document(), [&](Json& prediction) {
@@ -192,8 +217,8 @@ class Comparison {
 
   const EmbeddingData& data_;
   EvaluationRun& run_;
-  Candidates candidates_;
-  std::vector<Asking> asking_;
+  SearchedTexts searched_;
+  std::vector<AskingText> asking_;
   std::vector<float> scores_, cosines_;
   double first_ = 0, among_ten_ = 0, reciprocal_ = 0, nearer_ = 0, triplets_ = 0;
   double taught_ = 0, taught_cosine_ = 0;
@@ -222,7 +247,7 @@ void evaluate_embeddings(const EmbeddingData& data, EvaluationRun& run) {
           "{}: expected texts that belong together, scores, or given vectors to compare with, "
           "found none of them",
           data.path);
-  Comparison(data, run).compare();
+  VectorComparison(data, run).compare();
 }
 
 }  // namespace longformer::tasks

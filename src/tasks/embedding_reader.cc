@@ -11,9 +11,6 @@
 namespace longformer::tasks {
 namespace {
 
-/// Least overlap of the segments of a document whose passages are learned.
-constexpr Index kPassageOverlap = 512;
-
 SentenceModules trainable_modules(const std::string& folder) {
   SentenceModules modules = read_sentence_modules(folder);
   for (const VectorModule& module : modules.vector_modules) {
@@ -34,12 +31,6 @@ std::string pooling_name(const SentenceModules& modules) {
           "lasttoken, found {}",
           modules.pooling_file, formats::quote(name));
   return name;
-}
-
-std::string text_between(const std::string& text, std::span<const std::size_t> starts,
-                         CharacterSpan span) {
-  const std::size_t begin = starts[at(span.begin)];
-  return text.substr(begin, starts[at(span.end)] - begin);
 }
 
 }  // namespace
@@ -176,8 +167,20 @@ std::vector<Example> EmbeddingReader::read_passages(const EmbeddingExample& exam
 }
 
 std::vector<Example> EmbeddingReader::read(const EmbeddingExample& example, Collator& rows) const {
-  if (is_in_document(example, options_)) return read_passages(example, rows);
-  return {read_texts(example, rows)};
+  const auto has_teacher = [](const VectorTarget& vector) {
+    return !vector.teacher.empty() || !vector.teacher_text.empty();
+  };
+  std::vector<Example> examples = is_in_document(example, options_)
+                                      ? read_passages(example, rows)
+                                      : std::vector<Example>{read_texts(example, rows)};
+  if (loss_ != EmbeddingLoss::distillation) return examples;
+  std::erase_if(examples, [&](const Example& one) {
+    return std::ranges::none_of(one.targets, [&](const DocumentTarget& row) {
+      return std::ranges::any_of(row.embedding->vectors, has_teacher);
+    });
+  });
+  require(!examples.empty(), {Remedy::teacher}, "expected a teacher's vector to learn, found none");
+  return examples;
 }
 
 }  // namespace longformer::tasks

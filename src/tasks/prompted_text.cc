@@ -55,6 +55,12 @@ TokenRange tokens_with(CharacterSpan span, const Encoding& encoding) {
   return {begin - offsets.begin(), end - offsets.begin()};
 }
 
+std::string text_between(std::string_view text, std::span<const std::size_t> starts,
+                         CharacterSpan span) {
+  const std::size_t begin = starts[at(span.begin)];
+  return std::string(text.substr(begin, starts[at(span.end)] - begin));
+}
+
 Index passage_overlap(const ReadingOptions& options, const Tokenizer& tokenizer,
                       std::span<const TokenRange> passages, Index least) {
   Index longest = 0;

@@ -35,6 +35,13 @@ std::vector<TokenRange> passages_behind(const Prompt& prompt, std::string_view t
 /// The tokens that have characters of the span. Throws Error where there are none.
 TokenRange tokens_with(CharacterSpan span, const Encoding& encoding);
 
+/// Least overlap of the segments of a document whose passages are pooled, unless it is said.
+inline constexpr Index kPassageOverlap = 512;
+
+/// What stands between characters of a text, of which `starts` are the places (character_starts).
+std::string text_between(std::string_view text, std::span<const std::size_t> starts,
+                         CharacterSpan span);
+
 /// The overlap of segments in which each of these passages lies whole in some segment, two of them
 /// in every overlap where there is room; `least` unless they need more. Throws Error for a passage
 /// longer than half of what the model takes.

@@ -189,6 +189,13 @@ void read_text_options(const std::string& folder, bool listed, SentenceModules& 
 
 }  // namespace
 
+bool has_sentence_modules(const std::string& folder) {
+  constexpr std::array kFiles = {"modules.json", "sentence_bert_config.json",
+                                 "config_sentence_transformers.json"};
+  return std::ranges::any_of(kFiles,
+                             [&](const char* file) { return fs::exists(fs::path(folder) / file); });
+}
+
 SentenceModules read_sentence_modules(const std::string& folder) {
   SentenceModules modules;
   const std::string list = folder + "/modules.json";

@@ -59,6 +59,9 @@ struct SentenceModules {
   }
 };
 
+/// Whether a folder has any of the files that read_sentence_modules() reads.
+bool has_sentence_modules(const std::string& folder);
+
 /// Reads modules.json with the folders that it names (without it 1_Pooling and 2_Normalize),
 /// sentence_bert_config.json, config_sentence_transformers.json, and in a folder with modules.json
 /// the length limit of tokenizer_config.json. Throws Error for malformed files and for a module

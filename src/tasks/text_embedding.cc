@@ -1,5 +1,6 @@
 #include "tasks/text_embedding.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "core/error.h"
@@ -47,16 +48,16 @@ EmbeddingLoss loss_of(const EmbeddingData& data, const EmbeddingTrainingOptions&
 class EmbeddingSet final : public DataSet {
  public:
   EmbeddingSet(EmbeddingData data, const EmbeddingTrainingOptions& options)
-      : data_(std::move(data)), options_(options), loss_(loss_of(data_, options)) {}
+      : data_(std::move(data)), options_(options) {}
 
   bool has_one_class() const override { return false; }
   DataReport report() const override { return data_.report; }
   std::vector<std::string> metric_names() const override { return embedding_metric_names(data_); }
   Index least_batch() const override;
-  bool has_passages() const override { return is_in_document(data_.examples.front(), options_); }
+  bool has_passages() const override;
 
   std::unique_ptr<TrainingSet> collate(const CollationSetup& setup) const override {
-    const EmbeddingReader reader(setup, loss_);
+    const EmbeddingReader reader(setup, loss_of(data_, options_));
     return collated(data_, setup, [&](Collator& rows, const EmbeddingExample& example) {
       return reader.read(example, rows);
     });
@@ -67,16 +68,21 @@ class EmbeddingSet final : public DataSet {
  private:
   EmbeddingData data_;
   const EmbeddingTrainingOptions options_;
-  EmbeddingLoss loss_;
 };
 
 /// The texts of a batch are each other's wrong answers where an example has none of its own.
 Index EmbeddingSet::least_batch() const {
-  if (loss_ != EmbeddingLoss::contrastive) return 1;
-  for (const EmbeddingExample& one : data_.examples) {
-    if (is_in_document(one, options_) || one.texts.size() > 2) return 1;
-  }
-  return 2;
+  if (loss_of(data_, options_) != EmbeddingLoss::contrastive) return 1;
+  const bool all = std::ranges::all_of(data_.examples, [this](const EmbeddingExample& one) {
+    return is_in_document(one, options_) || one.texts.size() > 2;
+  });
+  return all ? 1 : 2;
+}
+
+bool EmbeddingSet::has_passages() const {
+  return std::ranges::any_of(data_.examples, [this](const EmbeddingExample& one) {
+    return is_in_document(one, options_);
+  });
 }
 
 class TextEmbedding final : public Task {
@@ -100,6 +106,12 @@ class TextEmbedding final : public Task {
   std::vector<Index> globals_of_ids(const models::EncoderConfig&, std::span<const std::int32_t>,
                                     const std::string&) const override {
     return {};
+  }
+
+  void check_too_long(TooLong too_long) const override {
+    require(too_long != TooLong::split, {Remedy::truncate},
+            "vectors of texts: expected truncation of long texts, found a stride; documents with "
+            "passages are read in segments by themselves");
   }
 
   std::unique_ptr<DataSet> read(const std::string& path, const DataOptions& options,

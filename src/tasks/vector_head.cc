@@ -193,6 +193,10 @@ Tensor VectorHead::vectors(const ops::Context& context, const EncoderStates& sta
   for (std::size_t row = 0; row < targets.documents.size(); ++row) {
     const auto& target = targets.documents[row].embedding;
     require(target.has_value(), "loss: expected vectors to learn of every row, found none");
+    require(
+        how == nullptr || how->divides_by_root == target->divides_by_root,
+        "loss: expected one way of pooling in a batch, found passages of documents beside texts "
+        "of which the sum is divided by a root");
     how = &*target;
     const Index begin = states.batch.starts[row], end = states.batch.starts[row + 1];
     for (const VectorTarget& one : target->vectors) {

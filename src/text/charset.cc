@@ -76,7 +76,12 @@ class Converter {
       ++next;
       --left;
     }
-    return output;
+    // Some charsets hold the last character back, as a mark may follow it.
+    std::array<char, 16> buffer;
+    char* end = buffer.data();
+    std::size_t room = buffer.size();
+    iconv(handle_, nullptr, nullptr, &end, &room);
+    return output.append(buffer.data(), buffer.size() - room);
   }
 
  private:

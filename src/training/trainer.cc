@@ -13,6 +13,7 @@
 #include "formats/json.h"
 #include "formats/new_folder.h"
 #include "formats/safetensors.h"
+#include "formats/weights.h"
 
 namespace longformer::training {
 namespace {
@@ -160,12 +161,19 @@ void Trainer::open_output() {
   fs::create_directories(folder, failure);
   require(fs::is_directory(folder), "output_dir: could not create '{}': {}", folder.string(),
           failure.message());
+  const bool has_adapter = fs::exists(folder / formats::kAdapterFile);
+  // Beside each other they would be a model that nobody has trained.
+  const bool is_adapter = options.lora_rank > 0 || !options.adapter.empty();
+  const bool is_other = is_adapter ? formats::has_weights(folder.string()) : has_adapter;
+  require(!is_other, "output_dir: expected a folder without {}, found one in '{}'",
+          is_adapter ? "the weights of a model beside those of an adapter" : "an adapter",
+          folder.string());
   if (options.overwrite_output_dir && options.resume_from_checkpoint.empty()) {
     checkpoints_.remove_all();
     fs::remove_all(folder / "runs");
   }
   const bool occupied = !checkpoints_.steps().empty() || fs::exists(folder / "config.json") ||
-                        fs::exists(folder / "model.safetensors");
+                        fs::exists(folder / "model.safetensors") || has_adapter;
   require(!occupied || options.overwrite_output_dir || !options.resume_from_checkpoint.empty(),
           {Remedy::resume_or_overwrite},
           "output_dir: expected a new folder, found a former training in '{}'", folder.string());

@@ -13,15 +13,13 @@
 namespace longformer::tasks {
 namespace {
 
-using Names = std::span<const std::string_view>;
-
 constexpr std::array<std::string_view, 4> kAnchors = {"anchor", "query", "question", "sentence1"};
 constexpr std::array<std::string_view, 5> kPositives = {"positive", "pos", "answer", "passage",
                                                         "sentence2"};
 constexpr std::array<std::string_view, 4> kScores = {"score", "scores", "label", "labels"};
 constexpr std::array<std::string_view, 2> kIds = {"id", "_id"};
 
-bool is_one_of(Names names, std::string_view name) {
+bool is_one_of(std::span<const std::string_view> names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
@@ -31,7 +29,7 @@ bool is_negative(std::string_view name) {
 }
 
 /// One text, or a list of them.
-std::vector<std::string> texts_of(const Json& value, std::string_view name) {
+std::vector<std::string> texts_in(const Json& value, std::string_view name) {
   std::vector<std::string> texts;
   const auto add = [&](const Json& one) {
     require(one.is_string() && !one.get_ref<const std::string&>().empty(),
@@ -87,7 +85,7 @@ MarkedPassage passage_of(const Json& object, std::int64_t characters) {
           passage.span.begin, passage.span.end);
   for (const char* name : {"query", "queries"}) {
     if (!object.contains(name)) continue;
-    for (std::string& text : texts_of(object[name], name)) {
+    for (std::string& text : texts_in(object[name], name)) {
       passage.queries.push_back(std::move(text));
     }
   }
@@ -103,6 +101,8 @@ EmbeddingExample document_of(const Json& object, const Origin& origin) {
   example.vector = vector_of(object);
   require(!example.texts[0].empty(), "expected a text in the member \"text\", found an empty one");
   if (!object.contains("passages")) return example;
+  require(example.vector.empty(),
+          "expected the vectors of passages, found one of their whole document");
   const auto characters = std::ssize(character_starts(example.texts[0])) - 1;
   example.passages.emplace();
   for (const Json& one : list_member(object, "passages")) {
@@ -122,11 +122,14 @@ Roles named_roles(const Json& object) {
   Roles roles;
   for (const auto& [name, value] : object.items()) {
     if (is_one_of(kAnchors, name)) {
-      roles.anchor = texts_of(value, name).at(0);
+      require(value.is_string() && roles.anchor.empty(),
+              "expected one anchor, found \"{}\" as another one, or as a list", name);
+      roles.anchor = texts_in(value, name)[0];
     } else if (is_one_of(kPositives, name)) {
-      roles.positives = texts_of(value, name);
+      require(roles.positives.empty(), "expected one member of positives, found also \"{}\"", name);
+      roles.positives = texts_in(value, name);
     } else if (is_negative(name)) {
-      std::ranges::move(texts_of(value, name), std::back_inserter(roles.negatives));
+      std::ranges::move(texts_in(value, name), std::back_inserter(roles.negatives));
     }
   }
   require(!roles.positives.empty(),
@@ -141,7 +144,7 @@ Roles roles_by_order(const Json& object) {
   for (const auto& [name, value] : object.items()) {
     if (is_one_of(kScores, name) || is_one_of(kIds, name)) continue;
     if (!value.is_string() && !value.is_array()) continue;
-    for (std::string& text : texts_of(value, name)) {
+    for (std::string& text : texts_in(value, name)) {
       auto& list = roles.positives.empty() ? roles.positives : roles.negatives;
       if (roles.anchor.empty()) {
         roles.anchor = std::move(text);
@@ -163,6 +166,7 @@ void read_example(const Json& object, const Record& record, EmbeddingData& data)
     data.examples.push_back(document_of(object, origin));
     return;
   }
+  require(!has("vector"), "expected a vector beside one text alone, found one beside several");
   const Roles roles = is_named ? named_roles(object) : roles_by_order(object);
   std::optional<float> score;
   for (const std::string_view name : kScores) {
