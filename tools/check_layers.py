@@ -34,6 +34,7 @@ PUBLIC = {
     "aggregation": "tasks",
     "language_model_text": "tasks",
     "choice_question": "tasks",
+    "embedding_training_options": "tasks",
     "multi_hop_options": "tasks",
     "multi_hop_question": "tasks",
     "dataset": "tasks",
