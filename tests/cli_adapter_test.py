@@ -228,7 +228,7 @@ class TestBadInput:
         ("flags", "code", "words"),
         [
             (["--lora-rank", 0], 2, ["--lora-rank", "from 1"]),
-            (["--lora-rank", 2, "--lora-target", "quary"], 1, ["key, ", "query", "value", "all-linear", "quary"]),
+            (["--lora-rank", 2, "--lora-target", "quary, value"], 1, ["key, ", "query", "value", "all-linear", "quary"]),
             (["--lora-rank", 2, "--lora-target", "query,"], 1, ["between commas"]),
             (["--lora-alpha", 2], 2, ["--lora-rank"]),
             (["--lora-rank", 2, "--lora-dropout", 1], 2, ["--lora-dropout", "below 1"]),
@@ -248,7 +248,7 @@ class TestBadInput:
               "--lora-dropout", 0.1).fails(1, "lora_dropout", "global")  # fmt: skip
 
     def test_merging_into_another_attention(self, base, adapter, tmp_path):
-        run("convert", base, tmp_path / "out", "--merge-adapter", adapter, "--window", 8).fails(1, "merge_adapter")
+        run("convert", base, tmp_path / "out", "--merge-adapter", adapter, "--window", 8).fails(2, "--window")
         assert not (tmp_path / "out").exists()
 
 
@@ -272,3 +272,26 @@ def test_the_first_pattern_counts(base, adapter, tmp_path):
     other = copied(adapter, tmp_path / "other", alpha_pattern=dict(reversed(patterns)))
     alone = copied(adapter, tmp_path / "alone", alpha_pattern=dict(patterns[:1]))
     assert scores(base, "--adapter", first) == scores(base, "--adapter", alone) != scores(base, "--adapter", other)
+
+
+def test_the_tokenizer_of_an_adapter_counts(base, data, adapter, tmp_path):
+    """Every verb reads with it: here one in which words have each other's ids."""
+    other = copied(adapter, tmp_path / "other")
+    tokenizer = json.loads((other / "tokenizer.json").read_text())
+    vocabulary = tokenizer["model"]["vocab"]
+    words = [word for word, number in sorted(vocabulary.items(), key=lambda item: item[1]) if word.isalpha()]
+    vocabulary.update(zip(words, [vocabulary[word] for word in reversed(words)], strict=True))
+    (other / "tokenizer.json").write_text(json.dumps(tokenizer))
+    plain = copied(adapter, tmp_path / "plain")
+    for name in ("tokenizer.json", "vocab.txt"):
+        (plain / name).unlink(missing_ok=True)
+    moved = shutil.copytree(base, tmp_path / "moved")
+    shutil.copy(other / "tokenizer.json", moved / "tokenizer.json")
+    assert scores(base, "--adapter", other) == scores(moved, "--adapter", plain) != scores(base, "--adapter", adapter)
+    vectors = [run("embed", model, "--text", text(6, 3), "--adapter", adapter).passes().out
+               for model, adapter in ((base, other), (moved, plain), (base, plain))]
+    assert vectors[0] == vectors[1] != vectors[2]
+    train(base, data, tmp_path / "on", "--adapter", other).passes()
+    train(moved, data, tmp_path / "same", "--adapter", plain).passes()
+    name = "adapter_model.safetensors"
+    assert (tmp_path / "on" / name).read_bytes() == (tmp_path / "same" / name).read_bytes()

@@ -195,6 +195,7 @@ class TestFinetune:
         context = run(*words, "--adapter", tmp_path / "adapter", stdin=row).works().json[0]["embeddings"]
         told = run(*words, "--adapter", tmp_path / "adapter", "--context", "document", stdin=row).works().json[0]["embeddings"]
         assert context == told != run(*words, "--adapter", tmp_path / "adapter", "--context", "none", stdin=row).works().json[0]["embeddings"]
+        assert run("info", tmp_path / "merged", "--json").works().json[0]["passage_context"] == "document"
 
 
 class TestEvaluate:

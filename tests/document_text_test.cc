@@ -140,15 +140,23 @@ TEST(Pages, MayBeBroken) {
 
 TEST(Pages, SayTheirCharset) {
   const std::string word = "<p>\xe9\x80</p>", expected = "\xc3\xa9\xe2\x82\xac";
-  for (const char* head : {"<meta charset=latin1>", "<META CHARSET='ISO-8859-1'>",
-                           "<html><head><meta http-equiv=\"Content-Type\" content=\"text/html; "
-                           "charset=windows-1252\">",
-                           "<?xml version=\"1.0\" encoding=\"iso-8859-1\"?><html>",
-                           "<!-- <meta charset=koi8-r> --><script>'<meta charset=koi8-r>'</script>"
-                           "<meta charset=cp1252>"}) {
+  for (const char* head :
+       {"<meta charset=latin1>", "<META CHARSET='ISO-8859-1'>",
+        "<html><head><meta http-equiv=\"Content-Type\" content=\"text/html; "
+        "charset=windows-1252\">",
+        "<?xml version=\"1.0\" encoding=\"iso-8859-1\"?><html>",
+        "<!-- <meta charset=koi8-r> --><script>'<meta charset=koi8-r>'</script>"
+        "<meta charset=cp1252>",
+        "<meta charset=' L1\n'>", "<meta charset=x-cp1252>",
+        "<meta name=description content=\"charset=koi8-r\"><meta charset=cp819>",
+        "<meta content=\"text/html; charset=iso-ir-100\" http-equiv=content-type>"}) {
     EXPECT_EQ(html(head + word), expected) << head;
   }
   EXPECT_EQ(html("<meta charset=Shift_JIS>\x93\xfa\x96{"), "\xe6\x97\xa5\xe6\x9c\xac");
+  EXPECT_EQ(html("<meta charset=x-euc-jp>\xc6\xfc"), "\xe6\x97\xa5");
+  EXPECT_EQ(html("<meta charset=windows-949>\xb0\xa1"), "\xea\xb0\x80");
+  EXPECT_EQ(html("<meta charset=iso-8859-8-i>\xe0"), "\xd7\x90");
+  EXPECT_EQ(html("<meta charset=x-mac-roman>\x8e"), "\xc3\xa9");
   EXPECT_EQ(html("<meta charset=utf-16>\xc3\xa9"), "\xc3\xa9");
   // A byte-order mark knows better.
   EXPECT_EQ(html("\xef\xbb\xbf<meta charset=latin1>\xc3\xa9"), "\xc3\xa9");

@@ -230,10 +230,16 @@ void add_convert(CLI::App& program, Action& action) {
              "what to make (longformer); safetensors and bin are --format");
   add_choice(verb, "--format", flags->options.format, {"safetensors", "bin"},
              "write model.safetensors or pytorch_model.bin (safetensors)");
-  verb.add_option("--merge-adapter", flags->options.merge_adapter,
-                  "write SOURCE as it is with this LoRA adapter merged into its weights (none)")
-      ->type_name("FOLDER");
   add_efficient_flags(verb, *flags);
+  CLI::Option* merge = verb.add_option(
+      "--merge-adapter", flags->options.merge_adapter,
+      "write SOURCE as it is with this LoRA adapter merged into its weights (none)");
+  merge->type_name("FOLDER");
+  for (const char* name : {"--max-positions", "--window", "--projected-length", "--projection",
+                           "--projection-sharing", "--projection-initialization", "--features",
+                           "--feature-kernel", "--feature-epsilon", "--seed", "--report"}) {
+    merge->excludes(verb.get_option(name));
+  }
   add_choice(verb, "--dtype", flags->options.dtype, {"fp32", "fp16", "bf16"},
              "dtype of the weights (as they are)");
   verb.add_flag("--overwrite", flags->options.overwrite, "replace a previous result in TARGET");

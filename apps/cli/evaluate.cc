@@ -283,7 +283,7 @@ void run(const EvaluateFlags& flags, Messages& messages) {
                             flags.task.empty() ? "a task" : flags.task,
                             task == "none" ? "none" : model.info().head));
   }
-  const Tokenizer tokenizer = Tokenizer::load(flags.model.tokenizer_folder(folder));
+  const Tokenizer tokenizer = Tokenizer::load(tokenizer_folder(folder, flags.model.adapter));
   EvaluateOptions options = flags.all();
   std::optional<Output> predictions, official, selected;
   if (is_trivia || makes_vectors) options.task = flags.task;

@@ -75,7 +75,7 @@ class FillMaskRun {
         messages_(messages),
         folder_(flags.model.encoder_folder()),
         inputs_(flags.inputs),
-        tokenizer_(Tokenizer::load(flags.model.tokenizer_folder(folder_))),
+        tokenizer_(Tokenizer::load(tokenizer_folder(folder_, flags.model.adapter))),
         model_(Model::load(folder_, flags.model.load_options(messages))) {
     if (!tokenizer_.special_tokens().mask) {
       throw Error(fmt::format("'{}': expected a tokenizer with a mask token, found none", folder_));

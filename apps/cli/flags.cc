@@ -6,7 +6,6 @@
 #include <CLI/Validators.hpp>
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <numeric>
 
 #include "help.h"
@@ -68,14 +67,6 @@ std::string ModelFlags::token_model_folder() const {
                     found));
   }
   return found;
-}
-
-std::string ModelFlags::tokenizer_folder(const std::string& folder) const {
-  namespace fs = std::filesystem;
-  for (const char* file : {"tokenizer.json", "vocab.txt", "vocab.json"}) {
-    if (!adapter.empty() && fs::exists(fs::path(adapter) / file)) return adapter;
-  }
-  return folder;
 }
 
 std::string ModelFlags::encoder_folder() const {

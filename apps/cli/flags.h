@@ -58,9 +58,6 @@ struct ModelFlags {
   /// The same. Throws Error for the folder of a character language model, with the verbs that run
   /// it.
   std::string token_model_folder() const;
-  /// Where its tokenizer lies: in the folder of the adapter if it has one, which may know more
-  /// tokens, else in that of the model, `folder`.
-  std::string tokenizer_folder(const std::string& folder) const;
   /// The same for models that write texts.
   std::string encoder_folder() const;
 };

@@ -46,6 +46,10 @@ struct SpecialTokens {
   std::optional<std::int32_t> cls, sep, pad, mask, unk, bos, eos;
 };
 
+/// The folder whose tokenizer belongs to a model with a LoRA adapter: that of the adapter where it
+/// has one, else that of the model. An empty adapter is none.
+std::string tokenizer_folder(const std::string& folder, const std::string& adapter);
+
 class Tokenizer {
  public:
   /// Reads tokenizer.json, or vocab.json with merges.txt, or vocab.txt (in this order), and

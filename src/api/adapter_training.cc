@@ -14,7 +14,10 @@ std::vector<std::string> names_in_list(const std::string& list) {
   std::vector<std::string> names;
   for (std::size_t begin = 0; begin <= list.size();) {
     const std::size_t end = std::min(list.find(',', begin), list.size());
-    names.push_back(list.substr(begin, end - begin));
+    const std::size_t first = std::min(list.find_first_not_of(' ', begin), end);
+    std::size_t last = end;
+    while (last > first && list[last - 1] == ' ') --last;
+    names.push_back(list.substr(first, last - first));
     require(!names.back().empty(), "lora_target: expected names between commas, found '{}'", list);
     begin = end + 1;
   }

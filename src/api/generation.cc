@@ -56,7 +56,9 @@ struct TextGenerator::Implementation {
   const models::Decoder& decoder() const { return head->decoder(); }
   /// Read when a text first needs it: logits need none.
   const Tokenizer& tokenizer() const {
-    if (!tokenizer_) tokenizer_.emplace(Tokenizer::load(folder));
+    if (!tokenizer_) {
+      tokenizer_.emplace(Tokenizer::load(tokenizer_folder(folder, own.weights.adapter_folder())));
+    }
     return *tokenizer_;
   }
   tasks::GenerationSettings settings(const GenerationRequest& request, Index prompt_tokens,

@@ -1,5 +1,6 @@
 #include "api/task_folder.h"
 
+#include "api/model_implementation.h"
 #include "core/error.h"
 
 namespace longformer {
@@ -13,7 +14,8 @@ void require_task(const Model& model, const std::string& folder, const tasks::Ta
 
 Tokenizer matching_tokenizer(const Model& model, const std::string& folder,
                              std::span<const std::string> added, bool lowercase) {
-  Tokenizer tokenizer = Tokenizer::load(folder, added, lowercase);
+  const std::string adapter = model.implementation().weights.adapter_folder();
+  Tokenizer tokenizer = Tokenizer::load(tokenizer_folder(folder, adapter), added, lowercase);
   require(tokenizer.vocabulary_size() <= model.info().vocabulary_size,
           "{}: expected a tokenizer of at most {} tokens (vocab_size of config.json), found {}",
           folder, model.info().vocabulary_size, tokenizer.vocabulary_size());

@@ -13,8 +13,8 @@ namespace longformer {
 /// Throws Error unless the model of the folder has the head of the task.
 void require_task(const Model& model, const std::string& folder, const tasks::Task& task);
 
-/// The tokenizer of the folder, with the further arguments of Tokenizer::load. Throws Error when it
-/// has ids that the model has not.
+/// The tokenizer of the folder, or of the model's adapter, with the further arguments of
+/// Tokenizer::load. Throws Error when it has ids that the model has not.
 Tokenizer matching_tokenizer(const Model& model, const std::string& folder,
                              std::span<const std::string> added = {}, bool lowercase = false);
 

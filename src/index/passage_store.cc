@@ -128,9 +128,13 @@ std::vector<Index> PassageStore::find(const std::string& name) const {
   std::vector<Index> ids;
   Statement own = database_.prepare("SELECT id FROM documents WHERE name = ?");
   if (own.bind(1, name).step()) return {own.integer(0)};
-  // '0' comes behind '/'.
+  // The folder of all relative names is in none of them. '0' comes behind '/'.
   Statement rows = database_.prepare(
-      "SELECT id FROM documents WHERE name > ?1 || '/' AND name < ?1 || '0' ORDER BY id");
+      name == "."
+          ? "SELECT id FROM documents WHERE ?1 = '.' AND name NOT LIKE '/%' AND name <> '..' "
+            "AND name NOT LIKE '../%' ORDER BY id"
+          : "SELECT id FROM documents WHERE name > rtrim(?1, '/') || '/' AND "
+            "name < rtrim(?1, '/') || '0' ORDER BY id");
   rows.bind(1, name);
   while (rows.step()) ids.push_back(rows.integer(0));
   return ids;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <filesystem>
 #include <map>
 #include <set>
 #include <span>
@@ -321,6 +322,12 @@ bool Weights::keeps(const std::string& name) const {
   const auto& training = parameters_->training.adapter;
   if (!training) return false;
   return adapter_ ? !adapter_->whole().contains(name) : training->is_kept(name);
+}
+
+std::string Weights::adapter_folder() const {
+  if (!adapter_) return {};
+  const std::string folder = std::filesystem::path(adapter_->path()).parent_path().string();
+  return folder.empty() ? "." : folder;
 }
 
 const AdapterConfig* Weights::trained_adapter() const {

@@ -215,6 +215,8 @@ class Weights {
 
   /// A number that other weights hardly share: of names, shapes and samples of the data.
   std::uint64_t fingerprint() const;
+  /// That of the adapter that was given; empty: none was.
+  std::string adapter_folder() const;
 
  private:
   struct Parameters;

@@ -17,13 +17,24 @@ constexpr std::string_view kReplacement = "\xef\xbf\xbd";
 
 /// What browsers read under names that are less, or another charset, to iconv:
 /// https://encoding.spec.whatwg.org/#names-and-labels
-constexpr std::array<std::pair<std::string_view, std::string_view>, 22> kAsBrowsersRead = {{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 38> kAsBrowsersRead = {{
     {"ascii", "windows-1252"},
     {"us-ascii", "windows-1252"},
     {"iso-8859-1", "windows-1252"},
     {"iso8859-1", "windows-1252"},
     {"iso_8859-1", "windows-1252"},
+    {"iso88591", "windows-1252"},
+    {"iso-ir-100", "windows-1252"},
+    {"ansi_x3.4-1968", "windows-1252"},
     {"latin1", "windows-1252"},
+    {"l1", "windows-1252"},
+    {"cp819", "windows-1252"},
+    {"ibm819", "windows-1252"},
+    {"x-cp1250", "windows-1250"},
+    {"x-cp1251", "windows-1251"},
+    {"x-cp1252", "windows-1252"},
+    {"iso-8859-8-i", "iso-8859-8"},
+    {"logical", "iso-8859-8"},
     {"iso-8859-9", "windows-1254"},
     {"latin5", "windows-1254"},
     {"iso-8859-11", "windows-874"},
@@ -35,9 +46,14 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 22> kAsBrows
     {"shift_jis", "cp932"},
     {"shift-jis", "cp932"},
     {"sjis", "cp932"},
+    {"ms_kanji", "cp932"},
+    {"windows-31j", "cp932"},
+    {"x-euc-jp", "euc-jp"},
     {"x-sjis", "cp932"},
     {"euc-kr", "cp949"},
     {"ks_c_5601-1987", "cp949"},
+    {"windows-949", "cp949"},
+    {"x-mac-roman", "macintosh"},
     {"x-mac-cyrillic", "maccyrillic"},
     {"utf8", "utf-8"},
 }};

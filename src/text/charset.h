@@ -17,8 +17,8 @@ struct ByteOrderMark {
 /// Of UTF-8 and UTF-16.
 ByteOrderMark byte_order_mark(std::string_view bytes);
 
-/// Bytes of a charset as UTF-8, with U+FFFD in place of what is not in it. The charset has any name
-/// that web pages use. Throws Error for one that is not known.
+/// Bytes of a charset as UTF-8, with U+FFFD in place of what is not in it. The charset has a name
+/// that web pages use, or that iconv knows. Throws Error for one that is not known.
 std::string utf8_of(std::string_view bytes, const std::string& charset);
 
 }  // namespace longformer::text

@@ -39,6 +39,12 @@ std::string_view view(const xmlChar* text) {
 
 bool is_white(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r' || c == '\f'; }
 
+std::string_view trimmed(std::string_view text) {
+  while (!text.empty() && is_white(text.front())) text.remove_prefix(1);
+  while (!text.empty() && is_white(text.back())) text.remove_suffix(1);
+  return text;
+}
+
 /// The value in KEY=value of a text, with or without quotes.
 std::string value_behind(std::string_view text, std::string_view key) {
   const auto found = std::search(text.begin(), text.end(), key.begin(), key.end(),
@@ -62,11 +68,15 @@ void declare(void* user, std::string charset) {
 
 void read_meta(void* user, const xmlChar* name, const xmlChar** attributes) {
   if (view(name) != "meta" || attributes == nullptr) return;
+  std::string_view content;
+  bool is_content_type = false;
   for (; *attributes != nullptr; attributes += 2) {
-    if (view(attributes[0]) == "charset") declare(user, std::string(view(attributes[1])));
-    if (view(attributes[0]) == "content")
-      declare(user, value_behind(view(attributes[1]), "charset"));
+    const std::string_view key = view(attributes[0]), value = trimmed(view(attributes[1]));
+    if (key == "charset") declare(user, std::string(value));
+    if (key == "content") content = value;
+    if (key == "http-equiv") is_content_type = ascii_lower(std::string(value)) == "content-type";
   }
+  if (is_content_type) declare(user, value_behind(content, "charset"));
 }
 
 void read_instruction(void* user, const xmlChar* target, const xmlChar* data) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <map>
 #include <mutex>
 #include <set>
@@ -378,6 +379,14 @@ struct Tokenizer::Implementation {
 
 Tokenizer::Tokenizer(std::shared_ptr<const Implementation> implementation)
     : implementation_(std::move(implementation)) {}
+
+std::string tokenizer_folder(const std::string& folder, const std::string& adapter) {
+  namespace fs = std::filesystem;
+  for (const char* file : {"tokenizer.json", "vocab.json", "vocab.txt"}) {
+    if (!adapter.empty() && fs::exists(fs::path(adapter) / file)) return adapter;
+  }
+  return folder;
+}
 
 Tokenizer Tokenizer::load(const std::string& folder, std::span<const std::string> added,
                           bool lowercase) {

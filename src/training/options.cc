@@ -138,6 +138,9 @@ void check_lora(const TrainingOptions& options) {
       options.lora_alpha != 0 || !options.lora_target.empty() || options.lora_dropout != 0;
   require(options.learning_rate > 0 || (!is_new && options.adapter.empty()),
           "learning_rate: expected more than 0, as an adapter is trained, found 0");
+  require(options.adapter.empty() || !is_described,
+          "adapter: expected no lora_alpha, lora_target and lora_dropout beside it, as it has its "
+          "own, found some");
   require(is_new || !is_described,
           "lora_rank: expected a rank beside lora_alpha, lora_target and lora_dropout, found none");
 }

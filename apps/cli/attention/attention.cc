@@ -147,7 +147,7 @@ class AttentionRun {
         report_options_(flags.report_options()),
         folder_(flags.model.token_model_folder()),
         inputs_(flags.inputs),
-        tokenizer_(Tokenizer::load(flags.model.tokenizer_folder(folder_))),
+        tokenizer_(Tokenizer::load(tokenizer_folder(folder_, flags.model.adapter))),
         model_(Model::load(folder_, flags.model.load_options(messages))) {
     global_attention_ = global_attention(flags_.global_attention);
     layers_ = chosen(flags_.choice(flags_.layer), model_.info().layers, "layer");

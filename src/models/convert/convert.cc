@@ -296,6 +296,7 @@ ConvertedFrom merge_adapter(const std::string& source, const std::string& target
     from.model_type = kLanguageModelType;
     tensors = merged_tensors(weights, conversion.plan.dtype,
                              [](const std::string& name) { return name; });
+    weights.tell_nonfinite(options.note);
   } else {
     const EncoderConfig config = parse_config(formats::ConfigReader(conversion.source_json, path));
     const Weights weights = Weights::open(source, config.family->names, options.merge_adapter);
@@ -313,8 +314,11 @@ ConvertedFrom merge_adapter(const std::string& source, const std::string& target
   const bool has_own = has_tokenizer(options.merge_adapter);
   copy_tokenizer_files(has_own ? fs::path(options.merge_adapter) : conversion.source,
                        staging.path());
+  const bool has_modules = fs::exists(fs::path(options.merge_adapter) / "modules.json");
   copy_sentence_transformers(
-      {.source = conversion.source, .target = staging.path(), .tokenizer_class = {}});
+      {.source = has_modules ? fs::path(options.merge_adapter) : conversion.source,
+       .target = staging.path(),
+       .tokenizer_class = {}});
   write_weights(staging.path(), options.format, tensors);
   staging.commit();
   return from;
