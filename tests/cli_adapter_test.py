@@ -1,5 +1,6 @@
 """LoRA adapters as users of the program meet them; peft itself reads and makes them in parity/adapter_parity.py."""
 
+import hashlib
 import json
 import shutil
 import struct
@@ -295,3 +296,22 @@ def test_the_tokenizer_of_an_adapter_counts(base, data, adapter, tmp_path):
     train(moved, data, tmp_path / "same", "--adapter", plain).passes()
     name = "adapter_model.safetensors"
     assert (tmp_path / "on" / name).read_bytes() == (tmp_path / "same" / name).read_bytes()
+
+
+def test_the_adapter_that_is_shipped():
+    """It is the file that the model card tells of, and adds to every linear layer of MiniLM."""
+    root = FIXTURES.parents[1]
+    folder = root / "models" / "longformer-minilm-4096"
+    data = (folder / "adapter_model.safetensors").read_bytes()
+    assert hashlib.sha256(data).hexdigest() in (root / "docs" / "model-card.md").read_text() and len(data) < 50e6
+    config = json.loads((folder / "adapter_config.json").read_text())
+    tensors = tensors_of(folder / "adapter_model.safetensors")
+    wide = {"intermediate.dense": (384, 1536), "output.dense": (1536, 384)}
+    layers = {f"encoder.layer.{layer}.{part}": wide.get(part, (384, 384)) for layer in range(6)
+              for part in ("attention.self.query", "attention.self.key", "attention.self.value",
+                           "attention.output.dense", "intermediate.dense", "output.dense")}  # fmt: skip
+    expected = {}
+    for layer, (inside, outside) in layers.items():
+        expected[f"base_model.model.{layer}.lora_A.weight"] = [config["r"], inside]
+        expected[f"base_model.model.{layer}.lora_B.weight"] = [outside, config["r"]]
+    assert tensors == expected

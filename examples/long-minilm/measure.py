@@ -3,13 +3,14 @@
 
     examples/long-minilm/measure.py FOLDER MODEL… [--context document|none] [--test] [--every 3]
 
-FOLDER is that of texts.py. Every question is searched among the paragraphs of all articles, and of its own; with
+FOLDER is that of texts.py; the questions of HotpotQA are of $LONGFORMER_DATA. Every question is searched among the paragraphs of all articles, and of its own; with
 --context document a paragraph is pooled from the states of its whole article. --test measures what the settings
 were not chosen by: SQuAD and COVID-QA of $LONGFORMER_DATA. One JSON line for each model.
 """
 
 import argparse
 import json
+import lzma
 import os
 import pathlib
 import sys
@@ -32,12 +33,28 @@ def validation(folder):
     return passages.Squad.of(held["articles"], questions)
 
 
+def asked_by_people(file, most=300):
+    """HotpotQA's questions and paragraphs, each of which is a document: whether it helps people's questions too."""
+    rows = json.loads(lzma.open(file, "rt", encoding="utf-8").read())[:most]
+    paragraphs = {}
+    questions = []
+    for row in rows:
+        for title, sentences in row["context"]:
+            paragraphs.setdefault((title, "".join(sentences)), len(paragraphs))
+        gold = {title for title, _ in row["supporting_facts"]}
+        questions += [passages.Question(row["question"], paragraphs[title, "".join(sentences)], 0, 1)
+                      for title, sentences in row["context"] if title in gold]
+    return passages.Squad.of([[text] for _, text in paragraphs], questions)
+
+
 def figures(task, program, model, context, extra):
     if isinstance(task, passages.CovidQA):
         vectors = task.embed(program, model, context, *extra)
     else:
-        vectors = (task.in_context(program, model, *extra) if context == "document"
-                   else task.alone(program, model))
+        # One paragraph alone is its own document.
+        alone = context == "none" or len(task.articles) == len(task.passages)
+        vectors = (task.alone(program, model) if alone
+                   else task.in_context(program, model, *extra))
     asked, _ = program.embed(model, [question.text for question in task.questions])
     return [round(value, 4) for value in task.figures(asked @ vectors.T)]
 
@@ -53,9 +70,10 @@ def main():
     parser.add_argument("--dtype", default="bf16")
     options = parser.parse_args()
     extra = ["--global-attention", options.global_attention] if options.global_attention else []
-    tasks = {"validation": validation(options.folder)}
+    data = pathlib.Path(os.environ.get("LONGFORMER_DATA") or sys.exit("LONGFORMER_DATA: expected a folder"))
+    tasks = {"validation": validation(options.folder),
+             "hotpotqa": asked_by_people(data / "tasks" / "hotpotqa_train.json.xz")}
     if options.test:
-        data = pathlib.Path(os.environ.get("LONGFORMER_DATA") or sys.exit("LONGFORMER_DATA: expected a folder"))
         tasks = {"squad": passages.Squad(data / "squad" / "dev-v1.1.json", options.every),
                  "covidqa": passages.CovidQA(next((data / "covidqa").glob("*.json")), options.every)}
     binary = os.environ.get("LONGFORMER_BINARY", str(ROOT / "build" / "longformer"))

@@ -9,8 +9,9 @@ examples/novels, which the quickstart searches. FOLDER gets train.jsonl, one doc
 random order, in which every passage of about 128 tokens has a question made of the text (below), and
 validation.json: articles as lists of paragraphs, with questions.
 
-A question of the text is a sentence of a passage without half of its words; half of these sentences are taken out
-of what is trained, none of what validates.
+A question of the text is made of a sentence of a passage: half of its words, or a question word and what stands
+around the words that it asks for; a pronoun at its beginning becomes the title. Half of these sentences are taken
+out of what is trained, none of what validates.
 """
 
 import argparse
@@ -31,6 +32,7 @@ import run  # noqa: E402
 
 LEAST_CHARACTERS = 2000
 NOVEL_CHARACTERS = 17000
+JOINED_CHARACTERS = 10000
 PASSAGE_CHARACTERS = 560
 VALIDATION_ARTICLES = 60
 QUERY_WORDS = (10, 40)
@@ -60,16 +62,49 @@ def short_spans(text):
         yield begin, end
 
 
-def question_of(sentence, draw):
-    """Half of the words of a sentence, in their order; None for one that is too short or too long."""
+def named(words, title, draw):
+    """The words with the title in place of a pronoun at their beginning, or, now and then, before them."""
+    if not title:
+        return words
+    if words[0] in ("He", "She", "It", "They"):
+        return [title, *words[1:]]
+    if words[0] in ("His", "Her", "Its", "Their"):
+        return [title + "'s", *words[1:]]
+    return [title + ":", *words] if draw.random() < 0.25 else words
+
+
+def what_stands_there(word):
+    """Which question asks for a word."""
+    bare = word.strip(",;:.()'\"")
+    if re.fullmatch(r"1\d{3}|20\d\d", bare):
+        return ["when", "in what year"]
+    if bare[:1].isdigit():
+        return ["how many", "how much"]
+    if bare[:1].isupper():
+        return ["who", "which", "where", "what"]
+    return ["what", "how", "what kind of"]
+
+
+def question_of(sentence, draw, title=None):
+    """A question that the sentence answers; None for one that is too short or too long.
+
+    Half of the words, in their order; or what is left of them without one to four that a question word asks for.
+    """
     words = sentence.split()
     if not QUERY_WORDS[0] <= len(words) <= QUERY_WORDS[1]:
         return None
-    kept = sorted(draw.sample(range(len(words)), len(words) // 2))
-    return " ".join(words[place] for place in kept).strip(" ,;:.")
+    words = named(words, title, draw)
+    if draw.random() < 0.5:
+        kept = sorted(draw.sample(range(len(words)), len(words) // 2))
+        return " ".join(words[place] for place in kept).strip(" ,;:.")
+    begin = draw.randrange(len(words))
+    end = min(begin + draw.randint(1, 4), len(words))
+    asked = draw.choice(what_stands_there(words[begin]))
+    rest = words[max(0, begin - draw.randint(4, 12)):begin] + words[end:end + draw.randint(4, 12)]
+    return f"{asked} {' '.join(rest).strip(' ,;:.')}?"
 
 
-def marked_document(text, draw, taken_out=0.5):
+def marked_document(text, draw, title=None, taken_out=0.5):
     """The text in passages of whole sentences, each asked for by one of them, which is taken out of so many."""
     passages, pieces, begin, group = [], [], 0, []
 
@@ -81,7 +116,7 @@ def marked_document(text, draw, taken_out=0.5):
         query = None
         if len(group) >= 3 and choices:
             place = draw.choice(choices)
-            query = question_of(group[place], draw)
+            query = question_of(group[place], draw, title)
             if draw.random() < taken_out:
                 group.pop(place)
         passage = " ".join(group)
@@ -99,6 +134,26 @@ def marked_document(text, draw, taken_out=0.5):
             size = 0
     close()
     return {"text": "\n\n".join(pieces), "passages": passages}
+
+
+def joined(documents, least):
+    """Documents of at least so many characters each: shorter ones stand behind each other in one.
+
+    Without them the later of the 4,096 positions would hardly be trained.
+    """
+    whole, passages, pieces, begin = [], [], [], 0
+    for one in documents:
+        if len(one["text"]) >= least:
+            whole.append(one)
+            continue
+        passages += [marked | {"begin": marked["begin"] + begin, "end": marked["end"] + begin}
+                     for marked in one["passages"]]
+        pieces.append(one["text"])
+        begin += len(one["text"]) + 2
+        if begin >= least:
+            whole.append({"text": "\n\n".join(pieces), "passages": passages})
+            passages, pieces, begin = [], [], 0
+    return whole
 
 
 def evaluated_articles(data):
@@ -132,21 +187,21 @@ def novels(data):
 
 
 def novel_parts(text, draw):
-    """Every other part of a novel, of up to so many characters."""
+    """Every fourth part of a novel, of up to so many characters."""
     begin = draw.randrange(NOVEL_CHARACTERS)
     while begin < len(text):
         size = draw.randrange(NOVEL_CHARACTERS // 2, NOVEL_CHARACTERS)
         part = re.sub(r"(?<!\n)\n(?!\n)", " ", text[begin:begin + size]).strip()
         if len(part) > LEAST_CHARACTERS:
             yield part
-        begin += 2 * size
+        begin += 4 * size
 
 
 def validation(articles, draw):
-    """Paragraphs of whole articles, and half of the words of a sentence of each."""
+    """Paragraphs of whole articles, and a question made of a sentence of each."""
     parts, questions = [], []
-    for number, (_, text) in enumerate(articles):
-        document = marked_document(text, draw, taken_out=0)
+    for number, (title, text) in enumerate(articles):
+        document = marked_document(text, draw, title, taken_out=0)
         parts.append([document["text"][one["begin"]:one["end"]] for one in document["passages"]])
         questions += [{"text": one["query"], "article": number, "paragraph": place}
                       for place, one in enumerate(document["passages"]) if "query" in one]
@@ -166,11 +221,12 @@ def main():
     long = [article for article in articles if len(article[1]) > 3 * LEAST_CHARACTERS]
     held = long[:VALIDATION_ARTICLES]
     names = {title for title, _ in held}
-    documents = [marked_document(text, draw) for title, text in articles if title not in names]
+    documents = [marked_document(text, draw, title) for title, text in articles if title not in names]
     wiki = sum(len(one["text"]) for one in documents)
     for text in novels(data):
         documents += [marked_document(part, draw) for part in novel_parts(text, draw)]
     draw.shuffle(documents)
+    documents = joined(documents, JOINED_CHARACTERS)
     with (options.folder / "train.jsonl").open("w", encoding="utf-8") as stream:
         stream.writelines(json.dumps(document, ensure_ascii=False) + "\n" for document in documents)
     (options.folder / "validation.json").write_text(json.dumps(validation(held, draw)), encoding="utf-8")

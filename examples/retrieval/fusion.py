@@ -398,11 +398,12 @@ def choice_table(tokenizer, cells, noise):
 # The test.
 
 
-def test(program, model, data, every):
+def test(program, model, data, options):
     """The table of SQuAD and COVID-QA with what was chosen."""
-    squad = passages.Squad(data / "squad" / "dev-v1.1.json", every)
+    squad = passages.Squad(data / "squad" / "dev-v1.1.json", options.every)
     covidqa = passages.CovidQA(next((data / "covidqa").glob("*.json")), 1)
-    vectors = {squad: squad.alone(program, model), covidqa: covidqa.embed(program, model, "none")}
+    embed = squad.alone if options.context == "none" else squad.in_context
+    vectors = {squad: embed(program, model), covidqa: covidqa.embed(program, model, options.context)}
     dense, lexical, _ = FORMS[CHOSEN[0]]
     rows = collections.defaultdict(list)
     for task, texts, own in ((squad, squad.passages, squad.same_article),
@@ -449,6 +450,8 @@ def arguments():
     parser.add_argument("--part", choices=["choice", "test", "all"], default="all")
     parser.add_argument("--passages", type=int, default=10000, help="paragraphs of Wikipedia (10000)")
     parser.add_argument("--every", type=int, default=3, help="of SQuAD: every so manieth question (3)")
+    parser.add_argument("--context", choices=["none", "document"], default="none",
+                        help="of the test: each passage alone, or in the states of its article or paper (none)")
     parser.add_argument("--dtype", choices=["fp32", "bf16"], default="bf16")
     parser.add_argument("--threads", type=int, default=0, help="of the program; 0: all (0)")
     parser.add_argument("--output", help="also write the tables to this file")
@@ -466,7 +469,7 @@ def main():
         if options.part != "test" and not run.missing([data / "wiki_en_extract" / "enwiki_AA.txt.xz"]):
             tables.append(choose(program, options.model, data, options.passages, options.seed))
         if options.part != "choice" and not run.missing([data / "squad" / "dev-v1.1.json", data / "covidqa"]):
-            tables.append(test(program, options.model, data, options.every))
+            tables.append(test(program, options.model, data, options))
     print("\n".join(tables))
     if options.output:
         pathlib.Path(options.output).write_text("\n".join(tables), encoding="utf-8")
