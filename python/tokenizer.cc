@@ -66,7 +66,8 @@ void bind_tokenizer(nb::module_& module) {
       .def_ro("truncated", &Encoding::truncated);
   nb::class_<Tokenizer>(module, "Tokenizer")
       .def_static(
-          "load", [](const std::string& folder) {
+          "load",
+          [](const std::string& folder) {
             // The folder of an adapter may have a tokenizer, and is no model.
             const bool is_there = std::filesystem::is_directory(folder);
             return Tokenizer::load(is_there ? folder : find_model(folder));

@@ -22,7 +22,7 @@ from typing import Any
 
 from . import _native
 from ._arrays import FloatArray, as_floats, as_integers, shape_of
-from ._checks import as_path
+from ._checks import as_integer, as_path, as_text
 from ._embedding import Embedder, Passages
 from ._evaluation import Evaluation, LabelMetrics, score
 from ._generation import GeneratedTexts, WrittenDocument, WrittenText
@@ -159,4 +159,5 @@ def band_attention(
             raise Error(f"{name}: expected {shape_of(query)} as q, found {shape_of(array)}")
     dilations = as_integers(dilation, "dilation").reshape(-1).tolist()
     positions = as_integers(list(global_positions), "global_positions").reshape(-1).tolist()
-    return _native.band_attention(query, key, value, window, dilations, causal, positions, backend)
+    limits = (as_integer(window, "window"), dilations, bool(causal), positions)
+    return _native.band_attention(query, key, value, *limits, as_text(backend, "backend"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import Iterable
 from typing import Any
@@ -29,6 +30,13 @@ def as_texts(value: Any, name: str) -> list[str]:
 def as_one_or_more(value: Any, name: str) -> list[str]:
     """A text, or a list of texts."""
     return [value] if isinstance(value, str) else as_texts(value, name)
+
+
+def as_integer(value: Any, name: str) -> int:
+    """An integer of Python or numpy, but no bool."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"{name}: expected an integer, found {found(value)}")
+    return operator.index(value)
 
 
 def as_path(value: Any, name: str) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 
 from . import _native
 from ._arrays import Batched, Document, FloatArray, as_array, documents_of, rows_like, shape_of, without_padding
-from ._checks import as_path, lasting_name
+from ._checks import as_integer, as_path, lasting_name
 from ._embedding import Embedder, Passages
 from ._evaluation import Evaluation, evaluate
 from ._generation import GeneratedTexts, TextGenerator, WrittenDocument
@@ -397,7 +397,10 @@ class Model:
         same text for the same seed, document and place in the batch. decoder_input_ids, the same for all
         documents, is what texts begin with."""
         masks = (attention_mask, global_attention_mask)
-        return self._writer.generate(input_ids, *masks, decoder_input_ids, seed, options)
+        number = as_integer(seed, "seed")
+        if number < 0:
+            raise Error(f"seed: expected at least 0, found {number}")
+        return self._writer.generate(input_ids, *masks, decoder_input_ids, number, options)
 
 
 def load(

@@ -8,7 +8,7 @@ from typing import Any
 
 from . import _native
 from ._arrays import as_integers, shape_of
-from ._checks import as_path, as_text, as_texts, lasting_name
+from ._checks import as_integer, as_path, as_text, as_texts, lasting_name
 from ._native import Error
 
 
@@ -96,11 +96,11 @@ class Tokenizer:
         array = as_integers(ids, "ids")
         if array.ndim != 1:
             raise Error(f"ids: expected [n], found {shape_of(array)}")
-        return self._native.decode(array, skip_special_tokens)
+        return self._native.decode(array, bool(skip_special_tokens))
 
     def token(self, id: int) -> str:
         """The vocabulary entry of an id."""
-        return self._native.token(int(id))
+        return self._native.token(as_integer(id, "id"))
 
     def id(self, token: str) -> int | None:
         """The id of a vocabulary entry; None where there is none."""

@@ -218,6 +218,10 @@ def test_types_of_arguments(folder):
         (lambda: model.classify("a", stride=1.5), r"classify: stride: expected an integer, found 1.5 \(float\)"),
         (lambda: model.classify("a", truncate=1), r"classify: truncate: expected True or False, found 1 \(int\)"),
         (lambda: longformer_cpp.load(folder("tiny_bert"), dtype=3), r"load: dtype: expected a text \(str\), found 3"),
+        (lambda: longformer_cpp.load(folder("tiny_bert"), threads="2"), r"load: threads: expected an integer, found '2'"),
+        (lambda: model.tokenizer.token("x"), r"id: expected an integer, found 'x' \(str\)"),
+        (lambda: model.evaluate(3), r"data: expected a path, found 3 \(int\)"),
+        (lambda: longformer_cpp.band_attention(*[[[[1.0]]]] * 3, window="8"), r"window: expected an integer, found '8'"),
         (lambda: longformer_cpp.load(3), r"folder: expected a path, found 3 \(int\)"),
     ):
         with pytest.raises(TypeError, match=words) as error:
