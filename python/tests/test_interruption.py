@@ -17,7 +17,7 @@ FIXTURES = pathlib.Path(__file__).resolve().parents[2] / "tests" / "fixtures"
 #: Where this package was found, in a build folder or installed.
 PACKAGES = str(pathlib.Path(longformer_cpp.__file__).resolve().parents[1])
 #: A busy machine answers later.
-SECONDS = 3.0
+SECONDS = 5.0
 
 #: Says when the work begins, and how long after the signal it ended; `again` must work behind it.
 PROGRAM = """
