@@ -23,7 +23,7 @@ SOURCES := $(shell git ls-files --cached --others --exclude-standard '*.h' '*.cc
 
 .DEFAULT_GOAL := help
 .PHONY: help packages browser-packages lint-packages build everything check test debug asan tsan \
-        fuzz oracle test-venv parity quickstart lint fresh fresh-short install python bench clean
+        fuzz oracle test-venv parity quickstart lint fresh fresh-short install python wheel bench clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -119,6 +119,19 @@ python: packages ## pip install the Python package into a fresh environment and 
 	  --config-settings=cmake.define.LONGFORMER_WERROR=ON \
 	  --config-settings=cmake.define.CMAKE_UNITY_BUILD=$(UNITY) . pytest mypy
 	$(BUILD)/python-venv/bin/python -m pytest -q python/tests
+
+# auditwheel takes the libraries in; at most 40 MB.
+wheel: packages ## Make a wheel for Linux with all libraries inside, and test it in a fresh environment
+	rm -rf $(BUILD)/wheels $(BUILD)/wheel-venv $(BUILD)/wheel-test
+	@PYTHON=$(PYTHON) tools/venv.sh $(BUILD)/wheel-venv requirements/wheel.txt
+	CXX=c++ $(BUILD)/wheel-venv/bin/python -m pip wheel --quiet --disable-pip-version-check --no-deps \
+	  --config-settings=cmake.define.LONGFORMER_WERROR=ON \
+	  --config-settings=cmake.define.CMAKE_UNITY_BUILD=$(UNITY) -w $(BUILD)/wheels/plain .
+	PATH=$(CURDIR)/$(BUILD)/wheel-venv/bin:$$PATH auditwheel repair -w $(BUILD)/wheels $(BUILD)/wheels/plain/*.whl
+	test -z "$$(find $(BUILD)/wheels -name '*manylinux*.whl' -size +40960k)"
+	$(PYTHON) -m venv $(BUILD)/wheel-test
+	$(BUILD)/wheel-test/bin/pip install --quiet --disable-pip-version-check $(BUILD)/wheels/*.whl pytest mypy
+	$(BUILD)/wheel-test/bin/python -m pytest -q python/tests
 
 bench: build ## Measure the attention backends and a model of Longformer-base size
 	$(BUILD)/longformer bench attention -n 512-8192*2 --dtype fp32,bf16

@@ -16,6 +16,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -28,9 +29,31 @@ namespace nb = nanobind;
 
 using Integers = nb::ndarray<const std::int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using FloatArray = nb::ndarray<nb::numpy, float, nb::c_contig>;
+/// Types as stubs show them: dict[str, Any], list[str], list[Any], tuple[Any, ...].
+using Options = nb::typed<nb::dict, nb::str, nb::any>;
+using Texts = nb::typed<nb::list, nb::str>;
+using Rows = nb::typed<nb::list, nb::any>;
+using Record = nb::typed<nb::tuple, nb::any, nb::ellipsis>;
 /// ids, attention_mask, token_type_ids, position_ids, global_attention_mask.
 using Document = std::tuple<Integers, std::optional<Integers>, std::optional<Integers>,
                             std::optional<Integers>, std::optional<Integers>>;
+
+/// The bytes of a str, which live as long as it does. Raises UnicodeEncodeError for lone
+/// surrogates.
+inline std::string_view utf8(const nb::str& text) {
+  Py_ssize_t size = 0;
+  const char* bytes = PyUnicode_AsUTF8AndSize(text.ptr(), &size);
+  if (bytes == nullptr) throw nb::python_error();
+  return {bytes, static_cast<std::size_t>(size)};
+}
+
+/// Texts of Python, which the package has checked.
+inline std::vector<std::string> texts_of(const nb::list& list) {
+  std::vector<std::string> texts;
+  for (const nb::handle text : list) texts.emplace_back(utf8(nb::borrow<nb::str>(text)));
+  return texts;
+}
+
 inline std::span<const std::int32_t> span_of(const Integers& values) {
   return {values.data(), values.shape(0)};
 }
@@ -79,11 +102,16 @@ class Notes {
   std::vector<std::string> notes_;
 };
 
-/// generation.cc
-void bind_generation(nb::module_& module);
-/// multi_hop.cc
-void bind_multi_hop(nb::module_& module);
-/// tasks.cc
+// The parts of the module, one in each file.
+void bind_model(nb::module_& module);
+void bind_tokenizer(nb::module_& module);
+void bind_embedding(nb::module_& module);
+void bind_search(nb::module_& module);
 void bind_tasks(nb::module_& module);
+void bind_multi_hop(nb::module_& module);
+void bind_generation(nb::module_& module);
+void bind_language_model(nb::module_& module);
+void bind_evaluation(nb::module_& module);
+void bind_training(nb::module_& module);
 
 }  // namespace longformer

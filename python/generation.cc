@@ -1,107 +1,134 @@
-// Models that write texts, in the native half of the Python package.
+// Models that write texts.
 #include "longformer/generation.h"
 
-#include <mutex>
+#include <algorithm>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
 
 #include "bindings.h"
-#include "longformer/error.h"
-#include "longformer/hub.h"
+#include "loaded.h"
 #include "model.h"
+#include "writing.h"
 
 using nanobind::literals::operator""_a;
 
 namespace longformer {
 namespace {
 
-/// ids, score, why it ended.
-using Written = std::tuple<std::vector<std::int32_t>, std::optional<double>, std::string>;
+using PythonGenerator = Loaded<TextGenerator>;
 
-/// Shares the weights of a model. A TextGenerator takes one call at a time; Python threads take
-/// turns here, without the GIL.
-class PythonTextGenerator {
- public:
-  PythonTextGenerator(const PythonModel& model, const std::string& folder)
-      : generator_(TextGenerator::of(model.model(), find_model(folder), notes_.collector())) {
-    Notes::warn(notes_.take());
-  }
+/// Tokens of a summary where nothing says how long it may be, as the program has it.
+constexpr std::int64_t kUsualSummary = 512;
 
-  const TextGeneratorInfo& info() const { return generator_.info(); }
+Record python_text(const WrittenText& text) {
+  return nb::make_tuple(nb::cast(text.ids), nb::cast(text.score), text.end, text.text);
+}
 
-  std::vector<std::vector<Written>> generate(const std::vector<Document>& documents,
-                                             const std::string& options, std::uint64_t seed,
-                                             std::vector<std::int32_t> prompt) {
-    std::vector<DocumentInput> inputs;
-    for (const Document& document : documents) inputs.push_back(input_of(document));
-    std::vector<WrittenDocument> results;
-    std::vector<std::string> notes;
-    {
-      nb::gil_scoped_release release;
-      std::lock_guard lock(mutex_);
-      GenerationRequest request;
-      request.options = parse_generation_options(options);
-      request.seed = seed;
-      request.prompt = std::move(prompt);
-      results = generator_.generate(inputs, request, [](const GenerationEvent&) {
-        nb::gil_scoped_acquire acquire;
-        // The exception of a signal, such as KeyboardInterrupt, is raised when the call is over.
-        return PyErr_CheckSignals() == 0;
-      });
-      notes = notes_.take();
+/// The texts of each document, with what was read of it.
+Rows python_documents(const std::vector<WrittenDocument>& documents, const char* name) {
+  nb::list results;
+  for (std::size_t i = 0; i < documents.size(); ++i) {
+    const WrittenDocument& one = documents[i];
+    if (!one.error.empty()) {
+      throw Error(std::string(name) + "[" + std::to_string(i) + "]: " + one.error, one.remedies);
     }
-    if (PyErr_Occurred() != nullptr) throw nb::python_error();
-    Notes::warn(notes);
-    std::vector<std::vector<Written>> texts;
-    for (std::size_t i = 0; i < results.size(); ++i) {
-      if (!results[i].error.empty()) {
-        throw Error("input_ids[" + std::to_string(i) + "]: " + results[i].error);
+    nb::list texts;
+    for (const WrittenText& text : one.texts) texts.append(python_text(text));
+    results.append(
+        nb::make_tuple(texts, one.source_tokens, one.truncated, one.segments, one.global_tokens));
+  }
+  return results;
+}
+
+Rows generate(PythonGenerator& generator, const std::vector<Document>& documents,
+              const Options& options, std::uint64_t seed, std::vector<std::int32_t> prompt) {
+  std::vector<DocumentInput> inputs;
+  for (const Document& document : documents) inputs.push_back(input_of(document));
+  GenerationRequest request;
+  request.options = generation_options(Keywords("generate", options));
+  request.seed = seed;
+  request.prompt = std::move(prompt);
+  return python_documents(
+      generator.call([&](const TextGenerator& one) { return one.generate(inputs, request); }),
+      "input_ids");
+}
+
+/// A summary has global attention and a length where neither the folder nor the caller says so.
+void complete_summary(const TextGenerator& generator, GenerationRequest& request) {
+  if (!request.global_attention) request.global_attention = generator.summary_globals();
+  const auto has_length = [](const GenerationOptions& options) {
+    return options.max_length || options.max_new_tokens;
+  };
+  if (!has_length(generator.folder_options()) && !has_length(request.options)) {
+    request.options.max_new_tokens = std::min(kUsualSummary, generator.info().max_text_tokens - 1);
+  }
+}
+
+Rows write(PythonGenerator& generator, const Texts& list, bool summarizes, const Options& given,
+           const nb::object& callback) {
+  GenerationRequest request;
+  bool truncate = false, refuse = false;
+  // As the program has it.
+  request.seed = 1;
+  Keywords keywords(summarizes ? "summarize" : "write", given);
+  keywords.take("seed", request.seed).take("global_attention", request.global_attention);
+  keywords.take("truncate", truncate).take("refuse", refuse).take("extend", request.extend);
+  keywords.take("stride", request.stride).take("together", request.together);
+  keywords.take("max_source_length", request.max_source_tokens);
+  if (truncate + refuse + request.extend > 1) {
+    throw Error("truncate, refuse and extend: expected one of them, found several");
+  }
+  request.too_long = truncate ? TooLong::truncate : refuse ? TooLong::refuse : TooLong::split;
+  request.options = generation_options(keywords);
+  if (summarizes) complete_summary(generator.object(), request);
+  const std::vector<std::string> texts = texts_of(list);
+  return python_documents(generator.call([&](const TextGenerator& one) {
+    return one.generate(texts, request, [&callback](const GenerationEvent& event) {
+      if (!callback.is_none() && event.document >= 0) {
+        call_python(callback, event.document, event.text);
       }
-      auto& rows = texts.emplace_back();
-      for (WrittenText& text : results[i].texts) {
-        rows.emplace_back(std::move(text.ids), text.score, std::move(text.end));
-      }
-    }
-    return texts;
-  }
+      return true;
+    });
+  }),
+                          "texts");
+}
 
-  FloatArray logits(const Document& document, const Integers& text) {
-    const DocumentInput input = input_of(document);
-    std::vector<float> values;
-    {
-      nb::gil_scoped_release release;
-      std::lock_guard lock(mutex_);
-      values = generator_.logits(input, span_of(text));
-    }
-    return array_of(std::move(values),
-                    {text.shape(0), static_cast<std::size_t>(info().vocabulary_size)});
-  }
-
- private:
-  Notes notes_;
-  TextGenerator generator_;
-  std::mutex mutex_;
-};
+FloatArray logits(PythonGenerator& generator, const Document& document, const Integers& text) {
+  const DocumentInput input = input_of(document);
+  std::vector<float> values =
+      generator.call([&](const TextGenerator& one) { return one.logits(input, span_of(text)); });
+  const auto width = static_cast<std::size_t>(generator.object().info().vocabulary_size);
+  return array_of(std::move(values), {text.shape(0), width});
+}
 
 }  // namespace
 
+GenerationOptions generation_options(const Keywords& keywords) {
+  const nb::object text = nb::module_::import_("json").attr("dumps")(keywords.rest());
+  return parse_generation_options(nb::cast<std::string>(text));
+}
+
 void bind_generation(nb::module_& module) {
-  nb::class_<PythonTextGenerator>(module, "TextGenerator")
+  nb::class_<PythonGenerator>(module, "TextGenerator")
       .def(
           "__init__",
-          [](PythonTextGenerator* self, const PythonModel& model, const std::string& folder) {
-            new (self) PythonTextGenerator(model, folder);
+          [](PythonGenerator* self, const PythonModel& model) {
+            new (self) PythonGenerator([&model](const PythonGenerator::Note& note) {
+              return TextGenerator::of(model.model(), model.folder(), note);
+            });
           },
-          "model"_a, "folder"_a)
-      .def("generate", &PythonTextGenerator::generate, "documents"_a, "options"_a, "seed"_a,
-           "prompt"_a)
-      .def("logits", &PythonTextGenerator::logits, "document"_a, "text"_a)
+          "model"_a, nb::keep_alive<1, 2>())
+      .def("generate", &generate, "documents"_a, "options"_a, "seed"_a, "prompt"_a)
+      .def("write", &write, "texts"_a, "summarizes"_a, "options"_a, "callback"_a.none())
+      .def("logits", &logits, "document"_a, "text"_a)
       .def_prop_ro("pad_token_id",
-                   [](const PythonTextGenerator& self) { return self.info().pad_token_id; })
-      .def_prop_ro("max_text_tokens",
-                   [](const PythonTextGenerator& self) { return self.info().max_text_tokens; });
+                   [](const PythonGenerator& self) { return self.object().info().pad_token_id; })
+      .def_prop_ro("max_text_tokens", [](const PythonGenerator& self) {
+        return self.object().info().max_text_tokens;
+      });
 }
 
 }  // namespace longformer

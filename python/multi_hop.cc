@@ -2,7 +2,6 @@
 #include "longformer/multi_hop.h"
 
 #include <cstdint>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -10,8 +9,7 @@
 #include <vector>
 
 #include "bindings.h"
-#include "longformer/error.h"
-#include "longformer/hub.h"
+#include "model.h"
 
 using nanobind::literals::operator""_a;
 
@@ -50,60 +48,30 @@ PythonOutcome outcome_of(MultiHopOutcome outcome) {
           outcome.segments};
 }
 
-TooLong too_long_of(const std::string& name) {
-  if (name == "refuse") return TooLong::refuse;
-  if (name == "truncate") return TooLong::truncate;
-  if (name == "split") return TooLong::split;
-  throw Error("too_long: expected refuse, truncate or split, found " + name);
+PythonOutcome answer(Loaded<MultiHopAnswerer>& answerer, std::string question,
+                     std::vector<PythonParagraph> paragraphs, const Options& given) {
+  MultiHopQuestion asked = {.question = std::move(question), .paragraphs = {}};
+  for (PythonParagraph& one : paragraphs) {
+    asked.paragraphs.push_back({std::move(one.first), std::move(one.second)});
+  }
+  MultiHopAnswerOptions options;
+  Keywords keywords("answer", given);
+  keywords.take("max_answer_tokens", options.max_answer_tokens);
+  keywords.take("evidence_paragraphs", options.evidence_paragraphs);
+  keywords.choose<TooLong>(
+      "too_long", options.too_long,
+      {{"refuse", TooLong::refuse}, {"truncate", TooLong::truncate}, {"split", TooLong::split}});
+  keywords.finish();
+  return outcome_of(answerer.call([&](const MultiHopAnswerer& one) {
+    return one.answer({&asked, 1}, options)[0];
+  }));
 }
-
-/// Takes one call at a time; Python threads take turns here, without the GIL.
-class PythonMultiHopAnswerer {
- public:
-  PythonMultiHopAnswerer(const std::string& folder, std::string dtype, int threads)
-      : answerer_(load(
-            folder, {.dtype = std::move(dtype), .threads = threads, .note = notes_.collector()})) {
-    Notes::warn(notes_.take());
-  }
-
-  PythonOutcome answer(std::string question, std::vector<PythonParagraph> paragraphs,
-                       std::int64_t max_answer_tokens, std::int64_t evidence_paragraphs,
-                       const std::string& too_long) {
-    MultiHopQuestion asked = {.question = std::move(question), .paragraphs = {}};
-    for (PythonParagraph& one : paragraphs) {
-      asked.paragraphs.push_back({std::move(one.first), std::move(one.second)});
-    }
-    MultiHopAnswerOptions options;
-    options.max_answer_tokens = max_answer_tokens;
-    options.evidence_paragraphs = evidence_paragraphs;
-    options.too_long = too_long_of(too_long);
-    nb::gil_scoped_release release;
-    std::lock_guard lock(mutex_);
-    return outcome_of(std::move(answerer_.answer({&asked, 1}, options)[0]));
-  }
-
- private:
-  static MultiHopAnswerer load(const std::string& folder, const LoadOptions& options) {
-    nb::gil_scoped_release release;
-    return MultiHopAnswerer::load(find_model(folder), options);
-  }
-
-  Notes notes_;
-  MultiHopAnswerer answerer_;
-  std::mutex mutex_;
-};
 
 }  // namespace
 
 void bind_multi_hop(nb::module_& module) {
-  nb::class_<PythonMultiHopAnswerer>(module, "MultiHopAnswerer")
-      .def(
-          "__init__",
-          [](PythonMultiHopAnswerer* self, const std::string& folder, std::string dtype,
-             int threads) { new (self) PythonMultiHopAnswerer(folder, std::move(dtype), threads); },
-          "folder"_a, "dtype"_a, "threads"_a)
-      .def("answer", &PythonMultiHopAnswerer::answer, "question"_a, "paragraphs"_a,
-           "max_answer_tokens"_a, "evidence_paragraphs"_a, "too_long"_a);
+  bind_task<MultiHopAnswerer>(module, "MultiHopAnswerer")
+      .def("answer", &answer, "question"_a, "paragraphs"_a, "options"_a);
   module.def(
       "sentences", [](const std::string& text) { return paragraph_of("", text).sentences; },
       "text"_a);

@@ -1,242 +1,233 @@
-// What models say of documents, and how well: the tasks, in the native half of the Python package.
+// What models say of documents: classes, entities, answers, choices, clusters, masked tokens.
+#include <algorithm>
 #include <cstdint>
-#include <functional>
-#include <mutex>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "bindings.h"
 #include "longformer/choice.h"
+#include "longformer/classification.h"
 #include "longformer/coreference.h"
-#include "longformer/error.h"
-#include "longformer/evaluation.h"
-#include "longformer/hub.h"
+#include "longformer/mask_filling.h"
 #include "longformer/question_answering.h"
+#include "longformer/tagging.h"
+#include "model.h"
 
 using nanobind::literals::operator""_a;
 
 namespace longformer {
 namespace {
 
-/// begin, end, text.
-using PythonMention = std::tuple<std::int64_t, std::int64_t, std::string>;
-using PythonClusters = std::vector<std::vector<PythonMention>>;
-
-/// Ends the work when Python has a signal, whose exception the caller raises when the call is over.
-class Interrupted {};
-
-ProgressCallback signals() {
-  return [](const Progress&) {
-    nb::gil_scoped_acquire acquire;
-    if (PyErr_CheckSignals() != 0) throw Interrupted();
-  };
+Rows classify(Loaded<Classifier>& classifier, const Texts& list, const Options& given) {
+  ClassifyOptions options;
+  std::vector<std::string> pairs;
+  Keywords keywords("classify", given);
+  take_reading(keywords, options);
+  keywords.take("pairs", pairs);
+  ScoreFunction function = ScoreFunction::softmax;
+  if (!keywords.take_object("function_to_apply").is_none()) {
+    keywords.choose<ScoreFunction>("function_to_apply", function,
+                                   {{"softmax", ScoreFunction::softmax},
+                                    {"sigmoid", ScoreFunction::sigmoid},
+                                    {"none", ScoreFunction::none}});
+    options.function = function;
+  }
+  keywords.choose<SegmentMerge>("merge", options.merge,
+                                {{"mean", SegmentMerge::mean}, {"max", SegmentMerge::max}});
+  keywords.finish();
+  const std::vector<std::string> texts = texts_of(list);
+  std::vector<Classification> found = classifier.call([&](const Classifier& one) {
+    std::vector<Classification> all;
+    std::size_t next = 0;
+    one.classify(
+        [&]() -> std::optional<ClassifyInput> {
+          if (next == texts.size()) return std::nullopt;
+          const std::size_t i = next++;
+          return ClassifyInput{texts[i], pairs.empty() ? std::nullopt : std::optional(pairs[i])};
+        },
+        [&all](const ClassifyOutcome& outcome) {
+          if (!outcome.error.empty()) {
+            throw Error("texts[" + std::to_string(all.size()) + "]: " + outcome.error,
+                        outcome.remedies);
+          }
+          all.push_back(outcome.classification);
+        },
+        options);
+    return all;
+  });
+  nb::list results;
+  for (const Classification& one : found) {
+    nb::list labels;
+    for (const ClassScore& score : one.scores)
+      labels.append(nb::make_tuple(score.label, score.score));
+    results.append(
+        nb::make_tuple(labels, nb::cast(one.logits), one.tokens, one.truncated, one.segments));
+  }
+  return results;
 }
 
-/// Takes one call at a time; Python threads take turns here, without the GIL.
-class PythonCoreferenceResolver {
- public:
-  PythonCoreferenceResolver(const std::string& folder, std::string dtype, int threads)
-      : resolver_(load(
-            folder, {.dtype = std::move(dtype), .threads = threads, .note = notes_.collector()})) {
-    Notes::warn(notes_.take());
-  }
-
-  std::vector<PythonClusters> resolve(const std::vector<std::string>& texts, std::string segments,
-                                      std::int64_t max_segment_length,
-                                      std::optional<std::int64_t> stride, bool singletons) {
-    ResolveOptions options;
-    options.segments = std::move(segments);
-    options.max_segment_tokens = max_segment_length;
-    options.stride = stride;
-    options.without_singletons = !singletons;
-    options.progress = signals();
-    std::vector<CoreferenceOutcome> outcomes;
-    try {
-      nb::gil_scoped_release release;
-      std::lock_guard lock(mutex_);
-      outcomes = resolver_.resolve(texts, options);
-    } catch (const Interrupted&) {
-      throw nb::python_error();
+Rows tag(Loaded<Tagger>& tagger, const Texts& list, const Options& given) {
+  TagOptions options;
+  Keywords keywords("ner", given);
+  take_reading(keywords, options);
+  std::string joined;
+  keywords.take("aggregation", joined).take("ignore_labels", options.ignored_labels).finish();
+  if (!joined.empty()) options.aggregation = aggregation(joined);
+  const std::vector<std::string> texts = texts_of(list);
+  const auto found = tagger.call([&](const Tagger& one) { return one.tag(texts, options); });
+  nb::list results;
+  for (const std::vector<Entity>& document : found) {
+    nb::list entities;
+    for (const Entity& one : document) {
+      entities.append(nb::make_tuple(one.label, one.score, one.span.begin, one.span.end, one.text,
+                                     one.first_token, one.end_token));
     }
-    std::vector<PythonClusters> documents;
-    for (CoreferenceOutcome& outcome : outcomes) {
-      PythonClusters& clusters = documents.emplace_back();
-      for (std::vector<Mention>& cluster : outcome.clusters) {
-        auto& mentions = clusters.emplace_back();
-        for (Mention& mention : cluster) {
-          mentions.emplace_back(mention.span.begin, mention.span.end, std::move(mention.text));
-        }
-      }
-    }
-    return documents;
+    results.append(entities);
   }
-
- private:
-  static CoreferenceResolver load(const std::string& folder, const LoadOptions& options) {
-    nb::gil_scoped_release release;
-    return CoreferenceResolver::load(find_model(folder), options);
-  }
-
-  Notes notes_;
-  CoreferenceResolver resolver_;
-  std::mutex mutex_;
-};
-
-/// Reads long documents as the verbs do: refused, cut, or in segments.
-template <typename Options>
-Options reading_long(Options options, bool truncate, const std::optional<std::int64_t>& stride) {
-  if (truncate && stride) throw Error("truncate and stride: expected one of them, found both");
-  if (truncate) options.too_long = TooLong::truncate;
-  if (stride) {
-    options.too_long = TooLong::split;
-    options.stride = *stride;
-  }
-  return options;
+  return results;
 }
 
-/// document, score, logit, begin, end, text.
-using PythonAnswer =
-    std::tuple<std::int64_t, float, float, std::int64_t, std::int64_t, std::string>;
-
-PythonAnswer python_answer(std::size_t document, Answer answer) {
-  return {static_cast<std::int64_t>(document),
-          answer.score,
-          answer.logit,
-          answer.span.begin,
-          answer.span.end,
-          std::move(answer.text)};
+Record answer_of(std::size_t document, const Answer& answer) {
+  return nb::make_tuple(document, answer.score, answer.logit, answer.span.begin, answer.span.end,
+                        answer.text);
 }
 
-/// Takes one call at a time; Python threads take turns here, without the GIL.
-class PythonQuestionAnswerer {
- public:
-  PythonQuestionAnswerer(const std::string& folder, std::string dtype, int threads)
-      : answerer_(load(
-            folder, {.dtype = std::move(dtype), .threads = threads, .note = notes_.collector()})) {
-    Notes::warn(notes_.take());
-  }
-
-  /// The answers of each document, or the best ones of all.
-  std::vector<PythonAnswer> answer(const std::string& question,
-                                   const std::vector<std::string>& documents, std::int64_t top_k,
-                                   std::int64_t max_answer_tokens, bool truncate,
-                                   std::optional<std::int64_t> stride, bool best) {
-    AnswerOptions options;
-    options.top_k = top_k;
-    options.max_answer_tokens = max_answer_tokens;
-    options = reading_long(std::move(options), truncate, stride);
-    nb::gil_scoped_release release;
-    std::lock_guard lock(mutex_);
-    std::vector<PythonAnswer> answers;
-    if (best) {
-      for (DocumentAnswer& one : answerer_.best_answers(question, documents, options)) {
-        answers.push_back(python_answer(one.document, std::move(one.answer)));
-      }
-      return answers;
-    }
-    std::vector<Question> questions;
-    for (const std::string& document : documents) questions.push_back({question, document});
-    std::size_t number = 0;
-    for (AnswerOutcome& outcome : answerer_.answer(questions, options)) {
-      for (Answer& one : outcome.answers) answers.push_back(python_answer(number, std::move(one)));
-      ++number;
-    }
+/// The answers of each document in turn, or the best ones of all.
+Rows answer(Loaded<QuestionAnswerer>& answerer, const std::string& question, const Texts& list,
+            const Options& given) {
+  AnswerOptions options;
+  bool best = false, no_answer = false;
+  Keywords keywords("qa", given);
+  take_reading(keywords, options);
+  keywords.take("top_k", options.top_k).take("max_answer_tokens", options.max_answer_tokens);
+  keywords.take("best", best).take("no_answer", no_answer).finish();
+  if (best && no_answer) throw Error("best and no_answer: expected one of them, found both");
+  const std::vector<std::string> documents = texts_of(list);
+  nb::list answers;
+  if (best) {
+    const auto found = answerer.call([&](const QuestionAnswerer& one) {
+      return one.best_answers(question, documents, options);
+    });
+    for (const DocumentAnswer& one : found) answers.append(answer_of(one.document, one.answer));
     return answers;
   }
-
- private:
-  static QuestionAnswerer load(const std::string& folder, const LoadOptions& options) {
-    nb::gil_scoped_release release;
-    return QuestionAnswerer::load(find_model(folder), options);
+  std::vector<Question> questions;
+  for (const std::string& document : documents) questions.push_back({question, document});
+  const auto found =
+      answerer.call([&](const QuestionAnswerer& one) { return one.answer(questions, options); });
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    std::vector<Answer> ranked = found[i].answers;
+    if (no_answer) {
+      const Answer none = {.score = found[i].no_answer_score,
+                           .logit = found[i].no_answer_logit,
+                           .span = {},
+                           .text = {}};
+      const auto place = std::find_if(ranked.begin(), ranked.end(), [&none](const Answer& one) {
+        return one.score < none.score;
+      });
+      ranked.insert(place, none);
+      if (std::ssize(ranked) > options.top_k) ranked.pop_back();
+    }
+    for (const Answer& one : ranked) answers.append(answer_of(i, one));
   }
+  return answers;
+}
 
-  Notes notes_;
-  QuestionAnswerer answerer_;
-  std::mutex mutex_;
-};
+/// Of one question: the number of the best choice, probabilities, logits, and what was read.
+Record choose(Loaded<Chooser>& chooser, const ChoiceQuestion& asked, const Options& given) {
+  ChooseOptions options;
+  Keywords keywords("choose", given);
+  take_reading(keywords, options);
+  keywords.finish();
+  const ChoiceAnswer answer = chooser.call([&](const Chooser& one) {
+    return one.choose({&asked, 1}, options)[0];
+  });
+  return nb::make_tuple(answer.best, nb::cast(answer.probabilities), nb::cast(answer.logits),
+                        answer.tokens, answer.truncated, answer.segments);
+}
 
-/// Takes one call at a time; Python threads take turns here, without the GIL.
-class PythonChooser {
- public:
-  PythonChooser(const std::string& folder, std::string dtype, int threads)
-      : chooser_(load(
-            folder, {.dtype = std::move(dtype), .threads = threads, .note = notes_.collector()})) {
-    Notes::warn(notes_.take());
+Rows resolve(Loaded<CoreferenceResolver>& resolver, const Texts& list, const Options& given) {
+  ResolveOptions options;
+  bool singletons = true;
+  Keywords keywords("coref", given);
+  keywords.take("segments", options.segments);
+  keywords.take("max_segment_length", options.max_segment_tokens).take("stride", options.stride);
+  keywords.take("batch_tokens", options.batch_tokens).take("singletons", singletons).finish();
+  options.without_singletons = !singletons;
+  const std::vector<std::string> texts = texts_of(list);
+  const auto outcomes =
+      resolver.call([&](const CoreferenceResolver& one) { return one.resolve(texts, options); });
+  nb::list documents;
+  for (const CoreferenceOutcome& outcome : outcomes) {
+    nb::list clusters;
+    for (const std::vector<Mention>& cluster : outcome.clusters) {
+      nb::list mentions;
+      for (const Mention& one : cluster) {
+        mentions.append(nb::make_tuple(one.span.begin, one.span.end, one.text));
+      }
+      clusters.append(mentions);
+    }
+    documents.append(clusters);
   }
+  return documents;
+}
 
-  /// Number of the best choice, and the probability of each.
-  std::tuple<std::int64_t, std::vector<float>> choose(
-      std::string question, std::vector<std::string> choices, std::string context,
-      std::vector<std::string> supports, bool truncate, std::optional<std::int64_t> stride) {
-    const ChoiceQuestion asked = {.context = std::move(context),
-                                  .question = std::move(question),
-                                  .choices = std::move(choices),
-                                  .supports = std::move(supports)};
-    const ChooseOptions options = reading_long(ChooseOptions(), truncate, stride);
-    nb::gil_scoped_release release;
-    std::lock_guard lock(mutex_);
-    ChoiceAnswer answer = std::move(chooser_.choose({&asked, 1}, options)[0]);
-    return {answer.best, std::move(answer.probabilities)};
+Rows fill(Loaded<MaskFiller>& filler, const Texts& list, const Options& given) {
+  FillMaskOptions options;
+  Keywords keywords("fill_mask", given);
+  keywords.take("top_k", options.top_k).take("truncate", options.truncate);
+  keywords.take("global_attention", options.global_attention).finish();
+  const std::vector<std::string> texts = texts_of(list);
+  const auto found = filler.call([&](const MaskFiller& one) {
+    std::vector<FilledText> all;
+    for (const std::string& text : texts) {
+      try {
+        all.push_back(one.fill(text, options));
+      } catch (const Error& error) {
+        throw Error("texts[" + std::to_string(all.size()) + "]: " + error.what(), error.remedies());
+      }
+    }
+    return all;
+  });
+  nb::list results;
+  for (const FilledText& text : found) {
+    nb::list masks;
+    for (const FilledMask& mask : text.masks) {
+      nb::list candidates;
+      for (const MaskCandidate& one : mask.candidates) {
+        candidates.append(nb::make_tuple(one.id, one.token, one.text, one.probability));
+      }
+      masks.append(nb::make_tuple(mask.position, candidates));
+    }
+    results.append(nb::make_tuple(text.text, masks, text.tokens, text.truncated));
   }
-
- private:
-  static Chooser load(const std::string& folder, const LoadOptions& options) {
-    nb::gil_scoped_release release;
-    return Chooser::load(find_model(folder), options);
-  }
-
-  Notes notes_;
-  Chooser chooser_;
-  std::mutex mutex_;
-};
-
-using Metrics = std::vector<std::pair<std::string, double>>;
-
-Metrics scored(const std::string& predictions, const std::string& data, std::string task,
-               bool singletons, std::string split, bool keep_identical_ids) {
-  ScoreOptions options;
-  options.task = std::move(task);
-  options.data.coreference.without_singletons = !singletons;
-  options.data.retrieval = {.split = std::move(split), .keep_identical_ids = keep_identical_ids};
-  nb::gil_scoped_release release;
-  return score(predictions, data, options).metrics;
+  return results;
 }
 
 }  // namespace
 
 void bind_tasks(nb::module_& module) {
-  nb::class_<PythonCoreferenceResolver>(module, "CoreferenceResolver")
+  bind_task<Classifier>(module, "Classifier").def("classify", &classify, "texts"_a, "options"_a);
+  bind_task<Tagger>(module, "Tagger").def("tag", &tag, "texts"_a, "options"_a);
+  bind_task<QuestionAnswerer>(module, "QuestionAnswerer")
+      .def("answer", &answer, "question"_a, "documents"_a, "options"_a);
+  bind_task<Chooser>(module, "Chooser")
       .def(
-          "__init__",
-          [](PythonCoreferenceResolver* self, const std::string& folder, std::string dtype,
-             int threads) {
-            new (self) PythonCoreferenceResolver(folder, std::move(dtype), threads);
+          "choose",
+          [](Loaded<Chooser>& self, const nb::str& question, const Texts& choices,
+             const nb::str& context, const Texts& supports, const Options& options) {
+            const ChoiceQuestion asked = {.context = std::string(utf8(context)),
+                                          .question = std::string(utf8(question)),
+                                          .choices = texts_of(choices),
+                                          .supports = texts_of(supports)};
+            return choose(self, asked, options);
           },
-          "folder"_a, "dtype"_a, "threads"_a)
-      .def("resolve", &PythonCoreferenceResolver::resolve, "texts"_a, "segments"_a,
-           "max_segment_length"_a, "stride"_a.none(), "singletons"_a);
-  nb::class_<PythonQuestionAnswerer>(module, "QuestionAnswerer")
-      .def(
-          "__init__",
-          [](PythonQuestionAnswerer* self, const std::string& folder, std::string dtype,
-             int threads) { new (self) PythonQuestionAnswerer(folder, std::move(dtype), threads); },
-          "folder"_a, "dtype"_a, "threads"_a)
-      .def("answer", &PythonQuestionAnswerer::answer, "question"_a, "documents"_a, "top_k"_a,
-           "max_answer_tokens"_a, "truncate"_a, "stride"_a.none(), "best"_a);
-  nb::class_<PythonChooser>(module, "Chooser")
-      .def(
-          "__init__",
-          [](PythonChooser* self, const std::string& folder, std::string dtype, int threads) {
-            new (self) PythonChooser(folder, std::move(dtype), threads);
-          },
-          "folder"_a, "dtype"_a, "threads"_a)
-      .def("choose", &PythonChooser::choose, "question"_a, "choices"_a, "context"_a, "supports"_a,
-           "truncate"_a, "stride"_a.none());
-  module.def("score", &scored, "predictions"_a, "data"_a, "task"_a, "singletons"_a, "split"_a,
-             "keep_identical_ids"_a);
+          "question"_a, "choices"_a, "context"_a, "supports"_a, "options"_a);
+  bind_task<CoreferenceResolver>(module, "CoreferenceResolver")
+      .def("resolve", &resolve, "texts"_a, "options"_a);
+  bind_task<MaskFiller>(module, "MaskFiller").def("fill", &fill, "texts"_a, "options"_a);
 }
 
 }  // namespace longformer

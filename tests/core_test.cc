@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cmath>
 #include <limits>
 #include <set>
+#include <thread>
 #include <vector>
 
 #include "core/cpu.h"
@@ -16,6 +18,7 @@
 #include "core/tensor.h"
 #include "core/threads.h"
 #include "error_testing.h"
+#include "longformer/interruption.h"
 
 namespace longformer {
 namespace {
@@ -255,6 +258,56 @@ TEST(Random, IsOfStandardNormalShapeAndRepeats) {
   EXPECT_TRUE(std::abs(std::sqrt(square / 1e5) - 2.0) < 0.03);
   EXPECT_EQ(a.to_floats(), random_normal_tensor({100000}, 2.0f, 5).to_floats());
   EXPECT_NE(a.to_floats(), random_normal_tensor({100000}, 2.0f, 6).to_floats());
+}
+
+class Stop {};
+
+/// Loops of `threads` threads until the interruption that throws from its second question on.
+int loops_until_interrupted(int threads) {
+  std::atomic<int> questions = 0;
+  const Interruption interruption([&] {
+    if (++questions == 2) throw Stop();
+  });
+  const auto begin = std::chrono::steady_clock::now();
+  int whole = 0;
+  while (std::chrono::steady_clock::now() - begin < std::chrono::seconds(20)) {
+    parallel_for(threads, 500, [](Index) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      // A loop within a loop leaves the question to the outer one.
+      parallel_for(2, 2, [](Index) {});
+    });
+    ++whole;
+  }
+  return whole;
+}
+
+TEST(Interruption, EndsParallelLoopsOfAnyNumberOfThreads) {
+  for (const int threads : {1, 3}) {
+    EXPECT_THROW(loops_until_interrupted(threads), Stop) << threads;
+    std::atomic<int> done = 0;
+    parallel_for(threads, 10, [&](Index) { ++done; });
+    EXPECT_EQ(done, 10) << "nobody interrupts any more";
+  }
+}
+
+TEST(Interruption, IsOfItsThreadAloneAndOfTheInnermost) {
+  const auto wait = [] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(120));
+    Interruption::poll();
+  };
+  int outer_questions = 0, inner_questions = 0;
+  const Interruption outer([&] { ++outer_questions; });
+  std::thread(wait).join();
+  EXPECT_EQ(outer_questions, 0);
+  {
+    const Interruption inner([&] { ++inner_questions; });
+    wait();
+    Interruption::poll();
+    EXPECT_EQ(inner_questions, 1) << "not more often than ten times a second";
+  }
+  EXPECT_EQ(outer_questions, 0);
+  Interruption::poll();
+  EXPECT_EQ(outer_questions, 1);
 }
 
 TEST(DType, NamesOfOptions) {

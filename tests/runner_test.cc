@@ -19,6 +19,7 @@
 #include "api/model_implementation.h"
 #include "longformer/classification.h"
 #include "longformer/embedding.h"
+#include "longformer/interruption.h"
 #include "longformer/language_model.h"
 #include "longformer/search.h"
 
@@ -92,6 +93,29 @@ TEST(Runner, FoldsAndRefusesRowByRow) {
       EXPECT_TRUE(std::abs(results[i].values[width + c] - sum) <= 1e-5);
     }
   }
+}
+
+TEST(Runner, AnInterruptionEndsTheWorkOfItsCallerAlone) {
+  class Stop {};
+  const Model model = Model::load(fixture("tiny_longformer_classifier"), {.threads = 2});
+  Runner& runner = model.implementation().runner;
+  const std::vector<ops::RowRange> ranges = {{0, 2}};
+  const tasks::TokenRow row = row_of(20, 1);
+  Wave wave(Wanted::sums, 1000);
+  while (wave.add({row, ranges})) continue;
+  const std::vector<RowResult> expected = runner.run(wave);
+  std::atomic<bool> ended = false;
+  std::thread other([&] {
+    while (!ended) EXPECT_EQ(runner.run(wave).at(0).values, expected[0].values);
+  });
+  const auto run_until_interrupted = [&] {
+    const Interruption interruption([] { throw Stop(); });
+    for (int i = 0; i < 1000000; ++i) runner.run(wave);
+  };
+  for (int i = 0; i < 5; ++i) EXPECT_THROW(run_until_interrupted(), Stop);
+  ended = true;
+  other.join();
+  EXPECT_EQ(runner.run(wave).at(3).values, expected[3].values);
 }
 
 TEST(Runner, CallersGetTheirOwnResults) {

@@ -5,10 +5,12 @@ folder in, exact numbers out.
     tokenizer = longformer_cpp.Tokenizer("folder")
     out = model([tokenizer.encode(text).ids for text in texts])
     out.last_hidden_state[0]      # float32 [tokens of the first text, hidden size]
+    model.encode(texts)           # float32 [texts, embedding size]
 
 Arrays go in as numpy arrays, as anything that speaks DLPack (torch tensors, …), or as lists of
 numbers, and come out as numpy arrays. The GIL is released while the library computes; calls of one
-model from several threads take turns. What cannot be used raises Error with one line that says what
+model from several threads take turns; Ctrl-C ends a call within a moment, and the model stays usable.
+What cannot be used raises Error, and an argument of another type TypeError, with one line that says what
 was expected and what was found.
 """
 
@@ -16,458 +18,96 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
-import numpy as np
-
 from . import _native
-from ._arrays import (
-    Batched,
-    Document,
-    FloatArray,
-    IntegerArray,
-    as_array,
-    as_floats,
-    as_integers,
-    documents_of,
-    rows_like,
-    shape_of,
-    without_padding,
-)
-from ._generation import GeneratedTexts, TextGenerator
+from ._arrays import FloatArray, as_floats, as_integers, shape_of
+from ._checks import as_integer, as_path, as_text
+from ._embedding import Embedder, Passages
+from ._evaluation import Evaluation, LabelMetrics, score
+from ._generation import GeneratedTexts, WrittenDocument, WrittenText
+from ._language_model import LanguageModel, LanguageModelScore
+from ._model import Model, ModelOutput, load, loss_and_gradients
 from ._multi_hop import AnswerSpan, Evidence, MultiHopAnswer, MultiHopAnswerer
 from ._native import Error
-from ._tasks import Answer, Choice, Chooser, CoreferenceResolver, Mention, QuestionAnswerer, score
+from ._search import IndexedDocument, SearchHit, SearchIndex, read_document
+from ._tasks import (
+    Answer,
+    Choice,
+    Chooser,
+    Classification,
+    Classifier,
+    ClassScore,
+    CoreferenceResolver,
+    Entity,
+    FilledMask,
+    FilledText,
+    MaskCandidate,
+    MaskFiller,
+    Mention,
+    QuestionAnswerer,
+    Tagger,
+)
+from ._tokenizer import Encoding, Tokenizer
+from ._training import TrainingResult, finetune, pretrain_lm, pretrain_mlm
 
 __all__ = [
     "Answer",
     "AnswerSpan",
     "Choice",
     "Chooser",
+    "ClassScore",
+    "Classification",
+    "Classifier",
     "CoreferenceResolver",
+    "Embedder",
     "Encoding",
+    "Entity",
     "Error",
+    "Evaluation",
     "Evidence",
+    "FilledMask",
+    "FilledText",
     "GeneratedTexts",
+    "IndexedDocument",
+    "LabelMetrics",
+    "LanguageModel",
+    "LanguageModelScore",
+    "MaskCandidate",
+    "MaskFiller",
     "Mention",
     "Model",
     "ModelOutput",
     "MultiHopAnswer",
     "MultiHopAnswerer",
+    "Passages",
     "QuestionAnswerer",
+    "SearchHit",
+    "SearchIndex",
+    "Tagger",
     "Tokenizer",
+    "TrainingResult",
+    "WrittenDocument",
+    "WrittenText",
     "__version__",
     "band_attention",
     "convert",
+    "finetune",
+    "info",
     "load",
     "loss_and_gradients",
+    "pretrain_lm",
+    "pretrain_mlm",
+    "read_document",
     "score",
 ]
 
 __version__ = _native.version
 
-#: Labels, values, starts and ends of a document.
-_Target = tuple[list[int], list[float], list[int], list[int], list[int]]
 
-def _flat_choices(value: Any, name: str) -> tuple[Any, list[int]]:
-    """The choices of all questions as a batch of documents, and how many choices each question has."""
-    if isinstance(value, (list, tuple)):
-        questions = [list(question) if isinstance(question, (list, tuple, np.ndarray)) else [] for question in value]
-        if not questions or not all(questions) or any(np.ndim(q[0]) != 1 for q in questions):
-            raise Error(f"{name}: expected for each question a list of choices [n] (multiple-choice head)")
-        return [choice for question in questions for choice in question], [len(question) for question in questions]
-    array = as_array(value, name)
-    if array.ndim != 3 or array.size == 0:
-        raise Error(f"{name}: expected [batch, choices, n] (multiple-choice head), found {shape_of(array)}")
-    return array.reshape(-1, array.shape[2]), [array.shape[1]] * array.shape[0]
-
-
-def _by_question(logits: list[FloatArray], choices: list[int], ragged: bool) -> FloatArray | list[FloatArray]:
-    """One logit per choice to [batch, choices], or a list of [choices_i]."""
-    rows = np.split(np.concatenate(logits), np.cumsum(choices)[:-1])
-    return rows if ragged else np.stack(rows)
-
-
-def _batched(rows: list[FloatArray], length: int | None) -> Batched:
-    """The rows of all documents in the form of the input; rows after the last visible one are 0."""
-    if length is None:
-        return rows
-    if len(rows) == 1 and len(rows[0]) == length:
-        return rows[0][np.newaxis]
-    batch = np.zeros((len(rows), length, *rows[0].shape[1:]), np.float32)
-    for target, row in zip(batch, rows):
-        target[: len(row)] = row
-    return batch
-
-
-def _attention(
-    layers: Sequence[tuple[FloatArray, FloatArray]], length: int | None, window: int | None
-) -> tuple[Batched, Batched]:
-    """attentions and global_attentions of one layer of all documents, in the form of the input. In a
-    batch the global columns are as many as the document with most of them has; the others' are 0."""
-    if length is None:
-        return [local for local, _ in layers], [of_global for _, of_global in layers]
-    batch, heads = len(layers), layers[0][0].shape[0]
-    most = max(of_global.shape[2] for _, of_global in layers)
-    local = np.zeros((batch, heads, length, length if window is None else most + window + 1), np.float32)
-    of_global = np.zeros((batch, heads, length, most), np.float32)
-    for i, (own, own_global) in enumerate(layers):
-        n, x = own_global.shape[1:]
-        of_global[i, :, :n, :x] = own_global
-        local[i, :, :n, :x] = own[:, :, :x]
-        rest = own[:, :, x:]
-        begin = 0 if window is None else most
-        local[i, :, :n, begin : begin + rest.shape[2]] = rest
-    return local, of_global
-
-
-class ModelOutput:
-    """What a call of a model gives, named and laid out as in `transformers`.
-
-    Matrices are float32 [batch, n, hidden size] for padded input and a list of [n_i, hidden size]
-    for a list of documents; with a multiple-choice head every choice is a document. Rows where the
-    attention mask is 0 are unspecified; of attention probabilities they are 0. What the model does
-    not have is None.
-    """
-
-    last_hidden_state: Batched
-    #: [batch, hidden size].
-    pooler_output: FloatArray | None
-    #: The embeddings, then the output of every layer; None unless asked for.
-    hidden_states: tuple[Batched, ...] | None
-    #: One per layer, [batch, heads, n, x + window + 1] for a Longformer with x global tokens (rows of
-    #: global tokens are 0), [batch, heads, n, n] for dense attention; None unless asked for.
-    attentions: tuple[Batched, ...] | None
-    #: One per layer, [batch, heads, n, x]: how much global token x attends to token n. None unless
-    #: asked for, and where no document has a global token.
-    global_attentions: tuple[Batched, ...] | None
-    #: Question answering: that the answer starts, ends at a token: [batch, n] or a list of [n_i].
-    start_logits: Batched | None
-    end_logits: Batched | None
-
-    def __init__(
-        self,
-        model: _native.Model,
-        documents: list[Document],
-        length: int | None,
-        hidden_states: bool = False,
-        attentions: bool = False,
-        choices: list[int] | None = None,
-    ):
-        self._model, self._documents, self._length = model, documents, length
-        results = model.forward(documents, hidden_states, attentions)
-        columns = [list(values) for values in zip(*results)]
-        states, pooled, layers, logits, starts, ends, attended = columns
-        self.last_hidden_state = _batched(states, length)
-        self.pooler_output = None if pooled[0] is None else np.stack(pooled)
-        by_layer = [_batched(list(rows), length) for rows in zip(*layers)]
-        self.hidden_states = tuple(by_layer) if hidden_states else None
-        self.start_logits = None if starts[0] is None else _batched(starts, length)
-        self.end_logits = None if ends[0] is None else _batched(ends, length)
-        if logits[0] is None:
-            self._head_logits = None
-        elif choices is not None:
-            self._head_logits = _by_question(logits, choices, length is None)
-        elif logits[0].ndim == 1:
-            self._head_logits = np.stack(logits)
-        else:
-            self._head_logits = _batched(logits, length)
-        self.attentions = self.global_attentions = None
-        if attentions:
-            self._set_attentions(attended)
-
-    def _set_attentions(self, documents: list[list[tuple[FloatArray, FloatArray]]]) -> None:
-        layers = list(zip(*documents))
-        windows: list[int | None] = list(self._model.windows) or [None] * len(layers)
-        pairs = [_attention(layer, self._length, window) for layer, window in zip(layers, windows)]
-        self.attentions = tuple(local for local, _ in pairs)
-        if any(of_global.shape[2] for layer in layers for _, of_global in layer):
-            self.global_attentions = tuple(of_global for _, of_global in pairs)
-
-    @cached_property
-    def logits(self) -> Batched | None:
-        """What the head says: [batch, classes] of sequence classification; [batch, n, classes] (or a
-        list) of token classification; [batch, choices] (or a list) of multiple choice; [batch, n, 1] (or
-        a list) of candidate scoring, which counts at the candidates' tokens; [batch, n, vocabulary] (or
-        a list) of a masked LM. The last is computed when first asked for, by another pass over the
-        documents: a vocabulary of numbers per token is a lot."""
-        if self._head_logits is not None or not self._model.has_masked_lm_head:
-            return self._head_logits
-        return _batched([self._model.masked_lm_logits(d) for d in self._documents], self._length)
-
-
-class Model:
-    """A loaded checkpoint folder; `load` makes one."""
-
-    def __init__(self, native: _native.Model, folder: str, dtype: str, threads: int, adapter: str):
-        self._native = native
-        self._source = (folder, dtype, threads, adapter)
-        if native.head == "sequence-to-sequence":
-            # Reads the generation options while the folder is there.
-            self._writer  # noqa: B018
-
-    @cached_property
-    def _gradients(self) -> _native.GradientModel:
-        """The same weights, kept so that gradients can flow to them."""
-        return _native.GradientModel(*self._source)
-
-    @cached_property
-    def _writer(self) -> TextGenerator:
-        """Shares the weights."""
-        return TextGenerator(_native.TextGenerator(self._native, self._source[0]))
-
-    @property
-    def head(self) -> str:
-        """masked-lm, sequence-classification, token-classification, question-answering,
-        multiple-choice, candidate-scoring, sequence-to-sequence (LED and BART, which write texts), or empty
-        for an encoder alone."""
-        return self._native.head
-
-    @property
-    def labels(self) -> list[str]:
-        """Names of the classes, of a head that classifies."""
-        return self._native.labels
-
-    @property
-    def problem_type(self) -> str:
-        """As in config.json; empty when it does not say."""
-        return self._native.problem_type
-
-    def _with_globals(self, document: Document) -> Document:
-        """The document with the head's default global mask, which counts separators in the padding too."""
-        ids, attention, types, positions, global_attention = document
-        if attention is None or global_attention is not None or not self.head or ids.size == 0:
-            return document
-        mask = self._native.default_global_attention_mask(ids)
-        return ids, attention, types, positions, np.array(mask, np.int32) if mask else None
-
-    def _documents(
-        self, input_ids: Any, masks: dict[str, Any]
-    ) -> tuple[list[Document], int | None, list[int] | None]:
-        """The documents, their padded length (None for a list), and how many choices questions have."""
-        choices = None
-        if self.head == "multiple-choice":
-            input_ids, choices = _flat_choices(input_ids, "input_ids")
-            masks = {k: None if v is None else _flat_choices(v, k)[0] for k, v in masks.items()}
-        ids, ragged = documents_of(input_ids)
-        rows = [rows_like(value, name, ids, ragged) for name, value in masks.items()]
-        documents: list[Document] = list(zip(ids, *rows))
-        if ragged:
-            return documents, None, choices
-        return [self._with_globals(document) for document in documents], len(ids[0]), choices
-
-    def __call__(
-        self,
-        input_ids: Any,
-        attention_mask: Any = None,
-        token_type_ids: Any = None,
-        position_ids: Any = None,
-        global_attention_mask: Any = None,
-        output_hidden_states: bool = False,
-        output_attentions: bool = False,
-    ) -> ModelOutput:
-        """Runs documents: integers [batch, n] (padded) or a list of 1-D arrays of any lengths
-        (ragged), with masks of the same form. Padding at the end of a document costs nothing when
-        the attention mask says so. A multiple-choice head takes [batch, choices, n], or for each
-        question a list of choices. Without a global_attention_mask, global attention is where
-        `transformers` puts it for the head."""
-        masks = {
-            "attention_mask": attention_mask,
-            "token_type_ids": token_type_ids,
-            "position_ids": position_ids,
-            "global_attention_mask": global_attention_mask,
-        }
-        documents, length, choices = self._documents(input_ids, masks)
-        if length is not None:
-            documents = [without_padding(document) for document in documents]
-        return ModelOutput(self._native, documents, length, output_hidden_states, output_attentions, choices)
-
-
-    @property
-    def max_text_tokens(self) -> int:
-        """The longest text that LED or BART can write, with its start token."""
-        return self._writer.max_text_tokens
-
-    def text_logits(
-        self, input_ids: Any, decoder_input_ids: Any, attention_mask: Any = None, global_attention_mask: Any = None
-    ) -> list[FloatArray]:
-        """LED and BART: for each document and its text, the logits [tokens of the text, vocabulary] of the
-        token that follows each. Documents and texts are integers [batch, n] or lists of 1-D arrays. No
-        token has global attention unless the mask says so, as in `transformers`."""
-        return self._writer.logits(input_ids, decoder_input_ids, attention_mask, global_attention_mask)
-
-    def generate(
-        self,
-        input_ids: Any,
-        attention_mask: Any = None,
-        global_attention_mask: Any = None,
-        decoder_input_ids: Any = None,
-        seed: int = 0,
-        **options: Any,
-    ) -> GeneratedTexts:
-        """LED and BART: writes texts with the options of `generate` of `transformers`, under their names,
-        and gives the same token ids for greedy and beam search. Documents are integers [batch, n] with a
-        mask, or a list of 1-D arrays. What is not given is as the folder says, then as `transformers` has
-        it; None switches off what draws are made from (top_k and its like). Sampling draws by `seed`: the
-        same text for the same seed, document and place in the batch. decoder_input_ids, the same for all
-        documents, is what texts begin with."""
-        masks = (attention_mask, global_attention_mask)
-        return self._writer.generate(input_ids, *masks, decoder_input_ids, seed, options)
-
-
-def load(
-    folder: str | os.PathLike[str],
-    dtype: str = "fp32",
-    threads: int = 0,
-    adapter: str | os.PathLike[str] | None = None,
-) -> Model:
-    """Loads a Hugging Face checkpoint folder, or org/name[@revision] of the local Hub cache. dtype is
-    fp32 or bf16; threads is at most 1024, and 0 takes what CPU affinity, the cgroup quota and
-    OMP_NUM_THREADS allow. Weights that are NaN or infinite are a RuntimeWarning; results are then what
-    they are, as in `transformers`. adapter is the folder of a LoRA adapter of the model, as peft writes
-    it; it is merged into the weights.
-
-    A process that os.fork or multiprocessing makes may go on using the model: on one thread where it
-    calls it from the thread that forked and that had called it before. Fork while no thread is in a
-    call: the lock of the model would stay taken in the new process."""
-    source = (os.fspath(folder), dtype, threads, "" if adapter is None else os.fspath(adapter))
-    return Model(_native.Model(*source), *source)
-
-
-def _targets(model: Model, documents: list[Document], labels: Any, spans: list[Any]) -> list[_Target]:
-    """Labels, values, starts, ends and candidates of each document in the form of the head."""
-    targets: list[_Target] = [([], [], [], [], []) for _ in documents]
-    if model.head == "question-answering":
-        for which, (name, positions) in enumerate(zip(("start_positions", "end_positions"), spans)):
-            if positions is None:
-                raise Error(f"{name}: expected one for each document (question-answering head), found none")
-            for target, position in zip(targets, np.ravel(as_array(positions, name)), strict=True):
-                target[2 + which].append(int(position))
-        return targets
-    if labels is None:
-        raise Error(f"labels: expected some for a {model.head} head, found none")
-    if isinstance(labels, (list, tuple)) and any(np.ndim(row) for row in labels):
-        rows = [as_array(row, f"labels[{i}]") for i, row in enumerate(labels)]
-    else:
-        rows = list(as_array(labels, "labels"))
-    if model.head in ("multiple-choice", "candidate-scoring"):
-        return [([int(row)], [], [], [], []) for row in rows]
-    if model.head == "sequence-to-sequence":
-        return [([int(label) for label in row], [], [], [], []) for row in rows]
-    if len(rows) != len(documents):
-        raise Error(f"labels: expected one row for each of {len(documents)} documents, found {len(rows)}")
-    per_token = model.head in ("masked-lm", "token-classification")
-    for target, row, document in zip(targets, rows, documents):
-        values = np.ravel(row)[: document[0].size] if per_token else np.ravel(row)
-        regression = model.problem_type == "regression" or (not model.problem_type and len(model.labels) == 1)
-        numbers = regression or model.problem_type.startswith("multi") or values.dtype.kind == "f"
-        if not per_token and numbers:
-            target[1].extend(float(value) for value in values)
-        else:
-            target[0].extend(int(value) for value in values)
-    return targets
-
-
-def loss_and_gradients(
-    model: Model,
-    input_ids: Any,
-    labels: Any = None,
-    start_positions: Any = None,
-    end_positions: Any = None,
-    attention_mask: Any = None,
-    token_type_ids: Any = None,
-    global_attention_mask: Any = None,
-    candidate_positions: Any = None,
-    segments: Any = None,
-) -> tuple[float, dict[str, FloatArray]]:
-    """The loss of the model's head over a batch, as `transformers` computes it, and its gradient for every
-    tensor of the folder by name; zeros for tensors that the loss does not depend on. Inputs are those of
-    calling the model; labels are those that `transformers` takes for the head. A head for candidate
-    scoring, which `transformers` does not have, takes candidate_positions (a list for each document), in
-    segments the number of documents of each question (one), and in labels the right candidate of each
-    question. LED and BART take the text of each document as labels. Dropout is off."""
-    masks = {
-        "attention_mask": attention_mask,
-        "token_type_ids": token_type_ids,
-        "position_ids": None,
-        "global_attention_mask": global_attention_mask,
-    }
-    documents, length, choices = model._documents(input_ids, masks)
-    # The softmax of an answer runs over padding too.
-    if length is not None and model.head != "question-answering":
-        documents = [without_padding(document) for document in documents]
-    targets = _targets(model, documents, labels, [start_positions, end_positions])
-    if model.head == "candidate-scoring":
-        choices = [1] * len(documents) if segments is None else [int(count) for count in segments]
-    if choices is not None:
-        if len(targets) != len(choices) or sum(choices) != len(documents):
-            raise Error(f"labels: expected one for each of {len(choices)} questions, found {len(targets)}")
-        # A question's label stands at its first document.
-        labelled, first = targets, 0
-        targets = [([], [], [], [], []) for _ in documents]
-        for label, count in zip(labelled, choices, strict=True):
-            targets[first], first = label, first + count
-    if model.head == "candidate-scoring":
-        if candidate_positions is None or len(candidate_positions) != len(documents):
-            raise Error(f"candidate_positions: expected a list for each of {len(documents)} documents")
-        for target, positions in zip(targets, candidate_positions):
-            target[4].extend(int(position) for position in positions)
-    loss, gradients = model._gradients.loss_and_gradients(documents, targets, choices or [])
-    return loss, dict(gradients)
-
-
-@dataclass(frozen=True)
-class Encoding:
-    """The tokens of a text or pair; every list has one element per token."""
-
-    ids: list[int]
-    #: (begin, end) in characters of the token's own text; (0, 0) for special tokens.
-    offsets: list[tuple[int, int]]
-    type_ids: list[int]
-    #: 1 for tokens that the template added.
-    special_tokens_mask: list[int]
-    #: 0 for the text, 1 for its pair, None for special tokens.
-    sequence_ids: list[int | None]
-    #: How many tokens max_length removed.
-    truncated: int
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-
-class Tokenizer:
-    """The tokenizer of a checkpoint folder, equal to Hugging Face `tokenizers`."""
-
-    def __init__(self, folder: str | os.PathLike[str]):
-        self._native = _native.Tokenizer.load(os.fspath(folder))
-
-    def encode(
-        self, text: str, pair: str | None = None, add_special_tokens: bool = True, max_length: int | None = None
-    ) -> Encoding:
-        """The tokens of a text or a pair of texts. Nothing is cut unless max_length says so."""
-        native = self._native.encode(text, pair, add_special_tokens, max_length)
-        return Encoding(
-            ids=native.ids,
-            offsets=native.offsets,
-            type_ids=native.type_ids,
-            special_tokens_mask=native.special_tokens_mask,
-            sequence_ids=native.sequence_ids,
-            truncated=native.truncated,
-        )
-
-    def decode(self, ids: Any, skip_special_tokens: bool = True) -> str:
-        """The text of the ids."""
-        array = as_integers(ids, "ids")
-        if array.ndim != 1:
-            raise Error(f"ids: expected [n], found {shape_of(array)}")
-        return self._native.decode(array, skip_special_tokens)
-
-    @property
-    def vocabulary_size(self) -> int:
-        """Ids are below this number."""
-        return self._native.vocabulary_size
+def info(folder: str | os.PathLike[str]) -> dict[str, Any]:
+    """What is in a checkpoint folder, without loading it: the keys of `longformer info --json` (docs/cli.md)."""
+    return dict(_native.info(as_path(folder, "folder")))
 
 
 def convert(
@@ -478,19 +118,22 @@ def convert(
     overwrite: bool = False,
     to: str = "safetensors",
     dtype: str | None = None,
+    **options: Any,
 ) -> None:
     """Makes a Longformer folder of the folder of an encoder, with room for max_positions
     tokens and the total window of all layers, or of each; None takes those of a Longformer, else 4096
-    and 512. `to` is safetensors or bin, dtype fp32, fp16, bf16 or None to keep it. It loads in
-    `transformers` unchanged."""
-    options = _native.ConvertOptions()
-    options.max_positions = max_positions
-    windows = () if window is None else window
-    options.windows = [windows] if isinstance(windows, int) else list(windows)
-    options.overwrite = overwrite
-    options.format = to
-    options.dtype = dtype or ""
-    _native.convert(os.fspath(source), os.fspath(target), options)
+    and 512. `to` is longformer, linformer, performer or longformer-lm; safetensors and bin name the file of a
+    Longformer. dtype is fp32, fp16, bf16 or None to keep it. Options are those of `longformer convert`: format,
+    merge_adapter, projected_length, features and so on. It loads in `transformers` unchanged."""
+    given = {
+        **options,
+        "max_positions": max_positions,
+        "window": window,
+        "overwrite": overwrite,
+        "to": to,
+        "dtype": dtype,
+    }
+    _native.convert(as_path(source, "source"), as_path(target, "target"), given)
 
 
 def band_attention(
@@ -516,4 +159,5 @@ def band_attention(
             raise Error(f"{name}: expected {shape_of(query)} as q, found {shape_of(array)}")
     dilations = as_integers(dilation, "dilation").reshape(-1).tolist()
     positions = as_integers(list(global_positions), "global_positions").reshape(-1).tolist()
-    return _native.band_attention(query, key, value, window, dilations, causal, positions, backend)
+    limits = (as_integer(window, "window"), dilations, bool(causal), positions)
+    return _native.band_attention(query, key, value, *limits, as_text(backend, "backend"))

@@ -2,18 +2,50 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from . import _native
 from ._arrays import Document, FloatArray, as_array, as_integers, documents_of, rows_like, shape_of, without_padding
+from ._checks import as_one_or_more
 from ._native import Error
 
 # What None means for options that a folder may switch on: off, as in `transformers`.
 _OFF = {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0, "typical_p": 1.0,
         "epsilon_cutoff": 0.0, "eta_cutoff": 0.0}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class WrittenText:
+    """A text about a document."""
+
+    #: With the start token, and with the end token where it was written.
+    ids: list[int]
+    #: With beams: what transformers calls sequences_scores.
+    score: float | None
+    #: Why it ended: end_token, length, stop_string or time.
+    end: str
+    text: str
+
+
+@dataclass(frozen=True)
+class WrittenDocument:
+    """The texts about a document, best first."""
+
+    texts: list[WrittenText]
+    #: Tokens of the document, those that were cut off, segments that were read, and tokens with global attention.
+    tokens: int
+    truncated: int
+    segments: int
+    global_tokens: int
+
+    @property
+    def text(self) -> str:
+        """The best one."""
+        return self.texts[0].text
 
 
 class GeneratedTexts:
@@ -28,8 +60,8 @@ class GeneratedTexts:
     #: Why each text ended: end_token, length or time.
     ends: list[str]
 
-    def __init__(self, texts: list[list[tuple[list[int], float | None, str]]], pad_token_id: int):
-        rows = [row for document in texts for row in document]
+    def __init__(self, documents: list[Any], pad_token_id: int):
+        rows = [(ids, score, end) for texts, *_ in documents for ids, score, end, _ in texts]
         self.ids = [ids for ids, _, _ in rows]
         self.ends = [end for _, _, end in rows]
         scores = [score for _, score, _ in rows]
@@ -42,7 +74,7 @@ class GeneratedTexts:
 class TextGenerator:
     """What of a model writes texts; its methods are those of Model."""
 
-    def __init__(self, native: _native.TextGenerator):
+    def __init__(self, native: _native.TextGenerator) -> None:
         self._native = native
 
     @property
@@ -81,10 +113,24 @@ class TextGenerator:
             if rows.ndim != 2 or (rows != rows[0]).any():
                 raise Error(f"decoder_input_ids: expected the same for all documents, found {shape_of(rows)}")
             prompt = as_integers(rows[0], "decoder_input_ids").tolist()
-        given = {name: _OFF.get(name) if value is None else value for name, value in options.items()}
-        text = json.dumps({name: _plain(value) for name, value in given.items()})
-        found = self._native.generate(documents, text, seed, prompt)
+        found = self._native.generate(documents, _switched(options), seed, prompt)
         return GeneratedTexts(found, self._native.pad_token_id)
+
+    def write(
+        self,
+        texts: str | Sequence[str],
+        summarizes: bool,
+        callback: Callable[[int, str], object] | None,
+        options: dict[str, Any],
+    ) -> list[WrittenDocument]:
+        found = self._native.write(as_one_or_more(texts, "texts"), summarizes, _switched(options), callback)
+        return [WrittenDocument([WrittenText(*text) for text in rows], *rest) for rows, *rest in found]
+
+
+def _switched(options: dict[str, Any]) -> dict[str, Any]:
+    """The options as JSON knows them, without None."""
+    given = {name: _OFF.get(name) if value is None else value for name, value in options.items()}
+    return {name: _plain(value) for name, value in given.items()}
 
 
 def _plain(value: Any) -> Any:

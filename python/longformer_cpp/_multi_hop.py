@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from . import _native
+from ._checks import as_text
 from ._native import Error
+from ._tasks import model_of
 
 #: Title, and text or sentences.
 ParagraphLike = tuple[str, str | Sequence[str]]
@@ -68,8 +70,9 @@ class MultiHopAnswerer:
     `longformer finetune --task multihop` makes such folders.
     """
 
-    def __init__(self, folder: str | os.PathLike[str], dtype: str = "fp32", threads: int = 0):
-        self._native = _native.MultiHopAnswerer(os.fspath(folder), dtype, threads)
+    def __init__(self, model: Any, dtype: str = "fp32", threads: int = 0, adapter: Any = None):
+        self.model = model_of(model, dtype, threads, adapter)
+        self._native = _native.MultiHopAnswerer(self.model._native)
 
     def __call__(
         self,
@@ -85,7 +88,12 @@ class MultiHopAnswerer:
         if isinstance(paragraphs, str):
             raise Error("paragraphs: expected a list of (title, text), found a text")
         read = [(title, _native.sentences(text) if isinstance(text, str) else list(text)) for title, text in paragraphs]
-        found = self._native.answer(question, read, max_answer_tokens, evidence_paragraphs, too_long)
+        options = {
+            "max_answer_tokens": max_answer_tokens,
+            "evidence_paragraphs": evidence_paragraphs,
+            "too_long": too_long,
+        }
+        found = self._native.answer(as_text(question, "question"), read, options)
         text, kind, score, logit, span, evidence, logits, truncated, rows = found
         return MultiHopAnswer(
             text=text,

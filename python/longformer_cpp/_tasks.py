@@ -1,13 +1,178 @@
-"""What models say of documents, and how well."""
+"""What models say of documents."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from . import _native
+from ._checks import as_one_or_more, as_text, as_texts, given
 from ._native import Error
+
+if TYPE_CHECKING:
+    from . import Model
+
+
+def model_of(model: Any, dtype: str, threads: int, adapter: Any) -> Model:
+    """A model as it is, or that of a folder."""
+    from . import Model, load
+
+    return model if isinstance(model, Model) else load(model, dtype, threads, adapter)
+
+
+@dataclass(frozen=True)
+class ClassScore:
+    """A class with its score."""
+
+    label: str
+    score: float
+
+
+@dataclass(frozen=True)
+class Classification:
+    """What a document is classified as."""
+
+    #: Best first, the top_k ones.
+    labels: list[ClassScore]
+    #: Of every class, in the order of the model.
+    logits: list[float]
+    #: Tokens of the document with special ones, those that were cut off, and segments that were read.
+    tokens: int
+    truncated: int
+    segments: int
+
+
+class Classifier:
+    """Classifies documents of any length with a sequence-classification head.
+
+    classifier = longformer_cpp.Classifier("folder")
+    best = classifier(["a text"])[0].labels[0]
+    """
+
+    def __init__(self, model: Any, dtype: str = "fp32", threads: int = 0, adapter: Any = None):
+        self.model = model_of(model, dtype, threads, adapter)
+        self._native = _native.Classifier(self.model._native)
+
+    def __call__(
+        self,
+        texts: str | Sequence[str],
+        pairs: Sequence[str] | None = None,
+        top_k: int = 1,
+        function_to_apply: str | None = None,
+        truncate: bool = False,
+        stride: int | None = None,
+        merge: str = "mean",
+        global_attention: str | None = None,
+        batch_tokens: int | None = None,
+    ) -> list[Classification]:
+        """The top_k (0: all) classes of each text, or of each text and its pair, with the options of
+        `longformer classify`."""
+        options = given(locals(), "texts", "top_k")
+        checked = as_one_or_more(texts, "texts")
+        if pairs is not None:
+            options["pairs"] = as_one_or_more(pairs, "pairs")
+            if len(options["pairs"]) != len(checked):
+                raise Error(f"pairs: expected {len(checked)} as texts, found {len(options['pairs'])}")
+        return [
+            Classification([ClassScore(*one) for one in scores[: top_k or None]], *rest)
+            for scores, *rest in self._native.classify(checked, options)
+        ]
+
+
+@dataclass(frozen=True)
+class Entity:
+    """An entity: text[begin:end] of its document."""
+
+    label: str
+    #: Probability; of a group the mean over its tokens or words.
+    score: float
+    begin: int
+    end: int
+    text: str
+    #: First token and last + 1, counted from 0 without special tokens.
+    first_token: int
+    end_token: int
+
+
+class Tagger:
+    """Finds entities in documents of any length with a token-classification head.
+
+    tagger = longformer_cpp.Tagger("folder")
+    for entity in tagger(["Ada met Tom."])[0]:
+        print(entity.label, entity.text)
+    """
+
+    def __init__(self, model: Any, dtype: str = "fp32", threads: int = 0, adapter: Any = None):
+        self.model = model_of(model, dtype, threads, adapter)
+        self._native = _native.Tagger(self.model._native)
+
+    def __call__(
+        self,
+        texts: str | Sequence[str],
+        aggregation: str = "simple",
+        ignore_labels: Sequence[str] = ("O",),
+        truncate: bool = False,
+        stride: int | None = None,
+        global_attention: str | None = None,
+        batch_tokens: int | None = None,
+    ) -> list[list[Entity]]:
+        """The entities of each text, with the options of `longformer ner`: aggregation is none, simple, first,
+        average or max."""
+        found = self._native.tag(as_one_or_more(texts, "texts"), given(locals(), "texts"))
+        return [[Entity(*one) for one in document] for document in found]
+
+
+@dataclass(frozen=True)
+class MaskCandidate:
+    """A token that may stand in place of a mask."""
+
+    id: int
+    #: The entry of the vocabulary, and what it reads.
+    token: str
+    text: str
+    probability: float
+
+
+@dataclass(frozen=True)
+class FilledMask:
+    """A mask: a token of its text, from 0, and what may stand there, best first."""
+
+    position: int
+    candidates: list[MaskCandidate]
+
+
+@dataclass(frozen=True)
+class FilledText:
+    """A text with the best token in place of every mask."""
+
+    filled: str
+    masks: list[FilledMask]
+    #: Tokens that were read, and those that were cut off.
+    tokens: int
+    truncated: int
+
+
+class MaskFiller:
+    """Guesses the tokens where texts have a mask, [MASK] or <mask>, with a masked-LM head."""
+
+    def __init__(self, model: Any, dtype: str = "fp32", threads: int = 0, adapter: Any = None):
+        self.model = model_of(model, dtype, threads, adapter)
+        self._native = _native.MaskFiller(self.model._native)
+
+    def __call__(
+        self,
+        texts: str | Sequence[str],
+        top_k: int = 5,
+        truncate: bool = False,
+        global_attention: str | None = None,
+    ) -> list[FilledText]:
+        """The top_k tokens of each mask of each text; every mask is guessed by itself while the others stay."""
+        results = []
+        for filled, masks, *rest in self._native.fill(as_one_or_more(texts, "texts"), given(locals(), "texts", "results")):
+            guessed = [FilledMask(position, [MaskCandidate(*one) for one in best]) for position, best in masks]
+            results.append(FilledText(filled, guessed, *rest))
+        return results
 
 
 @dataclass(frozen=True)
@@ -30,8 +195,9 @@ class CoreferenceResolver:
     fastcoref are read.
     """
 
-    def __init__(self, folder: str | os.PathLike[str], dtype: str = "fp32", threads: int = 0):
-        self._native = _native.CoreferenceResolver(os.fspath(folder), dtype, threads)
+    def __init__(self, model: Any, dtype: str = "fp32", threads: int = 0, adapter: Any = None):
+        self.model = model_of(model, dtype, threads, adapter)
+        self._native = _native.CoreferenceResolver(self.model._native)
 
     def __call__(
         self,
@@ -40,10 +206,12 @@ class CoreferenceResolver:
         max_segment_length: int | None = None,
         stride: int | None = None,
         singletons: bool = True,
+        batch_tokens: int | None = None,
     ) -> list[list[Mention]]:
         """The clusters of a text, in the order in which their first mentions begin. Segments are overlapping,
-        by stride tokens (128, or a quarter of a short segment), or independent; without singletons, what is mentioned once is left out."""
-        return self.resolve([text], segments, max_segment_length, stride, singletons)[0]
+        by stride tokens (128, or a quarter of a short segment), or independent; without singletons, what is
+        mentioned once is left out."""
+        return self.resolve([as_text(text, "text")], **given(locals(), "text"))[0]
 
     def resolve(
         self,
@@ -52,11 +220,10 @@ class CoreferenceResolver:
         max_segment_length: int | None = None,
         stride: int | None = None,
         singletons: bool = True,
+        batch_tokens: int | None = None,
     ) -> list[list[list[Mention]]]:
         """The clusters of each text."""
-        if isinstance(texts, str):
-            raise Error("texts: expected a list of texts, found a text")
-        found = self._native.resolve(list(texts), segments or "", max_segment_length or 0, stride, singletons)
+        found = self._native.resolve(as_texts(texts, "texts"), given(locals(), "texts"))
         return [[[Mention(*mention) for mention in cluster] for cluster in clusters] for clusters in found]
 
 
@@ -80,8 +247,9 @@ class QuestionAnswerer:
     best = answerer("Who was studied?", papers, stride=128, best=True)[0]
     """
 
-    def __init__(self, folder: str | os.PathLike[str], dtype: str = "fp32", threads: int = 0):
-        self._native = _native.QuestionAnswerer(os.fspath(folder), dtype, threads)
+    def __init__(self, model: Any, dtype: str = "fp32", threads: int = 0, adapter: Any = None):
+        self.model = model_of(model, dtype, threads, adapter)
+        self._native = _native.QuestionAnswerer(self.model._native)
 
     def __call__(
         self,
@@ -92,13 +260,16 @@ class QuestionAnswerer:
         truncate: bool = False,
         stride: int | None = None,
         best: bool = False,
+        no_answer: bool = False,
+        global_attention: str | None = None,
+        batch_tokens: int | None = None,
     ) -> list[Answer]:
         """The top_k answers of each document in turn, or with best those of all documents, by logit. A
         document that is longer than the model is an error unless truncate cuts it, or stride reads it in
-        segments that share so many tokens."""
-        texts = [documents] if isinstance(documents, str) else list(documents)
-        found = self._native.answer(question, texts, top_k, max_answer_tokens, truncate, stride, best)
-        return [Answer(*answer) for answer in found]
+        segments that share so many tokens. no_answer ranks that there is none, an empty text, among them."""
+        texts = as_one_or_more(documents, "documents")
+        options = given(locals(), "question", "documents", "texts")
+        return [Answer(*answer) for answer in self._native.answer(as_text(question, "question"), texts, options)]
 
 
 @dataclass(frozen=True)
@@ -107,6 +278,11 @@ class Choice:
 
     best: int
     probabilities: list[float]
+    logits: list[float]
+    #: Tokens that were read before truncation, those that were cut off, and parts that were read.
+    tokens: int
+    truncated: int
+    segments: int
 
 
 class Chooser:
@@ -117,8 +293,9 @@ class Chooser:
     chooser("country", ["France", "Spain"], supports=["Paris is …", "…"], stride=0).best
     """
 
-    def __init__(self, folder: str | os.PathLike[str], dtype: str = "fp32", threads: int = 0):
-        self._native = _native.Chooser(os.fspath(folder), dtype, threads)
+    def __init__(self, model: Any, dtype: str = "fp32", threads: int = 0, adapter: Any = None):
+        self.model = model_of(model, dtype, threads, adapter)
+        self._native = _native.Chooser(self.model._native)
 
     def __call__(
         self,
@@ -128,26 +305,12 @@ class Chooser:
         supports: Sequence[str] = (),
         truncate: bool = False,
         stride: int | None = None,
+        global_attention: str | None = None,
+        batch_tokens: int | None = None,
     ) -> Choice:
         """The best of the choices. What is too long for the model is an error unless truncate cuts the
         context, or stride, of candidates alone, reads it in parts."""
-        best, probabilities = self._native.choose(question, list(choices), context, list(supports), truncate, stride)
-        return Choice(best, probabilities)
-
-
-def score(
-    predictions: str | os.PathLike[str],
-    data: str | os.PathLike[str],
-    task: str | None = None,
-    singletons: bool = True,
-    split: str = "test",
-    keep_identical_ids: bool = False,
-) -> dict[str, float]:
-    """The official numbers of a file of predictions in the form that the task's authors published, without a
-    model. The data tell the task unless it is given; without singletons, clusters of one mention count on
-    neither side. Of a run over a corpus (task "retrieval") split names the judgements, and a document that has
-    the id of its query counts only with keep_identical_ids."""
-    numbers = _native.score(
-        os.fspath(predictions), os.fspath(data), task or "", singletons, split, keep_identical_ids
-    )
-    return dict(numbers)
+        options = given(locals(), "question", "choices", "context", "supports")
+        texts = (as_text(question, "question"), as_texts(choices, "choices"))
+        read = (as_text(context, "context"), as_texts(supports, "supports"))
+        return Choice(*self._native.choose(*texts, *read, options))

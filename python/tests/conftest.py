@@ -1,7 +1,10 @@
 """The tiny model folders of tests/fixtures, and the numbers that transformers computed for them."""
 
 import json
+import os
 import pathlib
+import shutil
+import subprocess
 
 import numpy as np
 import pytest
@@ -40,3 +43,28 @@ def cases():
         return found
 
     return of
+
+
+@pytest.fixture(scope="session")
+def program():
+    """What `longformer … --json` prints: a list of objects. Without the program the package is tested alone."""
+    binary = os.environ.get("LONGFORMER_BINARY")
+    if not binary:
+        pytest.skip("LONGFORMER_BINARY names no program")
+
+    def run(*arguments, stdin=""):
+        done = subprocess.run([binary, *map(str, arguments)], input=stdin, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def led(tmp_path_factory):
+    """A tiny LED with a tokenizer."""
+    target = tmp_path_factory.mktemp("models") / "led"
+    shutil.copytree(FIXTURES / "tiny_led", target)
+    for file in ("vocab.json", "merges.txt"):
+        shutil.copy(FIXTURES / "tiny_roberta" / file, target)
+    return target

@@ -60,7 +60,7 @@ def test_bad_input(model, folder):
     with pytest.raises(longformer_cpp.Error, match="multi-hop-question-answering"):
         longformer_cpp.MultiHopAnswerer(folder("tiny_longformer_qa"))
     answerer = longformer_cpp.MultiHopAnswerer(model)
-    with pytest.raises(longformer_cpp.Error, match="refuse, truncate or split"):
+    with pytest.raises(longformer_cpp.Error, match="refuse, truncate, split"):
         answerer("it is", PARAGRAPHS, too_long="cut")
     with pytest.raises(longformer_cpp.Error, match="a list of"):
         answerer("it is", "a text")

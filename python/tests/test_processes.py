@@ -141,5 +141,5 @@ def test_many_threads(folder):
 def test_gradients_check_the_threads_too(folder):
     model = longformer_cpp.load(folder("tiny_longformer_mlm"), threads=1)
     with pytest.raises(Error, match="expected 0 .* to 1024, found 5000"):
-        longformer_cpp._native.GradientModel(str(folder("tiny_longformer_mlm")), "fp32", 5000, "")
+        longformer_cpp._native.GradientModel(str(folder("tiny_longformer_mlm")), {"threads": 5000})
     assert model.head == "masked-lm"

@@ -31,7 +31,7 @@ class TestCoreference:
             resolver(TEXT, segments="many")
 
     def test_a_text_is_no_list_of_texts(self, resolver):
-        with pytest.raises(longformer_cpp.Error, match="expected a list of texts"):
+        with pytest.raises(TypeError, match="expected a list of texts"):
             resolver.resolve(TEXT)
 
     def test_a_folder_without_the_head(self, folder):

@@ -1,6 +1,7 @@
 """Tokenizers and conversion through the Python package."""
 
 import json
+import pickle
 
 import numpy as np
 import pytest
@@ -11,6 +12,39 @@ import longformer_cpp
 @pytest.fixture
 def tokenizer(folder):
     return longformer_cpp.Tokenizer(folder("tiny_bert"))
+
+
+def test_batches(tokenizer, folder):
+    texts = ["The ofs xyz", "on THE"]
+    batch = tokenizer.encode_batch(texts, max_length=5)
+    assert batch == [tokenizer.encode(text, max_length=5) for text in texts]
+    assert batch[1].tokens == ["[CLS]", "on", "the", "[SEP]"] and batch[1].attention_mask == [1] * 4
+    assert tokenizer.encode_batch(texts, pairs=["the", "on"])[1] == tokenizer.encode("on THE", "on")
+    with pytest.raises(longformer_cpp.Error, match="pairs: expected 2 as texts, found 1"):
+        tokenizer.encode_batch(texts, pairs=["the"])
+    with pytest.raises(TypeError, match=r"text: expected a text \(str\), found 3 \(int\)"):
+        tokenizer.encode(3)
+    with pytest.raises(TypeError, match="encode: max_length: expected an integer, found 'x'"):
+        tokenizer.encode("a", max_length="x")
+
+
+def test_what_it_says_of_itself(tokenizer, folder):
+    model = longformer_cpp.load(folder("tiny_bert"))
+    assert tokenizer.max_tokens == model.max_tokens
+    assert tokenizer.id("the") == tokenizer.encode("the").ids[1] and tokenizer.id("nonsense") is None
+    assert "WordPiece" in repr(tokenizer)
+    again = pickle.loads(pickle.dumps(tokenizer))
+    assert again.encode("The ofs") == tokenizer.encode("The ofs") and again.encode("a").tokens
+
+
+def test_models_say_what_they_are(folder):
+    model = longformer_cpp.load(folder("tiny_longformer_classifier"), threads=1)
+    assert model.config["model_type"] == "longformer" and model.max_tokens == 41
+    assert "sequence-classification" in repr(model) and "41 tokens" in repr(model)
+    again = pickle.loads(pickle.dumps(model))
+    assert repr(again) == repr(model)
+    ids = model.tokenizer.encode("he was").ids
+    assert np.array_equal(again([ids]).logits, model([ids]).logits)
 
 
 def test_encode(tokenizer, folder):

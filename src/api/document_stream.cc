@@ -1,5 +1,6 @@
 #include "api/document_stream.h"
 
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <exception>
@@ -11,6 +12,7 @@
 #include "api/model_implementation.h"
 #include "api/runner.h"
 #include "core/error.h"
+#include "longformer/interruption.h"
 
 namespace longformer {
 namespace {
@@ -52,7 +54,10 @@ class Queue {
   /// The next document; with `wait` absent only at the end, else also when there is none yet.
   std::optional<Document> pop(bool wait) {
     std::unique_lock lock(mutex_);
-    if (wait) changed_.wait(lock, [&] { return finished_ || !documents_.empty(); });
+    while (wait &&
+           !changed_.wait_for(lock, kPause, [&] { return finished_ || !documents_.empty(); })) {
+      Interruption::poll();
+    }
     if (documents_.empty()) {
       if (wait && error_) std::rethrow_exception(error_);
       return std::nullopt;
@@ -73,6 +78,8 @@ class Queue {
 
  private:
   static constexpr std::size_t kMostDocuments = 4096;
+  /// How often a wait lets itself be interrupted.
+  static constexpr std::chrono::milliseconds kPause{100};
 
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -31,7 +31,6 @@ std::vector<RowResult> Runner::run(const Wave& wave) {
   const Turn turn = this->turn();
   // A caller whose turn came earlier may have run this wave with its own.
   if (!mine.done) run_batch(batch_with(mine));
-  if (mine.failure) std::rethrow_exception(mine.failure);
   return std::move(mine.results);
 }
 
@@ -59,7 +58,6 @@ std::vector<Runner::Request*> Runner::batch_with(Request& mine) {
 }
 
 void Runner::run_batch(std::span<Request* const> requests) {
-  std::exception_ptr failure;
   try {
     std::vector<Place> rows;
     for (Request* request : requests) {
@@ -70,12 +68,11 @@ void Runner::run_batch(std::span<Request* const> requests) {
     }
     run_rows(requests[0]->wave.wanted_, rows);
   } catch (...) {
-    failure = std::current_exception();
+    // It may be the interruption of the caller alone: the others run theirs when it is their turn.
+    for (Request* request : requests) request->results.clear();
+    throw;
   }
-  for (Request* request : requests) {
-    request->failure = failure;
-    request->done = true;
-  }
+  for (Request* request : requests) request->done = true;
 }
 
 void Runner::run_rows(Wanted wanted, std::span<const Place> rows) {

@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <exception>
 #include <mutex>
 #include <span>
 #include <string>
@@ -78,7 +77,6 @@ class Runner {
     const Wave& wave;
     std::vector<RowResult> results = {};
     bool done = false;
-    std::exception_ptr failure = nullptr;
   };
   using Place = std::pair<const Work*, RowResult*>;
 

@@ -82,6 +82,15 @@ void after_fork() {
 
 }  // namespace
 
+void LoopInterruption::ask() {
+  try {
+    if (!ended_) Interruption::ask();
+  } catch (...) {
+    failure_ = std::current_exception();
+    ended_ = true;
+  }
+}
+
 int available_threads() {
   int threads = affinity_threads();
   if (const int quota = cgroup_threads(); quota > 0) threads = std::min(threads, quota);

@@ -3,9 +3,12 @@
 
 #include <omp.h>
 
+#include <atomic>
 #include <cstdint>
+#include <exception>
 
 #include "core/dtype.h"
+#include "longformer/interruption.h"
 #include "longformer/threads.h"
 
 namespace longformer {
@@ -22,17 +25,45 @@ int checked_threads(std::int64_t wanted);
 /// out of a fork and had a team before, since it would wait for threads that the fork did not copy.
 int team_size(int wanted);
 
+/// What interrupts a parallel loop: no exception may leave the loop, so it waits for the end.
+class LoopInterruption {
+ public:
+  /// Whether what is left of the loop is left out. Asks on the thread that began the loop.
+  bool ends() {
+    if (omp_get_thread_num() == 0 && omp_get_level() == 1) ask();
+    return ended_.load(std::memory_order_relaxed);
+  }
+  /// Throws what interrupted the loop, if anything did.
+  void rethrow() const {
+    if (failure_) std::rethrow_exception(failure_);
+  }
+
+ private:
+  void ask();
+
+  std::atomic<bool> ended_ = false;
+  std::exception_ptr failure_ = nullptr;
+};
+
 /// Calls body(index) for every index below count, handed out one by one to `threads` threads.
-/// The body must not throw.
+/// The body must not throw. An Interruption of the calling thread may: what it throws leaves the
+/// loop, of which some indices are then missing.
 template <typename Body>
 void parallel_for(int threads, Index count, Body&& body) {
   const int team = count <= 1 ? 1 : team_size(threads);
   if (team <= 1) {
-    for (Index i = 0; i < count; ++i) body(i);
+    for (Index i = 0; i < count; ++i) {
+      Interruption::poll();
+      body(i);
+    }
     return;
   }
+  LoopInterruption interruption;
 #pragma omp parallel for schedule(dynamic, 1) num_threads(team)
-  for (Index i = 0; i < count; ++i) body(i);
+  for (Index i = 0; i < count; ++i) {
+    if (!interruption.ends()) body(i);
+  }
+  interruption.rethrow();
 }
 
 /// As long as it lives, parallel regions that this thread begins have at most so many threads, also

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "longformer/interruption.h"
 #include "text/added_tokens.h"
 #include "text/bert_words.h"
 #include "text/byte_level.h"
@@ -402,6 +403,7 @@ Tokenizer Tokenizer::load(const std::string& folder, std::span<const std::string
 }
 
 Encoding Tokenizer::encode(std::string_view text, const EncodeOptions& options) const {
+  Interruption::poll();
   const ValidText valid(text);
   const std::array<std::string_view, 1> texts{valid.view()};
   return implementation_->encode(texts, options);
@@ -409,6 +411,7 @@ Encoding Tokenizer::encode(std::string_view text, const EncodeOptions& options) 
 
 Encoding Tokenizer::encode_pair(std::string_view text, std::string_view pair,
                                 const EncodeOptions& options) const {
+  Interruption::poll();
   const ValidText first(text);
   const ValidText second(pair);
   const std::array<std::string_view, 2> texts{first.view(), second.view()};

@@ -1,0 +1,15 @@
+// What makes vectors, as the parts of the module share it.
+#pragma once
+
+#include "keywords.h"
+#include "loaded.h"
+#include "longformer/embedding.h"
+
+namespace longformer {
+
+using PythonEmbedder = Loaded<Embedder>;
+
+/// passage_tokens, overlapping_passages, overlap_tokens and context.
+void take_passages(Keywords& keywords, Embedder::PassageOptions& passages);
+
+}  // namespace longformer

@@ -1,0 +1,133 @@
+// Vectors of texts, passages and tokens.
+#include "longformer/embedding.h"
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bindings.h"
+#include "embedder.h"
+#include "model.h"
+
+using nanobind::literals::operator""_a;
+
+namespace longformer {
+namespace {
+
+void take_vectors(Keywords& keywords, EmbedOptions& options) {
+  std::string kind;
+  bool truncate = false, split = false;
+  keywords.take("pooling", kind).take("normalize", options.normalize);
+  keywords.take("prompt", options.prompt).take("prompt_name", options.prompt_name);
+  keywords.take("max_length", options.max_length).take("batch_tokens", options.batch_tokens);
+  keywords.take("global_attention", options.global_attention);
+  keywords.take("truncate", truncate).take("split", split);
+  if (!kind.empty()) options.pooling = pooling(kind);
+  if (truncate && split) throw Error("truncate and split: expected one of them, found both");
+  if (options.prompt && options.prompt_name) {
+    throw Error("prompt and prompt_name: expected one of them, found both");
+  }
+  options.too_long = truncate ? TooLong::truncate : split ? TooLong::split : TooLong::refuse;
+}
+
+ProgressCallback progress_of(const nb::object& callback) {
+  if (callback.is_none()) return {};
+  return [&callback](const Progress& progress) {
+    call_python(callback, progress.documents_done, progress.documents_total);
+  };
+}
+
+/// The vectors [rows, width], their characters, tokens and those that were cut.
+Record python_embedding(Embedding embedding, std::size_t width) {
+  nb::list spans;
+  for (const CharacterSpan& one : embedding.spans) spans.append(nb::make_tuple(one.begin, one.end));
+  const auto rows = static_cast<std::size_t>(embedding.rows);
+  return nb::make_tuple(array_of(std::move(embedding.values), {rows, width}), spans,
+                        embedding.tokens, embedding.truncated);
+}
+
+Rows embed(PythonEmbedder& embedder, const Texts& list, const Options& given,
+           const nb::object& progress) {
+  EmbedOptions options;
+  Keywords keywords("encode", given);
+  take_vectors(keywords, options);
+  keywords.finish();
+  const std::vector<std::string> texts = texts_of(list);
+  const auto width = static_cast<std::size_t>(embedder.object().embedding_size(options));
+  std::vector<Embedding> found = embedder.call(
+      [&](const Embedder& one) { return one.embed(texts, options, progress_of(progress)); });
+  nb::list results;
+  for (Embedding& one : found) results.append(python_embedding(std::move(one), width));
+  return results;
+}
+
+Record embed_passages(PythonEmbedder& embedder, const nb::str& text, const Options& given) {
+  EmbedOptions options;
+  Embedder::PassageOptions passages;
+  Keywords keywords("encode_passages", given);
+  take_vectors(keywords, options);
+  take_passages(keywords, passages);
+  keywords.finish();
+  const std::string_view bytes = utf8(text);
+  const auto width = static_cast<std::size_t>(embedder.object().embedding_size(options));
+  return python_embedding(embedder.call([&](const Embedder& one) {
+    return one.embed_passages(bytes, passages, options);
+  }),
+                          width);
+}
+
+Record embed_spans(PythonEmbedder& embedder, const nb::str& text,
+                   const std::vector<std::pair<std::int64_t, std::int64_t>>& pairs,
+                   const Options& given) {
+  EmbedOptions options;
+  Keywords keywords("encode_spans", given);
+  take_vectors(keywords, options);
+  keywords.finish();
+  std::vector<CharacterSpan> spans;
+  for (const auto& [begin, end] : pairs) spans.push_back({begin, end});
+  const std::string_view bytes = utf8(text);
+  const auto width = static_cast<std::size_t>(embedder.object().embedding_size(options));
+  return python_embedding(
+      embedder.call([&](const Embedder& one) { return one.embed_spans(bytes, spans, options); }),
+      width);
+}
+
+}  // namespace
+
+void take_passages(Keywords& keywords, Embedder::PassageOptions& passages) {
+  std::string context;
+  keywords.take("passage_tokens", passages.passage_tokens);
+  keywords.take("overlapping_passages", passages.overlapping_passages);
+  keywords.take("overlap_tokens", passages.overlap_tokens).take("context", context);
+  if (!context.empty()) passages.context = passage_context(context);
+}
+
+void bind_embedding(nb::module_& module) {
+  nb::class_<PythonEmbedder>(module, "Embedder")
+      .def(
+          "__init__",
+          [](PythonEmbedder* self, const PythonModel& model) {
+            new (self) PythonEmbedder([&model](const PythonEmbedder::Note&) {
+              return Embedder::of(model.model(), model.folder(), model.adapter());
+            });
+          },
+          "model"_a, nb::keep_alive<1, 2>())
+      .def("embed", &embed, "texts"_a, "options"_a, "progress"_a.none())
+      .def("embed_passages", &embed_passages, "text"_a, "options"_a)
+      .def("embed_spans", &embed_spans, "text"_a, "spans"_a, "options"_a)
+      .def_prop_ro("embedding_size",
+                   [](const PythonEmbedder& self) { return self.object().embedding_size(); })
+      .def_prop_ro("max_length",
+                   [](const PythonEmbedder& self) { return self.object().max_length(); })
+      .def(
+          "prompt",
+          [](const PythonEmbedder& self, const std::string& name) {
+            EmbedOptions options;
+            options.prompt_name = name;
+            return self.object().prompt(options);
+          },
+          "name"_a);
+}
+
+}  // namespace longformer

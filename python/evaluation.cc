@@ -1,0 +1,201 @@
+// How well models do on data with labels.
+#include "longformer/evaluation.h"
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "bindings.h"
+#include "embedder.h"
+#include "longformer/generation.h"
+#include "longformer/retrieval.h"
+#include "model.h"
+#include "options.h"
+#include "writing.h"
+
+using nanobind::literals::operator""_a;
+
+namespace longformer {
+namespace {
+
+Options dict_of(const Evaluation& found) {
+  nb::dict metrics;
+  for (const auto& [name, value] : found.metrics) metrics[name.c_str()] = value;
+  nb::list labels;
+  for (const LabelMetrics& one : found.labels) {
+    labels.append(nb::make_tuple(one.label, one.precision, one.recall, one.f1, one.support));
+  }
+  nb::dict dict;
+  dict["task"] = found.task;
+  dict["metrics"] = metrics;
+  dict["labels"] = labels;
+  const std::pair<const char*, std::int64_t> counts[] = {
+      {"examples", found.examples},
+      {"skipped", found.skipped},
+      {"missing", found.missing},
+      {"empty", found.empty},
+      {"tokens", found.tokens},
+      {"truncated_examples", found.truncated_examples},
+      {"truncated_tokens", found.truncated_tokens},
+      {"segmented_examples", found.segmented_examples},
+      {"unreached_answers", found.unreached_answers},
+      {"unread_words", found.unread_words},
+      {"wide_mentions", found.wide_mentions},
+      {"repeated_mentions", found.repeated_mentions},
+      {"missing_facts", found.missing_facts},
+      {"unread_paragraphs", found.unread_paragraphs},
+      {"unread_sentences", found.unread_sentences},
+      {"documents", found.documents},
+      {"passages", found.passages},
+      {"unjudged_queries", found.unjudged_queries},
+      {"irrelevant_queries", found.irrelevant_queries},
+      {"unknown_documents", found.unknown_documents},
+      {"identical_ids", found.identical_ids},
+      {"masked_tokens", found.masked_tokens},
+      {"written_tokens", found.written_tokens},
+      {"cut_texts", found.cut_texts},
+      {"repeating_texts", found.repeating_texts}};
+  nb::dict numbers;
+  for (const auto& [name, count] : counts) numbers[name] = count;
+  dict["counts"] = numbers;
+  dict["first_skipped"] = found.first_skipped;
+  dict["seconds"] = found.seconds;
+  return dict;
+}
+
+/// What an evaluation writes beside its numbers, as far as it is asked for.
+struct Written {
+  std::string predictions, official, selected;
+
+  static std::function<void(std::string_view)> into(std::string& text, bool wanted,
+                                                    const char* behind) {
+    if (!wanted) return {};
+    return [&text, behind](std::string_view part) {
+      text += part;
+      text += behind;
+    };
+  }
+};
+
+Record with_written(const Evaluation& found, const Written& written) {
+  const auto bytes = [](const std::string& text) { return nb::bytes(text.data(), text.size()); };
+  return nb::make_tuple(dict_of(found), bytes(written.predictions), bytes(written.official),
+                        bytes(written.selected));
+}
+
+/// Which files the caller writes.
+struct Wanted {
+  bool predictions = false, official = false, selected = false;
+};
+
+Wanted take_wanted(Keywords& keywords) {
+  Wanted wanted;
+  keywords.take("predictions", wanted.predictions);
+  keywords.take("official_predictions", wanted.official);
+  keywords.take("write_selected", wanted.selected);
+  return wanted;
+}
+
+Record evaluate_search(const PythonModel& model, const std::string& data, Keywords& keywords) {
+  RetrievalEvaluation options;
+  std::string mode, context;
+  bool truncate = false;
+  Written written;
+  const Wanted wanted = take_wanted(keywords);
+  keywords.take("mode", mode).take("top_k", options.top_k).take("context", context);
+  keywords.take("passage_tokens", options.passage_tokens).take("index", options.index);
+  keywords.take("passage_prompt", options.passage_prompt);
+  keywords.take("query_prompt", options.query_prompt).take("truncate", truncate);
+  keywords.take("split", options.data.retrieval.split);
+  keywords.take("keep_identical_ids", options.data.retrieval.keep_identical_ids);
+  keywords.take("skip_invalid", options.data.skip_invalid).finish();
+  if (!mode.empty()) options.mode = search_mode(mode);
+  if (!context.empty()) options.context = passage_context(context);
+  if (truncate) options.too_long = TooLong::truncate;
+  options.predictions = Written::into(written.predictions, wanted.predictions, "\n");
+  options.official_predictions = Written::into(written.official, wanted.official, "");
+  const Evaluation found = without_gil([&] {
+    const Embedder embedder = Embedder::of(model.model(), model.folder(), model.adapter());
+    return evaluate_retrieval(embedder, data, options);
+  });
+  return with_written(found, written);
+}
+
+void take_scoring(Keywords& keywords, EvaluateOptions& options) {
+  take_data(keywords, options.data);
+  take_tasks(keywords, options.data);
+  keywords.take("keep_paragraphs", options.data.multi_hop.keep_paragraphs);
+  keywords.take("paragraph_threshold", options.data.multi_hop.paragraph_threshold);
+  take_reading(keywords, options);
+  keywords.choose<SegmentMerge>("merge", options.merge,
+                                {{"mean", SegmentMerge::mean}, {"max", SegmentMerge::max}});
+  keywords.take("threshold", options.threshold);
+  keywords.take("max_answer_tokens", options.max_answer_tokens);
+  keywords.take("no_answer_threshold", options.no_answer_threshold);
+  take_masking(keywords, options.masking);
+  keywords.take("seed", options.masking.seed);
+  options.generation.seed = options.masking.seed;
+  keywords.take("stemmer", options.rouge_stems).take("intervals", options.rouge_intervals);
+  keywords.take("max_source_length", options.generation.max_source_tokens);
+}
+
+Record evaluate_task(const PythonModel& model, const std::string& data, Keywords& keywords,
+                     const std::string& task) {
+  EvaluateOptions options;
+  options.task = task;
+  Written written;
+  const Wanted wanted = take_wanted(keywords);
+  take_scoring(keywords, options);
+  const bool writes = model.info().head == "sequence-to-sequence" && task != "embedding";
+  if (writes) {
+    options.generation.options = generation_options(keywords);
+  } else {
+    keywords.finish();
+  }
+  options.predictions = Written::into(written.predictions, wanted.predictions, "\n");
+  options.official_predictions = Written::into(written.official, wanted.official, "");
+  options.selected = Written::into(written.selected, wanted.selected, "");
+  const Evaluation found = without_gil([&] {
+    std::optional<Embedder> embedder;
+    std::optional<TextGenerator> generator;
+    if (task == "embedding") {
+      embedder.emplace(Embedder::of(model.model(), model.folder(), model.adapter()));
+      options.embedder = &*embedder;
+    }
+    if (writes) {
+      generator.emplace(TextGenerator::of(model.model(), model.folder()));
+      options.generator = &*generator;
+    }
+    return evaluate(model.model(), model.tokenizer(), data, options);
+  });
+  return with_written(found, written);
+}
+
+Record evaluate_model(const PythonModel& model, const std::string& data, const Options& given) {
+  Keywords keywords("evaluate", given);
+  std::string task;
+  keywords.take("task", task);
+  return task == "retrieval" ? evaluate_search(model, data, keywords)
+                             : evaluate_task(model, data, keywords, task);
+}
+
+Options score_predictions(const std::string& predictions, const std::string& data,
+                          const Options& given) {
+  ScoreOptions options;
+  bool singletons = true;
+  Keywords keywords("score", given);
+  keywords.take("task", options.task).take("singletons", singletons);
+  keywords.take("split", options.data.retrieval.split);
+  keywords.take("keep_identical_ids", options.data.retrieval.keep_identical_ids).finish();
+  options.data.coreference.without_singletons = !singletons;
+  return dict_of(without_gil([&] { return score(predictions, data, options); }));
+}
+
+}  // namespace
+
+void bind_evaluation(nb::module_& module) {
+  module.def("evaluate", &evaluate_model, "model"_a, "data"_a, "options"_a);
+  module.def("score", &score_predictions, "predictions"_a, "data"_a, "options"_a);
+}
+
+}  // namespace longformer

@@ -1,0 +1,111 @@
+// Keyword arguments of Python as options.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bindings.h"
+#include "longformer/error.h"
+#include "longformer/global_attention.h"
+#include "longformer/model.h"
+#include "longformer/too_long.h"
+
+namespace longformer {
+
+/// The keyword arguments of a call, of which each names the field that it fills. None is as if it
+/// was not given. What has another type than the field is a TypeError of one line, and so is, in
+/// finish(), what no field has taken.
+class Keywords {
+ public:
+  Keywords(std::string call, nb::dict given) : call_(std::move(call)), given_(std::move(given)) {}
+
+  Keywords& take(const char* name, bool& value);
+  Keywords& take(const char* name, std::int64_t& value);
+  Keywords& take(const char* name, std::uint64_t& value);
+  Keywords& take(const char* name, int& value);
+  Keywords& take(const char* name, double& value);
+  Keywords& take(const char* name, float& value);
+  /// A text, or a path.
+  Keywords& take(const char* name, std::string& value);
+  Keywords& take(const char* name, std::vector<std::string>& values);
+  Keywords& take(const char* name, std::vector<std::int64_t>& values);
+  Keywords& take(const char* name, std::optional<GlobalAttention>& rule);
+  template <typename Value>
+  Keywords& take(const char* name, std::optional<Value>& value) {
+    Value found = {};
+    const bool given = has(name);
+    take(name, found);
+    if (given) value = std::move(found);
+    return *this;
+  }
+  /// A flag that says the contrary of the field.
+  Keywords& take_not(const char* name, bool& value);
+  /// One of the names. Throws Error for another one.
+  template <typename Value>
+  Keywords& choose(const char* name, Value& value,
+                   std::initializer_list<std::pair<const char*, Value>> choices) {
+    std::string chosen, names;
+    if (!has(name)) return know(name);
+    take(name, chosen);
+    for (const auto& [known, meant] : choices) {
+      if (chosen == known) {
+        value = meant;
+        return *this;
+      }
+      names += (names.empty() ? "" : ", ") + std::string(known);
+    }
+    throw Error(std::string(name) + ": expected one of " + names + ", found '" + chosen + "'");
+  }
+
+  /// The argument itself, or None.
+  nb::object take_object(const char* name);
+  /// Arguments that no field has taken so far, as a dict.
+  nb::dict rest() const;
+  /// Throws TypeError when there are any.
+  void finish() const;
+
+ private:
+  bool has(const char* name) const;
+  Keywords& know(const char* name) {
+    known_.emplace_back(name);
+    return *this;
+  }
+  /// The value of an argument, null where it is not given; the name is known from then on.
+  nb::handle find(const char* name);
+  [[noreturn]] void refuse(const char* name, const char* expected, nb::handle found) const;
+
+  std::string call_;
+  nb::dict given_;
+  std::vector<std::string> known_;
+};
+
+/// dtype, threads and adapter; nothing else.
+LoadOptions load_options(const Options& given);
+
+/// `truncate` and `stride`: what becomes of long documents, as the verbs have it.
+template <typename Options>
+void take_too_long(Keywords& keywords, Options& options) {
+  bool truncate = false;
+  std::optional<std::int64_t> stride;
+  keywords.take("truncate", truncate).take("stride", stride);
+  if (truncate && stride) throw Error("truncate and stride: expected one of them, found both");
+  if (truncate) options.too_long = TooLong::truncate;
+  if (stride) {
+    options.too_long = TooLong::split;
+    options.stride = *stride;
+  }
+}
+
+/// The same with `global_attention` and `batch_tokens`.
+template <typename Options>
+void take_reading(Keywords& keywords, Options& options) {
+  take_too_long(keywords, options);
+  keywords.take("global_attention", options.global_attention);
+  keywords.take("batch_tokens", options.batch_tokens);
+}
+
+}  // namespace longformer

@@ -1,0 +1,131 @@
+// Language models: text that they draw, and how well they predict.
+#include "longformer/language_model.h"
+
+#include <nanobind/stl/array.h>
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "bindings.h"
+#include "loaded.h"
+
+using nanobind::literals::operator""_a;
+
+namespace longformer {
+namespace {
+
+using PythonLanguageModel = Loaded<LanguageModel>;
+
+nb::bytes generate(PythonLanguageModel& model, const nb::str& prompt, const Options& given,
+                   const nb::object& callback) {
+  GenerateOptions options;
+  Keywords keywords("generate", given);
+  keywords.take("characters", options.characters).take("temperature", options.temperature);
+  keywords.take("top_k", options.top_k).take("seed", options.seed).finish();
+  if (!(options.temperature >= 0)) throw Error("temperature: expected at least 0");
+  if (options.top_k < 0) throw Error("top_k: expected at least 0");
+  const std::string begin(utf8(prompt));
+  const std::string text = model.call([&](const LanguageModel& one) {
+    std::string drawn;
+    one.generate(begin, options, [&](std::string_view next) {
+      drawn += next;
+      // A model with few numbers computes without loops that ask.
+      Interruption::poll();
+      if (!callback.is_none()) {
+        const nb::gil_scoped_acquire acquire;
+        call_python(callback, nb::bytes(next.data(), next.size()));
+      }
+      return true;
+    });
+    return drawn;
+  });
+  return nb::bytes(text.data(), text.size());
+}
+
+void take_evaluation(Keywords& keywords, LanguageModelEvaluation& options) {
+  keywords.take("clean_up", options.data.clean_up).take("streaming", options.streaming);
+  keywords.choose<TextPart>("part", options.part,
+                            {{"all", TextPart::all},
+                             {"train", TextPart::train},
+                             {"validation", TextPart::validation},
+                             {"test", TextPart::test}});
+  keywords.take("window_characters", options.window).take("step_characters", options.step);
+  keywords.take("characters", options.characters);
+  keywords.take("attention_shares", options.attention_shares).take("losses", options.losses);
+  LanguageModelMemory& memory = options.memory;
+  keywords.take("segment_length", memory.segment_length);
+  keywords.take("memory_length", memory.memory_length);
+  keywords.take("compressed_memory_length", memory.compressed_memory_length);
+  keywords.take("clamp_length", memory.clamp_length).take("same_length", memory.same_length);
+}
+
+Options evaluate(PythonLanguageModel& model, const std::string& file, const Options& given) {
+  LanguageModelEvaluation options;
+  Keywords keywords("evaluate", given);
+  take_evaluation(keywords, options);
+  keywords.finish();
+  options.data.files = {file};
+  const LanguageModelScore score =
+      model.call([&](const LanguageModel& one) { return one.evaluate(options); });
+  nb::dict metrics;
+  metrics["bpc"] = score.bpc;
+  metrics["loss"] = score.loss;
+  const auto add = [&metrics](const char* name, const std::optional<double>& value) {
+    if (value) metrics[name] = *value;
+  };
+  add("perplexity", score.perplexity);
+  add("word_perplexity", score.word_perplexity);
+  add("compression_loss", score.compression_loss);
+  nb::list shares, losses;
+  for (const AttentionShares& layer : score.attention_shares) {
+    shares.append(nb::make_tuple(nb::cast(layer.compressed), nb::cast(layer.memory),
+                                 nb::cast(layer.segment)));
+  }
+  for (const SymbolLoss& one : score.losses) losses.append(nb::make_tuple(one.bytes, one.loss));
+  nb::dict dict;
+  dict["metrics"] = metrics;
+  dict["characters"] = score.characters;
+  dict["seconds"] = score.seconds;
+  dict["attention_shares"] = shares;
+  dict["losses"] = losses;
+  return dict;
+}
+
+Options info(const PythonLanguageModel& model) {
+  const LanguageModelInfo found = model.object().info();
+  nb::dict dict;
+  dict["attention"] = found.attention;
+  dict["positions"] = found.positions;
+  dict["features"] = found.features;
+  dict["alphabet"] = found.alphabet;
+  dict["reads_tokens"] = found.reads_tokens;
+  dict["parameters"] = found.parameters;
+  dict["layers"] = found.layers;
+  dict["windows"] = nb::cast(found.windows);
+  dict["dilations"] = nb::cast(found.dilations);
+  dict["segment_length"] = found.segment_length;
+  dict["memory_length"] = found.memory_length;
+  dict["compressed_memory_length"] = found.compressed_memory_length;
+  dict["compression_rate"] = found.compression_rate;
+  dict["receptive_field"] = found.receptive_field;
+  dict["state_bytes"] = found.state_bytes;
+  return dict;
+}
+
+}  // namespace
+
+void bind_language_model(nb::module_& module) {
+  nb::class_<PythonLanguageModel>(module, "LanguageModel")
+      .def(
+          "__init__",
+          [](PythonLanguageModel* self, const std::string& folder, const Options& options) {
+            new (self) PythonLanguageModel(folder, load_options(options));
+          },
+          "folder"_a, "options"_a)
+      .def("generate", &generate, "prompt"_a, "options"_a, "callback"_a.none())
+      .def("evaluate", &evaluate, "file"_a, "options"_a)
+      .def_prop_ro("info", &info);
+}
+
+}  // namespace longformer

@@ -1,0 +1,58 @@
+// What was loaded from a folder, as Python has it.
+#pragma once
+
+#include <functional>
+#include <mutex>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "bindings.h"
+#include "interruptible.h"
+#include "keywords.h"
+#include "longformer/hub.h"
+
+namespace longformer {
+
+/// Takes one call at a time; Python threads take turns here, without the GIL. What the library has
+/// to say of weights becomes warnings.
+template <typename Object>
+class Loaded {
+ public:
+  using Note = std::function<void(const std::string&)>;
+
+  /// Of what `make` makes of a collector of notes.
+  template <typename Make>
+  requires std::is_invocable_v<Make, Note>
+  explicit Loaded(Make&& make) : object_(without_gil([&] { return make(notes_.collector()); })) {
+    Notes::warn(notes_.take());
+  }
+  /// Of a folder.
+  Loaded(const std::string& folder, LoadOptions options)
+      : Loaded([&](const Note& note) {
+          options.note = note;
+          return Object::load(find_model(folder), options);
+        }) {}
+
+  const Object& object() const { return object_; }
+
+  template <typename Work>
+  auto call(Work&& work) {
+    std::vector<std::string> notes;
+    auto result = in_turn(mutex_, [&] {
+      auto found = work(object_);
+      notes = notes_.take();
+      return found;
+    });
+    Notes::warn(notes);
+    return result;
+  }
+
+ private:
+  Notes notes_;
+  Object object_;
+  std::timed_mutex mutex_;
+};
+
+}  // namespace longformer

@@ -1,0 +1,238 @@
+"""Texts to vectors, with the names of sentence-transformers."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from . import _native
+from ._arrays import FloatArray
+from ._checks import as_integer, as_one_or_more, as_text, found, given
+from ._native import Error
+
+if TYPE_CHECKING:
+    from . import Model
+
+#: What one text becomes: vectors [rows, size], characters, tokens, and tokens that were cut.
+_Vectors = tuple[FloatArray, list[tuple[int, int]], int, int]
+
+
+@dataclass(frozen=True)
+class Passages:
+    """The passages of a document and their vectors."""
+
+    #: [passages, embedding size].
+    embeddings: FloatArray
+    #: (begin, end) in characters of the document.
+    spans: list[tuple[int, int]]
+    texts: list[str]
+    #: Of the document with prompt and special ones.
+    tokens: int
+
+    def __len__(self) -> int:
+        return len(self.spans)
+
+    def __repr__(self) -> str:
+        return f"Passages({len(self)} of {self.tokens} tokens, vectors of {self.embeddings.shape[1]})"
+
+
+def _progress(total: int) -> Callable[[int], None]:
+    """A line on stderr that tells how many texts are done."""
+
+    def show(done: int) -> None:
+        end = "\n" if done == total else ""
+        print(f"\rvectors of {done} of {total} texts", end=end, file=sys.stderr, flush=True)
+
+    return show
+
+
+def _as_tensor(array: FloatArray) -> Any:
+    try:
+        torch = importlib.import_module("torch")
+    except ImportError:
+        raise Error("convert_to_tensor: expected torch to be installed, found none") from None
+    return torch.from_numpy(array)
+
+
+class Embedder:
+    """Makes vectors of texts, equal to those of `longformer embed`, and of sentence-transformers for its folders.
+
+    embedder = longformer_cpp.Embedder("folder")
+    vectors = embedder.encode(["one text", "another one"])     # float32 [2, embedding size]
+
+    It shares the weights of a model that is given in place of a folder.
+    """
+
+    def __init__(self, model: Any, dtype: str = "fp32", threads: int = 0, adapter: Any = None):
+        from . import Model, load
+
+        self.model: Model = model if isinstance(model, Model) else load(model, dtype, threads, adapter)
+        self._native = _native.Embedder(self.model._native)
+
+    def __reduce__(self) -> Any:
+        return Embedder, (self.model,)
+
+    def __repr__(self) -> str:
+        return f"Embedder({self.model._source[0]!r}: vectors of {self.embedding_size}, texts of {self.max_length} tokens)"
+
+    @property
+    def embedding_size(self) -> int:
+        """Elements of a vector."""
+        return self._native.embedding_size
+
+    @property
+    def max_length(self) -> int:
+        """Longest text in tokens, with prompt and special tokens."""
+        return self._native.max_length
+
+    def prompt(self, name: str) -> str:
+        """The prompt of this name; "query" and "document" always exist."""
+        return self._native.prompt(as_text(name, "name"))
+
+    def encode(
+        self,
+        sentences: str | Sequence[str],
+        prompt_name: str | None = None,
+        prompt: str | None = None,
+        batch_size: int | None = None,
+        show_progress_bar: bool = False,
+        output_value: str | None = "sentence_embedding",
+        precision: str = "float32",
+        convert_to_numpy: bool = True,
+        convert_to_tensor: bool = False,
+        device: str | None = None,
+        normalize_embeddings: bool | None = None,
+        truncate_dim: int | None = None,
+        *,
+        pooling: str | None = None,
+        max_length: int | None = None,
+        truncate: bool = False,
+        split: bool = False,
+        global_attention: str | None = None,
+        batch_tokens: int | None = None,
+    ) -> Any:
+        """The vectors of texts, float32 [texts, embedding size]; of a single text [embedding size]. The first
+        keywords are those of sentence-transformers: with output_value "token_embeddings" a list of arrays
+        [tokens, hidden size], with convert_to_numpy False a list of vectors. normalize_embeddings None: as the
+        folder says. The others are those of `longformer embed`: a text that is too long is an error unless
+        truncate keeps its beginning, or split reads it in segments. batch_size is how many texts are in work
+        at a time, and changes no vector."""
+        texts = as_one_or_more(sentences, "sentences")
+        if precision != "float32":
+            raise Error(f"precision: expected float32, found {found(precision)}")
+        if device not in (None, "cpu"):
+            raise Error(f"device: expected cpu, found {found(device)}")
+        if output_value not in ("sentence_embedding", "token_embeddings", None):
+            raise Error(
+                f"output_value: expected sentence_embedding, token_embeddings or None, found {found(output_value)}"
+            )
+        if batch_size is not None and (not isinstance(batch_size, (int, np.integer)) or batch_size < 1):
+            raise TypeError(f"batch_size: expected an integer of at least 1, found {found(batch_size)}")
+        options = {
+            "prompt_name": prompt_name,
+            "prompt": prompt,
+            "normalize": normalize_embeddings,
+            "pooling": pooling,
+            "max_length": max_length,
+            "truncate": truncate,
+            "split": split,
+            "global_attention": global_attention,
+            "batch_tokens": batch_tokens,
+        }
+        if output_value == "token_embeddings":
+            options["pooling"] = "tokens"
+        per_token = options["pooling"] == "tokens"
+        vectors = self._vectors(texts, options, batch_size, show_progress_bar)
+        if per_token:
+            results = [_as_tensor(rows) if convert_to_tensor else rows for rows, *_ in vectors]
+            return results[0] if isinstance(sentences, str) else results
+        rows = [row for row, *_ in vectors]
+        matrix = np.concatenate(rows) if rows else np.zeros((0, self.embedding_size), np.float32)
+        if truncate_dim is not None:
+            matrix = np.ascontiguousarray(matrix[:, : as_integer(truncate_dim, "truncate_dim")])
+            if normalize_embeddings:
+                matrix /= np.maximum(np.linalg.norm(matrix, axis=1, keepdims=True), 1e-12)
+        if output_value is None:
+            return [
+                {"sentence_embedding": vector, "tokens": tokens, "truncated": cut}
+                for vector, (_, _, tokens, cut) in zip(matrix, vectors)
+            ]
+        if isinstance(sentences, str):
+            return _as_tensor(matrix[0]) if convert_to_tensor else matrix[0]
+        if convert_to_tensor:
+            return _as_tensor(matrix)
+        return matrix if convert_to_numpy else list(matrix)
+
+    def _vectors(
+        self, texts: list[str], options: dict[str, Any], batch_size: int | None, shows: bool
+    ) -> list[_Vectors]:
+        size = int(batch_size or len(texts) or 1)
+        show = _progress(len(texts)) if shows else None
+        results: list[_Vectors] = []
+        for begin in range(0, len(texts), size):
+
+            def report(done: int, _total: int, begin: int = begin) -> None:
+                if show is not None:
+                    show(begin + done)
+
+            batch = texts[begin : begin + size]
+            results += self._native.embed(batch, options, None if show is None else report)
+        return results
+
+    def encode_query(self, sentences: str | Sequence[str], **options: Any) -> Any:
+        """encode with the prompt "query" of the folder."""
+        return self.encode(sentences, **{"prompt_name": "query", **options})
+
+    def encode_document(self, sentences: str | Sequence[str], **options: Any) -> Any:
+        """encode with the prompt "document" of the folder."""
+        return self.encode(sentences, **{"prompt_name": "document", **options})
+
+    def encode_passages(
+        self,
+        text: str,
+        passage_tokens: int = 128,
+        context: str | None = None,
+        overlapping_passages: bool = False,
+        overlap_tokens: int = 512,
+        prompt: str | None = None,
+        prompt_name: str | None = None,
+        normalize: bool | None = None,
+        pooling: str | None = None,
+        max_length: int | None = None,
+        global_attention: str | None = None,
+        batch_tokens: int | None = None,
+    ) -> Passages:
+        """The passages of a document of any length, of about so many tokens, that end with a sentence or word. With
+        context "none" each is a text of its own, with "document" it is pooled from the states of the document
+        around it, whose segments overlap by overlap_tokens; None: as the folder says."""
+        return self._passages(text, self._native.embed_passages(as_text(text, "text"), given(locals(), "text")))
+
+    def encode_spans(
+        self,
+        text: str,
+        spans: Sequence[tuple[int, int]],
+        prompt: str | None = None,
+        prompt_name: str | None = None,
+        normalize: bool | None = None,
+        pooling: str | None = None,
+        max_length: int | None = None,
+        global_attention: str | None = None,
+        batch_tokens: int | None = None,
+    ) -> Passages:
+        """The same of passages that are given by their characters (begin, end), in the context of the document."""
+        try:
+            pairs = [(int(begin), int(end)) for begin, end in spans]
+        except (TypeError, ValueError):
+            raise TypeError(f"spans: expected a list of (begin, end), found {found(spans)}") from None
+        options = given(locals(), "text", "spans", "pairs")
+        return self._passages(text, self._native.embed_spans(as_text(text, "text"), pairs, options))
+
+    @staticmethod
+    def _passages(text: str, vectors: _Vectors) -> Passages:
+        embeddings, spans, tokens, _ = vectors
+        return Passages(embeddings, spans, [text[begin:end] for begin, end in spans], tokens)

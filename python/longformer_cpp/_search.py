@@ -1,0 +1,148 @@
+"""Search in whole documents by words and by meaning."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from . import _native
+from ._checks import as_path, as_text, given
+from ._embedding import Embedder
+
+
+@dataclass(frozen=True)
+class SearchHit:
+    """A passage: characters begin to end of a document."""
+
+    file: str
+    begin: int
+    end: int
+    #: What hits are ordered by.
+    score: float
+    #: Cosine of question and passage; None in a lexical search.
+    similarity: float | None
+    #: BM25 of the question's words; None in a dense search.
+    words: float | None
+    text: str
+    #: (begin, end) in characters of `text` for what is a word of the question.
+    matched: list[tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class IndexedDocument:
+    """A document of an index."""
+
+    file: str
+    passages: int
+    characters: int
+    #: Of the text.
+    hash: str
+    #: When it was read, UTC.
+    time: str
+
+
+def read_document(file: str | os.PathLike[str], format: str = "auto") -> str:
+    """The text of a file as `longformer search` reads it: of Markdown and HTML what a reader sees. Without a
+    format ("text", "markdown" or "html") the name of the file tells it."""
+    path = pathlib.Path(as_path(file, "file"))
+    return _native.document_text(path.read_bytes(), path.name, as_text(format, "format"))
+
+
+# A method of the class has the name of the type.
+_Hits = list[SearchHit]
+_Documents = list[IndexedDocument]
+_Ranking = list[tuple[str, float]]
+
+
+class SearchIndex:
+    """Documents with the vectors and words of their passages, in memory or in a file that `longformer search --index`
+    reads and writes too.
+
+    index = longformer_cpp.SearchIndex("folder")
+    index.add("notes", "…")
+    for hit in index.query("What …?"):
+        print(hit.file, hit.score, hit.text)
+
+    The model is a folder, a Model or an Embedder. Without a file the index is in memory. A file without a model can be
+    listed, searched in by words, and documents can be removed. With writes=False a file is only read.
+    """
+
+    def __init__(
+        self,
+        model: Any = None,
+        file: str | os.PathLike[str] | None = None,
+        writes: bool = True,
+        passage_tokens: int | None = None,
+        context: str | None = None,
+        passage_prompt: str | None = None,
+        dtype: str = "fp32",
+        threads: int = 0,
+    ):
+        if model is not None and not isinstance(model, Embedder):
+            model = Embedder(model, dtype, threads)
+        self.embedder: Embedder | None = model
+        self._file = None if file is None else as_path(file, "file")
+        options = {"passage_tokens": passage_tokens, "context": context, "passage_prompt": passage_prompt}
+        native = None if model is None else model._native
+        self._native = _native.SearchIndex(self._file or "", native, bool(writes), options)
+
+    def __repr__(self) -> str:
+        where = "in memory" if self._file is None else repr(self._file)
+        return f"SearchIndex({where}: {len(self)} documents, {self.passages} passages)"
+
+    def __len__(self) -> int:
+        return self._native.documents
+
+    @property
+    def passages(self) -> int:
+        """Passages of all documents."""
+        return self._native.passages
+
+    def add(self, name: str, text: str) -> None:
+        """Adds a document under a name; replaces one of the same name."""
+        self._native.add(as_text(name, "name"), as_text(text, "text"))
+
+    def contains(self, name: str, text: str) -> bool:
+        """Whether this very text is in the index under this name."""
+        return self._native.contains(as_text(name, "name"), as_text(text, "text"))
+
+    def remove(self, name: str) -> int:
+        """Removes the document of this name, or those below the folder of this name; gives how many."""
+        return self._native.remove(as_text(name, "name"))
+
+    def list(self) -> _Documents:
+        """All documents in the order of their names."""
+        return [IndexedDocument(*document) for document in self._native.list()]
+
+    def query(
+        self,
+        question: str,
+        top_k: int = 3,
+        mode: str = "hybrid",
+        within: str | Sequence[str] = (),
+        prompt: str | None = None,
+        phrases: bool = True,
+        truncate: bool = False,
+    ) -> _Hits:
+        """The best passages, which do not overlap, best first. mode is hybrid, dense or lexical; within names the
+        documents or folders to search in; prompt stands before the question in place of the folder's prompt
+        "query"; phrases: what stands in quotation marks must be in a passage."""
+        options = given(locals(), "question")
+        return [SearchHit(*hit) for hit in self._native.query(as_text(question, "question"), options)]
+
+    def rank(
+        self,
+        question: str,
+        top_k: int = 3,
+        mode: str = "hybrid",
+        within: str | Sequence[str] = (),
+        prompt: str | None = None,
+        phrases: bool = True,
+        truncate: bool = False,
+    ) -> _Ranking:
+        """The best documents, by the score of their best passage."""
+        options = given(locals(), "question")
+        return list(self._native.rank(as_text(question, "question"), options))

@@ -1,0 +1,85 @@
+"""Trainings, with the options of the verbs that train: `--learning-rate` is learning_rate."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from . import _native
+from ._checks import as_path
+
+#: A path, or several.
+Files = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+#: Told of every logged step: step, steps, epoch, loss, learning_rate, grad_norm, tokens_per_second, seconds_left,
+#: and what an evaluation found as eval_….
+Callback = Callable[[dict[str, Any]], object]
+
+
+@dataclass(frozen=True)
+class TrainingResult:
+    """What a training came to."""
+
+    output_dir: str
+    steps: int
+    #: Mean of the last report.
+    loss: float
+    stopped_early: bool
+    best_metric: float | None
+    #: Empty where there is none.
+    last_checkpoint: str
+    best_checkpoint: str
+    #: Step and metrics of every evaluation.
+    evaluations: list[tuple[int, dict[str, float]]]
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """Of the last evaluation; empty where there was none."""
+        return self.evaluations[-1][1] if self.evaluations else {}
+
+
+def finetune(
+    model: str | os.PathLike[str],
+    data: str | os.PathLike[str],
+    output_dir: str | os.PathLike[str],
+    callback: Callback | None = None,
+    **options: Any,
+) -> TrainingResult:
+    """Trains a folder for a task on examples with labels, as `longformer finetune` does with the same options:
+    finetune("folder", "train.jsonl", "tuned", task="classify", learning_rate=3e-5).
+
+    The callback gets a dict for each logged step. Ctrl-C, and an exception of the callback, end the training after
+    the step in work: a checkpoint is written, from which resume_from_checkpoint="last" goes on, and the exception is
+    raised. A second Ctrl-C ends it at once."""
+    given = {**options, "data": as_path(data, "data"), "output_dir": output_dir, "callback": callback}
+    return TrainingResult(as_path(output_dir, "output_dir"), **_native.finetune(as_path(model, "model"), given))
+
+
+def pretrain_mlm(
+    model: str | os.PathLike[str],
+    files: Files,
+    output_dir: str | os.PathLike[str],
+    callback: Callback | None = None,
+    **options: Any,
+) -> TrainingResult:
+    """Trains a masked-language model on plain text, as `longformer pretrain-mlm` does with the same options; the rest
+    as finetune."""
+    given = {**options, "files": files, "output_dir": output_dir, "callback": callback}
+    return TrainingResult(as_path(output_dir, "output_dir"), **_native.pretrain_mlm(as_path(model, "model"), given))
+
+
+def pretrain_lm(
+    files: Files,
+    output_dir: str | os.PathLike[str],
+    model: str | os.PathLike[str] | None = None,
+    config: str | os.PathLike[str] | None = None,
+    callback: Callback | None = None,
+    **options: Any,
+) -> TrainingResult:
+    """Trains a language model of characters or tokens, as `longformer pretrain-lm` does with the same options: a model
+    to go on from, or the config.json of a new one. The rest as finetune."""
+    if (model is None) == (config is None):
+        raise TypeError("pretrain_lm: expected one of model and config, found " + ("neither" if model is None else "both"))
+    given = {**options, "files": files, "output_dir": output_dir, "model": model, "config": config, "callback": callback}
+    return TrainingResult(as_path(output_dir, "output_dir"), **_native.pretrain_lm(given))

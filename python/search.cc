@@ -1,0 +1,169 @@
+// Search in whole documents, and the text of files.
+#include "longformer/search.h"
+
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bindings.h"
+#include "embedder.h"
+#include "longformer/document_text.h"
+
+using nanobind::literals::operator""_a;
+
+namespace longformer {
+namespace {
+
+SearchIndex make_index(const std::string& file, const Embedder* embedder, bool writes,
+                       const SearchOptions& options) {
+  if (file.empty()) {
+    if (embedder == nullptr) throw Error("SearchIndex: expected a model or a file, found neither");
+    return SearchIndex(*embedder, options);
+  }
+  if (embedder == nullptr) return writes ? SearchIndex::edit(file) : SearchIndex::open(file);
+  return writes ? SearchIndex::edit(file, *embedder, options) : SearchIndex::open(file, *embedder);
+}
+
+/// One thread at a time uses it.
+class PythonIndex {
+ public:
+  PythonIndex(const std::string& file, PythonEmbedder* embedder, bool writes, const Options& given)
+      : embedder_(embedder), index_(make(file, embedder, writes, given)) {}
+
+  void add(const nb::str& name, const nb::str& text) {
+    const std::string key(utf8(name));
+    const std::string_view bytes = utf8(text);
+    const Embedder& embedder = this->embedder("add");
+    in_turn(mutex_, [&] { index_.add(embedder, key, bytes); });
+  }
+  std::int64_t remove(const std::string& name) {
+    return in_turn(mutex_, [&] { return index_.remove(name); });
+  }
+  bool contains(const std::string& name, const nb::str& text) {
+    const std::string_view bytes = utf8(text);
+    return in_turn(mutex_, [&] { return index_.contains(name, bytes); });
+  }
+  std::vector<SearchHit> query(const SearchQuery& query) {
+    if (embedder_ == nullptr && query.mode == SearchMode::lexical) {
+      return in_turn(mutex_, [&] { return index_.query(query); });
+    }
+    const Embedder& embedder = this->embedder("query");
+    return in_turn(mutex_, [&] { return index_.query(embedder, query); });
+  }
+  std::vector<RankedDocument> rank(const SearchQuery& query) {
+    const Embedder& embedder = this->embedder("rank");
+    return in_turn(mutex_, [&] { return index_.rank(embedder, query); });
+  }
+  template <typename Ask>
+  auto ask(Ask&& ask) {
+    return in_turn(mutex_, [&] { return ask(index_); });
+  }
+
+ private:
+  static SearchIndex make(const std::string& file, PythonEmbedder* embedder, bool writes,
+                          const Options& given) {
+    SearchOptions options;
+    Keywords keywords("SearchIndex", given);
+    take_passages(keywords, options.passages);
+    keywords.take("passage_prompt", options.passage_prompt).finish();
+    return without_gil([&] {
+      return make_index(file, embedder == nullptr ? nullptr : &embedder->object(), writes, options);
+    });
+  }
+  const Embedder& embedder(const char* what) const {
+    if (embedder_ == nullptr) {
+      throw Error(std::string(what) +
+                  ": expected an index that was opened with a model, found one without");
+    }
+    return embedder_->object();
+  }
+
+  PythonEmbedder* embedder_;
+  SearchIndex index_;
+  std::timed_mutex mutex_;
+};
+
+SearchQuery query_of(const nb::str& question, const Options& given) {
+  SearchQuery query;
+  query.question = utf8(question);
+  bool truncate = false;
+  std::string mode;
+  Keywords keywords("query", given);
+  keywords.take("top_k", query.top_k).take("mode", mode).take("within", query.within);
+  keywords.take("prompt", query.prompt).take("phrases", query.phrases).take("truncate", truncate);
+  keywords.finish();
+  if (!mode.empty()) query.mode = search_mode(mode);
+  if (truncate) query.too_long = TooLong::truncate;
+  return query;
+}
+
+Rows hits_of(const std::vector<SearchHit>& hits) {
+  nb::list list;
+  for (const SearchHit& one : hits) {
+    nb::list matched;
+    for (const CharacterSpan& span : one.matched) {
+      matched.append(nb::make_tuple(span.begin, span.end));
+    }
+    list.append(nb::make_tuple(one.file, one.span.begin, one.span.end, one.score,
+                               nb::cast(one.similarity), nb::cast(one.words), one.text, matched));
+  }
+  return list;
+}
+
+}  // namespace
+
+void bind_search(nb::module_& module) {
+  nb::class_<PythonIndex>(module, "SearchIndex")
+      .def(
+          "__init__",
+          [](PythonIndex* self, const std::string& file, PythonEmbedder* embedder, bool writes,
+             const Options& options) { new (self) PythonIndex(file, embedder, writes, options); },
+          "file"_a, "embedder"_a.none(), "writes"_a, "options"_a, nb::keep_alive<1, 3>())
+      .def("add", &PythonIndex::add, "name"_a, "text"_a)
+      .def("remove", &PythonIndex::remove, "name"_a)
+      .def("contains", &PythonIndex::contains, "name"_a, "text"_a)
+      .def(
+          "query",
+          [](PythonIndex& self, const nb::str& question, const Options& options) {
+            return hits_of(self.query(query_of(question, options)));
+          },
+          "question"_a, "options"_a)
+      .def(
+          "rank",
+          [](PythonIndex& self, const nb::str& question, const Options& options) {
+            Rows list;
+            for (const RankedDocument& one : self.rank(query_of(question, options))) {
+              list.append(nb::make_tuple(one.name, one.score));
+            }
+            return list;
+          },
+          "question"_a, "options"_a)
+      .def("list",
+           [](PythonIndex& self) {
+             Rows list;
+             for (const IndexedDocument& one :
+                  self.ask([](const SearchIndex& index) { return index.list(); })) {
+               list.append(
+                   nb::make_tuple(one.name, one.passages, one.characters, one.hash, one.time));
+             }
+             return list;
+           })
+      .def_prop_ro("documents",
+                   [](PythonIndex& self) {
+                     return self.ask([](const SearchIndex& index) { return index.documents(); });
+                   })
+      .def_prop_ro("passages", [](PythonIndex& self) {
+        return self.ask([](const SearchIndex& index) { return index.passages(); });
+      });
+  module.def(
+      "document_text",
+      [](const nb::bytes& content, const std::string& name, const std::string& format) {
+        const std::string_view bytes(content.c_str(), content.size());
+        return document_text(
+            bytes, format == "auto" ? document_format_of(name, bytes) : document_format(format));
+      },
+      "content"_a, "name"_a, "format"_a);
+}
+
+}  // namespace longformer

@@ -1,0 +1,76 @@
+"""The Python lines of README and docs run as they stand there."""
+
+import doctest
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import longformer_cpp
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PACKAGES = str(pathlib.Path(longformer_cpp.__file__).resolve().parents[1])
+PAGES = [path for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))) if path.exists()]
+#: What the lines may name, made of fixtures where the quickstart has not run.
+MODELS = {"quickstart/minilm-4096": "sentence_instructed"}
+
+
+def blocks(path):
+    """The fenced blocks of a page: language and text."""
+    return re.findall(r"^```(\w*)\n(.*?)^```$", path.read_text(encoding="utf-8"), re.M | re.S)
+
+
+def programs():
+    for path in PAGES:
+        for number, (language, text) in enumerate(blocks(path)):
+            if language in ("python", "console") and "import longformer_cpp" in text:
+                yield pytest.param(language, text, id=f"{path.name}-{number}")
+
+
+PROGRAMS = list(programs())
+
+
+def test_there_are_some():
+    assert len([one for one in PROGRAMS if "README" in str(one.id)]) >= 1
+    assert len([one for one in PROGRAMS if "python.md" in str(one.id)]) >= 6
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A folder with what the lines read."""
+    place = tmp_path_factory.mktemp("place")
+    for name in ("quickstart", "examples"):
+        if (ROOT / name).exists():
+            (place / name).mkdir()
+            for entry in (ROOT / name).iterdir():
+                (place / name / entry.name).symlink_to(entry)
+    fixtures = ROOT / "tests" / "fixtures"
+    for name, fixture in MODELS.items():
+        if not (place / name / "config.json").exists():
+            (place / name).parent.mkdir(exist_ok=True)
+            (place / name).symlink_to(fixtures / fixture)
+    for name, fixture in (("classifier", "tiny_longformer_classifier"), ("tagger", "tiny_bert_tagger"),
+                          ("answerer", "tiny_longformer_qa"), ("masked", "tiny_roberta"),
+                          ("resolver", "coreference"), ("chooser", "tiny_longformer_choice")):  # fmt: skip
+        (place / name).symlink_to(fixtures / fixture)
+    (place / "train.jsonl").write_text('{"text": "he was", "label": "good"}\n{"text": "she was", "label": "bad"}\n' * 2)
+    (place / "notes.md").write_text("# Notes\n\nHe was in the *house*.\n")
+    return place
+
+
+@pytest.mark.parametrize(("language", "text"), PROGRAMS)
+def test_python_of_the_pages(place, tmp_path, language, text):
+    """Programs run; sessions print what stands there, where the models are those of the quickstart."""
+    examples = doctest.DocTestParser().get_examples(text) if language == "console" else []
+    program = "".join(example.source for example in examples) or text
+    command = [sys.executable, "-"]
+    if examples and (ROOT / "quickstart" / "minilm-4096" / "config.json").exists():
+        (tmp_path / "session.txt").write_text(text, encoding="utf-8")
+        command = [sys.executable, "-m", "doctest", str(tmp_path / "session.txt")]
+    environment = os.environ | {"PYTHONPATH": PACKAGES}
+    done = subprocess.run(
+        command, input=program, cwd=place, env=environment, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -1,0 +1,180 @@
+"""Vectors of texts with the keywords of sentence-transformers, equal to `longformer embed`; and search."""
+
+import pickle
+
+import longformer_cpp
+import numpy as np
+import pytest
+
+TEXTS = ["he was in the house.", "she was with him", "the house"]
+LONG = "He was in the house. She was with him at the house. " * 12
+
+
+@pytest.fixture(scope="module")
+def embedder(folder):
+    return longformer_cpp.Embedder(folder("sentence_instructed"))
+
+
+def rows(program, folder, texts, *flags):
+    return program("embed", folder, "--lines", "--json", *flags, stdin="".join(text + "\n" for text in texts))
+
+
+@pytest.mark.parametrize("name", ["sentence_dense", "sentence_instructed", "tiny_bert"])
+@pytest.mark.parametrize(
+    ("options", "flags"),
+    [
+        ({}, []),
+        ({"normalize_embeddings": True}, ["--normalize"]),
+        ({"prompt": "the "}, ["--prompt", "the "]),
+        ({"pooling": "max"}, ["--pooling", "max"]),
+        ({"batch_size": 1}, []),
+    ],
+)
+def test_encode_is_embed(folder, program, name, options, flags):
+    vectors = longformer_cpp.load(folder(name)).encode(TEXTS, **options)
+    expected = np.array([row["embedding"] for row in rows(program, folder(name), TEXTS, *flags)], np.float32)
+    assert vectors.dtype == np.float32 and vectors.shape == expected.shape
+    assert np.abs(vectors - expected).max() <= 1e-6
+
+
+def test_prompts(embedder, folder, program):
+    path = folder("sentence_instructed")
+    expected = rows(program, path, TEXTS, "--prompt-name", "query")
+    for vectors in (embedder.encode(TEXTS, prompt_name="query"), embedder.encode_query(TEXTS)):
+        assert np.abs(vectors - np.array([row["embedding"] for row in expected])).max() <= 1e-6
+    assert embedder.prompt("query") == "which is " and embedder.prompt("document") == ""
+    assert np.array_equal(embedder.encode_document(TEXTS), embedder.encode(TEXTS))
+    with pytest.raises(longformer_cpp.Error, match="expected one of .*query.*, found"):
+        embedder.encode(TEXTS, prompt_name="nonsense")
+
+
+def test_forms_of_the_result(embedder, capfd):
+    vectors = embedder.encode(TEXTS)
+    assert np.array_equal(embedder.encode(TEXTS[0]), vectors[0]) and vectors[0].shape == (embedder.embedding_size,)
+    assert isinstance(embedder.encode(TEXTS, convert_to_numpy=False), list)
+    assert embedder.encode([]).shape == (0, embedder.embedding_size)
+    tokens = embedder.encode(TEXTS, output_value="token_embeddings")
+    assert [len(one) for one in tokens] == [one["tokens"] for one in embedder.encode(TEXTS, output_value=None)]
+    cut = embedder.encode(TEXTS, truncate_dim=4, normalize_embeddings=True)
+    assert cut.shape == (3, 4) and np.linalg.norm(cut, axis=1) == pytest.approx([1, 1, 1])
+    embedder.encode(TEXTS, batch_size=2, show_progress_bar=True)
+    assert capfd.readouterr().err.endswith("vectors of 3 of 3 texts\n")
+
+
+def test_long_texts(folder, program):
+    path = folder("tiny_bert")
+    model = longformer_cpp.load(path)
+    with pytest.raises(longformer_cpp.Error, match="expected at most"):
+        model.encode(LONG)
+    for name in ("truncate", "split"):
+        (row,) = rows(program, path, [LONG], "--" + name)
+        assert np.abs(model.encode(LONG, **{name: True}) - np.array(row["embedding"])).max() <= 1e-6
+    with pytest.raises(longformer_cpp.Error, match="found both"):
+        model.encode(LONG, truncate=True, split=True)
+
+
+@pytest.mark.parametrize("context", ["none", "document"])
+def test_passages(folder, program, context):
+    path = folder("tiny_bert")
+    options = {"passage_tokens": 8, "context": context}
+    if context == "document":
+        options["overlap_tokens"] = 8
+    found = longformer_cpp.Embedder(path).encode_passages(LONG, **options)
+    assert len(found) == len(found.embeddings) > 3
+    assert found.texts == [LONG[begin:end] for begin, end in found.spans]
+    if context == "none":
+        (row,) = program("embed", path, "--pooling", "passages", "--passage-tokens", 8, "--json", stdin=LONG)
+        assert [list(span) for span in found.spans] == row["spans"]
+        assert np.abs(found.embeddings - np.array(row["embeddings"])).max() <= 1e-6
+    else:
+        again = longformer_cpp.Embedder(path).encode_spans(LONG[:80], [(0, 20), (21, 51)])
+        assert again.texts == [LONG[:20], LONG[21:51]] and np.isfinite(again.embeddings).all()
+
+
+def test_wrong_arguments(embedder):
+    for options, words in (
+        ({"batchsize": 3}, "unexpected keyword argument 'batchsize'"),
+        ({"batch_size": "3"}, r"batch_size: expected an integer of at least 1, found '3' \(str\)"),
+        ({"normalize_embeddings": "yes"}, r"encode: normalize: expected True or False, found 'yes' \(str\)"),
+        ({"prompt": 3}, r"encode: prompt: expected a text \(str\), found 3 \(int\)"),
+    ):
+        with pytest.raises(TypeError, match=words) as error:
+            embedder.encode(TEXTS, **options)
+        assert "\n" not in str(error.value)
+    with pytest.raises(TypeError, match=r"sentences\[1\]: expected a text \(str\), found 3 \(int\)"):
+        embedder.encode(["a", 3])
+    with pytest.raises(longformer_cpp.Error, match="precision: expected float32"):
+        embedder.encode(TEXTS, precision="int8")
+    with pytest.raises(UnicodeEncodeError):
+        embedder.encode("\udcff")
+
+
+def test_it_can_be_pickled(embedder):
+    again = pickle.loads(pickle.dumps(embedder))
+    assert np.array_equal(again.encode(TEXTS), embedder.encode(TEXTS))
+    assert "vectors of" in repr(embedder)
+
+
+class TestSearch:
+    DOCUMENTS = {"one.txt": LONG, "notes/two.txt": "The house was at the house of him.", "notes/three.txt": "xyz"}
+
+    @pytest.fixture
+    def index(self, folder):
+        index = longformer_cpp.SearchIndex(folder("tiny_bert"), passage_tokens=10)
+        for name, text in self.DOCUMENTS.items():
+            index.add(name, text)
+        return index
+
+    @pytest.mark.parametrize("mode", ["hybrid", "dense", "lexical"])
+    def test_query_is_search(self, index, folder, program, tmp_path, mode):
+        for name, text in self.DOCUMENTS.items():
+            (tmp_path / name).parent.mkdir(exist_ok=True)
+            (tmp_path / name).write_text(text)
+        hits = index.query("who was in the house", mode=mode, top_k=4)
+        flags = ["--passage-tokens", 10, "--top-k", 4, "--mode", mode, "--json"]
+        files = [tmp_path / name for name in self.DOCUMENTS]
+        (row,) = program("search", folder("tiny_bert"), *files, "--query", "who was in the house", *flags)
+        assert len(hits) == len(row["hits"]) > 0
+        for hit, expected in zip(hits, row["hits"]):
+            assert expected["file"].endswith(hit.file)
+            assert (hit.begin, hit.end, hit.text) == (expected["begin"], expected["end"], expected["text"])
+            assert hit.score == pytest.approx(expected["score"], abs=1e-5)
+            assert (hit.similarity is None) == ("similarity" not in expected)
+            assert [list(span) for span in hit.matched] == expected["matched"]
+            assert hit.text == self.DOCUMENTS[hit.file][hit.begin : hit.end]
+
+    def test_documents(self, index):
+        assert len(index) == 3 and index.contains("one.txt", LONG) and not index.contains("one.txt", "other")
+        assert [one.file for one in index.list()] == sorted(self.DOCUMENTS)
+        assert {hit.file for hit in index.query("house", within="notes")} <= {"notes/two.txt", "notes/three.txt"}
+        assert index.rank("house", mode="lexical")[0][0] in self.DOCUMENTS
+        assert index.remove("notes") == 2 and len(index) == 1
+        with pytest.raises(longformer_cpp.Error, match="notes"):
+            index.query("house", within=["notes"])
+        assert "in memory: 1 documents" in repr(index)
+
+    def test_files(self, folder, program, tmp_path):
+        file = tmp_path / "notes.index"
+        index = longformer_cpp.SearchIndex(folder("tiny_bert"), file, passage_tokens=10)
+        index.add("one.txt", LONG)
+        del index
+        (row,) = program("search", "--index", file, "--list", "--json")
+        assert row["file"] == "one.txt"
+        reader = longformer_cpp.SearchIndex(file=file, writes=False)
+        assert reader.query("house", mode="lexical")[0].file == "one.txt"
+        with pytest.raises(longformer_cpp.Error, match="expected an index that was opened with a model"):
+            reader.query("house")
+        assert longformer_cpp.SearchIndex(file=file).remove("one.txt") == 1
+        with pytest.raises(longformer_cpp.Error, match="expected a model or a file"):
+            longformer_cpp.SearchIndex()
+
+    def test_types(self, index):
+        with pytest.raises(TypeError, match="query: top_k: expected an integer, found '3'"):
+            index.query("house", top_k="3")
+        with pytest.raises(longformer_cpp.Error, match="lexical"):
+            index.query("house", mode="nonsense")
+
+    def test_text_of_files(self, tmp_path):
+        (tmp_path / "a.md").write_text("# Title\n\nSome *text*.")
+        assert longformer_cpp.read_document(tmp_path / "a.md") == "Title\n\nSome text."
+        assert longformer_cpp.read_document(tmp_path / "a.md", format="text").startswith("# Title")

@@ -1,0 +1,210 @@
+// Trainings: options in, progress by callback, Ctrl-C writes a checkpoint.
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "bindings.h"
+#include "interruptible.h"
+#include "longformer/finetuning.h"
+#include "longformer/hub.h"
+#include "longformer/language_model.h"
+#include "longformer/pretraining.h"
+#include "options.h"
+
+using nanobind::literals::operator""_a;
+
+namespace longformer {
+namespace {
+
+Options dict_of(const std::vector<std::pair<std::string, double>>& metrics) {
+  nb::dict dict;
+  for (const auto& [name, value] : metrics) dict[name.c_str()] = value;
+  return dict;
+}
+
+/// What Python hears of a training, and how it ends one. The exception of a signal or of a callback
+/// is kept until the step is over and a checkpoint is written; before the first step, and where it
+/// is the second one, it ends the work at once.
+class Listener {
+ public:
+  Listener(nb::object callback, nb::object note)
+      : callback_(std::move(callback)), note_(std::move(note)) {}
+
+  TrainingCallbacks callbacks() {
+    return {.plan = [this](const TrainingPlan&) { trains_ = true; },
+            .progress = [this](const TrainingProgress& progress) { tell(progress); },
+            .note = [this](const std::string& text) { call(note_, text); },
+            .stop = [this] { return failure_.has_value(); }};
+  }
+
+  /// Of without_gil.
+  void check() {
+    const nb::gil_scoped_acquire acquire;
+    if (PyErr_CheckSignals() != 0) keep(nb::python_error());
+  }
+
+  template <typename Train>
+  TrainingResult run(Train&& train) {
+    TrainingResult result = without_gil(train, [this] { check(); });
+    if (failure_) throw std::move(*failure_);
+    return result;
+  }
+
+ private:
+  void tell(const TrainingProgress& progress) {
+    if (!progress.logged && progress.metrics.empty()) return;
+    const nb::gil_scoped_acquire acquire;
+    nb::dict step;
+    step["step"] = progress.step;
+    step["steps"] = progress.steps;
+    step["epoch"] =
+        progress.epoch ? nb::object(nb::float_(*progress.epoch)) : nb::object(nb::none());
+    step["loss"] = progress.loss;
+    step["learning_rate"] = progress.learning_rate;
+    step["grad_norm"] = progress.gradient_norm;
+    step["tokens_per_second"] = progress.tokens_per_second;
+    step["seconds_left"] = progress.seconds_left;
+    if (!progress.phase.empty()) step["phase"] = progress.phase;
+    for (const auto& [name, value] : progress.metrics) step[("eval_" + name).c_str()] = value;
+    call(callback_, step);
+  }
+
+  template <typename Argument>
+  void call(const nb::object& function, const Argument& argument) {
+    if (function.is_none()) return;
+    const nb::gil_scoped_acquire acquire;
+    try {
+      function(argument);
+    } catch (nb::python_error& error) {
+      keep(std::move(error));
+    }
+  }
+
+  void keep(nb::python_error error) {
+    if (!trains_ || failure_) {
+      error.restore();
+      throw Interrupted();
+    }
+    failure_.emplace(std::move(error));
+  }
+
+  nb::object callback_, note_;
+  bool trains_ = false;
+  std::optional<nb::python_error> failure_;
+};
+
+Listener listener_of(Keywords& keywords) {
+  nb::object callback = keywords.take_object("callback");
+  if (!callback.is_none() && PyCallable_Check(callback.ptr()) == 0) {
+    throw nb::type_error("callback: expected a function of a dict");
+  }
+  return {std::move(callback), keywords.take_object("note")};
+}
+
+Options dict_of(const TrainingResult& result) {
+  nb::list evaluations;
+  for (const EvaluationPoint& one : result.evaluations) {
+    nb::dict metrics = dict_of(one.metrics);
+    evaluations.append(nb::make_tuple(one.step, metrics));
+  }
+  nb::dict dict;
+  dict["steps"] = result.steps;
+  dict["loss"] = result.loss;
+  dict["stopped_early"] = result.stopped_early;
+  dict["best_metric"] = nb::cast(result.best_metric);
+  dict["last_checkpoint"] = result.last_checkpoint;
+  dict["best_checkpoint"] = result.best_checkpoint;
+  dict["evaluations"] = evaluations;
+  return dict;
+}
+
+void take_writing(Keywords& keywords, FinetuneOptions& options) {
+  std::optional<std::int64_t> length, beams;
+  keywords.take("max_source_length", options.max_source_tokens);
+  keywords.take("max_target_length", options.max_target_tokens);
+  keywords.take("predict_with_generate", options.predict_with_generate);
+  keywords.take("generation_max_length", length).take("generation_num_beams", beams);
+  if (length) options.generation.max_length = length;
+  if (beams) options.generation.num_beams = beams;
+}
+
+Options train_task(const std::string& folder, const Options& given) {
+  FinetuneOptions options = {
+      .training = {.per_device_train_batch_size = 1, .gradient_accumulation_steps = 8}};
+  Keywords keywords("finetune", given);
+  keywords.take("data", options.train_path).take("validation_file", options.validation_path);
+  keywords.take("task", options.task);
+  take_data(keywords, options.data);
+  take_training_tasks(keywords, options.data);
+  take_reading(keywords, options);
+  take_writing(keywords, options);
+  keywords.take("head_learning_rate", options.head_learning_rate);
+  keywords.take("shared_global_projections", options.shared_global_projections);
+  keywords.take("label_all_tokens", options.label_all_pieces).take("threshold", options.threshold);
+  keywords.take("mini_batch_size", options.mini_batch_size);
+  take_training(keywords, options.training);
+  keywords.take("group_by_length", options.training.group_by_length);
+  Listener listener = listener_of(keywords);
+  keywords.finish();
+  check(options.training);
+  return dict_of(listener.run(
+      [&] { return finetune(find_model(folder), options, {.training = listener.callbacks()}); }));
+}
+
+Options train_masked(const std::string& folder, const Options& given) {
+  MaskedLmTraining options = {.training = {.per_device_train_batch_size = 1,
+                                           .gradient_accumulation_steps = 8,
+                                           .learning_rate = 3e-5,
+                                           .weight_decay = 0.01,
+                                           .adam_epsilon = 1e-6,
+                                           .lr_scheduler_type = "polynomial",
+                                           .warmup_steps = 500}};
+  Keywords keywords("pretrain_mlm", given);
+  keywords.take("files", options.train_files).take("validation_file", options.validation_file);
+  keywords.take("format", options.data.format).take("text_field", options.data.text_field);
+  keywords.take("skip_invalid", options.data.skip_invalid);
+  take_masking(keywords, options.masking);
+  keywords.take("only_positions_from", options.only_positions_from);
+  keywords.take_not("keep_globals", options.copy_globals);
+  take_training(keywords, options.training);
+  Listener listener = listener_of(keywords);
+  keywords.finish();
+  check(options.training);
+  return dict_of(listener.run(
+      [&] { return train_masked_lm(find_model(folder), options, listener.callbacks()); }));
+}
+
+Options train_language(const Options& given) {
+  LanguageModelTraining options = {.training = {.learning_rate = 2.5e-4,
+                                                .weight_decay = 0.01,
+                                                .max_grad_norm = 0.25,
+                                                .lr_scheduler_type = "constant",
+                                                .warmup_ratio = 0.1}};
+  Keywords keywords("pretrain_lm", given);
+  keywords.take("model", options.model_folder).take("config", options.config_file);
+  keywords.take("tokenizer", options.tokenizer_folder).take("files", options.data.files);
+  keywords.take("clean_up", options.data.clean_up);
+  keywords.take("validation_file", options.validation_file).take("length", options.length);
+  keywords.take("segments", options.segments).take("phases", options.phases_file);
+  keywords.take("eval_characters", options.eval_characters);
+  keywords.take("attention_shares", options.attention_shares);
+  take_training(keywords, options.training);
+  Listener listener = listener_of(keywords);
+  keywords.finish();
+  check(options.training);
+  return dict_of(listener.run([&] {
+    if (!options.model_folder.empty()) options.model_folder = find_model(options.model_folder);
+    return train_language_model(options, listener.callbacks());
+  }));
+}
+
+}  // namespace
+
+void bind_training(nb::module_& module) {
+  module.def("finetune", &train_task, "folder"_a, "options"_a);
+  module.def("pretrain_mlm", &train_masked, "folder"_a, "options"_a);
+  module.def("pretrain_lm", &train_language, "options"_a);
+}
+
+}  // namespace longformer
