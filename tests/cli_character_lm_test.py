@@ -59,8 +59,8 @@ def text(tmp_path):
     return written(tmp_path / "text.txt", TEXT * 40)
 
 
-def train(config, text, output, *flags, rows=4):
-    return run("pretrain-lm", "--config", config, text, "--output-dir", output, "--length", 32,
+def train(config, text, output, *flags, rows=4, length=("--length", 32)):
+    return run("pretrain-lm", "--config", config, text, "--output-dir", output, *length,
                "--per-device-train-batch-size", rows, "--threads", 1, *flags)  # fmt: skip
 
 
@@ -69,6 +69,14 @@ def score(model, text, *flags):
 
 
 class TestHeldOutText:
+    @pytest.mark.parametrize("flags", [[], ["--segments", "consecutive"]])
+    def test_a_validation_file_alone_is_evaluated(self, config, text, tmp_path, flags):
+        unread, out = written(tmp_path / "unread.txt", "a lazy fox and a quick dog jump away " * 20), tmp_path / "out"
+        done = train(config, text, out, "--max-steps", 3, "--validation-file", unread, *flags)
+        assert done.code == 0, done.err
+        lines = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
+        assert [line["step"] for line in lines if "eval_bpc" in line] == [3]
+
     def test_a_validation_file_is_what_is_evaluated(self, config, text, tmp_path):
         unread, out = written(tmp_path / "unread.txt", "a lazy fox and a quick dog jump away " * 20), tmp_path / "out"
         done = train(config, text, out, "--max-steps", 20, "--learning-rate", 1e-2, "--eval-strategy", "steps",
@@ -113,7 +121,8 @@ class TestHeldOutText:
         assert "bad.txt" in found
         done = run("pretrain-lm", "--config", config, MODEL, text, "--output-dir", tmp_path / "out")
         assert done.code == 2 and "found a model too" in done.err
-        assert "is not read" in train(config, text, tmp_path / "out", "--max-steps", 1, "--validation-file", text).err
+        done = train(config, text, tmp_path / "out", "--max-steps", 1, "--validation-file", text, "--eval-strategy", "no")
+        assert "is not read" in done.err
 
 
 class TestTraining:
@@ -182,7 +191,13 @@ class TestPhases:
         return written(tmp_path / "phases.json", PHASES)
 
     def staged(self, config, text, output, phases, *flags):
-        return train(config, text, output, "--phases", phases, "--logging-steps", 1, *flags, rows=2)
+        return train(config, text, output, "--phases", phases, "--logging-steps", 1, *flags, rows=2, length=())
+
+    @pytest.mark.parametrize("option", ["--length", "--max-steps", "--learning-rate", "--num-train-epochs", "--warmup-steps"])
+    def test_what_the_phases_say_is_not_said_again(self, config, text, tmp_path, phases, option):
+        failed = self.staged(config, text, tmp_path / "out", phases, option, 1)
+        failed.fails(2, "--phases", option)
+        assert not (tmp_path / "out").exists()
 
     def test_length_windows_and_rate_change(self, config, text, tmp_path, phases):
         done = self.staged(config, text, tmp_path / "out", phases, "--save-steps", 2)

@@ -9,6 +9,7 @@ import math
 import os
 import pathlib
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -492,6 +493,84 @@ class TestConvert:
         ours = np.float32(run("embed", longformer, "--text", "a b").works().out.split())
         source = np.float32(run("embed", BERT, "--text", "a b").works().out.split())
         np.testing.assert_allclose(ours, source, atol=1e-5)
+
+
+class TestWrittenFiles:
+    """A file that is read is never written, and nothing half-written is left."""
+
+    @pytest.fixture
+    def document(self, tmp_path):
+        file = tmp_path / "x.txt"
+        file.write_text("a b c")
+        return file
+
+    def test_the_input_stays(self, document, tmp_path):
+        link, name = tmp_path / "link", tmp_path / "name"
+        link.symlink_to(document)
+        os.link(document, name)
+        for output in (document, link, name, tmp_path / "." / "x.txt"):
+            run("embed", BERT, document, "--output", output).fails(2, "--output", "the input", str(output))
+            with open(document, "rb") as stream:
+                done = subprocess.run([BINARY, "embed", BERT, "--output", output], stdin=stream, capture_output=True,
+                                      check=False)  # fmt: skip
+            assert done.returncode == 2 and b"standard input" in done.stderr
+        part = tmp_path / "e.npy.part"
+        part.write_text("a b")
+        run("embed", BERT, part, "--output", tmp_path / "e.npy").fails(2, "--output", "e.npy.part")
+        assert document.read_text() == "a b c" and part.read_text() == "a b" and link.is_symlink()
+
+    def test_of_all_verbs(self, document, tmp_path):
+        classifier = FIXTURES / "tiny_longformer_classifier"
+        data = tmp_path / "data.jsonl"
+        data.write_text('{"text": "a b", "label": "good"}\n')
+        for option in ("--predictions", "--official-predictions", "--write-selected", "--losses"):
+            run("evaluate", classifier, data, option, data).fails(2, option, "data.jsonl")
+        picture = tmp_path / "data.svg"
+        picture.write_text("a")
+        run("evaluate", classifier, picture, "--shares-picture", picture).fails(2, "--shares-picture", "data.svg")
+        run("attention", BERT, document, "--format", "json", "-o", document).fails(2, "--output", "x.txt")
+        run("coref", BERT, document, "--format", "json", "-o", document).fails(2, "--output", "x.txt")
+        run("search", BERT, document, "--index", document, "--query", "a").fails(2, "--index", "x.txt")
+        assert document.read_text() == "a b c" and "good" in data.read_text()
+
+    def test_files_of_the_model(self, tmp_path):
+        folder = tmp_path / "model"
+        shutil.copytree(BERT, folder)
+        config = (folder / "config.json").read_text()
+        run("embed", folder, "--text", "a", "--output", folder / "config.json").fails(2, "--output", "config.json")
+        assert (folder / "config.json").read_text() == config
+        for _ in range(2):
+            run("embed", folder, "--text", "a", "--output", folder / "vectors.npy").works()
+
+    def test_two_files_are_two(self, tmp_path):
+        run("evaluate", FIXTURES / "tiny_longformer_classifier", tmp_path / "data.jsonl", "--predictions", tmp_path / "said",
+            "--official-predictions", tmp_path / "said").fails(2, "--predictions", "--official-predictions", "said")  # fmt: skip
+
+    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+    def test_nothing_is_left_of_what_was_interrupted(self, tmp_path, number):
+        file = tmp_path / "e.npy"
+        file.write_text("before")
+        with subprocess.Popen([BINARY, "embed", BERT, "--lines", "--output", file], stdin=subprocess.PIPE,
+                              preexec_fn=lambda: signal.signal(number, signal.SIG_DFL)) as process:  # fmt: skip
+            for _ in range(200):
+                if (tmp_path / "e.npy.part").exists():
+                    break
+                time.sleep(0.05)
+            process.send_signal(number)
+            assert process.wait(timeout=60) == -number
+        assert list(tmp_path.iterdir()) == [file] and file.read_text() == "before"
+
+    def test_nothing_is_left_of_what_failed(self, tmp_path):
+        def limit_files():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (200, 200))
+
+        done = subprocess.run([BINARY, "embed", BERT, "--lines", "--output", tmp_path / "e.npy"], input=b"a\n" * 20,
+                              capture_output=True, check=False, preexec_fn=limit_files)  # fmt: skip
+        assert done.returncode == 1 and b"cannot write" in done.stderr
+        data = tmp_path / "data.jsonl"
+        data.write_text('{"text": "a b", "label": "good"}\n{"text": "a b"}\n')
+        run("evaluate", FIXTURES / "tiny_longformer_classifier", data, "--predictions", tmp_path / "said.jsonl").fails(1)
+        assert list(tmp_path.iterdir()) == [data]
 
 
 class TestStreams:

@@ -1,6 +1,7 @@
 """The verbs pretrain-mlm and finetune on the tiny models of tests/fixtures: they learn, write folders that
 the other verbs read, go on bit-equal after a kill, and say what is wrong with their input."""
 
+import fcntl
 import json
 import os
 import pathlib
@@ -319,9 +320,67 @@ class TestFinetune:
         for words in ("validation: 3 examples", "left out 1 broken examples", "dev.jsonl:2", "1 examples are empty",
                       "1 documents are longer than the model"):  # fmt: skip
             assert words in done.err
-        assert "the validation file is not read" in tuned([good]).err
+        assert "the validation file is not read" in tuned([good], "--eval-strategy", "no").err
         failed = run("finetune", CLASSIFIER, reviews, "--output-dir", tmp_path / "none", *evaluating)
         failed.fails(1, "validation_file", "eval_strategy")
+
+    def test_a_validation_file_is_read_after_each_epoch(self, reviews, tmp_path):
+        out = tmp_path / "out"
+        ran("finetune", CLASSIFIER, reviews, "--output-dir", out, "--num-train-epochs", 2, "--validation-file", reviews,
+            *FAST)  # fmt: skip
+        lines = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
+        assert [line["epoch"] for line in lines if "eval_accuracy" in line] == [1, 2]
+        assert json.loads((out / "training_args.json").read_text())["eval_strategy"] == "epoch"
+        ran("finetune", CLASSIFIER, reviews, "--output-dir", tmp_path / "best", "--max-steps", 3, "--validation-file",
+            reviews, "--load-best-model-at-end", "--gradient-accumulation-steps", 1, *FAST)  # fmt: skip
+        lines = [json.loads(line) for line in (tmp_path / "best" / "log.jsonl").read_text().splitlines()]
+        assert [line["step"] for line in lines if "eval_loss" in line] == [3]
+
+    def test_a_new_head_has_the_labels_of_the_data(self, reviews, tmp_path):
+        rows = [json.loads(line) for line in reviews.read_text().splitlines()]
+        names = {"good": "praise", "bad": "blame", "fair": "shrug"}
+        other = write(tmp_path / "other.jsonl", [{**row, "label": names[row["label"]]} for row in rows])
+        failed = run("finetune", CLASSIFIER, other, "--output-dir", tmp_path / "no")
+        failed.fails(1, "praise", "good", "--new-head")
+        two = write(tmp_path / "two.jsonl", [row for row in rows if row["label"] != "fair"])
+        for data, labels in ((other, ["blame", "praise", "shrug"]), (two, ["bad", "good"])):
+            out = tmp_path / f"tuned{len(labels)}"
+            done = ran("finetune", CLASSIFIER, data, "--new-head", "--output-dir", out, "--max-steps", 2, "--validation-file",
+                       data, *FAST)  # fmt: skip
+            assert "new weights: classifier.dense.bias" in done.err
+            assert list(json.loads((out / "config.json").read_text())["id2label"].values()) == labels
+            before, after = tensors(CLASSIFIER), tensors(out)
+            assert after["classifier.out_proj.weight"].shape[0] == len(labels)
+            assert np.abs(after["classifier.dense.weight"] - before["classifier.dense.weight"]).max() > 0.02
+            assert run("classify", out, "--text", "the of", "--json").works().json[0]["labels"]
+        failed = run("finetune", QA, other, "--new-head", "--output-dir", tmp_path / "no")
+        failed.fails(1, "new_head", "classify or ner", "qa")
+
+    def test_a_new_head_beside_an_adapter(self, reviews, tmp_path):
+        rows = [json.loads(line) for line in reviews.read_text().splitlines()]
+        two = write(tmp_path / "two.jsonl", [row for row in rows if row["label"] != "fair"])
+        out = tmp_path / "tuned"
+        ran("finetune", CLASSIFIER, two, "--new-head", "--lora-rank", 2, "--output-dir", out, "--max-steps", 2, *FAST)
+        found = run("classify", CLASSIFIER, "--adapter", out, "--text", "the of", "--json").works().json[0]
+        assert {label["label"] for label in found["labels"]} <= {"bad", "good"}
+
+    def test_one_class_teaches_nothing(self, tmp_path):
+        data = write(tmp_path / "data.jsonl", [{"text": "the of", "label": "good"}] * 4)
+        for model, flags in ((CLASSIFIER, []), (BERT, ["--task", "classify"])):
+            failed = run("finetune", model, data, *flags, "--output-dir", tmp_path / "out")
+            failed.fails(1, "data.jsonl", "two classes or more", '4 of "good" alone')
+
+    @pytest.mark.parametrize("name,content", [
+        ("rows.jsonl", '{"text": "he was", "labels": [0, 1, 0]}\n{"text": "the of", "labels": [1, 0, 1]}\n'),
+        ("columns.csv", "text,LABEL_0,LABEL_1,LABEL_2\nhe was,0,1,0\nthe of,1,0,1\n"),
+    ])  # fmt: skip
+    def test_rows_and_columns_of_bits_are_labels(self, name, content, tmp_path):
+        data, out = write(tmp_path / name, content), tmp_path / "out"
+        ran("finetune", BERT, data, "--task", "classify", "--output-dir", out, "--max-steps", 2, *FAST)
+        config = json.loads((out / "config.json").read_text())
+        assert config["problem_type"] == "multi_label_classification"
+        assert list(config["id2label"].values()) == ["LABEL_0", "LABEL_1", "LABEL_2"]
+        assert run("evaluate", out, data, "--json").works().json[0]["labels"][0]["support"] == 1
 
     def test_a_resumed_training_has_the_same_data(self, reviews, tmp_path):
         out = tmp_path / "out"
@@ -465,6 +524,25 @@ class TestPretrainMlm:
         failed.fails(1, "missing.txt")
         assert "trained parameters" not in failed.err
 
+    def test_a_validation_file_is_read(self, model, corpus, tmp_path):
+        out = tmp_path / "out"
+        ran("pretrain-mlm", model, corpus, "--output-dir", out, "--max-steps", 2, "--validation-file", corpus, *FAST)
+        lines = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
+        assert [line["step"] for line in lines if "eval_bpc" in line][-1] == 2
+
+    def test_another_training_in_the_folder(self, model, corpus, tmp_path):
+        out = tmp_path / "out"
+        out.mkdir()
+        config = ROOT / "examples" / "language-models" / "tiny.json"
+        reviews = write(tmp_path / "reviews.jsonl", [{"text": "the", "label": "good"}, {"text": "of", "label": "bad"}])
+        with open(out / ".lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            for arguments in (["pretrain-mlm", model, corpus], ["finetune", CLASSIFIER, reviews],
+                              ["pretrain-lm", "--config", config, corpus, "--length", 64]):  # fmt: skip
+                failed = run(*arguments, "--output-dir", out, "--max-steps", 1, "--overwrite-output-dir")
+                assert failed.code == 1 and "error: output_dir: " in failed.err and "nobody else trains in" in failed.err
+        assert list(out.iterdir()) == [out / ".lock"]
+
     def test_what_was_read_is_told(self, model, tmp_path):
         rows = [{"text": "the of and"}, {"text": ""}, {"words": "he was"}, {"text": "he was with"}]
         corpus = write(tmp_path / "corpus.jsonl", rows)
@@ -520,3 +598,9 @@ class TestBenchTrain:
         config = ROOT / "examples" / "language-models" / "tiny.json"
         row = run("bench", "train", "--config", config, "-n", 64, "-r", 1, "-o", "json").works().json[0]
         assert row["n"] == 64 and row["seconds"] > 0 and row["gflops"] > 0 and row["predicted_peak_bytes"] > 0
+
+    @pytest.mark.parametrize("config", [ROOT / "examples" / "language-models" / "tiny.json", CLASSIFIER / "config.json"])
+    def test_memory_of_small_models(self, config):
+        """Most of it is the program itself."""
+        row = run("bench", "train", "--config", config, "-n", 64, "-r", 1, "-o", "json").works().json[0]
+        assert row["predicted_peak_bytes"] == pytest.approx(row["peak_rss_bytes"], rel=0.2)

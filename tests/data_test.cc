@@ -124,6 +124,73 @@ TEST_F(DataTest, ProblemsFollowFromTheLabels) {
   EXPECT_EQ(told.examples[0].values, (std::vector<float>{3}));
 }
 
+/// A record for each list of labels.
+std::string records(const Strings& labels) {
+  std::string text;
+  for (const std::string& list : labels) text += "{\"text\":\"a\",\"labels\":" + list + "}\n";
+  return text;
+}
+
+TEST_F(DataTest, RowsOfBitsHaveAPlaceForEachClass) {
+  const std::vector<std::vector<float>> expected = {{0, 1, 0}, {1, 0, 1}};
+  for (const auto& [file, contents] : std::vector<std::pair<std::string, std::string>>{
+           {"a.jsonl", records({"[0,1,0]", "[1,0,1]"})},
+           {"b.jsonl", records({"[0.0,1.0,0.0]", "[1.0,0.0,1.0]"})},
+           {"c.jsonl", records({"[false,true,false]", "[true,false,true]"})},
+           {"d.csv", "text,labels\na,\"[0, 1, 0]\"\na,\"[1, 0, 1]\"\n"},
+           {"e.tsv", "text\tlabels\na\t0 1 0\na\t1 0 1\n"}}) {
+    SCOPED_TRACE(file);
+    const auto data = classification(file, contents);
+    EXPECT_EQ(data.problem, ProblemType::multi_label);
+    EXPECT_EQ(data.labels.names(), (Strings{"LABEL_0", "LABEL_1", "LABEL_2"}));
+    for (std::size_t i = 0; i < 2; ++i) EXPECT_EQ(data.examples.at(i).values, expected[i]);
+  }
+  const ClassificationTarget known = {ProblemType::multi_label, LabelSet({"x", "y", "z"})};
+  const auto one = classification("k.jsonl", records({"[1,0,1]"}), {}, known);
+  EXPECT_EQ(one.labels.names(), (Strings{"x", "y", "z"}));
+  EXPECT_EQ(one.examples[0].values, expected[1]);
+  const auto pair = classification("p.jsonl", records({"[0,1]", "[1,0]", "[0,1]"}));
+  EXPECT_EQ(pair.labels.names(), (Strings{"LABEL_0", "LABEL_1"}));
+  EXPECT_EQ(pair.examples[2].values, (std::vector<float>{0, 1}));
+}
+
+TEST_F(DataTest, ColumnsOfBitsAreClasses) {
+  for (const auto& [file, contents] : std::vector<std::pair<std::string, std::string>>{
+           {"a.csv", "id,text,toxic,insult\n7,a,0,1\n8,b,0,0\n"},
+           {"b.jsonl",
+            "{\"id\":7,\"text\":\"a\",\"toxic\":0,\"insult\":1}\n"
+            "{\"id\":8,\"text\":\"b\",\"toxic\":false,\"insult\":false}\n"}}) {
+    SCOPED_TRACE(file);
+    const auto data = classification(file, contents);
+    EXPECT_EQ(data.problem, ProblemType::multi_label);
+    EXPECT_EQ(data.labels.names(), (Strings{"toxic", "insult"}));
+    EXPECT_EQ(data.examples[0].values, (std::vector<float>{0, 1}));
+    EXPECT_EQ(data.examples[1].values, (std::vector<float>{0, 0}));
+    EXPECT_EQ(data.examples[1].origin.id, "8");
+  }
+  expect_error(classification_error("c.csv", "text,toxic,year\na,0,1\nb,1,2020\n"),
+               {"c.csv:3:", "0 or 1", "\"year\"", "found \"2020\""});
+  expect_error(classification_error("d.jsonl",
+                                    "{\"text\":\"a\",\"x\":0,\"y\":1}\n{\"text\":\"a\",\"x\":0}\n"),
+               {"d.jsonl:2:", "\"y\"", "no such member"});
+  expect_error(classification_error("e.csv", "text,toxic\na,0\n"), {"0 and 1", "\"text toxic\""});
+}
+
+TEST_F(DataTest, ListsOfNamesStayNames) {
+  const auto numbers = classification("a.jsonl", records({"[0]", "[1]", "[0,1]", "[]"}));
+  EXPECT_EQ(numbers.labels.names(), (Strings{"0", "1"}));
+  EXPECT_EQ(numbers.examples[2].values, (std::vector<float>{1, 1}));
+  const auto marks = classification("b.ft", "__label__0 __label__1 a\n__label__0 __label__1 b\n");
+  EXPECT_EQ(marks.labels.names(), (Strings{"0", "1"}));
+  expect_error(classification_error("c.jsonl", records({"[0,1]", "[0,1]"})),
+               {"c.jsonl", "may be either", "\"0 1\""});
+  expect_error(classification_error("d.jsonl", records({"[0,1,0]", "[0,1]"})),
+               {"of one length", "3 and 2"});
+  expect_error(classification_error("e.jsonl", records({"[0,1,0]"}),
+                                    {ProblemType::multi_label, LabelSet({"x", "y"})}),
+               {"rows of 2 labels", "rows of 3", "{new_head}"});
+}
+
 TEST_F(DataTest, LabelsOfTheModelByNameOrNumber) {
   const ClassificationTarget target = {std::nullopt, LabelSet({"bad", "fair", "good"})};
   const auto data = classification("a.jsonl",
@@ -131,8 +198,9 @@ TEST_F(DataTest, LabelsOfTheModelByNameOrNumber) {
                                    "1}\n{\"text\":\"c\",\"label\":\"0\"}\n",
                                    {}, target);
   EXPECT_EQ(labels_of(data), (std::vector<std::int32_t>{2, 1, 0}));
-  expect_error(classification_error("b.csv", "text,label\na,good\n\nb,great\n", target),
-               {"b.csv:4:", "\"bad\", \"fair\", \"good\"", "found \"great\"", "{skip_invalid}"});
+  expect_error(
+      classification_error("b.csv", "text,label\na,good\n\nb,great\n", target),
+      {"b.csv:4:", "\"bad\", \"fair\", \"good\"", "found \"great\"", "{new_head} {skip_invalid}"});
   expect_error(classification_error("c.jsonl", "{\"text\":\"a\",\"label\":3}\n", target),
                {"c.jsonl:1:", "found \"3\""});
 }

@@ -24,7 +24,9 @@ inline const char* name_of(Remedy remedy) {
                                  "evidence",
                                  "teacher",
                                  "adapter",
-                                 "resume_or_overwrite"};
+                                 "resume_or_overwrite",
+                                 "fewer_checkpoints",
+                                 "new_head"};
   return kNames.at(static_cast<std::size_t>(remedy));
 }
 

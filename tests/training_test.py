@@ -4,6 +4,7 @@ Runs toy_trainer, which trains a network of two layers through the loop, flags a
 program.
 """
 
+import fcntl
 import json
 import os
 import pathlib
@@ -14,6 +15,7 @@ import resource
 import signal
 import struct
 import subprocess
+import termios
 import time
 
 import pytest
@@ -106,7 +108,7 @@ def steps_of_whole(output):
     return [int(path.name.split("-")[1]) for path in output.glob("checkpoint-*") if ".tmp" not in path.name]
 
 
-@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
 def test_a_signal_writes_a_checkpoint_and_ends(tmp_path, name):
     number = getattr(signal, name)
     arguments = ["--max-steps", 600, "--save-steps", 1000]
@@ -114,7 +116,7 @@ def test_a_signal_writes_a_checkpoint_and_ends(tmp_path, name):
     assert train(whole, *arguments).returncode == 0
     output = tmp_path / "stopped"
     with subprocess.Popen(command(output, *arguments, "--pause", 10), stderr=subprocess.PIPE,
-                          stdout=subprocess.PIPE, text=True) as process:  # fmt: skip
+                          stdout=subprocess.PIPE, text=True, preexec_fn=usual_signals) as process:  # fmt: skip
         wait_for_step(process, 10)
         process.send_signal(number)
         result, errors = process.communicate(timeout=60)
@@ -129,6 +131,93 @@ def test_a_signal_writes_a_checkpoint_and_ends(tmp_path, name):
     assert model(output) == model(whole) and log(output) == log(whole)
 
 
+def usual_signals():
+    """What may be ignored around the tests, in the background or under nohup, counts."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+
+
+def test_a_signal_that_comes_twice_is_one(tmp_path):
+    """`timeout` sends its signal to the process and then to its group."""
+    output = tmp_path / "stopped"
+    with subprocess.Popen(command(output, "--max-steps", 600, "--pause", 150), stderr=subprocess.PIPE,
+                          stdout=subprocess.PIPE, text=True) as process:  # fmt: skip
+        wait_for_step(process, 5)
+        process.send_signal(signal.SIGTERM)
+        time.sleep(0.04)
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGTERM, errors
+    assert len(checkpoints(output)) == 1
+
+
+def test_timeout_leaves_a_checkpoint(tmp_path):
+    output = tmp_path / "out"
+    done = subprocess.run(["timeout", "1.5", *command(output, "--max-steps", 6000, "--pause", 10, "--save-steps", 6000)],
+                          capture_output=True, text=True, check=False)  # fmt: skip
+    assert done.returncode == 124 and len(checkpoints(output)) == 1, done.stderr
+
+
+def test_nohup(tmp_path):
+    """A training that shall outlive its terminal does."""
+    ignore = lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)  # noqa: E731
+    with subprocess.Popen(command(tmp_path / "out", "--max-steps", 40, "--pause", 20), stderr=subprocess.PIPE,
+                          text=True, preexec_fn=ignore) as process:  # fmt: skip
+        wait_for_step(process, 5)
+        process.send_signal(signal.SIGHUP)
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 0, errors
+
+
+def test_a_terminal_that_is_closed(tmp_path):
+    """Nobody can read what the training tells; its checkpoint is written all the same."""
+    terminal, ours = pty.openpty()
+
+    def take_terminal():
+        usual_signals()
+        fcntl.ioctl(ours, termios.TIOCSCTTY, 0)
+
+    output = tmp_path / "out"
+    process = subprocess.Popen(command(output, "--max-steps", 600, "--pause", 20, "--save-steps", 601), stdin=ours, stdout=ours, stderr=ours,
+                               start_new_session=True, preexec_fn=take_terminal)  # fmt: skip
+    os.close(ours)
+    time.sleep(1)
+    os.close(terminal)
+    process.wait(timeout=60)
+    assert len(checkpoints(output)) == 1 and not (output / "model.safetensors").exists()
+
+
+def test_two_trainings_in_one_folder(tmp_path):
+    output = tmp_path / "out"
+    arguments = ["--max-steps", 60, "--save-steps", 5]
+    with subprocess.Popen(command(output, *arguments, "--pause", 100), stderr=subprocess.PIPE, text=True) as first:
+        wait_for_step(first, 5)
+        for flags in ([], ["--overwrite-output-dir"], ["--resume-from-checkpoint", "last"]):
+            fails(train(output, *arguments, *flags), 1, "output_dir", str(output), f"process {first.pid}")
+        assert 5 in checkpoints(output)
+        first.kill()
+    done = train(output, *arguments, "--resume-from-checkpoint", "last")
+    assert done.returncode == 0, done.stderr
+    assert checkpoints(output)[-1] == 60 and not (output / ".lock").exists()
+
+
+def test_a_finished_training_has_nothing_left_to_do(tmp_path):
+    output = tmp_path / "out"
+    assert train(output, "--max-steps", 8).returncode == 0
+    before = model(output)
+    arguments = ["--max-steps", 8, "--resume-from-checkpoint", "last"]
+    done = train(output, *arguments)
+    assert done.returncode == 0 and "loss" not in done.stdout, done
+    assert done.stdout == f"nothing was left to do after 8 steps; the model is in {output}\n"
+    assert json.loads(train(output, *arguments, "--json").stdout)["loss"] is None
+    assert model(output) == before
+
+
+def test_a_warm_up_that_never_ends(tmp_path):
+    done = train(tmp_path / "out", "--max-steps", 4, "--warmup-steps", 10)
+    assert "longformer: note: the warm-up of 10 steps is longer than the training of 4" in done.stderr
+
+
 def test_a_second_signal_ends_at_once(tmp_path):
     with subprocess.Popen(command(tmp_path / "out", "--max-steps", 30, "--pause", 3000),
                           stderr=subprocess.PIPE, text=True) as process:  # fmt: skip
@@ -136,10 +225,10 @@ def test_a_second_signal_ends_at_once(tmp_path):
         time.sleep(0.2)
         start = time.monotonic()
         process.send_signal(signal.SIGINT)
-        time.sleep(0.2)
+        time.sleep(1.2)
         process.send_signal(signal.SIGINT)
         process.wait(timeout=60)
-    assert process.returncode == -signal.SIGINT and time.monotonic() - start < 2
+    assert process.returncode == -signal.SIGINT and time.monotonic() - start < 2.5
 
 
 def test_a_loss_that_is_not_a_number(tmp_path):
@@ -165,7 +254,8 @@ def test_the_plan_and_progress(tmp_path):
     lines = done.stderr.splitlines()
     assert lines[0] == "384 trained parameters; 12 steps of 16 tokens"
     plan = re.fullmatch(r"memory about ([0-9.]+) MB: weights 1.5 kB, gradients 1.5 kB, optimizer 3.1 kB, activations "
-                        r"123.5 MB, data and program ([0-9.]+) MB; time about 0 s", lines[1])  # fmt: skip
+                        r"123.5 MB, data and program ([0-9.]+) MB; disk about 10.8 kB of [0-9.]+ [kMGT]?B free; "
+                        r"time about 0 s", lines[1])  # fmt: skip
     assert plan and float(plan[1]) == pytest.approx(123.5 + float(plan[2]), abs=0.11)
     assert [line.split(",")[0] for line in lines[2:]] == ["step 5/12", "step 10/12", "step 12/12"]
     for word in ("epoch 0.43", "loss ", "learning rate 3.33e-05", " tokens/s", " of the bound", " s left"):
@@ -184,6 +274,22 @@ def test_progress_on_a_terminal(tmp_path):
     text = read_to_the_end(terminal)
     assert "\x1b[Kstep 1/6" in text and "\r\x1b[Kstep 3/6" in text and "\x1b[Kstep 6/6" in text
     assert "evaluation after step 4: loss " in text
+
+
+@pytest.mark.parametrize("columns", [None, 30, 60, 120])
+def test_progress_fits_into_the_terminal(tmp_path, columns):
+    terminal, stderr = pty.openpty()
+    if columns:
+        fcntl.ioctl(stderr, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    subprocess.run(command(tmp_path / "out", "--max-steps", 40, "--pause", 20), stderr=stderr, stdout=subprocess.DEVNULL,
+                   check=True)  # fmt: skip
+    os.close(stderr)
+    text = read_to_the_end(terminal)
+    shown = [line for line in re.split(r"[\r\n]+", text.replace("\x1b[K", "")) if line.startswith("step ")]
+    assert shown and max(map(len, shown)) < (columns or 80), shown
+    last = shown[-1]
+    assert last.startswith("step 40/40") and "loss " in last
+    assert (" left" in last) == (columns != 30) and ("of the bound" in last) == (columns == 120)
 
 
 def test_options(tmp_path):
@@ -206,7 +312,8 @@ def test_options(tmp_path):
     assert done.returncode == 0, done.stderr
     written = json.loads((output / "training_args.json").read_text())
     expected = {**values, **dict.fromkeys(flags, True), "output_dir": str(output), "resume_from_checkpoint": "",
-                "group_by_length": False}  # fmt: skip
+                "group_by_length": False, "lora_rank": 0, "lora_alpha": 0, "lora_target": "", "lora_dropout": 0,
+                "adapter": ""}  # fmt: skip
     assert written == expected
     assert json.loads((output / "checkpoint-4" / "training_args.json").read_text()) == expected
 
@@ -310,7 +417,7 @@ def test_event_files(tmp_path):
     first, *rest = events(path)
     assert path.name.startswith("events.out.tfevents.") and first[3] == b"brain.Event:2"
     lines = [json.loads(line) for line in (output / "log.jsonl").read_text().splitlines()]
-    assert [event[2] for event in rest] == [line["step"] for line in lines] == [5, 6, 10]
+    assert [event[2] for event in rest] == [line["step"] for line in lines] == [5, 6, 10, 10]
     for event, line in zip(rest, lines, strict=True):
         assert before - 1 <= struct.unpack("<d", event[1])[0] <= time.time() + 1
         values = scalars(event)
@@ -325,5 +432,5 @@ def test_event_files(tmp_path):
     version, session, *rest = events(second)
     assert version[3] == b"brain.Event:2"
     assert session[2] == 7 and dict(fields(session[7])) == {1: 1}
-    assert [event[2] for event in rest] == [10, 12, 15, 18, 20]
-    assert [line["step"] for line in log(output)] == [5, 6, 10, 12, 15, 18, 20]
+    assert [event[2] for event in rest] == [10, 12, 15, 18, 20, 20]
+    assert [line["step"] for line in log(output)] == [5, 6, 10, 12, 15, 18, 20, 20]

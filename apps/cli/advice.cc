@@ -31,6 +31,10 @@ std::string_view flag_of(Remedy remedy, std::string_view split) {
       return "--adapter names it beside its model";
     case Remedy::resume_or_overwrite:
       return "use --resume-from-checkpoint last or --overwrite-output-dir";
+    case Remedy::fewer_checkpoints:
+      return "--save-total-limit N keeps fewer checkpoints, --save-strategy no none";
+    case Remedy::new_head:
+      return "finetune --new-head takes those of the data";
   }
   return "";
 }

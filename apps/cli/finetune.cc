@@ -47,15 +47,17 @@ constexpr const char* kDetails =
     "\"summary\", "
     "\"target\", \"highlights\" or \"abstract\". A folder without a head for the task gets one. "
     "Labels "
-    "are those of the folder when its head fits, else those of the data. What it writes loads in "
+    "are those of the folder when its head fits, else, or with --new-head, those of the data. What "
+    "it writes loads in "
     "transformers.";
 
 constexpr const char* kExamples =
     "longformer finetune MODEL train.jsonl --task classify --truncate --output-dir tuned\n"
     "longformer finetune MODEL aclImdb/train --task classify --stride 512 "
-    "--validation-file aclImdb/test --eval-strategy epoch --load-best-model-at-end "
+    "--validation-file aclImdb/test --load-best-model-at-end "
     "--output-dir tuned\n"
     "longformer finetune MODEL train.conll --task ner --output-dir tuned\n"
+    "longformer finetune CLASSIFIER other.csv --new-head --output-dir tuned\n"
     "longformer finetune MODEL train-v2.0.json --task qa --stride 128 --output-dir tuned\n"
     "longformer finetune MODEL qa/wikipedia-train.json --task trivia --truncate "
     "--learning-rate 3e-5 --warmup-steps 1000 --gradient-accumulation-steps 32 "
@@ -70,7 +72,7 @@ constexpr const char* kExamples =
     "--output-dir tuned\n"
     "longformer finetune LED train.jsonl --task seq2seq --truncate --max-source-length 8192 "
     "--max-target-length 512 --gradient-checkpointing --validation-file dev.jsonl "
-    "--eval-strategy epoch --predict-with-generate --output-dir tuned\n"
+    "--predict-with-generate --output-dir tuned\n"
     "longformer finetune MODEL pairs.jsonl --task embedding --per-device-train-batch-size 64 "
     "--mini-batch-size 8 --gradient-accumulation-steps 1 --output-dir tuned\n"
     "longformer finetune LONGFORMER books.jsonl --task embedding --teacher MINILM "
@@ -183,12 +185,16 @@ void add_finetune(CLI::App& program, Action& action) {
       ->required()
       ->type_name("");
   verb.add_option("--validation-file", flags->options.validation_path,
-                  "examples to evaluate on (none)")
+                  "examples to evaluate on, at the end of each epoch unless --eval-strategy says "
+                  "otherwise (none)")
       ->type_name("FILE");
   add_choice(verb, "--task", flags->options.task,
              {"classify", "ner", "qa", "trivia", "choose", "candidates", "coreference", "multihop",
               "seq2seq", "embedding"},
              "what to train for (that of the model's head)");
+  verb.add_flag("--new-head", flags->options.new_head,
+                "classify and ner: draw the head anew, with the labels of DATA in place of those "
+                "of the model");
   add_data_options(verb, flags->options.data);
   verb.add_flag("--skip-invalid", flags->options.data.skip_invalid,
                 "leave out examples that are broken, and count them");
@@ -223,7 +229,7 @@ void add_finetune(CLI::App& program, Action& action) {
   add_json(verb, flags->model);
   verb.callback([flags, &action] {
     static_cast<void>(flags->all());
-    check_training(flags->options.training);
+    check_training(flags->options.training, !flags->options.validation_path.empty());
     action = [flags](Messages& messages) { run(*flags, messages); };
   });
 }

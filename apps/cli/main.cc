@@ -1,11 +1,13 @@
 // The program `longformer`: longformer VERB MODEL [INPUT…] [--options].
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <new>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -13,6 +15,8 @@
 #include "advice.h"
 #include "help.h"
 #include "output.h"
+#include "output_files.h"
+#include "stop_signals.h"
 #include "verbs.h"
 
 namespace longformer::cli {
@@ -133,6 +137,13 @@ int run(int count, char** values) {
     output.write(text.str());
     output.finish();
     return kSuccess;
+  }
+  const std::vector<std::string> written = checked_outputs(*chosen(&program));
+  std::optional<StopSignals> signals;
+  if (!written.empty()) {
+    signals.emplace([written] {
+      for (const std::string& file : written) unlink(temporary_name(file).c_str());
+    });
   }
   Messages messages;
   if (action) action(messages);

@@ -11,6 +11,8 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "output_files.h"
+
 namespace longformer::cli {
 
 namespace {
@@ -53,7 +55,7 @@ Output::Output(const std::string& file) : stream_(nullptr), file_(file) {
   struct stat status = {};
   // Devices, pipes and links (/dev/stdout) are written in place: a rename would replace them.
   const bool special = lstat(file.c_str(), &status) == 0 && !S_ISREG(status.st_mode);
-  temporary_ = special ? file : file + ".part";
+  temporary_ = special ? file : temporary_name(file);
   stream_ = std::fopen(temporary_.c_str(), "wb");
   if (stream_ == nullptr) {
     throw WriteError(fmt::format("cannot write '{}': {}", file, std::strerror(errno)));

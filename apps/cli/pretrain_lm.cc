@@ -88,12 +88,13 @@ void add_pretrain_lm(CLI::App& program, Action& action) {
            "longformer pretrain-lm --config examples/language-models/tiny.json enwik8 --length 256 "
            "--max-steps 300 --learning-rate 1e-3 --output-dir tiny\n"
            "longformer pretrain-lm --config examples/language-models/small.json enwik8 --phases "
-           "examples/language-models/small-phases.json --eval-strategy steps --output-dir small\n"
+           "examples/language-models/small-phases.json --eval-strategy steps --save-total-limit 2 "
+           "--output-dir small\n"
            "longformer pretrain-lm --config examples/language-models/tiny-compressive.json enwik8 "
            "--max-steps 300 --learning-rate 1e-3 --output-dir compressive\n"
            "longformer pretrain-lm tiny enwik8 --max-steps 100 --output-dir more\n"
            "longformer pretrain-lm --config examples/language-models/tiny.json novels/*.txt "
-           "--validation-file unread.txt --eval-strategy steps --output-dir novelist\n"
+           "--validation-file unread.txt --output-dir novelist\n"
            "longformer pretrain-lm --config words.json --tokenizer gpt2 novels.txt --max-steps "
            "1000 "
            "--output-dir words\n"
@@ -110,13 +111,16 @@ void add_pretrain_lm(CLI::App& program, Action& action) {
                   "folder with the tokenizer of a new model that reads tokens (that of --config)")
       ->type_name("FOLDER");
   verb.add_option("--validation-file", flags->options.validation_file,
-                  "held-out text: all of it is for validation, and all of DATA for training")
+                  "held-out text: all of it is for validation, and all of DATA for training; "
+                  "evaluated every --eval-steps steps and with memories or consecutive segments "
+                  "after each epoch, unless --eval-strategy says otherwise")
       ->type_name("FILE");
   add_clean_up(verb, flags->options.data);
-  verb.add_option("--phases", flags->options.phases_file,
-                  "JSON list of phases with length, windows, learning_rate, batch and steps each; "
-                  "replaces --length, --learning-rate and --max-steps")
-      ->type_name("FILE");
+  CLI::Option* phases =
+      verb.add_option("--phases", flags->options.phases_file,
+                      "JSON list of phases with length, windows, learning_rate, batch and steps "
+                      "each, in place of the options that say one of these for all")
+          ->type_name("FILE");
   add_number(verb, "--length", flags->options.length, {.least = 1},
              "characters of a segment (2048; what the config says of a model with memories)");
   add_choice(verb, "--segments", flags->options.segments, {"random", "consecutive"},
@@ -128,10 +132,14 @@ void add_pretrain_lm(CLI::App& program, Action& action) {
       "memories: evaluations log where attention goes (cm, em, seq by age, for each layer "
       "too), and attention_shares.svg in the output folder shows it");
   add_training(verb, flags->options.training);
+  for (const char* name : {"--length", "--learning-rate", "--max-steps", "--num-train-epochs",
+                           "--warmup-steps", "--warmup-ratio"}) {
+    phases->excludes(verb.get_option(name));
+  }
   add_json(verb, flags->model);
   verb.callback([flags, &action] {
     static_cast<void>(flags->all());
-    check_training(flags->options.training);
+    check_training(flags->options.training, !flags->options.validation_file.empty());
     action = [flags](Messages& messages) { run(*flags, messages); };
   });
 }

@@ -53,8 +53,7 @@ void add_pretrain_mlm(CLI::App& program, Action& action) {
        .examples =
            "longformer pretrain-mlm long/ corpus.txt --output-dir trained --max-steps 2000\n"
            "longformer pretrain-mlm long/ a.txt b.txt --format lines --validation-file "
-           "held-out.txt "
-           "--eval-strategy steps --output-dir trained\n"
+           "held-out.txt --output-dir trained\n"
            "longformer pretrain-mlm long/ corpus.txt --only-positions-from 512 --output-dir extra\n"
            "longformer pretrain-mlm long/ corpus.txt --output-dir trained "
            "--resume-from-checkpoint last"});
@@ -63,7 +62,8 @@ void add_pretrain_mlm(CLI::App& program, Action& action) {
       ->required()
       ->type_name("");
   verb.add_option("--validation-file", flags->options.validation_file,
-                  "held-out text: loss, bits per token and perplexity (none)")
+                  "held-out text: loss, bits per token and perplexity, at the end of each epoch "
+                  "unless --eval-strategy says otherwise (none)")
       ->type_name("FILE");
   add_text_options(verb, flags->options.data);
   verb.add_flag("--skip-invalid", flags->options.data.skip_invalid,
@@ -77,7 +77,7 @@ void add_pretrain_mlm(CLI::App& program, Action& action) {
   add_training(verb, flags->options.training);
   add_json(verb, flags->model);
   verb.callback([flags, &action] {
-    check_training(flags->options.training);
+    check_training(flags->options.training, !flags->options.validation_file.empty());
     action = [flags](Messages& messages) { run(*flags, messages); };
   });
 }

@@ -1,8 +1,10 @@
 #include "progress.h"
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <string>
 
@@ -12,7 +14,51 @@ namespace {
 
 constexpr double kQuietSeconds = 2.0;
 
+/// The first columns of UTF-8 in which every character takes one.
+std::string_view cut(std::string_view text, std::size_t columns) {
+  std::size_t at = 0;
+  for (std::size_t taken = 0; at < text.size(); ++at) {
+    const bool begins_character = (text[at] & 0xC0) != 0x80;
+    if (begins_character && taken++ == columns) break;
+  }
+  return text.substr(0, at);
+}
+
+std::size_t columns_of(std::string_view text) {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(text, [](char c) { return (c & 0xC0) != 0x80; }));
+}
+
 }  // namespace
+
+std::size_t terminal_columns() {
+  constexpr std::size_t kUsual = 80;
+  winsize size = {};
+  const bool known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  return known ? size.ws_col : kUsual;
+}
+
+std::string joined(std::vector<ProgressPart> parts, std::size_t columns) {
+  const auto join = [&parts] {
+    std::string line;
+    for (const ProgressPart& part : parts) line += (line.empty() ? "" : ", ") + part.text;
+    return line;
+  };
+  std::string line = join();
+  while (parts.size() > 1 && columns_of(line) > columns) {
+    parts.erase(std::ranges::min_element(parts, {}, &ProgressPart::weight));
+    line = join();
+  }
+  return line;
+}
+
+void show_line(std::string_view line) {
+  // A line of full width would be two on some terminals. The carriage return lets the next message
+  // or update write over it. A terminal that is gone is no reason to stop.
+  const std::string text = fmt::format("\x1b[K{}\r", cut(line, terminal_columns() - 1));
+  std::fwrite(text.data(), 1, text.size(), stderr);
+  std::fflush(stderr);
+}
 
 std::string duration(double seconds) {
   const auto whole = static_cast<std::int64_t>(seconds + 0.5);
@@ -81,9 +127,7 @@ bool ProgressLine::is_due() {
 
 void ProgressLine::print(std::string_view line) {
   visible_ = true;
-  // The carriage return lets the next message or update write over the line.
-  fmt::print(stderr, "\x1b[K{}\r", line);
-  std::fflush(stderr);
+  show_line(line);
 }
 
 }  // namespace longformer::cli

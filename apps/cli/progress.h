@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "longformer/progress.h"
 
@@ -15,6 +16,21 @@ inline constexpr double kSecondsBetweenUpdates = 0.2;
 
 /// "12 s", "3:07" or "2:10:00".
 std::string duration(double seconds);
+
+/// Columns of the terminal on stderr; 80 where it does not tell.
+std::size_t terminal_columns();
+
+/// A part of a line of progress; of little weight where it may be left out first.
+struct ProgressPart {
+  std::string text;
+  int weight = 0;
+};
+
+/// The parts that fit beside each other, separated by commas.
+std::string joined(std::vector<ProgressPart> parts, std::size_t columns);
+
+/// Writes a line over the one before, cut to the width of the terminal.
+void show_line(std::string_view line);
 
 /// Documents, tokens per second and time left; only on a terminal and only for work of more than
 /// two seconds. Time left follows from the bytes read, so nothing is tokenized twice to know it.

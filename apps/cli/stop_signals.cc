@@ -1,19 +1,34 @@
 #include "stop_signals.h"
 
+#include <array>
+#include <chrono>
 #include <ctime>
+#include <utility>
 
 namespace longformer::cli {
 
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 /// How long the waiting thread may outlive what it waits for.
 constexpr long kPauseNanoseconds = 20'000'000;
+constexpr std::chrono::seconds kSameSignal(1);
 
-sigset_t stopping_signals() {
+bool is_ignored(int signal) {
+  struct sigaction action = {};
+  return sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
+/// A shell ignores SIGINT for what it runs in the background: a training stops by it all the same,
+/// so that it can be told to.
+sigset_t stopping_signals(bool heeds_ignored_interrupt) {
   sigset_t signals;
   sigemptyset(&signals);
-  sigaddset(&signals, SIGINT);
-  sigaddset(&signals, SIGTERM);
+  for (const int signal : std::array{SIGINT, SIGTERM, SIGHUP}) {
+    const bool heeded = heeds_ignored_interrupt && signal != SIGHUP;
+    if (heeded || !is_ignored(signal)) sigaddset(&signals, signal);
+  }
   return signals;
 }
 
@@ -29,9 +44,9 @@ void end_by(int signal) {
 
 }  // namespace
 
-StopSignals::StopSignals() {
-  const sigset_t signals = stopping_signals();
-  pthread_sigmask(SIG_BLOCK, &signals, &former_mask_);
+StopSignals::StopSignals(std::function<void()> before_end)
+    : before_end_(std::move(before_end)), signals_(stopping_signals(!before_end_)) {
+  pthread_sigmask(SIG_BLOCK, &signals_, &former_mask_);
   waiter_ = std::thread([this] { wait(); });
 }
 
@@ -42,13 +57,21 @@ StopSignals::~StopSignals() {
 }
 
 void StopSignals::wait() {
-  const sigset_t signals = stopping_signals();
   const timespec pause = {.tv_sec = 0, .tv_nsec = kPauseNanoseconds};
+  Clock::time_point first;
   while (!ended_) {
-    const int signal = sigtimedwait(&signals, nullptr, &pause);
+    const int signal = sigtimedwait(&signals_, nullptr, &pause);
     if (signal <= 0) continue;
-    if (received_ != 0) end_by(signal);
-    received_ = signal;
+    if (before_end_) {
+      before_end_();
+      end_by(signal);
+    }
+    if (received_ == 0) {
+      received_ = signal;
+      first = Clock::now();
+    } else if (Clock::now() - first > kSameSignal) {
+      end_by(signal);
+    }
   }
 }
 

@@ -128,8 +128,10 @@ void add_evaluation(CLI::App& verb, TrainingOptions& options) {
   Group group(verb, "Logs, evaluation and checkpoints");
   group.number("--logging-steps", options.logging_steps, 1,
                "steps from one line of log.jsonl to the next");
-  group.choice("--eval-strategy", options.eval_strategy, {"no", "steps", "epoch"},
-               "when to evaluate");
+  group.grouped(add_choice(verb, "--eval-strategy", options.eval_strategy, {"no", "steps", "epoch"},
+                           "when to evaluate: epoch is at the end of each, and of the training "
+                           "(epoch with --validation-file, or steps where the data have no end; "
+                           "no without)"));
   group.number("--eval-steps", options.eval_steps, 1, "steps between evaluations");
   group.choice("--save-strategy", options.save_strategy, {"no", "steps", "epoch"},
                "when to write a checkpoint");
@@ -163,7 +165,8 @@ void add_training(CLI::App& verb, TrainingOptions& options) {
   add_threads(verb, options.threads);
 }
 
-void check_training(const TrainingOptions& options) {
+void check_training(TrainingOptions options, bool has_validation) {
+  choose_eval_strategy(options, has_validation);
   try {
     check(options);
   } catch (const Error& error) {

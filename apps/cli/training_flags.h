@@ -12,6 +12,6 @@ void add_training(CLI::App& verb, TrainingOptions& options);
 
 /// check() as wrong usage: names the option as it is written on the command line. Throws
 /// UsageError.
-void check_training(const TrainingOptions& options);
+void check_training(TrainingOptions options, bool has_validation = false);
 
 }  // namespace longformer::cli

@@ -4,7 +4,10 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <limits>
 #include <numbers>
+#include <utility>
+#include <vector>
 
 #include "output.h"
 #include "progress.h"
@@ -13,19 +16,33 @@ namespace longformer::cli {
 
 namespace {
 
-std::string line_of(const TrainingProgress& progress, TrainingReport::Loss loss) {
-  std::string line = fmt::format("step {}/{}", grouped(progress.step), grouped(progress.steps));
-  if (!progress.phase.empty()) line += fmt::format(" ({})", progress.phase);
-  if (progress.epoch) line += fmt::format(", epoch {:.2f}", *progress.epoch);
-  line += loss == TrainingReport::Loss::bits
-              ? fmt::format(", BPC {:.4f}", progress.loss / std::numbers::ln2)
-              : fmt::format(", loss {:.4f}", progress.loss);
-  line += fmt::format(", learning rate {:.3g}, {} tokens/s", progress.learning_rate,
-                      grouped(static_cast<std::int64_t>(progress.tokens_per_second + 0.5)));
+constexpr std::size_t kAnyWidth = std::numeric_limits<std::size_t>::max();
+
+std::string line_of(const TrainingProgress& progress, TrainingReport::Loss loss,
+                    std::size_t columns) {
+  std::string step = fmt::format("step {}/{}", grouped(progress.step), grouped(progress.steps));
+  if (!progress.phase.empty()) step += fmt::format(" ({})", progress.phase);
+  std::vector<ProgressPart> parts = {{step, 7}};
+  if (progress.epoch) parts.push_back({fmt::format("epoch {:.2f}", *progress.epoch), 4});
+  parts.push_back({loss == TrainingReport::Loss::bits
+                       ? fmt::format("BPC {:.4f}", progress.loss / std::numbers::ln2)
+                       : fmt::format("loss {:.4f}", progress.loss),
+                   6});
+  parts.push_back({fmt::format("learning rate {:.3g}", progress.learning_rate), 2});
+  parts.push_back({fmt::format("{} tokens/s", grouped(static_cast<std::int64_t>(
+                                                  progress.tokens_per_second + 0.5))),
+                   3});
   if (progress.fraction_of_bound > 0) {
-    line += fmt::format(", {:.2f} of the bound", progress.fraction_of_bound);
+    parts.push_back({fmt::format("{:.2f} of the bound", progress.fraction_of_bound), 1});
   }
-  return line + fmt::format(", {} left", duration(progress.seconds_left));
+  parts.push_back({fmt::format("{} left", duration(progress.seconds_left)), 5});
+  return joined(std::move(parts), columns);
+}
+
+/// Where nobody reads any more, as behind a terminal that was closed, the training goes on.
+void print_line(const std::string& line) {
+  std::fputs((line + "\n").c_str(), stderr);
+  std::fflush(stderr);
 }
 
 std::string bytes_of(std::int64_t bytes) { return bytes_text(static_cast<double>(bytes)); }
@@ -34,7 +51,12 @@ std::string bytes_of(std::int64_t bytes) { return bytes_text(static_cast<double>
 std::string result_text(const TrainingResult& result, const std::string& output_dir, bool json) {
   if (json) {
     JsonLine line;
-    line.add("output_dir", output_dir).add("steps", result.steps).add("loss", result.loss);
+    line.add("output_dir", output_dir).add("steps", result.steps);
+    if (result.loss) {
+      line.add("loss", *result.loss);
+    } else {
+      line.add_null("loss");
+    }
     line.add("interrupted", result.interrupted).add("stopped_early", result.stopped_early);
     if (result.best_metric) {
       line.add("best_metric", *result.best_metric);
@@ -47,10 +69,14 @@ std::string result_text(const TrainingResult& result, const std::string& output_
   }
   if (result.interrupted) {
     return fmt::format("{} steps, loss {:.4f}; the last checkpoint is {}\n", grouped(result.steps),
-                       result.loss, result.last_checkpoint);
+                       result.loss.value_or(0), result.last_checkpoint);
+  }
+  if (!result.loss) {
+    return fmt::format("nothing was left to do after {} steps; the model is in {}\n",
+                       grouped(result.steps), output_dir);
   }
   return fmt::format("{} steps{}, loss {:.4f}; the model is in {}\n", grouped(result.steps),
-                     result.stopped_early ? ", stopped early" : "", result.loss, output_dir);
+                     result.stopped_early ? ", stopped early" : "", *result.loss, output_dir);
 }
 
 }  // namespace
@@ -84,8 +110,10 @@ void TrainingReport::plan(const TrainingPlan& plan) const {
       "data and program {}",
       bytes_of(plan.peak_bytes), bytes_of(plan.weight_bytes), bytes_of(plan.gradient_bytes),
       bytes_of(plan.optimizer_bytes), bytes_of(plan.activation_bytes), bytes_of(plan.data_bytes));
+  text += fmt::format("; disk about {}", bytes_of(plan.disk_bytes));
+  if (plan.free_disk_bytes) text += fmt::format(" of {} free", bytes_of(*plan.free_disk_bytes));
   if (plan.seconds > 0) text += fmt::format("; time about {}", duration(plan.seconds));
-  fmt::print(stderr, "{}\n", text);
+  print_line(text);
 }
 
 void TrainingReport::progress(const TrainingProgress& progress) {
@@ -93,13 +121,12 @@ void TrainingReport::progress(const TrainingProgress& progress) {
   const double since_shown = std::chrono::duration<double>(now - shown_).count();
   if (on_terminal_) {
     if (since_shown >= kSecondsBetweenUpdates || progress.step == progress.steps) {
-      // The carriage return lets the next message or update write over the line.
-      fmt::print(stderr, "\x1b[K{}\r", line_of(progress, loss_));
+      show_line(line_of(progress, loss_, terminal_columns() - 1));
       shown_ = now;
       visible_ = true;
     }
   } else if (progress.logged) {
-    fmt::print(stderr, "{}\n", line_of(progress, loss_));
+    print_line(line_of(progress, loss_, kAnyWidth));
   }
   if (!progress.metrics.empty()) {
     end_line();
@@ -107,9 +134,8 @@ void TrainingReport::progress(const TrainingProgress& progress) {
     for (const auto& [name, value] : progress.metrics) {
       text += fmt::format("{}{} {:.4f}", text.empty() ? "" : ", ", name, value);
     }
-    fmt::print(stderr, "evaluation after step {}: {}\n", grouped(progress.step), text);
+    print_line(fmt::format("evaluation after step {}: {}", grouped(progress.step), text));
   }
-  std::fflush(stderr);
 }
 
 bool TrainingReport::stop() {

@@ -11,7 +11,8 @@
 namespace longformer::cli {
 
 /// Callbacks for a training: the plan, a line of progress (on a terminal one that is written over,
-/// elsewhere one for each line of the log), evaluations, notes, and stopping by Ctrl-C or SIGTERM.
+/// elsewhere one for each line of the log), evaluations, notes, and stopping by Ctrl-C, SIGTERM
+/// or SIGHUP.
 class TrainingReport {
  public:
   /// How the line of progress says the loss: as it is, or in bits per character.

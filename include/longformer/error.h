@@ -32,6 +32,10 @@ enum class Remedy {
   adapter,
   /// Go on from the last checkpoint of the folder, or overwrite it.
   resume_or_overwrite,
+  /// TrainingOptions::save_total_limit: fewer checkpoints at a time.
+  fewer_checkpoints,
+  /// FinetuneOptions::new_head: train a head with the labels of the data in place of the folder's.
+  new_head,
 };
 
 /// Thrown for every input that cannot be used. The message is one line that says what was expected

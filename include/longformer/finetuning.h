@@ -29,6 +29,8 @@ struct FinetuneOptions {
   /// answer is in it.
   TooLong too_long = TooLong::refuse;
   std::int64_t stride = 128;
+  /// Draws the head anew, with the labels of the data, where the folder has one for the task.
+  bool new_head = false;
   /// Longest document and, for seq2seq, longest text, in tokens with the special ones; 0: those of
   /// the model. Longer texts are cut.
   std::int64_t max_source_tokens = 0, max_target_tokens = 0;

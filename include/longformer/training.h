@@ -51,8 +51,9 @@ struct TrainingOptions {
   double lr_end = 0;
 
   std::int64_t logging_steps = 10;
-  /// "no", "steps" or "epoch", which needs data that end.
-  std::string eval_strategy = "no";
+  /// "no", "steps" or "epoch" (at the end of each, and of the training), which needs data that end;
+  /// empty: see choose_eval_strategy.
+  std::string eval_strategy = {};
   std::int64_t eval_steps = 500;
   std::string save_strategy = "steps";
   std::int64_t save_steps = 500;
@@ -97,6 +98,10 @@ struct TrainingOptions {
 /// Throws Error that names the option, what was expected and what was found.
 void check(const TrainingOptions& options);
 
+/// Fills in an empty eval_strategy: with validation data "epoch", or "steps" where the data have no
+/// end, else "no".
+void choose_eval_strategy(TrainingOptions& options, bool has_validation, bool data_end = true);
+
 /// The object of training_args.json, one key per option.
 std::string to_json(const TrainingOptions& options);
 /// Reads it back; absent keys take their defaults. `name` stands for the text in messages. Throws
@@ -119,6 +124,10 @@ struct TrainingPlan {
   /// Data and program: what is in memory before the first step.
   std::int64_t data_bytes = 0;
   std::int64_t peak_bytes = 0;
+  /// What output_dir will need on the disk at the most beside what is there: the final model and
+  /// the checkpoints that are kept. And what its file system has left; absent when unknown.
+  std::int64_t disk_bytes = 0;
+  std::optional<std::int64_t> free_disk_bytes = {};
   /// Predicted time of all steps that are left; 0 when unknown.
   double seconds = 0;
 };
@@ -166,8 +175,8 @@ struct TrainingResult {
   /// Ended by the stop callback: output_dir has a checkpoint, but no final model.
   bool interrupted = false;
   bool stopped_early = false;
-  /// Mean of the last report.
-  double loss = 0;
+  /// Mean of the last report; absent where no step was left to do.
+  std::optional<double> loss = {};
   std::optional<double> best_metric = {};
   /// The checkpoint that was written last, and the best one; empty where there is none.
   std::string last_checkpoint = {};

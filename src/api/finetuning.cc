@@ -14,6 +14,7 @@
 #include "api/task_training.h"
 #include "api/training_run.h"
 #include "core/error.h"
+#include "tasks/classification.h"
 #include "tasks/sentence_modules.h"
 #include "tasks/table.h"
 
@@ -25,14 +26,34 @@ bool head_fits(const models::EncoderConfig& config, const tasks::Task& task) {
   return tasks::task_named(config) == &task;
 }
 
-std::unique_ptr<tasks::DataSet> read_data(const models::EncoderConfig& config,
-                                          const tasks::Task& task, const std::string& path,
-                                          const FinetuneOptions& options) {
+std::unique_ptr<tasks::DataSet> read_training_data(const models::EncoderConfig& config,
+                                                   const tasks::Task& task,
+                                                   const FinetuneOptions& options) {
+  require(!options.new_head || task.has_labels(),
+          "new_head: expected a task with labels, classify or ner, found {}", task.names().verb);
   tasks::KnownLabels known;
-  if (head_fits(config, task.of_head()) && task.has_labels()) {
+  if (head_fits(config, task.of_head()) && task.has_labels() && !options.new_head) {
     known = {tasks::LabelSet(config.labels), config.problem_type};
   }
-  return task.read(path, options.data, known);
+  auto data = task.read(options.train_path, options.data, known);
+  tasks::check_classes(*data);
+  return data;
+}
+
+/// With the labels of the model that is trained.
+std::unique_ptr<tasks::DataSet> read_validation_data(const models::EncoderConfig& config,
+                                                     const tasks::Task& task,
+                                                     const FinetuneOptions& options) {
+  tasks::KnownLabels known;
+  if (task.has_labels()) known = {tasks::LabelSet(config.labels), config.problem_type};
+  try {
+    return task.read(options.validation_path, options.data, known);
+  } catch (const Error& error) {
+    // The labels may be those of the training data: another head would not help.
+    std::vector<Remedy> remedies = error.remedies();
+    std::erase(remedies, Remedy::new_head);
+    throw Error(error.what(), std::move(remedies));
+  }
 }
 
 const tasks::Task& task_of(const models::EncoderConfig& config, const FinetuneOptions& options) {
@@ -277,29 +298,32 @@ training::Metrics metrics_of(const Beginning& begin, const TrainedModel& model,
 
 TrainingResult finetune(const std::string& folder, const FinetuneOptions& options,
                         const FinetuneCallbacks& callbacks) {
-  check(options.training);
+  FinetuneOptions used = options;
+  choose_eval_strategy(used.training, !used.validation_path.empty());
+  check(used.training);
   const models::EncoderConfig config =
       models::read_config(models::config_file(folder, options.training.adapter));
   const tasks::Task& named = task_of(config, options);
   const tasks::Task& task = named.of_head();
   task.check_too_long(options.too_long);
   if (options.global_attention) task.check_global_rule(options.global_attention->rule());
-  FinetuneOptions used = options;
-  const auto data = read_data(config, named, used.train_path, used);
+  const auto data = read_training_data(config, named, used);
   check_options(used, *data);
   Beginning beginning(folder, task);
   require(used.mini_batch_size == 0 || task.makes_vectors(),
           "mini_batch_size: expected a training of vectors of texts, found one of {}",
           task.names().verb);
-  TrainedModelSetup setup = {
-      .folder = folder,
-      .task = &task,
-      .labels = data->labels(),
-      .problem_type = data->problem_type(),
-      .settings = head_fits(config, task) ? tasks::Json::object() : data->settings(config),
-      .shares_global_projections = used.shared_global_projections,
-      .added_tokens = added_tokens(folder, task),
-      .note = callbacks.training.note};
+  TrainedModelSetup setup = {.folder = folder,
+                             .task = &task,
+                             .labels = data->labels(),
+                             .problem_type = data->problem_type(),
+                             .draws_head = used.new_head,
+                             .settings = head_fits(config, task) && !used.new_head
+                                             ? tasks::Json::object()
+                                             : data->settings(config),
+                             .shares_global_projections = used.shared_global_projections,
+                             .added_tokens = added_tokens(folder, task),
+                             .note = callbacks.training.note};
   if (beginning.modules) {
     setup.max_text_tokens = beginning.max_tokens(config, used);
     if (data->has_passages()) setup.passage_context = "document";
@@ -312,7 +336,7 @@ TrainingResult finetune(const std::string& folder, const FinetuneOptions& option
   const auto rows = Rows(used, beginning, model, tokenizer, used.train_path).of(*data);
   Validation validation;
   if (used.training.eval_strategy != "no") {
-    validation.data = read_data(model.config(), named, used.validation_path, used);
+    validation.data = read_validation_data(model.config(), named, used);
     validation.rows =
         Rows(used, beginning, model, tokenizer, used.validation_path).of(*validation.data);
   }

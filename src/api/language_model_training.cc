@@ -62,9 +62,9 @@ models::Weights weights_of(const LanguageModelTraining& options) {
 
 class LanguageModelObjective final : public training::Objective {
  public:
-  explicit LanguageModelObjective(const LanguageModelTraining& options)
+  LanguageModelObjective(const LanguageModelTraining& options, models::LanguageModelConfig config)
       : options_(options),
-        config_(config_of(options)),
+        config_(std::move(config)),
         weights_(weights_of(options)),
         dtype_(compute_dtype(options.training.dtype)),
         threads_(checked_threads(options.training.threads)),
@@ -357,13 +357,24 @@ training::PhaseCost LanguageModelObjective::cost_of(const LanguageModelPhase& ph
 
 }  // namespace
 
-TrainingResult train_language_model(const LanguageModelTraining& options,
+TrainingResult train_language_model(const LanguageModelTraining& given,
                                     const TrainingCallbacks& callbacks) {
-  check(options.training);
-  LanguageModelObjective objective(options);
+  LanguageModelTraining options = given;
+  TrainingOptions& training = options.training;
+  models::LanguageModelConfig config = config_of(options);
+  const bool data_end = config.has_memory() || options.segments != "random";
+  choose_eval_strategy(training, !options.validation_file.empty(), data_end);
+  check(training);
+  LanguageModelObjective objective(options, std::move(config));
   objective.tell_nonfinite(callbacks.note);
-  return run_training(options.training, objective.phases(), objective.parameters(), objective,
-                      callbacks);
+  const std::vector<training::Phase> phases = objective.phases();
+  if (given.training.eval_strategy.empty()) {
+    // However short the training is, it ends with an evaluation.
+    std::int64_t steps = 0;
+    for (const training::Phase& phase : phases) steps += phase.steps;
+    training.eval_steps = std::min(training.eval_steps, std::max<std::int64_t>(1, steps));
+  }
+  return run_training(training, phases, objective.parameters(), objective, callbacks);
 }
 
 }  // namespace longformer

@@ -76,8 +76,10 @@ TaskEvaluation evaluation_of(const MaskedLmTraining& options, const TrainedModel
 
 }  // namespace
 
-TrainingResult train_masked_lm(const std::string& folder, const MaskedLmTraining& options,
+TrainingResult train_masked_lm(const std::string& folder, const MaskedLmTraining& given,
                                const TrainingCallbacks& callbacks) {
+  MaskedLmTraining options = given;
+  choose_eval_strategy(options.training, !options.validation_file.empty());
   check(options.training);
   TrainedModelSetup setup = setup_of(folder, options);
   setup.note = callbacks.note;

@@ -81,6 +81,7 @@ TrainedModel::TrainedModel(TrainedModelSetup setup, const TrainingOptions& optio
   // What the trained head does not read, or would read as tensors of another head.
   const auto left_out = [this, same = found == setup_.task, pools](const std::string& name) {
     if (name.starts_with("pooler.")) return !pools;
+    if (setup_.draws_head) return !models::is_of_encoder(name);
     return !same && !models::is_of_encoder(name) && !setup_.task->begins_with(name);
   };
   weights = models::Weights::trained(std::move(weights),

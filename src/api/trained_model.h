@@ -30,6 +30,8 @@ struct TrainedModelSetup {
   std::vector<std::string> labels = {};
   /// problem_type; empty keeps it.
   std::string problem_type = {};
+  /// The head is drawn even where the folder has one.
+  bool draws_head = false;
   /// Further keys of config.json with their values.
   nlohmann::ordered_json settings = nlohmann::ordered_json::object();
   /// Factor of the learning rate of what is not encoder.

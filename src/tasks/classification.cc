@@ -78,6 +78,15 @@ class ClassificationSet final : public DataSet {
   std::string problem_type() const override { return std::string(name_of(data_.problem)); }
   bool has_one_class() const override { return data_.problem == ProblemType::single_label; }
 
+  void check_classes() const {
+    if (data_.problem != ProblemType::single_label) return;
+    const auto& examples = data_.examples;
+    require(std::ranges::any_of(
+                examples, [&](const auto& one) { return one.label != examples.front().label; }),
+            "{}: expected examples of two classes or more, found {} of \"{}\" alone", data_.path,
+            examples.size(), labels_[static_cast<std::size_t>(examples.front().label)]);
+  }
+
   DataReport report() const override { return data_.report; }
   std::vector<std::string> metric_names() const override {
     if (data_.problem == ProblemType::regression) return {"pearson", "spearman", "mse", "mae"};
@@ -227,6 +236,11 @@ class Classification final : public Task {
 const Task& classification() {
   static const Classification task;
   return task;
+}
+
+void check_classes(const DataSet& examples) {
+  const auto* set = dynamic_cast<const ClassificationSet*>(&examples);
+  if (set != nullptr) set->check_classes();
 }
 
 std::vector<Example> collate(Collator& rows, const ClassificationExample& example) {

@@ -15,6 +15,9 @@ const Task& classification();
 /// A class is that of every row of a document.
 std::vector<Example> collate(Collator& rows, const ClassificationExample& example);
 
+/// Throws Error for training examples that are all of one class; other data pass.
+void check_classes(const DataSet& examples);
+
 /// The logits of a document from those of its segments, class by class.
 std::vector<float> merged_logits(std::span<const std::vector<float>> segments, SegmentMerge merge);
 

@@ -147,6 +147,11 @@ void check_lora(const TrainingOptions& options) {
 
 }  // namespace
 
+void choose_eval_strategy(TrainingOptions& options, bool has_validation, bool data_end) {
+  if (!options.eval_strategy.empty()) return;
+  options.eval_strategy = !has_validation ? "no" : data_end ? "epoch" : "steps";
+}
+
 void check(const TrainingOptions& options) {
   require(!options.output_dir.empty(), "output_dir: expected a folder, found none");
   const auto least = [](const char* option, std::int64_t value, std::int64_t minimum) {
@@ -179,12 +184,15 @@ void check(const TrainingOptions& options) {
   check_choice("optim", options.optim, {"adamw", "adafactor"});
   check_choice("lr_scheduler_type", options.lr_scheduler_type,
                {"linear", "constant", "cosine", "polynomial", "constant_with_warmup"});
-  check_choice("eval_strategy", options.eval_strategy, {"no", "steps", "epoch"});
+  if (!options.eval_strategy.empty()) {
+    check_choice("eval_strategy", options.eval_strategy, {"no", "steps", "epoch"});
+  }
   check_choice("save_strategy", options.save_strategy, {"no", "steps", "epoch"});
   check_choice("dtype", options.dtype, {"fp32", "bf16"});
   const bool needs_evaluation =
       options.load_best_model_at_end || options.early_stopping_patience > 0;
-  require(!needs_evaluation || options.eval_strategy != "no",
+  const bool evaluates = !options.eval_strategy.empty() && options.eval_strategy != "no";
+  require(!needs_evaluation || evaluates,
           "eval_strategy: expected steps or epoch, which load_best_model_at_end and "
           "early_stopping_patience need, found 'no'");
 }

@@ -14,6 +14,7 @@
 #include "formats/new_folder.h"
 #include "formats/safetensors.h"
 #include "formats/weights.h"
+#include "training/disk_plan.h"
 
 namespace longformer::training {
 namespace {
@@ -99,6 +100,7 @@ Trainer::Trainer(TrainerSetup setup, ParameterSet& parameters, Objective& object
       threads_(checked_threads(setup_.options.threads)),
       checkpoints_(setup_.options.output_dir) {
   check(setup_.options);
+  choose_eval_strategy(setup_.options, false);
   require(parameters_.trained_elements() > 0, "training: expected trained parameters, found none");
   for (const Phase& phase : setup_.phases) {
     require(phase.steps >= 0 && phase.accumulation >= 1,
@@ -130,7 +132,9 @@ TrainingResult Trainer::run(const TrainingCallbacks& callbacks) {
   open_output();
   const std::int64_t data = data_bytes();
   resume();
-  if (callbacks_.plan) callbacks_.plan(plan(data));
+  const TrainingPlan planned = plan(data);
+  if (callbacks_.plan) callbacks_.plan(planned);
+  check_plan(planned);
   if (comm_.rank() == 0) {
     log_ = std::make_unique<Log>(setup_.options.output_dir, state_.log_history, state_.step);
   }
@@ -161,9 +165,10 @@ void Trainer::open_output() {
   fs::create_directories(folder, failure);
   require(fs::is_directory(folder), "output_dir: could not create '{}': {}", folder.string(),
           failure.message());
+  lock_.emplace(folder, "output_dir");
   const bool has_adapter = fs::exists(folder / formats::kAdapterFile);
   // Beside each other they would be a model that nobody has trained.
-  const bool is_adapter = options.lora_rank > 0 || !options.adapter.empty();
+  const bool is_adapter = trains_adapter();
   const bool is_other = is_adapter ? formats::has_weights(folder.string()) : has_adapter;
   require(!is_other, "output_dir: expected a folder without {}, found one in '{}'",
           is_adapter ? "the weights of a model beside those of an adapter" : "an adapter",
@@ -265,7 +270,46 @@ TrainingPlan Trainer::plan(std::int64_t data_bytes) const {
   }
   const double rate = setup_.gemm_flops * setup_.expected_fraction;
   if (rate > 0) plan.seconds = flops / rate;
+  plan_disk(plan);
   return plan;
+}
+
+bool Trainer::trains_adapter() const {
+  return setup_.options.lora_rank > 0 || !setup_.options.adapter.empty();
+}
+
+void Trainer::plan_disk(TrainingPlan& plan) const {
+  const TrainingOptions& options = setup_.options;
+  const std::int64_t model = trains_adapter() ? 4 * plan.trained_parameters : plan.weight_bytes;
+  plan.disk_bytes =
+      peak_disk_bytes({.model_bytes = model,
+                       .checkpoint_bytes = model + plan.optimizer_bytes,
+                       .written = checkpoints_left(options, setup_.phases, state_, comm_.ranks()),
+                       .before = static_cast<std::int64_t>(checkpoints_.steps().size()),
+                       .limit = options.save_total_limit,
+                       .keeps_best = options.load_best_model_at_end});
+  plan.free_disk_bytes =
+      setup_.free_disk_bytes ? setup_.free_disk_bytes : free_disk_bytes(options.output_dir);
+}
+
+void Trainer::check_plan(const TrainingPlan& plan) const {
+  constexpr double kMegabyte = 1e6;
+  const std::int64_t free = plan.free_disk_bytes.value_or(plan.disk_bytes);
+  require(plan.disk_bytes <= free, {Remedy::fewer_checkpoints},
+          "output_dir: expected {:.1f} MB of disk space for the model and its checkpoints, found "
+          "{:.1f} MB in '{}'",
+          static_cast<double>(plan.disk_bytes) / kMegabyte, static_cast<double>(free) / kMegabyte,
+          setup_.options.output_dir);
+  for (const Phase& phase : setup_.phases) {
+    if (phase.steps == 0 || phase.warmup_steps <= phase.steps) continue;
+    note(fmt::format(
+        "{}the warm-up of {} steps is longer than the training of {}: the learning rate ends at {} "
+        "of {}",
+        phase.name.empty() ? "" : phase.name + ": ", phase.warmup_steps, phase.steps,
+        phase.learning_rate * static_cast<double>(phase.steps) /
+            static_cast<double>(phase.warmup_steps),
+        phase.learning_rate));
+  }
 }
 
 std::int64_t Trainer::total_steps() const {
@@ -303,7 +347,7 @@ bool Trainer::run_phase() {
     const bool is_last = state_.step == total_steps();
     TrainingProgress progress = report(done);
     if (options.eval_strategy != "no" &&
-        is_due(options.eval_strategy, options.eval_steps, done.ends_epoch)) {
+        is_due(options.eval_strategy, options.eval_steps, done.ends_epoch || is_last)) {
       evaluate(progress);
     }
     if (callbacks_.progress) callbacks_.progress(progress);

@@ -5,42 +5,22 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "core/comm.h"
+#include "formats/folder_lock.h"
 #include "longformer/training.h"
 #include "training/checkpoints.h"
 #include "training/log.h"
 #include "training/optimizer.h"
 #include "training/parameters.h"
+#include "training/phase.h"
 #include "training/schedule.h"
 
 namespace longformer::training {
-
-/// What a phase costs, told by the task; 0 where unknown.
-struct PhaseCost {
-  std::int64_t tokens_per_step = 0;
-  /// Useful FLOPs of a training step per token (3 × those of a forward pass).
-  double flops_per_token = 0;
-  /// Most bytes that activations and packed weights take during a step.
-  std::int64_t activation_bytes = 0;
-};
-
-/// A part of a training with settings of its own (spec.md D.3). The moments of the optimizer go on
-/// through all phases; the schedule starts anew in each.
-struct Phase {
-  std::string name = {};
-  std::int64_t steps = 0;
-  double learning_rate = 0;
-  std::int64_t warmup_steps = 0;
-  /// Micro-batches of a step.
-  std::int64_t accumulation = 1;
-  /// Length of an epoch over all ranks; its last step may be shorter. 0: the data have no end.
-  std::int64_t micro_batches_per_epoch = 0;
-  PhaseCost cost = {};
-};
 
 /// The one phase of an unstaged training: its steps are max_steps, or follow from the epochs.
 /// Throws Error when neither gives a number.
@@ -111,6 +91,8 @@ struct TrainerSetup {
   /// for the plan and the progress. 0 where unknown.
   double gemm_flops = 0;
   double expected_fraction = 0.6;
+  /// What the file system of the output has left; absent: what it says itself.
+  std::optional<std::int64_t> free_disk_bytes = {};
 };
 
 /// Parameters and memory of a plan: weights, gradients and moments beside the activations, without
@@ -145,6 +127,10 @@ class Trainer {
   void resume();
   void note_changed_options(const std::string& file) const;
   TrainingPlan plan(std::int64_t data_bytes) const;
+  bool trains_adapter() const;
+  void plan_disk(TrainingPlan& plan) const;
+  /// Throws Error when the disk has too little room, and notes what will hardly be meant.
+  void check_plan(const TrainingPlan& plan) const;
   std::int64_t total_steps() const;
   double work_left() const;
 
@@ -180,6 +166,8 @@ class Trainer {
   std::unique_ptr<Optimizer> optimizer_;
   Checkpoints checkpoints_;
   TrainingCallbacks callbacks_;
+  /// Of the output folder, while this lives.
+  std::optional<formats::FolderLock> lock_;
   /// A checkpoint whose progress has not been taken up yet.
   std::filesystem::path resumed_from_;
   TrainerState state_;

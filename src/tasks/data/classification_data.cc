@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "formats/json.h"
+#include "tasks/data/multi_hot.h"
 #include "text/delimited.h"
 
 namespace longformer::tasks {
@@ -33,17 +34,68 @@ std::string label_field(const DataOptions& options, const Json& object) {
   return object.contains("labels") && !object.contains("label") ? "labels" : "label";
 }
 
-UnresolvedDocument document_of(const Json& object, const DataOptions& options) {
+/// What a file says, and the names of its classes where it has a column for each.
+struct Read {
+  Documents documents;
+  std::optional<std::vector<std::string>> classes;
+};
+
+/// Whether the labels are in one column or member.
+bool is_of_label(const std::string& name, const DataOptions& options) {
+  return !options.label_field.empty() || name == "label" || name == "labels";
+}
+
+/// Members of an object that are neither text nor id: in place of a label, one for each class.
+std::vector<std::string> other_members(const Json& object, const DataOptions& options) {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : object.items()) {
+    if (is_of_label(name, options)) return {};
+    const bool is_text = name == options.text_field || name == options.pair_field;
+    if (!is_text && name != "id" && name != "_id") names.push_back(name);
+  }
+  return names;
+}
+
+/// Takes up whether the document is of the class.
+void add_bit(const std::string& name, const std::string& value, UnresolvedDocument& document) {
+  const auto bit = bit_of(value);
+  require(bit.has_value(), "expected 0 or 1 for the class {}, as there is no \"label\", found {}",
+          formats::quote(name), formats::quote(value));
+  if (*bit) document.labels.push_back(name);
+}
+
+/// The labels of an object that has a member for each class.
+void take_bits(const Json& object, const std::vector<std::string>& classes,
+               UnresolvedDocument& document) {
+  document.list = true;
+  for (const std::string& name : classes) {
+    const auto value = object.find(name);
+    require(value != object.end(), "expected a member {} of 0 or 1, found no such member",
+            formats::quote(name));
+    add_bit(name, scalar_text(*value, name), document);
+  }
+}
+
+UnresolvedDocument document_of(const Json& object, const DataOptions& options, Read& read) {
   UnresolvedDocument document;
   document.origin.id = id_of(object);
   document.text = string_member(object, options.text_field);
   if (object.contains(options.pair_field) && !object[options.pair_field].is_null()) {
     document.pair = string_member(object, options.pair_field);
   }
+  if (read.documents.empty() && !read.classes) {
+    auto classes = other_members(object, options);
+    if (classes.size() > 1) read.classes = std::move(classes);
+  }
+  if (read.classes) {
+    take_bits(object, *read.classes, document);
+    return document;
+  }
   const std::string field = label_field(options, object);
   const auto label = object.find(field);
   require(label != object.end() && !label->is_null(),
-          "expected a label in the member \"{}\", found none", field);
+          "expected a label in the member \"{}\", or a member of 0 or 1 for each class, found none",
+          field);
   document.list = label->is_array();
   if (document.list) {
     for (const Json& one : *label) document.labels.push_back(scalar_text(one, "label"));
@@ -56,6 +108,8 @@ UnresolvedDocument document_of(const Json& object, const DataOptions& options) {
 /// Where the columns of a table are; npos for one that is not there.
 struct Columns {
   std::size_t text = 0, pair = 0, label = 0, id = 0, count = 0;
+  /// In place of a label, one for each class.
+  std::vector<std::size_t> classes;
 };
 
 std::size_t column(const std::vector<std::string>& header, const std::string& name) {
@@ -66,40 +120,68 @@ Columns columns_of(const std::vector<std::string>& header, const DataOptions& op
                    const std::string& path) {
   std::string label = options.label_field;
   if (label.empty()) label = column(header, "labels") < header.size() ? "labels" : "label";
-  const Columns columns = {column(header, options.text_field), column(header, options.pair_field),
-                           column(header, label), column(header, "id"), header.size()};
-  require(columns.text < header.size() && columns.label < header.size(), {Remedy::columns},
-          "{}: expected a header with the columns \"{}\" and \"{}\", found {}", path,
-          options.text_field, label, formats::quote(fmt::format("{}", fmt::join(header, " "))));
+  Columns columns = {.text = column(header, options.text_field),
+                     .pair = column(header, options.pair_field),
+                     .label = column(header, label),
+                     .id = column(header, "id"),
+                     .count = header.size(),
+                     .classes = {}};
+  if (columns.label == header.size() && options.label_field.empty()) {
+    for (std::size_t i = 0; i < header.size(); ++i) {
+      if (i != columns.text && i != columns.pair && i != columns.id) columns.classes.push_back(i);
+    }
+  }
+  const bool has_label = columns.label < header.size() || columns.classes.size() > 1;
+  require(columns.text < header.size() && has_label, {Remedy::columns},
+          "{}: expected a header with the columns \"{}\" and \"{}\" (or columns of 0 and 1, one "
+          "for each class), found {}",
+          path, options.text_field, label,
+          formats::quote(fmt::format("{}", fmt::join(header, " "))));
   return columns;
 }
 
-Documents read_table(const std::string& path, const DataOptions& options, DataReport& report) {
+void take_label(const std::string& field, UnresolvedDocument& document) {
+  require(!field.empty(), "expected a label, found an empty field");
+  auto listed = listed_labels(field);
+  document.list = listed.has_value();
+  document.labels = listed ? std::move(*listed) : std::vector<std::string>{field};
+}
+
+Read read_table(const std::string& path, const DataOptions& options, DataReport& report) {
   text::DelimitedReader reader(
       path, {.separator = options.format == "tsv" ? '\t' : ',', .quotes = options.quotes});
-  std::vector<std::string> fields = options.columns;
-  if (fields.empty()) {
-    require(reader.next(fields), "{}: expected a header, found an empty file", path);
+  std::vector<std::string> header = options.columns;
+  if (header.empty()) {
+    require(reader.next(header), "{}: expected a header, found an empty file", path);
   }
-  const Columns columns = columns_of(fields, options, path);
-  Documents documents;
+  const Columns columns = columns_of(header, options, path);
+  Read read;
+  if (columns.label == columns.count) {
+    read.classes.emplace();
+    for (const std::size_t i : columns.classes) read.classes->push_back(header[i]);
+  }
+  std::vector<std::string> fields;
   while (reader.next(fields)) {
     const std::string place = fmt::format("{}:{}", path, reader.line());
     read_record(place, options, report, [&] {
       require(fields.size() == columns.count, "expected {} fields, found {}", columns.count,
               fields.size());
-      require(!fields[columns.label].empty(), "expected a label, found an empty field");
       UnresolvedDocument document;
       document.place = place;
       document.origin.line = reader.line();
       if (columns.id < columns.count) document.origin.id = fields[columns.id];
       document.text = fields[columns.text];
       if (columns.pair < columns.count) document.pair = fields[columns.pair];
-      document.labels.push_back(fields[columns.label]);
-      documents.push_back(std::move(document));
+      if (read.classes) {
+        document.list = true;
+        for (const std::size_t i : columns.classes) add_bit(header[i], fields[i], document);
+      } else {
+        take_label(fields[columns.label], document);
+      }
+      read.documents.push_back(std::move(document));
     });
   }
-  return documents;
+  return read;
 }
 
 Documents read_fasttext(const std::string& path, const DataOptions& options, DataReport& report) {
@@ -129,23 +211,23 @@ Documents read_fasttext(const std::string& path, const DataOptions& options, Dat
   return documents;
 }
 
-Documents read_documents(const std::string& path, const DataOptions& options, DataReport& report) {
+Read read_documents(const std::string& path, const DataOptions& options, DataReport& report) {
   if (options.format == "csv" || options.format == "tsv") return read_table(path, options, report);
-  if (options.format == "fasttext") return read_fasttext(path, options, report);
-  if (options.format == "hyperpartisan") return read_hyperpartisan(path, options, report);
-  if (options.format == "imdb") return read_class_folders(path);
+  if (options.format == "fasttext") return {read_fasttext(path, options, report), {}};
+  if (options.format == "hyperpartisan") return {read_hyperpartisan(path, options, report), {}};
+  if (options.format == "imdb") return {read_class_folders(path), {}};
   require(options.format == "json" || options.format == "jsonl",
           "format: expected jsonl, json, csv, tsv, fasttext, imdb or hyperpartisan for "
           "classification, found {}",
           options.format);
-  Documents documents;
+  Read read;
   read_objects(path, options, report, [&](const Json& object, const Record& record) {
-    UnresolvedDocument document = document_of(object, options);
+    UnresolvedDocument document = document_of(object, options, read);
     document.place = record.place;
     document.origin.line = record.number;
-    documents.push_back(std::move(document));
+    read.documents.push_back(std::move(document));
   });
-  return documents;
+  return read;
 }
 
 ProblemType problem_of(const Documents& documents, const ClassificationTarget& target) {
@@ -176,12 +258,12 @@ ClassificationExample resolved(UnresolvedDocument& document, ProblemType problem
                                const LabelSet& labels) {
   ClassificationExample example;
   if (problem == ProblemType::regression) {
-    require(document.labels.size() == labels.size(), "expected {} numbers as label, found {}",
-            labels.size(), document.labels.size());
+    require(document.labels.size() == labels.size(), {Remedy::new_head},
+            "expected {} numbers as label, found {}", labels.size(), document.labels.size());
     for (const std::string& label : document.labels) {
       const auto number = number_of(label);
-      require(number.has_value(), "expected a number as label of a regression, found {}",
-              formats::quote(label));
+      require(number.has_value(), {Remedy::new_head},
+              "expected a number as label of a regression, found {}", formats::quote(label));
       example.values.push_back(*number);
     }
   } else if (problem == ProblemType::multi_label) {
@@ -190,8 +272,8 @@ ClassificationExample resolved(UnresolvedDocument& document, ProblemType problem
       example.values[static_cast<std::size_t>(labels.index(label))] = 1;
     }
   } else {
-    require(document.labels.size() == 1, "expected one label, found {} (the model is single-label)",
-            document.labels.size());
+    require(document.labels.size() == 1, {Remedy::new_head},
+            "expected one label, found {} (the model is single-label)", document.labels.size());
     example.label = labels.index(document.labels[0]);
   }
   example.origin = std::move(document.origin);
@@ -230,12 +312,22 @@ ClassificationData read_classification(const std::string& path, const DataOption
   }
   ClassificationData data;
   data.path = path;
-  DataReport read;
-  Documents documents = read_documents(path, options, read);
-  data.report.skipped = read.skipped;
-  data.report.first_skipped = read.first_skipped;
+  DataReport report;
+  Read read = read_documents(path, options, report);
+  Documents& documents = read.documents;
+  data.report.skipped = report.skipped;
+  data.report.first_skipped = report.first_skipped;
   data.problem = problem_of(documents, target);
-  data.labels = target.labels ? *target.labels : labels_of(documents, data.problem);
+  // fastText marks each class of a document by its name.
+  const bool may_have_places = !read.classes && options.format != "fasttext";
+  if (data.problem == ProblemType::multi_label && may_have_places) {
+    read.classes = name_places(documents, target.labels, path);
+  }
+  if (target.labels) {
+    data.labels = *target.labels;
+  } else {
+    data.labels = read.classes ? LabelSet(*read.classes) : labels_of(documents, data.problem);
+  }
   for (UnresolvedDocument& document : documents) {
     read_record(document.place, options, data.report, [&] {
       data.examples.push_back(resolved(document, data.problem, data.labels));

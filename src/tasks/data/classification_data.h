@@ -49,11 +49,12 @@ struct ClassificationTarget {
 };
 
 /// Reads JSON lines or a JSON list of {"text", "label"} and {"text", "text_pair", "label"}, where a
-/// list of labels makes a multi-label problem and a number with a decimal point a regression; CSV
-/// and TSV with such columns; fastText lines; a folder with a folder of .txt files for each class
-/// (IMDB, whose "unsup" has no labels and is left out); the articles of Hyperpartisan, with their
-/// ground truth in the file beside whose name begins with ground-truth- instead of articles-, or
-/// both in a folder. Throws Error that names file and line.
+/// list of labels makes a multi-label problem and a number with a decimal point a regression; a
+/// list of 0 and 1 is a row with a place for each class, and so are members of 0 and 1 without
+/// "label"; CSV and TSV with such columns; fastText lines; a folder with a folder of .txt files for
+/// each class (IMDB, whose "unsup" has no labels and is left out); the articles of Hyperpartisan,
+/// with their ground truth in the file beside whose name begins with ground-truth- instead of
+/// articles-, or both in a folder. Throws Error that names file and line.
 ClassificationData read_classification(const std::string& path, const DataOptions& options,
                                        const ClassificationTarget& target);
 

@@ -53,7 +53,8 @@ std::int32_t LabelSet::index(const std::string& label) const {
   if (found != index_.end()) return found->second;
   const auto number = whole_number(label);
   require(number && *number >= 0 && *number < static_cast<std::int64_t>(names_.size()),
-          "expected a label of {}, found {}", listed(names_), formats::quote(label));
+          {Remedy::new_head}, "expected a label of {}, found {}", listed(names_),
+          formats::quote(label));
   return static_cast<std::int32_t>(*number);
 }
 

@@ -1,0 +1,125 @@
+#include "output_files.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <optional>
+#include <string_view>
+
+#include "flags.h"
+
+namespace longformer::cli {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct NamedFile {
+  std::string option;
+  std::string file;
+};
+
+bool is_output(const CLI::Option& option) {
+  constexpr std::array<std::string_view, 7> kNames = {
+      "--output",         "--predictions", "--official-predictions", "--write-selected", "--losses",
+      "--shares-picture", "--index"};
+  return option.get_type_name() == "FILE" &&
+         std::ranges::find(kNames, option.get_name()) != kNames.end();
+}
+
+bool is_input(const CLI::Option& option) {
+  const std::string type = option.get_type_name();
+  return option.get_positional() || ((type == "FILE" || type == "FOLDER") && !is_output(option));
+}
+
+std::optional<struct stat> status_of(const std::string& file) {
+  struct stat status = {};
+  if (stat(file.c_str(), &status) != 0) return std::nullopt;
+  return status;
+}
+
+bool is_same(const struct stat& a, const struct stat& b) {
+  return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+/// Whether models and data sets have files of such a name.
+bool is_read_from_folders(const fs::path& file) {
+  constexpr std::array<std::string_view, 6> kEndings = {".safetensors", ".bin",   ".json",
+                                                        ".txt",         ".model", ".xml"};
+  const std::string name = file.filename().string();
+  return std::ranges::find(kEndings, file.extension().string()) != kEndings.end() ||
+         name == "corpus.jsonl" || name == "queries.jsonl" ||
+         file.parent_path().filename() == "qrels";
+}
+
+bool is_part_of(const std::string& file, const struct stat& folder) {
+  std::error_code failure;
+  const fs::path path = fs::canonical(file, failure);
+  if (failure || !is_read_from_folders(path)) return false;
+  for (fs::path at = path.parent_path(); at.has_relative_path(); at = at.parent_path()) {
+    const auto status = status_of(at.string());
+    if (status && is_same(*status, folder)) return true;
+  }
+  return false;
+}
+
+/// Of a file that is there before: that it, or what it is written under, is none of the inputs.
+void check_inputs(const NamedFile& output, const std::string& name,
+                  const std::vector<NamedFile>& inputs) {
+  const auto written = status_of(name);
+  if (!written || !S_ISREG(written->st_mode)) return;
+  const auto refuse = [&](const std::string& what) {
+    throw UsageError(fmt::format("{}: expected a file that is not read, found {} '{}'",
+                                 output.option, what, name));
+  };
+  for (const NamedFile& input : inputs) {
+    const auto read = status_of(input.file);
+    if (!read) continue;
+    if (is_same(*written, *read)) refuse("the input");
+    if (S_ISDIR(read->st_mode) && is_part_of(name, *read)) refuse("a file of " + input.file);
+  }
+  struct stat standard_input = {};
+  if (fstat(STDIN_FILENO, &standard_input) == 0 && is_same(*written, standard_input)) {
+    refuse("standard input");
+  }
+}
+
+bool is_one(const std::string& a, const std::string& b) {
+  const auto first = status_of(a), second = status_of(b);
+  if (first && second) return S_ISREG(first->st_mode) && is_same(*first, *second);
+  std::error_code failure;
+  return !first && !second && fs::weakly_canonical(a, failure) == fs::weakly_canonical(b, failure);
+}
+
+}  // namespace
+
+std::string temporary_name(const std::string& file) { return file + ".part"; }
+
+std::vector<std::string> checked_outputs(const CLI::App& verb) {
+  std::vector<NamedFile> inputs, outputs;
+  for (const CLI::Option* option : verb.get_options()) {
+    if (!is_input(*option) && !is_output(*option)) continue;
+    auto& files = is_output(*option) ? outputs : inputs;
+    for (const std::string& file : option->results()) files.push_back({option->get_name(), file});
+  }
+  std::vector<std::string> names;
+  for (const NamedFile& output : outputs) {
+    check_inputs(output, output.file, inputs);
+    check_inputs(output, temporary_name(output.file), inputs);
+    for (const NamedFile& other : outputs) {
+      if (&other == &output) break;
+      if (is_one(other.file, output.file)) {
+        throw UsageError(fmt::format("{}: expected another file than that of {}, found '{}'",
+                                     output.option, other.option, output.file));
+      }
+    }
+    names.push_back(output.file);
+  }
+  return names;
+}
+
+}  // namespace longformer::cli
