@@ -139,7 +139,7 @@ def test_evaluate_tells_segments_and_predictions(tuned, tmp_path):
     rows[2]["supports"] = ["the of to " * 30]
     data = write(tmp_path / "w.json", json.dumps(rows))
     done = run("evaluate", tuned, data, "--stride", 0, "--json", "--predictions", tmp_path / "p.jsonl")
-    assert "1 of 5 examples are longer than the model: read in segments" in done.err
+    assert "1 of 5 examples is longer than the model: read in segments" in done.err
     report = done.json[0]
     assert report["examples"] == 5 and report["segmented_examples"] == 1
     said = [json.loads(line) for line in (tmp_path / "p.jsonl").read_text().splitlines()]
@@ -178,7 +178,7 @@ class TestData:
             assert report["skipped"] == 1 and report["examples"] == 2
             done = ran("finetune", longformer, data, "--task", "candidates", "--skip-invalid", "--output-dir", tmp_path / "o",
                        "--max-steps", 1, "--overwrite-output-dir", *FAST)  # fmt: skip
-            assert "left out 1 broken examples" in done.err and named in done.err
+            assert "left out 1 broken example" in done.err and named in done.err
 
     def test_annotations_and_numbers_of_spaces_do_not_count(self, tuned):
         plain = run("choose", tuned, "--json", stdin=json.dumps(question(1))).works().json[0]
@@ -203,7 +203,7 @@ class TestData:
         write(data, json.dumps([*rows, question(5) | {"answer": "nobody"}]))
         scored = run("evaluate", "--score", tmp_path / "p.json", data, "--skip-invalid", "--json")
         assert scored.json[0]["skipped"] == 1 and scored.json[0]["examples"] == 5
-        assert "left out 1 broken examples" in scored.err
+        assert "left out 1 broken example" in scored.err
 
 
 class TestPublishedData:

@@ -113,7 +113,7 @@ class TestFinetune:
                    "--skip-invalid", *SMALL)  # fmt: skip
         assert "1 mentions have too many words to be found" in done.err
         assert "1 mentions are in a second cluster, which does not count" in done.err
-        assert "left out 1 broken examples" in done.err and "d.conll:8" in done.err and "1 examples are empty" in done.err
+        assert "left out 1 broken example" in done.err and "d.conll:8" in done.err and "1 example is empty" in done.err
         report = run("evaluate", tmp_path / "out", data, "--json", "--skip-invalid").passes().json[0]
         assert report["wide_mentions"] == 1 and report["repeated_mentions"] == 1 and report["skipped"] == 1 and report["empty"] == 1
 
@@ -134,7 +134,7 @@ class TestSegments:
         rows = {}
         for flags in ([], ["--segments", "independent"], ["--segments", "continued"], ["--max-segment-length", 12], ["--stride", 8]):
             done = run("evaluate", tuned, long, "--json", "--predictions", tmp_path / "p.jsonl", *flags).passes()
-            assert "1 of 1 examples are longer than the model: read in segments" in done.err
+            assert "1 of 1 example is longer than the model: read in segments" in done.err
             rows[tuple(flags)] = json.loads((tmp_path / "p.jsonl").read_text())["clusters"]
         assert all(max(m[1] for cluster in clusters for m in cluster) > 40 for clusters in rows.values())
         cut = run("evaluate", tuned, long, "--json", "--truncate")
@@ -289,7 +289,7 @@ class TestRefusals:
         data = write(tmp_path / "d.jsonl", [document("a", HE_AND_SHE), row])
         run("evaluate", tuned, data).fails(1, "d.jsonl:2: ", "--skip-invalid", *words)
         done = run("evaluate", tuned, data, "--skip-invalid", "--json")
-        assert done.code == 0 and "left out 1 broken examples" in done.err and done.json[0]["skipped"] == 1
+        assert done.code == 0 and "left out 1 broken example" in done.err and done.json[0]["skipped"] == 1
         run("finetune", BERT, data, "--task", "coreference", "--output-dir", tmp_path / "out").fails(1, "d.jsonl:2: ", *words)
 
     def test_broken_conll_names_file_line_and_cluster(self, tuned, tmp_path):

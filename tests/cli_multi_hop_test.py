@@ -141,7 +141,7 @@ class TestFinetune:
         ran("finetune", tuned, data, "--output-dir", tmp_path / "out", "--max-steps", 1, "--truncate", *FAST)
         done = ran("finetune", tuned, data, "--output-dir", tmp_path / "more", "--max-steps", 1, "--truncate", *FAST)
         for note in ("2 supporting facts are of sentences that there are not", "questions have no answer in what is read",
-                     "1 documents are longer than the model", "2 paragraphs and 6 sentences are not read"):  # fmt: skip
+                     "1 document is longer than the model", "2 paragraphs and 6 sentences are not read"):  # fmt: skip
             assert note in done.err, done.err
         report = run("evaluate", tuned, data, "--truncate", "--json").json[0]
         assert report["missing_facts"] == 2 and report["unread_paragraphs"] == 2 and report["truncated_examples"] == 1
@@ -186,7 +186,7 @@ def test_empty_things_are_legal(tuned, tmp_path):
             question(3) | {"_id": "blank", "context": [["", ["", " "]], ["he", []]]}]  # fmt: skip
     data = write(tmp_path / "d.json", json.dumps(rows))
     done = run("evaluate", tuned, data, "--json", "--official-predictions", tmp_path / "p.json")
-    assert "1 examples are empty" in done.err and all(math.isfinite(v) for v in done.json[0]["metrics"].values())
+    assert "1 example is empty" in done.err and all(math.isfinite(v) for v in done.json[0]["metrics"].values())
     said = json.loads((tmp_path / "p.json").read_text())
     assert said["sp"]["none"] == [] and set(said["answer"]) == {"none", "one", "blank"}
     done = ran("finetune", tuned, data, "--output-dir", tmp_path / "out", "--max-steps", 2, *FAST)

@@ -89,7 +89,7 @@ class TestRankings:
     def test_documents_with_the_id_of_the_query(self, tmp_path):
         report, rows, said = evaluate(tmp_path, "--mode", "dense")
         kept, kept_rows, kept_said = evaluate(tmp_path, "--mode", "dense", "--keep-identical-ids")
-        assert report["identical_ids"] == 1 and "left out 1 hits that have the id of their query" in said
+        assert report["identical_ids"] == 1 and "left out 1 hit that has the id of their query" in said
         assert kept["identical_ids"] == 0 and "id of their query" not in kept_said
         assert [hit for hit in kept_rows["q3"]["ranking"] if hit["id"] != "q3"] == rows["q3"]["ranking"]
         assert len(kept_rows["q3"]["ranking"]) == 7 and kept_rows["q1"] == rows["q1"]
@@ -130,9 +130,9 @@ class TestFigures:
         rows = dict(line.split() for line in result.out.splitlines())
         assert list(rows)[:3] == NAMES[:3] and rows["documents"] == "8" and rows["passages"] == "9"
         assert rows["examples"] == "5" and "tokens" not in rows
-        for words in ("left out 1 of 6 queries, which have no judgements", "1 examples are empty",
-                      "1 queries have judgements but no relevant document, and count as 0",
-                      "1 judgements are of documents that are not in the corpus"):  # fmt: skip
+        for words in ("left out 1 of 6 queries, which has no judgements", "1 example is empty",
+                      "1 query has judgements but no relevant document, and counts as 0",
+                      "1 judgement is of a document that is not in the corpus"):  # fmt: skip
             assert words in result.err
 
     def test_splits(self, tmp_path):

@@ -52,14 +52,14 @@ class TestSearch:
         index = tmp_path / "novels.index"
         flags = ["--index", index, "--query", "c d", *self.PASSAGES]
         first = run("search", longformer, novels[0], *flags).works().out
-        assert "1 documents read" in first
+        assert "1 document read" in first
         both = run("search", longformer, *novels, *flags).works().out
-        assert "2 documents, " in both and "1 documents read" in both
+        assert "2 documents, " in both and "1 document read" in both
         again = run("search", longformer, *novels, *flags, "--json").works().json[0]
         alone = run("search", longformer, *flags, "--json").works().json[0]
         assert again["hits"] == alone["hits"] and alone["documents"] == 2
         novels[1].write_text("now something else entirely a b")
-        assert "1 documents read" in run("search", longformer, *novels, *flags).works().out
+        assert "1 document read" in run("search", longformer, *novels, *flags).works().out
 
     def test_modes(self, longformer, novels, tmp_path):
         flags = [*novels, "--query", "c d", "--json", *self.PASSAGES]

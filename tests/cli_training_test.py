@@ -316,8 +316,8 @@ class TestFinetune:
             assert "trained parameters" not in failed.err
         done = tuned([good, unknown, long, empty], *evaluating, "--skip-invalid", "--truncate")
         assert done.code == 0, done.err
-        for words in ("validation: 3 examples", "left out 1 broken examples", "dev.jsonl:2", "1 examples are empty",
-                      "1 documents are longer than the model"):  # fmt: skip
+        for words in ("validation: 3 examples", "left out 1 broken example", "dev.jsonl:2", "1 example is empty",
+                      "1 document is longer than the model"):  # fmt: skip
             assert words in done.err
         assert "the validation file is not read" in tuned([good]).err
         failed = run("finetune", CLASSIFIER, reviews, "--output-dir", tmp_path / "none", *evaluating)
@@ -346,7 +346,7 @@ class TestFinetune:
         data = write(tmp_path / "long.jsonl", [{"text": text(90, 1), "label": "good"}, {"text": "the of", "label": "bad"}])
         run("finetune", CLASSIFIER, data, "--output-dir", tmp_path / "a", "--max-steps", 1).fails(1, "--truncate")
         done = ran("finetune", CLASSIFIER, data, "--output-dir", tmp_path / "b", "--max-steps", 1, "--truncate")
-        assert "1 documents are longer than the model: cut" in done.err
+        assert "1 document is longer than the model: cut" in done.err
         done = ran("finetune", CLASSIFIER, data, "--output-dir", tmp_path / "c", "--max-steps", 1, "--stride", 8)
         assert "2 examples, 2 rows" not in done.err and "2 examples, " in done.err
 

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <set>
+#include <string_view>
 #include <vector>
 
 #include "core/cpu.h"
@@ -15,6 +16,7 @@
 #include "core/random.h"
 #include "core/tensor.h"
 #include "core/threads.h"
+#include "core/words.h"
 #include "error_testing.h"
 
 namespace longformer {
@@ -255,6 +257,24 @@ TEST(Random, IsOfStandardNormalShapeAndRepeats) {
   EXPECT_TRUE(std::abs(std::sqrt(square / 1e5) - 2.0) < 0.03);
   EXPECT_EQ(a.to_floats(), random_normal_tensor({100000}, 2.0f, 5).to_floats());
   EXPECT_NE(a.to_floats(), random_normal_tensor({100000}, 2.0f, 6).to_floats());
+}
+
+TEST(Words, NumbersAreWholeTexts) {
+  EXPECT_EQ(parsed_number<std::int64_t>("-12"), -12);
+  EXPECT_EQ(finite_number<double>("2.5e3"), 2500.0);
+  for (const char* text : {"", " 1", "1 ", "1x", "+1", "0x10", "9223372036854775808"}) {
+    EXPECT_FALSE(parsed_number<std::int64_t>(text).has_value()) << text;
+  }
+  for (const char* text : {"nan", "inf", "-inf", "1e999", "one"}) {
+    EXPECT_FALSE(finite_number<double>(text).has_value()) << text;
+  }
+}
+
+TEST(Words, ListsHaveWhatStandsBetweenCommas) {
+  using Parts = std::vector<std::string_view>;
+  EXPECT_EQ(parts_of_list("a, b c ,d"), (Parts{"a", "b c", "d"}));
+  EXPECT_EQ(parts_of_list(""), Parts{""});
+  EXPECT_EQ(parts_of_list(" ,a,"), (Parts{"", "a", ""}));
 }
 
 TEST(DType, NamesOfOptions) {

@@ -258,8 +258,8 @@ TEST_F(TriviaRows, OfADocumentAreOneExampleWithEverySpanThatTheyHoldWhole) {
 
 TEST_F(TriviaRows, TheFirstSpanAloneIsInOneRow) {
   Collator rows = collator({.max_tokens = 30, .too_long = TooLong::split, .stride = 8});
-  const auto examples =
-      collate(rows, example(kLongText, {"woman", "house"}), {.loss = AnswerLoss::first});
+  const auto examples = collate(rows, example(kLongText, {"woman", "house"}),
+                                {.trivia = {.loss = AnswerLoss::first}});
   ASSERT_EQ(examples.size(), 1u);
   std::size_t starts = 0;
   for (const DocumentTarget& target : examples[0].targets) starts += target.starts.size();

@@ -74,7 +74,7 @@ class FillMaskRun {
       : flags_(flags),
         messages_(messages),
         folder_(flags.model.encoder_folder()),
-        inputs_(flags.inputs),
+        inputs_(flags.inputs, messages),
         tokenizer_(Tokenizer::load(tokenizer_folder(folder_, flags.model.adapter))),
         model_(Model::load(folder_, flags.model.load_options(messages))) {
     if (!tokenizer_.special_tokens().mask) {
@@ -90,11 +90,10 @@ class FillMaskRun {
   }
 
   void run() {
-    ProgressLine progress(inputs_.total_documents(), inputs_.total_bytes());
+    ProgressLine progress(messages_, inputs_.total_documents(), inputs_.total_bytes());
     Document document;
     while (inputs_.next(document)) {
-      const ProgressCallback report =
-          progress.unit(1, static_cast<std::int64_t>(document.text.size()));
+      const ProgressCallback report = progress.unit(1, document.bytes);
       try {
         if (!document.error.empty()) throw Error(document.error);
         const std::int64_t tokens = fill(document);

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "longformer/progress.h"
+#include "messages.h"
 
 namespace longformer::cli {
 
@@ -16,12 +17,13 @@ inline constexpr double kSecondsBetweenUpdates = 0.2;
 /// "12 s", "3:07" or "2:10:00".
 std::string duration(double seconds);
 
-/// Documents, tokens per second and time left; only on a terminal and only for work of more than
-/// two seconds. Time left follows from the bytes read, so nothing is tokenized twice to know it.
+/// Documents, tokens per second and time left; only on a terminal, only for work of more than two
+/// seconds, and not where messages are quiet. Time left follows from the bytes read, so nothing is
+/// tokenized twice to know it.
 class ProgressLine {
  public:
   /// Zero where a total is unknown, as on stdin.
-  ProgressLine(std::int64_t total_documents, std::int64_t total_bytes);
+  ProgressLine(const Messages& messages, std::int64_t total_documents, std::int64_t total_bytes);
   ~ProgressLine();
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
