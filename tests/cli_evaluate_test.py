@@ -154,11 +154,11 @@ class TestBrokenData:
         run("evaluate", CLASSIFIER, tmp_path / "none.jsonl").fails(1, "none.jsonl")
         run("evaluate", BERT, reviews).fails(1, "expected a head", "found none")
         run("evaluate", CLASSIFIER, reviews, "--task", "ner").fails(1, "for ner", "sequence-classification")
-        run("evaluate", CLASSIFIER, reviews, "--format", "conll").fails(1, "jsonl", "found conll")
+        run("evaluate", CLASSIFIER, reviews, "--format", "conll").fails(2, "--format", "jsonl", "found conll")
         run("evaluate", CLASSIFIER, reviews, "--format", "xlsx").fails(2, "--format")
         run("evaluate", CLASSIFIER, reviews, "--stride", 1, "--truncate").fails(2, "--truncate")
         run("evaluate", CLASSIFIER, write(tmp_path, "e.jsonl", "")).fails(1, "at least one example")
-        run("evaluate", CHOOSER, reviews, "--stride", 4).fails(1, "multiple choice", "--truncate")
+        run("evaluate", CHOOSER, reviews, "--stride", 4).fails(2, "--stride: expected truncation", "--truncate")
         run("evaluate", ROBERTA, reviews, "--mlm-probability", 0).fails(2, "--mlm-probability")
 
     def test_a_failed_run_leaves_no_predictions(self, tmp_path):
@@ -281,7 +281,7 @@ class TestChoicesAndMasks:
         assert len(apart) == 2 and len(together) == 1
         short = evaluate(ROBERTA, data, "--mask-every", 1, "--max-seq-length", 4)[1]
         assert max(len(row["ids"]) for row in short) == 4
-        run("evaluate", ROBERTA, data, "--max-seq-length", 100000).fails(1, "rows", "100000")
+        run("evaluate", ROBERTA, data, "--max-seq-length", 100000).fails(2, "--max-seq-length", "100000")
         run("evaluate", ROBERTA, write(tmp_path, "e.txt", "")).fails(1, "expected text")
 
     def test_mask_needs_a_head(self, tmp_path):

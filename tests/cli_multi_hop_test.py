@@ -130,7 +130,7 @@ class TestFinetune:
             rows = run("qa", tuned, data, "--json", *flags).works().json
             said[rule] = tuple(row["paragraphs"][0]["logit"] for row in rows)
         assert len(set(said.values())) == 3
-        run("evaluate", tuned, data, "--global-attention", "sentences").fails(1, "question or none", "sentences")
+        run("evaluate", tuned, data, "--global-attention", "sentences").fails(2, "--global-attention", "question or none", "sentences")
 
     def test_reports_what_is_not_there(self, tuned, tmp_path):
         rows = [question(1), question(2), question(4)]

@@ -110,7 +110,7 @@ class TestFigures:
         assert report["task"] == "retrieval" and list(report["metrics"]) == NAMES
         assert report["metrics"] == pytest.approx(mean(CASES[name]), abs=1e-12)
         assert (report["examples"], report["missing"]) == (5, 1)
-        assert "1 of 5 examples have no prediction, and count as wrong" in result.err
+        assert "1 of 5 examples has no prediction, and counts as wrong" in result.err
         assert ("id of their query" in result.err) == (name == "dropped")
 
     def test_data_tell_the_task(self):
@@ -237,4 +237,4 @@ class TestBadInput:
         run("evaluate", BERT, DATA, *TASK, "--stride", 4).fails(2, "--stride")
         run("evaluate", BERT, DATA, *TASK, "--mode", "best").fails(2, "--mode", "best")
         run("evaluate", BERT, DATA, *TASK, "--predictions", tmp_path / "no" / "x").fails(1, "no/x")
-        run("evaluate", BERT, DATA, *TASK, "--passage-tokens", 5000).fails(1, "passages", "5000")
+        run("evaluate", BERT, DATA, *TASK, "--passage-tokens", 5000).fails(2, "--passage-tokens", "5000")

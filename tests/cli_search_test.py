@@ -104,7 +104,7 @@ class TestSearch:
         (tmp_path / "sub").mkdir()
         out = run("search", longformer, "x.txt", "./x.txt", "sub/../x.txt", "--query", "a", *self.PASSAGES,
                   folder=tmp_path).works().out  # fmt: skip
-        assert "1 documents, " in out
+        assert "1 document, " in out
 
     def test_managing_an_index_needs_no_model(self, longformer, novels, tmp_path):
         index = tmp_path / "novels.index"

@@ -455,7 +455,7 @@ class TestPretrainMlm:
         run("pretrain-mlm", model, tmp_path / "missing.txt", "--output-dir", out).fails(1, "missing.txt")
         run("pretrain-mlm", model, write(tmp_path / "empty.txt", ""), "--output-dir", out).fails(1, "found none")
         run("pretrain-mlm", model, corpus, "--output-dir", out, "--max-seq-length", 4000).fails(1, "at most 40")
-        run("pretrain-mlm", model, corpus, "--output-dir", out, "--only-positions-from", 40).fails(1, "less than 40")
+        run("pretrain-mlm", model, corpus, "--output-dir", out, "--only-positions-from", 40).fails(2, "--only-positions-from", "less than 40")
         run("pretrain-mlm", model, "--output-dir", out).fails(2, "FILE")
         run("pretrain-mlm", model, corpus, "--output-dir", out, "--format", "conll").fails(2, "--format", "lines")
         run("pretrain-mlm", model, corpus, "--output-dir", out, "--eval-strategy", "epoch").fails(1, "validation_file")
@@ -471,7 +471,7 @@ class TestPretrainMlm:
         arguments = ["pretrain-mlm", model, corpus, "--output-dir", tmp_path / "out", "--max-steps", 1]
         run(*arguments).fails(1, "corpus.jsonl:3", "text")
         done = ran(*arguments, "--skip-invalid", "--separate-documents")
-        for words in ("training: 3 documents, 2 rows", "left out 1 broken records", "1 documents are empty"):
+        for words in ("training: 3 documents, 2 rows", "left out 1 broken record; ", "1 document is empty"):
             assert words in done.err
 
 

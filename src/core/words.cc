@@ -1,8 +1,15 @@
 #include "core/words.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace longformer {
+
+std::string counted(std::int64_t number, std::string_view one, std::string_view many) {
+  if (number == 1) return fmt::format("1 {}", one);
+  return many.empty() ? fmt::format("{} {}s", number, one) : fmt::format("{} {}", number, many);
+}
 
 std::vector<std::string_view> parts_of_list(std::string_view list) {
   std::vector<std::string_view> parts;

@@ -4,7 +4,9 @@
 #include <charconv>
 #include <cmath>
 #include <concepts>
+#include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <system_error>
 #include <vector>
@@ -26,6 +28,9 @@ std::optional<Number> finite_number(std::string_view text) {
   const std::optional<Number> value = parsed_number<Number>(text);
   return value && std::isfinite(*value) ? value : std::nullopt;
 }
+
+/// "1 document", "2 documents"; `many` where it is not `one` and an s.
+std::string counted(std::int64_t number, std::string_view one, std::string_view many = {});
 
 /// What stands between the commas of a list, without spaces around it. At least one, perhaps empty.
 std::vector<std::string_view> parts_of_list(std::string_view list);
