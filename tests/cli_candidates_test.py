@@ -198,7 +198,7 @@ class TestData:
         del said["q1"]
         write(tmp_path / "p.json", json.dumps(said))
         scored = run("evaluate", "--score", tmp_path / "p.json", data, "--json")
-        assert scored.json[0]["missing"] == 1 and "1 of 5 examples have no prediction" in scored.err
+        assert scored.json[0]["missing"] == 1 and "1 of 5 examples has no prediction" in scored.err
         assert scored.json[0]["metrics"]["accuracy"] == sum(said.get(row["id"]) == row["answer"] for row in rows) / 5
         write(data, json.dumps([*rows, question(5) | {"answer": "nobody"}]))
         scored = run("evaluate", "--score", tmp_path / "p.json", data, "--skip-invalid", "--json")

@@ -166,7 +166,7 @@ class TestScore:
         gold = write(tmp_path / "gold.conll", conll("a", "he:(1) was:(2", "she:2) he:(1)") + conll("b", "it:(1)"))
         said = write(tmp_path / "said.conll", conll("a", "he:(9) was", "she he:(9)"))
         done = run("evaluate", "--score", said, gold, "--json")
-        assert "1 of 2 examples have no prediction, and count as wrong" in done.err
+        assert "1 of 2 examples has no prediction, and counts as wrong" in done.err
         report = done.json[0]
         assert report["missing"] == 1 and report["examples"] == 2
         metrics = report["metrics"]

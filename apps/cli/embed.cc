@@ -187,6 +187,7 @@ class EmbedRun {
         progress_(messages_, inputs_.total_documents(), inputs_.total_bytes()) {
     // What the model cannot take is no fault of a document.
     static_cast<void>(embedder_.max_length(options_));
+    static_cast<void>(embedder_.prompt(options_));
   }
 
   void run() {
