@@ -320,4 +320,4 @@ class TestRefusals:
         finetune = ["finetune", bert, stories, "--task", "coreference", "--output-dir", tmp_path / "out"]
         run(*finetune, "--segments", "x").fails(2, "--segments")
         run(*finetune, "--max-span-width", 0).fails(2, "--max-span-width")
-        run(*finetune, "--label-smoothing-factor", 0.1).fails(1, "label_smoothing_factor")
+        run(*finetune, "--label-smoothing-factor", 0.1).fails(2, "--label-smoothing-factor")

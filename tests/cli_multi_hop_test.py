@@ -121,7 +121,7 @@ class TestFinetune:
         done = run("evaluate", tmp_path / "out", data, "--stride", 0, "--json")
         assert done.json[0]["segmented_examples"] == 12 and done.json[0]["examples"] == 12
         run("evaluate", tmp_path / "out", data, "--stride", 0, "--global-attention", "question").fails(
-            1, "global attention", "bert")  # fmt: skip
+            2, "--global-attention", "bert")  # fmt: skip
 
     def test_rules_of_global_attention(self, tuned, data):
         said = {}

@@ -298,7 +298,7 @@ class TestFinetune:
         numbers = write(tmp_path / "numbers.jsonl", [{"text": "the of", "label": 0.5}, {"text": "and", "label": 1.5}])
         failed = run("finetune", BERT, numbers, "--task", "classify", "--label-smoothing-factor", 0.1, "--output-dir",
                      tmp_path / "no")  # fmt: skip
-        failed.fails(1, "label_smoothing_factor", "one right class")
+        failed.fails(2, "--label-smoothing-factor", "one right class")
 
     def test_validation_data_are_read_before_training(self, reviews, tmp_path):
         def tuned(rows, *flags):
