@@ -228,8 +228,8 @@ class TestBadInput:
         ("flags", "code", "words"),
         [
             (["--lora-rank", 0], 2, ["--lora-rank", "from 1"]),
-            (["--lora-rank", 2, "--lora-target", "quary, value"], 1, ["key, ", "query", "value", "all-linear", "quary"]),
-            (["--lora-rank", 2, "--lora-target", "query,"], 1, ["between commas"]),
+            (["--lora-rank", 2, "--lora-target", "quary, value"], 2, ["--lora-target", "key, ", "query", "value", "all-linear", "quary"]),
+            (["--lora-rank", 2, "--lora-target", "query,"], 2, ["--lora-target", "between commas"]),
             (["--lora-alpha", 2], 2, ["--lora-rank"]),
             (["--lora-rank", 2, "--lora-dropout", 1], 2, ["--lora-dropout", "below 1"]),
             (["--lora-rank", 2, "--learning-rate", 0, "--head-learning-rate", 1], 2, ["learning-rate"]),

@@ -111,8 +111,8 @@ class TestFinetune:
         data = write(tmp_path / "d.conll", conll("a", "he:(1)(2) was:(3 at the:3)") + conll("b", "he:(1 was") + conll("c", ""))
         done = ran("finetune", bert, data, "--task", "coreference", "--output-dir", tmp_path / "out", "--max-steps", 1, "--max-span-width", 2,
                    "--skip-invalid", *SMALL)  # fmt: skip
-        assert "1 mentions have too many words to be found" in done.err
-        assert "1 mentions are in a second cluster, which does not count" in done.err
+        assert "1 mention has too many words to be found" in done.err
+        assert "1 mention is in a second cluster, which does not count" in done.err
         assert "left out 1 broken example" in done.err and "d.conll:8" in done.err and "1 example is empty" in done.err
         report = run("evaluate", tmp_path / "out", data, "--json", "--skip-invalid").passes().json[0]
         assert report["wide_mentions"] == 1 and report["repeated_mentions"] == 1 and report["skipped"] == 1 and report["empty"] == 1
