@@ -345,7 +345,7 @@ class TestSelection:
         done = run("evaluate", tuned, tmp_path / "s.json", "--json")
         assert [title for title, _ in json.loads((tmp_path / "s.json").read_text())[0]["context"]].count("they") == 0
         assert done.json[0]["missing_facts"] == 1 and done.json[0]["metrics"]["sp_recall"] == 0
-        assert "1 supporting facts are of sentences that there are not" in done.err
+        assert "1 supporting fact is of a sentence that there is not" in done.err
 
     def test_bad_use(self, tuned, data, tmp_path):
         run("evaluate", tuned, data, "--keep-paragraphs", 4).fails(2, "--write-selected")
