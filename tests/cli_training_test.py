@@ -454,7 +454,7 @@ class TestPretrainMlm:
         out = tmp_path / "out"
         run("pretrain-mlm", model, tmp_path / "missing.txt", "--output-dir", out).fails(1, "missing.txt")
         run("pretrain-mlm", model, write(tmp_path / "empty.txt", ""), "--output-dir", out).fails(1, "found none")
-        run("pretrain-mlm", model, corpus, "--output-dir", out, "--max-seq-length", 4000).fails(1, "at most 40")
+        run("pretrain-mlm", model, corpus, "--output-dir", out, "--max-seq-length", 4000).fails(2, "--max-seq-length", "at most 40")
         run("pretrain-mlm", model, corpus, "--output-dir", out, "--only-positions-from", 40).fails(2, "--only-positions-from", "less than 40")
         run("pretrain-mlm", model, "--output-dir", out).fails(2, "FILE")
         run("pretrain-mlm", model, corpus, "--output-dir", out, "--format", "conll").fails(2, "--format", "lines")
