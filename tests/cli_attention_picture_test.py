@@ -20,7 +20,7 @@ HREF = "{http://www.w3.org/1999/xlink}href"
 
 def picture(form, model, *flags, maps="0"):
     """The bytes of a picture of a layer and head."""
-    return run("attention", model, "--format", form, "--layer", maps, "--head", maps, *flags).works().raw
+    return run("attention", model, "--format", form, "--layer", maps, "--head", maps, *flags).passes().raw
 
 
 def pixels(raw):
@@ -147,7 +147,7 @@ class TestText:
         words = "你好 שלום مرحبا हिन्दी 한국어 🙂 e\u0301 \u202e \u200d"
         text = tmp_path / "any.txt"
         text.write_bytes(words.encode() + b" a\xff\xfe b\xe2\x82 \x01\x7f")
-        n = len(run("tokenize", BERT, text).works().out.split())
+        n = len(run("tokenize", BERT, text).passes().out.split())
         raw = picture(form, BERT, text)
         assert cells(form, raw, n).shape == (n * CELL, n * CELL, 3)
 
@@ -205,7 +205,7 @@ class TestFile:
     @pytest.mark.parametrize("name", ["x.jpg", "x.gif", "x.webp", "x.pn"])
     def test_unknown_names(self, name, tmp_path):
         file = tmp_path / name
-        run("attention", BERT, "--text", "a", "-o", file).fails(2, "--output", ".png, .svg, .pdf", name)
+        run("attention", BERT, "--text", "a", "-o", file).fails(2, "-o", ".png, .svg, .pdf", name)
         assert not file.exists()
         run("attention", BERT, "--text", "a", "-o", file, "--format", "png").works()
         assert Image.open(file).format == "PNG"

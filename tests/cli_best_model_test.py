@@ -173,8 +173,8 @@ class TestBestModel:
         """With the names of the task, all of them and no others."""
         model, rows, flags = task
         failed = finetuned(model, rows, tmp_path, *flags, "--max-steps", 1, "--metric-for-best-model", "eval_nonsense")
-        assert failed.code == 1 and not (tmp_path / "out").exists()
-        (names,) = re.findall("metric_for_best_model: expected one of (.*), found 'eval_nonsense'", failed.err)
+        assert failed.code == 2 and not (tmp_path / "out").exists()
+        (names,) = re.findall("--metric-for-best-model: expected one of (.*), found 'eval_nonsense'", failed.err)
         assert finetuned(model, rows, tmp_path, *flags, "--max-steps", 1).code == 0
         evaluation = log_of(tmp_path / "out")[-1]
         assert names.split(", ") == [key[5:] for key in evaluation if key.startswith("eval_") and key != "eval_runtime"]
@@ -186,8 +186,8 @@ class TestBestModel:
         flags = [copied(model, tmp_path / "model"), data, "--output-dir", tmp_path / "out", "--max-steps", 2,
                  "--eval-strategy", "steps", "--eval-steps", 1, "--load-best-model-at-end", "--json", *length]  # fmt: skip
         failed = run(verb, *flags, "--metric-for-best-model", "f1")
-        assert failed.code == 1 and not (tmp_path / "out").exists()
-        assert "metric_for_best_model: expected one of loss, bpc" in failed.err
+        assert failed.code == 2 and not (tmp_path / "out").exists()
+        assert "--metric-for-best-model: expected one of loss, bpc" in failed.err
         done = run(verb, *flags)
         assert done.code == 0, done.err
         losses = [line["eval_loss"] for line in log_of(tmp_path / "out") if "eval_loss" in line]

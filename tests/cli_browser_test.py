@@ -148,6 +148,15 @@ def test_a_view_is_in_the_address(page):
     assert 0 < top < page.run("return window.innerHeight")
 
 
+def test_opens_with_a_token_chosen(page):
+    """The first that is a word or a number; the pointer still chooses another."""
+    page.run("location.reload()")
+    assert page.run("return [current, pinned]") == [1, False]
+    check_colours(page, 1)
+    page.point_at("[data-token='9']")
+    check_colours(page, 9)
+
+
 def test_the_strip_is_the_document(page):
     page.point_at("[data-token='40']")
     assert page.run("return Number(element('overview').dataset.marks)") == len(expected_tokens(page, 40))

@@ -87,7 +87,7 @@ class TestFinetune:
         data = write(tmp_path / "w.json", json.dumps([question(i) for i in range(4)]))
         done = ran("finetune", BERT, data, "--task", "candidates", "--output-dir", tmp_path / "out", "--max-steps", 2, *FAST)
         assert "candidate_scorer" in done.err
-        run("choose", tmp_path / "out", data, "--global-attention", "cls").fails(1, "global attention", "bert")
+        run("choose", tmp_path / "out", data, "--global-attention", "cls").fails(2, "--global-attention", "bert")
 
 
 class TestChoose:
@@ -121,7 +121,7 @@ class TestChoose:
                 for rule in ("default", "none", "cls", "all")}  # fmt: skip
         assert rows["default"] == run("choose", tuned, "--json", stdin=asked).works().json[0]["logits"]
         assert len({tuple(logits) for logits in rows.values()}) == 4
-        run("choose", tuned, "--global-attention", "sentences", stdin=asked).fails(1, "without sentences")
+        run("choose", tuned, "--global-attention", "sentences", stdin=asked).fails(2, "--global-attention", "without sentences")
 
     def test_bad_input(self, tuned):
         run("choose", tuned, stdin=json.dumps(question(1) | {"candidates": []})).fails(1, "at least one choice")
@@ -131,15 +131,15 @@ class TestChoose:
             1, "question and candidates")  # fmt: skip
         run("classify", tuned, "--text", "a").fails(1, "found candidate-scoring")
         run("choose", FIXTURES / "tiny_longformer_qa", stdin=json.dumps(question(1))).fails(1, "multiple-choice")
-        run("choose", CHOOSER, "--stride", 4, stdin=json.dumps(question(1))).fails(1, "multiple choice", "--truncate")
+        run("choose", CHOOSER, "--stride", 4, stdin=json.dumps(question(1))).fails(2, "--stride: expected truncation", "--truncate")
 
 
 def test_evaluate_tells_segments_and_predictions(tuned, tmp_path):
     rows = [question(i) for i in range(5)]
     rows[2]["supports"] = ["the of to " * 30]
     data = write(tmp_path / "w.json", json.dumps(rows))
-    done = run("evaluate", tuned, data, "--stride", 0, "--json", "--predictions", tmp_path / "p.jsonl")
-    assert "1 of 5 examples are longer than the model: read in segments" in done.err
+    done = run("evaluate", tuned, data, "--task", "candidates", "--stride", 0, "--json", "--predictions", tmp_path / "p.jsonl")
+    assert "1 of 5 examples is longer than the model: read in segments" in done.err
     report = done.json[0]
     assert report["examples"] == 5 and report["segmented_examples"] == 1
     said = [json.loads(line) for line in (tmp_path / "p.jsonl").read_text().splitlines()]
@@ -178,7 +178,7 @@ class TestData:
             assert report["skipped"] == 1 and report["examples"] == 2
             done = ran("finetune", longformer, data, "--task", "candidates", "--skip-invalid", "--output-dir", tmp_path / "o",
                        "--max-steps", 1, "--overwrite-output-dir", *FAST)  # fmt: skip
-            assert "left out 1 broken examples" in done.err and named in done.err
+            assert "left out 1 broken example" in done.err and named in done.err
 
     def test_annotations_and_numbers_of_spaces_do_not_count(self, tuned):
         plain = run("choose", tuned, "--json", stdin=json.dumps(question(1))).works().json[0]
@@ -198,12 +198,12 @@ class TestData:
         del said["q1"]
         write(tmp_path / "p.json", json.dumps(said))
         scored = run("evaluate", "--score", tmp_path / "p.json", data, "--json")
-        assert scored.json[0]["missing"] == 1 and "1 of 5 examples have no prediction" in scored.err
+        assert scored.json[0]["missing"] == 1 and "1 of 5 examples has no prediction" in scored.err
         assert scored.json[0]["metrics"]["accuracy"] == sum(said.get(row["id"]) == row["answer"] for row in rows) / 5
         write(data, json.dumps([*rows, question(5) | {"answer": "nobody"}]))
         scored = run("evaluate", "--score", tmp_path / "p.json", data, "--skip-invalid", "--json")
         assert scored.json[0]["skipped"] == 1 and scored.json[0]["examples"] == 5
-        assert "left out 1 broken examples" in scored.err
+        assert "left out 1 broken example" in scored.err
 
 
 class TestPublishedData:

@@ -97,7 +97,7 @@ class TestBadInput:
         coref("--text", "he", "-o", "out.pdf").fails(2, ".html", "out.pdf")
         coref("--text", "he", "--json", "--format", "html").fails(2, "--json", "--format")
         coref("--text", "he", "--segments", "many").fails(2, "overlapping", "many")
-        coref("--text", "he", "--stride", 40).fails(1, "stride")
+        coref("--text", "he", "--stride", 40).fails(2, "--stride: expected")
 
     def test_a_model_of_another_head(self):
         run("coref", BERT, "--text", "he").fails(1, "coreference", "none")

@@ -242,6 +242,19 @@ class TestEvaluate:
         assert abs(found.json[0]["metrics"]["recall_at_1"] - right.mean()) < 1e-9
 
 
+    def test_tokens_and_cuts_are_told(self, longformer, tmp_path):
+        rows = [{"anchor": text(1, 90), "positive": "a"}, {"anchor": "a b", "positive": "b"}]
+        data = write(tmp_path / "l.jsonl", rows)
+        found = run("evaluate", longformer, data, "--task", "embedding", "--truncate", "--json").passes()
+        texts = "\n".join(row[name] for row in rows for name in ("anchor", "positive"))
+        lengths = [len(row["ids"]) for row in run("tokenize", longformer, "--lines", "--json", stdin=texts).works().json]
+        report = found.json[0]
+        assert report["tokens"] == sum(lengths) and report["examples"] == 2 and report["truncated_examples"] == 1
+        assert report["truncated_tokens"] == lengths[0] - 64 and "1 of 2 examples is longer than the model: cut" in found.err
+        passages = run("evaluate", longformer, write(tmp_path / "d.jsonl", [document(1)]), "--task", "embedding", "--json")
+        assert passages.works().json[0]["tokens"] > 30 and passages.json[0]["examples"] == 3
+
+
 class TestBadInput:
     @pytest.mark.parametrize(("row", "flags", "words"), [
         ({"anchor": "a"}, [], ["p.jsonl:1", "positive"]),
@@ -268,8 +281,8 @@ class TestBadInput:
     ])  # fmt: skip
     def test_one_line(self, bert, tmp_path, row, flags, words):
         data = write(tmp_path / "p.jsonl", [row])
-        run("finetune", bert, data, "--task", "embedding", "--output-dir", tmp_path / "out", "--max-steps", 1, *flags).fails(
-            1, *words)  # fmt: skip
+        done = run("finetune", bert, data, "--task", "embedding", "--output-dir", tmp_path / "out", "--max-steps", 1, *flags)
+        done.fails(2 if "--stride" in flags else 1, *words)
 
     def test_others(self, bert, longformer, tmp_path):
         data = write(tmp_path / "p.jsonl", pairs(3))

@@ -148,7 +148,7 @@ class TestClassify:
         assert run("classify", CLASSIFIER, "--text", "he was", "--stride", 10).works()
 
     def test_wrong_stride(self):
-        run("classify", CLASSIFIER, "--text", "a", "--stride", 39).fails(1, "stride", "0 to 38", "39")
+        run("classify", CLASSIFIER, "--text", "a", "--stride", 39).fails(2, "--stride", "0 to 38", "39")
         run("classify", CLASSIFIER, "--text", "a", "--stride", -1).fails(2, "--stride")
         run("classify", CLASSIFIER, "--text", "a", "--stride", 1, "--truncate").fails(2, "--truncate")
 

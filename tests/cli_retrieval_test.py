@@ -89,7 +89,7 @@ class TestRankings:
     def test_documents_with_the_id_of_the_query(self, tmp_path):
         report, rows, said = evaluate(tmp_path, "--mode", "dense")
         kept, kept_rows, kept_said = evaluate(tmp_path, "--mode", "dense", "--keep-identical-ids")
-        assert report["identical_ids"] == 1 and "left out 1 hits that have the id of their query" in said
+        assert report["identical_ids"] == 1 and "left out 1 hit that has the id of their query" in said
         assert kept["identical_ids"] == 0 and "id of their query" not in kept_said
         assert [hit for hit in kept_rows["q3"]["ranking"] if hit["id"] != "q3"] == rows["q3"]["ranking"]
         assert len(kept_rows["q3"]["ranking"]) == 7 and kept_rows["q1"] == rows["q1"]
@@ -110,7 +110,7 @@ class TestFigures:
         assert report["task"] == "retrieval" and list(report["metrics"]) == NAMES
         assert report["metrics"] == pytest.approx(mean(CASES[name]), abs=1e-12)
         assert (report["examples"], report["missing"]) == (5, 1)
-        assert "1 of 5 examples have no prediction, and count as wrong" in result.err
+        assert "1 of 5 examples has no prediction, and counts as wrong" in result.err
         assert ("id of their query" in result.err) == (name == "dropped")
 
     def test_data_tell_the_task(self):
@@ -130,9 +130,9 @@ class TestFigures:
         rows = dict(line.split() for line in result.out.splitlines())
         assert list(rows)[:3] == NAMES[:3] and rows["documents"] == "8" and rows["passages"] == "9"
         assert rows["examples"] == "5" and "tokens" not in rows
-        for words in ("left out 1 of 6 queries, which have no judgements", "1 examples are empty",
-                      "1 queries have judgements but no relevant document, and count as 0",
-                      "1 judgements are of documents that are not in the corpus"):  # fmt: skip
+        for words in ("left out 1 of 6 queries, which has no judgements", "1 example is empty",
+                      "1 query has judgements but no relevant document, and counts as 0",
+                      "1 judgement is of a document that is not in the corpus"):  # fmt: skip
             assert words in result.err
 
     def test_splits(self, tmp_path):
@@ -237,4 +237,4 @@ class TestBadInput:
         run("evaluate", BERT, DATA, *TASK, "--stride", 4).fails(2, "--stride")
         run("evaluate", BERT, DATA, *TASK, "--mode", "best").fails(2, "--mode", "best")
         run("evaluate", BERT, DATA, *TASK, "--predictions", tmp_path / "no" / "x").fails(1, "no/x")
-        run("evaluate", BERT, DATA, *TASK, "--passage-tokens", 5000).fails(1, "passages", "5000")
+        run("evaluate", BERT, DATA, *TASK, "--passage-tokens", 5000).fails(2, "--passage-tokens", "5000")

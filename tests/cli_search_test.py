@@ -3,11 +3,14 @@
 import os
 import pathlib
 import re
+import signal
 import subprocess
+import time
 
 import pytest
 
 from cli_test import BERT, BINARY, longformer, run  # noqa: F401
+from terminal import read_to_the_end
 
 
 class TestSearch:
@@ -52,14 +55,14 @@ class TestSearch:
         index = tmp_path / "novels.index"
         flags = ["--index", index, "--query", "c d", *self.PASSAGES]
         first = run("search", longformer, novels[0], *flags).works().out
-        assert "1 documents read" in first
+        assert "1 document read" in first
         both = run("search", longformer, *novels, *flags).works().out
-        assert "2 documents, " in both and "1 documents read" in both
+        assert "2 documents, " in both and "1 document read" in both
         again = run("search", longformer, *novels, *flags, "--json").works().json[0]
         alone = run("search", longformer, *flags, "--json").works().json[0]
         assert again["hits"] == alone["hits"] and alone["documents"] == 2
         novels[1].write_text("now something else entirely a b")
-        assert "1 documents read" in run("search", longformer, *novels, *flags).works().out
+        assert "1 document read" in run("search", longformer, *novels, *flags).works().out
 
     def test_modes(self, longformer, novels, tmp_path):
         flags = [*novels, "--query", "c d", "--json", *self.PASSAGES]
@@ -104,7 +107,7 @@ class TestSearch:
         (tmp_path / "sub").mkdir()
         out = run("search", longformer, "x.txt", "./x.txt", "sub/../x.txt", "--query", "a", *self.PASSAGES,
                   folder=tmp_path).works().out  # fmt: skip
-        assert "1 documents, " in out
+        assert "1 document, " in out
 
     def test_managing_an_index_needs_no_model(self, longformer, novels, tmp_path):
         index = tmp_path / "novels.index"
@@ -203,3 +206,22 @@ class TestBench:
         assert [row["passages"] for row in rows] == [10, 1000] and all(row["seconds"] > 0 for row in rows)
         assert re.search(r"1,000 +384 +1 +\d+\.\d ms +\d", run("bench", "search", "--passages", 1000, "--threads", 1).works().out)
         run("bench", "search", "--passages", "0").fails(2, "--passages")
+
+
+def test_time_left_of_pages_ends_at_nothing(tmp_path):
+    """Pages have many bytes that are no text, and progress goes by the bytes of the files. The program is stopped for
+    two seconds so that it shows some."""
+    words = " ".join("abcdefg"[i % 7] + "." for i in range(3000))
+    for i in range(8):
+        (tmp_path / f"{i}.html").write_text(f"<p>{words}<!--{'x' * 20 * len(words)}-->")
+    ours, terminal = os.openpty()
+    process = subprocess.Popen([BINARY, "search", str(BERT), str(tmp_path), "--query", "a", "--passage-tokens", "1"],
+                               stdout=subprocess.DEVNULL, stderr=terminal)  # fmt: skip
+    time.sleep(0.2)
+    process.send_signal(signal.SIGSTOP)
+    time.sleep(2.2)
+    process.send_signal(signal.SIGCONT)
+    assert process.wait(timeout=100) == 0
+    os.close(terminal)
+    left = re.findall(r" of 8 documents, .* (\d+) s left\r", read_to_the_end(ours))
+    assert left and int(left[-1]) < 20, left

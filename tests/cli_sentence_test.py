@@ -65,7 +65,7 @@ class TestEmbed:
     def test_one_prompt_at_most_and_a_known_one(self):
         flags = ["embed", DENSE, "--text", "a"]
         run(*flags, "--prompt", "x", "--prompt-name", "query").fails(2, "--prompt")
-        run(*flags, "--prompt-name", "poem").fails(1, "poem", "clustering, document, passage, query")
+        run(*flags, "--prompt-name", "poem").fails(2, "--prompt-name", "poem", "clustering, document, passage, query")
 
     def test_limit_of_the_folder(self, novel):
         run("embed", DENSE, novel).fails(1, "at most 20 tokens", "--truncate")
@@ -73,7 +73,7 @@ class TestEmbed:
         assert result.json[0]["truncated"] > 0 and "kept the first 20" in result.err
         longer = run("embed", DENSE, novel, "--truncate", "--json", "--max-length", 24)
         assert longer.json[0]["embedding"] != result.json[0]["embedding"]
-        run("embed", DENSE, novel, "--max-length", 25).fails(1, "at most 24", "25")
+        run("embed", DENSE, novel, "--max-length", 25).fails(2, "--max-length", "at most 24", "25")
 
     def test_arrays_have_the_size_of_the_last_dense(self, novel, tmp_path):
         file = tmp_path / "x.npy"

@@ -153,10 +153,10 @@ class TestBadInput:
     def test_options(self, led):
         folder, _ = led
         with_text = ("generate", folder, "--text", "fox")
-        run(*with_text, "--max-length", 99).fails(1, "32")
-        run(*with_text, "--num-beams", 2, "--num-return-sequences", 3).fails(1, "num_return_sequences")
-        run(*with_text, "--num-beams", 400).fails(1, "num_beams")
-        run(*with_text, "--bad-words-ids", 5000).fails(1, "bad_words_ids", "5000")
+        run(*with_text, "--max-length", 99).fails(2, "--max-length", "32")
+        run(*with_text, "--num-beams", 2, "--num-return-sequences", 3).fails(2, "--num-return-sequences")
+        run(*with_text, "--num-beams", 400).fails(2, "--num-beams")
+        run(*with_text, "--bad-words-ids", 5000).fails(2, "--bad-words-ids", "5000")
         run(*with_text, "--early-stopping", "perhaps").fails(2, "--early-stopping")
 
     def test_folders(self, led, tmp_path):

@@ -388,7 +388,7 @@ class TestEmbed:
         assert np.isnan(array[1]).all() and np.isfinite(array[[0, 2]]).all()
 
     def test_invalid_utf8_has_a_vector(self):
-        row = run("embed", BERT, "--json", stdin=b"a \xff\xfe b").works().json[0]
+        row = run("embed", BERT, "--json", stdin=b"a \xff\xfe b").passes().json[0]
         assert len(row["embedding"]) == HIDDEN
 
 

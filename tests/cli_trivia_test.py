@@ -356,7 +356,7 @@ class TestBadInput:
         for command in (["evaluate", QA, data], ["finetune", QA, data, "--task", "trivia", "--output-dir", tmp_path / "o"]):
             run(*command).fails(1, "d.json:1: q1--a.txt", "evidence/wikipedia/a.txt", "no such file", "--evidence", "--skip-invalid")
         skipped = run("evaluate", QA, data, "--skip-invalid", "--json")
-        assert "left out 1 broken examples" in skipped.err and "1 of 1 examples have no prediction" in skipped.err.replace("of 2", "of 1")
+        assert "left out 1 broken example" in skipped.err and re.search("1 of [12] examples? has no prediction", skipped.err)
         report = skipped.json[0]
         assert report["skipped"] == 1 and report["missing"] == 1 and report["metrics"]["denominator"] == 2
         run("evaluate", QA, data, "--evidence", tmp_path / "nowhere").fails(1, "nowhere/wikipedia/a.txt")

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 #include <set>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -17,6 +18,7 @@
 #include "core/random.h"
 #include "core/tensor.h"
 #include "core/threads.h"
+#include "core/words.h"
 #include "error_testing.h"
 #include "longformer/interruption.h"
 
@@ -308,6 +310,24 @@ TEST(Interruption, IsOfItsThreadAloneAndOfTheInnermost) {
   EXPECT_EQ(outer_questions, 0);
   Interruption::poll();
   EXPECT_EQ(outer_questions, 1);
+}
+
+TEST(Words, NumbersAreWholeTexts) {
+  EXPECT_EQ(parsed_number<std::int64_t>("-12"), -12);
+  EXPECT_EQ(finite_number<double>("2.5e3"), 2500.0);
+  for (const char* text : {"", " 1", "1 ", "1x", "+1", "0x10", "9223372036854775808"}) {
+    EXPECT_FALSE(parsed_number<std::int64_t>(text).has_value()) << text;
+  }
+  for (const char* text : {"nan", "inf", "-inf", "1e999", "one"}) {
+    EXPECT_FALSE(finite_number<double>(text).has_value()) << text;
+  }
+}
+
+TEST(Words, ListsHaveWhatStandsBetweenCommas) {
+  using Parts = std::vector<std::string_view>;
+  EXPECT_EQ(parts_of_list("a, b c ,d"), (Parts{"a", "b c", "d"}));
+  EXPECT_EQ(parts_of_list(""), Parts{""});
+  EXPECT_EQ(parts_of_list(" ,a,"), (Parts{"", "a", ""}));
 }
 
 TEST(DType, NamesOfOptions) {

@@ -210,6 +210,40 @@ TEST(HostileDocuments, HaveSomeText) {
   EXPECT_EQ(html("<p title='" + part + "'>a" + part + "<!--" + part + "-->").size(), part.size());
 }
 
+TEST(Encodings, AreReadInPiecesAsAtOnce) {
+  std::string told;
+  const auto note = [&told](const std::string& text) { told += text + "|"; };
+  TextDecoder lines({.name = "utf-8", .note = note}, "f");
+  ASSERT_TRUE(lines.takes_lines());
+  EXPECT_EQ(lines.next("\xef\xbb\xbf"
+                       "a\n"),
+            "a\n");
+  EXPECT_EQ(lines.next("b\xff\n"), "b\xef\xbf\xbd\n");
+  EXPECT_EQ(lines.next("\xff"
+                       "c"),
+            "\xef\xbf\xbd"
+            "c");
+  EXPECT_EQ(told, "f: not UTF-8 at byte 6; what is not has become U+FFFD|");
+  EXPECT_FALSE(TextDecoder({.name = "utf-16", .note = {}}, "f").takes_lines());
+  EXPECT_FALSE(TextDecoder({.name = "auto", .note = {}}, "f").takes_lines());
+}
+
+TEST(Encodings, AreFoundOut) {
+  std::string told;
+  const TextEncoding found = {.name = "auto",
+                              .note = [&told](const std::string& text) { told = text; }};
+  EXPECT_EQ(decoded_text("caf\xc3\xa9", found, "f"), "caf\xc3\xa9");
+  EXPECT_EQ(decoded_text("\xff\xfe\xe9\0"s, found, "f"), "\xc3\xa9");
+  EXPECT_EQ(told, "");
+  EXPECT_EQ(decoded_text("caf\xe9 \x80", found, "f"), "caf\xc3\xa9 \xe2\x82\xac");
+  EXPECT_EQ(told, "f: not UTF-8 at byte 3, read as windows-1252");
+  // 0x81 is no character of windows-1252.
+  decoded_text("a\x81", {.name = "latin-1", .note = found.note}, "g");
+  EXPECT_EQ(told, "g: not windows-1252 at byte 1; what is not has become U+FFFD");
+  EXPECT_THROW(check(TextEncoding{.name = "klingon", .note = {}}), Error);
+  EXPECT_NO_THROW(check(TextEncoding{.name = "Shift_JIS", .note = {}}));
+}
+
 TEST(HostileDocuments, AreAlwaysValidText) {
   for (int byte = 1; byte < 256; ++byte) {
     const std::string some(3, static_cast<char>(byte));

@@ -71,8 +71,8 @@ TEST_F(TriviaFiles, WikipediaHasDocumentsOfEntityPagesUnderTheKeyOfTheQuestion) 
   EXPECT_EQ(keys_of(data), (Strings{"q1", "q1"}));
   EXPECT_EQ(data.examples[0].question->answers, (Strings{"ada", "ada lovelace"}));
   // Line ends are characters as they stand.
-  EXPECT_EQ(text_of(data.examples[0]), "He was Ada\r\n.");
-  EXPECT_EQ(text_of(data.examples[1]), "");
+  EXPECT_EQ(text_of(data.examples[0], {}), "He was Ada\r\n.");
+  EXPECT_EQ(text_of(data.examples[1], {}), "");
   EXPECT_EQ(data.gold.size(), 1u);
   EXPECT_EQ(data.report.examples, 2);
   EXPECT_EQ(data.examples[1].origin.id, "q1--B.txt");
@@ -82,7 +82,7 @@ TEST_F(TriviaFiles, WebHasDocumentsOfBothListsEachWithAKeyOfItsOwn) {
   const TriviaData data =
       read(trivia_file("Web", {trivia_question("q1", {"ada"}, {"A.txt"}, {"1/1_2.txt"})}));
   EXPECT_EQ(keys_of(data), (Strings{"q1--A.txt", "q1--1/1_2.txt"}));
-  EXPECT_EQ(text_of(data.examples[1]), "It was ada.");
+  EXPECT_EQ(text_of(data.examples[1], {}), "It was ada.");
   EXPECT_EQ(data.gold.size(), 2u);
 }
 
@@ -121,12 +121,12 @@ TEST_F(TriviaFiles, ListsMayBeMissing) {
 TEST_F(TriviaFiles, TheEvidenceIsBesideTheFolderOfTheFileOrWhereItIsNamed) {
   const TestJson file = trivia_file("Wikipedia", {trivia_question("q", {"ada"}, {"C.txt"})});
   const TriviaData data = read(file);
-  const std::string message = error_of([&] { text_of(data.examples[0]); });
+  const std::string message = error_of([&] { text_of(data.examples[0], {}); });
   expect_error(message, {"/evidence/wikipedia/C.txt", "no such file", "{evidence}"});
   folder_.add("other/wikipedia/C.txt", "there");
   DataOptions options;
   options.trivia.evidence = folder_.name() + "/other";
-  EXPECT_EQ(text_of(read(file, options).examples[0]), "there");
+  EXPECT_EQ(text_of(read(file, options).examples[0], {}), "there");
 }
 
 TEST_F(TriviaFiles, DocumentsDoNotLeaveTheFolder) {
@@ -258,8 +258,8 @@ TEST_F(TriviaRows, OfADocumentAreOneExampleWithEverySpanThatTheyHoldWhole) {
 
 TEST_F(TriviaRows, TheFirstSpanAloneIsInOneRow) {
   Collator rows = collator({.max_tokens = 30, .too_long = TooLong::split, .stride = 8});
-  const auto examples =
-      collate(rows, example(kLongText, {"woman", "house"}), {.loss = AnswerLoss::first});
+  const auto examples = collate(rows, example(kLongText, {"woman", "house"}),
+                                {.trivia = {.loss = AnswerLoss::first}});
   ASSERT_EQ(examples.size(), 1u);
   std::size_t starts = 0;
   for (const DocumentTarget& target : examples[0].targets) starts += target.starts.size();

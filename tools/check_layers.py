@@ -28,6 +28,7 @@ PUBLIC = {
     "threads": "core",
     "tokenizer": "text",
     "document_text": "text",
+    "text_encoding": "text",
     "convert": "models",
     "coreference_options": "tasks",
     "progress": "training",

@@ -1,5 +1,9 @@
 #include "advice.h"
 
+#include <utility>
+
+#include "messages.h"
+
 namespace longformer::cli {
 namespace {
 
@@ -42,6 +46,7 @@ std::string_view flag_of(Remedy remedy, std::string_view split) {
 }  // namespace
 
 std::string advised(std::string message, std::span<const Remedy> remedies, std::string_view split) {
+  message = shortened(std::move(message));
   const char* before = " (";
   for (const Remedy remedy : remedies) {
     message.append(before).append(flag_of(remedy, split));
@@ -53,7 +58,8 @@ std::string advised(std::string message, std::span<const Remedy> remedies, std::
 
 std::string advised(const std::exception& error, std::string_view split) {
   const auto* known = dynamic_cast<const Error*>(&error);
-  return known == nullptr ? error.what() : advised(known->what(), known->remedies(), split);
+  return known == nullptr ? shortened(error.what())
+                          : advised(known->what(), known->remedies(), split);
 }
 
 }  // namespace longformer::cli

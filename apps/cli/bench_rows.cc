@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "flags.h"
+#include "output.h"
 
 extern char** environ;
 
@@ -206,14 +207,15 @@ bool measure_in_child(const std::vector<std::string>& arguments, BenchRow& row,
     messages.error(fmt::format("the process of a row was ended by signal {} ({})", WTERMSIG(status),
                                strsignal(WTERMSIG(status))));
   }
-  messages.failed();
+  const bool is_misused = WIFEXITED(status) && WEXITSTATUS(status) == kUsage;
+  messages.failed(is_misused ? kUsage : kFailure);
   return false;
 }
 
 std::vector<std::int64_t> number_list(const std::string& option, const std::string& text) {
   const auto fail = [&]() -> std::vector<std::int64_t> {
-    throw UsageError(fmt::format(
-        "{}: expected numbers such as 512,4096 or 4096-65536*2, found '{}'", option, text));
+    throw UsageError(fmt::format("{}: expected numbers such as 512,4096 or 4096-65536*2, found {}",
+                                 option, in_quotes(text)));
   };
   const auto number = [](const char*& at, const char* end, std::int64_t& value) {
     const auto [next, status] = std::from_chars(at, end, value);

@@ -58,7 +58,7 @@ class ChooseRun {
       : flags_(flags),
         messages_(messages),
         chooser_(Chooser::load(flags.model.encoder_folder(), flags.model.load_options(messages))) {
-    if (flags.choices.empty()) inputs_.emplace(flags.inputs);
+    if (flags.choices.empty()) inputs_.emplace(flags.inputs, messages);
   }
 
   void run() {
@@ -67,7 +67,7 @@ class ChooseRun {
       answer_one(options);
       return;
     }
-    ProgressLine progress(inputs_->total_documents(), inputs_->total_bytes());
+    ProgressLine progress(messages_, inputs_->total_documents(), inputs_->total_bytes());
     progress_ = &progress;
     chooser_.choose([this] { return next_question(); },
                     [this](const ChoiceOutcome& outcome) { take(outcome); }, options);
@@ -85,8 +85,9 @@ class ChooseRun {
     asked.question.choices = flags_.choices;
     if (!flags_.context_file.empty()) {
       Document context;
-      Inputs({.files = {flags_.context_file}, .texts = {}, .lines = false, .field = {}})
-          .next(context);
+      InputOptions file = {.files = {flags_.context_file}};
+      file.encoding = flags_.inputs.encoding;
+      Inputs(file, messages_).next(context);
       if (!context.error.empty()) throw Error(flags_.context_file + ": " + context.error);
       asked.document.file = flags_.context_file;
       asked.question.context = context.text;
@@ -109,7 +110,7 @@ class ChooseRun {
     Document document;
     while (inputs_->next(document)) {
       if (document.error.empty() && document.text.empty()) continue;
-      const std::size_t bytes = document.text.size();
+      const std::int64_t bytes = document.bytes;
       Asked asked = parsed(std::move(document));
       const bool readable = asked.document.error.empty();
       ChoiceQuestion question = asked.question;
@@ -214,6 +215,7 @@ void add_choose(CLI::App& program, Action& action) {
       ->type_name("FILE");
   verb.add_option("--question", flags->question, "the question")->type_name("TEXT");
   add_repeatable(verb, "--choice", flags->choices, "an answer; repeated for each");
+  add_encoding(verb, flags->inputs.encoding);
   add_long_documents(verb, flags->long_documents, ChooseOptions().batch_tokens);
   add_json(verb, flags->model);
   add_compute(verb, flags->model);

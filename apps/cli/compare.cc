@@ -24,7 +24,7 @@ struct CompareFlags {
 void run(const CompareFlags& flags, Messages& messages) {
   ModelFlags second = flags.first;
   second.model = flags.second;
-  Inputs inputs(flags.inputs);
+  Inputs inputs(flags.inputs, messages);
   const ComparisonReport report = {.first = flags.first.encoder_folder(),
                                    .second = second.encoder_folder(),
                                    .max_length = flags.max_length};

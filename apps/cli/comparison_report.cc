@@ -22,7 +22,7 @@ std::string ComparisonReport::text(Inputs& inputs, const ModelFlags& flags,
   const Model before = Model::load(first, without_adapter);
   const Model after = Model::load(second, flags.load_options(messages));
   const auto count = static_cast<std::int64_t>(texts.size());
-  ProgressLine progress(count, 0);
+  ProgressLine progress(messages, count, 0);
   std::int64_t done = 0;
   const ModelComparison found =
       compare_models(before, after, tokenizer, texts, max_length, [&](std::int64_t tokens) {
@@ -44,8 +44,8 @@ std::string ComparisonReport::text(Inputs& inputs, const ModelFlags& flags,
     return json.line();
   }
   std::string table =
-      fmt::format("{:<12} {:>14} {:>14} {:>8}   {} texts, {} tokens\n", "layer", "relative error",
-                  "by itself", "cosine", found.texts, found.tokens);
+      fmt::format("{:<12} {:>14} {:>14} {:>8}   {}, {}\n", "layer", "relative error", "by itself",
+                  "cosine", counted(found.texts, "text"), counted(found.tokens, "token"));
   for (std::size_t layer = 0; layer < found.layers.size(); ++layer) {
     table += fmt::format(
         "{:<12} {:>14.4f} {:>14.4f} {:>8.4f}\n", layer == 0 ? "embeddings" : std::to_string(layer),

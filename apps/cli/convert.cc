@@ -27,6 +27,7 @@ struct ConvertFlags {
   std::string to;
   /// A text on which the result is compared with the source.
   std::string report;
+  TextEncoding encoding;
   ConvertOptions options;
 };
 
@@ -51,11 +52,11 @@ void tell_of_language_model(const ConvertFlags& flags, const ConvertedFrom& befo
     json.add("attention", info.attention).add("parameters", info.parameters);
     return output.write(json.line());
   }
-  output.write(
-      fmt::format("{} ({}) is now {} (longformer-lm, {}, {} layers, {} weights).\n"
-                  "  longformer evaluate {} FILE\n  longformer generate {}\n",
-                  flags.source.model, before.model_type, flags.target, info.attention, info.layers,
-                  grouped(info.parameters), flags.target, flags.target));
+  output.write(fmt::format(
+      "{} ({}) is now {} (longformer-lm, {}, {}, {} weights).\n"
+      "  longformer evaluate {} FILE\n  longformer generate {}\n",
+      flags.source.model, before.model_type, flags.target, info.attention,
+      counted(info.layers, "layer"), grouped(info.parameters), flags.target, flags.target));
 }
 
 void tell_of_merge(const ConvertFlags& flags) {
@@ -72,14 +73,17 @@ void tell_of_merge(const ConvertFlags& flags) {
 
 void show_report(const ConvertFlags& flags, Messages& messages, Output& output) {
   if (flags.report.empty()) return;
-  Inputs inputs({.files = {flags.report}, .texts = {}, .lines = false, .field = {}});
+  InputOptions text = {.files = {flags.report}};
+  text.encoding = flags.encoding;
+  Inputs inputs(text, messages);
   const ComparisonReport report = {.first = flags.source.token_model_folder(),
                                    .second = flags.target};
   output.write(report.text(inputs, flags.source, messages));
 }
 
 std::string even(const std::string& text) {
-  return (text.back() - '0') % 2 == 0 ? "" : "expected an even number, found " + text;
+  const auto number = whole_number(text);
+  return number && *number % 2 == 0 ? "" : "expected an even number, found " + in_quotes(text);
 }
 
 /// "512", or "64, 128" where the layers differ.
@@ -178,12 +182,14 @@ void add_efficient_flags(CLI::App& verb, ConvertFlags& flags) {
              "Performer: what their products stand for (softmax)");
   verb.add_option("--feature-epsilon", options.feature_epsilon,
                   "Performer: what is added to each feature (0; relu 0.001)")
+      ->check(finite_number())
       ->type_name("X");
   verb.add_option("--seed", options.seed, "of random projections and features (42)")
       ->type_name("N");
   verb.add_option("--report", flags.report,
                   "text on which to compare the result with the source, layer by layer")
       ->type_name("FILE");
+  add_encoding(verb, flags.encoding)->needs(verb.get_option("--report"));
 }
 
 }  // namespace

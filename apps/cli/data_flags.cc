@@ -3,37 +3,30 @@
 #include <fmt/format.h>
 
 #include <CLI/StringTools.hpp>
-#include <CLI/TypeTools.hpp>
 #include <array>
-#include <cmath>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "flags.h"
+#include "output.h"
 
 namespace longformer::cli {
 
 namespace {
-
-std::string share(const std::string& text) {
-  double value = 0;
-  const bool is_number = CLI::detail::lexical_cast(text, value);
-  return is_number && value > 0 && value <= 1
-             ? ""
-             : fmt::format("expected a number above 0 and up to 1, found '{}'", text);
-}
 
 /// "A,T,P,S" as the weights of the losses of questions over paragraphs.
 std::string read_weights(const std::string& text, std::array<double, 4>& weights) {
   const std::vector<std::string> parts = CLI::detail::split(text, ',');
   bool good = parts.size() == weights.size();
   for (std::size_t i = 0; good && i < weights.size(); ++i) {
-    good = CLI::detail::lexical_cast(parts[i], weights[i]) && weights[i] >= 0 &&
-           std::isfinite(weights[i]);
+    const auto weight = real_number(parts[i]);
+    good = weight && *weight >= 0;
+    if (good) weights[i] = *weight;
   }
   return good ? ""
-              : fmt::format("expected four numbers of at least 0, as in 1,1,1,1, found '{}'", text);
+              : fmt::format("expected four numbers of at least 0, as in 1,1,1,1, found {}",
+                            in_quotes(text));
 }
 
 constexpr const char* kMultiHopGroup = "Questions over paragraphs (multihop)";
@@ -60,6 +53,18 @@ void add_data_options(CLI::App& verb, DataOptions& data) {
       ->type_name("LIST");
   verb.add_flag_callback(
       "--no-quotes", [&data] { data.quotes = false; }, "quotes in CSV and TSV files are text");
+  verb.add_option("--delimiter", data.delimiter,
+                  "what is between the fields of CSV and TSV files, as ; or tab (comma, tab)")
+      ->transform(CLI::Validator(
+          [](std::string& text) -> std::string {
+            if (text == "tab" || text == "\\t") text = "\t";
+            const bool is_one = text.size() == 1 && text != "\"" && text != "\n" && text != "\r";
+            if (is_one && static_cast<unsigned char>(text[0]) < 0x80) return "";
+            return "expected one character, or tab, found " + in_quotes(text);
+          },
+          ""))
+      ->type_name("C");
+  add_encoding(verb, data.encoding);
 }
 
 void add_text_options(CLI::App& verb, DataOptions& data) {
@@ -68,6 +73,7 @@ void add_text_options(CLI::App& verb, DataOptions& data) {
              "(by the ending; else text)");
   verb.add_option("--text-field", data.text_field, "field of the text in objects (text)")
       ->type_name("NAME");
+  add_encoding(verb, data.encoding);
 }
 
 void add_coreference(CLI::App& verb, CoreferenceOptions& options, CoreferenceUse use) {
@@ -207,7 +213,7 @@ void add_trivia(CLI::App& verb, TriviaOptions& options, bool for_training) {
 void add_masking(CLI::App& verb, MaskingOptions& masking) {
   verb.add_option("--mlm-probability", masking.probability,
                   "masked LM: share of the tokens to guess (0.15)")
-      ->check(share)
+      ->check(share_above_0())
       ->type_name("P");
   add_number(verb, "--mask-every", masking.every, {.least = 1},
              "masked LM: guess every N-th token instead, when evaluating");

@@ -26,14 +26,14 @@ void add_long_documents(CLI::App& verb, LongDocumentFlags& flags, std::int64_t b
 DocumentStream::DocumentStream(const InputOptions& inputs, bool json, Messages& messages)
     : json_(json),
       messages_(messages),
-      inputs_(inputs),
-      progress_(inputs_.total_documents(), inputs_.total_bytes()) {}
+      inputs_(inputs, messages),
+      progress_(messages_, inputs_.total_documents(), inputs_.total_bytes()) {}
 
 std::optional<Document> DocumentStream::next() {
   Document document;
   while (inputs_.next(document)) {
     std::string text = std::exchange(document.text, {});
-    waiting_.push(document, text.size());
+    waiting_.push(document, document.bytes);
     document.text = std::move(text);
     if (document.error.empty()) return document;
   }
@@ -68,11 +68,11 @@ void DocumentStream::done(std::int64_t tokens) {
 void DocumentStream::note_length(const Document& document, std::int64_t tokens,
                                  std::int64_t truncated, std::int64_t segments) {
   if (truncated > 0) {
-    messages_.note(fmt::format("{}: {} tokens, kept the first {}", document.label(), tokens,
-                               tokens - truncated));
+    messages_.note(fmt::format("{}: {}, kept the first {}", document.label(),
+                               counted(tokens, "token"), grouped(tokens - truncated)));
   } else if (segments > 1) {
-    messages_.note(
-        fmt::format("{}: {} tokens, read in {} segments", document.label(), tokens, segments));
+    messages_.note(fmt::format("{}: {}, read in {}", document.label(), counted(tokens, "token"),
+                               counted(segments, "segment")));
   }
 }
 

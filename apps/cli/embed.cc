@@ -1,6 +1,7 @@
 // longformer embed: documents to vectors.
 #include <fmt/format.h>
 
+#include <array>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -22,6 +23,11 @@ constexpr std::size_t kUnitBytes = std::size_t{1} << 18;
 constexpr std::size_t kUnitDocuments = 256;
 
 enum class Format { text, json, npy };
+constexpr std::array kFormats =
+    std::to_array<NamedFormat<Format>>({{".txt", "text", Format::text},
+                                        {".jsonl", "json", Format::json},
+                                        {".json", "json", Format::json},
+                                        {".npy", "npy", Format::npy}});
 
 struct EmbedFlags {
   ModelFlags model;
@@ -44,9 +50,13 @@ struct EmbedFlags {
   bool many_rows() const { return passages() || pooling == "tokens"; }
 
   Format chosen_format() const {
-    if (format == "npy" || (format.empty() && output.ends_with(".npy"))) return Format::npy;
-    if (format == "json" || (format.empty() && model.json)) return Format::json;
-    return Format::text;
+    for (const auto& known : kFormats) {
+      if (!format.empty() && format == known.name) return known.format;
+    }
+    const auto* known = format_of_output(output, kFormats);
+    const Format by_name = known != nullptr ? known->format : Format::text;
+    // Beside an array JSON describes the documents.
+    return model.json && by_name != Format::npy ? Format::json : by_name;
   }
 
   EmbedOptions options() const {
@@ -171,10 +181,14 @@ class EmbedRun {
       : flags_(flags),
         messages_(messages),
         options_(flags.options()),
-        inputs_(flags.inputs),
+        inputs_(flags.inputs, messages),
         embedder_(Embedder::load(flags.model.encoder_folder(), flags.model.load_options(messages))),
         writer_(flags, embedder_.embedding_size(options_)),
-        progress_(inputs_.total_documents(), inputs_.total_bytes()) {}
+        progress_(messages_, inputs_.total_documents(), inputs_.total_bytes()) {
+    // What the model cannot take is no fault of a document.
+    static_cast<void>(embedder_.max_length(options_));
+    static_cast<void>(embedder_.prompt(options_));
+  }
 
   void run() {
     std::vector<Document> unit;
@@ -199,7 +213,7 @@ class EmbedRun {
     for (const Document& document : unit) {
       if (!document.error.empty()) continue;
       texts.push_back(document.text);
-      bytes += static_cast<std::int64_t>(document.text.size());
+      bytes += document.bytes;
     }
     const ProgressCallback report = progress_.unit(static_cast<std::int64_t>(unit.size()), bytes);
     std::vector<Embedding> embeddings;
@@ -233,6 +247,7 @@ class EmbedRun {
         accept(document, embedder_.embed({&document.text, 1}, options_, report).at(0));
       }
     } catch (const Error& error) {
+      if (is_about_passages(error)) throw;
       fail(document, advised(error, kSplitAdvice));
     }
   }
@@ -240,8 +255,9 @@ class EmbedRun {
   void accept(const Document& document, const Embedding& embedding) {
     const std::int64_t limit = embedder_.max_length(options_);
     if (embedding.truncated > 0) {
-      messages_.note(fmt::format("{}: {} tokens, kept the first {}", document.label(),
-                                 embedding.tokens, embedding.tokens - embedding.truncated));
+      messages_.note(fmt::format("{}: {}, kept the first {}", document.label(),
+                                 counted(embedding.tokens, "token"),
+                                 grouped(embedding.tokens - embedding.truncated)));
     } else if (flags_.split && embedding.tokens > limit) {
       messages_.note(fmt::format("{}: {} tokens, read in overlapping segments of {}",
                                  document.label(), embedding.tokens, limit));
@@ -298,8 +314,9 @@ void add_options(CLI::App& verb, EmbedFlags& flags) {
           "--global-first-token", [&flags] { flags.global_attention = "cls"; },
           "the same as --global-attention cls")
       ->excludes(rule);
-  verb.add_option("--output", flags.output, "write to this file instead of stdout")
-      ->type_name("FILE");
+  add_output(verb, flags.output,
+             "write to this file instead of stdout; the form follows from .txt, .jsonl, .json or "
+             ".npy");
   add_choice(verb, "--format", flags.format, {"text", "json", "npy"},
              "text, json or npy; else by the name of --output, else text");
 }

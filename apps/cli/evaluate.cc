@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <optional>
 
@@ -121,24 +122,57 @@ std::string table_of(const Evaluation& result) {
 /// What the reader of the figures should know about a corpus and its queries.
 void add_retrieval_notes(const Evaluation& result, Messages& messages) {
   if (result.unjudged_queries > 0) {
-    messages.note(fmt::format("left out {} of {} queries, which have no judgements",
-                              result.unjudged_queries, result.examples + result.unjudged_queries));
+    messages.note(
+        fmt::format("left out {} of {}, which {} no judgements", grouped(result.unjudged_queries),
+                    counted(result.examples + result.unjudged_queries, "query", "queries"),
+                    result.unjudged_queries == 1 ? "has" : "have"));
   }
   if (result.irrelevant_queries > 0) {
-    messages.note(fmt::format("{} queries have judgements but no relevant document, and count as 0",
-                              result.irrelevant_queries));
+    messages.note(counted(result.irrelevant_queries,
+                          "query has judgements but no relevant document, and counts as 0",
+                          "queries have judgements but no relevant document, and count as 0"));
   }
   if (result.unknown_documents > 0) {
-    messages.note(
-        fmt::format("{} judgements are of documents that are not in the corpus; relevant ones "
-                    "count as not found",
-                    result.unknown_documents));
+    messages.note(counted(result.unknown_documents,
+                          "judgement is of a document that is not in the corpus; a relevant one "
+                          "counts as not found",
+                          "judgements are of documents that are not in the corpus; relevant ones "
+                          "count as not found"));
   }
   if (result.identical_ids > 0) {
     messages.note(
-        fmt::format("left out {} hits that have the id of their query: see "
-                    "--keep-identical-ids",
-                    result.identical_ids));
+        fmt::format("left out {} of their query: see --keep-identical-ids",
+                    counted(result.identical_ids, "hit that has the id", "hits that have the id")));
+  }
+}
+
+/// What a model read of examples that are longer than it is.
+void add_length_notes(const Evaluation& result, Messages& messages) {
+  const std::string examples = counted(result.examples, "example");
+  const auto are_longer = [&](std::int64_t number) {
+    return fmt::format("{} of {} {} longer than the model", grouped(number), examples,
+                       number == 1 ? "is" : "are");
+  };
+  if (result.truncated_examples > 0) {
+    messages.note(fmt::format("{}: cut {} of {}", are_longer(result.truncated_examples),
+                              grouped(result.truncated_tokens), counted(result.tokens, "token")));
+  }
+  if (result.segmented_examples > 0) {
+    messages.note(are_longer(result.segmented_examples) + ": read in segments");
+  }
+  if (result.unreached_answers > 0) {
+    messages.note(fmt::format(
+        "{} of {} {} no answer in what is read", grouped(result.unreached_answers),
+        counted(result.examples, "document"), result.unreached_answers == 1 ? "has" : "have"));
+  }
+  if (result.cut_texts > 0) {
+    messages.note(fmt::format("{} of {} reached the longest length: see --max-length",
+                              grouped(result.cut_texts), counted(result.examples, "text")));
+  }
+  if (result.repeating_texts > 0) {
+    messages.note(fmt::format("{} of {} {} one token again and again",
+                              grouped(result.repeating_texts), counted(result.examples, "text"),
+                              result.repeating_texts == 1 ? "is" : "are"));
   }
 }
 
@@ -146,61 +180,55 @@ void add_retrieval_notes(const Evaluation& result, Messages& messages) {
 void add_notes(const Evaluation& result, Messages& messages) {
   add_retrieval_notes(result, messages);
   if (result.skipped > 0) {
-    messages.note(
-        fmt::format("left out {} broken examples; {}", result.skipped, result.first_skipped));
+    messages.note(fmt::format("left out {}; {}", counted(result.skipped, "broken example"),
+                              result.first_skipped));
   }
   if (result.missing > 0) {
-    messages.note(fmt::format("{} of {} examples have no prediction, and count as wrong",
-                              result.missing, result.examples));
+    messages.note(fmt::format("{} of {} {}", grouped(result.missing),
+                              counted(result.examples, "example"),
+                              result.missing == 1 ? "has no prediction, and counts as wrong"
+                                                  : "have no prediction, and count as wrong"));
   }
-  if (result.empty > 0) messages.note(fmt::format("{} examples are empty", result.empty));
-  if (result.truncated_examples > 0) {
-    messages.note(fmt::format("{} of {} examples are longer than the model: cut {} of {} tokens",
-                              result.truncated_examples, result.examples, result.truncated_tokens,
-                              result.tokens));
+  if (result.empty > 0) {
+    messages.note(counted(result.empty, "example is empty", "examples are empty"));
   }
-  if (result.segmented_examples > 0) {
-    messages.note(fmt::format("{} of {} examples are longer than the model: read in segments",
-                              result.segmented_examples, result.examples));
-  }
-  if (result.unreached_answers > 0) {
-    messages.note(fmt::format("{} of {} documents have no answer in what is read",
-                              result.unreached_answers, result.examples));
-  }
-  if (result.cut_texts > 0) {
-    messages.note(fmt::format("{} of {} texts reached the longest length: see --max-length",
-                              result.cut_texts, result.examples));
-  }
-  if (result.repeating_texts > 0) {
-    messages.note(fmt::format("{} of {} texts are one token again and again",
-                              result.repeating_texts, result.examples));
-  }
+  add_length_notes(result, messages);
   if (result.unread_words > 0) {
-    messages.note(
-        fmt::format("{} words were not read, and have no label or mention", result.unread_words));
+    messages.note(counted(result.unread_words, "word was not read, and has no label or mention",
+                          "words were not read, and have no label or mention"));
   }
   if (result.wide_mentions > 0) {
-    messages.note(fmt::format("{} mentions have too many words to be found", result.wide_mentions));
+    messages.note(counted(result.wide_mentions, "mention has too many words to be found",
+                          "mentions have too many words to be found"));
   }
   if (result.repeated_mentions > 0) {
-    messages.note(fmt::format("{} mentions are in a second cluster, which does not count",
-                              result.repeated_mentions));
+    messages.note(counted(result.repeated_mentions,
+                          "mention is in a second cluster, which does not count",
+                          "mentions are in a second cluster, which does not count"));
   }
   if (result.missing_facts > 0) {
-    messages.note(fmt::format(
-        "{} supporting facts are of sentences that there are not, and count as not found",
-        result.missing_facts));
+    messages.note(
+        counted(result.missing_facts,
+                "supporting fact is of a sentence that there is not, and counts as not found",
+                "supporting facts are of sentences that there are not, and count as not found"));
   }
   if (result.unread_paragraphs > 0 || result.unread_sentences > 0) {
-    messages.note(
-        fmt::format("{} paragraphs and {} sentences were not read, and count as no evidence",
-                    result.unread_paragraphs, result.unread_sentences));
+    messages.note(fmt::format("{} and {} were not read, and count as no evidence",
+                              counted(result.unread_paragraphs, "paragraph"),
+                              counted(result.unread_sentences, "sentence")));
   }
 }
 
 void run_characters(const EvaluateFlags& flags, const std::string& folder, Messages& messages) {
+  if (!flags.task.empty()) {
+    throw UsageError(fmt::format(
+        "--task {}: expected a model with this head, found the language model {}, which has none",
+        flags.task, in_quotes(folder)));
+  }
   LanguageModelEvaluation options = flags.characters.options();
   options.data.files = {flags.data};
+  options.data.encoding = flags.options.data.encoding;
+  options.data.encoding.note = encoding_note(messages);
   const LanguageModel model = LanguageModel::load(folder, flags.model.load_options(messages));
   // A file that cannot be written is refused before the work.
   std::optional<Output> picture, losses;
@@ -208,7 +236,7 @@ void run_characters(const EvaluateFlags& flags, const std::string& folder, Messa
     picture.emplace(file);
   }
   if (options.losses) losses.emplace(flags.characters.losses());
-  ProgressLine progress(0, kWhole);
+  ProgressLine progress(messages, 0, kWhole);
   options.progress = progress.unit(0, kWhole);
   const LanguageModelScore score = model.evaluate(options);
   if (picture) {
@@ -225,8 +253,10 @@ void run_characters(const EvaluateFlags& flags, const std::string& folder, Messa
 
 /// Compares predictions without a model; MODEL is the data then.
 void run_score(const EvaluateFlags& flags, Messages& messages) {
+  DataOptions data = flags.options.data;
+  data.encoding.note = encoding_note(messages);
   const Evaluation result =
-      score(flags.score, flags.model.model, {.task = flags.task, .data = flags.options.data});
+      score(flags.score, flags.model.model, {.task = flags.task, .data = data});
   add_notes(result, messages);
   Output().write(flags.model.json ? json_of(result) : table_of(result));
 }
@@ -246,6 +276,7 @@ std::function<void(std::string_view)> sink_of(const std::string& file,
 void run_retrieval(const EvaluateFlags& flags, Messages& messages) {
   RetrievalEvaluation options = flags.retrieval.options();
   options.data = flags.options.data;
+  options.data.encoding.note = encoding_note(messages);
   if (flags.long_documents.truncate) options.too_long = TooLong::truncate;
   options.top_k = flags.options.generation.options.top_k.value_or(options.top_k);
   const Embedder embedder =
@@ -253,7 +284,7 @@ void run_retrieval(const EvaluateFlags& flags, Messages& messages) {
   std::optional<Output> predictions, official;
   options.predictions = sink_of(flags.predictions, predictions, "\n");
   options.official_predictions = sink_of(flags.official_predictions, official, "");
-  ProgressLine progress(0, kWhole);
+  ProgressLine progress(messages, 0, kWhole);
   options.progress = progress.unit(0, kWhole);
   const Evaluation result = evaluate_retrieval(embedder, flags.data, options);
   if (predictions) predictions->finish();
@@ -269,8 +300,8 @@ void run(const EvaluateFlags& flags, Messages& messages) {
   if (LanguageModel::is_one(folder)) return run_characters(flags, folder, messages);
   const Model model = Model::load(folder, flags.model.load_options(messages));
   if (const std::string option = flags.characters.given(); !option.empty()) {
-    throw Error(
-        fmt::format("'{}': expected a language model with {}, found another one", folder, option));
+    throw Error(fmt::format("{}: expected a language model with {}, found another one",
+                            in_quotes(folder), option));
   }
   const std::string task = task_of(model.info().head);
   // TriviaQA is other data for the same head.
@@ -279,12 +310,13 @@ void run(const EvaluateFlags& flags, Messages& messages) {
   // Any encoder makes vectors.
   const bool makes_vectors = flags.task == kEmbedding;
   if (!makes_vectors && (task == "none" || !is_asked)) {
-    throw Error(fmt::format("'{}': expected a head for {}, found {}", folder,
+    throw Error(fmt::format("{}: expected a head for {}, found {}", in_quotes(folder),
                             flags.task.empty() ? "a task" : flags.task,
                             task == "none" ? "none" : model.info().head));
   }
   const Tokenizer tokenizer = Tokenizer::load(tokenizer_folder(folder, flags.model.adapter));
   EvaluateOptions options = flags.all();
+  options.data.encoding.note = encoding_note(messages);
   std::optional<Output> predictions, official, selected;
   if (is_trivia || makes_vectors) options.task = flags.task;
   options.predictions = sink_of(flags.predictions, predictions, "\n");
@@ -300,7 +332,7 @@ void run(const EvaluateFlags& flags, Messages& messages) {
     generator.emplace(TextGenerator::of(model, folder, flags.model.load_options(messages).note));
     options.generator = &*generator;
   }
-  ProgressLine progress(0, kWhole);
+  ProgressLine progress(messages, 0, kWhole);
   options.progress = progress.unit(0, kWhole);
   const Evaluation result = evaluate(model, tokenizer, flags.data, options);
   if (predictions) predictions->finish();
@@ -333,6 +365,7 @@ void add_selection(CLI::App& verb, EvaluateFlags& flags) {
       ->group(kGroup);
   verb.add_option("--paragraph-threshold", options.paragraph_threshold,
                   "those whose logit is above it, never fewer than two (-3)")
+      ->check(finite_number())
       ->type_name("X")
       ->needs(selected)
       ->group(kGroup);
@@ -343,8 +376,9 @@ void add_scoring(CLI::App& verb, EvaluateFlags& flags) {
   add_choice(verb, "--task", flags.task,
              {"classify", "ner", "qa", "trivia", "choose", "candidates", "coreference", "multihop",
               "mlm", "seq2seq", kEmbedding, kRetrieval},
-             "fail unless the model has this head (what it has); embedding: vectors of texts; "
-             "retrieval: search in a corpus");
+             "fail unless the model has this head (what it has): classify, ner, qa, trivia (qa on "
+             "TriviaQA), choose, candidates, coreference, multihop, mlm or seq2seq; embedding: "
+             "vectors of texts; retrieval: search in a corpus");
   add_long_documents(verb, flags.long_documents, EvaluateOptions().batch_tokens);
   add_choice(verb, "--merge", flags.merge, {"mean", "max"},
              "logits of a document: mean or max over its segments (mean)");
@@ -356,6 +390,7 @@ void add_scoring(CLI::App& verb, EvaluateFlags& flags) {
              "longest answer (30)");
   verb.add_option("--no-answer-threshold", options.no_answer_threshold,
                   "predict no answer when its logit is so much larger (0)")
+      ->check(finite_number())
       ->type_name("X");
   add_coreference(verb, options.data.coreference, CoreferenceUse::using_it);
   verb.add_flag("--no-singletons", options.data.coreference.without_singletons,
@@ -401,6 +436,23 @@ void check_retrieval(const EvaluateFlags& flags) {
   }
   if (flags.options.generation.options.top_k.value_or(1) < 1) {
     throw UsageError("--top-k: expected at least 1 document per query");
+  }
+}
+
+/// Throws UsageError for an option that a search in a corpus would not heed.
+void check_heeded(const CLI::App& verb) {
+  constexpr std::array<std::string_view, 14> kHeeded = {
+      "--task",  "--truncate", "--top-k", "--predictions", "--official-predictions",
+      "--score", "--encoding", "--json",  "--adapter",     "--skip-invalid",
+      "--dtype", "--threads",  "--quiet", "--help"};
+  for (const CLI::Option* option : verb.get_options()) {
+    const std::string name = option->get_name();
+    const bool is_heeded = !option->nonpositional() || option->get_group() == "Retrieval" ||
+                           std::find(kHeeded.begin(), kHeeded.end(), name) != kHeeded.end();
+    if (option->count() > 0 && !is_heeded) {
+      throw UsageError(
+          fmt::format("{}: expected without --task retrieval, which has no use for it", name));
+    }
   }
 }
 
@@ -462,8 +514,9 @@ void add_evaluate(CLI::App& program, Action& action) {
   flags->characters.add(verb);
   add_json(verb, flags->model);
   add_compute(verb, flags->model);
-  verb.callback([flags, &action] {
+  verb.callback([flags, &verb, &action] {
     check(*flags);
+    if (flags->task == kRetrieval) check_heeded(verb);
     static_cast<void>(flags->all());
     static_cast<void>(flags->characters.options());
     action = [flags](Messages& messages) { run(*flags, messages); };

@@ -27,18 +27,17 @@ class FillMaskRun {
   FillMaskRun(const FillMaskFlags& flags, Messages& messages)
       : flags_(flags),
         messages_(messages),
-        inputs_(flags.inputs),
+        inputs_(flags.inputs, messages),
         filler_(MaskFiller::load(flags.model.encoder_folder(), flags.model.load_options(messages))),
         options_(flags.options) {
     options_.global_attention = global_attention(flags.global_attention);
   }
 
   void run() {
-    ProgressLine progress(inputs_.total_documents(), inputs_.total_bytes());
+    ProgressLine progress(messages_, inputs_.total_documents(), inputs_.total_bytes());
     Document document;
     while (inputs_.next(document)) {
-      const ProgressCallback report =
-          progress.unit(1, static_cast<std::int64_t>(document.text.size()));
+      const ProgressCallback report = progress.unit(1, document.bytes);
       try {
         if (!document.error.empty()) throw Error(document.error);
         const FilledText filled = filler_.fill(document.text, options_);

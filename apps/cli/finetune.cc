@@ -9,6 +9,7 @@
 #include "data_flags.h"
 #include "document_stream.h"
 #include "longformer/finetuning.h"
+#include "output.h"
 #include "training_flags.h"
 #include "training_report.h"
 #include "verbs.h"
@@ -92,38 +93,48 @@ std::string listed(const std::vector<std::string>& names) {
 
 /// What the data said, and what will be lost of it.
 void tell_data(const std::string& name, const FinetuneData& data, Messages& messages) {
-  messages.note(fmt::format("{}: {} examples, {} rows, {} tokens", name, data.examples, data.rows,
-                            data.tokens));
+  messages.note(fmt::format("{}: {}, {}, {}", name, counted(data.examples, "example"),
+                            counted(data.rows, "row"), counted(data.tokens, "token")));
   if (data.skipped > 0) {
-    messages.note(fmt::format("left out {} broken examples; {}", data.skipped, data.first_skipped));
+    messages.note(fmt::format("left out {}; {}", counted(data.skipped, "broken example"),
+                              data.first_skipped));
   }
-  if (data.empty > 0) messages.note(fmt::format("{} examples are empty", data.empty));
+  if (data.empty > 0) {
+    messages.note(counted(data.empty, "example is empty", "examples are empty"));
+  }
   if (data.truncated_documents > 0) {
-    messages.note(fmt::format("{} documents are longer than the model: cut {} tokens",
-                              data.truncated_documents, data.truncated_tokens));
+    messages.note(fmt::format("{} longer than the model: cut {}",
+                              counted(data.truncated_documents, "document is", "documents are"),
+                              counted(data.truncated_tokens, "token")));
   }
   if (data.truncated_targets > 0) {
-    messages.note(fmt::format("{} texts to learn are cut", data.truncated_targets));
+    messages.note(
+        counted(data.truncated_targets, "text to learn is cut", "texts to learn are cut"));
   }
   if (data.unreached_answers > 0) {
-    messages.note(
-        fmt::format("{} {} have no answer in what is read", data.unreached_answers,
-                    data.task == "trivia" ? "documents, which teach nothing," : "questions"));
+    messages.note((data.task == "trivia"
+                       ? counted(data.unreached_answers, "document, which teaches nothing, has",
+                                 "documents, which teach nothing, have")
+                       : counted(data.unreached_answers, "question has", "questions have")) +
+                  " no answer in what is read");
   }
   if (data.wide_mentions > 0) {
-    messages.note(fmt::format("{} mentions have too many words to be found", data.wide_mentions));
+    messages.note(counted(data.wide_mentions, "mention has too many words to be found",
+                          "mentions have too many words to be found"));
   }
   if (data.missing_facts > 0) {
-    messages.note(
-        fmt::format("{} supporting facts are of sentences that there are not", data.missing_facts));
+    messages.note(counted(data.missing_facts, "supporting fact is of a sentence that there is not",
+                          "supporting facts are of sentences that there are not"));
   }
   if (data.unread_paragraphs > 0 || data.unread_sentences > 0) {
-    messages.note(fmt::format("{} paragraphs and {} sentences are not read", data.unread_paragraphs,
-                              data.unread_sentences));
+    messages.note(fmt::format("{} and {} are not read",
+                              counted(data.unread_paragraphs, "paragraph"),
+                              counted(data.unread_sentences, "sentence")));
   }
   if (data.repeated_mentions > 0) {
-    messages.note(fmt::format("{} mentions are in a second cluster, which does not count",
-                              data.repeated_mentions));
+    messages.note(counted(data.repeated_mentions,
+                          "mention is in a second cluster, which does not count",
+                          "mentions are in a second cluster, which does not count"));
   }
 }
 
@@ -137,7 +148,8 @@ void tell(const FinetuneData& data, Messages& messages) {
 void run(const FinetuneFlags& flags, Messages& messages) {
   const std::string folder = flags.model.token_model_folder();
   TrainingReport report(messages);
-  const FinetuneOptions options = flags.all();
+  FinetuneOptions options = flags.all();
+  options.data.encoding.note = encoding_note(messages);
   const FinetuneCallbacks callbacks = {
       .training = report.callbacks(),
       .data = [&messages](const FinetuneData& data) { tell(data, messages); },
@@ -191,7 +203,8 @@ void add_finetune(CLI::App& program, Action& action) {
   add_choice(verb, "--task", flags->options.task,
              {"classify", "ner", "qa", "trivia", "choose", "candidates", "coreference", "multihop",
               "seq2seq", "embedding"},
-             "what to train for (that of the model's head)");
+             "what to train for: classify, ner, qa, trivia, choose, candidates, coreference, "
+             "multihop, seq2seq or embedding (that of the model's head)");
   verb.add_flag("--new-head", flags->options.new_head,
                 "classify and ner: draw the head anew, with the labels of DATA in place of those "
                 "of the model");

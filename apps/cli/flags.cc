@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <CLI/TypeTools.hpp>
 #include <CLI/Validators.hpp>
 #include <algorithm>
+#include <charconv>
 #include <cmath>
+#include <filesystem>
 #include <numeric>
+#include <system_error>
 
 #include "help.h"
 #include "longformer/error.h"
@@ -141,17 +143,59 @@ void add_inputs(CLI::App& verb, InputOptions& inputs) {
   verb.add_option("--field", inputs.field,
                   "each line is a JSON object that holds the document in this field")
       ->type_name("NAME");
+  add_encoding(verb, inputs.encoding);
+}
+
+CLI::Option* add_encoding(CLI::App& verb, TextEncoding& encoding) {
+  const auto known = [](const std::string& text) -> std::string {
+    try {
+      check(TextEncoding{.name = text, .note = {}});
+      return "";
+    } catch (const Error&) {
+      return fmt::format(
+          "expected utf-8, latin-1, utf-16, auto or another name that iconv knows, found {}",
+          in_quotes(text));
+    }
+  };
+  return verb
+      .add_option("--encoding", encoding.name,
+                  "what the files are in: utf-8, latin-1, utf-16, another name that iconv knows, "
+                  "or auto: what a byte-order mark says, else UTF-8 where it is that, else "
+                  "windows-1252 (utf-8)")
+      ->check(CLI::Validator(known, ""))
+      ->type_name("NAME");
+}
+
+CLI::Option* add_output(CLI::App& verb, std::string& output, const std::string& description) {
+  return verb.add_option("-o,--output", output, description)->type_name("FILE");
+}
+
+std::string suffix_of(const std::string& file) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  const fs::file_type type = fs::status(file, ignored).type();
+  const bool is_file = type == fs::file_type::regular || type == fs::file_type::not_found ||
+                       type == fs::file_type::none;
+  std::string suffix = is_file ? fs::path(file).extension().string() : "";
+  for (char& character : suffix) {
+    if (character >= 'A' && character <= 'Z') character = static_cast<char>(character + 32);
+  }
+  return suffix;
+}
+
+void refuse_suffix(const std::string& file, std::span<const std::string_view> known) {
+  throw UsageError(fmt::format("--output: expected a name that ends in {}, or --format, found {}",
+                               fmt::join(known, ", "), in_quotes(file)));
 }
 
 namespace {
 
 CLI::Option* limited(CLI::Option* option, Range range) {
   const auto check = [range](const std::string& text) -> std::string {
-    std::int64_t number = 0;
-    const bool is_number = CLI::detail::lexical_cast(text, number);
-    if (is_number && number >= range.least && number <= range.most) return "";
-    return fmt::format("expected a whole number from {} to {}, found '{}'", range.least, range.most,
-                       text);
+    const auto number = whole_number(text);
+    if (number && *number >= range.least && *number <= range.most) return "";
+    return fmt::format("expected a whole number from {} to {}, found {}", range.least, range.most,
+                       in_quotes(text));
   };
   return option->check(CLI::Validator(check, ""))->type_name("N");
 }
@@ -168,13 +212,56 @@ CLI::Option* add_number(CLI::App& verb, const std::string& name, std::optional<s
   return limited(verb.add_option(name, value, description), range);
 }
 
+namespace {
+
+template <typename Number>
+std::optional<Number> parsed(std::string_view text) {
+  // A sign before it is what people write, and from_chars does not take it.
+  if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
+  Number value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+}  // namespace
+
+std::optional<std::int64_t> whole_number(std::string_view text) {
+  return parsed<std::int64_t>(text);
+}
+
+std::optional<double> real_number(std::string_view text) {
+  const auto number = parsed<double>(text);
+  return number && std::isfinite(*number) ? number : std::nullopt;
+}
+
+bool is_about_passages(const Error& error) {
+  return std::string_view(error.what()).starts_with("passage tokens: ");
+}
+
+CLI::Validator finite_number() {
+  const auto check = [](const std::string& text) -> std::string {
+    return real_number(text) ? "" : fmt::format("expected a number, found {}", in_quotes(text));
+  };
+  return CLI::Validator(check, "");
+}
+
 CLI::Validator number_up_to(double most) {
   const auto check = [most](const std::string& text) -> std::string {
-    double number = 0;
-    const bool is_number = CLI::detail::lexical_cast(text, number);
-    if (is_number && number >= 0 && number <= most) return "";
-    return std::isinf(most) ? fmt::format("expected a number of at least 0, found '{}'", text)
-                            : fmt::format("expected a number from 0 to {}, found '{}'", most, text);
+    const auto number = real_number(text);
+    if (number && *number >= 0 && *number <= most) return "";
+    return std::isinf(most)
+               ? fmt::format("expected a number of at least 0, found {}", in_quotes(text))
+               : fmt::format("expected a number from 0 to {}, found {}", most, in_quotes(text));
+  };
+  return CLI::Validator(check, "");
+}
+
+CLI::Validator share_above_0() {
+  const auto check = [](const std::string& text) -> std::string {
+    const auto number = real_number(text);
+    if (number && *number > 0 && *number <= 1) return "";
+    return fmt::format("expected a number above 0 and up to 1, found {}", in_quotes(text));
   };
   return CLI::Validator(check, "");
 }
@@ -182,7 +269,7 @@ CLI::Validator number_up_to(double most) {
 CLI::Validator one_of(const std::vector<std::string>& choices) {
   const auto check = [choices](const std::string& text) -> std::string {
     if (std::find(choices.begin(), choices.end(), text) != choices.end()) return "";
-    return fmt::format("expected {}, found '{}'", fmt::join(choices, ", "), text);
+    return fmt::format("expected {}, found {}", fmt::join(choices, ", "), in_quotes(text));
   };
   return CLI::Validator(check, "");
 }

@@ -2,15 +2,18 @@
 #pragma once
 
 #include <CLI/App.hpp>
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "inputs.h"
+#include "longformer/error.h"
 #include "longformer/global_attention.h"
 #include "longformer/model.h"
 #include "messages.h"
@@ -25,6 +28,11 @@ class UsageError : public std::runtime_error {
 
 /// The work that the command line asks for; set while it is parsed.
 using Action = std::function<void(Messages&)>;
+
+/// ".json" for "a/b.JSON"; empty where there is none, and for devices and pipes.
+std::string suffix_of(const std::string& file);
+/// Throws UsageError about --output.
+[[noreturn]] void refuse_suffix(const std::string& file, std::span<const std::string_view> known);
 
 struct VerbText {
   std::string name;
@@ -73,8 +81,34 @@ CLI::Option* add_global_attention(CLI::App& verb, std::string& rule);
 CLI::Option* add_context(CLI::App& verb, std::string& context);
 /// The rule of a command line; absent when it is empty. Throws UsageError.
 std::optional<GlobalAttention> global_attention(const std::string& rule);
-/// FILES, --text, --lines and --field.
+/// FILES, --text, --lines, --field and --encoding.
 void add_inputs(CLI::App& verb, InputOptions& inputs);
+/// --encoding, of files and stdin.
+CLI::Option* add_encoding(CLI::App& verb, TextEncoding& encoding);
+/// -o and --output: the file to write, whose name chooses among the formats that end it.
+CLI::Option* add_output(CLI::App& verb, std::string& output, const std::string& description);
+
+/// A format by the name of its files and by --format.
+template <typename Format>
+struct NamedFormat {
+  std::string_view suffix, name;
+  Format format;
+};
+
+/// The one whose suffix a file has, in any case; null for a name without a suffix. Throws
+/// UsageError with the suffixes that there are for any other.
+template <typename Format, std::size_t count>
+const NamedFormat<Format>* format_of_output(const std::string& output,
+                                            const std::array<NamedFormat<Format>, count>& formats) {
+  std::vector<std::string_view> suffixes;
+  const std::string suffix = suffix_of(output);
+  for (const NamedFormat<Format>& known : formats) {
+    if (suffix == known.suffix) return &known;
+    suffixes.push_back(known.suffix);
+  }
+  if (!suffix.empty()) refuse_suffix(output, suffixes);
+  return nullptr;
+}
 
 /// The values that a number may take.
 struct Range {
@@ -87,8 +121,17 @@ CLI::Option* add_number(CLI::App& verb, const std::string& name, std::int64_t& v
 /// The same for a number that need not be given.
 CLI::Option* add_number(CLI::App& verb, const std::string& name, std::optional<std::int64_t>& value,
                         Range range, const std::string& description);
-/// Takes the text of an option: a number from 0 to `most`, which may be infinite.
+/// The number that a whole text is, a finite one; absent for anything else.
+std::optional<std::int64_t> whole_number(std::string_view text);
+std::optional<double> real_number(std::string_view text);
+/// Whether passages cannot be as long as was asked for, which is no fault of a document.
+bool is_about_passages(const Error& error);
+/// Takes the text of an option: any finite number.
+CLI::Validator finite_number();
+/// Takes the text of an option: a finite number from 0 to `most`, which may be infinite.
 CLI::Validator number_up_to(double most);
+/// Takes the text of an option: a number above 0 and up to 1.
+CLI::Validator share_above_0();
 /// Takes the text of an option: one of the choices.
 CLI::Validator one_of(const std::vector<std::string>& choices);
 /// One of the choices.

@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <limits>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "longformer/error.h"
+#include "output.h"
 
 namespace longformer::cli {
 namespace {
@@ -63,24 +63,33 @@ std::string description_of(std::string_view name) {
   return "";
 }
 
-template <typename Number>
-Number number(const std::string& option, std::string_view text, const char* expected) {
-  Number value = {};
-  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || stop != text.data() + text.size()) {
-    throw UsageError(fmt::format("{}: expected {}, found '{}'", option, expected, text));
-  }
-  return value;
+[[noreturn]] void refuse(const std::string& option, std::string_view expected,
+                         std::string_view text) {
+  throw UsageError(fmt::format("{}: expected {}, found {}", option, expected, in_quotes(text)));
 }
 
-Ids ids_of(const std::string& option, std::string_view text) {
+double real(const std::string& option, std::string_view text, const char* expected) {
+  const auto value = real_number(text);
+  if (!value) refuse(option, expected, text);
+  return *value;
+}
+
+std::int64_t whole(const std::string& option, std::string_view text, const char* expected) {
+  const auto value = whole_number(text);
+  if (!value) refuse(option, expected, text);
+  return *value;
+}
+
+Ids ids_of(const std::string& option, const std::string& text) {
+  constexpr const char* kExpected = "token ids such as 5,81";
   Ids ids;
-  while (true) {
-    const std::size_t end = std::min(text.find(','), text.size());
-    ids.push_back(number<std::int32_t>(option, text.substr(0, end), "token ids such as 5,81"));
-    if (end == text.size()) return ids;
-    text.remove_prefix(end + 1);
+  for (const std::string& part : CLI::detail::split(text, ',')) {
+    const std::int64_t id = whole(option, part, kExpected);
+    if (!std::in_range<std::int32_t>(id)) refuse(option, kExpected, part);
+    ids.push_back(static_cast<std::int32_t>(id));
   }
+  if (ids.empty()) refuse(option, kExpected, text);
+  return ids;
 }
 
 /// Adds the flag of one option, by its type.
@@ -111,14 +120,13 @@ struct FlagAdder {
 
   void add(const std::string& flag, std::optional<std::int64_t>& to,
            const std::string& description) const {
-    add_text(flag, "N", description, [flag, &to](const std::string& text) {
-      to = number<std::int64_t>(flag, text, "an integer");
-    });
+    add_text(flag, "N", description,
+             [flag, &to](const std::string& text) { to = whole(flag, text, "an integer"); });
   }
   void add(const std::string& flag, std::optional<double>& to,
            const std::string& description) const {
     add_text(flag, "X", description,
-             [flag, &to](const std::string& text) { to = number<double>(flag, text, "a number"); });
+             [flag, &to](const std::string& text) { to = real(flag, text, "a number"); });
   }
   void add(const std::string& flag, std::optional<bool>& to, const std::string& description) const {
     verb.add_flag_function(
@@ -150,19 +158,18 @@ struct FlagAdder {
     repeatable(flag, "IDS=X", description, to, [flag](const std::string& text) {
       const std::size_t sign = text.find('=');
       if (sign == std::string::npos) {
-        throw UsageError(
-            fmt::format("{}: expected ids and a number such as 5,81=-2.5, found '{}'", flag, text));
+        refuse(flag, "ids and a number such as 5,81=-2.5", text);
       }
       return SequenceBias{ids_of(flag, text.substr(0, sign)),
-                          number<double>(flag, text.substr(sign + 1), "a number behind =")};
+                          real(flag, text.substr(sign + 1), "a number behind =")};
     });
   }
   void add(const std::string& flag, std::optional<std::pair<std::int64_t, double>>& to,
            const std::string& description) const {
     add_text(flag, "N,F", description, [flag, &to](const std::string& text) {
-      const std::size_t comma = std::min(text.find(','), text.size() - 1);
-      to = {number<std::int64_t>(flag, std::string_view(text).substr(0, comma), "N,F"),
-            number<double>(flag, std::string_view(text).substr(comma + 1), "N,F")};
+      const std::vector<std::string> parts = CLI::detail::split(text, ',');
+      if (parts.size() != 2) refuse(flag, "N,F", text);
+      to = {whole(flag, parts[0], "N,F"), real(flag, parts[1], "N,F")};
     });
   }
   template <typename Item, typename Read>

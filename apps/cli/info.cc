@@ -69,8 +69,9 @@ void print_table(Output& output, const FolderInfo& info) {
   row("heads", std::to_string(info.heads));
   row("intermediate size", std::to_string(info.intermediate_size));
   if (info.decoder_layers > 0) {
-    row("decoder", fmt::format("{} layers, {} heads, intermediate size {}", info.decoder_layers,
-                               info.decoder_heads, info.decoder_intermediate_size));
+    row("decoder",
+        fmt::format("{}, {}, intermediate size {}", counted(info.decoder_layers, "layer"),
+                    counted(info.decoder_heads, "head"), info.decoder_intermediate_size));
   }
   row("activation", info.activation);
   row("vocabulary", grouped(info.vocabulary_size));

@@ -6,10 +6,14 @@
 
 #include <array>
 #include <cerrno>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
 
+#include "advice.h"
 #include "flags.h"
 #include "longformer/document_text.h"
 #include "longformer/error.h"
@@ -41,31 +45,42 @@ std::FILE* open_file(Document& document) {
   return stream;
 }
 
-/// Puts the text in the place of the bytes of the file.
-void take_text(Document& document, const std::string& format) {
-  try {
-    document.text = document_text(
-        document.text, format == "auto" ? document_format_of(document.file, document.text)
-                                        : document_format(format));
-  } catch (const Error& error) {
-    document.error = error.what();
-    document.is_no_text = true;
-  }
-}
-
-void read_whole(Document& document, const std::string& format) {
-  const std::unique_ptr<std::FILE, CloseStream> stream(open_file(document));
-  if (!stream) return;
+/// All bytes of a file; an error leaves the reason in the document.
+std::string bytes_of(std::FILE* stream, Document& document, bool stops_at_binary) {
+  std::string bytes;
   std::array<char, kReadSize> buffer;
   std::size_t size = 0;
-  while ((size = std::fread(buffer.data(), 1, buffer.size(), stream.get())) > 0) {
-    const bool first = document.text.empty();
-    document.text.append(buffer.data(), size);
+  while ((size = std::fread(buffer.data(), 1, buffer.size(), stream)) > 0) {
+    const bool first = bytes.empty();
+    bytes.append(buffer.data(), size);
     // What cannot be text may be large.
-    if (first && !format.empty() && is_binary(document.text)) break;
+    if (first && stops_at_binary && is_binary(bytes)) break;
   }
-  if (std::ferror(stream.get())) document.error = cannot_read();
-  if (document.error.empty() && !format.empty()) take_text(document, format);
+  if (std::ferror(stream)) document.error = cannot_read();
+  return bytes;
+}
+
+void read_whole(Document& document, const InputOptions& options) {
+  const std::unique_ptr<std::FILE, CloseStream> stream(open_file(document));
+  if (!stream) return;
+  const std::string& format = options.format;
+  // UTF-16 has bytes 0, and a mark at the beginning only perhaps.
+  const bool stops = !format.empty() && !options.encoding.name.starts_with("utf-16");
+  std::string bytes = bytes_of(stream.get(), document, stops);
+  document.bytes = std::ssize(bytes);
+  if (!document.error.empty()) return;
+  if (format.empty()) {
+    document.text = decoded_text(std::move(bytes), options.encoding, document.label());
+    return;
+  }
+  try {
+    const DocumentFormat known =
+        format == "auto" ? document_format_of(document.file, bytes) : document_format(format);
+    document.text = document_text(bytes, known, options.encoding, document.label());
+  } catch (const Error& error) {
+    document.error = advised(error);
+    document.is_no_text = true;
+  }
 }
 
 /// The string in a field of a JSON object; without one the reason goes into `error`.
@@ -73,7 +88,7 @@ std::string string_field(const nlohmann::json& object, const std::string& field,
                          std::string& error) {
   const auto value = object.find(field);
   if (value != object.end() && value->is_string()) return value->get<std::string>();
-  error = fmt::format("expected a string in the field '{}', found {}", field,
+  error = fmt::format("expected a string in the field {}, found {}", in_quotes(field),
                       value == object.end() ? "no such field" : value->type_name());
   return {};
 }
@@ -83,8 +98,8 @@ void take_fields(Document& document, const InputOptions& options) {
   const auto object = nlohmann::json::parse(document.text, nullptr, false);
   document.text.clear();
   if (!object.is_object()) {
-    document.error =
-        fmt::format("expected a JSON object with the field '{}', found none", options.field);
+    document.error = fmt::format("expected a JSON object with the field {}, found none",
+                                 in_quotes(options.field));
     return;
   }
   if (const auto id = object.find("id"); id != object.end()) document.id = id->dump();
@@ -121,7 +136,16 @@ void Inputs::CloseFile::operator()(std::FILE* file) const {
   if (file != stdin) std::fclose(file);
 }
 
-Inputs::Inputs(const InputOptions& options) : options_(options) {
+std::function<void(const std::string&)> encoding_note(Messages& messages) {
+  // A data set may be read more than once.
+  return [&messages, told = std::make_shared<std::set<std::string>>()](const std::string& note) {
+    if (told->insert(note).second) messages.note(note + "; --encoding names another encoding");
+  };
+}
+
+Inputs::Inputs(const InputOptions& options, Messages& messages) : options_(options) {
+  check(options_.encoding);
+  options_.encoding.note = encoding_note(messages);
   if (options_.files.empty() && options_.texts.empty()) {
     if (isatty(STDIN_FILENO)) {
       throw UsageError("no input: name files, pipe text in, or give --text");
@@ -152,6 +176,7 @@ bool Inputs::next(Document& document) {
   if (next_text_ < options_.texts.size()) {
     document.file = "--text";
     document.text = options_.texts[next_text_++];
+    document.bytes = std::ssize(document.text);
     document.line = static_cast<std::int64_t>(next_text_);
     return true;
   }
@@ -162,33 +187,60 @@ bool Inputs::next(Document& document) {
     }
     document.file = options_.files[next_file_++];
     if (!options_.lines && options_.field.empty()) {
-      read_whole(document, options_.format);
+      read_whole(document, options_);
       return true;
     }
-    open_.reset(open_file(document));
-    line_ = 0;
-    if (!open_) return true;
+    if (!open(document)) return true;
   }
   return false;
+}
+
+bool Inputs::open(Document& document) {
+  open_.reset(open_file(document));
+  line_ = 0;
+  decoded_.reset();
+  bytes_per_byte_ = 1;
+  if (!open_) return false;
+  decoder_.emplace(options_.encoding, document.label());
+  if (decoder_->takes_lines()) return true;
+  std::string bytes = bytes_of(open_.get(), document, false);
+  if (!document.error.empty()) {
+    open_.reset();
+    return false;
+  }
+  const auto before = static_cast<double>(bytes.size());
+  std::string text = decoder_->next(std::move(bytes));
+  if (!text.empty()) bytes_per_byte_ = before / static_cast<double>(text.size());
+  decoded_.emplace(std::move(text));
+  return true;
 }
 
 bool Inputs::next_line(Document& document) {
   document = Document();
   document.file = options_.files[next_file_ - 1];
-  char* line = nullptr;
-  std::size_t capacity = 0;
-  errno = 0;
-  const ssize_t size = getline(&line, &capacity, open_.get());
-  const std::unique_ptr<char, decltype(&std::free)> owner(line, &std::free);
-  if (size < 0) {
-    const bool failed = std::ferror(open_.get()) != 0;
-    if (failed) document.error = cannot_read();
-    open_.reset();
-    return failed;
+  if (decoded_) {
+    if (!std::getline(*decoded_, document.text)) {
+      open_.reset();
+      return false;
+    }
+    document.bytes = std::llround(bytes_per_byte_ * static_cast<double>(document.text.size() + 1));
+  } else {
+    char* line = nullptr;
+    std::size_t capacity = 0;
+    errno = 0;
+    const ssize_t size = getline(&line, &capacity, open_.get());
+    const std::unique_ptr<char, decltype(&std::free)> owner(line, &std::free);
+    if (size < 0) {
+      const bool failed = std::ferror(open_.get()) != 0;
+      if (failed) document.error = cannot_read();
+      open_.reset();
+      return failed;
+    }
+    document.bytes = size;
+    document.text = decoder_->next(std::string(line, static_cast<std::size_t>(size)));
+    if (document.text.ends_with('\n')) document.text.pop_back();
   }
   document.line = ++line_;
-  document.text.assign(line, static_cast<std::size_t>(size));
-  if (document.text.ends_with('\n')) document.text.pop_back();
   if (document.text.ends_with('\r')) document.text.pop_back();
   if (!options_.field.empty()) take_fields(document, options_);
   return true;

@@ -3,10 +3,15 @@
 
 #include <cstdint>
 #include <cstdio>
+#include <functional>
 #include <memory>
+#include <optional>
+#include <sstream>
 #include <string>
 #include <vector>
 
+#include "longformer/text_encoding.h"
+#include "messages.h"
 #include "output.h"
 
 namespace longformer::cli {
@@ -20,6 +25,8 @@ struct Document {
   /// Counts from 1 where a file holds many documents, or among the texts; else 0.
   std::int64_t line = 0;
   std::string text;
+  /// Bytes of the file, the line or the text that was read for it.
+  std::int64_t bytes = 0;
   /// What is asked about the text; empty unless InputOptions::question_field is given.
   std::string question;
   /// The member "title" of a line of JSON where it is a string.
@@ -50,13 +57,19 @@ struct InputOptions {
   /// What a file that is one document holds: a name of longformer::DocumentFormat, or auto to tell
   /// by its name. Empty: its bytes are the text.
   std::string format = {};
+  /// What the files and stdin are in. Its notes go to the messages.
+  TextEncoding encoding = {};
 };
+
+/// Tells the notes of an encoding, those of each text once.
+std::function<void(const std::string&)> encoding_note(Messages& messages);
 
 /// Hands out documents one by one, so that a file of a million lines is never held whole.
 class Inputs {
  public:
-  /// Without files and texts the document is stdin. Throws UsageError when that is a terminal.
-  explicit Inputs(const InputOptions& options);
+  /// Without files and texts the document is stdin. Throws UsageError when that is a terminal. The
+  /// messages must live as long.
+  Inputs(const InputOptions& options, Messages& messages);
 
   /// Whether there was one more. A file that cannot be read is a document with an error.
   bool next(Document& document);
@@ -70,12 +83,19 @@ class Inputs {
     void operator()(std::FILE* file) const;
   };
 
+  /// Begins with the lines of a file; false leaves the reason in the document.
+  bool open(Document& document);
   bool next_line(Document& document);
 
   InputOptions options_;
   std::size_t next_text_ = 0;
   std::size_t next_file_ = 0;
   std::unique_ptr<std::FILE, CloseFile> open_;
+  std::optional<TextDecoder> decoder_;
+  /// The lines of a text that had to be decoded as a whole, and the bytes of the file for each
+  /// byte.
+  std::optional<std::istringstream> decoded_;
+  double bytes_per_byte_ = 1;
   std::int64_t line_ = 0;
   std::int64_t total_documents_ = 0;
   std::int64_t total_bytes_ = 0;

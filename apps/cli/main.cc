@@ -14,6 +14,7 @@
 
 #include "advice.h"
 #include "help.h"
+#include "longformer/error.h"
 #include "output.h"
 #include "output_files.h"
 #include "stop_signals.h"
@@ -21,6 +22,8 @@
 
 namespace longformer::cli {
 namespace {
+
+constexpr const char* kVersion = "longformer " LONGFORMER_VERSION;
 
 constexpr const char* kDescription =
     "Run Longformer, BERT and RoBERTa checkpoints on documents of any length.\n"
@@ -32,6 +35,9 @@ constexpr const char* kFooter =
     "  longformer search longformer-folder novel.txt --query \"Who is the murderer?\"\n\n"
     "'longformer VERB --help' explains a verb.";
 
+/// No verb and no option is longer.
+constexpr std::size_t kLongestWord = 80;
+
 std::vector<std::string> names_of_verbs(const CLI::App& program) {
   std::vector<std::string> names;
   for (const CLI::App* verb : program.get_subcommands({})) names.push_back(verb->get_name());
@@ -39,14 +45,19 @@ std::vector<std::string> names_of_verbs(const CLI::App& program) {
 }
 
 /// --max_length is --max-length: both spellings are in use for the same options elsewhere.
-std::vector<std::string> normalized(int count, char** values) {
-  std::vector<std::string> arguments(values + 1, values + count);
+std::string normalized(std::string argument) {
+  if (!argument.starts_with("--")) return argument;
+  const auto end =
+      argument.begin() + static_cast<std::ptrdiff_t>(std::min(argument.find('='), argument.size()));
+  std::replace(argument.begin(), end, '_', '-');
+  return argument;
+}
+
+std::vector<std::string> normalized(const std::vector<std::string>& typed) {
+  std::vector<std::string> arguments = typed;
   for (std::string& argument : arguments) {
     if (argument == "--") break;
-    if (!argument.starts_with("--")) continue;
-    const auto end = argument.begin() +
-                     static_cast<std::ptrdiff_t>(std::min(argument.find('='), argument.size()));
-    std::replace(argument.begin(), end, '_', '-');
+    argument = normalized(std::move(argument));
   }
   return arguments;
 }
@@ -60,9 +71,10 @@ void check_verb(const CLI::App& program, const std::vector<std::string>& argumen
   }
   const std::string& word = arguments.front();
   if (word.starts_with('-') || std::find(names.begin(), names.end(), word) != names.end()) return;
-  const std::string close = nearest(word, names);
-  throw UsageError(close.empty() ? fmt::format("no verb '{}': expected one of {}", word, list)
-                                 : fmt::format("no verb '{}': did you mean '{}'?", word, close));
+  const std::string close = nearest(word.substr(0, kLongestWord), names);
+  throw UsageError(close.empty()
+                       ? fmt::format("no verb {}: expected one of {}", in_quotes(word), list)
+                       : fmt::format("no verb {}: did you mean '{}'?", in_quotes(word), close));
 }
 
 /// The subcommand that the command line chose, innermost first.
@@ -76,10 +88,58 @@ std::string command_of(const CLI::App* app) {
                                       : command_of(app->get_parent()) + " " + app->get_name();
 }
 
+/// An option by the name that the command line has for it.
+std::string as_typed(const CLI::Option& option, const std::vector<std::string>& typed) {
+  for (const std::string& argument : typed) {
+    if (argument == "--") break;
+    const std::string word = argument.substr(0, argument.find('='));
+    for (const std::string& name : option.get_lnames()) {
+      if (normalized(word) == "--" + name) return word;
+    }
+    for (const std::string& name : option.get_snames()) {
+      if (!word.starts_with("--") && word.starts_with("-" + name)) return "-" + name;
+    }
+  }
+  return option.get_name();
+}
+
+/// The message about an option by the name that was typed.
+std::string with_typed_option(std::string message, const CLI::App& verb,
+                              const std::vector<std::string>& typed) {
+  const std::size_t end = message.find(':');
+  const CLI::Option* option = message.starts_with("--") && end != std::string::npos
+                                  ? verb.get_option_no_throw(message.substr(0, end))
+                                  : nullptr;
+  return option == nullptr ? message : message.replace(0, end, as_typed(*option, typed));
+}
+
+/// Whether an option holds a value that is right or wrong by itself, not the name of a file.
+bool is_value(const CLI::Option& option) {
+  const std::string type = option.get_type_name();
+  return option.count() > 0 && type != "FILE" && type != "FOLDER" && !type.starts_with("PATH");
+}
+
+/// The error that what was typed for an option cannot be, where that is what the library says: its
+/// messages about an option begin with the option's name, "max length: expected …".
+std::optional<UsageError> usage_error_of(const Error& error, const CLI::App& verb,
+                                         const std::vector<std::string>& typed) {
+  const std::string message = error.what();
+  const std::size_t end = message.find(": expected");
+  if (end == std::string::npos) return std::nullopt;
+  std::string name = message.substr(0, end);
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return c == '_' || c == ' '; }, '-');
+  if (!name.starts_with("--")) name.insert(0, name.size() == 1 ? "-" : "--");
+  const CLI::Option* option = verb.get_option_no_throw(name);
+  if (option == nullptr || !is_value(*option)) return std::nullopt;
+  return UsageError(as_typed(*option, typed) + advised(message.substr(end), error.remedies()));
+}
+
 /// What is wrong with the command line, with the option that may have been meant.
-std::string explain(const CLI::ParseError& error, const CLI::App& program) {
+std::string explain(const CLI::ParseError& error, const CLI::App& program,
+                    const std::vector<std::string>& typed) {
   const CLI::App* verb = chosen(&program);
-  std::string message = error.what();
+  std::string message = with_typed_option(error.what(), *verb, typed);
   if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
     std::vector<std::string> options;
     for (const CLI::Option* option : verb->get_options()) {
@@ -90,20 +150,16 @@ std::string explain(const CLI::ParseError& error, const CLI::App& program) {
                                      [](const std::string& text) { return text.starts_with('-'); });
     std::string word = option != unknown.end() ? *option : unknown.at(0);
     word.resize(std::min(word.find('='), word.size()));
-    message = fmt::format("{} '{}'", word.starts_with('-') ? "unknown option" : "unexpected", word);
-    const std::string close = word.starts_with('-') ? nearest(word, options) : "";
+    message = fmt::format("{} {}", word.starts_with('-') ? "unknown option" : "unexpected",
+                          in_quotes(word));
+    const std::string close =
+        word.starts_with('-') ? nearest(word.substr(0, kLongestWord), options) : "";
     if (!close.empty()) message += fmt::format(": did you mean '{}'?", close);
   }
   return fmt::format("{}; see '{} --help'", message, command_of(verb));
 }
 
-int run(int count, char** values) {
-  CLI::App program(kDescription, "longformer");
-  program.formatter(std::make_shared<HelpFormatter>());
-  program.footer(kFooter);
-  program.set_version_flag("--version", "longformer " LONGFORMER_VERSION, "print the version");
-  program.set_help_flag("-h,--help", "print this help");
-  Action action;
+void add_verbs(CLI::App& program, Action& action) {
   add_info(program, action);
   add_tokenize(program, action);
   add_embed(program, action);
@@ -124,31 +180,69 @@ int run(int count, char** values) {
   add_convert(program, action);
   add_compare(program, action);
   add_bench(program, action);
+  add_completion(program, action);
+  add_man(program, action);
+}
 
-  const std::vector<std::string> arguments = normalized(count, values);
-  check_verb(program, arguments);
-  try {
-    program.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
-  } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() != 0) throw UsageError(explain(error, program));
-    std::ostringstream text;
-    program.exit(error, text, text);
-    Output output;
-    output.write(text.str());
-    output.finish();
-    return kSuccess;
+/// --quiet of every verb.
+void add_quiet(CLI::App& program, bool& quiet) {
+  for (CLI::App* verb : program.get_subcommands({})) {
+    verb->add_flag("--quiet", quiet, "no notes and no progress on stderr, only errors");
+    add_quiet(*verb, quiet);
   }
-  const std::vector<std::string> written = checked_outputs(*chosen(&program));
+}
+
+/// The program after its verb is known: what the action says, in the words of the command line.
+int work(const Action& action, const CLI::App& verb, bool quiet,
+         const std::vector<std::string>& typed) {
+  const std::vector<std::string> written = checked_outputs(verb);
   std::optional<StopSignals> signals;
   if (!written.empty()) {
     signals.emplace([written] {
       for (const std::string& file : written) unlink(temporary_name(file).c_str());
     });
   }
-  Messages messages;
-  if (action) action(messages);
+  Messages messages(quiet);
+  try {
+    if (action) action(messages);
+  } catch (const UsageError& error) {
+    throw UsageError(with_typed_option(error.what(), verb, typed));
+  } catch (const Error& error) {
+    if (const auto usage = usage_error_of(error, verb, typed)) throw *usage;
+    throw;
+  }
   Output().finish();
   return messages.exit_code();
+}
+
+int run(int count, char** values) {
+  CLI::App program(kDescription, "longformer");
+  program.formatter(std::make_shared<HelpFormatter>());
+  program.footer(kFooter);
+  program.set_version_flag("--version", kVersion, "print the version");
+  program.set_help_flag("-h,--help", "print this help");
+  Action action;
+  bool quiet = false;
+  add_verbs(program, action);
+  add_quiet(program, quiet);
+
+  const std::vector<std::string> typed(values + 1, values + count);
+  const std::vector<std::string> arguments = normalized(typed);
+  check_verb(program, arguments);
+  try {
+    program.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() != 0) throw UsageError(explain(error, program, typed));
+    std::ostringstream text;
+    program.exit(error, text, text);
+    Output output;
+    output.write(text.str());
+    output.finish();
+    return kSuccess;
+  } catch (const UsageError& error) {
+    throw UsageError(with_typed_option(error.what(), *chosen(&program), typed));
+  }
+  return work(action, *chosen(&program), quiet, typed);
 }
 
 }  // namespace

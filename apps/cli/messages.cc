@@ -5,13 +5,14 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <utility>
 
 namespace longformer::cli {
 
 namespace {
 
 void print_line(std::string_view kind, std::string_view message) {
-  std::string line(message);
+  std::string line = shortened(std::string(message));
   std::replace_if(
       line.begin(), line.end(), [](char c) { return c == '\n' || c == '\r'; }, ' ');
   // A progress line may stand where this message goes.
@@ -22,13 +23,27 @@ void print_line(std::string_view kind, std::string_view message) {
 
 }  // namespace
 
+std::string shortened(std::string message) {
+  constexpr std::size_t kMost = 1200, kBeginning = 800, kEnd = 300;
+  if (message.size() <= kMost) return message;
+  const auto is_inside = [&](std::size_t i) {
+    return (static_cast<unsigned char>(message[i]) & 0xc0u) == 0x80u;
+  };
+  std::size_t begin = kBeginning, end = message.size() - kEnd;
+  while (is_inside(begin)) --begin;
+  while (is_inside(end)) ++end;
+  return message.replace(begin, end - begin, " … ");
+}
+
 void print_error(std::string_view message) { print_line("error", message); }
 
 void Messages::error(std::string_view message) {
   print_error(message);
-  failed_ = true;
+  failed();
 }
 
-void Messages::note(std::string_view message) { print_line("note", message); }
+void Messages::note(std::string_view message) {
+  if (!quiet_) print_line("note", message);
+}
 
 }  // namespace longformer::cli

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cmath>
@@ -266,6 +267,20 @@ std::string grouped(std::int64_t number) {
   const std::size_t first = number < 0 ? 1 : 0;
   for (std::size_t end = digits.size(); end > first + 3; end -= 3) digits.insert(end - 3, ",");
   return digits;
+}
+
+std::string counted(std::int64_t number, std::string_view one, std::string_view many) {
+  if (number == 1) return fmt::format("1 {}", one);
+  return many.empty() ? fmt::format("{} {}s", grouped(number), one)
+                      : fmt::format("{} {}", grouped(number), many);
+}
+
+std::string in_quotes(std::string_view text) {
+  constexpr std::size_t kMost = 80;
+  const bool is_long = text.size() > kMost;
+  std::size_t end = std::min(text.size(), kMost);
+  while (is_long && end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0u) == 0x80u) --end;
+  return fmt::format("'{}{}'", on_one_line(text.substr(0, end)), is_long ? "…" : "");
 }
 
 }  // namespace longformer::cli

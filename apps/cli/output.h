@@ -113,5 +113,9 @@ std::string on_one_line(std::string_view text);
 std::string bytes_text(double bytes);
 /// 12345678 as "12,345,678".
 std::string grouped(std::int64_t number);
+/// "1 document", "2,000 documents"; `many` where it is not `one` and an s.
+std::string counted(std::int64_t number, std::string_view one, std::string_view many = {});
+/// What somebody typed as a message may show it: in quotes, on one line, of at most 80 bytes.
+std::string in_quotes(std::string_view text);
 
 }  // namespace longformer::cli

@@ -49,6 +49,7 @@ struct LanguageModelFlags {
 
 void run(const LanguageModelFlags& flags, Messages& messages) {
   LanguageModelTraining options = flags.all();
+  options.data.encoding.note = encoding_note(messages);
   if (!options.model_folder.empty()) options.model_folder = find_model(options.model_folder);
   const bool tokens = LanguageModel::reads_tokens(
       options.model_folder.empty() ? options.config_file : options.model_folder + "/config.json");
@@ -116,6 +117,7 @@ void add_pretrain_lm(CLI::App& program, Action& action) {
                   "after each epoch, unless --eval-strategy says otherwise")
       ->type_name("FILE");
   add_clean_up(verb, flags->options.data);
+  add_encoding(verb, flags->options.data.encoding);
   CLI::Option* phases =
       verb.add_option("--phases", flags->options.phases_file,
                       "JSON list of phases with length, windows, learning_rate, batch and steps "

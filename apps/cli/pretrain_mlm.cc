@@ -32,7 +32,9 @@ void run(const PretrainFlags& flags, Messages& messages) {
   if (flags.options.training.eval_strategy == "no" && !flags.options.validation_file.empty()) {
     messages.note("the validation file is not read: --eval-strategy is no");
   }
-  const TrainingResult result = train_masked_lm(folder, flags.options, report.callbacks());
+  MaskedLmTraining options = flags.options;
+  options.data.encoding.note = encoding_note(messages);
+  const TrainingResult result = train_masked_lm(folder, options, report.callbacks());
   report.finish(result, flags.options.training.output_dir, flags.model.json);
 }
 

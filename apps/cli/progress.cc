@@ -8,6 +8,8 @@
 #include <cstdio>
 #include <string>
 
+#include "output.h"
+
 namespace longformer::cli {
 
 namespace {
@@ -67,10 +69,11 @@ std::string duration(double seconds) {
   return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
 }
 
-ProgressLine::ProgressLine(std::int64_t total_documents, std::int64_t total_bytes)
+ProgressLine::ProgressLine(const Messages& messages, std::int64_t total_documents,
+                           std::int64_t total_bytes)
     : total_documents_(total_documents),
       total_bytes_(total_bytes),
-      enabled_(isatty(STDERR_FILENO) == 1) {}
+      enabled_(isatty(STDERR_FILENO) == 1 && !messages.is_quiet()) {}
 
 ProgressLine::~ProgressLine() {
   if (visible_) std::fputs("\x1b[K", stderr);
@@ -94,9 +97,10 @@ void ProgressLine::show(const Progress& progress) {
   if (!is_due()) return;
   const double elapsed = std::chrono::duration<double>(shown_ - start_).count();
   const std::int64_t documents = finished_documents_ + progress.documents_done;
-  std::string line = total_documents_ > 0
-                         ? fmt::format("{} of {} documents", documents, total_documents_)
-                         : fmt::format("{} documents", documents);
+  // A unit of no documents of its own is all the work, and knows how many there are.
+  const std::int64_t total = unit_documents_ > 0 ? total_documents_ : progress.documents_total;
+  std::string line = total > 0 ? fmt::format("{} of {}", documents, counted(total, "document"))
+                               : counted(documents, "document");
   const auto tokens = static_cast<double>(finished_tokens_ + progress.tokens_done);
   line += fmt::format(", {:.0f} tokens/s", tokens / elapsed);
   if (total_bytes_ > 0 && progress.tokens_total > 0) {

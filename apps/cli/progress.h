@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "longformer/progress.h"
+#include "messages.h"
 
 namespace longformer::cli {
 
@@ -32,12 +33,13 @@ std::string joined(std::vector<ProgressPart> parts, std::size_t columns);
 /// Writes a line over the one before, cut to the width of the terminal.
 void show_line(std::string_view line);
 
-/// Documents, tokens per second and time left; only on a terminal and only for work of more than
-/// two seconds. Time left follows from the bytes read, so nothing is tokenized twice to know it.
+/// Documents, tokens per second and time left; only on a terminal, only for work of more than two
+/// seconds, and not where messages are quiet. Time left follows from the bytes read, so nothing is
+/// tokenized twice to know it.
 class ProgressLine {
  public:
   /// Zero where a total is unknown, as on stdin.
-  ProgressLine(std::int64_t total_documents, std::int64_t total_bytes);
+  ProgressLine(const Messages& messages, std::int64_t total_documents, std::int64_t total_bytes);
   ~ProgressLine();
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;

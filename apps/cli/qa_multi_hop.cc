@@ -93,7 +93,7 @@ class MultiHopRun {
                                          asked.model.load_options(messages))) {}
 
   void run() {
-    Inputs inputs(asked_.inputs);
+    Inputs inputs(asked_.inputs, messages_);
     asked_.questions.empty() ? answer_records(inputs) : answer_about_documents(inputs);
     output_.finish();
   }

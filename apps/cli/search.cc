@@ -75,7 +75,7 @@ OpenIndex open_index(const SearchFlags& flags, Messages& messages) {
   if (flags.model.model.empty()) return {std::nullopt, SearchIndex::open(flags.index)};
   const bool reads = flags.documents.inputs.files.empty();
   if (reads && !std::filesystem::exists(flags.index)) {
-    throw Error(fmt::format("no index '{}', and no files to make it of", flags.index));
+    throw Error(fmt::format("no index {}, and no files to make it of", in_quotes(flags.index)));
   }
   Embedder embedder =
       Embedder::load(flags.model.encoder_folder(), flags.model.load_options(messages));
@@ -128,7 +128,7 @@ class SearchRun {
     };
     if (flags_.passage_tokens_given &&
         found.passages.passage_tokens != wanted.passages.passage_tokens) {
-      differ(true, fmt::format("of {} tokens", found.passages.passage_tokens), "--passage-tokens",
+      differ(true, "of " + counted(found.passages.passage_tokens, "token"), "--passage-tokens",
              std::to_string(wanted.passages.passage_tokens));
     }
     if (found.passages.context != wanted.passages.context) {
@@ -144,10 +144,10 @@ class SearchRun {
 
   void print_summary() {
     if (flags_.model.json) return;
-    std::string text = fmt::format("{} documents, {} passages", grouped(index().documents()),
-                                   grouped(index().passages()));
+    std::string text = fmt::format("{}, {}", counted(index().documents(), "document"),
+                                   counted(index().passages(), "passage"));
     if (reads_documents()) {
-      text += fmt::format("; {} documents read in {:.2f} s", grouped(added_), index_seconds_);
+      text += fmt::format("; {} read in {:.2f} s", counted(added_, "document"), index_seconds_);
     }
     output_.write(text + "\n");
     output_.flush();
@@ -176,7 +176,7 @@ class SearchRun {
     try {
       answer.hits = open_.embedder ? index().query(*open_.embedder, query) : index().query(query);
     } catch (const Error& error) {
-      messages_.error(fmt::format("question '{}': {}", question, advised(error)));
+      messages_.error(fmt::format("question {}: {}", in_quotes(question), advised(error)));
       if (flags_.model.json) {
         output_.write(JsonLine().add("query", question).add("error", advised(error)).line());
       }
@@ -205,7 +205,8 @@ void manage(const SearchFlags& flags, Messages& messages) {
       flags.removed.empty() ? SearchIndex::open(flags.index) : SearchIndex::edit(flags.index);
   for (const std::string& name : flags.removed) {
     if (index.remove(plain_name(name)) == 0) {
-      messages.error(fmt::format("{}: no document or folder '{}' in the index", flags.index, name));
+      messages.error(
+          fmt::format("{}: no document or folder {} in the index", flags.index, in_quotes(name)));
     }
   }
   Output output;

@@ -55,8 +55,8 @@ class DocumentAdder {
     find();
     if (!found_.files.empty()) read();
     if (left_out_ > kToldByName) {
-      messages_.note(
-          fmt::format("{} more files that are no text were left out", left_out_ - kToldByName));
+      messages_.note(counted(left_out_ - kToldByName, "more file that is no text was left out",
+                             "more files that are no text were left out"));
     }
     for (const std::string& folder : found_.folders) look_for_gone(folder);
     return added_;
@@ -64,9 +64,9 @@ class DocumentAdder {
 
  private:
   void find() {
-    ProgressLine progress(0, 0);
+    ProgressLine progress(messages_, 0, 0);
     found_ = find_files(documents_.inputs.files, documents_.patterns, [&](std::size_t files) {
-      progress.tell(fmt::format("{} files found", files));
+      progress.tell(counted(static_cast<std::int64_t>(files), "file") + " found");
     });
     for (const std::string& error : found_.errors) messages_.error(error);
     if (found_.files.empty() && found_.errors.empty()) {
@@ -80,12 +80,11 @@ class DocumentAdder {
   void read() {
     InputOptions options = documents_.inputs;
     options.files = found_.files;
-    Inputs inputs(options);
-    ProgressLine progress(inputs.total_documents(), inputs.total_bytes());
+    Inputs inputs(options, messages_);
+    ProgressLine progress(messages_, inputs.total_documents(), inputs.total_bytes());
     Document document;
     while (inputs.next(document)) {
-      const ProgressCallback report =
-          progress.unit(1, static_cast<std::int64_t>(document.text.size()));
+      const ProgressCallback report = progress.unit(1, document.bytes);
       if (document.error.empty()) {
         add(document, report);
       } else if (document.is_no_text && found_.from_folders.contains(document.file)) {
@@ -103,6 +102,7 @@ class DocumentAdder {
       index_.add(embedder_, name, document.text, report);
       ++added_;
     } catch (const Error& error) {
+      if (is_about_passages(error)) throw;
       messages_.error(name + ": " + advised(error));
     }
   }
@@ -163,6 +163,7 @@ void add_search_documents(CLI::App& verb, SearchDocuments& documents) {
   verb.add_option("--field", inputs.field,
                   "each line is a JSON object that holds the document in this field")
       ->type_name("NAME");
+  add_encoding(verb, inputs.encoding);
 }
 
 void check(const SearchDocuments& documents) {

@@ -81,8 +81,9 @@ std::string documents_text(const std::vector<IndexedDocument>& documents, bool j
       line.add("characters", document.characters).add("hash", document.hash);
       text += line.add("time", document.time).line();
     } else {
-      text += fmt::format("{}\t{} passages\t{} characters\t{}\n", on_one_line(document.name),
-                          document.passages, document.characters, document.time);
+      text += fmt::format("{}\t{}\t{}\t{}\n", on_one_line(document.name),
+                          counted(document.passages, "passage"),
+                          counted(document.characters, "character"), document.time);
     }
   }
   return text;
@@ -109,7 +110,7 @@ std::string statistics_text(const SearchIndex& index, const std::string& file, b
   row("bytes", grouped(bytes));
   row("model",
       fmt::format("{}, {}, vectors of {}", index.model(), index.dtype(), index.vector_size()));
-  row("passages of", fmt::format("{} tokens", options.passages.passage_tokens));
+  row("passages of", counted(options.passages.passage_tokens, "token"));
   row("context", context_name(options));
   const std::string prompt = options.passage_prompt.value_or("");
   if (!prompt.empty()) row("passage prompt", on_one_line(prompt));

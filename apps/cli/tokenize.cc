@@ -137,11 +137,11 @@ class TokenizeRun {
         tokenizer_(Tokenizer::load(flags.model.token_model_folder())) {}
 
   void run() {
-    Inputs inputs(flags_.inputs);
-    ProgressLine progress(inputs.total_documents(), inputs.total_bytes());
+    Inputs inputs(flags_.inputs, messages_);
+    ProgressLine progress(messages_, inputs.total_documents(), inputs.total_bytes());
     Document document;
     while (inputs.next(document)) {
-      const auto bytes = static_cast<std::int64_t>(document.text.size());
+      const auto bytes = document.bytes;
       const ProgressCallback report = progress.unit(1, bytes);
       try {
         if (!document.error.empty()) throw Error(document.error);

@@ -68,14 +68,15 @@ std::string result_text(const TrainingResult& result, const std::string& output_
     return line.line();
   }
   if (result.interrupted) {
-    return fmt::format("{} steps, loss {:.4f}; the last checkpoint is {}\n", grouped(result.steps),
-                       result.loss.value_or(0), result.last_checkpoint);
+    return fmt::format("{}, loss {:.4f}; the last checkpoint is {}\n",
+                       counted(result.steps, "step"), result.loss.value_or(0),
+                       result.last_checkpoint);
   }
   if (!result.loss) {
-    return fmt::format("nothing was left to do after {} steps; the model is in {}\n",
-                       grouped(result.steps), output_dir);
+    return fmt::format("nothing was left to do after {}; the model is in {}\n",
+                       counted(result.steps, "step"), output_dir);
   }
-  return fmt::format("{} steps{}, loss {:.4f}; the model is in {}\n", grouped(result.steps),
+  return fmt::format("{}{}, loss {:.4f}; the model is in {}\n", counted(result.steps, "step"),
                      result.stopped_early ? ", stopped early" : "", *result.loss, output_dir);
 }
 
@@ -98,13 +99,14 @@ TrainingCallbacks TrainingReport::callbacks() {
 }
 
 void TrainingReport::plan(const TrainingPlan& plan) const {
-  std::string text = fmt::format("{} trained parameters", grouped(plan.trained_parameters));
+  if (messages_.is_quiet()) return;
+  std::string text = counted(plan.trained_parameters, "trained parameter");
   if (plan.frozen_parameters > 0) {
     text += fmt::format(", {} frozen", grouped(plan.frozen_parameters));
   }
-  text += fmt::format("; {} steps", grouped(plan.steps - plan.steps_done));
+  text += "; " + counted(plan.steps - plan.steps_done, "step");
   if (plan.steps_done > 0) text += fmt::format(" after {}", grouped(plan.steps_done));
-  if (plan.tokens_per_step > 0) text += fmt::format(" of {} tokens", grouped(plan.tokens_per_step));
+  if (plan.tokens_per_step > 0) text += " of " + counted(plan.tokens_per_step, "token");
   text += fmt::format(
       "\nmemory about {}: weights {}, gradients {}, optimizer {}, activations {}, "
       "data and program {}",
@@ -117,6 +119,7 @@ void TrainingReport::plan(const TrainingPlan& plan) const {
 }
 
 void TrainingReport::progress(const TrainingProgress& progress) {
+  if (messages_.is_quiet()) return;
   const auto now = Clock::now();
   const double since_shown = std::chrono::duration<double>(now - shown_).count();
   if (on_terminal_) {

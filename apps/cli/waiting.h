@@ -18,9 +18,9 @@ class Waiting {
     std::int64_t bytes = 0;
   };
 
-  void push(Item item, std::size_t bytes) {
+  void push(Item item, std::int64_t bytes) {
     const std::lock_guard lock(mutex_);
-    entries_.push_back({std::move(item), static_cast<std::int64_t>(bytes)});
+    entries_.push_back({std::move(item), bytes});
   }
 
   /// The next one; absent when none waits.

@@ -31,10 +31,10 @@ class WritingRun {
       : flags_(flags),
         summarizes_(summarizes),
         messages_(messages),
-        inputs_(flags.inputs),
+        inputs_(flags.inputs, messages),
         generator_(TextGenerator::load(flags.model.folder(), flags.model.load_options(messages))),
         request_(flags.request()),
-        progress_(inputs_.total_documents(), inputs_.total_bytes()) {
+        progress_(messages_, inputs_.total_documents(), inputs_.total_bytes()) {
     const GenerationOptions& folder = generator_.folder_options();
     const auto& info = generator_.info();
     const auto has_length = [](const GenerationOptions& options) {
@@ -83,7 +83,7 @@ class WritingRun {
       if (!document.error.empty()) continue;
       texts.push_back(document.text);
       readable.push_back(&document);
-      bytes += std::ssize(document.text);
+      bytes += document.bytes;
     }
     request_.first_document = done_;
     const ProgressCallback report = progress_.unit(std::ssize(unit), bytes);
@@ -151,16 +151,15 @@ class WritingRun {
       told = fmt::format("read the first {} of {} tokens", result.source_tokens - result.truncated,
                          result.source_tokens);
     } else if (result.segments > 1) {
-      told = fmt::format("read {} tokens in {} overlapping segments", result.source_tokens,
-                         result.segments);
+      told = fmt::format("read {} in {}", counted(result.source_tokens, "token"),
+                         counted(result.segments, "overlapping segment"));
     } else if (summarizes_) {
-      told = fmt::format("read {} tokens", result.source_tokens);
+      told = "read " + counted(result.source_tokens, "token");
     }
     if (summarizes_) {
       const WrittenText& best = result.texts[0];
-      told +=
-          fmt::format(", {} of them with global attention; wrote {} with {} beam{}",
-                      result.global_tokens, best.ids.size() - 1, beams(), beams() == 1 ? "" : "s");
+      told += fmt::format(", {} of them with global attention; wrote {} with {}",
+                          result.global_tokens, best.ids.size() - 1, counted(beams(), "beam"));
     }
     if (result.texts[0].end == "length") {
       told += fmt::format("{}the text is cut at its limit: see --max-new-tokens",

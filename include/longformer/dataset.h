@@ -8,6 +8,7 @@
 #include "longformer/embedding_training_options.h"
 #include "longformer/multi_hop_options.h"
 #include "longformer/retrieval_options.h"
+#include "longformer/text_encoding.h"
 #include "longformer/trivia_options.h"
 
 namespace longformer {
@@ -23,8 +24,12 @@ struct DataOptions {
   std::string label_field = {};
   /// Names of the columns of a CSV or TSV file without a header.
   std::vector<std::string> columns = {};
+  /// What is between the fields of CSV and TSV files, a character of ASCII; empty: a comma, or a
+  /// tab.
+  std::string delimiter = {};
   /// Whether CSV and TSV files quote (RFC 4180).
   bool quotes = true;
+  TextEncoding encoding = {};
   /// Leave out a broken record and count it; without, it is an Error.
   bool skip_invalid = false;
   CoreferenceOptions coreference = {};

@@ -4,6 +4,8 @@
 #include <string>
 #include <string_view>
 
+#include "longformer/text_encoding.h"
+
 namespace longformer {
 
 enum class DocumentFormat { text, markdown, html };
@@ -25,8 +27,10 @@ bool is_binary(std::string_view beginning);
 /// as they make sense.
 ///
 /// The charset is what a byte-order mark says (UTF-8 or UTF-16, which leaves it out), or a page
-/// itself, else UTF-8; what is not in the charset becomes U+FFFD. Throws Error for a charset that
-/// nobody knows, and for what is no text: with bytes 0, or most of it outside the charset.
-std::string document_text(std::string_view content, DocumentFormat format);
+/// itself, else `encoding`, whose notes call the document `name`; what is not in the charset
+/// becomes U+FFFD. Throws Error for a charset that nobody knows, and for what is no text: with
+/// bytes 0, or most of it outside the charset.
+std::string document_text(std::string_view content, DocumentFormat format,
+                          const TextEncoding& encoding = {}, const std::string& name = {});
 
 }  // namespace longformer

@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/words.h"
+#include "formats/json.h"
 #include "models/registry.h"
 #include "models/trained_folder.h"
 
@@ -12,14 +14,10 @@ namespace {
 
 std::vector<std::string> names_in_list(const std::string& list) {
   std::vector<std::string> names;
-  for (std::size_t begin = 0; begin <= list.size();) {
-    const std::size_t end = std::min(list.find(',', begin), list.size());
-    const std::size_t first = std::min(list.find_first_not_of(' ', begin), end);
-    std::size_t last = end;
-    while (last > first && list[last - 1] == ' ') --last;
-    names.push_back(list.substr(first, last - first));
-    require(!names.back().empty(), "lora_target: expected names between commas, found '{}'", list);
-    begin = end + 1;
+  for (const std::string_view name : parts_of_list(list)) {
+    require(!name.empty(), "lora_target: expected names between commas, found {}",
+            formats::quote(list));
+    names.emplace_back(name);
   }
   return names;
 }

@@ -287,7 +287,7 @@ std::string Embedder::prompt(const EmbedOptions& options) const {
   if (found != folder.prompts.end()) return found->second;
   std::string names;
   for (const auto& [known, text] : folder.prompts) names += (names.empty() ? "" : ", ") + known;
-  fail("prompt: expected one of {}, found {}", names, formats::quote(name));
+  fail("prompt name: expected one of {}, found {}", names, formats::quote(name));
 }
 
 PassageContext Embedder::passage_context() const {
@@ -375,7 +375,7 @@ Embedding Embedder::embed_passages_in_document(std::string_view text,
   marked.passages = tasks::passages_behind(prompt, text, marked.encoding, rules_of(passages));
   const Index capacity = max_length(options) - tasks::TextTemplate(tokenizer_).size();
   require(passages.passage_tokens <= capacity / 2,
-          "passages: expected 1 to {} tokens each, found {}", capacity / 2,
+          "passage tokens: expected 1 to {} tokens each, found {}", capacity / 2,
           passages.passage_tokens);
   return embed_marked(std::move(marked), options, progress);
 }
@@ -429,13 +429,13 @@ Embedding Embedder::embed_passages_alone(std::string_view text, const PassageOpt
                                          const EmbedOptions& options,
                                          const ProgressCallback& progress) const {
   require(options.pooling != Pooling::tokens,
-          "passages: expected a pooling of tokens to one vector, found tokens");
+          "pooling: expected a pooling of tokens to one vector, found tokens");
   const std::string prompt = this->prompt(options);
   const Index around = tasks::TextTemplate(tokenizer_).size();
   const Index room = max_length(options) - around -
                      static_cast<Index>(tasks::encode_plain(tokenizer_, prompt).ids.size());
   require(passages.passage_tokens >= 1 && passages.passage_tokens <= room,
-          "passages: expected 1 to {} tokens each, found {}", room, passages.passage_tokens);
+          "passage tokens: expected 1 to {} tokens each, found {}", room, passages.passage_tokens);
   const Encoding encoding = tasks::encode_plain(tokenizer_, text);
   Embedding result;
   result.tokens = static_cast<Index>(encoding.ids.size()) + around;

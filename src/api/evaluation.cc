@@ -54,21 +54,26 @@ class EmbedderVectors final : public tasks::TextVectors {
     plain_.batch_tokens = options.batch_tokens;
   }
 
-  std::vector<std::vector<float>> of(std::span<const std::string> texts,
-                                     tasks::TextUse use) const override {
+  std::vector<std::vector<float>> of(std::span<const std::string> texts, tasks::TextUse use,
+                                     tasks::TextLengths& lengths) const override {
     EmbedOptions options = plain_;
     if (use == tasks::TextUse::query) options.prompt_name = "query";
     if (use == tasks::TextUse::document) options.prompt_name = "document";
     std::vector<std::vector<float>> vectors;
-    for (Embedding& one : embedder_.embed(texts, options)) vectors.push_back(std::move(one.values));
+    for (Embedding& one : embedder_.embed(texts, options)) {
+      add(one, lengths);
+      vectors.push_back(std::move(one.values));
+    }
     return vectors;
   }
 
-  std::vector<std::vector<float>> of_passages(
-      const std::string& document, std::span<const CharacterSpan> passages) const override {
+  std::vector<std::vector<float>> of_passages(const std::string& document,
+                                              std::span<const CharacterSpan> passages,
+                                              tasks::TextLengths& lengths) const override {
     EmbedOptions options = plain_;
     options.prompt_name = "document";
     const Embedding found = embedder_.embed_spans(document, passages, options);
+    add(found, lengths);
     const auto width = static_cast<std::ptrdiff_t>(found.values.size()) / found.rows;
     std::vector<std::vector<float>> vectors;
     for (auto from = found.values.begin(); from != found.values.end(); from += width) {
@@ -78,6 +83,11 @@ class EmbedderVectors final : public tasks::TextVectors {
   }
 
  private:
+  static void add(const Embedding& one, tasks::TextLengths& lengths) {
+    lengths.tokens += one.tokens;
+    lengths.truncated += one.truncated;
+  }
+
   const Embedder& embedder_;
   EmbedOptions plain_;
 };

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <optional>
 #include <span>
 
 #include "core/error.h"
+#include "core/words.h"
 #include "formats/json.h"
 #include "tasks/passages.h"
 
@@ -16,13 +16,8 @@ namespace {
 constexpr std::int64_t kMaxPosition = std::int64_t{1} << 40;
 
 std::optional<std::int64_t> number(std::string_view text) {
-  std::int64_t value = 0;
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, value);
-  if (text.empty() || error != std::errc() || stop != end || value < 0 || value > kMaxPosition) {
-    return std::nullopt;
-  }
-  return value;
+  const auto value = parsed_number<std::int64_t>(text);
+  return value && *value >= 0 && *value <= kMaxPosition ? value : std::nullopt;
 }
 
 /// The tokens of the last text of an encoding: the first of them and one behind the last.
@@ -58,12 +53,7 @@ void set(std::vector<std::int32_t>& mask, std::int64_t begin, std::int64_t end) 
 GlobalAttention GlobalAttention::parse(std::string_view rule) {
   GlobalAttention result;
   result.rule_ = rule;
-  std::size_t begin = 0;
-  while (begin <= rule.size()) {
-    const std::size_t end = std::min(rule.find(',', begin), rule.size());
-    result.parse_term(rule.substr(begin, end - begin));
-    begin = end + 1;
-  }
+  for (const std::string_view term : parts_of_list(rule)) result.parse_term(term);
   return result;
 }
 

@@ -73,9 +73,10 @@ class LanguageModelObjective final : public training::Objective {
         text_(options.data, symbols_),
         train_(text_.part(options.validation_file.empty() ? TextPart::train : TextPart::all)) {
     if (!options.validation_file.empty()) {
-      held_out_.emplace(
-          LanguageModelText{.files = {options.validation_file}, .clean_up = options.data.clean_up},
-          symbols_);
+      held_out_.emplace(LanguageModelText{.files = {options.validation_file},
+                                          .clean_up = options.data.clean_up,
+                                          .encoding = options.data.encoding},
+                        symbols_);
       require(held_out_->size() > 1, "{}: expected two {} or more to evaluate on, found {}",
               held_out_->name(), symbols_.are_tokens() ? "tokens" : "characters",
               held_out_->size());

@@ -7,6 +7,7 @@
 #include "api/task_training.h"
 #include "api/training_run.h"
 #include "core/error.h"
+#include "core/words.h"
 #include "longformer/evaluation.h"
 #include "longformer/pretraining.h"
 #include "tasks/masked_lm.h"
@@ -18,14 +19,14 @@ namespace {
 void tell(const char* name, const tasks::TrainingSet& rows, const TrainingCallbacks& callbacks) {
   if (!callbacks.note) return;
   const tasks::CollationReport& report = rows.report();
-  callbacks.note(fmt::format("{}: {} documents, {} rows, {} tokens", name, report.documents,
-                             report.rows, report.tokens));
+  callbacks.note(fmt::format("{}: {}, {}, {}", name, counted(report.documents, "document"),
+                             counted(report.rows, "row"), counted(report.tokens, "token")));
   if (report.data.skipped > 0) {
-    callbacks.note(fmt::format("left out {} broken records; {}", report.data.skipped,
+    callbacks.note(fmt::format("left out {}; {}", counted(report.data.skipped, "broken record"),
                                report.data.first_skipped));
   }
   if (report.data.empty > 0) {
-    callbacks.note(fmt::format("{} documents are empty", report.data.empty));
+    callbacks.note(counted(report.data.empty, "document is empty", "documents are empty"));
   }
 }
 

@@ -237,6 +237,10 @@ class Retrieval {
   }
 
   void add_documents(Evaluation& result) {
+    // Passages that the model cannot take are no fault of a document.
+    EmbedOptions how;
+    how.prompt = index_.options().passage_prompt;
+    static_cast<void>(embedder_.embed_passages("", index_.options().passages, how));
     tasks::DataReport report;
     tasks::read_corpus(folder_, options_.data, report, [&](const CorpusDocument& document) {
       if (!index_.contains(document.id, document.text)) {

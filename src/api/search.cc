@@ -1,7 +1,6 @@
 #include "longformer/search.h"
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 #include <map>
 #include <numeric>
@@ -10,6 +9,8 @@
 
 #include "api/model_implementation.h"
 #include "core/error.h"
+#include "core/words.h"
+#include "formats/json.h"
 #include "index/passage_store.h"
 #include "index/ranking.h"
 #include "index/word_query.h"
@@ -74,11 +75,10 @@ class SettingsReader {
 
   std::int64_t number(const std::string& name) const {
     const std::string& digits = text(name);
-    std::int64_t value = 0;
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-    require(error == std::errc() && end == digits.data() + digits.size(),
-            "{}: {}: expected a number, found {}", file_, name, digits);
-    return value;
+    const auto value = parsed_number<std::int64_t>(digits);
+    require(value.has_value(), "{}: {}: expected a number, found {}", file_, name,
+            formats::quote(digits));
+    return *value;
   }
 
   SearchOptions options() const {

@@ -1,12 +1,12 @@
 #include "models/config.h"
 
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <optional>
 #include <utility>
 
 #include "core/error.h"
+#include "core/words.h"
 #include "models/config_limits.h"
 #include "models/convert/led.h"
 #include "models/convert/original_config.h"
@@ -147,11 +147,8 @@ std::string architecture_of(const ConfigReader& config) {
 
 /// The class that a key of id2label stands for; absent unless it is one of `count` classes.
 std::optional<std::size_t> class_of(const std::string& key, std::size_t count) {
-  std::size_t number = 0;
-  const char* end = key.data() + key.size();
-  const auto [stop, error] = std::from_chars(key.data(), end, number);
-  if (error != std::errc() || stop != end || number >= count) return std::nullopt;
-  return number;
+  const auto number = parsed_number<std::size_t>(key);
+  return number && *number < count ? number : std::nullopt;
 }
 
 /// As in `transformers`: id2label counts, num_labels only without it. A class without a name keeps

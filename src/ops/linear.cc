@@ -230,10 +230,7 @@ void low_rank_backward(const Context& context, const Tensor& x, const LowRank& a
           inner.raw(), addition.a.to(dtype).raw(), dtype, way.raw());
   if (!dropped.active()) return;
   drop_elements(context, dropped, way);
-  for_elements(context, dx, [&](Index, Index count, std::size_t at) {
-    kernels::add(static_cast<const std::byte*>(way.raw()) + at,
-                 static_cast<std::byte*>(dx.raw()) + at, count, dtype);
-  });
+  add_to(context, way, dx);
 }
 
 /// On all threads: a training step rounds some hundred million numbers.

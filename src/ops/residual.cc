@@ -2,22 +2,11 @@
 
 #include <utility>
 
-#include "kernels/elementwise.h"
 #include "ops/dropout.h"
 #include "ops/gradients.h"
 #include "ops/row_blocks.h"
 
 namespace longformer::ops {
-namespace {
-
-void add_to(const Context& context, const Tensor& residual, Tensor& sum) {
-  for_elements(context, sum, [&](Index, Index count, std::size_t at) {
-    kernels::add(static_cast<const std::byte*>(residual.raw()) + at,
-                 static_cast<std::byte*>(sum.raw()) + at, count, sum.dtype());
-  });
-}
-
-}  // namespace
 
 Tensor linear_add(const Context& context, const Tensor& x, const Linear& dense,
                   const Tensor& residual, const Dropout& dropout) {

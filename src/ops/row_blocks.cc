@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "kernels/elementwise.h"
+
 namespace longformer::ops {
 
 namespace {
@@ -34,6 +36,13 @@ RowPlan plan_rows(Index rows, int threads) {
     if (size > whole) plan.blocks.push_back({begin + whole, size - whole});
   }
   return plan;
+}
+
+void add_to(const Context& context, const Tensor& x, Tensor& sum) {
+  for_elements(context, sum, [&](Index, Index count, std::size_t at) {
+    kernels::add(static_cast<const std::byte*>(x.raw()) + at,
+                 static_cast<std::byte*>(sum.raw()) + at, count, sum.dtype());
+  });
 }
 
 Tensor scratch(const Context& context, const RowPlan& plan, Index width, DType dtype) {

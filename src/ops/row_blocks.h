@@ -52,6 +52,9 @@ void for_elements(const Context& context, const Tensor& x, const Body& body) {
   });
 }
 
+/// sum += x, of like shape and dtype, on all threads.
+void add_to(const Context& context, const Tensor& x, Tensor& sum);
+
 /// Calls body(first, rows) for blocks of rows, on all threads.
 template <typename Body>
 void for_row_blocks(const Context& context, Index rows, const Body& body) {

@@ -118,6 +118,7 @@ class VectorComparison {
   void read(const EmbeddingExample& example) {
     std::vector<AskingText> asking;
     const Document document = read_document([&] {
+      lengths_ = {};
       if (example.passages) {
         read_passages(example, asking);
       } else if (example.score || example.texts.size() == 1) {
@@ -125,9 +126,13 @@ class VectorComparison {
       } else {
         read_pair(example, asking);
       }
-      return Reading();
+      Reading reading;
+      reading.tokens = lengths_.tokens;
+      reading.truncated = lengths_.truncated;
+      return reading;
     });
     if (!asking.empty() && document.error.empty()) {
+      run_.read(document.reading);
       std::ranges::move(asking, std::back_inserter(asking_));
       return;
     }
@@ -140,7 +145,7 @@ class VectorComparison {
   }
 
   void read_plain(const EmbeddingExample& example) {
-    const auto vectors = run_.options.vectors->of(example.texts, TextUse::plain);
+    const auto vectors = run_.options.vectors->of(example.texts, TextUse::plain, lengths_);
     if (example.score) {
       scores_.push_back(*example.score);
       cosines_.push_back(static_cast<float>(cosine(vectors[0], vectors[1])));
@@ -151,8 +156,8 @@ class VectorComparison {
 
   void read_pair(const EmbeddingExample& example, std::vector<AskingText>& asking) {
     const std::span<const std::string> texts(example.texts);
-    auto anchor = run_.options.vectors->of(texts.first(1), TextUse::query);
-    auto others = run_.options.vectors->of(texts.subspan(1), TextUse::document);
+    auto anchor = run_.options.vectors->of(texts.first(1), TextUse::query, lengths_);
+    auto others = run_.options.vectors->of(texts.subspan(1), TextUse::document, lengths_);
     AskingText one = {.example = &example, .text = texts[0], .vector = std::move(anchor[0])};
     one.right = searched_.add_text(texts[1], std::move(others[0]));
     for (std::size_t i = 1; i < others.size(); ++i) {
@@ -165,10 +170,10 @@ class VectorComparison {
     const std::string& text = example.texts[0];
     std::vector<CharacterSpan> spans;
     for (const MarkedPassage& passage : *example.passages) spans.push_back(passage.span);
-    auto vectors = run_.options.vectors->of_passages(text, spans);
+    auto vectors = run_.options.vectors->of_passages(text, spans, lengths_);
     std::vector<std::vector<Vector>> queries;
     for (const MarkedPassage& passage : *example.passages) {
-      queries.push_back(run_.options.vectors->of(passage.queries, TextUse::query));
+      queries.push_back(run_.options.vectors->of(passage.queries, TextUse::query, lengths_));
     }
     const auto starts = character_starts(text);
     for (std::size_t i = 0; i < spans.size(); ++i) {
@@ -207,7 +212,7 @@ class VectorComparison {
         nearer_ += right > searched_.near(one.vector, negative) ? 1 : 0;
         triplets_ += 1;
       }
-      run_.one(one.example->origin, Document(), [&](Json& prediction) {
+      run_.answer(one.example->origin, [&](Json& prediction) {
         prediction["anchor"] = one.text;
         prediction["rank"] = rank + 1;
         prediction["cosine"] = right;
@@ -217,6 +222,8 @@ class VectorComparison {
 
   const EmbeddingData& data_;
   EvaluationRun& run_;
+  /// Of the example that is read.
+  TextLengths lengths_;
   SearchedTexts searched_;
   std::vector<AskingText> asking_;
   std::vector<float> scores_, cosines_;

@@ -18,8 +18,8 @@ void EvaluationRun::start(const DataReport& report) {
   total_ = report.examples;
 }
 
-void EvaluationRun::count(const Reading& reading) {
-  ++result.examples;
+void EvaluationRun::read(const Reading& reading) {
+  ++records_;
   result.tokens += reading.tokens;
   result.truncated_examples += reading.truncated > 0 ? 1 : 0;
   result.truncated_tokens += reading.truncated;
@@ -29,6 +29,7 @@ void EvaluationRun::count(const Reading& reading) {
 
 void EvaluationRun::count_text(const TextResult& text) {
   ++result.examples;
+  ++records_;
   result.tokens += text.source_tokens;
   result.truncated_examples += text.truncated > 0 ? 1 : 0;
   result.truncated_tokens += text.truncated;
@@ -55,8 +56,8 @@ Json EvaluationRun::named(const Origin& origin) {
 
 void EvaluationRun::report_progress() {
   if (!options.progress) return;
-  const double share = static_cast<double>(total_) / static_cast<double>(result.examples);
-  options.progress({result.examples, total_, result.tokens,
+  const double share = static_cast<double>(total_) / static_cast<double>(records_);
+  options.progress({records_, total_, result.tokens,
                     static_cast<std::int64_t>(share * static_cast<double>(result.tokens))});
 }
 

@@ -115,11 +115,21 @@ class EvaluationRun {
   template <typename Score>
   void one(const Origin& origin, const Document& document, const Score& score) {
     if (!usable(origin, document)) return;
+    answer(origin, score);
+    read(document.reading);
+  }
+
+  /// One example that is scored, of a record whose reading is counted apart.
+  template <typename Score>
+  void answer(const Origin& origin, const Score& score) {
     Json prediction = named(origin);
     score(prediction);
     predict(prediction);
-    count(document.reading);
+    ++result.examples;
   }
+
+  /// Counts what was read of a record.
+  void read(const Reading& reading);
 
   /// Throws Error where there was no example that could be scored.
   void finish() const;
@@ -162,12 +172,12 @@ class EvaluationRun {
   static Document document_of(const TextResult& result);
   /// {"line", "id"} of a prediction.
   static Json named(const Origin& origin);
-  void count(const Reading& reading);
   void count_text(const TextResult& result);
   void report_progress();
   bool usable(const Origin& origin, const Document& document);
 
-  std::int64_t total_ = 0;
+  /// Records in all, and those that were read.
+  std::int64_t total_ = 0, records_ = 0;
 };
 
 }  // namespace longformer::tasks

@@ -88,7 +88,7 @@ class MultipleChoice final : public Task {
 
   void check_too_long(TooLong too_long) const override {
     require(too_long != TooLong::split, {Remedy::truncate},
-            "multiple choice: expected truncation of long contexts, found a stride");
+            "stride: expected truncation of long contexts, found a stride");
   }
 
   std::unique_ptr<DataSet> read(const std::string& path, const DataOptions& options,

@@ -75,9 +75,8 @@ std::vector<std::int32_t> target_tokens(const CollationSetup& setup, const std::
 }
 
 std::unique_ptr<TrainingSet> SequenceSet::collate(const CollationSetup& setup) const {
-  require(
-      setup.reading.too_long != TooLong::split, {Remedy::truncate},
-      "sequence to sequence: expected truncation of long documents in training, found a stride");
+  require(setup.reading.too_long != TooLong::split, {Remedy::truncate},
+          "stride: expected truncation of long documents in training, found a stride");
   return collated(data_, setup, [&setup](Collator& rows, const SequenceExample& example) {
     Reading reading = rows.reader().read(example.source);
     Example one = rows.example_of(reading);

@@ -110,7 +110,7 @@ class TextEmbedding final : public Task {
 
   void check_too_long(TooLong too_long) const override {
     require(too_long != TooLong::split, {Remedy::truncate},
-            "vectors of texts: expected truncation of long texts, found a stride; documents with "
+            "stride: expected truncation of long texts, found a stride; documents with "
             "passages are read in segments by themselves");
   }
 

@@ -1,6 +1,7 @@
 // What an evaluation asks of a model that makes vectors of texts.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
@@ -12,15 +13,22 @@ namespace longformer::tasks {
 /// What a text is for, which decides on the prompt before it.
 enum class TextUse { plain, query, document };
 
+/// Of texts of which vectors were made.
+struct TextLengths {
+  /// Tokens with prompts and special ones, before truncation, and how many of them were cut off.
+  std::int64_t tokens = 0, truncated = 0;
+};
+
 class TextVectors {
  public:
   virtual ~TextVectors() = default;
-  /// One vector of length 1 for each text. Throws Error.
-  virtual std::vector<std::vector<float>> of(std::span<const std::string> texts,
-                                             TextUse use) const = 0;
+  /// One vector of length 1 for each text, whose lengths are added. Throws Error.
+  virtual std::vector<std::vector<float>> of(std::span<const std::string> texts, TextUse use,
+                                             TextLengths& lengths) const = 0;
   /// One for each passage, from the states of the document. Throws Error.
-  virtual std::vector<std::vector<float>> of_passages(
-      const std::string& document, std::span<const CharacterSpan> passages) const = 0;
+  virtual std::vector<std::vector<float>> of_passages(const std::string& document,
+                                                      std::span<const CharacterSpan> passages,
+                                                      TextLengths& lengths) const = 0;
 };
 
 }  // namespace longformer::tasks

@@ -101,11 +101,10 @@ class TriviaSet final : public DataSet {
   std::unique_ptr<TrainingSet> collate(const CollationSetup& given) const override {
     require(data_.has_answers, "{}: expected questions with answers to learn, found none",
             data_.path);
-    const TriviaOptions& options = given.data.trivia;
     CollationSetup setup = given;
-    setup.reading = with_short_questions(setup.reading, options);
+    setup.reading = with_short_questions(setup.reading, given.data.trivia);
     return collated(data_, setup, [&](Collator& rows, const TriviaExample& example) {
-      return tasks::collate(rows, example, options);
+      return tasks::collate(rows, example, given.data);
     });
   }
 
@@ -118,7 +117,7 @@ class TriviaSet final : public DataSet {
             run.options.max_answer_tokens);
     std::map<std::string, KeyAnswer> best;
     const auto read = [&](const TriviaExample& example) {
-      return reader.read(example.question->text, text_of(example));
+      return reader.read(example.question->text, text_of(example, run.options.data));
     };
     const auto score = [&](const TriviaExample& example, const Document& document,
                            Json& prediction) {
@@ -228,10 +227,10 @@ const Task& trivia_answering() {
 }
 
 std::vector<Example> collate(Collator& rows, const TriviaExample& example,
-                             const TriviaOptions& options) {
-  Reading reading = rows.reader().read(example.question->text, text_of(example));
+                             const DataOptions& options) {
+  Reading reading = rows.reader().read(example.question->text, text_of(example, options));
   rows.report().data.empty += reading.text.empty() ? 1 : 0;
-  std::vector<DocumentTarget> targets = right_spans(reading, example, options);
+  std::vector<DocumentTarget> targets = right_spans(reading, example, options.trivia);
   if (targets.empty()) {
     ++rows.report().unreached_answers;
     rows.drop(reading);

@@ -15,6 +15,6 @@ const Task& trivia_answering();
 /// holds whole or, with AnswerLoss::first, the first one of them in the first row that does. None
 /// where there is no such span.
 std::vector<Example> collate(Collator& rows, const TriviaExample& example,
-                             const TriviaOptions& options);
+                             const DataOptions& options);
 
 }  // namespace longformer::tasks

@@ -13,11 +13,9 @@
 namespace longformer::text {
 namespace {
 
-constexpr std::string_view kReplacement = "\xef\xbf\xbd";
-
 /// What browsers read under names that are less, or another charset, to iconv:
 /// https://encoding.spec.whatwg.org/#names-and-labels
-constexpr std::array<std::pair<std::string_view, std::string_view>, 38> kAsBrowsersRead = {{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 39> kAsBrowsersRead = {{
     {"ascii", "windows-1252"},
     {"us-ascii", "windows-1252"},
     {"iso-8859-1", "windows-1252"},
@@ -27,6 +25,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 38> kAsBrows
     {"iso-ir-100", "windows-1252"},
     {"ansi_x3.4-1968", "windows-1252"},
     {"latin1", "windows-1252"},
+    {"latin-1", "windows-1252"},
     {"l1", "windows-1252"},
     {"cp819", "windows-1252"},
     {"ibm819", "windows-1252"},
@@ -80,14 +79,17 @@ class Converter {
   Converter(const Converter&) = delete;
   Converter& operator=(const Converter&) = delete;
 
-  std::string convert(std::string_view bytes) {
-    std::string input(bytes), output;
+  Utf8Text convert(std::string_view bytes) {
+    std::string input(bytes);
+    Utf8Text result;
+    std::string& output = result.text;
     char* next = input.data();
     std::size_t left = input.size();
     while (left > 0) {
       const bool done = step(next, left, output);
       // Without this every input would end here: what is not in the charset stops iconv.
       if (done || errno == E2BIG) continue;
+      if (!result.first_invalid) result.first_invalid = input.size() - left;
       output += kReplacement;
       ++next;
       --left;
@@ -97,7 +99,8 @@ class Converter {
     char* end = buffer.data();
     std::size_t room = buffer.size();
     iconv(handle_, nullptr, nullptr, &end, &room);
-    return output.append(buffer.data(), buffer.size() - room);
+    output.append(buffer.data(), buffer.size() - room);
+    return result;
   }
 
  private:
@@ -125,10 +128,35 @@ ByteOrderMark byte_order_mark(std::string_view bytes) {
   return {};
 }
 
-std::string utf8_of(std::string_view bytes, const std::string& charset) {
+std::string charset_named(const std::string& name) { return as_browsers_read(name); }
+
+bool is_charset(const std::string& name) {
+  try {
+    const Converter converter(as_browsers_read(name));
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+Utf8Text utf8_text(std::string_view bytes, const std::string& charset) {
   const std::string known = as_browsers_read(charset);
-  return repaired_utf8(known == "utf-8" ? bytes
-                                        : std::string_view(Converter(known).convert(bytes)));
+  if (known != "utf-8") {
+    Utf8Text result = Converter(known).convert(bytes);
+    result.text = repaired_utf8(result.text);
+    return result;
+  }
+  Utf8Text result = {.text = repaired_utf8(bytes), .first_invalid = std::nullopt};
+  for (std::size_t at = 0; at < bytes.size() && !result.first_invalid;) {
+    const DecodedCharacter character = decode_character(bytes, at);
+    if (!character.valid) result.first_invalid = at;
+    at += character.size;
+  }
+  return result;
+}
+
+std::string utf8_of(std::string_view bytes, const std::string& charset) {
+  return utf8_text(bytes, charset).text;
 }
 
 }  // namespace longformer::text

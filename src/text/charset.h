@@ -2,10 +2,14 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 
 namespace longformer::text {
+
+/// U+FFFD in UTF-8, which stands for what is no character.
+inline constexpr std::string_view kReplacement = "\xef\xbf\xbd";
 
 /// The bytes at the beginning of a text that tell its charset.
 struct ByteOrderMark {
@@ -17,8 +21,20 @@ struct ByteOrderMark {
 /// Of UTF-8 and UTF-16.
 ByteOrderMark byte_order_mark(std::string_view bytes);
 
+/// What a charset is called whose name is one of those of web pages, or of iconv.
+std::string charset_named(const std::string& name);
+/// Whether there is such a charset.
+bool is_charset(const std::string& name);
+
+struct Utf8Text {
+  std::string text = {};
+  /// The first byte that is not in the charset; absent where all are.
+  std::optional<std::size_t> first_invalid = std::nullopt;
+};
+
 /// Bytes of a charset as UTF-8, with U+FFFD in place of what is not in it. The charset has a name
 /// that web pages use, or that iconv knows. Throws Error for one that is not known.
+Utf8Text utf8_text(std::string_view bytes, const std::string& charset);
 std::string utf8_of(std::string_view bytes, const std::string& charset);
 
 }  // namespace longformer::text

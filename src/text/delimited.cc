@@ -1,13 +1,14 @@
 #include "text/delimited.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/error.h"
 
 namespace longformer::text {
 
 DelimitedReader::DelimitedReader(const std::string& path, DelimitedOptions options)
-    : lines_(path), options_(options) {}
+    : lines_(path, options.encoding), options_(std::move(options)) {}
 
 bool DelimitedReader::next(std::vector<std::string>& fields) {
   fields.clear();

@@ -11,9 +11,11 @@
 namespace longformer::text {
 
 struct DelimitedOptions {
+  /// One character of ASCII.
   char separator = ',';
   /// Without, a quote is a character like any other.
   bool quotes = true;
+  TextEncoding encoding = {};
 };
 
 class DelimitedReader {

@@ -34,9 +34,8 @@ void check_is_text(std::string_view text) {
   const auto characters =
       static_cast<std::size_t>(std::count_if(text.begin(), text.end(), is_lead));
   std::size_t replaced = 0;
-  constexpr std::string_view kReplacement = "\xef\xbf\xbd";
-  for (auto at = text.find(kReplacement); at != std::string_view::npos;
-       at = text.find(kReplacement, at + kReplacement.size())) {
+  for (auto at = text.find(text::kReplacement); at != std::string_view::npos;
+       at = text.find(text::kReplacement, at + text::kReplacement.size())) {
     ++replaced;
   }
   require(replaced <= kFewReplacements || replaced <= characters / 10,
@@ -87,12 +86,13 @@ bool is_binary(std::string_view beginning) {
          beginning.find('\0') != std::string_view::npos;
 }
 
-std::string document_text(std::string_view content, DocumentFormat format) {
-  const text::ByteOrderMark mark = text::byte_order_mark(content);
-  std::string charset(mark.charset);
+std::string document_text(std::string_view content, DocumentFormat format,
+                          const TextEncoding& encoding, const std::string& name) {
+  TextEncoding own = encoding;
+  std::string charset(text::byte_order_mark(content).charset);
   if (charset.empty() && format == DocumentFormat::html) charset = text::html_charset(content);
-  content.remove_prefix(mark.size);
-  const std::string decoded = text::utf8_of(content, charset.empty() ? "utf-8" : charset);
+  if (!charset.empty()) own.name = charset;
+  const std::string decoded = decoded_text(std::string(content), own, name);
   check_is_text(decoded);
   if (format == DocumentFormat::text) return decoded;
   return text::html_text(format == DocumentFormat::html ? decoded : html_of_markdown(decoded));

@@ -229,7 +229,7 @@ std::string repaired_utf8(std::string_view text) {
     if (character.valid) {
       repaired.append(text, i, character.size);
     } else {
-      repaired += "\xef\xbf\xbd";
+      append_utf8(0xfffd, repaired);
     }
     i += character.size;
   }

@@ -1,12 +1,12 @@
 #include "training/checkpoints.h"
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 #include <string_view>
 #include <system_error>
 
 #include "core/error.h"
+#include "core/words.h"
 #include "formats/json.h"
 #include "formats/new_folder.h"
 
@@ -35,11 +35,8 @@ bool is_leftover(std::string_view name) {
 /// The step in the name of a checkpoint folder.
 std::optional<std::int64_t> step_of(const std::string& name) {
   if (!name.starts_with(kPrefix)) return std::nullopt;
-  std::int64_t step = 0;
-  const char* end = name.data() + name.size();
-  const auto [last, failure] = std::from_chars(name.data() + kPrefix.size(), end, step);
-  if (failure != std::errc() || last != end || step < 0) return std::nullopt;
-  return step;
+  const auto step = parsed_number<std::int64_t>(std::string_view(name).substr(kPrefix.size()));
+  return step && *step >= 0 ? step : std::nullopt;
 }
 
 }  // namespace

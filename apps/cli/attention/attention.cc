@@ -1,7 +1,6 @@
 // longformer attention: what the heads of a model attend to, as numbers, a picture or a page.
 #include <fmt/format.h>
 
-#include <CLI/TypeTools.hpp>
 #include <array>
 #include <filesystem>
 #include <memory>
@@ -27,20 +26,16 @@ constexpr std::int64_t kTopK = 5;
 constexpr std::int64_t kPageTopK = 8;
 constexpr double kPageThreshold = 0.001;
 
-struct FormatName {
-  std::string_view suffix, name;
-  AttentionFormat format;
-};
 constexpr std::array kFormats =
-    std::to_array<FormatName>({{".tsv", "text", AttentionFormat::text},
-                               {".txt", "text", AttentionFormat::text},
-                               {".jsonl", "json", AttentionFormat::json},
-                               {".json", "json", AttentionFormat::json},
-                               {".npz", "npz", AttentionFormat::npz},
-                               {".png", "png", AttentionFormat::png},
-                               {".svg", "svg", AttentionFormat::svg},
-                               {".pdf", "pdf", AttentionFormat::pdf},
-                               {".html", "html", AttentionFormat::html}});
+    std::to_array<NamedFormat<AttentionFormat>>({{".tsv", "text", AttentionFormat::text},
+                                                 {".txt", "text", AttentionFormat::text},
+                                                 {".jsonl", "json", AttentionFormat::json},
+                                                 {".json", "json", AttentionFormat::json},
+                                                 {".npz", "npz", AttentionFormat::npz},
+                                                 {".png", "png", AttentionFormat::png},
+                                                 {".svg", "svg", AttentionFormat::svg},
+                                                 {".pdf", "pdf", AttentionFormat::pdf},
+                                                 {".html", "html", AttentionFormat::html}});
 
 struct AttentionFlags {
   ModelFlags model;
@@ -58,25 +53,14 @@ struct AttentionFlags {
 
   bool shows_sources() const { return summarize || !summary.empty(); }
 
+  /// Throws UsageError for a name of the output that says nothing.
   AttentionFormat chosen_format() const {
-    for (const FormatName& known : kFormats) {
+    for (const auto& known : kFormats) {
       if (!format.empty() && format == known.name) return known.format;
     }
     if (model.json) return AttentionFormat::json;
-    const FormatName* known = format.empty() ? format_of_output() : nullptr;
+    const auto* known = format.empty() ? format_of_output(output, kFormats) : nullptr;
     return known != nullptr ? known->format : AttentionFormat::text;
-  }
-
-  /// Null where the name of the output says nothing.
-  const FormatName* format_of_output() const {
-    std::string suffix = std::filesystem::path(output).extension().string();
-    for (char& character : suffix) {
-      if (character >= 'A' && character <= 'Z') character = static_cast<char>(character + 32);
-    }
-    for (const FormatName& known : kFormats) {
-      if (suffix == known.suffix) return &known;
-    }
-    return nullptr;
   }
 
   /// A page is there to choose from; elsewhere one map is what fits.
@@ -85,7 +69,7 @@ struct AttentionFlags {
     if (text.empty() || text == "mean") return {Choice::Kind::mean, 0};
     if (text == "all") return {Choice::Kind::all, 0};
     Choice number{Choice::Kind::one, 0};
-    CLI::detail::lexical_cast(text, number.number);
+    number.number = whole_number(text).value_or(0);
     return number;
   }
 
@@ -103,12 +87,6 @@ struct AttentionFlags {
     return options;
   }
 
-  static std::vector<std::string_view> suffixes() {
-    std::vector<std::string_view> all;
-    for (const FormatName& known : kFormats) all.push_back(known.suffix);
-    return all;
-  }
-
   void check() const {
     const AttentionFormat form = chosen_format();
     const bool lists = form == AttentionFormat::text || form == AttentionFormat::json ||
@@ -121,11 +99,6 @@ struct AttentionFlags {
     }
     if (model.json && form != AttentionFormat::json) {
       throw UsageError("--json and --format ask for different forms");
-    }
-    const bool by_suffix = format.empty() && !model.json;
-    if (by_suffix && std::filesystem::path(output).has_extension() && !format_of_output()) {
-      throw UsageError(fmt::format("--output: expected a name that ends in {}, found '{}'",
-                                   fmt::join(suffixes(), ", "), output));
     }
     const bool sparse = form == AttentionFormat::text || form == AttentionFormat::json;
     const bool limited = top_k > 0 || threshold.has_value();
@@ -146,7 +119,7 @@ class AttentionRun {
         messages_(messages),
         report_options_(flags.report_options()),
         folder_(flags.model.token_model_folder()),
-        inputs_(flags.inputs),
+        inputs_(flags.inputs, messages),
         tokenizer_(Tokenizer::load(tokenizer_folder(folder_, flags.model.adapter))),
         model_(Model::load(folder_, flags.model.load_options(messages))) {
     global_attention_ = global_attention(flags_.global_attention);
@@ -177,13 +150,12 @@ class AttentionRun {
   /// Whether there is a result.
   bool write(Output& output) {
     const auto report = attention_report(report_options_, output);
-    ProgressLine progress(inputs_.total_documents(), inputs_.total_bytes());
+    ProgressLine progress(messages_, inputs_.total_documents(), inputs_.total_bytes());
     bool any = many_documents();
     bool first = true;
     Document document;
     while (inputs_.next(document)) {
-      const ProgressCallback shown =
-          progress.unit(1, static_cast<std::int64_t>(document.text.size()));
+      const ProgressCallback shown = progress.unit(1, document.bytes);
       try {
         if (!document.error.empty()) throw Error(document.error);
         if (!std::exchange(first, false) && !many_documents()) {
@@ -256,7 +228,7 @@ class SourcesRun {
       : flags_(flags),
         messages_(messages),
         report_options_(flags.report_options()),
-        inputs_(flags.inputs),
+        inputs_(flags.inputs, messages),
         generator_(TextGenerator::load(flags.model.folder(), flags.model.load_options(messages))) {
     options_.truncate = flags.truncate;
     for (const auto& [choice, numbers] : {std::pair{flags.choice(flags.layer), &options_.layers},
@@ -318,10 +290,8 @@ class SourcesRun {
 void add_index(CLI::App& verb, const std::string& name, std::string& value,
                const std::string& description) {
   const auto check = [](const std::string& text) -> std::string {
-    std::int64_t number = 0;
-    if (text == "all" || text == "mean") return "";
-    if (CLI::detail::lexical_cast(text, number) && number >= 0) return "";
-    return fmt::format("expected a number from 0, all or mean, found '{}'", text);
+    if (text == "all" || text == "mean" || whole_number(text).value_or(-1) >= 0) return "";
+    return "expected a number from 0, all or mean, found " + in_quotes(text);
   };
   verb.add_option(name, value, description)->check(CLI::Validator(check, ""))->type_name("N");
 }
@@ -355,10 +325,9 @@ void add_attention(CLI::App& program, Action& action) {
   add_inputs(verb, flags->inputs);
   add_index(verb, "--layer", flags->layer, "from 0; all; or mean (mean; all in a page)");
   add_index(verb, "--head", flags->head, "from 0; all; or mean (mean; all in a page)");
-  verb.add_option(
-          "-o,--output", flags->output,
-          "write to a file; the form follows from .tsv, .jsonl, .npz, .png, .svg, .pdf or .html")
-      ->type_name("FILE");
+  add_output(verb, flags->output,
+             "write to a file; the form follows from .tsv, .txt, .jsonl, .json, .npz, .png, .svg, "
+             ".pdf or .html");
   add_choice(verb, "--format", flags->format, {"text", "json", "npz", "png", "svg", "pdf", "html"},
              "text, json, npz, png, svg, pdf or html, whatever the file is called");
   add_number(verb, "--top-k", flags->top_k, {.least = 1, .most = 1 << 20},

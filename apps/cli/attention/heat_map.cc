@@ -171,7 +171,7 @@ void HeatMap::Panels::add(const AttentionMap& map) {
 }
 
 std::string HeatMap::Panels::count_text() const {
-  return fmt::format("{} tokens, {} global", grouped(tokens),
+  return fmt::format("{}, {} global", counted(tokens, "token"),
                      grouped(static_cast<std::int64_t>(names.globals.size())));
 }
 

@@ -75,8 +75,7 @@ std::vector<std::string> names(const std::vector<std::optional<std::int64_t>>& n
 
 std::string about(const AttentionDocument& document, const std::string& model) {
   const Encoding& encoding = document.encoding;
-  std::string text =
-      fmt::format("{} · {} tokens", model, grouped(static_cast<std::int64_t>(encoding.ids.size())));
+  std::string text = fmt::format("{} · {}", model, counted(std::ssize(encoding.ids), "token"));
   if (encoding.truncated > 0)
     text += fmt::format(" ({} more cut off)", grouped(encoding.truncated));
   const auto globals = static_cast<std::int64_t>(document.global_positions.size());

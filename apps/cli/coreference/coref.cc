@@ -4,8 +4,6 @@
 #include <array>
 #include <memory>
 #include <optional>
-#include <string_view>
-#include <utility>
 
 #include "advice.h"
 #include "coreference/forms.h"
@@ -34,33 +32,21 @@ struct CorefFlags {
 
   /// By --format or --json, else by the ending of the file, else lines. Throws UsageError.
   CoreferenceFormat form() const {
-    constexpr std::array<std::pair<std::string_view, CoreferenceFormat>, 5> kNames = {
-        {{"text", CoreferenceFormat::text},
-         {"json", CoreferenceFormat::json},
-         {"conll", CoreferenceFormat::conll},
-         {"marked", CoreferenceFormat::marked},
-         {"html", CoreferenceFormat::html}}};
-    constexpr std::array<std::pair<std::string_view, CoreferenceFormat>, 6> kEndings = {
-        {{".tsv", CoreferenceFormat::text},
-         {".jsonl", CoreferenceFormat::json},
-         {".json", CoreferenceFormat::json},
-         {".conll", CoreferenceFormat::conll},
-         {".txt", CoreferenceFormat::marked},
-         {".html", CoreferenceFormat::html}}};
+    constexpr std::array kFormats = std::to_array<NamedFormat<CoreferenceFormat>>(
+        {{".tsv", "text", CoreferenceFormat::text},
+         {".jsonl", "json", CoreferenceFormat::json},
+         {".json", "json", CoreferenceFormat::json},
+         {".conll", "conll", CoreferenceFormat::conll},
+         {".txt", "marked", CoreferenceFormat::marked},
+         {".html", "html", CoreferenceFormat::html}});
     if (model.json && !format.empty() && format != "json") {
       throw UsageError("--json and --format: expected one of them");
     }
-    for (const auto& [name, form] : kNames) {
-      if (name == (model.json ? "json" : format)) return form;
+    for (const auto& known : kFormats) {
+      if (known.name == (model.json ? "json" : format)) return known.format;
     }
-    if (output.empty()) return CoreferenceFormat::text;
-    for (const auto& [ending, form] : kEndings) {
-      if (output.ends_with(ending)) return form;
-    }
-    throw UsageError(fmt::format(
-        "--output: expected a name that ends in .tsv, .jsonl, .json, .conll, .txt or .html, or "
-        "--format, found '{}'",
-        output));
+    const auto* known = format_of_output(output, kFormats);
+    return known != nullptr ? known->format : CoreferenceFormat::text;
   }
 };
 
@@ -70,10 +56,10 @@ class CorefRun {
       : flags_(flags),
         messages_(messages),
         form_(flags.form()),
-        inputs_(flags.inputs),
+        inputs_(flags.inputs, messages),
         resolver_(CoreferenceResolver::load(flags.model.encoder_folder(),
                                             flags.model.load_options(messages))),
-        progress_(inputs_.total_documents(), inputs_.total_bytes()) {
+        progress_(messages_, inputs_.total_documents(), inputs_.total_bytes()) {
     flags.output.empty() ? output_.emplace() : output_.emplace(flags.output);
   }
 
@@ -96,7 +82,7 @@ class CorefRun {
   /// Why there is nothing about the document; empty where it was written.
   std::string resolved(const Document& document, bool any) {
     ResolveOptions options = flags_.all();
-    options.progress = progress_.unit(1, static_cast<std::int64_t>(document.text.size()));
+    options.progress = progress_.unit(1, document.bytes);
     if (!document.error.empty()) return document.error;
     if (any && form_ == CoreferenceFormat::html) {
       return "expected one document for a page, found another";
@@ -104,8 +90,9 @@ class CorefRun {
     const CoreferenceOutcome found = resolver_.resolve(document.text, options);
     if (!found.error.empty()) return advised(found.error, found.remedies);
     if (found.segments > 1) {
-      messages_.note(fmt::format("{}: {} tokens, read in {} segments", document.label(),
-                                 found.tokens, found.segments));
+      messages_.note(fmt::format("{}: {}, read in {}", document.label(),
+                                 counted(found.tokens, "token"),
+                                 counted(found.segments, "segment")));
     }
     write_coreference(*output_, {document, found, flags_.model.model}, form_);
     return {};
@@ -147,10 +134,9 @@ void add_coref(CLI::App& program, Action& action) {
                    "longformer coref MODEL story.txt --no-singletons -o story.conll"});
   add_model(verb, flags->model);
   add_inputs(verb, flags->inputs);
-  verb.add_option("-o,--output", flags->output,
-                  "write to a file; the form follows from .tsv, .jsonl, .conll, .txt (marked) or "
-                  ".html")
-      ->type_name("FILE");
+  add_output(verb, flags->output,
+             "write to a file; the form follows from .tsv, .jsonl, .json, .conll, .txt (marked) or "
+             ".html");
   add_choice(verb, "--format", flags->format, {"text", "json", "conll", "marked", "html"},
              "text (lines of mentions), json, conll (CoNLL-2012), marked (the text with brackets "
              "around mentions) or html (a page: a click lights a chain)");

@@ -126,9 +126,10 @@ std::string coreference_page(const ResolvedDocument& resolved) {
   const Pieces pieces = pieces_of(resolved);
   JsonLine json;
   json.add("title", "Who is who in " + resolved.document.label());
-  json.add("about", fmt::format("{} · {} words · {} mentions in {} chains", resolved.model,
-                                grouped(static_cast<std::int64_t>(found.words.size())),
-                                grouped(mentions), grouped(std::ssize(found.clusters))));
+  json.add(
+      "about",
+      fmt::format("{} · {} · {} in {}", resolved.model, counted(std::ssize(found.words), "word"),
+                  counted(mentions, "mention"), counted(std::ssize(found.clusters), "chain")));
   json.add("names", names_of(found)).add("sizes", sizes).add("pieces", pieces.texts);
   json.add_json("mentions", fmt::format("[{}]", fmt::join(pieces.mentions, ",")));
   return filled_page(kCoreferencePage, "Who is who: " + resolved.model, json.object());

@@ -85,7 +85,7 @@ ChoiceQuestion choice_question(const Json& object) {
 
 ChoiceData read_choices(const std::string& path, const DataOptions& given) {
   DataOptions options = given;
-  if (options.format.empty()) options.format = detect_format(path, "");
+  if (options.format.empty()) options.format = detect_format(path, options, "");
   require(options.format == "json" || options.format == "jsonl",
           "format: expected json (WikiHop) or jsonl for multiple choice, found {}", options.format);
   ChoiceData data;

@@ -2,14 +2,13 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
-#include <cmath>
 #include <filesystem>
 #include <utility>
 
+#include "core/words.h"
 #include "formats/json.h"
 #include "tasks/data/multi_hot.h"
-#include "text/delimited.h"
+#include "text/lines.h"
 
 namespace longformer::tasks {
 namespace {
@@ -20,14 +19,6 @@ constexpr std::array<std::pair<ProblemType, std::string_view>, 3> kProblems = {
     {{ProblemType::single_label, "single_label_classification"},
      {ProblemType::multi_label, "multi_label_classification"},
      {ProblemType::regression, "regression"}}};
-
-std::optional<float> number_of(const std::string& text) {
-  float value = 0;
-  const char* end = text.data() + text.size();
-  const auto result = std::from_chars(text.data(), end, value);
-  if (result.ec != std::errc() || result.ptr != end || !std::isfinite(value)) return std::nullopt;
-  return value;
-}
 
 std::string label_field(const DataOptions& options, const Json& object) {
   if (!options.label_field.empty()) return options.label_field;
@@ -112,18 +103,14 @@ struct Columns {
   std::vector<std::size_t> classes;
 };
 
-std::size_t column(const std::vector<std::string>& header, const std::string& name) {
-  return static_cast<std::size_t>(std::find(header.begin(), header.end(), name) - header.begin());
-}
-
 Columns columns_of(const std::vector<std::string>& header, const DataOptions& options,
                    const std::string& path) {
   std::string label = options.label_field;
-  if (label.empty()) label = column(header, "labels") < header.size() ? "labels" : "label";
-  Columns columns = {.text = column(header, options.text_field),
-                     .pair = column(header, options.pair_field),
-                     .label = column(header, label),
-                     .id = column(header, "id"),
+  if (label.empty()) label = column_of(header, "labels") < header.size() ? "labels" : "label";
+  Columns columns = {.text = column_of(header, options.text_field),
+                     .pair = column_of(header, options.pair_field),
+                     .label = column_of(header, label),
+                     .id = column_of(header, "id"),
                      .count = header.size(),
                      .classes = {}};
   if (columns.label == header.size() && options.label_field.empty()) {
@@ -148,45 +135,38 @@ void take_label(const std::string& field, UnresolvedDocument& document) {
 }
 
 Read read_table(const std::string& path, const DataOptions& options, DataReport& report) {
-  text::DelimitedReader reader(
-      path, {.separator = options.format == "tsv" ? '\t' : ',', .quotes = options.quotes});
-  std::vector<std::string> header = options.columns;
-  if (header.empty()) {
-    require(reader.next(header), "{}: expected a header, found an empty file", path);
-  }
-  const Columns columns = columns_of(header, options, path);
+  std::vector<std::string> header;
+  Columns columns;
   Read read;
-  if (columns.label == columns.count) {
+  const auto begin = [&](const std::vector<std::string>& names) {
+    header = names;
+    columns = columns_of(header, options, path);
+    if (columns.label < columns.count) return;
     read.classes.emplace();
     for (const std::size_t i : columns.classes) read.classes->push_back(header[i]);
-  }
-  std::vector<std::string> fields;
-  while (reader.next(fields)) {
-    const std::string place = fmt::format("{}:{}", path, reader.line());
-    read_record(place, options, report, [&] {
-      require(fields.size() == columns.count, "expected {} fields, found {}", columns.count,
-              fields.size());
-      UnresolvedDocument document;
-      document.place = place;
-      document.origin.line = reader.line();
-      if (columns.id < columns.count) document.origin.id = fields[columns.id];
-      document.text = fields[columns.text];
-      if (columns.pair < columns.count) document.pair = fields[columns.pair];
-      if (read.classes) {
-        document.list = true;
-        for (const std::size_t i : columns.classes) add_bit(header[i], fields[i], document);
-      } else {
-        take_label(fields[columns.label], document);
-      }
-      read.documents.push_back(std::move(document));
-    });
-  }
+  };
+  read_rows(path, options, report, begin,
+            [&](std::vector<std::string>& fields, const Record& record) {
+              UnresolvedDocument document;
+              document.place = record.place;
+              document.origin.line = record.number;
+              if (columns.id < columns.count) document.origin.id = fields[columns.id];
+              document.text = fields[columns.text];
+              if (columns.pair < columns.count) document.pair = fields[columns.pair];
+              if (read.classes) {
+                document.list = true;
+                for (const std::size_t i : columns.classes) add_bit(header[i], fields[i], document);
+              } else {
+                take_label(fields[columns.label], document);
+              }
+              read.documents.push_back(std::move(document));
+            });
   return read;
 }
 
 Documents read_fasttext(const std::string& path, const DataOptions& options, DataReport& report) {
   constexpr std::string_view kMark = "__label__";
-  text::LineReader lines(path);
+  text::LineReader lines(path, options.encoding);
   Documents documents;
   std::string line;
   while (lines.next(line)) {
@@ -215,7 +195,7 @@ Read read_documents(const std::string& path, const DataOptions& options, DataRep
   if (options.format == "csv" || options.format == "tsv") return read_table(path, options, report);
   if (options.format == "fasttext") return {read_fasttext(path, options, report), {}};
   if (options.format == "hyperpartisan") return {read_hyperpartisan(path, options, report), {}};
-  if (options.format == "imdb") return {read_class_folders(path), {}};
+  if (options.format == "imdb") return {read_class_folders(path, options), {}};
   require(options.format == "json" || options.format == "jsonl",
           "format: expected jsonl, json, csv, tsv, fasttext, imdb or hyperpartisan for "
           "classification, found {}",
@@ -237,7 +217,7 @@ ProblemType problem_of(const Documents& documents, const ClassificationTarget& t
   for (const UnresolvedDocument& document : documents) {
     if (document.list) return ProblemType::multi_label;
     for (const std::string& label : document.labels) {
-      numbers = numbers && number_of(label).has_value();
+      numbers = numbers && finite_number<float>(label).has_value();
       real = real || label.find_first_of(".eE") != std::string::npos;
     }
   }
@@ -261,7 +241,7 @@ ClassificationExample resolved(UnresolvedDocument& document, ProblemType problem
     require(document.labels.size() == labels.size(), {Remedy::new_head},
             "expected {} numbers as label, found {}", labels.size(), document.labels.size());
     for (const std::string& label : document.labels) {
-      const auto number = number_of(label);
+      const auto number = finite_number<float>(label);
       require(number.has_value(), {Remedy::new_head},
               "expected a number as label of a regression, found {}", formats::quote(label));
       example.values.push_back(*number);
@@ -302,7 +282,7 @@ ClassificationData read_classification(const std::string& path, const DataOption
                                        const ClassificationTarget& target) {
   DataOptions options = given;
   if (options.format.empty()) {
-    options.format = detect_format(path, "fasttext");
+    options.format = detect_format(path, options, "fasttext");
     namespace fs = std::filesystem;
     if (options.format == "imdb" &&
         std::any_of(fs::directory_iterator(path), fs::directory_iterator(),

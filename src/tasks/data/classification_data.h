@@ -71,7 +71,8 @@ struct UnresolvedDocument {
 };
 
 /// The documents of a folder of classes, each a folder of .txt files.
-std::vector<UnresolvedDocument> read_class_folders(const std::string& path);
+std::vector<UnresolvedDocument> read_class_folders(const std::string& path,
+                                                   const DataOptions& options);
 /// The articles of Hyperpartisan news, labels "true" and "false": the title, then the text of the
 /// article without its tags, one line for a paragraph.
 std::vector<UnresolvedDocument> read_hyperpartisan(const std::string& path,

@@ -19,12 +19,15 @@ std::vector<fs::path> sorted_entries(const fs::path& folder) {
   return entries;
 }
 
-pugi::xml_document parse_xml(const std::string& path) {
-  const std::string text = formats::read_file(path);
+pugi::xml_document parse_xml(const std::string& path, const DataOptions& options) {
+  // XML in UTF-8 may declare another encoding, which its own reader knows.
+  const bool declares = options.encoding.name == TextEncoding().name;
+  const std::string text = declares ? formats::read_file(path) : read_whole_text(path, options);
   pugi::xml_document document;
   // Spaces between tags separate words.
   const auto result =
-      document.load_buffer(text.data(), text.size(), pugi::parse_default | pugi::parse_ws_pcdata);
+      document.load_buffer(text.data(), text.size(), pugi::parse_default | pugi::parse_ws_pcdata,
+                           declares ? pugi::encoding_auto : pugi::encoding_utf8);
   if (!result) {
     const auto before = std::min(static_cast<std::size_t>(result.offset), text.size());
     const auto line =
@@ -93,7 +96,8 @@ HyperpartisanFiles hyperpartisan_files(const std::string& path) {
 
 }  // namespace
 
-std::vector<UnresolvedDocument> read_class_folders(const std::string& path) {
+std::vector<UnresolvedDocument> read_class_folders(const std::string& path,
+                                                   const DataOptions& options) {
   std::vector<UnresolvedDocument> documents;
   for (const fs::path& folder : sorted_entries(path)) {
     const std::string label = folder.filename().string();
@@ -106,7 +110,7 @@ std::vector<UnresolvedDocument> read_class_folders(const std::string& path) {
       UnresolvedDocument document;
       document.place = file.string();
       document.origin.id = label + "/" + file.stem().string();
-      document.text = formats::read_file(file.string());
+      document.text = read_whole_text(file.string(), options);
       document.labels = {label};
       documents.push_back(std::move(document));
     }
@@ -119,12 +123,12 @@ std::vector<UnresolvedDocument> read_class_folders(const std::string& path) {
 std::vector<UnresolvedDocument> read_hyperpartisan(const std::string& path,
                                                    const DataOptions& options, DataReport& report) {
   const HyperpartisanFiles files = hyperpartisan_files(path);
-  const pugi::xml_document truth = parse_xml(files.truth);
+  const pugi::xml_document truth = parse_xml(files.truth, options);
   std::unordered_map<std::string, std::string> labels;
   for (const pugi::xml_node& article : truth.child("articles").children("article")) {
     labels[article.attribute("id").value()] = article.attribute("hyperpartisan").value();
   }
-  const pugi::xml_document articles = parse_xml(files.articles);
+  const pugi::xml_document articles = parse_xml(files.articles, options);
   std::vector<UnresolvedDocument> documents;
   for (const pugi::xml_node& article : articles.child("articles").children("article")) {
     UnresolvedDocument document;

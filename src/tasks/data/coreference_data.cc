@@ -103,7 +103,7 @@ class ConllReader {
       : path_(path), options_(options), data_(data) {}
 
   void read() {
-    text::LineReader lines(path_);
+    text::LineReader lines(path_, options_.encoding);
     std::string line;
     while (lines.next(line)) {
       if (!line.empty() && line.back() == '\r') line.pop_back();
@@ -337,7 +337,7 @@ std::vector<std::string> conll_labels(const std::vector<WordCluster>& clusters, 
 CoreferenceData read_coreference(const std::string& path, const DataOptions& given,
                                  const CoreferenceMembers& members) {
   DataOptions options = given;
-  if (options.format.empty()) options.format = detect_format(path, "conll");
+  if (options.format.empty()) options.format = detect_format(path, options, "conll");
   CoreferenceData data;
   data.path = path;
   if (options.format == "conll") {

@@ -1,5 +1,6 @@
 #include "tasks/data/data_file.h"
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <utility>
@@ -66,7 +67,7 @@ void read_objects(const std::string& path, const DataOptions& options, DataRepor
     read(object, record);
   };
   if (options.format == "json") {
-    const Json value = formats::read_json(path);
+    const Json value = read_whole_json(path, options);
     Record record;
     for (const Json& object : records_of(value, path)) {
       record.place = fmt::format("{}: record {}", path, ++record.number);
@@ -74,7 +75,7 @@ void read_objects(const std::string& path, const DataOptions& options, DataRepor
     }
     return;
   }
-  text::LineReader lines(path);
+  text::LineReader lines(path, options.encoding);
   std::string line;
   while (lines.next(line)) {
     if (line.find_first_not_of(" \t") == std::string::npos) continue;
@@ -92,24 +93,55 @@ void read_records(const std::string& path, const DataOptions& options, DataRepor
   }
   require(options.format == "csv" || options.format == "tsv",
           "format: expected jsonl, json, csv or tsv, found {}", options.format);
-  text::DelimitedReader reader(
-      path, {.separator = options.format == "tsv" ? '\t' : ',', .quotes = options.quotes});
+  std::vector<std::string> names;
+  read_rows(
+      path, options, report, [&](const std::vector<std::string>& columns) { names = columns; },
+      [&](std::vector<std::string>& fields, const Record& record) {
+        Json object = Json::object();
+        for (std::size_t i = 0; i < fields.size(); ++i) {
+          if (!fields[i].empty()) object[names[i]] = std::move(fields[i]);
+        }
+        read(object, record);
+      });
+}
+
+void read_rows(const std::string& path, const DataOptions& options, DataReport& report,
+               const std::function<void(const std::vector<std::string>& columns)>& begin,
+               const std::function<void(std::vector<std::string>& fields, const Record&)>& read) {
+  const std::string& given = options.delimiter;
+  require(given.empty() || (given.size() == 1 && given != "\"" && given != "\n" &&
+                            static_cast<unsigned char>(given[0]) < 0x80),
+          "delimiter: expected one character of ASCII, found {}", formats::quote(given));
+  const char usual = options.format == "tsv" ? '\t' : ',';
+  text::DelimitedReader reader(path, {.separator = given.empty() ? usual : given[0],
+                                      .quotes = options.quotes,
+                                      .encoding = options.encoding});
   std::vector<std::string> fields, columns = options.columns;
   if (columns.empty()) {
     require(reader.next(columns), "{}: expected a header, found an empty file", path);
   }
+  begin(columns);
   while (reader.next(fields)) {
     const Record record = {reader.line(), fmt::format("{}:{}", path, reader.line())};
     read_record(record.place, options, report, [&] {
       require(fields.size() == columns.size(), "expected {} fields, found {}", columns.size(),
               fields.size());
-      Json object = Json::object();
-      for (std::size_t i = 0; i < fields.size(); ++i) {
-        if (!fields[i].empty()) object[columns[i]] = std::move(fields[i]);
-      }
-      read(object, record);
+      read(fields, record);
     });
   }
+}
+
+std::size_t column_of(const std::vector<std::string>& columns, const std::string& name) {
+  return static_cast<std::size_t>(std::find(columns.begin(), columns.end(), name) -
+                                  columns.begin());
+}
+
+Json read_whole_json(const std::string& path, const DataOptions& options) {
+  return formats::parse_json(read_whole_text(path, options), path);
+}
+
+std::string read_whole_text(const std::string& path, const DataOptions& options) {
+  return decoded_text(formats::read_file(path), options.encoding, path);
 }
 
 void read_squad(const Json& articles, const std::string& path,
@@ -129,7 +161,8 @@ void read_squad(const Json& articles, const std::string& path,
   }
 }
 
-std::string detect_format(const std::string& path, const std::string& lines) {
+std::string detect_format(const std::string& path, const DataOptions& options,
+                          const std::string& lines) {
   namespace fs = std::filesystem;
   require(fs::exists(path), "{}: expected a file or folder, found none", path);
   if (fs::is_directory(path)) return "imdb";
@@ -143,7 +176,8 @@ std::string detect_format(const std::string& path, const std::string& lines) {
   for (const auto& [ending, format] : kEndings) {
     if (path.ends_with(ending)) return std::string(format);
   }
-  text::LineReader reader(path);
+  // The reader of the records tells what is not in the encoding.
+  text::LineReader reader(path, {.name = options.encoding.name, .note = {}});
   std::string line;
   while (reader.next(line) && line.find_first_not_of(" \t") == std::string::npos) continue;
   if (is_json_line(line)) return "jsonl";

@@ -53,7 +53,23 @@ void read_record(const std::string& place, const DataOptions& options, DataRepor
 void read_objects(const std::string& path, const DataOptions& options, DataReport& report,
                   const std::function<void(const Json&, const Record&)>& read);
 
-/// The same, and of CSV and TSV files, whose rows become objects of strings by the names of the
+/// Calls `read` with every row of a CSV or TSV file, as many fields as there are columns. `begin`
+/// takes the columns first: those of the options, or of the file's first row. Throws Error for a
+/// file that cannot be read.
+void read_rows(const std::string& path, const DataOptions& options, DataReport& report,
+               const std::function<void(const std::vector<std::string>& columns)>& begin,
+               const std::function<void(std::vector<std::string>& fields, const Record&)>& read);
+
+/// Where a column is; the number of columns where it is none of them.
+std::size_t column_of(const std::vector<std::string>& columns, const std::string& name);
+
+/// The value of a whole JSON file of a data set.
+Json read_whole_json(const std::string& path, const DataOptions& options);
+
+/// The text of a whole file of a data set.
+std::string read_whole_text(const std::string& path, const DataOptions& options);
+
+/// read_objects, and of CSV and TSV files, whose rows become objects of strings by the names of the
 /// columns, without those that are empty.
 void read_records(const std::string& path, const DataOptions& options, DataReport& report,
                   const std::function<void(const Json&, const Record&)>& read);
@@ -65,7 +81,8 @@ void read_squad(const Json& articles, const std::string& path,
 
 /// The format of a file for a task whose plain lines are in the format `lines` ("fasttext",
 /// "conll"; empty for none). Throws Error when it cannot be told.
-std::string detect_format(const std::string& path, const std::string& lines);
+std::string detect_format(const std::string& path, const DataOptions& options,
+                          const std::string& lines);
 
 /// The string member of an object. Throws Error.
 const std::string& string_member(const Json& object, const std::string& key);

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <span>
 #include <string_view>
 #include <utility>
 
+#include "core/words.h"
 #include "formats/json.h"
 
 namespace longformer::tasks {
@@ -60,12 +60,10 @@ std::vector<float> vector_of(const Json& object) {
 /// A number, as tables have it too.
 float score_of(const Json& value, std::string_view name) {
   const std::string text = scalar_text(value, name);
-  float number = 0;
-  const char* end = text.data() + text.size();
-  const auto result = std::from_chars(text.data(), end, number);
-  require(result.ec == std::errc() && result.ptr == end && std::isfinite(number),
-          "expected a number in the member \"{}\", found {}", name, formats::shown(value));
-  return number;
+  const auto number = finite_number<float>(text);
+  require(number.has_value(), "expected a number in the member \"{}\", found {}", name,
+          formats::shown(value));
+  return *number;
 }
 
 MarkedPassage passage_of(const Json& object, std::int64_t characters) {
@@ -209,7 +207,7 @@ bool EmbeddingData::has_vectors() const {
 
 EmbeddingData read_embedding_data(const std::string& path, const DataOptions& given) {
   DataOptions options = given;
-  if (options.format.empty()) options.format = detect_format(path, "");
+  if (options.format.empty()) options.format = detect_format(path, options, "");
   EmbeddingData data;
   data.path = path;
   read_records(path, options, data.report, [&](const Json& object, const Record& record) {

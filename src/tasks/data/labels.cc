@@ -1,23 +1,14 @@
 #include "tasks/data/labels.h"
 
 #include <algorithm>
-#include <charconv>
-#include <optional>
 #include <utility>
 
 #include "core/error.h"
+#include "core/words.h"
 #include "formats/json.h"
 
 namespace longformer::tasks {
 namespace {
-
-std::optional<std::int64_t> whole_number(std::string_view text) {
-  std::int64_t value = 0;
-  const char* end = text.data() + text.size();
-  const auto result = std::from_chars(text.data(), end, value);
-  if (result.ec != std::errc() || result.ptr != end) return std::nullopt;
-  return value;
-}
 
 std::string listed(const std::vector<std::string>& names) {
   constexpr std::size_t kMost = 20;
@@ -39,10 +30,10 @@ LabelSet::LabelSet(std::vector<std::string> names) : names_(std::move(names)) {
 
 LabelSet LabelSet::collected(std::vector<std::string> labels) {
   const bool numbers = std::all_of(labels.begin(), labels.end(), [](const std::string& label) {
-    return whole_number(label).has_value();
+    return parsed_number<std::int64_t>(label).has_value();
   });
   std::sort(labels.begin(), labels.end(), [numbers](const std::string& a, const std::string& b) {
-    return numbers ? whole_number(a) < whole_number(b) : a < b;
+    return numbers ? parsed_number<std::int64_t>(a) < parsed_number<std::int64_t>(b) : a < b;
   });
   labels.erase(std::unique(labels.begin(), labels.end()), labels.end());
   return LabelSet(std::move(labels));
@@ -51,7 +42,7 @@ LabelSet LabelSet::collected(std::vector<std::string> labels) {
 std::int32_t LabelSet::index(const std::string& label) const {
   const auto found = index_.find(label);
   if (found != index_.end()) return found->second;
-  const auto number = whole_number(label);
+  const auto number = parsed_number<std::int64_t>(label);
   require(number && *number >= 0 && *number < static_cast<std::int64_t>(names_.size()),
           {Remedy::new_head}, "expected a label of {}, found {}", listed(names_),
           formats::quote(label));

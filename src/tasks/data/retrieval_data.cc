@@ -1,7 +1,6 @@
 #include "tasks/data/retrieval_data.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <filesystem>
 #include <limits>
@@ -9,6 +8,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "core/words.h"
 #include "formats/json.h"
 #include "text/lines.h"
 
@@ -36,14 +36,6 @@ std::vector<std::string_view> columns_of(std::string_view line, bool by_tabs) {
     if (end == std::string_view::npos) return columns;
     line.remove_prefix(end + 1);
   }
-}
-
-template <typename Number>
-std::optional<Number> number_of(std::string_view text) {
-  Number value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
 }
 
 std::string file_of(const std::string& folder, const std::string& name) {
@@ -104,7 +96,7 @@ struct Judgement {
 std::optional<Judgement> judgement_of(const std::string& line, bool is_first) {
   std::vector<std::string_view> columns = columns_of(line, true);
   if (columns.size() == 3) {
-    const auto relevance = number_of<std::int64_t>(columns[2]);
+    const auto relevance = parsed_number<std::int64_t>(columns[2]);
     if (!relevance && is_first) return std::nullopt;
     require(relevance.has_value() && !columns[0].empty() && !columns[1].empty(),
             "expected query, document and a whole number between tabs, found {}",
@@ -113,7 +105,7 @@ std::optional<Judgement> judgement_of(const std::string& line, bool is_first) {
   }
   columns = columns_of(line, false);
   const auto relevance =
-      number_of<std::int64_t>(columns.size() == 4 ? columns[3] : std::string_view());
+      parsed_number<std::int64_t>(columns.size() == 4 ? columns[3] : std::string_view());
   require(relevance.has_value(),
           "expected query, document and relevance between tabs, or TREC's four columns, found {}",
           formats::quote(line));
@@ -124,7 +116,7 @@ std::optional<Judgement> judgement_of(const std::string& line, bool is_first) {
 void read_judgements(const std::string& path, const DataOptions& options,
                      const std::unordered_map<std::string, std::size_t>& numbers,
                      std::vector<JudgedQuery>& queries, DataReport& report) {
-  text::LineReader lines(path);
+  text::LineReader lines(path, options.encoding);
   std::string line;
   bool is_first = true;
   while (lines.next(line)) {
@@ -226,7 +218,7 @@ std::map<std::string, Ranking> read_run(const std::string& path) {
     const std::vector<std::string_view> columns = columns_of(line, false);
     const bool is_whole = columns.size() == kColumns;
     // Not a number where there is none, which no comparison holds for.
-    const double score = number_of<double>(is_whole ? columns[4] : std::string_view())
+    const double score = parsed_number<double>(is_whole ? columns[4] : std::string_view())
                              .value_or(std::numeric_limits<double>::quiet_NaN());
     require(std::abs(score) <= std::numeric_limits<float>::max() || std::isinf(score),
             "{}:{}: expected query, Q0, document, rank, score and tag, found {}", path,

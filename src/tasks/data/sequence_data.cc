@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "formats/json.h"
-#include "text/delimited.h"
 
 namespace longformer::tasks {
 namespace {
@@ -38,47 +37,48 @@ void check(const SequenceExample& example, const std::string& name) {
   require(!example.target.empty(), "expected a text to write in \"{}\", found an empty one", name);
 }
 
-void read_table(const DataOptions& options, const Fields& names, SequenceData& data) {
-  text::DelimitedReader reader(
-      data.path, {.separator = options.format == "tsv" ? '\t' : ',', .quotes = options.quotes});
-  std::vector<std::string> fields = options.columns;
-  if (fields.empty()) {
-    require(reader.next(fields), "{}: expected a header, found an empty file", data.path);
-  }
-  const std::vector<std::string> header = fields;
-  const auto column = [&](const std::string& name) {
-    return static_cast<std::size_t>(std::find(header.begin(), header.end(), name) - header.begin());
+/// Where the columns of a table are, and what they are called.
+struct Columns {
+  std::size_t source = 0, target = 0, id = 0, count = 0;
+  std::string target_name = {};
+};
+
+Columns columns_of(const Names& header, const Fields& names, const std::string& path) {
+  const auto is_there = [&](const std::string& name) {
+    return column_of(header, name) < header.size();
   };
-  const auto is_there = [&](const std::string& name) { return column(name) < header.size(); };
-  std::string source, target;
   try {
-    source = chosen(names.source, "documents", is_there);
-    target = chosen(names.target, "texts to write", is_there);
+    const std::string source = chosen(names.source, "documents", is_there);
+    const std::string target = chosen(names.target, "texts to write", is_there);
+    return {column_of(header, source), column_of(header, target), column_of(header, "id"),
+            header.size(), target};
   } catch (const Error& error) {
     throw Error(
-        fmt::format("{}: {}; the columns are {}", data.path, error.what(), fmt::join(header, ", ")),
+        fmt::format("{}: {}; the columns are {}", path, error.what(), fmt::join(header, ", ")),
         {Remedy::columns});
   }
-  const std::size_t id = column("id");
-  while (reader.next(fields)) {
-    read_record(fmt::format("{}:{}", data.path, reader.line()), options, data.report, [&] {
-      require(fields.size() == header.size(), "expected {} fields, found {}", header.size(),
-              fields.size());
-      SequenceExample example = {.origin = {.line = reader.line()},
-                                 .source = fields[column(source)],
-                                 .target = fields[column(target)]};
-      if (id < header.size()) example.origin.id = fields[id];
-      check(example, target);
-      data.examples.push_back(std::move(example));
-    });
-  }
+}
+
+void read_table(const DataOptions& options, const Fields& names, SequenceData& data) {
+  Columns columns;
+  read_rows(
+      data.path, options, data.report,
+      [&](const Names& header) { columns = columns_of(header, names, data.path); },
+      [&](Names& fields, const Record& record) {
+        SequenceExample example = {.origin = {.line = record.number},
+                                   .source = fields[columns.source],
+                                   .target = fields[columns.target]};
+        if (columns.id < columns.count) example.origin.id = fields[columns.id];
+        check(example, columns.target_name);
+        data.examples.push_back(std::move(example));
+      });
 }
 
 }  // namespace
 
 SequenceData read_sequences(const std::string& path, const DataOptions& given) {
   DataOptions options = given;
-  if (options.format.empty()) options.format = detect_format(path, "");
+  if (options.format.empty()) options.format = detect_format(path, options, "");
   SequenceData data;
   data.path = path;
   const Fields names = fields_of(options);

@@ -57,7 +57,7 @@ void add_word(const std::string& line, UnresolvedWords& sentence) {
 
 std::vector<UnresolvedWords> read_columns(const std::string& path, const DataOptions& options,
                                           DataReport& report) {
-  text::LineReader lines(path);
+  text::LineReader lines(path, options.encoding);
   std::vector<UnresolvedWords> sentences;
   UnresolvedWords sentence;
   std::string error, line;
@@ -113,7 +113,7 @@ std::vector<UnresolvedWords> read_words(const std::string& path, const DataOptio
 TaggingData read_tagging(const std::string& path, const DataOptions& given,
                          const std::optional<LabelSet>& labels) {
   DataOptions options = given;
-  if (options.format.empty()) options.format = detect_format(path, "conll");
+  if (options.format.empty()) options.format = detect_format(path, options, "conll");
   TaggingData data;
   data.path = path;
   DataReport read;

@@ -21,12 +21,12 @@ void read_texts(const std::string& path, const DataOptions& given, DataReport& r
   }
   if (options.format == "text") {
     ++report.examples;
-    take_one(formats::read_file(path));
+    take_one(read_whole_text(path, options));
     return;
   }
   require(options.format == "lines",
           "format: expected text, lines, jsonl or json for a masked LM, found {}", options.format);
-  text::LineReader lines(path);
+  text::LineReader lines(path, options.encoding);
   std::string line;
   while (lines.next(line)) {
     if (line.find_first_not_of(" \t") == std::string::npos) continue;

@@ -205,7 +205,7 @@ TriviaData read_trivia(const std::string& path, const DataOptions& options) {
   TriviaData data;
   data.path = path;
   require(fs::is_regular_file(path), "{}: expected a file of TriviaQA, found none", path);
-  const Json whole = formats::read_json(path);
+  const Json whole = read_whole_json(path, options);
   const auto has_list = [&](const char* key) {
     return whole.is_object() && whole.contains(key) && whole[key].is_array();
   };
@@ -224,11 +224,11 @@ TriviaData read_trivia(const std::string& path, const DataOptions& options) {
   return data;
 }
 
-std::string text_of(const TriviaExample& example) {
+std::string text_of(const TriviaExample& example, const DataOptions& options) {
   if (example.text) return *example.text;
   const bool there = fs::is_regular_file(example.file);
   require(there, {Remedy::evidence}, "expected the document {}, found no such file", example.file);
-  return formats::read_file(example.file);
+  return read_whole_text(example.file, options);
 }
 
 }  // namespace longformer::tasks

@@ -55,6 +55,6 @@ bool is_trivia_data(const std::string& path);
 TriviaData read_trivia(const std::string& path, const DataOptions& options);
 
 /// The document of an example. Throws Error that names its file.
-std::string text_of(const TriviaExample& example);
+std::string text_of(const TriviaExample& example, const DataOptions& options);
 
 }  // namespace longformer::tasks

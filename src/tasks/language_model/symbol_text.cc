@@ -25,7 +25,7 @@ SymbolText::SymbolText(const LanguageModelText& data, const Symbols& symbols) : 
   require(!data.files.empty(), "text: expected a file, found none");
   name_ = data.files.front();
   if (data.files.size() > 1) name_ += fmt::format(" and {} more", data.files.size() - 1);
-  for (const std::string& file : data.files) read(file, data.clean_up);
+  for (const std::string& file : data.files) read(file, data);
   const std::size_t twentieth = text_.size() / 20;
   const std::size_t validation = text_.size() - 2 * twentieth, test = text_.size() - twentieth;
   validation_ = static_cast<Index>(validation);
@@ -46,9 +46,11 @@ SymbolText::SymbolText(const LanguageModelText& data, const Symbols& symbols) : 
   }
 }
 
-void SymbolText::read(const std::string& file, bool clean_up) {
+void SymbolText::read(const std::string& file, const LanguageModelText& data) {
   std::string found = formats::read_file(file);
-  if (clean_up) {
+  const bool is_bytes = !symbols_.are_tokens() && data.encoding.name == TextEncoding().name;
+  if (!is_bytes) found = decoded_text(std::move(found), data.encoding, file);
+  if (data.clean_up) {
     require(symbols_.are_letters(), "clean-up: expected a model of the alphabet text8, found {}",
             symbols_.description());
     found = text::text8_of(found);

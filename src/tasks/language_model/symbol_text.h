@@ -39,7 +39,7 @@ class SymbolText {
   std::string_view bytes(Range range) const;
 
  private:
-  void read(const std::string& file, bool clean_up);
+  void read(const std::string& file, const LanguageModelText& data);
   /// Byte at which a symbol begins.
   Index byte_of(Index symbol) const;
 

@@ -34,7 +34,7 @@ TextScore score_windows(const models::LanguageModel& model, const ops::Context& 
                         const ScoredText& scored, const LanguageModelEvaluation& options,
                         const ScoreCallback& callback) {
   require(options.step >= 1 && options.step <= options.window,
-          "evaluation: expected a step from 1 to the window of {}, found {}", options.window,
+          "step_characters: expected a step from 1 to the window of {}, found {}", options.window,
           options.step);
   const Index count = scored.count();
   TextScore total;

@@ -1,0 +1,101 @@
+#include "longformer/text_encoding.h"
+
+#include <optional>
+#include <utility>
+
+#include "core/error.h"
+#include "text/charset.h"
+#include "text/unicode.h"
+
+namespace longformer {
+namespace {
+
+constexpr std::string_view kUtf8 = "utf-8";
+constexpr std::string_view kAuto = "auto";
+constexpr std::string_view kOtherwise = "windows-1252";
+
+}  // namespace
+
+struct TextDecoder::Implementation {
+  TextEncoding encoding;
+  std::string name;
+  /// What the encoding is called by iconv; auto by that name.
+  std::string charset;
+  std::size_t bytes_before = 0;
+  bool told = false;
+
+  void tell(const std::string& what) {
+    if (!std::exchange(told, true) && encoding.note) encoding.note(name + ": " + what);
+  }
+
+  /// The charset of bytes of which auto tells it.
+  std::string charset_of(std::string_view bytes) {
+    if (charset != kAuto) return charset;
+    if (text::is_valid_utf8(bytes)) return std::string(kUtf8);
+    tell(fmt::format("not UTF-8 at byte {}, read as {}",
+                     text::utf8_text(bytes, std::string(kUtf8)).first_invalid.value_or(0),
+                     kOtherwise));
+    return std::string(kOtherwise);
+  }
+
+  std::string decoded(std::string bytes) {
+    const std::size_t begin = std::exchange(bytes_before, bytes_before + bytes.size());
+    std::string_view rest = bytes;
+    std::string from = charset;
+    const text::ByteOrderMark mark =
+        begin == 0 ? text::byte_order_mark(rest) : text::ByteOrderMark();
+    const bool is_of_it = mark.size > 0 && (charset == kAuto || mark.charset == charset ||
+                                            mark.charset.starts_with(charset));
+    if (is_of_it) {
+      from = mark.charset;
+      rest.remove_prefix(mark.size);
+    } else {
+      from = charset_of(rest);
+    }
+    if (from == kUtf8 && text::is_valid_utf8(rest)) {
+      bytes.erase(0, bytes.size() - rest.size());
+      return bytes;
+    }
+    text::Utf8Text found = text::utf8_text(rest, from);
+    if (found.first_invalid) {
+      tell(fmt::format("not {} at byte {}; what is not has become U+FFFD",
+                       from == kUtf8 ? "UTF-8" : from,
+                       begin + (bytes.size() - rest.size()) + *found.first_invalid));
+    }
+    return std::move(found.text);
+  }
+};
+
+TextDecoder::TextDecoder(const TextEncoding& encoding, std::string name)
+    : implementation_(std::make_unique<Implementation>()) {
+  implementation_->encoding = encoding;
+  implementation_->name = std::move(name);
+  implementation_->charset =
+      encoding.name == kAuto ? encoding.name : text::charset_named(encoding.name);
+}
+
+TextDecoder::~TextDecoder() = default;
+TextDecoder::TextDecoder(TextDecoder&&) noexcept = default;
+TextDecoder& TextDecoder::operator=(TextDecoder&&) noexcept = default;
+
+bool TextDecoder::takes_lines() const {
+  const std::string& charset = implementation_->charset;
+  return charset == kUtf8 || charset.starts_with("windows-125") || charset.starts_with("iso-8859-");
+}
+
+std::string TextDecoder::next(std::string bytes) {
+  return implementation_->decoded(std::move(bytes));
+}
+
+void check(const TextEncoding& encoding) {
+  require(encoding.name == kAuto || text::is_charset(encoding.name),
+          "encoding: expected utf-8, latin-1, utf-16, auto or another name that iconv knows, found "
+          "\"{}\"",
+          encoding.name);
+}
+
+std::string decoded_text(std::string bytes, const TextEncoding& encoding, const std::string& name) {
+  return TextDecoder(encoding, name).next(std::move(bytes));
+}
+
+}  // namespace longformer
