@@ -17,8 +17,8 @@ namespace {
 
 using PythonLanguageModel = Loaded<LanguageModel>;
 
-nb::bytes generate(PythonLanguageModel& model, const nb::str& prompt, const Options& given,
-                   const nb::object& callback) {
+nb::bytes generate_text(PythonLanguageModel& model, const nb::str& prompt, const Options& given,
+                        const nb::object& callback) {
   GenerateOptions options;
   Keywords keywords("generate", given);
   keywords.take("characters", options.characters).take("temperature", options.temperature);
@@ -123,7 +123,7 @@ void bind_language_model(nb::module_& module) {
             new (self) PythonLanguageModel(folder, load_options(options));
           },
           "folder"_a, "options"_a)
-      .def("generate", &generate, "prompt"_a, "options"_a, "callback"_a.none())
+      .def("generate", &generate_text, "prompt"_a, "options"_a, "callback"_a.none())
       .def("evaluate", &evaluate, "file"_a, "options"_a)
       .def_prop_ro("info", &info);
 }

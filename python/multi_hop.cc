@@ -48,8 +48,9 @@ PythonOutcome outcome_of(MultiHopOutcome outcome) {
           outcome.segments};
 }
 
-PythonOutcome answer(Loaded<MultiHopAnswerer>& answerer, std::string question,
-                     std::vector<PythonParagraph> paragraphs, const Options& given) {
+PythonOutcome answer_over_paragraphs(Loaded<MultiHopAnswerer>& answerer, std::string question,
+                                     std::vector<PythonParagraph> paragraphs,
+                                     const Options& given) {
   MultiHopQuestion asked = {.question = std::move(question), .paragraphs = {}};
   for (PythonParagraph& one : paragraphs) {
     asked.paragraphs.push_back({std::move(one.first), std::move(one.second)});
@@ -71,7 +72,7 @@ PythonOutcome answer(Loaded<MultiHopAnswerer>& answerer, std::string question,
 
 void bind_multi_hop(nb::module_& module) {
   bind_task<MultiHopAnswerer>(module, "MultiHopAnswerer")
-      .def("answer", &answer, "question"_a, "paragraphs"_a, "options"_a);
+      .def("answer", &answer_over_paragraphs, "question"_a, "paragraphs"_a, "options"_a);
   module.def(
       "sentences", [](const std::string& text) { return paragraph_of("", text).sentences; },
       "text"_a);
