@@ -243,11 +243,11 @@ class TestAttentionShares:
         out = tmp_path / "out"
         train(config, text, out, "--max-steps", 1, "--length", 16).passes()
         if '"dense"' in config.read_text():
-            run("evaluate", out, text, "--attention-shares").fails(1, "memories", "dense")
-            train(config, text, tmp_path / "new", "--attention-shares", "--eval-strategy", "epoch").fails(1, "memories")
+            run("evaluate", out, text, "--attention-shares").fails(2, "memories", "dense")
+            train(config, text, tmp_path / "new", "--attention-shares", "--eval-strategy", "epoch").fails(2, "memories")
             return
-        run("evaluate", out, text, "--attention-shares", "--characters", 10).fails(1, "fills the memories")
+        run("evaluate", out, text, "--attention-shares", "--characters", 10).fails(2, "fills the memories")
         run("evaluate", out, text, "--shares-picture", tmp_path / "s.gif").fails(1, ".svg")
-        train(config, text, tmp_path / "new", "--attention-shares").fails(1, "eval_strategy")
+        train(config, text, tmp_path / "new", "--attention-shares").fails(2, "eval_strategy")
         train(config, text, tmp_path / "new", "--attention-shares", "--eval-strategy", "epoch", "--eval-characters",
-              20).fails(1, "fill the memories", "20")  # fmt: skip
+              20).fails(2, "fill the memories", "20")  # fmt: skip
