@@ -354,7 +354,7 @@ class TestFinetune:
             assert np.abs(after["classifier.dense.weight"] - before["classifier.dense.weight"]).max() > 0.02
             assert run("classify", out, "--text", "the of", "--json").works().json[0]["labels"]
         failed = run("finetune", QA, other, "--new-head", "--output-dir", tmp_path / "no")
-        failed.fails(1, "new_head", "classify or ner", "qa")
+        failed.fails(2, "--new-head", "classify or ner", "qa")
 
     def test_a_new_head_beside_an_adapter(self, reviews, tmp_path):
         rows = [json.loads(line) for line in reviews.read_text().splitlines()]
