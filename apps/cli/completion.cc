@@ -92,7 +92,7 @@ complete -F _longformer longformer
 }
 
 /// A text inside single quotes of zsh and fish.
-std::string single_quoted(std::string text, std::string_view escaped) {
+std::string single_quoted(std::string_view text, std::string_view escaped) {
   std::string result;
   for (const char character : text) {
     if (character == '\'') {

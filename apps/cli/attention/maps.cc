@@ -6,6 +6,7 @@
 #include <numeric>
 #include <utility>
 
+#include "flags.h"
 #include "longformer/error.h"
 
 namespace longformer::cli {
