@@ -151,8 +151,8 @@ TEST(GlobalAttention, OfAPairAndOfSentences) {
 
 TEST(GlobalAttention, RefusesWhatIsNoRule) {
   for (const char* rule :
-       {"", ",", "cls 1", "every", "every:", "every:-1", "every:0", "4-", "-4", "7-3", "0x3", "1,,2",
-        "99999999999999999999", "1-99999999999999999999"}) {
+       {"", ",", "cls 1", "every", "every:", "every:-1", "every:0", "4-", "-4", "7-3", "0x3",
+        "1,,2", "99999999999999999999", "1-99999999999999999999"}) {
     EXPECT_THROW(GlobalAttention::parse(rule), Error) << rule;
   }
 }
