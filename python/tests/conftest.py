@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 
 import numpy as np
@@ -68,3 +69,9 @@ def led(tmp_path_factory):
     for file in ("vocab.json", "merges.txt"):
         shutil.copy(FIXTURES / "tiny_roberta" / file, target)
     return target
+
+
+@pytest.fixture(autouse=True, scope="session")
+def answers_to_ctrl_c():
+    """A shell that runs the tests in the background may have it ignored."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)

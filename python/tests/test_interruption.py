@@ -21,10 +21,12 @@ SECONDS = 5.0
 
 #: Says when the work begins, and how long after the signal it ended; `again` must work behind it.
 PROGRAM = """
-import sys, time
+import signal, sys, time
 import longformer_cpp
 import numpy as np
 
+# A parent in the background may have it ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 folder, *rest = sys.argv[1:]
 {prepare}
 {ready}
