@@ -22,13 +22,13 @@ class Loaded {
  public:
   using Note = std::function<void(const std::string&)>;
 
-  /// Of what `make` makes of a collector of notes.
+  /// Holds what `make` makes of a collector of notes.
   template <typename Make>
   requires std::is_invocable_v<Make, Note>
   explicit Loaded(Make&& make) : object_(without_gil([&] { return make(notes_.collector()); })) {
     Notes::warn(notes_.take());
   }
-  /// Of a folder.
+  /// Loads a folder.
   Loaded(const std::string& folder, LoadOptions options)
       : Loaded([&](const Note& note) {
           options.note = note;

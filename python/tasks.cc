@@ -135,7 +135,7 @@ Rows answer(Loaded<QuestionAnswerer>& answerer, const std::string& question, con
   return answers;
 }
 
-/// Of one question: the number of the best choice, probabilities, logits, and what was read.
+/// Answers one question: the number of the best choice, probabilities, logits, and what was read.
 Record choose(Loaded<Chooser>& chooser, const ChoiceQuestion& asked, const Options& given) {
   ChooseOptions options;
   Keywords keywords("choose", given);

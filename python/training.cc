@@ -38,7 +38,7 @@ class Listener {
             .stop = [this] { return failure_.has_value(); }};
   }
 
-  /// Of without_gil.
+  /// What without_gil asks, now and then: whether a signal has come.
   void check() {
     const nb::gil_scoped_acquire acquire;
     if (PyErr_CheckSignals() != 0) keep(nb::python_error());

@@ -194,7 +194,11 @@ def test_two_trainings_in_one_folder(tmp_path):
         wait_for_step(first, 5)
         for flags in ([], ["--overwrite-output-dir"], ["--resume-from-checkpoint", "last"]):
             fails(train(output, *arguments, *flags), 1, "output_dir", str(output), f"process {first.pid}")
-        assert 5 in checkpoints(output)
+        # Its line comes before the checkpoint has its name.
+        deadline = time.monotonic() + 60
+        while 5 not in steps_of_whole(output) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert 5 in steps_of_whole(output)
         first.kill()
     done = train(output, *arguments, "--resume-from-checkpoint", "last")
     assert done.returncode == 0, done.stderr

@@ -67,7 +67,8 @@ bool is_part_of(const std::string& file, const struct stat& folder) {
   return false;
 }
 
-/// Of a file that is there before: that it, or what it is written under, is none of the inputs.
+/// Throws UsageError where `name`, under which the output is written, is a file that is there
+/// before and one of the inputs.
 void check_inputs(const NamedFile& output, const std::string& name,
                   const std::vector<NamedFile>& inputs) {
   const auto written = status_of(name);

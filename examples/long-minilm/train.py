@@ -4,7 +4,7 @@
     examples/long-minilm/train.py FOLDER [--base quickstart/minilm-4096] [--teacher MINILM] [--share 0.5]
 
 FOLDER has train.jsonl of texts.py, or of your own: one {"text", "passages": [{"begin", "end", "query"}]} a line.
-1. Half of what the untrained conversion has lost comes back: an adapter learns the vectors that the teacher makes of
+1. Most of what the untrained conversion has lost comes back: an adapter learns the vectors that the teacher makes of
    each passage by itself, here in the context of its document.
 2. A second adapter, on top of the first, learns which passage of four documents answers a question.
 3. FOLDER/adapter has both in one, the second one times --share: all of it answers questions that are made like those
@@ -26,6 +26,9 @@ from safetensors.numpy import load_file, save_file
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BINARY = os.environ.get("LONGFORMER_BINARY", str(ROOT / "build" / "longformer"))
 RANK = 64
+#: What an adapter does not need beside its model, or gets written anew.
+LEFT_OUT = ["checkpoint-*", "runs", "*log.jsonl", "adapter_model*", "config.json", "training_args.json", "vocab.txt",
+            "tokenizer*", "special_tokens_map.json"]  # fmt: skip
 TARGETS = ["query", "key", "value", "intermediate.dense", "output.dense"]
 ALWAYS = ["--task", "embedding", "--lora-rank", RANK, "--lora-target", ",".join(TARGETS), "--num-train-epochs", 1,
           "--warmup-ratio", 0.05, "--bf16", "--save-steps", 50, "--save-total-limit", 1,
@@ -66,7 +69,9 @@ def joined(first, second, share):
 def write(parts, share, context, base, output):
     first, second = parts
     shutil.rmtree(output, ignore_errors=True)
-    shutil.copytree(second, output, ignore=shutil.ignore_patterns("checkpoint-*", "runs", "log.jsonl", "adapter_model*"))
+    left_out = shutil.ignore_patterns(*LEFT_OUT)
+    # Folders of modules have a config.json of their own, which stays.
+    shutil.copytree(second, output, ignore=lambda folder, names: left_out(folder, names) if folder == str(second) else [])
     save_file(joined(first, second, share), output / "adapter_model.safetensors")
     config = json.loads((output / "adapter_config.json").read_text())
     settings = output / "config_sentence_transformers.json"

@@ -24,8 +24,7 @@ struct DataOptions {
   std::string label_field = {};
   /// Names of the columns of a CSV or TSV file without a header.
   std::vector<std::string> columns = {};
-  /// What is between the fields of CSV and TSV files, a character of ASCII; empty: a comma, or a
-  /// tab.
+  /// The character of ASCII between the fields of CSV and TSV files; empty: a comma, or a tab.
   std::string delimiter = {};
   /// Whether CSV and TSV files quote (RFC 4180).
   bool quotes = true;

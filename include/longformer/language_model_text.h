@@ -17,9 +17,8 @@ enum class TextPart { all, train, validation, test };
 
 /// Files of characters, one behind the other as they are, but in UTF-8. Bytes that are not UTF-8
 /// stay as they are where a model reads bytes, and become U+FFFD where it reads tokens. Of the
-/// alphabet text8 they must be
-/// lower-case letters and spaces, or with `clean_up` Wikipedia dumps, which the published rules of
-/// text8 turn into them.
+/// alphabet text8 they must be lower-case letters and spaces, or with `clean_up` Wikipedia dumps,
+/// which the published rules of text8 turn into them.
 struct LanguageModelText {
   std::vector<std::string> files = {};
   bool clean_up = false;

@@ -129,13 +129,13 @@ std::vector<Index> PassageStore::find(const std::string& name) const {
   Statement own = database_.prepare("SELECT id FROM documents WHERE name = ?");
   if (own.bind(1, name).step()) return {own.integer(0)};
   // The folder of all relative names is in none of them. '0' comes behind '/'.
+  const bool is_working_folder = name == ".";
   Statement rows = database_.prepare(
-      name == "."
-          ? "SELECT id FROM documents WHERE ?1 = '.' AND name NOT LIKE '/%' AND name <> '..' "
-            "AND name NOT LIKE '../%' ORDER BY id"
-          : "SELECT id FROM documents WHERE name > rtrim(?1, '/') || '/' AND "
-            "name < rtrim(?1, '/') || '0' ORDER BY id");
-  rows.bind(1, name);
+      is_working_folder ? "SELECT id FROM documents WHERE name NOT LIKE '/%' AND name <> '..' "
+                          "AND name NOT LIKE '../%' ORDER BY id"
+                        : "SELECT id FROM documents WHERE name > rtrim(?1, '/') || '/' AND "
+                          "name < rtrim(?1, '/') || '0' ORDER BY id");
+  if (!is_working_folder) rows.bind(1, name);
   while (rows.step()) ids.push_back(rows.integer(0));
   return ids;
 }

@@ -13,6 +13,7 @@
 #include "models/encoder.h"
 #include "models/registry.h"
 #include "models/token_tables.h"
+#include "text/tokenizer_spec.h"
 
 namespace longformer::models {
 namespace {
@@ -157,7 +158,7 @@ void write_trained_folder(const TrainedFolder& trained, const Weights& weights,
                               .max_tokens = trained.max_text_tokens.value_or(config.max_tokens()),
                               .tokenizer_class = std::string(config.traits().tokenizer_class),
                               .added = trained.added_tokens};
-  if (has_tokenizer(trained.source)) copy_tokenizer(copy);
+  if (text::has_tokenizer(trained.source)) copy_tokenizer(copy);
   if (trained.max_text_tokens) copy_sentence_transformers(copy);
   if (!trained.passage_context.empty()) set_passage_context(target, trained.passage_context);
   if (config.decoder) {

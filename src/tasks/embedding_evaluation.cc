@@ -222,7 +222,7 @@ class VectorComparison {
 
   const EmbeddingData& data_;
   EvaluationRun& run_;
-  /// Of the example that is read.
+  /// The lengths of the texts of the example that is read.
   TextLengths lengths_;
   SearchedTexts searched_;
   std::vector<AskingText> asking_;

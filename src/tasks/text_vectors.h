@@ -13,7 +13,7 @@ namespace longformer::tasks {
 /// What a text is for, which decides on the prompt before it.
 enum class TextUse { plain, query, document };
 
-/// Of texts of which vectors were made.
+/// How long the texts were of which vectors were made.
 struct TextLengths {
   /// Tokens with prompts and special ones, before truncation, and how many of them were cut off.
   std::int64_t tokens = 0, truncated = 0;

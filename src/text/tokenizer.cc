@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
 #include <map>
 #include <mutex>
 #include <set>
@@ -382,11 +381,7 @@ Tokenizer::Tokenizer(std::shared_ptr<const Implementation> implementation)
     : implementation_(std::move(implementation)) {}
 
 std::string tokenizer_folder(const std::string& folder, const std::string& adapter) {
-  namespace fs = std::filesystem;
-  for (const char* file : {"tokenizer.json", "vocab.json", "vocab.txt"}) {
-    if (!adapter.empty() && fs::exists(fs::path(adapter) / file)) return adapter;
-  }
-  return folder;
+  return !adapter.empty() && text::has_tokenizer(adapter) ? adapter : folder;
 }
 
 Tokenizer Tokenizer::load(const std::string& folder, std::span<const std::string> added,

@@ -357,6 +357,11 @@ void set_merges(TokenizerSpec& spec, const std::vector<std::string>& pairs,
   }
 }
 
+bool has_tokenizer(const fs::path& folder) {
+  return fs::exists(folder / "tokenizer.json") || fs::exists(folder / "vocab.txt") ||
+         fs::exists(folder / "vocab.json");
+}
+
 TokenizerSpec read_tokenizer(const std::string& folder) {
   const fs::path root(folder);
   require(fs::is_directory(root), "{}: expected a folder, found none", folder);

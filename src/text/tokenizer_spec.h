@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -64,6 +65,9 @@ struct TokenizerSpec {
   std::vector<AddedToken> added;
   SpecialTokens special;
 };
+
+/// Whether a folder has a file that read_tokenizer begins with.
+bool has_tokenizer(const std::filesystem::path& folder);
 
 /// Reads the tokenizer files of a folder. Throws Error as Tokenizer::load says.
 TokenizerSpec read_tokenizer(const std::string& folder);

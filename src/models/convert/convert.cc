@@ -24,6 +24,7 @@
 #include "models/registry.h"
 #include "models/trained_folder.h"
 #include "models/weights.h"
+#include "text/tokenizer_spec.h"
 
 namespace longformer::models {
 namespace {
@@ -80,7 +81,7 @@ void set_special_ids(const Conversion& conversion, Json& json) {
     json["sep_token_id"] = reader.integer("sep_token_id", json["eos_token_id"], 0, kMaxTarget);
     return;
   }
-  if (!has_tokenizer(conversion.source)) return;
+  if (!text::has_tokenizer(conversion.source)) return;
   const SpecialTokens tokens = Tokenizer::load(conversion.source.string()).special_tokens();
   if (tokens.cls) json["bos_token_id"] = *tokens.cls;
   if (tokens.sep) json["sep_token_id"] = *tokens.sep;
@@ -311,9 +312,7 @@ ConvertedFrom merge_adapter(const std::string& source, const std::string& target
   const fs::path generation = conversion.source / "generation_config.json";
   if (fs::exists(generation)) fs::copy_file(generation, staging.path() / generation.filename());
   // An adapter may have added tokens.
-  const bool has_own = has_tokenizer(options.merge_adapter);
-  copy_tokenizer_files(has_own ? fs::path(options.merge_adapter) : conversion.source,
-                       staging.path());
+  copy_tokenizer_files(tokenizer_folder(source, options.merge_adapter), staging.path());
   const bool has_modules = fs::exists(fs::path(options.merge_adapter) / "modules.json");
   copy_sentence_transformers(
       {.source = has_modules ? fs::path(options.merge_adapter) : conversion.source,

@@ -12,6 +12,7 @@
 
 #include "core/error.h"
 #include "longformer/tokenizer.h"
+#include "text/tokenizer_spec.h"
 
 namespace longformer::models {
 namespace {
@@ -98,11 +99,6 @@ void write_json(const fs::path& path, const Json& value) {
   formats::write_file(path.string(), value.dump(2) + "\n");
 }
 
-bool has_tokenizer(const fs::path& folder) {
-  return fs::exists(folder / "tokenizer.json") || fs::exists(folder / "vocab.txt") ||
-         fs::exists(folder / "vocab.json");
-}
-
 void copy_tokenizer_files(const fs::path& source, const fs::path& target) {
   for (const char* name : {"tokenizer.json", "tokenizer_config.json", "vocab.txt", "vocab.json",
                            "merges.txt", "special_tokens_map.json", "added_tokens.json"}) {
@@ -111,7 +107,7 @@ void copy_tokenizer_files(const fs::path& source, const fs::path& target) {
 }
 
 void copy_tokenizer(const TokenizerCopy& copy) {
-  if (!has_tokenizer(copy.source)) return;
+  if (!text::has_tokenizer(copy.source)) return;
   for (const char* name :
        {"vocab.txt", "vocab.json", "merges.txt", "special_tokens_map.json", "added_tokens.json"}) {
     copy_if_present(copy.source / name, copy.target / name);

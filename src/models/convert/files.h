@@ -16,9 +16,6 @@ namespace longformer::models {
 /// Writes a JSON value as `transformers` formats it. Throws Error.
 void write_json(const std::filesystem::path& path, const nlohmann::ordered_json& value);
 
-/// Whether a folder has the files of a tokenizer.
-bool has_tokenizer(const std::filesystem::path& folder);
-
 using AddedTokens = std::vector<std::pair<std::string, std::int32_t>>;
 
 struct TokenizerCopy {
