@@ -2,11 +2,12 @@
 """Does a classifier gain from reading whole documents? Hyperpartisan news and IMDB, as in Table 8 of the paper.
 
     LONGFORMER_DATA=data examples/paper/classification.py hyperpartisan BERT LONGFORMER [--seeds 5]
-    LONGFORMER_DATA=data examples/paper/classification.py imdb BERT LONGFORMER
+    LONGFORMER_DATA=data examples/paper/classification.py imdb BERT LONGFORMER [--trained FOLDER]
 
 BERT and LONGFORMER are the folders that `make quickstart` leaves: MiniLM, and what `longformer convert` makes of it
 for 4,096 tokens. Both are fine-tuned with the same options, the first on documents cut at 512 tokens, the
-second with a global first token on documents cut at 4,096. hyperpartisan: 516 articles to train and 129 to
+second with a global first token on documents cut at 4,096; so is FOLDER, a conversion that was trained further (the
+quickstart's longformer-minilm-4096). hyperpartisan: 516 articles to train and 129 to
 test, one split for all seeds, which draw the head and the order. imdb: the longest of the reviews, because of
 a random sample nine of ten are shorter than 512 tokens.
 
@@ -73,7 +74,7 @@ def runs(task, work, folders, seeds):
         source = folders[row]
 
         def measure(program):
-            folder = work / f"{task}-{row.replace(',', '')}-{seed}"
+            folder = work / f"{task}-{re.sub('[^0-9a-z]+', '-', row)}-{seed}"
             result = program("finetune", source, work / f"{task}-train.jsonl", "--task", "classify", "--truncate",
                              "--output-dir", folder, "--overwrite-output-dir", "--seed", seed, "--bf16",
                              "--num-train-epochs", recipe["epochs"], "--learning-rate", recipe["rate"],
@@ -92,11 +93,14 @@ def main():
     parser.add_argument("task", choices=tuple(RECIPES))
     parser.add_argument("bert", metavar="BERT")
     parser.add_argument("longformer", metavar="LONGFORMER")
+    parser.add_argument("--trained", metavar="FOLDER")
     chosen = parser.parse_args()
     work = pathlib.Path(chosen.work)
     work.mkdir(parents=True, exist_ok=True)
     {"hyperpartisan": hyperpartisan, "imdb": imdb}[chosen.task](work)
     folders = {"512": chosen.bert, "4,096": chosen.longformer}
+    if chosen.trained:
+        folders["4,096, longformer-minilm-4096"] = chosen.trained
     experiment.perform(runs(chosen.task, work, folders, chosen.seeds), chosen)
 
 
