@@ -113,5 +113,6 @@ void bind_generation(nb::module_& module);
 void bind_language_model(nb::module_& module);
 void bind_evaluation(nb::module_& module);
 void bind_training(nb::module_& module);
+void bind_measuring(nb::module_& module);
 
 }  // namespace longformer

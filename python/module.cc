@@ -118,6 +118,7 @@ NB_MODULE(_native, module) {
   bind_language_model(module);
   bind_evaluation(module);
   bind_training(module);
+  bind_measuring(module);
   module.def("convert", &convert_folder, "source"_a, "target"_a, "options"_a);
   module.def("info", &folder_info, "folder"_a);
   module.def("find_model", &find_model, "name"_a);

@@ -12,6 +12,7 @@
 #include "interruptible.h"
 #include "keywords.h"
 #include "longformer/hub.h"
+#include "longformer/token_statistics.h"
 
 using nanobind::literals::operator""_a;
 
@@ -34,6 +35,30 @@ std::vector<Encoding> encode(const Tokenizer& tokenizer, const Texts& texts,
     }
     return encodings;
   });
+}
+
+Options statistics_of(const Tokenizer& tokenizer, const Texts& texts, bool add_special_tokens) {
+  EncodeOptions options;
+  options.add_special_tokens = add_special_tokens;
+  const std::vector<std::string> read = texts_of(texts);
+  const TokenStatistics found = without_gil([&] {
+    std::vector<std::int64_t> lengths;
+    for (const std::string& text : read) {
+      Interruption::poll();
+      lengths.push_back(static_cast<std::int64_t>(tokenizer.encode(text, options).ids.size()));
+    }
+    return token_statistics(std::move(lengths));
+  });
+  nb::dict dict;
+  dict["documents"] = found.documents;
+  dict["tokens"] = found.tokens;
+  dict["mean"] = found.mean;
+  dict["median"] = found.median;
+  dict["p95"] = found.p95;
+  dict["max"] = found.max;
+  dict["share_over_512"] = found.share_over_512;
+  dict["share_over_4096"] = found.share_over_4096;
+  return dict;
 }
 
 std::vector<std::tuple<std::int64_t, std::int64_t>> offsets_of(const Encoding& encoding) {
@@ -74,6 +99,7 @@ void bind_tokenizer(nb::module_& module) {
           },
           "folder"_a, nb::call_guard<nb::gil_scoped_release>())
       .def("encode", &encode, "texts"_a, "pairs"_a.none(), "options"_a)
+      .def("statistics", &statistics_of, "texts"_a, "add_special_tokens"_a)
       .def(
           "decode",
           [](const Tokenizer& self, const Integers& ids, bool skip_special_tokens) {

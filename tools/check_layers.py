@@ -27,6 +27,7 @@ PUBLIC = {
     "interruption": "core",
     "threads": "core",
     "tokenizer": "text",
+    "token_statistics": "text",
     "document_text": "text",
     "text_encoding": "text",
     "convert": "models",

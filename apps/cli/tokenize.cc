@@ -3,12 +3,12 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <memory>
-#include <numeric>
+#include <utility>
 
 #include "advice.h"
 #include "longformer/error.h"
+#include "longformer/token_statistics.h"
 #include "longformer/tokenizer.h"
 #include "output.h"
 #include "progress.h"
@@ -85,48 +85,26 @@ std::string decoded_line(const TokenizeFlags& flags, const Tokenizer& tokenizer,
   return document.json().add("text", text).line();
 }
 
-/// Value below which `share` of the sorted numbers lie, interpolated between neighbours.
-double percentile(const std::vector<std::int64_t>& sorted, double share) {
-  const double position = share * static_cast<double>(sorted.size() - 1);
-  const auto below = static_cast<std::size_t>(position);
-  const std::size_t above = std::min(below + 1, sorted.size() - 1);
-  const double weight = position - static_cast<double>(below);
-  return (1 - weight) * static_cast<double>(sorted[below]) +
-         weight * static_cast<double>(sorted[above]);
-}
-
-double share_over(const std::vector<std::int64_t>& sorted, std::int64_t limit) {
-  const auto over = sorted.end() - std::upper_bound(sorted.begin(), sorted.end(), limit);
-  return static_cast<double>(over) / static_cast<double>(sorted.size());
-}
-
-/// The rows of the Longformer paper's Table 6, for any files.
 void print_stats(const TokenizeFlags& flags, std::vector<std::int64_t> lengths) {
-  if (lengths.empty()) throw Error("no document could be read, so there are no lengths to show");
-  std::sort(lengths.begin(), lengths.end());
-  const std::int64_t total = std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
-  const double mean = static_cast<double>(total) / static_cast<double>(lengths.size());
-  const double median = percentile(lengths, 0.5);
-  const double p95 = percentile(lengths, 0.95);
-  const auto documents = static_cast<std::int64_t>(lengths.size());
+  const TokenStatistics found = token_statistics(std::move(lengths));
   Output output;
   if (flags.model.json) {
     JsonLine json;
-    json.add("documents", documents).add("tokens", total).add("mean", mean);
-    json.add("median", median).add("p95", p95).add("max", lengths.back());
-    json.add("share_over_512", share_over(lengths, 512));
-    json.add("share_over_4096", share_over(lengths, 4096));
+    json.add("documents", found.documents).add("tokens", found.tokens).add("mean", found.mean);
+    json.add("median", found.median).add("p95", found.p95).add("max", found.max);
+    json.add("share_over_512", found.share_over_512);
+    json.add("share_over_4096", found.share_over_4096);
     output.write(json.line());
     return;
   }
-  output.write(fmt::format("documents        {:>12}\n", grouped(documents)));
-  output.write(fmt::format("tokens           {:>12}\n", grouped(total)));
-  output.write(fmt::format("mean             {:>12.1f}\n", mean));
-  output.write(fmt::format("median           {:>12.1f}\n", median));
-  output.write(fmt::format("95th percentile  {:>12.1f}\n", p95));
-  output.write(fmt::format("maximum          {:>12}\n", grouped(lengths.back())));
-  output.write(fmt::format("over 512         {:>11.1f}%\n", 100 * share_over(lengths, 512)));
-  output.write(fmt::format("over 4,096       {:>11.1f}%\n", 100 * share_over(lengths, 4096)));
+  output.write(fmt::format("documents        {:>12}\n", grouped(found.documents)));
+  output.write(fmt::format("tokens           {:>12}\n", grouped(found.tokens)));
+  output.write(fmt::format("mean             {:>12.1f}\n", found.mean));
+  output.write(fmt::format("median           {:>12.1f}\n", found.median));
+  output.write(fmt::format("95th percentile  {:>12.1f}\n", found.p95));
+  output.write(fmt::format("maximum          {:>12}\n", grouped(found.max)));
+  output.write(fmt::format("over 512         {:>11.1f}%\n", 100 * found.share_over_512));
+  output.write(fmt::format("over 4,096       {:>11.1f}%\n", 100 * found.share_over_4096));
 }
 
 class TokenizeRun {

@@ -27,6 +27,17 @@ from ._embedding import Embedder, Passages
 from ._evaluation import Evaluation, LabelMetrics, score
 from ._generation import GeneratedTexts, WrittenDocument, WrittenText
 from ._language_model import LanguageModel, LanguageModelScore
+from ._measuring import (
+    LayerDifference,
+    ModelComparison,
+    bench_attention,
+    bench_generate,
+    bench_model,
+    bench_search,
+    bench_train,
+    compare_models,
+    machine_name,
+)
 from ._model import Model, ModelOutput, load, loss_and_gradients
 from ._multi_hop import AnswerSpan, Evidence, MultiHopAnswer, MultiHopAnswerer
 from ._native import Error
@@ -48,7 +59,7 @@ from ._tasks import (
     QuestionAnswerer,
     Tagger,
 )
-from ._tokenizer import Encoding, Tokenizer
+from ._tokenizer import Encoding, Tokenizer, TokenStatistics
 from ._training import TrainingResult, finetune, pretrain_lm, pretrain_mlm
 
 __all__ = [
@@ -73,10 +84,12 @@ __all__ = [
     "LabelMetrics",
     "LanguageModel",
     "LanguageModelScore",
+    "LayerDifference",
     "MaskCandidate",
     "MaskFiller",
     "Mention",
     "Model",
+    "ModelComparison",
     "ModelOutput",
     "MultiHopAnswer",
     "MultiHopAnswerer",
@@ -85,17 +98,25 @@ __all__ = [
     "SearchHit",
     "SearchIndex",
     "Tagger",
+    "TokenStatistics",
     "Tokenizer",
     "TrainingResult",
     "WrittenDocument",
     "WrittenText",
     "__version__",
     "band_attention",
+    "bench_attention",
+    "bench_generate",
+    "bench_model",
+    "bench_search",
+    "bench_train",
+    "compare_models",
     "convert",
     "finetune",
     "info",
     "load",
     "loss_and_gradients",
+    "machine_name",
     "pretrain_lm",
     "pretrain_mlm",
     "read_document",

@@ -43,6 +43,20 @@ class Encoding:
         return [1] * len(self.ids)
 
 
+@dataclass(frozen=True)
+class TokenStatistics:
+    """How long documents are in tokens; shares are from 0 to 1."""
+
+    documents: int
+    tokens: int
+    mean: float
+    median: float
+    p95: float
+    max: int
+    share_over_512: float
+    share_over_4096: float
+
+
 class Tokenizer:
     """The tokenizer of a checkpoint folder, equal to Hugging Face `tokenizers`. It can be pickled while the
     folder is there."""
@@ -90,6 +104,10 @@ class Tokenizer:
             )
             for native in self._native.encode(texts, pairs, options)
         ]
+
+    def statistics(self, texts: list[str], add_special_tokens: bool = True) -> TokenStatistics:
+        """How long the texts are, as `longformer tokenize --stats` says it."""
+        return TokenStatistics(**self._native.statistics(as_texts(texts, "texts"), bool(add_special_tokens)))
 
     def decode(self, ids: Any, skip_special_tokens: bool = True) -> str:
         """The text of the ids."""

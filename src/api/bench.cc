@@ -153,15 +153,17 @@ std::string machine_name(int threads) {
     const auto found = facts.find(name);
     return found == facts.end() ? std::string("unknown") : found->second;
   };
-  return fmt::format("{} (family {}, model {}), {} threads, {}", fact("model name"),
-                     fact("cpu family"), fact("model"), threads > 0 ? threads : available_threads(),
+  const int count = threads > 0 ? threads : available_threads();
+  return fmt::format("{} (family {}, model {}), {} thread{}, {}", fact("model name"),
+                     fact("cpu family"), fact("model"), count, count == 1 ? "" : "s",
                      name_of(cpu_isa()));
 }
 
 BenchResult bench_model(const Model& model, const ModelBenchOptions& options) {
   const Model::Implementation& implementation = model.implementation();
   const ModelInfo& info = model.info();
-  require(options.n >= 1, "n: expected at least 1, found {}", options.n);
+  check_positive({{"n", options.n}, {"repeats", options.repeats}});
+  check_global_tokens(options.global_tokens, options.n);
   std::vector<std::int32_t> ids(static_cast<std::size_t>(options.n));
   std::vector<std::int32_t> positions(ids.size());
   for (std::size_t i = 0; i < ids.size(); ++i) {
@@ -171,7 +173,7 @@ BenchResult bench_model(const Model& model, const ModelBenchOptions& options) {
     positions[i] = static_cast<std::int32_t>(static_cast<std::int64_t>(i) % info.max_tokens);
   }
   std::vector<std::int32_t> global(ids.size(), 0);
-  std::fill_n(global.begin(), std::min(options.global_tokens, options.n), 1);
+  std::fill_n(global.begin(), options.global_tokens, 1);
   DocumentInput document{.ids = ids,
                          .attention_mask = {},
                          .token_type_ids = {},
@@ -199,7 +201,12 @@ BenchResult bench_model(const Model& model, const ModelBenchOptions& options) {
 }
 
 BenchResult bench_attention(const AttentionBenchOptions& options) {
-  require(options.n >= 1, "n: expected at least 1, found {}", options.n);
+  check_positive({{"n", options.n},
+                  {"repeats", options.repeats},
+                  {"heads", options.heads},
+                  {"head_size", options.head_size},
+                  {"dilation", options.dilation}});
+  check_global_tokens(options.global_tokens, options.n);
   const bool is_band = options.pattern == "band";
   require(is_band || options.pattern == "linformer" || options.pattern == "performer",
           "pattern: expected band, linformer or performer, found \"{}\"", options.pattern);

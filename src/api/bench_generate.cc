@@ -66,10 +66,11 @@ void run_once(const TextGenerator& generator, const GenerateBenchOptions& option
 }  // namespace
 
 GenerateBenchResult bench_generate(const GenerateBenchOptions& options) {
-  require(options.n >= 1, "n: expected at least 1, found {}", options.n);
-  require(options.new_tokens >= 4, "new tokens: expected at least 4, found {}", options.new_tokens);
-  require(options.documents >= 1, "documents: expected at least 1, found {}", options.documents);
-  require(options.repeats >= 1, "repeats: expected at least 1, found {}", options.repeats);
+  check_positive({{"n", options.n},
+                  {"documents", options.documents},
+                  {"beams", options.beams},
+                  {"repeats", options.repeats}});
+  require(options.new_tokens >= 4, "new_tokens: expected at least 4, found {}", options.new_tokens);
   const std::string file = options.config.empty() ? options.model + "/config.json" : options.config;
   if (models::is_language_model(file)) {
     return bench_language_model(options, file, options.config.empty());

@@ -10,9 +10,10 @@
 namespace longformer {
 
 SearchBenchResult bench_search(const SearchBenchOptions& options) {
-  require(
-      options.passages > 0 && options.vector_size > 0 && options.top_k > 0 && options.repeats > 0,
-      "bench search: expected sizes and repeats above 0, found others");
+  check_positive({{"passages", options.passages},
+                  {"vector_size", options.vector_size},
+                  {"top_k", options.top_k},
+                  {"repeats", options.repeats}});
   const std::size_t width = at(options.vector_size);
   kernels::ByteVectors vectors;
   vectors.width = options.vector_size;

@@ -2,12 +2,28 @@
 #pragma once
 
 #include <functional>
+#include <initializer_list>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "core/error.h"
 #include "longformer/bench.h"
 
 namespace longformer {
+
+/// Throws Error for an option, by its name, that is below 1.
+inline void check_positive(std::initializer_list<std::pair<const char*, std::int64_t>> options) {
+  for (const auto& [name, value] : options) {
+    require(value >= 1, "{}: expected at least 1, found {}", name, value);
+  }
+}
+
+/// Throws Error unless so many of n tokens can be global.
+inline void check_global_tokens(std::int64_t global_tokens, std::int64_t n) {
+  require(global_tokens >= 0 && global_tokens <= n, "global_tokens: expected 0 to n = {}, found {}",
+          n, global_tokens);
+}
 
 struct Timing {
   double median, minimum, maximum;

@@ -1,0 +1,84 @@
+"""How far two models are from each other, and how fast models are on this machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from . import _native
+from ._checks import as_integer, as_texts
+from ._tasks import model_of
+
+
+@dataclass(frozen=True)
+class LayerDifference:
+    """How far the hidden states of a layer are from each other."""
+
+    #: Frobenius norm of the difference by that of the first model's states.
+    relative_error: float
+    #: The same of a layer by itself, when it reads what the first model's layer reads.
+    alone: float
+    #: Mean over the texts of the cosine between the mean vectors of both.
+    cosine: float
+
+
+@dataclass(frozen=True)
+class ModelComparison:
+    """Layers with the embeddings first, and how many texts and tokens were read."""
+
+    layers: list[LayerDifference]
+    texts: int
+    tokens: int
+
+
+def compare_models(
+    first: Any,
+    second: Any,
+    texts: list[str],
+    max_length: int = 0,
+    dtype: str = "fp32",
+    threads: int = 0,
+    adapter: Any = None,
+) -> ModelComparison:
+    """How far two encoders of one vocabulary are from each other on texts, layer by layer, as `longformer compare` says
+    it. Both are loaded models, or folders, of which the second gets the adapter. Texts longer than max_length tokens
+    (0: than either model reads) are cut."""
+    one, other = model_of(first, dtype, threads, None), model_of(second, dtype, threads, adapter)
+    read, longest = as_texts(texts, "texts"), as_integer(max_length, "max_length")
+    layers, count, tokens = _native.compare_models(one._native, other._native, read, longest)
+    return ModelComparison([LayerDifference(*layer) for layer in layers], count, tokens)
+
+
+def bench_attention(**options: Any) -> dict[str, Any]:
+    """Times one layer of attention on random inputs: n, heads, head_size, window, dilation, global_tokens, causal,
+    backend, pass_ ("forward" or "backward"), pattern, rows, features, dtype, threads, repeats. The keys of the result are
+    those of `longformer bench attention --json`, with the shortest and the longest time."""
+    return _native.bench_attention(options)
+
+
+def bench_model(model: Any = None, config: Any = None, **options: Any) -> dict[str, Any]:
+    """Times forward passes of a folder, or of random weights of a config.json, over one document of random tokens: n,
+    global_tokens, dtype, threads, repeats."""
+    return _native.bench_model({**options, "model": model, "config": config})
+
+
+def bench_train(model: Any = None, config: Any = None, **options: Any) -> dict[str, Any]:
+    """Times training steps of one document of random tokens: n, text_tokens, optim, gradient_checkpointing, lora_rank,
+    dtype, threads, repeats."""
+    return _native.bench_train({**options, "model": model, "config": config})
+
+
+def bench_generate(model: Any = None, config: Any = None, **options: Any) -> dict[str, Any]:
+    """Times a model that writes texts about documents of random tokens: n, new_tokens, beams, documents, dtype,
+    threads, repeats."""
+    return _native.bench_generate({**options, "model": model, "config": config})
+
+
+def bench_search(**options: Any) -> dict[str, Any]:
+    """Times the scan of a dense search over random vectors in memory: passages, vector_size, top_k, threads, repeats."""
+    return _native.bench_search(options)
+
+
+def machine_name(threads: int = 0) -> str:
+    """What figures are told with: the CPU, the number of threads and the instruction set of the kernels."""
+    return _native.machine_name(as_integer(threads, "threads"))
