@@ -3,6 +3,8 @@
 BUILD := build
 JOBS ?= $(shell nproc)
 PYTHON ?= python3
+# A wheel made with Python 3.12 serves all later ones, and may be tested with another.
+WHEEL_TEST_PYTHON ?= $(PYTHON)
 PREFIX ?= /usr/local
 # Python packages live outside the source tree, so that a clean checkout keeps them.
 CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/longformer
@@ -121,7 +123,7 @@ python: packages ## pip install the Python package into a fresh environment and 
 	$(BUILD)/python-venv/bin/python -m pytest -q python/tests
 
 # auditwheel takes the libraries in; at most 40 MB.
-wheel: packages ## Make a wheel for Linux with all libraries inside, and test it in a fresh environment
+wheel: packages ## Make a wheel for Linux with all libraries inside, test it in a fresh environment
 	rm -rf $(BUILD)/wheels $(BUILD)/wheel-venv $(BUILD)/wheel-test
 	@PYTHON=$(PYTHON) tools/venv.sh $(BUILD)/wheel-venv requirements/wheel.txt
 	CXX=c++ $(BUILD)/wheel-venv/bin/python -m pip wheel --quiet --disable-pip-version-check --no-deps \
@@ -129,7 +131,7 @@ wheel: packages ## Make a wheel for Linux with all libraries inside, and test it
 	  --config-settings=cmake.define.CMAKE_UNITY_BUILD=$(UNITY) -w $(BUILD)/wheels/plain .
 	PATH=$(CURDIR)/$(BUILD)/wheel-venv/bin:$$PATH auditwheel repair -w $(BUILD)/wheels $(BUILD)/wheels/plain/*.whl
 	test -z "$$(find $(BUILD)/wheels -name '*manylinux*.whl' -size +40960k)"
-	$(PYTHON) -m venv $(BUILD)/wheel-test
+	$(WHEEL_TEST_PYTHON) -m venv $(BUILD)/wheel-test
 	$(BUILD)/wheel-test/bin/pip install --quiet --disable-pip-version-check $(BUILD)/wheels/*.whl pytest mypy
 	$(BUILD)/wheel-test/bin/python -m pytest -q python/tests
 

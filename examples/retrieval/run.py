@@ -118,6 +118,12 @@ def best_of_groups(scores, firsts):
     return np.maximum.reduceat(scores, firsts, axis=1)
 
 
+def means_of_groups(vectors, firsts):
+    """Of the rows of each group the mean, of length 1."""
+    means = np.add.reduceat(vectors, firsts, axis=0)
+    return means / np.linalg.norm(means, axis=1, keepdims=True)
+
+
 def measure(program, bert, longformer, documents, queries):
     """Rows (method, recall@1, seconds that embedding the documents took)."""
     rows = []
@@ -142,8 +148,7 @@ def measure(program, bert, longformer, documents, queries):
 
     vectors, _, seconds = timed(bert, [piece for cut in pieces for piece in cut], *whole)
     firsts = np.cumsum([0] + [len(cut) for cut in pieces[:-1]])
-    means = np.add.reduceat(vectors, firsts, axis=0)
-    means /= np.linalg.norm(means, axis=1, keepdims=True)
+    means = means_of_groups(vectors, firsts)
     rows.append(("BERT, mean of 256-token pieces", recall_at_1(bert_queries @ means.T), seconds))
     best = best_of_groups(bert_queries @ vectors.T, firsts)
     rows.append(("BERT, best 256-token piece", recall_at_1(best), seconds))
@@ -151,9 +156,14 @@ def measure(program, bert, longformer, documents, queries):
     vectors, _, seconds = timed(longformer, documents, "--truncate")
     recall = recall_at_1(long_queries @ vectors.T)
     rows.append(("Longformer, one vector of the whole article", recall, seconds))
-    vectors, known, seconds = timed(longformer, documents, "--pooling", "passages", "--context", "document")
-    best = best_of_groups(long_queries @ vectors.T, [row["first_row"] for row in known])
-    rows.append(("Longformer, best passage in context", recall_at_1(best), seconds))
+    for name, context in (("in context", "document"), ("each alone", "none")):
+        passages_of = ("--pooling", "passages", "--context", context)
+        vectors, known, seconds = timed(longformer, documents, *passages_of)
+        firsts = [row["first_row"] for row in known]
+        best = best_of_groups(long_queries @ vectors.T, firsts)
+        rows.append((f"Longformer, best passage {name}", recall_at_1(best), seconds))
+        means = means_of_groups(vectors, firsts)
+        rows.append((f"Longformer, mean of passages {name}", recall_at_1(long_queries @ means.T), seconds))
     return rows
 
 
