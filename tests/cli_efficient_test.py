@@ -76,15 +76,15 @@ class TestConvert:
     def test_bad_input(self, tmp_path):
         source, out = FIXTURES / "tiny_bert", tmp_path / "out"
         to = ["--to", "linformer"]
-        run("convert", source, out, *to, "--projected-length", 100000).fails(1, "projected_length", "100000")
+        run("convert", source, out, *to, "--projected-length", 100000).fails(2, "--projected-length", "100000")
         run("convert", source, out, *to, "--projected-length", 7, "--projection", "mean").fails(
-            1, "projected_length", "divisors", "7"
+            2, "--projected-length", "divisors", "7"
         )
         run("convert", source, out, *to, "--projection", "mean", "--projection-sharing", "none").fails(
-            1, "projection_sharing", "mean"
+            2, "--projection-sharing", "mean"
         )
         run("convert", source, out, *to, "--window", 8).fails(2, "--window", "linformer")
-        run("convert", source, out, "--to", "performer", "--features", 0).fails(1, "features", "1 or more")
+        run("convert", source, out, "--to", "performer", "--features", 0).fails(2, "--features", "1 or more")
         run("convert", source, out, "--to", "reformer").fails(2, "--to", "reformer")
         run("convert", FIXTURES / "tiny_distilbert", out, *to).fails(1, "bert, roberta", "distilbert")
         run("convert", FIXTURES / "tiny_led", out, *to).fails(1, "bert, roberta", "led")

@@ -44,6 +44,9 @@ class TestNumbers:
         (["compare", BERT, BERT, "--text", "a", "--max-length", 999999], "--max-length"),
         (["qa", QA, "-q", "a", "--text", "a", "--stride", 1], "--stride"),
         (["bench", "attention", "-n", 8, "--window", 7, "--backend", "fused"], "--window"),
+        (["bench", "attention", "-n", "0"], "-n"),
+        (["bench", "attention", "-n", 8, "--dilation", 0], "--dilation"),
+        (["bench", "attention", "-n", 8, "--global-tokens", 9, "--backend", "fused"], "--global-tokens"),
         (["bench", "attention", "-n", "x"], "-n")])  # fmt: skip
     def test_out_of_range(self, tmp_path, arguments, option):
         (tmp_path / "a.txt").write_text("a b c")

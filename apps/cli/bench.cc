@@ -88,7 +88,7 @@ void measure_model(const ModelBenchFlags& flags) {
   options.dtype = load.dtype;
   options.threads = load.threads;
   options.repeats = static_cast<int>(flags.common.repeats);
-  options.global_tokens = number_list("--global-tokens", flags.globals).at(0);
+  options.global_tokens = number_list("--global-tokens", flags.globals, 0).at(0);
   BenchRow row;
   row.result = bench_model(model, options);
   row.global = options.global_tokens;
@@ -101,7 +101,7 @@ void run_model(const ModelBenchFlags& flags, Messages& messages) {
     return;
   }
   BenchTable table(BenchKind::model, format_of(flags.common));
-  for (const std::int64_t global : number_list("--global-tokens", flags.globals)) {
+  for (const std::int64_t global : number_list("--global-tokens", flags.globals, 0)) {
     for (const std::string& dtype : flags.common.dtypes) {
       for (const std::int64_t n : number_list("-n", flags.common.lengths)) {
         std::vector<std::string> arguments = {"bench", "model"};
@@ -161,9 +161,9 @@ void measure_attention(const AttentionBenchFlags& flags) {
   options.n = number_list("-n", flags.common.lengths).at(0);
   options.heads = flags.heads;
   options.head_size = flags.head_size;
-  options.window = number_list("--window", flags.windows).at(0);
+  options.window = number_list("--window", flags.windows, 0).at(0);
   options.dilation = number_list("--dilation", flags.dilations).at(0);
-  options.global_tokens = number_list("--global", flags.globals).at(0);
+  options.global_tokens = number_list("--global-tokens", flags.globals, 0).at(0);
   options.causal = flags.causal;
   options.backend = flags.backends.at(0);
   options.dtype = flags.common.dtypes.at(0);
@@ -196,9 +196,10 @@ std::vector<std::vector<std::string>> combinations(const AttentionBenchFlags& fl
     }
     all = std::move(longer);
   };
-  const auto numbers = [&times](const std::string& name, const std::string& list) {
+  const auto numbers = [&times](const std::string& name, const std::string& list,
+                                std::int64_t least) {
     std::vector<std::vector<std::string>> choices;
-    for (const std::int64_t value : number_list(name, list)) {
+    for (const std::int64_t value : number_list(name, list, least)) {
       choices.push_back({name, std::to_string(value)});
     }
     times(choices);
@@ -208,9 +209,9 @@ std::vector<std::vector<std::string>> combinations(const AttentionBenchFlags& fl
     for (const std::string& word : list) choices.push_back({name, word});
     times(choices);
   };
-  numbers("--global", flags.globals);
-  numbers("--dilation", flags.dilations);
-  numbers("--window", flags.windows);
+  numbers("--global-tokens", flags.globals, 0);
+  numbers("--dilation", flags.dilations, 1);
+  numbers("--window", flags.windows, 0);
   words("--pass", flags.passes);
   std::vector<std::vector<std::string>> lengths_and_dtypes;
   for (const std::string& dtype : flags.common.dtypes) {
@@ -354,7 +355,7 @@ void add_attention_bench(CLI::App& bench, Action& action) {
       ->type_name("LIST");
   verb.add_option("--dilation", flags->dilations, "distance of neighbouring keys (1)")
       ->type_name("LIST");
-  verb.add_option("--global", flags->globals, "tokens with global attention (0)")
+  verb.add_option("--global-tokens,--global", flags->globals, "tokens with global attention (0)")
       ->type_name("LIST");
   verb.add_flag("--causal", flags->causal, "see no later token");
   add_choices(verb, "--backend", flags->backends, {"loop", "chunks", "fused", "full"},

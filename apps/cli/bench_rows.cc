@@ -212,7 +212,8 @@ bool measure_in_child(const std::vector<std::string>& arguments, BenchRow& row,
   return false;
 }
 
-std::vector<std::int64_t> number_list(const std::string& option, const std::string& text) {
+std::vector<std::int64_t> number_list(const std::string& option, const std::string& text,
+                                      std::int64_t least) {
   const auto fail = [&]() -> std::vector<std::int64_t> {
     throw UsageError(fmt::format("{}: expected numbers such as 512,4096 or 4096-65536*2, found {}",
                                  option, in_quotes(text)));
@@ -228,6 +229,9 @@ std::vector<std::int64_t> number_list(const std::string& option, const std::stri
   while (true) {
     std::int64_t first = 0;
     if (!number(at, end, first)) return fail();
+    if (first < least) {
+      throw UsageError(fmt::format("{}: expected at least {}, found {}", option, least, first));
+    }
     numbers.push_back(first);
     if (at != end && *at == '-') {
       std::int64_t last = 0;

@@ -46,7 +46,9 @@ std::string row_line(const BenchRow& row);
 /// reason that the child gives goes to stderr.
 bool measure_in_child(const std::vector<std::string>& arguments, BenchRow& row, Messages& messages);
 
-/// "512,1024" or "4096-65536*2" as numbers. Throws UsageError that names the option.
-std::vector<std::int64_t> number_list(const std::string& option, const std::string& text);
+/// "512,1024" or "4096-65536*2" as numbers of at least `least`. Throws UsageError that names the
+/// option.
+std::vector<std::int64_t> number_list(const std::string& option, const std::string& text,
+                                      std::int64_t least = 1);
 
 }  // namespace longformer::cli

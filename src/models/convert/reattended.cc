@@ -27,6 +27,18 @@ std::string base_of(const std::string& folder, const EncoderConfig& config) {
   return traits.positions_follow_padding ? "roberta" : "bert";
 }
 
+/// The configuration to be written. What cannot be in it are options, so errors begin with their
+/// names, not with that of a file.
+EncoderConfig parsed(const Json& json, const std::string& target) {
+  try {
+    return parse_config(formats::ConfigReader(json, target));
+  } catch (const Error& error) {
+    const std::string message = error.what(), before = target + ": ";
+    throw Error(message.starts_with(before) ? message.substr(before.size()) : message,
+                error.remedies());
+  }
+}
+
 void add_settings(const ConvertOptions& options, Json& json) {
   const auto add = [&](const char* key, const std::string& value) {
     if (!value.empty()) json[key] = value;
@@ -91,7 +103,7 @@ Json reattended_config(const std::string& folder, const Json& source, const Enco
   json["layer_norm_eps"] = config.layer_norm_eps;
   json["pad_token_id"] = config.pad_token_id;
   add_settings(options, json);
-  const EncoderConfig target = parse_config(formats::ConfigReader(json, options.target));
+  const EncoderConfig target = parsed(json, options.target);
   if (target.linformer) write_linformer(*target.linformer, json);
   if (target.features) write_features(*target.features, json);
   return json;
