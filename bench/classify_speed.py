@@ -72,7 +72,7 @@ def bench_seconds(program, folder, dtype):
     """Seconds of a forward pass at each of LENGTHS."""
     lengths = ",".join(map(str, LENGTHS))
     rows, _ = run(program, "bench", "model", folder, "-n", lengths, "-r", 3, "--global-tokens", 1,
-                  "--dtype", dtype, "-o", "json")  # fmt: skip
+                  "--dtype", dtype, "--json")  # fmt: skip
     return [row["seconds"] for row in rows]
 
 

@@ -125,7 +125,7 @@ def main():
         compare("peak memory, GB", *([row["peak_rss_bytes"] / 1e9 for row in side] for side in zip(*rows)))
         return
     for beams in (1, 4):
-        ours = [options.binary, "bench", "generate", "--config", CONFIG, "-n", options.n, "-t", options.t, "--beams", beams, "-o", "json"]
+        ours = [options.binary, "bench", "generate", "--config", CONFIG, "-n", options.n, "-t", options.t, "--beams", beams, "--json"]
         rows = [(run(ours), run([*child, "--beams", beams])) for _ in range(options.rounds)]
         if beams == 1:
             compare("reading, s", *([row["encode_seconds"] for row in side] for side in zip(*rows)))

@@ -159,8 +159,7 @@ def measure_ours(n, dtype, options):
             "1",
             "--threads",
             str(options.threads),
-            "-o",
-            "json",
+            "--json",
         ]
         printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     return json.loads(printed.splitlines()[-1])

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Draws time and peak memory of the attention backends against length, as the paper's Figure 1 does.
 
-Reads the JSON lines of `longformer bench attention -o json`, from files or stdin:
+Reads the JSON lines of `longformer bench attention --json`, from files or stdin:
 
     for backend in loop chunks fused full; do
         longformer bench attention -n 512,1024,2048,4096,8192,16384,32768,65536 \
-            --backend $backend -o json
+            --backend $backend --json
     done | bench/plot_attention.py -o docs/figures/attention_time_memory.svg
 
 One process per backend and rising lengths, because peak memory is that of the process so far.

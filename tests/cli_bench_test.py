@@ -12,7 +12,7 @@ class TestBench:
 
     def test_model(self, longformer):
         rows = run("bench", "model", longformer, "-n", "8,32", "--dtype", "fp32,bf16", "-r", 1,
-                   "--global-tokens", 1, "-o", "json").works().json
+                   "--global-tokens", 1, "--json").works().json
         assert [(row["dtype"], row["n"]) for row in rows] == [
             ("fp32", 8), ("fp32", 32), ("bf16", 8), ("bf16", 32)]
         for row in rows:
@@ -25,10 +25,24 @@ class TestBench:
         assert 0 < row["head_seconds"] < 10
 
     def test_config_alone(self):
-        out = run("bench", "model", "--config", BERT / "config.json", "-n", "8", "-r", 1, "-o",
+        out = run("bench", "model", "--config", BERT / "config.json", "-n", "8", "-r", 1, "--format",
                   "csv").works().out
         header, row = out.splitlines()
         assert header.split(",") == [*self.KEYS, "head_seconds"] and row.startswith("8,fp32,")
+
+    @pytest.mark.parametrize("what", ["model", "train", "attention", "search", "generate"])
+    def test_output_is_a_file(self, tmp_path, what):
+        flags = {"model": [BERT, "-n", 8], "train": [BERT, "-n", 8], "generate": [FIXTURES / "tiny_led", "-n", 8, "-t", 4],
+                 "attention": ["-n", 8, "--heads", 1, "--head-size", 16, "--window", 4, "--backend", "fused"],
+                 "search": ["--passages", 50, "--size", 8]}[what]  # fmt: skip
+        for name in ("rows.csv", "rows.jsonl", "rows.txt"):
+            assert run("bench", what, *flags, "-r", 1, "-o", tmp_path / name).works().out == ""
+        header, values = (tmp_path / "rows.csv").read_text().splitlines()
+        row = json.loads((tmp_path / "rows.jsonl").read_text())
+        assert header.split(",") == list(row) and len(values.split(",")) == len(row)
+        assert len((tmp_path / "rows.txt").read_text().splitlines()) == 2
+        run("bench", what, *flags, "-r", 1, "-o", tmp_path / "rows.pdf").fails(2, "-o", ".csv", "rows.pdf")
+        assert not (tmp_path / "rows.pdf").exists()
 
     def test_attention(self):
         rows = run("bench", "attention", "-n", "64-128*2", "--heads", 2, "--head-size", 16, "--window",

@@ -588,7 +588,7 @@ class TestBenchTrain:
     def test_rows(self, tmp_path):
         config = tmp_path / "config.json"
         config.write_text((CLASSIFIER / "config.json").read_text())
-        rows = run("bench", "train", "--config", config, "-n", "32,64", "-r", 1, "-o", "json").works().json
+        rows = run("bench", "train", "--config", config, "-n", "32,64", "-r", 1, "--json").works().json
         assert [row["n"] for row in rows] == [32, 64]
         for row in rows:
             assert row["seconds"] > 0 and row["gflops"] > 0 and row["predicted_peak_bytes"] > 0
@@ -596,11 +596,11 @@ class TestBenchTrain:
 
     def test_character_model(self, tmp_path):
         config = ROOT / "examples" / "language-models" / "tiny.json"
-        row = run("bench", "train", "--config", config, "-n", 64, "-r", 1, "-o", "json").works().json[0]
+        row = run("bench", "train", "--config", config, "-n", 64, "-r", 1, "--json").works().json[0]
         assert row["n"] == 64 and row["seconds"] > 0 and row["gflops"] > 0 and row["predicted_peak_bytes"] > 0
 
     @pytest.mark.parametrize("config", [ROOT / "examples" / "language-models" / "tiny.json", CLASSIFIER / "config.json"])
     def test_memory_of_small_models(self, config):
         """Most of it is the program itself."""
-        row = run("bench", "train", "--config", config, "-n", 64, "-r", 1, "-o", "json").works().json[0]
+        row = run("bench", "train", "--config", config, "-n", 64, "-r", 1, "--json").works().json[0]
         assert row["predicted_peak_bytes"] == pytest.approx(row["peak_rss_bytes"], rel=0.2)

@@ -20,8 +20,7 @@ struct CommonFlags {
   std::vector<std::string> dtypes = {"fp32"};
   std::int64_t threads = 0;
   std::int64_t repeats = 5;
-  std::string output = "text";
-  bool json = false;
+  BenchOutput output = {};
   /// This process is the child that measures a single row.
   bool one_row = false;
 };
@@ -72,8 +71,6 @@ std::vector<std::string> common_arguments(const CommonFlags& flags, std::int64_t
           "--one-row"};
 }
 
-std::string format_of(const CommonFlags& flags) { return flags.json ? "json" : flags.output; }
-
 void append(std::vector<std::string>& to, const std::vector<std::string>& more) {
   to.insert(to.end(), more.begin(), more.end());
 }
@@ -100,7 +97,7 @@ void run_model(const ModelBenchFlags& flags, Messages& messages) {
     measure_model(flags);
     return;
   }
-  BenchTable table(BenchKind::model, format_of(flags.common));
+  BenchTable table(BenchKind::model, flags.common.output);
   for (const std::int64_t global : number_list("--global-tokens", flags.globals, 0)) {
     for (const std::string& dtype : flags.common.dtypes) {
       for (const std::int64_t n : number_list("-n", flags.common.lengths)) {
@@ -115,6 +112,7 @@ void run_model(const ModelBenchFlags& flags, Messages& messages) {
       }
     }
   }
+  table.finish();
 }
 
 void measure_training(const TrainBenchFlags& flags) {
@@ -139,7 +137,7 @@ void run_training(const TrainBenchFlags& flags, Messages& messages) {
     measure_training(flags);
     return;
   }
-  BenchTable table(BenchKind::train, format_of(flags.common));
+  BenchTable table(BenchKind::train, flags.common.output);
   for (const std::string& dtype : flags.common.dtypes) {
     for (const std::int64_t n : number_list("-n", flags.common.lengths)) {
       std::vector<std::string> arguments = {"bench", "train"};
@@ -154,6 +152,7 @@ void run_training(const TrainBenchFlags& flags, Messages& messages) {
       if (measure_in_child(arguments, row, messages)) table.print(row);
     }
   }
+  table.finish();
 }
 
 void measure_attention(const AttentionBenchFlags& flags) {
@@ -230,7 +229,7 @@ void run_attention(const AttentionBenchFlags& flags, Messages& messages) {
     measure_attention(flags);
     return;
   }
-  BenchTable table(BenchKind::attention, format_of(flags.common));
+  BenchTable table(BenchKind::attention, flags.common.output);
   for (std::vector<std::string>& arguments : combinations(flags)) {
     append(arguments, {"--heads", std::to_string(flags.heads)});
     append(arguments, {"--head-size", std::to_string(flags.head_size)});
@@ -240,6 +239,7 @@ void run_attention(const AttentionBenchFlags& flags, Messages& messages) {
     BenchRow row;
     if (measure_in_child(arguments, row, messages)) table.print(row);
   }
+  table.finish();
 }
 
 void add_common(CLI::App& verb, CommonFlags& flags) {
@@ -251,9 +251,7 @@ void add_common(CLI::App& verb, CommonFlags& flags) {
   add_threads(verb, flags.threads);
   add_number(verb, "-r,--repeats", flags.repeats, {.least = 1, .most = 100000},
              fmt::format("runs, of which the median counts ({})", flags.repeats));
-  add_choice(verb, "-o,--output", flags.output, {"text", "csv", "json"},
-             "text, csv or json (text)");
-  verb.add_flag("--json", flags.json, "the same as -o json");
+  add_bench_output(verb, flags.output);
   verb.add_flag("--one-row", flags.one_row)->group("");
 }
 
@@ -267,7 +265,7 @@ void add_model_bench(CLI::App& bench, Action& action) {
                               "own too. ") +
                   kBound,
        .examples = "longformer bench model MODEL -n 512,4096 --dtype fp32,bf16\n"
-                   "longformer bench model --config config.json -n 4096-65536*2 -o json"});
+                   "longformer bench model --config config.json -n 4096-65536*2 -o rows.jsonl"});
   CLI::Option* model =
       verb.add_option("MODEL", flags->model,
                       "checkpoint folder, or org/name[@revision] in the local Hub cache")
@@ -301,7 +299,7 @@ void add_train_bench(CLI::App& bench, Action& action) {
            "that the plan predicts.",
        .examples = "longformer bench train MODEL -n 4096\n"
                    "longformer bench train --config config.json -n 512-32768*2 --dtype fp32,bf16 "
-                   "--gradient-checkpointing -o csv\n"
+                   "--gradient-checkpointing -o rows.csv\n"
                    "longformer bench train --config examples/language-models/small.json -n 2048"});
   CLI::Option* model =
       verb.add_option("MODEL", flags->model,

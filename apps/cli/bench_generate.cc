@@ -20,22 +20,26 @@ struct GenerateBenchFlags {
   std::int64_t threads = 0, repeats = 3;
   std::string lengths = "4096", beams = "1", documents = "1";
   std::vector<std::string> dtypes = {"fp32"};
-  std::string output = "text";
-  bool json = false;
+  BenchOutput output = {};
 };
 
-std::string json_of(const GenerateBenchResult& result) {
+BenchCells cells(const GenerateBenchResult& result) {
   const GenerateBenchOptions& options = result.options;
-  JsonLine json;
-  json.add("n", options.n).add("new_tokens", options.new_tokens).add("beams", options.beams);
-  json.add("documents", options.documents).add("dtype", options.dtype);
-  json.add("encode_seconds", result.encode_seconds).add("step_seconds", result.step_seconds);
-  json.add("tokens_per_second", result.tokens_per_second());
-  json.add("encode_gflops", result.encode_gflops).add("gemm_gflops", result.gemm_gflops);
-  json.add("encode_fraction", result.encode_fraction()).add("step_bytes", result.step_bytes);
-  json.add("read_bytes_per_second", result.read_bytes_per_second);
-  json.add("step_fraction", result.step_fraction()).add("peak_rss_bytes", result.peak_rss_bytes);
-  return json.line();
+  return {{"n", std::to_string(options.n)},
+          {"new_tokens", std::to_string(options.new_tokens)},
+          {"beams", std::to_string(options.beams)},
+          {"documents", std::to_string(options.documents)},
+          {"dtype", options.dtype},
+          bench_cell("encode_seconds", result.encode_seconds),
+          bench_cell("step_seconds", result.step_seconds),
+          bench_cell("tokens_per_second", result.tokens_per_second()),
+          bench_cell("encode_gflops", result.encode_gflops),
+          bench_cell("gemm_gflops", result.gemm_gflops),
+          bench_cell("encode_fraction", result.encode_fraction()),
+          bench_cell("step_bytes", result.step_bytes),
+          bench_cell("read_bytes_per_second", result.read_bytes_per_second),
+          bench_cell("step_fraction", result.step_fraction()),
+          {"peak_rss_bytes", std::to_string(result.peak_rss_bytes)}};
 }
 
 void print_header(Output& output) {
@@ -51,13 +55,12 @@ void print_row(Output& output, const GenerateBenchResult& result) {
       options.n, options.dtype, options.beams, options.documents, result.encode_seconds,
       result.encode_fraction(), result.step_seconds * 1e3, result.tokens_per_second(),
       result.step_fraction(), bytes_text(static_cast<double>(result.peak_rss_bytes))));
-  output.flush();
 }
 
 void run(const GenerateBenchFlags& flags) {
-  Output output;
-  const bool json = flags.json || flags.output == "json";
-  if (!json) print_header(output);
+  const std::string format = flags.output.chosen_format();
+  const std::unique_ptr<Output> output = flags.output.open();
+  bool is_first = true;
   GenerateBenchOptions options = flags.options;
   options.threads = static_cast<int>(flags.threads);
   options.repeats = static_cast<int>(flags.repeats);
@@ -71,17 +74,19 @@ void run(const GenerateBenchFlags& flags) {
           options.documents = documents;
           options.beams = beams;
           const GenerateBenchResult result = bench_generate(options);
-          if (json) {
-            output.write(json_of(result));
-            output.flush();
+          if (format != "text") {
+            output->write(cells_line(cells(result), format, is_first));
           } else {
-            print_row(output, result);
+            if (is_first) print_header(*output);
+            print_row(*output, result);
           }
+          output->flush();
+          is_first = false;
         }
       }
     }
   }
-  output.finish();
+  output->finish();
 }
 
 }  // namespace
@@ -99,7 +104,7 @@ void add_generate_bench(CLI::App& bench, Action& action) {
            "Rows share a process: peak memory is the largest so far.",
        .examples = "longformer bench generate LED -n 4096 --beams 1,4\n"
                    "longformer bench generate --config bench/led_base.json -n 4096,16384 "
-                   "--documents 1,8 --dtype fp32,bf16 -o json\n"
+                   "--documents 1,8 --dtype fp32,bf16 -o rows.csv\n"
                    "longformer bench generate --config "
                    "examples/language-models/tiny-performer.json -n 100,100000"});
   CLI::Option* model = verb.add_option("MODEL", flags->options.model,
@@ -119,8 +124,7 @@ void add_generate_bench(CLI::App& bench, Action& action) {
   add_threads(verb, flags->threads);
   add_number(verb, "-r,--repeats", flags->repeats, {.least = 1, .most = 10000},
              "runs, of which medians count (3)");
-  add_choice(verb, "-o,--output", flags->output, {"text", "json"}, "text or json (text)");
-  verb.add_flag("--json", flags->json, "the same as -o json");
+  add_bench_output(verb, flags->output);
   verb.callback([flags, &action] {
     if (flags->options.model.empty() && flags->options.config.empty()) {
       throw UsageError("bench generate: name a MODEL folder or give --config FILE");

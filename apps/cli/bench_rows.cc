@@ -21,10 +21,9 @@ namespace longformer::cli {
 
 namespace {
 
-/// Keys and values of a row, in the order of the columns.
-std::vector<std::pair<std::string, std::string>> cells(BenchKind kind, const BenchRow& row) {
+BenchCells cells(BenchKind kind, const BenchRow& row) {
   const BenchResult& result = row.result;
-  std::vector<std::pair<std::string, std::string>> cells;
+  BenchCells cells;
   cells.emplace_back("n", std::to_string(result.n));
   cells.emplace_back("dtype", result.dtype);
   if (kind == BenchKind::attention) {
@@ -32,22 +31,23 @@ std::vector<std::pair<std::string, std::string>> cells(BenchKind kind, const Ben
     cells.emplace_back("pass", result.pass);
     cells.emplace_back("window", std::to_string(row.window));
     cells.emplace_back("dilation", std::to_string(row.dilation));
+    cells.emplace_back("global", std::to_string(row.global));
   }
-  if (kind == BenchKind::attention) cells.emplace_back("global", std::to_string(row.global));
-  cells.emplace_back("seconds", fmt::format("{:.6g}", result.seconds));
-  cells.emplace_back("tokens_per_second", fmt::format("{:.6g}", result.tokens_per_second));
-  cells.emplace_back("gflops", fmt::format("{:.6g}", result.gflops));
-  cells.emplace_back("gemm_gflops", fmt::format("{:.6g}", result.gemm_gflops));
-  cells.emplace_back("fraction_of_bound", fmt::format("{:.6g}", result.fraction_of_bound));
+  cells.push_back(bench_cell("seconds", result.seconds));
+  cells.push_back(bench_cell("tokens_per_second", result.tokens_per_second));
+  cells.push_back(bench_cell("gflops", result.gflops));
+  cells.push_back(bench_cell("gemm_gflops", result.gemm_gflops));
+  cells.push_back(bench_cell("fraction_of_bound", result.fraction_of_bound));
   cells.emplace_back("peak_rss_bytes", std::to_string(result.peak_rss_bytes));
-  if (kind == BenchKind::model) {
-    cells.emplace_back("head_seconds", fmt::format("{:.6g}", result.head_seconds));
-  }
+  if (kind == BenchKind::model) cells.push_back(bench_cell("head_seconds", result.head_seconds));
   if (kind == BenchKind::train) {
     cells.emplace_back("predicted_peak_bytes", std::to_string(result.predicted_peak_bytes));
   }
   return cells;
 }
+
+constexpr std::array<NamedFormat<int>, 4> kFormats = {
+    {{".txt", "text", 0}, {".csv", "csv", 0}, {".json", "json", 0}, {".jsonl", "json", 0}}};
 
 bool is_text(const std::string& key) { return key == "dtype" || key == "backend" || key == "pass"; }
 
@@ -121,35 +121,61 @@ BenchRow parse_row(const std::string& line) {
 
 }  // namespace
 
-void BenchTable::print_header() {
-  if (header_printed_) return;
-  header_printed_ = true;
-  if (format_ == "csv") {
-    std::string line;
-    for (const auto& [key, value] : cells(kind_, {})) line += (line.empty() ? "" : ",") + key;
-    output_.write(line + "\n");
-  } else if (format_ == "text") {
-    std::string pattern;
-    if (kind_ == BenchKind::attention) {
-      pattern = fmt::format("{:>8} {:>8} {:>6} {:>3} {:>6}  ", "backend", "pass", "window", "dil",
-                            "global");
-    }
-    output_.write(fmt::format("{:>8} {:>5}  {}{:>10} {:>21} {:>10} {:>8} {:>8} {:>6} {:>9}\n", "n",
-                              "dtype", pattern, "time", "min … max", "tokens/s", "GFLOP/s", "GEMM",
-                              "bound", "peak"));
+std::string BenchOutput::chosen_format() const {
+  if (!format.empty()) return format;
+  const auto* known = format_of_output(file, kFormats);
+  if (json) return "json";
+  return std::string(known == nullptr ? "text" : known->name);
+}
+
+std::unique_ptr<Output> BenchOutput::open() const {
+  return file.empty() ? std::make_unique<Output>() : std::make_unique<Output>(file);
+}
+
+void add_bench_output(CLI::App& verb, BenchOutput& output) {
+  add_output(verb, output.file,
+             "write to this file instead of stdout; the form follows from .txt, .csv, .json or "
+             ".jsonl");
+  CLI::Option* format = add_choice(verb, "--format", output.format, {"text", "csv", "json"},
+                                   "text, csv or json; else by the name of --output, else text");
+  verb.add_flag("--json", output.json, "print one JSON object per line")->excludes(format);
+}
+
+std::pair<std::string, std::string> bench_cell(const std::string& key, double value) {
+  return {key, fmt::format("{:.6g}", value)};
+}
+
+std::string cells_line(const BenchCells& cells, const std::string& format, bool is_first) {
+  std::string keys, values, object;
+  for (const auto& [key, value] : cells) {
+    const char* quote = is_text(key) ? "\"" : "";
+    keys += (keys.empty() ? "" : ",") + key;
+    values += (values.empty() ? "" : ",") + value;
+    object += fmt::format("{}\"{}\":{}{}{}", object.empty() ? "" : ",", key, quote, value, quote);
   }
+  if (format == "json") return "{" + object + "}\n";
+  return (is_first ? keys + "\n" : "") + values + "\n";
 }
 
 void BenchTable::print_text(const BenchRow& row) {
   const BenchResult& result = row.result;
   std::string pattern;
+  if (is_first_) {
+    if (kind_ == BenchKind::attention) {
+      pattern = fmt::format("{:>8} {:>8} {:>6} {:>3} {:>6}  ", "backend", "pass", "window", "dil",
+                            "global");
+    }
+    output_->write(fmt::format("{:>8} {:>5}  {}{:>10} {:>21} {:>10} {:>8} {:>8} {:>6} {:>9}\n", "n",
+                               "dtype", pattern, "time", "min … max", "tokens/s", "GFLOP/s", "GEMM",
+                               "bound", "peak"));
+  }
   if (kind_ == BenchKind::attention) {
     pattern = fmt::format("{:>8} {:>8} {:>6} {:>3} {:>6}  ", result.backend, result.pass,
                           row.window, row.dilation, row.global);
   }
   const std::string spread =
       seconds_text(result.seconds_min) + " … " + seconds_text(result.seconds_max);
-  output_.write(fmt::format(
+  output_->write(fmt::format(
       "{:>8} {:>5}  {}{:>10} {:>21} {:>10.0f} {:>8.1f} {:>8.1f} {:>6.3f} {:>9}\n", result.n,
       result.dtype, pattern, seconds_text(result.seconds), spread, result.tokens_per_second,
       result.gflops, result.gemm_gflops, result.fraction_of_bound,
@@ -157,23 +183,13 @@ void BenchTable::print_text(const BenchRow& row) {
 }
 
 void BenchTable::print(const BenchRow& row) {
-  print_header();
   if (format_ == "text") {
     print_text(row);
   } else {
-    std::string line;
-    for (const auto& [key, value] : cells(kind_, row)) {
-      if (!line.empty()) line += ',';
-      if (format_ == "csv") {
-        line += value;
-      } else {
-        const char* quote = is_text(key) ? "\"" : "";
-        line += fmt::format("\"{}\":{}{}{}", key, quote, value, quote);
-      }
-    }
-    output_.write(format_ == "csv" ? line + "\n" : "{" + line + "}\n");
+    output_->write(cells_line(cells(kind_, row), format_, is_first_));
   }
-  output_.flush();
+  is_first_ = false;
+  output_->flush();
 }
 
 std::string row_line(const BenchRow& row) {

@@ -1,8 +1,11 @@
 // Rows of a benchmark: each is measured in a process of its own and printed when it is there.
 #pragma once
 
+#include <CLI/App.hpp>
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "longformer/bench.h"
@@ -19,23 +22,42 @@ struct BenchRow {
   std::int64_t global = 0;
 };
 
+/// Where the rows of a benchmark go, and as what.
+struct BenchOutput {
+  std::string file, format;
+  bool json = false;
+
+  /// text, csv or json. Throws UsageError for a file of another name.
+  std::string chosen_format() const;
+  std::unique_ptr<Output> open() const;
+};
+
+/// --output, --format and --json.
+void add_bench_output(CLI::App& verb, BenchOutput& output);
+
+/// Keys and values of a row, in the order of the columns.
+using BenchCells = std::vector<std::pair<std::string, std::string>>;
+std::pair<std::string, std::string> bench_cell(const std::string& key, double value);
+/// A line of CSV, behind one of the keys when `is_first`, or a JSON object on a line.
+std::string cells_line(const BenchCells& cells, const std::string& format, bool is_first);
+
 enum class BenchKind { model, attention, train };
 
 /// Prints rows as a table, CSV or JSON lines; the columns of design.md §6.
 class BenchTable {
  public:
-  /// format: text, csv or json.
-  BenchTable(BenchKind kind, const std::string& format) : kind_(kind), format_(format) {}
+  BenchTable(BenchKind kind, const BenchOutput& output)
+      : kind_(kind), format_(output.chosen_format()), output_(output.open()) {}
   void print(const BenchRow& row);
+  void finish() { output_->finish(); }
 
  private:
-  void print_header();
   void print_text(const BenchRow& row);
 
   BenchKind kind_;
   std::string format_;
-  bool header_printed_ = false;
-  Output output_;
+  bool is_first_ = true;
+  std::unique_ptr<Output> output_;
 };
 
 /// One row as the child process writes it and its parent reads it.

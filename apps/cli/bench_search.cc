@@ -17,35 +17,44 @@ struct SearchBenchFlags {
   SearchBenchOptions options;
   std::int64_t threads = 0, repeats = 21;
   std::string passages = "1000000";
-  bool json = false;
+  BenchOutput output = {};
 };
 
+BenchCells cells(const SearchBenchResult& result) {
+  return {{"passages", std::to_string(result.options.passages)},
+          {"vector_size", std::to_string(result.options.vector_size)},
+          {"threads", std::to_string(result.threads)},
+          bench_cell("seconds", result.seconds),
+          bench_cell("read_bytes_per_second", result.read_bytes_per_second),
+          bench_cell("fraction", result.fraction())};
+}
+
+std::string text_row(const SearchBenchResult& result) {
+  return fmt::format("{:>10} {:>5} {:>8} {:>7.1f} ms {:>8.2f}\n", grouped(result.options.passages),
+                     result.options.vector_size, result.threads, 1e3 * result.seconds,
+                     result.fraction());
+}
+
 void run(const SearchBenchFlags& flags) {
-  Output output;
-  if (!flags.json) {
-    output.write(fmt::format("{:>10} {:>5} {:>8} {:>10} {:>8}\n", "passages", "size", "threads",
-                             "a question", "of read"));
-  }
+  const std::string format = flags.output.chosen_format();
+  const std::unique_ptr<Output> output = flags.output.open();
   SearchBenchOptions options = flags.options;
   options.threads = static_cast<int>(flags.threads);
   options.repeats = static_cast<int>(flags.repeats);
+  bool is_first = true;
   for (const std::int64_t passages : number_list("--passages", flags.passages)) {
     options.passages = passages;
     const SearchBenchResult result = bench_search(options);
-    if (flags.json) {
-      JsonLine json;
-      json.add("passages", passages).add("vector_size", options.vector_size);
-      json.add("threads", std::int64_t{result.threads}).add("seconds", result.seconds);
-      json.add("read_bytes_per_second", result.read_bytes_per_second);
-      output.write(json.add("fraction", result.fraction()).line());
-    } else {
-      output.write(fmt::format("{:>10} {:>5} {:>8} {:>7.1f} ms {:>8.2f}\n", grouped(passages),
-                               options.vector_size, result.threads, 1e3 * result.seconds,
-                               result.fraction()));
+    if (format == "text" && is_first) {
+      output->write(fmt::format("{:>10} {:>5} {:>8} {:>10} {:>8}\n", "passages", "size", "threads",
+                                "a question", "of read"));
     }
-    output.flush();
+    output->write(format == "text" ? text_row(result)
+                                   : cells_line(cells(result), format, is_first));
+    output->flush();
+    is_first = false;
   }
-  output.finish();
+  output->finish();
 }
 
 }  // namespace
@@ -67,11 +76,9 @@ void add_search_bench(CLI::App& bench, Action& action) {
   add_threads(verb, flags->threads);
   add_number(verb, "-r,--repeats", flags->repeats, {.least = 1, .most = 10000},
              "runs, of which the median counts (21)");
-  verb.add_flag("--json", flags->json, "print one JSON object per line");
+  add_bench_output(verb, flags->output);
   verb.callback([flags, &action] {
-    for (const std::int64_t passages : number_list("--passages", flags->passages)) {
-      if (passages < 1) throw UsageError("--passages: expected numbers above 0, found 0");
-    }
+    number_list("--passages", flags->passages);
     action = [flags](Messages&) { run(*flags); };
   });
 }
