@@ -113,7 +113,8 @@ install: build ## Install program, library and headers (PREFIX=/usr/local)
 	cmake --build $(BUILD) -j $(JOBS)
 	cmake --install $(BUILD) --prefix $(PREFIX)
 
-# With compiler and warnings of every other build the compiler cache knows the sources already.
+# With compiler and warnings of every other build the compiler cache knows the sources already, in a
+# folder beside theirs the ones that are compiled together too.
 python: packages ## pip install the Python package into a fresh environment and test it
 	rm -rf $(BUILD)/python-venv
 	$(PYTHON) -m venv $(BUILD)/python-venv
@@ -140,4 +141,4 @@ bench: build ## Measure the attention backends and a model of Longformer-base si
 	$(BUILD)/longformer bench model --config bench/longformer_base.json -n 64,512,4096 --dtype fp32,bf16
 
 clean: ## Remove everything that was built
-	rm -rf $(BUILD)
+	rm -rf $(BUILD) build-*
