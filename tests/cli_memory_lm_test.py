@@ -247,7 +247,7 @@ class TestAttentionShares:
             train(config, text, tmp_path / "new", "--attention-shares", "--eval-strategy", "epoch").fails(2, "memories")
             return
         run("evaluate", out, text, "--attention-shares", "--characters", 10).fails(2, "fills the memories")
-        run("evaluate", out, text, "--shares-picture", tmp_path / "s.gif").fails(1, ".svg")
+        run("evaluate", out, text, "--shares-picture", tmp_path / "s.gif").fails(2, "--shares-picture", ".svg")
         train(config, text, tmp_path / "new", "--attention-shares").fails(2, "eval_strategy")
         train(config, text, tmp_path / "new", "--attention-shares", "--eval-strategy", "epoch", "--eval-characters",
               20).fails(2, "fill the memories", "20")  # fmt: skip

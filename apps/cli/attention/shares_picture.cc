@@ -7,7 +7,8 @@
 #include <cmath>
 #include <vector>
 
-#include "longformer/error.h"
+#include "flags.h"
+#include "output.h"
 
 namespace longformer::cli {
 
@@ -196,7 +197,9 @@ PictureFormat picture_format_of(const std::string& file) {
   if (ending == ".png") return PictureFormat::png;
   if (ending == ".svg") return PictureFormat::svg;
   if (ending == ".pdf") return PictureFormat::pdf;
-  throw Error(fmt::format("{}: expected a picture that ends in .png, .svg or .pdf", file));
+  throw UsageError(
+      fmt::format("--shares-picture: expected a name that ends in .png, .svg or .pdf, found {}",
+                  in_quotes(file)));
 }
 
 }  // namespace longformer::cli

@@ -21,7 +21,7 @@ std::string shares_picture(PictureFormat format, std::span<const AttentionShares
 /// Shares of the layers as the last evaluation that has them found them; none without one.
 std::vector<AttentionShares> last_shares(std::span<const EvaluationPoint> evaluations);
 
-/// The format of a file by the ending of its name. Throws Error for another.
+/// The format of a file by the ending of its name. Throws UsageError for another.
 PictureFormat picture_format_of(const std::string& file);
 
 }  // namespace longformer::cli
