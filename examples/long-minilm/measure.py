@@ -3,10 +3,10 @@
 
     examples/long-minilm/measure.py FOLDER MODEL… [--context document|none] [--test] [--every 3]
 
-FOLDER is that of texts.py; the questions of HotpotQA are of $LONGFORMER_DATA. Every question is searched among the paragraphs of all articles, and of its own; with
---context document a paragraph is pooled from the states of its whole article; and the articles of which a paragraph was taken
-out among each other, by one vector each (R@1). --test measures what the settings
-were not chosen by: SQuAD and COVID-QA of $LONGFORMER_DATA. One JSON line for each model.
+FOLDER is that of texts.py; the questions of HotpotQA are of $LONGFORMER_DATA. Every question is searched among the
+paragraphs of all articles, and of its own; with --context document a paragraph is pooled from the states of its whole
+article. Then articles, one vector each, are asked for by a paragraph that was taken out of them (R@1). --test measures
+what the settings were not chosen by: SQuAD and COVID-QA of $LONGFORMER_DATA. One JSON line for each model.
 """
 
 import argparse
