@@ -47,6 +47,11 @@ def as_path(value: Any, name: str) -> str:
     return os.fsdecode(path)
 
 
+def counted(number: int, what: str) -> str:
+    """1 document, 2 documents."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
 def lasting_name(folder: str) -> str:
     """The name of a model that means the same in another process: a folder by its whole path."""
     return os.path.abspath(folder) if os.path.isdir(folder) else folder

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -13,11 +13,12 @@ import numpy as np
 
 from . import _native
 from ._arrays import Batched, Document, FloatArray, as_array, documents_of, rows_like, shape_of, without_padding
-from ._checks import as_integer, as_path, lasting_name
+from ._checks import as_integer, as_one_or_more, as_path, lasting_name
 from ._embedding import Embedder, Passages
 from ._evaluation import Evaluation, evaluate
 from ._generation import GeneratedTexts, TextGenerator, WrittenDocument
 from ._native import Error
+from ._search import SearchHit, SearchIndex
 from ._tasks import (
     Answer,
     Choice,
@@ -250,6 +251,26 @@ class Model:
     def encode_passages(self, text: str, **options: Any) -> Passages:
         """The vectors of the passages of a document: see Embedder.encode_passages."""
         return self._embedder.encode_passages(text, **options)
+
+    def search(
+        self,
+        question: str,
+        documents: str | Sequence[str] | Mapping[str, str],
+        passage_tokens: int | None = None,
+        context: str | None = None,
+        passage_prompt: str | None = None,
+        **options: Any,
+    ) -> list[SearchHit]:
+        """The best passages of documents, which are texts by their names, or a list whose numbers are the names: an
+        index in memory for one question. Options are those of SearchIndex and SearchIndex.query."""
+        index = SearchIndex(self._embedder, None, True, passage_tokens, context, passage_prompt)
+        if isinstance(documents, Mapping):
+            named = list(documents.items())
+        else:
+            named = [(str(i), text) for i, text in enumerate(as_one_or_more(documents, "documents"))]
+        for name, text in named:
+            index.add(name, text)
+        return index.query(question, **options)
 
     def classify(self, texts: str | Sequence[str], **options: Any) -> list[Classification]:
         """The classes of texts: see Classifier."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import _native
-from ._checks import as_path, as_text, given
+from ._checks import as_path, as_text, counted, given
 from ._embedding import Embedder
 
 
@@ -91,7 +91,7 @@ class SearchIndex:
 
     def __repr__(self) -> str:
         where = "in memory" if self._file is None else repr(self._file)
-        return f"SearchIndex({where}: {len(self)} documents, {self.passages} passages)"
+        return f"SearchIndex({where}: {counted(len(self), 'document')}, {counted(self.passages, 'passage')})"
 
     def __len__(self) -> int:
         return self._native.documents

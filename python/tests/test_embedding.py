@@ -151,7 +151,20 @@ class TestSearch:
         assert index.remove("notes") == 2 and len(index) == 1
         with pytest.raises(longformer_cpp.Error, match="notes"):
             index.query("house", within=["notes"])
-        assert "in memory: 1 documents" in repr(index)
+        assert "in memory: 1 document, " in repr(index)
+
+    def test_a_model_searches(self, index, folder):
+        model = longformer_cpp.load(folder("tiny_bert"))
+        question = "who was in the house"
+        for options in ({}, {"mode": "lexical"}, {"within": "notes", "top_k": 1}):
+            assert model.search(question, self.DOCUMENTS, passage_tokens=10, **options) == index.query(question, **options)
+        found = model.search(question, list(self.DOCUMENTS.values()), passage_tokens=10)
+        assert [hit.file for hit in found] == [str(list(self.DOCUMENTS).index(hit.file)) for hit in index.query(question)]
+        assert model.search(question, LONG, passage_tokens=10)[0].file == "0"
+        with pytest.raises(TypeError, match=r"documents\[1\]: expected a text"):
+            model.search(question, ["a", 3], passage_tokens=10)
+        with pytest.raises(TypeError, match="top_n"):
+            model.search(question, ["a"], passage_tokens=10, top_n=3)
 
     def test_files(self, folder, program, tmp_path):
         file = tmp_path / "notes.index"
