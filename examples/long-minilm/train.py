@@ -89,6 +89,13 @@ def write(parts, context, base, output):
         shutil.copy(folder / "log.jsonl", output / f"log-{number}.jsonl")
 
 
+def finish(parts, options):
+    """FOLDER/adapter of the parts, and FOLDER/model with it."""
+    folder = options.folder
+    write(parts, options.context, pathlib.Path(options.base).name, folder / "adapter")
+    longformer("convert", options.base, folder / "model", "--merge-adapter", folder / "adapter", "--overwrite")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("folder", type=pathlib.Path)
@@ -106,22 +113,15 @@ def main():
           options.teacher, "--gradient-accumulation-steps", 2, "--learning-rate", 1e-3)  # fmt: skip
     merged = folder / "first-merged"
     longformer("convert", options.base, merged, "--merge-adapter", folder / "first", "--overwrite")
-    train(merged, folder / "second.jsonl", folder / "second", *PASSAGES, "--loss", "contrastive", "--per-device-train-batch-size", 4,
-          "--gradient-accumulation-steps", 1, "--learning-rate", 5e-4)  # fmt: skip
-    parts_of = [(folder / "first", 1), (folder / "second", options.share)]
-    finish(parts_of, options)
+    train(merged, folder / "second.jsonl", folder / "second", *PASSAGES, "--loss", "contrastive",
+          "--per-device-train-batch-size", 4, "--gradient-accumulation-steps", 1, "--learning-rate", 5e-4)  # fmt: skip
+    of_passages = [(folder / "first", 1), (folder / "second", options.share)]
+    finish(of_passages, options)
     if options.articles_share:
         train(folder / "model", folder / "articles.jsonl", folder / "third", "--lora-rank", ARTICLE_RANK, "--warmup-ratio",
               0.1, "--save-steps", 5, "--truncate", "--loss", "contrastive", "--per-device-train-batch-size", 32,
               "--mini-batch-size", 4, "--gradient-accumulation-steps", 1, "--learning-rate", 3e-4)  # fmt: skip
-        finish([*parts_of, (folder / "third", options.articles_share)], options)
-
-
-def finish(parts, options):
-    """FOLDER/adapter of the parts, and FOLDER/model with it."""
-    folder = options.folder
-    write(parts, options.context, pathlib.Path(options.base).name, folder / "adapter")
-    longformer("convert", options.base, folder / "model", "--merge-adapter", folder / "adapter", "--overwrite")
+        finish([*of_passages, (folder / "third", options.articles_share)], options)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ struct TokenStatistics {
   double share_over_512 = 0, share_over_4096 = 0;
 };
 
-/// Of the lengths of documents, in any order. Throws Error when there are none.
+/// Statistics of the lengths of documents, in any order. Throws Error when there are none.
 TokenStatistics token_statistics(std::vector<std::int64_t> lengths);
 
 }  // namespace longformer

@@ -263,7 +263,9 @@ class Model:
     ) -> list[SearchHit]:
         """The best passages of documents, which are texts by their names, or a list whose numbers are the names: an
         index in memory for one question. Options are those of SearchIndex and SearchIndex.query."""
-        index = SearchIndex(self._embedder, None, True, passage_tokens, context, passage_prompt)
+        index = SearchIndex(
+            self._embedder, passage_tokens=passage_tokens, context=context, passage_prompt=passage_prompt
+        )
         if isinstance(documents, Mapping):
             named = list(documents.items())
         else:

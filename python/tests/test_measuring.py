@@ -3,12 +3,7 @@
 import longformer_cpp
 import numpy as np
 import pytest
-
-TEXTS = ["he was in the house.", "she was with him at the house", "the"]
-
-
-def lines(texts):
-    return "".join(text + "\n" for text in texts)
+from test_verbs import TEXTS, lines
 
 
 def test_statistics(folder, program):

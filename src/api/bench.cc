@@ -41,6 +41,12 @@ std::map<std::string, std::string> cpu_facts() {
 
 using kernels::AttentionSpec;
 
+/// Throws Error unless so many of n tokens can be global.
+void check_global_tokens(std::int64_t global_tokens, std::int64_t n) {
+  require(global_tokens >= 0 && global_tokens <= n, "global_tokens: expected 0 to n = {}, found {}",
+          n, global_tokens);
+}
+
 /// Random activations, N(0, 1), in the given dtype.
 Tensor random_tensor(const Shape& shape, DType dtype, std::uint64_t seed) {
   return random_normal_tensor(shape, 1.0f, seed).to(dtype);

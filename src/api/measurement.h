@@ -19,12 +19,6 @@ inline void check_positive(std::initializer_list<std::pair<const char*, std::int
   }
 }
 
-/// Throws Error unless so many of n tokens can be global.
-inline void check_global_tokens(std::int64_t global_tokens, std::int64_t n) {
-  require(global_tokens >= 0 && global_tokens <= n, "global_tokens: expected 0 to n = {}, found {}",
-          n, global_tokens);
-}
-
 struct Timing {
   double median, minimum, maximum;
 };
