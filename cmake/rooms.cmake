@@ -80,6 +80,10 @@ function(longformer_test name)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
   target_link_libraries(${name} PRIVATE GTest::gtest GTest::gtest_main)
   longformer_warnings(${name})
+  if(CCACHE)
+    # __FILE__ finds the fixtures, so it must stay the whole path.
+    set_target_properties(${name} PROPERTIES CXX_COMPILER_LAUNCHER ${CCACHE})
+  endif()
   if(LONGFORMER_SANITIZER)
     add_test(NAME ${name} COMMAND ${name} --gtest_brief=1
              --gtest_output=xml:${PROJECT_BINARY_DIR}/junit-${name}.xml)
