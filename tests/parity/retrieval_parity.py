@@ -84,11 +84,14 @@ def material(draw, count):
     paragraphs = [" ".join(part.split()) for part in re.split(r"\n\s*\n", text)]
     paragraphs = [part for part in paragraphs if 120 <= len(part) <= 700]
     corpus, queries, qrels = {}, {}, {}
-    # Documents of one text would be ties, which the evaluator breaks in another way.
-    for number, paragraph in enumerate(list(dict.fromkeys(paragraphs))[:count]):
+    for number, paragraph in enumerate(paragraphs[:count]):
         sentences = re.split(r"(?<=[.!?;]) ", paragraph)
         taken = draw.randrange(len(sentences))
-        corpus[f"p{number}"] = " ".join(sentences[:taken] + sentences[taken + 1:]) or paragraph
+        rest = " ".join(sentences[:taken] + sentences[taken + 1:]) or paragraph
+        # Documents of one text would be ties, which the evaluator breaks in another way.
+        if rest in corpus.values():
+            continue
+        corpus[f"p{number}"] = rest
         queries[f"q{number}"] = sentences[taken]
         qrels[f"q{number}"] = {f"p{number}": 2, f"p{number + 1}": 1} if number % 3 else {f"p{number}": 1}
     return corpus, queries, qrels
