@@ -298,10 +298,11 @@ def test_the_tokenizer_of_an_adapter_counts(base, data, adapter, tmp_path):
     assert (tmp_path / "on" / name).read_bytes() == (tmp_path / "same" / name).read_bytes()
 
 
-def test_the_adapter_that_is_shipped():
-    """It is the file that the model card tells of, and adds to every linear layer of MiniLM."""
+@pytest.mark.parametrize("name", ["longformer-minilm-4096", "longformer-minilm-4096-documents"])
+def test_the_adapters_that_are_shipped(name):
+    """They are the files that the model card tells of, and add to every linear layer of MiniLM."""
     root = FIXTURES.parents[1]
-    folder = root / "models" / "longformer-minilm-4096"
+    folder = root / "models" / name
     data = (folder / "adapter_model.safetensors").read_bytes()
     assert hashlib.sha256(data).hexdigest() in (root / "docs" / "model-card.md").read_text() and len(data) < 50e6
     config = json.loads((folder / "adapter_config.json").read_text())
