@@ -81,7 +81,7 @@ function(longformer_test name)
   target_link_libraries(${name} PRIVATE GTest::gtest GTest::gtest_main)
   longformer_warnings(${name})
   if(CCACHE)
-    # __FILE__ finds the fixtures, so it must stay the whole path.
+    # __FILE__ finds the fixtures; the cache's base folder would make a relative path of it.
     set_target_properties(${name} PROPERTIES CXX_COMPILER_LAUNCHER ${CCACHE})
   endif()
   if(LONGFORMER_SANITIZER)

@@ -18,6 +18,7 @@ import shutil
 import tarfile
 
 import experiment
+import questions
 
 RATES = ["--learning-rate", 1e-4, "--head-learning-rate", 5e-4]
 COMMON = ["--task", "coreference", "--gradient-accumulation-steps", 1, "--warmup-ratio", 0.1, "--adam-beta2", 0.98,
@@ -72,9 +73,8 @@ def same_words(data, target):
                 begin = None
             if word.lower() in PRONOUNS:
                 clusters.setdefault(word.lower(), []).append([place, place])
-        lines.append(json.dumps({"doc_key": document["key"], "tokens": document["words"],
-                                 "clusters": list(clusters.values())}))
-    target.write_text("\n".join(lines) + "\n")
+        lines.append({"doc_key": document["key"], "tokens": document["words"], "clusters": list(clusters.values())})
+    questions.write_lines(target, lines)
 
 
 def documents_of(data):
@@ -177,10 +177,10 @@ def cut(data, target, words):
             parts[-1].append(sentence)
         begins.append([])
         for number, sentences in enumerate(parts):
-            lines.append(json.dumps({"doc_key": f"{document['doc_key']}.{number}", "sentences": sentences, "clusters": []}))
+            lines.append({"doc_key": f"{document['doc_key']}.{number}", "sentences": sentences, "clusters": []})
             begins[-1].append(begin)
             begin += sum(map(len, sentences))
-    target.write_text("".join(line + "\n" for line in lines))
+    questions.write_lines(target, lines)
     return begins
 
 
@@ -195,7 +195,7 @@ def each_part_by_itself(program, folder, data, words):
         clusters = [[[begin + first, begin + last] for first, last in cluster]
                     for begin in places for cluster in json.loads(next(found))["clusters"]]
         documents.append({"doc_key": document["key"], "tokens": document["words"], "clusters": clusters})
-    joined.write_text("".join(json.dumps(document) + "\n" for document in documents))
+    questions.write_lines(joined, documents)
     metrics = program("evaluate", "--score", joined, data)[-1]["metrics"]
     return {"conll_f1": round(metrics["conll_f1"], 5)}, [document["clusters"] for document in documents]
 

@@ -157,9 +157,9 @@ def trained(program, work, row, source, seed):
     return train(program, source, work / f"hotpotqa-{name}-{seed}", work / "hotpotqa-train.json", seed, ROWS[row])
 
 
-def select(program, stage, work, part, flags):
+def select(program, stage, work, part, flags, name="selected"):
     """The file of a part with the paragraphs that the stage keeps, and the share of gold paragraphs among them."""
-    target = work / f"{stage.name}-selected-{part}.json"
+    target = work / f"{stage.name}-{name}-{part}.json"
     found = program("evaluate", stage, work / f"hotpotqa-{part}.json", "--dtype", "bf16", *read_flags(flags),
                     "--skip-invalid", "--write-selected", target)[-1]["metrics"]
     return target, found["selected_gold_recall"]
@@ -167,9 +167,8 @@ def select(program, stage, work, part, flags):
 
 def five_best(program, stage, work, flags):
     """The share of gold paragraphs among the five best of each question, whatever their logits."""
-    found = program("evaluate", stage, work / "hotpotqa-dev.json", "--dtype", "bf16", *read_flags(flags),
-                    "--paragraph-threshold", -1000, "--write-selected", work / f"{stage.name}-five.json")[-1]["metrics"]
-    return {"five_best_gold_recall": round(found["selected_gold_recall"], 5)}
+    _, recall = select(program, stage, work, "dev", [*flags, "--paragraph-threshold", -1000], "five")
+    return {"five_best_gold_recall": round(recall, 5)}
 
 
 def runs(work, begun, short, seeds):
