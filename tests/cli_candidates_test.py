@@ -10,7 +10,7 @@ import random
 import numpy as np
 import pytest
 from cli_test import BERT, FIXTURES, run
-from cli_training_test import CHOOSER, FAST, ran, tensors, without_dropout, write
+from cli_training_test import CHOOSER, EACH_STEP, FAST, losses_of, ran, tensors, without_added_tokens, without_dropout, write
 
 ANSWER = "his"
 NAMES = ("at", "on", "was", "he", "for")
@@ -83,6 +83,20 @@ class TestFinetune:
         ran(*flags, "--output-dir", tmp_path / "other", "--max-steps", 8, "--seed", 7, "--save-strategy", "no")
         assert any((one[name] != value).any() for name, value in tensors(tmp_path / "other").items())
 
+    @pytest.mark.parametrize("changes,orders", [({"supports": []}, 1), ({"candidates": [ANSWER, "at"]}, 2)])
+    def test_every_epoch_draws_the_order_of_candidates_and_of_supports(self, tuned, tmp_path, changes, orders):
+        """Nothing moves, so that the loss is the order alone. Two candidates have two orders; only supports make more of them."""
+        data = write(tmp_path / "w.json", json.dumps([question(1) | {"supports": ["the at .", "of", "he was in"]} | changes]))
+
+        def losses(seed):
+            ran("finetune", tuned, data, "--output-dir", tmp_path / "out", "--overwrite-output-dir", "--learning-rate", 0,
+                "--num-train-epochs", 10, "--seed", seed, *EACH_STEP)
+            return losses_of(tmp_path / "out")
+
+        first = losses(1)
+        assert len(first) == 10 and len(set(first)) > orders
+        assert losses(1) == first != losses(2)
+
     def test_a_bert_has_no_globals(self, tmp_path):
         data = write(tmp_path / "w.json", json.dumps([question(i) for i in range(4)]))
         done = ran("finetune", BERT, data, "--task", "candidates", "--output-dir", tmp_path / "out", "--max-steps", 2, *FAST)
@@ -115,6 +129,20 @@ class TestChoose:
         assert parts["logits"] != cut.json[0]["logits"]
         run("choose", tuned, "--stride", 60, stdin=json.dumps(long)).fails(1, "question and candidates")
 
+    def test_logits_of_rows_are_summed(self, tuned):
+        """Each support fills a row."""
+
+        def said(*supports):
+            asked = json.dumps(question(1) | {"supports": supports})
+            return run("choose", tuned, "--stride", 0, "--json", stdin=asked).works().json[0]
+
+        room = 64 - said("the")["tokens"] + 1
+        supports = [" ".join((words * room).split()[:room]) for words in ("the of to in ", "at he was ")]
+        alone, joint = [said(support) for support in supports], said(*supports)
+        assert [row["segments"] for row in (*alone, joint)] == [1, 1, 2] and alone[0]["tokens"] == 64
+        total = np.add(alone[0]["logits"], alone[1]["logits"])
+        assert np.allclose(joint["logits"], total, atol=1e-5) and np.abs(total).max() > 1e-3
+
     def test_global_attention(self, tuned):
         asked = json.dumps(question(1))
         rows = {rule: run("choose", tuned, "--json", "--global-attention", rule, stdin=asked).works().json[0]["logits"]
@@ -133,6 +161,14 @@ class TestChoose:
         run("choose", FIXTURES / "tiny_longformer_qa", stdin=json.dumps(question(1))).fails(1, "multiple-choice")
         run("choose", CHOOSER, "--stride", 4, stdin=json.dumps(question(1))).fails(2, "--stride: expected truncation", "--truncate")
 
+    def test_models_that_cannot_read_marks_or_candidates(self, tuned, tmp_path):
+        data = write(tmp_path / "w.json", json.dumps([question(1)]))
+        bare = without_added_tokens(tuned, tmp_path / "bare")
+        for done in (run("evaluate", bare, data), run("choose", bare, stdin=json.dumps(question(1)))):
+            done.fails(1, "expected the special token [question], found none")
+        qa = FIXTURES / "tiny_longformer_qa"
+        run("evaluate", qa, data, "--task", "candidates").fails(1, "expected a head for candidates", "found question-answering")
+
 
 def test_evaluate_tells_segments_and_predictions(tuned, tmp_path):
     rows = [question(i) for i in range(5)]
@@ -147,6 +183,12 @@ def test_evaluate_tells_segments_and_predictions(tuned, tmp_path):
     assert [one["prediction"] for one in said] == [one["best"] for one in expected]
     right = np.mean([one["prediction"] == row["candidates"].index(row["answer"]) for one, row in zip(said, rows)])
     assert report["metrics"]["accuracy"] == pytest.approx(right)
+    lost = expected[2]["tokens"] - 64
+    done = run("evaluate", tuned, data, "--truncate", "--json")
+    assert done.json[0]["truncated_examples"] == 1 and done.json[0]["truncated_tokens"] == lost > 0
+    assert f"1 of 5 examples is longer than the model: cut {lost} of {report['tokens']} tokens" in done.err
+    done = ran("finetune", tuned, data, "--truncate", "--output-dir", tmp_path / "out", "--max-steps", 1, *FAST)
+    assert f"1 document is longer than the model: cut {lost} tokens" in done.err
 
 
 def test_convert_carries_the_head(tuned, tmp_path):
@@ -158,6 +200,22 @@ def test_convert_carries_the_head(tuned, tmp_path):
 
 
 class TestData:
+    @pytest.mark.parametrize("change", [{"supports": []}, {"supports": [""]}, {"supports": ["", "at"]}, {"supports": ["his"]},
+                                        {"candidates": [ANSWER]}, {"query": ""}])  # fmt: skip
+    def test_little_is_legal(self, tuned, tmp_path, change):
+        data = write(tmp_path / "w.json", json.dumps([question(1) | change]))
+        report = run("evaluate", tuned, data, "--json").works().json[0]
+        assert report["examples"] == 1 and report["metrics"]["accuracy"] in (0, 1)
+        row = run("choose", tuned, "--json", stdin=json.dumps(question(1) | change)).works().json[0]
+        assert np.isfinite(row["logits"]).all() and np.isclose(sum(row["probabilities"]), 1)
+        ran("finetune", tuned, data, "--output-dir", tmp_path / "out", "--max-steps", 2, "--validation-file", data,
+            "--eval-strategy", "steps", "--eval-steps", 2, *EACH_STEP)
+        losses = losses_of(tmp_path / "out")
+        assert len(losses) == 3 and np.isfinite(losses).all()
+        # One candidate is right for sure.
+        assert change.get("candidates") is None or losses == [0, 0, 0]
+        assert all(np.isfinite(value).all() for value in tensors(tmp_path / "out").values())
+
     def test_broken_records_are_named_or_counted(self, tuned, longformer, tmp_path):
         good = question(1)
         broken = {"found \"his\" again": good | {"candidates": [ANSWER, "at", ANSWER]},
@@ -169,16 +227,22 @@ class TestData:
                   "the special token [ent]": good | {"supports": ["a [ent] b"]},
                   "question and candidates": good | {"candidates": ["the of " * 40, ANSWER]}}  # fmt: skip
         for named, record in broken.items():
-            data = write(tmp_path / "w.json", json.dumps([good, record, question(2)]))
+            data = write(tmp_path / "w.json", json.dumps([good, record | {"id": "broken"}, question(2)]))
             for command in (["evaluate", tuned, data], ["finetune", longformer, data, "--task", "candidates", "--output-dir",
                                                         tmp_path / "o", "--max-steps", 1, "--overwrite-output-dir", *FAST]):  # fmt: skip
                 for flags in ([], ["--stride", 0]):
                     run(*command, *flags).fails(1, "w.json", "2", named, "--skip-invalid")
             report = run("evaluate", tuned, data, "--skip-invalid", "--json").json[0]
-            assert report["skipped"] == 1 and report["examples"] == 2
+            # What is no question is none of the data set; what the model cannot read counts as wrong.
+            is_read = named not in ("the special token [ent]", "question and candidates")
+            assert report["skipped"] == 1 and report["examples"] == 2 and report["missing"] == (0 if is_read else 1)
+            predictions = tmp_path / "p.json"
+            alone = run("evaluate", tuned, data, "--skip-invalid", "--json", "--official-predictions", predictions).json[0]["metrics"]
+            scored = run("evaluate", "--score", predictions, data, "--skip-invalid", "--json").json[0]
+            assert scored["metrics"] == alone and scored["examples"] == 2 + report["missing"]
             done = ran("finetune", longformer, data, "--task", "candidates", "--skip-invalid", "--output-dir", tmp_path / "o",
                        "--max-steps", 1, "--overwrite-output-dir", *FAST)  # fmt: skip
-            assert "left out 1 broken example" in done.err and named in done.err
+            assert "left out 1 broken example" in done.err and named in done.err and "candidates: 2 examples, 2 rows" in done.err
 
     def test_annotations_and_numbers_of_spaces_do_not_count(self, tuned):
         plain = run("choose", tuned, "--json", stdin=json.dumps(question(1))).works().json[0]
@@ -198,12 +262,37 @@ class TestData:
         del said["q1"]
         write(tmp_path / "p.json", json.dumps(said))
         scored = run("evaluate", "--score", tmp_path / "p.json", data, "--json")
-        assert scored.json[0]["missing"] == 1 and "1 of 5 examples has no prediction" in scored.err
+        assert scored.json[0]["missing"] == 1 and "1 example has no prediction" in scored.err
         assert scored.json[0]["metrics"]["accuracy"] == sum(said.get(row["id"]) == row["answer"] for row in rows) / 5
         write(data, json.dumps([*rows, question(5) | {"answer": "nobody"}]))
         scored = run("evaluate", "--score", tmp_path / "p.json", data, "--skip-invalid", "--json")
         assert scored.json[0]["skipped"] == 1 and scored.json[0]["examples"] == 5
         assert "left out 1 broken example" in scored.err
+
+
+    def test_questions_without_answers_are_answered(self, tuned, tmp_path):
+        rows = [{key: value for key, value in question(i).items() if key != "answer"} for i in range(3)]
+        data = write(tmp_path / "w.json", json.dumps(rows))
+        report = run("evaluate", tuned, data, "--task", "candidates", "--json", "--official-predictions", tmp_path / "p.json").works().json[0]
+        assert report["metrics"] == {} and report["examples"] == 3
+        answered = write(tmp_path / "a.json", json.dumps([question(i) for i in range(3)]))
+        run("evaluate", tuned, answered, "--official-predictions", tmp_path / "q.json").works()
+        assert json.loads((tmp_path / "p.json").read_text()) == json.loads((tmp_path / "q.json").read_text())
+        run("evaluate", "--score", tmp_path / "p.json", data, "--task", "candidates").fails(1, "w.json", "the right choice", '"answer"')
+        run("finetune", tuned, data, "--task", "candidates", "--output-dir", tmp_path / "o").fails(1, "w.json", '"answer"', "none")
+        mixed = write(tmp_path / "m.json", json.dumps([rows[0], question(1)]))
+        run("evaluate", tuned, mixed, "--task", "candidates").fails(1, "m.json", "2", "expected no right choice")
+
+    def test_choose_reads_published_files(self, tuned, tmp_path):
+        rows = [question(i) for i in range(3)]
+        lines = write(tmp_path / "w.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+        expected = run("choose", tuned, lines, "--json").works().json
+        said = run("choose", tuned, write(tmp_path / "w.json", json.dumps(rows)), "--json").works().json
+        assert [row | {"file": lines.name} for row in said] == [row | {"file": lines.name} for row in expected]
+        done = run("choose", tuned, "--json", stdin=json.dumps([rows[0], 7, rows[2]]))
+        assert done.code == 1 and [row.get("best") for row in done.json] == [said[0]["best"], None, said[2]["best"]]
+        assert done.json[1]["line"] == 2 and "JSON object" in done.json[1]["error"]
+        assert run("choose", tuned, "--json", stdin="[]\n" + json.dumps(rows[1])).works().json[0]["logits"] == said[1]["logits"]
 
 
 class TestPublishedData:

@@ -10,8 +10,8 @@ import tarfile
 
 import numpy as np
 import pytest
-from cli_test import BERT, FIXTURES, run
-from cli_training_test import FAST, ran, tensors, without_dropout, write
+from cli_test import BERT, FIXTURES, HIDDEN, run
+from cli_training_test import EACH_STEP, FAST, losses_of, ran, tensors, without_added_tokens, without_dropout, write
 
 SMALL = ["--head-size", 16, *FAST, "--gradient-accumulation-steps", 1]
 DATA = os.environ.get("LONGFORMER_DATA")
@@ -80,15 +80,20 @@ class TestFinetune:
         said = [json.loads(line) for line in (tmp_path / "p.jsonl").read_text().splitlines()]
         assert [one["doc_key"] for one in said] == ["a", "b"]
 
-    def test_data_without_singletons_make_a_head_without(self, bert, tmp_path):
-        data = write(tmp_path / "d.jsonl", [document("a", HE_AND_SHE[:2])])
-        ran("finetune", bert, data, "--task", "coreference", "--output-dir", tmp_path / "out", "--max-steps", 1, *SMALL)
-        head = json.loads((tmp_path / "out" / "config.json").read_text())["coref_head"]
-        assert not head["singletons"] and head["top_lambda"] == 0.4
-        data = write(tmp_path / "d.jsonl", STORIES)
-        ran("finetune", bert, data, "--task", "coreference", "--output-dir", tmp_path / "with", "--max-steps", 1, *SMALL)
-        head = json.loads((tmp_path / "with" / "config.json").read_text())["coref_head"]
-        assert head["singletons"] and head["top_lambda"] == 0.3
+    @pytest.mark.parametrize("clusters,singletons,share", [(HE_AND_SHE[:2], False, 0.4), (HE_AND_SHE, True, 0.3)])
+    def test_a_new_head_has_the_defaults(self, bert, tmp_path, clusters, singletons, share):
+        """Data without singletons make a head without."""
+        data = write(tmp_path / "d.jsonl", [document("a", clusters)])
+        ran("finetune", bert, data, "--task", "coreference", "--output-dir", tmp_path / "out", "--max-steps", 1, "--learning-rate", 1e-9,
+            *SMALL[2:])  # fmt: skip
+        head, size = json.loads((tmp_path / "out" / "config.json").read_text())["coref_head"], 2 * HIDDEN
+        usual = {"max_span_length": 30, "ffnn_size": size, "dropout_prob": 0.3, "mention_loss_weight": 1, "segments": "overlapping"}
+        assert head == head | usual | {"singletons": singletons, "top_lambda": share, "same_sentence": True}
+        drawn = tensors(tmp_path / "out")
+        assert drawn["start_mention_mlp.dense.weight"].shape == (size, HIDDEN)
+        # Few spans are mentions, and are not taken for one in the beginning.
+        assert drawn["mention_start_classifier.bias"] == pytest.approx(-3, abs=1e-6)
+        assert drawn["mention_end_classifier.bias"] == pytest.approx(0, abs=1e-6)
 
     def test_goes_on_bit_equal_and_the_seed_draws(self, bert, tmp_path):
         # Longer than a step takes: another run of sentences in every epoch, which the seed draws.
@@ -114,6 +119,7 @@ class TestFinetune:
         assert "1 mention has too many words to be found" in done.err
         assert "1 mention is in a second cluster, which does not count" in done.err
         assert "left out 1 broken example" in done.err and "d.conll:8" in done.err and "1 example is empty" in done.err
+        assert "coreference: 2 examples, 2 rows" in done.err
         report = run("evaluate", tmp_path / "out", data, "--json", "--skip-invalid").passes().json[0]
         assert report["wide_mentions"] == 1 and report["repeated_mentions"] == 1 and report["skipped"] == 1 and report["empty"] == 1
 
@@ -125,6 +131,19 @@ class TestFinetune:
         assert all(np.isfinite(value).all() for value in tensors(tmp_path / "out").values())
         report = evaluated(tmp_path / "out", data)
         assert report["examples"] == 3 and all(np.isfinite(list(report["metrics"].values())))
+
+    @pytest.mark.parametrize("row,teaches", [
+        (document("a"), True), (document("b", words=()), False), (document("c", [[[0, 0]]], words=("he",)), True),
+        (document("d", words=("he",)), True), (document("e", [[[0, 0], [3, 3]]], words=("he was at the",)), True)])  # fmt: skip
+    def test_a_document_with_little_in_it_is_legal_alone(self, bert, tmp_path, row, teaches):
+        data = write(tmp_path / "d.jsonl", [row])
+        ran("finetune", bert, data, "--task", "coreference", "--output-dir", tmp_path / "out", "--max-steps", 2, "--validation-file", data,
+            "--eval-strategy", "steps", "--eval-steps", 2, *SMALL[:2], *EACH_STEP)  # fmt: skip
+        losses = losses_of(tmp_path / "out")
+        assert len(losses) == 3 and np.isfinite(losses).all() and all((loss > 0) == teaches for loss in losses)
+        assert all(np.isfinite(value).all() for value in tensors(tmp_path / "out").values())
+        report = evaluated(tmp_path / "out", data)
+        assert report["examples"] == 1 and np.isfinite(list(report["metrics"].values())).all()
 
 
 class TestSegments:
@@ -139,6 +158,9 @@ class TestSegments:
         assert all(max(m[1] for cluster in clusters for m in cluster) > 40 for clusters in rows.values())
         cut = run("evaluate", tuned, long, "--json", "--truncate")
         assert cut.json[0]["unread_words"] == 78 - 22 and "words were not read" in cut.err
+        assert cut.json[0]["truncated_tokens"] == 56 and "1 of 1 example is longer than the model: cut 56 of 80 tokens" in cut.err
+        done = ran("finetune", tuned, long, "--truncate", "--output-dir", tmp_path / "out", "--max-steps", 1, *SMALL[2:])
+        assert "1 document is longer than the model: cut 56 tokens" in done.err
         run("evaluate", tuned, long, "--stride", 22).fails(2, "--stride", "found 22")
 
 
@@ -157,6 +179,24 @@ class TestSpeakers:
     def test_a_name_with_the_marks_is_refused(self, tuned, tmp_path):
         data = write(tmp_path / "d.jsonl", [document("k", HE_AND_SHE, ("he", "[speaker]", "she"))])
         run("evaluate", tuned, data).fails(1, "d.jsonl:1: k: ", "[speaker]")
+        # What the model could not read counts as if it had found nothing.
+        rows = [document("k", HE_AND_SHE, ("he", "[speaker]", "she")), document("a", HE_AND_SHE)]
+        data = write(tmp_path / "two.jsonl", rows)
+        done = run("evaluate", tuned, data, "--skip-invalid", "--json", "--official-predictions", tmp_path / "p.conll")
+        report = done.json[0]
+        assert report["skipped"] == report["missing"] == report["examples"] == 1 and "counts as wrong" in done.err
+        scored = run("evaluate", "--score", tmp_path / "p.conll", data, "--json").json[0]["metrics"]
+        assert 0 < scored["mentions_recall"] <= 0.5
+        assert all(report["metrics"][name] == value for name, value in scored.items())
+        assert 0 < report["metrics"]["pruning_recall"] <= 0.5
+        done = ran("finetune", tuned, data, "--skip-invalid", "--output-dir", tmp_path / "out", "--max-steps", 1, *SMALL[2:])
+        assert "coreference: 1 example, 1 row" in done.err
+
+    def test_a_tokenizer_without_the_marks_is_refused(self, tuned, tmp_path):
+        bare = without_added_tokens(tuned, tmp_path / "bare")
+        run("evaluate", bare, write(tmp_path / "one.jsonl", [document("k", HE_AND_SHE)])).passes()
+        data = write(tmp_path / "d.jsonl", [document("k", HE_AND_SHE, ("he", "she", "he"))])
+        run("evaluate", bare, data).fails(1, "d.jsonl:1: k: ", "the special token [speaker]", "none")
         data = write(tmp_path / "w.jsonl", [document("k", words=("he [/speaker]",))])
         run("evaluate", tuned, data).fails(1, "w.jsonl:1: k: ", "without the special tokens [speaker] and [/speaker]")
 
@@ -166,7 +206,7 @@ class TestScore:
         gold = write(tmp_path / "gold.conll", conll("a", "he:(1) was:(2", "she:2) he:(1)") + conll("b", "it:(1)"))
         said = write(tmp_path / "said.conll", conll("a", "he:(9) was", "she he:(9)"))
         done = run("evaluate", "--score", said, gold, "--json")
-        assert "1 of 2 examples has no prediction, and counts as wrong" in done.err
+        assert "1 example has no prediction, and counts as wrong" in done.err
         report = done.json[0]
         assert report["missing"] == 1 and report["examples"] == 2
         metrics = report["metrics"]
@@ -181,7 +221,10 @@ class TestScore:
         for said in (write(tmp_path / "whole.jsonl", gold.read_text()), write(tmp_path / "short.jsonl", short)):
             assert run("evaluate", "--score", said, gold, "--json").works().json[0]["metrics"]["conll_f1"] == 1
         text = conll("a", "he:(1) was at the:(2) of and", "she:(3) had been there", "he:(1) had her:(3)") + conll("2", "he:(1)")
-        assert run("evaluate", "--score", write(tmp_path / "o.conll", text), gold, "--json").works().json[0]["metrics"]["conll_f1"] == 1
+        said = write(tmp_path / "o.conll", text)
+        assert run("evaluate", "--score", said, gold, "--json").works().json[0]["metrics"]["conll_f1"] == 1
+        late = write(tmp_path / "late.conll", "\ufeff\n \n" + text)
+        assert run("evaluate", "--score", said, late, "--json").works().json[0]["metrics"]["conll_f1"] == 1
 
     def test_what_does_not_fit_is_named(self, tmp_path):
         gold = write(tmp_path / "gold.jsonl", [document("a", HE_AND_SHE)])

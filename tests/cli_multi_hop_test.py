@@ -15,7 +15,7 @@ import string
 import numpy as np
 import pytest
 from cli_test import BERT, FIXTURES, ROOT, run
-from cli_training_test import FAST, QA, ran, tensors, without_dropout, write
+from cli_training_test import EACH_STEP, FAST, QA, losses_of, ran, tensors, without_added_tokens, without_dropout, write
 
 MARKS = ["[q]", "[/q]", "<t>", "</t>", "[s]"]
 WORDS = "of to in is for it with as on be at by had not are but".split()
@@ -101,6 +101,15 @@ class TestFinetune:
         one, two = tensors(tmp_path / "whole"), tensors(tmp_path / "again")
         assert all((one[name] == two[name]).all() for name in one)
 
+    def test_the_seed_draws(self, tuned, data, tmp_path):
+        """Of a head that is there, only order and dropout are left to draw."""
+        said = []
+        for run_number, seed in enumerate((5, 5, 6)):
+            out = tmp_path / str(run_number)
+            ran("finetune", tuned, data, "--output-dir", out, "--max-steps", 3, "--seed", seed, *FAST)
+            said.append((out / "model.safetensors").read_bytes())
+        assert said[0] == said[1] != said[2]
+
     def test_loss_weights(self, longformer, data, tmp_path):
         ran("finetune", longformer, data, "--task", "multihop", "--output-dir", tmp_path / "all", "--max-steps", 3, *FAST)
         ran("finetune", longformer, data, "--task", "multihop", "--output-dir", tmp_path / "spans", "--max-steps", 3,
@@ -110,6 +119,11 @@ class TestFinetune:
             "--learning-rate", 1e-12, *FAST)  # fmt: skip
         drawn, kept, moved = (tensors(tmp_path / run)[name] for run in ("none", "spans", "all"))
         assert np.abs(drawn - kept).max() < 1e-9 and np.abs(drawn - moved).max() > 1e-3
+        for out, weights in (("ones", "1,1,1,1"), ("others", "1,5,10,10")):
+            ran("finetune", longformer, data, "--task", "multihop", "--output-dir", tmp_path / out, "--max-steps", 3,
+                "--loss-weights", weights, *FAST)  # fmt: skip
+        usual, ones, others = ((tmp_path / out / "model.safetensors").read_bytes() for out in ("all", "ones", "others"))
+        assert usual == ones != others
         for weights in ("1,1,1", "1,1,1,x", "1,1,1,-1"):
             run("finetune", longformer, data, "--output-dir", tmp_path / "bad", "--loss-weights", weights).fails(
                 2, "four numbers", weights)  # fmt: skip
@@ -145,7 +159,14 @@ class TestFinetune:
             assert note in done.err, done.err
         report = run("evaluate", tuned, data, "--truncate", "--json").json[0]
         assert report["missing_facts"] == 2 and report["unread_paragraphs"] == 2 and report["truncated_examples"] == 1
+        assert report["unreached_answers"] == 2
+        assert "2 of 3 questions have no answer in what is read" in run("evaluate", tuned, data, "--truncate").err
         assert run("evaluate", tuned, data, "--stride", 0, "--json").json[0]["segmented_examples"] == 1
+        # [CLS] [q] they were [/q], paragraphs, [SEP]
+        lost = 5 + 94 + 12 + 12 + 1 - 64
+        assert report["truncated_tokens"] == lost and f"1 document is longer than the model: cut {lost} tokens" in done.err
+        note = f"1 of 3 examples is longer than the model: cut {lost} of {report['tokens']} tokens"
+        assert note in run("evaluate", tuned, data, "--truncate").err
 
     def test_bad_input(self, tuned, longformer, data, tmp_path):
         marked = question(5)
@@ -154,8 +175,8 @@ class TestFinetune:
         run("evaluate", tuned, texts).fails(1, "marked.json:2: q5", "without the special token [s]")
         run("finetune", tuned, texts, "--output-dir", tmp_path / "out").fails(
             1, "marked.json:2: q5", "without the special token [s]", "--skip-invalid")  # fmt: skip
-        done = run("evaluate", tuned, texts, "--skip-invalid", "--json")
-        assert done.json[0]["skipped"] == 1 and "q5" in done.err
+        done = ran("finetune", tuned, texts, "--skip-invalid", "--output-dir", tmp_path / "out", "--max-steps", 1, *FAST)
+        assert "multihop: 1 example, 1 row" in done.err and "left out 1 broken example" in done.err
         run("evaluate", tuned, write(tmp_path / "long.json", json.dumps([question(1) | {"question": "of " * 100}])),
             "--truncate").fails(1, "q1", "question", "63 tokens")  # fmt: skip
         run("evaluate", tuned, write(tmp_path / "much.json", json.dumps([question(1) | {"context": [["t", ["of " * 99]]]}]))
@@ -167,16 +188,7 @@ class TestFinetune:
             "multihop", "--output-dir", tmp_path / "out").fails(1, "bad.json: record 1", "[title, [sentence")  # fmt: skip
         run("evaluate", QA, data, "--task", "multihop").fails(1, "multihop", "question-answering")
         run("classify", tuned, "--text", "a").fails(1, "found multi-hop-question-answering")
-        # A folder whose tokenizer lost the marks.
-        bare = tmp_path / "bare"
-        bare.mkdir()
-        for file in tuned.iterdir():
-            if file.is_file():
-                (bare / file.name).write_bytes(file.read_bytes())
-        for name in ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.txt", "added_tokens.json"):
-            (bare / name).unlink(missing_ok=True)
-            if (BERT / name).exists():
-                (bare / name).write_bytes((BERT / name).read_bytes())
+        bare = without_added_tokens(tuned, tmp_path / "bare")
         run("evaluate", bare, data).fails(1, "the special token [q]", "none")
         run("qa", bare, data).fails(1, "the special token [q]", "none")
 
@@ -191,6 +203,19 @@ def test_empty_things_are_legal(tuned, tmp_path):
     assert said["sp"]["none"] == [] and set(said["answer"]) == {"none", "one", "blank"}
     done = ran("finetune", tuned, data, "--output-dir", tmp_path / "out", "--max-steps", 2, *FAST)
     assert "nan" not in done.err.lower()
+
+
+@pytest.mark.parametrize("change", [{"context": []}, {"context": [], "answer": "yes"}, {"context": [], "supporting_facts": []},
+                                    {"context": [["he", ["his"]]]}, {"context": [["", ["", " "]], ["he", []]]}])  # fmt: skip
+def test_an_empty_thing_is_legal_alone(tuned, tmp_path, change):
+    data = write(tmp_path / "d.json", json.dumps([question(1) | change]))
+    ran("finetune", tuned, data, "--output-dir", tmp_path / "out", "--max-steps", 2, "--validation-file", data, "--eval-strategy", "steps",
+        "--eval-steps", 2, *EACH_STEP)  # fmt: skip
+    losses = losses_of(tmp_path / "out")
+    assert len(losses) == 3 and all(math.isfinite(loss) for loss in losses)
+    assert all(np.isfinite(value).all() for value in tensors(tmp_path / "out").values())
+    report = run("evaluate", tmp_path / "out", data, "--json").passes().json[0]
+    assert report["examples"] == 1 and all(math.isfinite(value) for value in report["metrics"].values())
 
 
 # The official script, from its description in docs/multi-hop.md.
@@ -278,7 +303,42 @@ def test_metrics_are_those_of_the_official_script_in_traps(tmp_path):
     predictions["answer"]["unasked"] = "x"
     done = compared(gold, predictions, tmp_path)
     missing = sum(row["_id"] not in predictions["answer"] or row["_id"] not in predictions["sp"] for row in gold)
-    assert done.json[0]["missing"] == missing and f"{missing} of {len(gold)} examples have no prediction" in done.err
+    assert done.json[0]["missing"] == missing and f"{missing} examples have no prediction" in done.err
+
+
+PIECES = ["the", "a", "An", "x", "Yy", "-", "_", "'", "‘", " ", "  ", "\n", "\u00a0", "\x1c", "É", "ß", "İ", "Σ", "ΟΣ", "a\u0301",
+          "the\u0301", "“", "–", "½", "²", "中", "‿", ".", "!", "ª", "ǅ", "Ⅷ"]  # fmt: skip
+
+
+def test_metrics_are_those_of_the_official_script_over_any_characters(tmp_path):
+    draw = random.Random(5)
+
+    def text():
+        return "".join(draw.choice(PIECES) for _ in range(draw.randint(0, 5)))
+
+    gold, predictions = [], {"answer": {}, "sp": {}}
+    for i in range(1500):
+        row = {"_id": f"t{i}", "question": "q", "answer": text(), "context": [["A", ["x"]]], "supporting_facts": [["A", 0]]}
+        gold.append(row)
+        predictions["answer"][f"t{i}"] = draw.choice([normal(row["answer"]), row["answer"].upper(), text()])
+        predictions["sp"][f"t{i}"] = [["A", 0]]
+    compared(gold, predictions, tmp_path)
+    assert official(predictions, gold)["em"] > 0.5
+
+
+def test_what_the_model_could_not_read_counts_as_wrong(tuned, tmp_path):
+    marked = question(5)
+    marked["context"][1][1][0] = "crowd[s] of"
+    data = write(tmp_path / "d.json", json.dumps([question(1), marked]))
+    short = tmp_path / "short.json"
+    done = run("evaluate", tuned, data, "--skip-invalid", "--json", "--official-predictions", tmp_path / "p.json", "--write-selected", short)
+    report = done.json[0]
+    assert report["skipped"] == 1 and report["examples"] == 1 and report["missing"] == 1 and "d.json:2: q5" in done.err
+    assert "1 example has no prediction, and counts as wrong" in done.err
+    scored = run("evaluate", "--score", tmp_path / "p.json", data, "--json").json[0]
+    official_names = [name for name in scored["metrics"] if not name.startswith("selected")]
+    assert report["metrics"]["sp_f1"] > 0 and all(scored["metrics"][name] == report["metrics"][name] for name in official_names)
+    assert json.loads(short.read_text())[1] == marked
 
 
 def test_predictions_that_are_none(data, tmp_path):
@@ -341,7 +401,7 @@ class TestSelection:
     def test_facts_of_dropped_paragraphs_stay_in_the_metric(self, tuned, tmp_path):
         row = question(1)
         data = write(tmp_path / "d.json", json.dumps([row | {"supporting_facts": [["they", 0]]}]))
-        run("evaluate", tuned, data, "--write-selected", tmp_path / "s.json", "--keep-paragraphs", 2).works()
+        run("evaluate", tuned, data, "--write-selected", tmp_path / "s.json", "--keep-paragraphs", 2).passes()
         done = run("evaluate", tuned, tmp_path / "s.json", "--json")
         assert [title for title, _ in json.loads((tmp_path / "s.json").read_text())[0]["context"]].count("they") == 0
         assert done.json[0]["missing_facts"] == 1 and done.json[0]["metrics"]["sp_recall"] == 0
@@ -458,9 +518,14 @@ class TestPublishedData:
                 predictions["sp"][row["_id"]] = facts + draw.sample(sentences, draw.randrange(3))
         compared(gold, predictions, tmp_path)
 
-    def test_training_reads_whole_files(self, folder, longformer, tmp_path):
-        gold = lzma.open(folder / "2wikimultihopqa_dev.json.xz").read()
+    @pytest.mark.parametrize("name", ["hotpotqa_dev", "hotpotqa_train", "2wikimultihopqa_dev", "2wikimultihopqa_train"])
+    def test_training_reads_whole_files(self, folder, longformer, name, tmp_path):
+        """In a model with room for every token, and every answer is found."""
+        gold = lzma.open(folder / f"{name}.json.xz").read()
         (tmp_path / "d.json").write_bytes(gold)
-        done = ran("finetune", longformer, tmp_path / "d.json", "--task", "multihop", "--truncate", "--output-dir",
+        run("convert", longformer, tmp_path / "long", "--max-positions", 4096).works()
+        done = ran("finetune", tmp_path / "long", tmp_path / "d.json", "--task", "multihop", "--skip-invalid", "--output-dir",
                    tmp_path / "out", "--max-steps", 1, *FAST)  # fmt: skip
-        assert "multihop: 150 examples" in done.err
+        legal = sum(not any(mark in json.dumps(row, ensure_ascii=False) for mark in MARKS) for row in json.loads(gold))
+        assert f"multihop: {legal} examples, {legal} rows" in done.err
+        assert "no answer in what is read" not in done.err and "longer than the model" not in done.err

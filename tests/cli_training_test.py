@@ -31,6 +31,8 @@ WORDS = "the of and to in a is was he for it with as his on be at by".split()
 # Everything is learned by heart: no dropout, one high rate.
 FAST = ["--lr-scheduler-type", "constant", "--logging-steps", 20, "--save-strategy", "no",
         "--per-device-train-batch-size", 4]  # fmt: skip
+# Each example is a step, and each step is logged.
+EACH_STEP = ["--logging-steps", 1, *FAST[4:], "--gradient-accumulation-steps", 1]
 
 
 def write(path, rows):
@@ -61,6 +63,22 @@ def copied(source, target, weights=True, **changes):
 def without_dropout(source, target):
     """The folder with dropout off, so that little training tells much."""
     return copied(source, target, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+
+
+def without_added_tokens(source, target):
+    """The folder with the tokenizer of the tiny BERT, which has none of a task."""
+    copied(source, target)
+    for name in ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.txt", "added_tokens.json"):
+        (target / name).unlink(missing_ok=True)
+        if (BERT / name).exists():
+            (target / name).write_bytes((BERT / name).read_bytes())
+    return target
+
+
+def losses_of(out):
+    """Of steps and of evaluations."""
+    lines = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
+    return [line[name] for line in lines for name in ("loss", "eval_loss") if name in line]
 
 
 def tensors(folder):

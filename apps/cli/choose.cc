@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <deque>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -37,19 +38,44 @@ struct Asked {
   ChoiceQuestion question;
 };
 
-/// Reads the question of a line of JSON; a fault becomes the document's error.
-Asked parsed(Document document) {
+/// Reads the question of a JSON object; a fault becomes the document's error.
+Asked parsed(Document document, const std::string& text) {
   Asked asked{std::move(document), {}};
-  if (!asked.document.error.empty()) return asked;
-  const auto object = nlohmann::json::parse(asked.document.text, nullptr, false);
-  if (object.is_object() && object.contains("id")) asked.document.id = object["id"].dump();
-  const std::string line = std::exchange(asked.document.text, {});
   try {
-    asked.question = parse_choice_question(line);
+    asked.question = parse_choice_question(text);
   } catch (const Error& error) {
     asked.document.error = error.what();
   }
   return asked;
+}
+
+/// Reads the question of a line of JSON, or all of a list, as WikiHop's files are: each has the
+/// number of its record for a line.
+std::deque<Asked> parsed(Document document) {
+  std::deque<Asked> all;
+  if (!document.error.empty()) {
+    all.push_back({std::move(document), {}});
+    return all;
+  }
+  const std::string text = std::exchange(document.text, {});
+  const auto value = nlohmann::json::parse(text, nullptr, false);
+  const auto add = [&](const nlohmann::json& object, const std::string& json) {
+    Document one = document;
+    if (object.is_object() && object.contains("id")) one.id = object["id"].dump();
+    all.push_back(parsed(std::move(one), json));
+    // The bytes of a list are read once.
+    document.bytes = 0;
+  };
+  if (!value.is_array()) {
+    add(value, text);
+    return all;
+  }
+  document.line = 0;
+  for (const auto& object : value) {
+    ++document.line;
+    add(object, object.dump());
+  }
+  return all;
 }
 
 class ChooseRun {
@@ -107,11 +133,17 @@ class ChooseRun {
 
   /// The next question that can be read; called on the thread of the tokenizer.
   std::optional<ChoiceQuestion> next_question() {
-    Document document;
-    while (inputs_->next(document)) {
-      if (document.error.empty() && document.text.empty()) continue;
-      const std::int64_t bytes = document.bytes;
-      Asked asked = parsed(std::move(document));
+    while (true) {
+      if (read_.empty()) {
+        Document document;
+        if (!inputs_->next(document)) return std::nullopt;
+        if (document.error.empty() && document.text.empty()) continue;
+        read_ = parsed(std::move(document));
+        continue;
+      }
+      Asked asked = std::move(read_.front());
+      read_.pop_front();
+      const std::int64_t bytes = asked.document.bytes;
       const bool readable = asked.document.error.empty();
       ChoiceQuestion question = asked.question;
       asked.question.context.clear();
@@ -119,7 +151,6 @@ class ChooseRun {
       waiting_.push(std::move(asked), bytes);
       if (readable) return question;
     }
-    return std::nullopt;
   }
 
   void take(const ChoiceOutcome& outcome) {
@@ -171,6 +202,8 @@ class ChooseRun {
   Chooser chooser_;
   std::optional<Inputs> inputs_;
   ProgressLine* progress_ = nullptr;
+  /// Questions of a line that are not yet asked.
+  std::deque<Asked> read_;
   Waiting<Asked> waiting_;
   Output output_;
 };
@@ -201,8 +234,8 @@ void add_choose(CLI::App& program, Action& action) {
            "The model needs a head for multiple choice, which reads every answer apart, or for "
            "candidate scoring, which reads all of them together before the text. Each line of "
            "FILES is a JSON object with the text in context, the question in question and the "
-           "answers in choices; or WikiHop's supports, query and candidates. --stride is for "
-           "candidate scoring alone.",
+           "answers in choices; or WikiHop's supports, query and candidates, also as its files "
+           "have them: one list of objects on a line. --stride is for candidate scoring alone.",
        .examples = "longformer choose MODEL questions.jsonl --json\n"
                    "longformer choose MODEL wikihop.jsonl --stride 0\n"
                    "longformer choose MODEL --context-file novel.txt --question \"Who did it?\" "

@@ -161,9 +161,10 @@ void add_length_notes(const Evaluation& result, Messages& messages) {
     messages.note(are_longer(result.segmented_examples) + ": read in segments");
   }
   if (result.unreached_answers > 0) {
-    messages.note(fmt::format(
-        "{} of {} {} no answer in what is read", grouped(result.unreached_answers),
-        counted(result.examples, "document"), result.unreached_answers == 1 ? "has" : "have"));
+    const char* what = result.task == "question-answering" ? "document" : "question";
+    messages.note(fmt::format("{} of {} {} no answer in what is read",
+                              grouped(result.unreached_answers), counted(result.examples, what),
+                              result.unreached_answers == 1 ? "has" : "have"));
   }
   if (result.cut_texts > 0) {
     messages.note(fmt::format("{} of {} reached the longest length: see --max-length",
@@ -184,10 +185,8 @@ void add_notes(const Evaluation& result, Messages& messages) {
                               result.first_skipped));
   }
   if (result.missing > 0) {
-    messages.note(fmt::format("{} of {} {}", grouped(result.missing),
-                              counted(result.examples, "example"),
-                              result.missing == 1 ? "has no prediction, and counts as wrong"
-                                                  : "have no prediction, and count as wrong"));
+    messages.note(counted(result.missing, "example has no prediction, and counts as wrong",
+                          "examples have no prediction, and count as wrong"));
   }
   if (result.empty > 0) {
     messages.note(counted(result.empty, "example is empty", "examples are empty"));

@@ -51,7 +51,9 @@ struct Evaluation {
 
   /// Examples that were scored, and those left out as broken (DataOptions::skip_invalid).
   std::int64_t examples = 0, skipped = 0;
-  /// Examples without a prediction in a file of them; they count as wrong.
+  /// Examples without a prediction in a file of them, or that the model could not read where the
+  /// official figures are of all (TriviaQA, questions over paragraphs, choices, coreference, GAP);
+  /// they count as wrong.
   std::int64_t missing = 0;
   /// What was wrong with the first that was left out.
   std::string first_skipped;

@@ -4,16 +4,10 @@
 #include <cstddef>
 #include <utility>
 
-#include "text/unicode.h"
+#include "text/python_text.h"
 
 namespace longformer::tasks {
 namespace {
-
-using text::CharacterFlags;
-
-constexpr char32_t kSigma = U'Σ', kFinalSigma = U'ς';
-
-bool has_flag(char32_t c, std::uint16_t flags) { return (text::character_flags(c) & flags) != 0; }
 
 /// What the evaluation turns into a space, or Python's str.split() takes as one.
 bool is_blank(char32_t c) {
@@ -22,67 +16,8 @@ bool is_blank(char32_t c) {
     const bool control = c < 9 || (c > 13 && c < 28) || c == 0x7f;
     return !alphanumeric && !control;
   }
-  return c == U'‘' || c == U'’' || c == U'´' || has_flag(c, CharacterFlags::whitespace);
-}
-
-/// Python's \w, of which marks are no part.
-bool is_of_word(char32_t c) {
-  if (c < 0x80) return !is_blank(c) && c >= '0' && c != 0x7f;
-  return has_flag(c, CharacterFlags::letter | CharacterFlags::number);
-}
-
-/// What stands between letters without parting them for the rule of the final sigma.
-bool is_case_ignorable(char32_t c) {
-  constexpr std::u32string_view kOthers = U"'.:^`\u00a8\u00ad\u00af\u00b4\u00b7\u00b8\u2018\u2019";
-  return kOthers.find(c) != std::u32string_view::npos ||
-         (c >= 0x80 && has_flag(c, CharacterFlags::mark));
-}
-
-/// Whether a letter is of an alphabet with two cases.
-bool is_cased(char32_t c) {
-  constexpr char32_t kFirstWithoutCase = 0x590, kLatinAndGreek = 0x1e00, kPunctuation = 0x2000;
-  std::u32string lower;
-  text::append_lowercase(c, lower);
-  if (lower.size() != 1 || lower.front() != c) return true;
-  const bool has_alphabet = c < kFirstWithoutCase || (c >= kLatinAndGreek && c < kPunctuation);
-  return has_alphabet && has_flag(c, CharacterFlags::letter);
-}
-
-/// Whether a word goes on behind a capital sigma that ends at the byte.
-bool goes_on_behind(std::string_view text, std::size_t at) {
-  while (at < text.size()) {
-    const text::DecodedCharacter next = text::decode_character(text, at);
-    if (!is_case_ignorable(next.value)) return is_cased(next.value);
-    at += next.size;
-  }
-  return false;
-}
-
-/// Calls take(character, place) with all characters in lower case, as Python's str.lower() has
-/// them, and the place that each has in the text, in characters.
-template <typename Take>
-void each_lowered(std::string_view text, const Take& take) {
-  std::u32string lower;
-  std::int64_t place = 0;
-  bool behind_cased = false;
-  for (std::size_t at = 0; at < text.size(); ++place) {
-    const auto byte = static_cast<unsigned char>(text[at]);
-    if (byte < 0x80) {
-      const bool upper = byte >= 'A' && byte <= 'Z';
-      take(static_cast<char32_t>(upper ? byte + ('a' - 'A') : byte), place);
-      const bool letter = upper || (byte >= 'a' && byte <= 'z');
-      behind_cased = letter || (behind_cased && is_case_ignorable(byte));
-      ++at;
-      continue;
-    }
-    const text::DecodedCharacter character = text::decode_character(text, at);
-    at += character.size;
-    lower.clear();
-    text::append_lowercase(character.value, lower);
-    if (character.value == kSigma && behind_cased && !goes_on_behind(text, at)) lower = kFinalSigma;
-    for (const char32_t c : lower) take(c, place);
-    if (!is_case_ignorable(character.value)) behind_cased = is_cased(character.value);
-  }
+  return c == U'‘' || c == U'’' || c == U'´' ||
+         (text::character_flags(c) & text::CharacterFlags::whitespace) != 0;
 }
 
 /// Splits a text into the words that are left after normalisation, and calls take(word, span) with
@@ -93,7 +28,7 @@ class WordSplitter {
   explicit WordSplitter(const Take& take) : take_(take) {}
 
   void split(std::string_view text) {
-    each_lowered(text, [this](char32_t c, std::int64_t place) { add(c, place); });
+    text::each_lowered(text, [this](char32_t c, std::int64_t place) { add(c, place); });
     end_run();
     end_word();
   }
@@ -105,7 +40,7 @@ class WordSplitter {
       end_word();
       return;
     }
-    if (!is_of_word(c)) {
+    if (!text::is_python_word(c)) {
       end_run();
     } else if (run_ == kNoRun) {
       run_ = word_.size();
@@ -159,7 +94,7 @@ std::vector<std::uint32_t> without_case(std::string_view text) {
     lower.clear();
     text::append_lowercase(character.value, lower);
     const char32_t first = lower.empty() ? character.value : lower.front();
-    characters.push_back(first == kFinalSigma ? U'σ' : first);
+    characters.push_back(first == U'ς' ? U'σ' : first);
   }
   return characters;
 }

@@ -85,12 +85,12 @@ class ShuffledQuestions final : public CollatedExamples {
       : CollatedExamples(setup, data.report), reader_(setup.tokenizer, setup.reading) {
     for (const ChoiceExample& record : data.examples) {
       add(place_of(data.path, record.origin), setup.data, [&](Collator& rows) {
+        const std::int32_t label = right_choice(record);
         CandidateTokens tokens = reader_.tokens(record.question);
         Reading reading = reader_.read(tokens);
         questions_.push_back(std::move(tokens));
-        labels_.push_back(record.label);
-        return std::vector<Example>{
-            with_targets(rows.example_of(reading), reading.places, record.label)};
+        labels_.push_back(label);
+        return std::vector<Example>{with_targets(rows.example_of(reading), reading.places, label)};
       });
     }
   }
@@ -131,6 +131,9 @@ class CandidateSet final : public DataSet {
   bool has_published_form() const override { return true; }
 
   void score(const std::string& predictions, Evaluation& result) const override {
+    require(data_.examples.front().label != kNoLabel,
+            "{}: expected questions with the right choice in the member \"answer\", found none",
+            data_.path);
     const AnswersById answers = read_answers(predictions);
     std::int64_t right = 0;
     for (const ChoiceExample& example : data_.examples) {

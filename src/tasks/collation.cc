@@ -66,7 +66,9 @@ void CollatedExamples::add(const std::string& place, const DataOptions& options,
     }
   });
   DataReport& all = collator_.report().data;
-  if (made.skipped > 0 && all.skipped++ == 0) all.first_skipped = made.first_skipped;
+  if (made.skipped == 0) return;
+  if (all.skipped++ == 0) all.first_skipped = made.first_skipped;
+  --all.examples;
 }
 
 TrainingBatch CollatedExamples::batch(std::span<const Index> examples, const Epoch& epoch) const {

@@ -216,7 +216,11 @@ class CoreferenceSet final : public DataSet {
       prediction["clusters"] = as_json(clusters);
       if (run.publishes()) run.publish(conll_text(example, clusters));
     };
-    resolve_each(run, options_, data_.examples, words_of, score);
+    resolve_each(run, options_, data_.examples, words_of, score,
+                 [&](const CoreferenceExample& example) {
+                   counter.add(example.clusters, {}, options_.without_singletons);
+                   recall.add(example.clusters, {});
+                 });
     for (const auto& [name, value] : named(counter.scores())) run.add(name, value);
     run.add("pruning_recall", recall.value());
   }

@@ -52,6 +52,8 @@ CoreferenceReader::CoreferenceReader(const Tokenizer& tokenizer, ReadingOptions 
       same_sentence_(config.same_sentence) {
   const auto begin = tokenizer.id(kSpeakerMarks[0]), end = tokenizer.id(kSpeakerMarks[1]);
   if (begin && end) marks_ = {*begin, *end};
+  // Folders of fastcoref have no such tokens, and read what is said without who says it.
+  knows_speakers_ = marks_ || config.segments != models::CoreferenceSegments::continued;
 }
 
 Encoding CoreferenceReader::word_tokens(const std::string& word) const {
@@ -72,7 +74,10 @@ void CoreferenceReader::add_speaker(const std::string& name, Pieces& pieces) con
 
 CoreferenceReader::Pieces CoreferenceReader::pieces_of(const CoreferenceWords& document) const {
   Pieces pieces;
-  const bool speaks = marks_ && has_conversation(document);
+  const bool speaks = has_conversation(document) && knows_speakers_;
+  require(!speaks || marks_,
+          "expected the special token {} for a document with speakers, found none",
+          kSpeakerMarks[0]);
   std::string speaker;
   for (std::size_t w = 0; w < document.words.size(); ++w) {
     pieces.begin.push_back(std::ssize(pieces.tokens.ids));

@@ -69,6 +69,7 @@ class CoreferenceReader {
   Index widest_;
   bool same_sentence_;
   std::optional<std::array<std::int32_t, 2>> marks_;
+  bool knows_speakers_;
 };
 
 /// The words [begin, end) of a document.

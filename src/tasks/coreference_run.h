@@ -16,10 +16,12 @@ struct ResolvedWords {
 };
 
 /// Runs the model over all records in order: `words_of(record)` gives the words of each,
-/// `score(record, resolved, prediction)` compares. Throws Error.
-template <typename Record, typename WordsOf, typename Score>
+/// `score(record, resolved, prediction)` compares, `miss(record)` takes what the model could not
+/// read, which counts as if it had found nothing. Throws Error.
+template <typename Record, typename WordsOf, typename Score, typename Miss>
 void resolve_each(EvaluationRun& run, const CoreferenceOptions& options,
-                  const std::vector<Record>& records, const WordsOf& words_of, const Score& score) {
+                  const std::vector<Record>& records, const WordsOf& words_of, const Score& score,
+                  const Miss& miss) {
   const CoreferenceReader reader(run.model.tokenizer(), run.options.reading, options,
                                  coreference_config(run.model.config()));
   for (const Record& record : records) {
@@ -34,10 +36,13 @@ void resolve_each(EvaluationRun& run, const CoreferenceOptions& options,
           });
       return std::move(resolved.read.reading);
     });
-    run.one(record.origin, document, [&](Json& prediction) {
+    const bool is_read = run.one(record.origin, document, [&](Json& prediction) {
       run.result.unread_words += resolved.read.unread_words;
       score(record, resolved, prediction);
     });
+    if (is_read) continue;
+    ++run.result.missing;
+    miss(record);
   }
   run.finish();
 }

@@ -111,12 +111,14 @@ class EvaluationRun {
   }
 
   /// One record of which the model has said what it says, for tasks that ask it themselves:
-  /// `score(prediction)` compares. finish() follows the last one.
+  /// `score(prediction)` compares. finish() follows the last one. Returns false for a record that
+  /// the model could not read, which is left out.
   template <typename Score>
-  void one(const Origin& origin, const Document& document, const Score& score) {
-    if (!usable(origin, document)) return;
+  bool one(const Origin& origin, const Document& document, const Score& score) {
+    if (!usable(origin, document)) return false;
     answer(origin, score);
     read(document.reading);
+    return true;
   }
 
   /// One example that is scored, of a record whose reading is counted apart.

@@ -52,10 +52,8 @@ class GapSet final : public DataSet {
     return names;
   }
 
-  std::unique_ptr<TrainingSet> collate(const CollationSetup&) const override {
-    fail("{}: expected documents with clusters to learn from, found GAP, which measures",
-         data_.path);
-  }
+  Json settings(const models::EncoderConfig&) const override { refuse_training(); }
+  std::unique_ptr<TrainingSet> collate(const CollationSetup&) const override { refuse_training(); }
 
   void evaluate(EvaluationRun& run) const override {
     GapCounter counter;
@@ -65,16 +63,18 @@ class GapSet final : public DataSet {
       words = std::move(text.characters);
       return std::move(text.words);
     };
-    resolve_each(run, options_, data_.examples, words_of,
-                 [&](const GapExample& example, const ResolvedWords& resolved, Json& prediction) {
-                   const GapAnswer found = answer_of(example, resolved.found.clusters, words);
-                   counter.add(example, found);
-                   prediction["a_coref"] = example.right.a;
-                   prediction["b_coref"] = example.right.b;
-                   prediction["predicted_a_coref"] = found.a;
-                   prediction["predicted_b_coref"] = found.b;
-                   run.publish(gap_line(example.origin.id, found));
-                 });
+    resolve_each(
+        run, options_, data_.examples, words_of,
+        [&](const GapExample& example, const ResolvedWords& resolved, Json& prediction) {
+          const GapAnswer found = answer_of(example, resolved.found.clusters, words);
+          counter.add(example, found);
+          prediction["a_coref"] = example.right.a;
+          prediction["b_coref"] = example.right.b;
+          prediction["predicted_a_coref"] = found.a;
+          prediction["predicted_b_coref"] = found.b;
+          run.publish(gap_line(example.origin.id, found));
+        },
+        [&](const GapExample& example) { counter.add(example, std::nullopt); });
     for (const auto& [name, value] : counter.scores()) run.add(name, value);
   }
 
@@ -94,6 +94,11 @@ class GapSet final : public DataSet {
   }
 
  private:
+  [[noreturn]] void refuse_training() const {
+    fail("{}: expected documents with clusters to learn from, found GAP, which measures",
+         data_.path);
+  }
+
   GapData data_;
   CoreferenceOptions options_;
 };

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <memory>
+#include <numeric>
 #include <utility>
 
 #include "core/error.h"
@@ -92,6 +93,13 @@ bool add_span(const MultiHopExample& example, const MultiHopReading& reading,
   return !target.starts.empty();
 }
 
+/// Whether there is nothing to be found in the text, or it was read.
+bool reaches_answer(const MultiHopExample& example, const MultiHopReading& reading) {
+  MultiHopTarget target;
+  return !example.answer || answer_type(*example.answer) != AnswerType::span ||
+         add_span(example, reading, target);
+}
+
 void add_evidence(const MultiHopExample& example, const MultiHopReading& reading,
                   MultiHopTarget& target) {
   const MultiHopPlaces places = reading.places();
@@ -118,9 +126,7 @@ class Selection {
   void add(const EvaluationRun& run, const MultiHopExample& example,
            const std::vector<float>& logits) {
     const auto chosen = selected_paragraphs(logits, run.options.data.multi_hop);
-    run.options.selected(
-        (count_++ == 0 ? "[" : ",\n") +
-        with_paragraphs(example, chosen).dump(-1, ' ', false, Json::error_handler_t::replace));
+    write(run, with_paragraphs(example, chosen));
     if (!example.facts) return;
     const auto& paragraphs = example.question.paragraphs;
     std::int64_t gold = 0, kept = 0;
@@ -136,6 +142,13 @@ class Selection {
     whole_ += kept == gold ? 1 : 0;
   }
 
+  /// What the model could not read stays as it is, so that the second stage counts it too.
+  void add_unread(const EvaluationRun& run, const MultiHopExample& example) {
+    std::vector<Index> all(example.question.paragraphs.size());
+    std::iota(all.begin(), all.end(), Index{0});
+    write(run, with_paragraphs(example, all));
+  }
+
   void finish(EvaluationRun& run) const {
     run.options.selected(count_ == 0 ? "[]\n" : "]\n");
     if (gold_ == 0) return;
@@ -144,6 +157,11 @@ class Selection {
   }
 
  private:
+  void write(const EvaluationRun& run, const Json& record) {
+    run.options.selected((count_++ == 0 ? "[" : ",\n") +
+                         record.dump(-1, ' ', false, Json::error_handler_t::replace));
+  }
+
   std::int64_t count_ = 0, gold_ = 0, kept_ = 0, with_gold_ = 0, whole_ = 0;
 };
 
@@ -212,6 +230,7 @@ class MultiHopSet final : public DataSet {
     for (const MultiHopExample& example : data_.examples) {
       MultiHopReading read;
       MultiHopDecision found;
+      bool is_reached = true;
       const Document document = read_document([&] {
         read = reader.read(example.question);
         run.model.with_states(read.reading.rows, [&](const ops::Context& context, const Head& head,
@@ -219,11 +238,13 @@ class MultiHopSet final : public DataSet {
           const MultiHopLogits logits = multi_hop_logits(context, head, hidden, read);
           found = decide(example.question, read, logits, rules, options_.evidence_paragraphs);
         });
+        is_reached = reaches_answer(example, read);
         return std::move(read.reading);
       });
-      run.one(example.origin, document, [&](Json& prediction) {
+      const bool is_read = run.one(example.origin, document, [&](Json& prediction) {
         run.result.unread_paragraphs += read.unread_paragraphs;
         run.result.unread_sentences += read.unread_sentences;
+        run.result.unreached_answers += is_reached ? 0 : 1;
         const MultiHopAnswer said = {found.answer, facts_of(example.question, found.evidence)};
         counter.add(said, {example.answer, example.facts});
         describe(example, found, said, prediction);
@@ -233,6 +254,10 @@ class MultiHopSet final : public DataSet {
         }
         if (run.options.selected) selection.add(run, example, found.paragraphs);
       });
+      if (is_read) continue;
+      ++run.result.missing;
+      counter.add({}, {example.answer, example.facts});
+      if (run.options.selected) selection.add_unread(run, example);
     }
     run.finish();
     for (const auto& [name, value] : counter.named()) run.add(name, value);

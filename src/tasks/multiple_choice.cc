@@ -107,7 +107,7 @@ const Task& multiple_choice() {
 std::vector<Example> collate(Collator& rows, const ChoiceExample& example) {
   Reading reading = rows.reader().read(example.question);
   Example one = rows.example_of(reading);
-  one.targets[0].labels = {example.label};
+  one.targets[0].labels = {right_choice(example)};
   return {std::move(one)};
 }
 
@@ -129,7 +129,8 @@ void check_question(const ChoiceQuestion& question) {
 
 void evaluate_choices(EvaluationRun& run, const ChoiceData& data,
                       const std::function<Reading(const ChoiceQuestion&)>& read) {
-  std::int64_t right = 0;
+  std::int64_t right = 0, labelled = 0;
+  for (const ChoiceExample& example : data.examples) labelled += example.label != kNoLabel ? 1 : 0;
   AnswersById published;
   const auto read_one = [&](const ChoiceExample& example) {
     check_question(example.question);
@@ -140,12 +141,14 @@ void evaluate_choices(EvaluationRun& run, const ChoiceData& data,
     const auto best = std::max_element(logits.begin(), logits.end()) - logits.begin();
     right += best == example.label ? 1 : 0;
     published[example.origin.id] = example.question.choices[at(best)];
-    prediction["label"] = example.label;
+    prediction["label"] = example.label != kNoLabel ? Json(example.label) : Json();
     prediction["prediction"] = best;
     prediction["probabilities"] = softmax(logits);
   };
   run.each(data.examples, read_one, score);
-  run.add("accuracy", static_cast<double>(right) / static_cast<double>(run.result.examples));
+  // A question that the model could not read counts as answered wrongly.
+  run.result.missing = std::ssize(data.examples) - run.result.examples;
+  if (labelled > 0) run.add("accuracy", static_cast<double>(right) / static_cast<double>(labelled));
   run.publish(answers_text(published));
 }
 

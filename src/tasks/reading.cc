@@ -60,7 +60,10 @@ Reading RowReader::read(std::string_view question, std::string text) const {
   Reading reading;
   reading.text = std::move(text);
   reading.encoding = encode_plain(tokenizer_, reading.text);
-  cut(TextTemplate(tokenizer_, question, options_.max_question_tokens), reading);
+  const TextTemplate around(tokenizer_, question, options_.max_question_tokens);
+  cut(around, reading);
+  reading.tokens += around.cut_question_tokens();
+  reading.truncated += around.cut_question_tokens();
   return reading;
 }
 

@@ -55,7 +55,7 @@ struct Reading {
   Index prefix = 0;
   /// With special tokens, before truncation; of several pairs, those of the longest.
   Index tokens = 0;
-  /// Tokens that truncation cut off.
+  /// Tokens that truncation cut off, and those of a question behind max_question_tokens.
   Index truncated = 0;
   /// For a text that was given as words: the word of each token of `encoding`, and their number.
   std::vector<Index> words;

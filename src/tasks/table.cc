@@ -1,10 +1,12 @@
 #include "tasks/table.h"
 
 #include <algorithm>
+#include <string_view>
 #include <vector>
 
 #include "core/error.h"
 #include "formats/json.h"
+#include "text/charset.h"
 
 namespace longformer::tasks {
 namespace {
@@ -45,7 +47,10 @@ const Task* task_of(const models::EncoderConfig& config, const models::Weights& 
 const Task& task_of_data(const std::string& path) {
   // Where data are one JSON value, the last member of the first record must be in it.
   constexpr std::size_t kBeginning = std::size_t{1} << 18;
-  const std::string beginning = formats::read_beginning(path, kBeginning);
+  const std::string file = formats::read_beginning(path, kBeginning);
+  std::string_view beginning = file;
+  beginning.remove_prefix(text::byte_order_mark(file).size);
+  beginning.remove_prefix(std::min(beginning.find_first_not_of(" \t\r\n"), beginning.size()));
   for (const Task* task : all_tasks()) {
     if (task->recognises(beginning)) return *task;
   }

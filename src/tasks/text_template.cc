@@ -40,10 +40,12 @@ TextTemplate::TextTemplate(const Tokenizer& tokenizer) : TextTemplate(tokenizer.
 
 TextTemplate::TextTemplate(const Tokenizer& tokenizer, std::string_view question,
                            Index max_question_tokens)
-    : TextTemplate(with_first_cut(tokenizer.encode_pair(question, "a"), max_question_tokens), 1) {}
+    : TextTemplate(tokenizer.encode_pair(question, "a"), 1, max_question_tokens) {}
 
-TextTemplate::TextTemplate(Encoding whole, std::int8_t sequence)
-    : whole_(std::move(whole)), sequence_(sequence) {
+TextTemplate::TextTemplate(Encoding whole, std::int8_t sequence, Index most_before)
+    : sequence_(sequence), cut_(std::ssize(whole.ids)) {
+  whole_ = with_first_cut(std::move(whole), most_before);
+  cut_ -= std::ssize(whole_.ids);
   const auto& ids = whole_.sequence_ids;
   const auto first = std::find(ids.begin(), ids.end(), sequence_);
   require(first != ids.end(), "tokenizer: expected a token for the text \"a\", found none");

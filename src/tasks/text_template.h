@@ -21,18 +21,20 @@ class TextTemplate {
   /// Tokens before and behind the text.
   Index prefix() const { return prefix_; }
   Index size() const { return prefix_ + suffix_; }
+  /// Tokens of the question that are left out.
+  Index cut_question_tokens() const { return cut_; }
 
   /// A segment of the tokens of a text that was encoded without special tokens, as the model reads
   /// it: with everything that stands around it.
   Encoding around(const Encoding& text, TokenRange segment) const;
 
  private:
-  TextTemplate(Encoding whole, std::int8_t sequence);
+  TextTemplate(Encoding whole, std::int8_t sequence, Index most_before = 0);
 
   /// The template around some short text.
   Encoding whole_;
   std::int8_t sequence_;
-  Index prefix_ = 0, suffix_ = 0;
+  Index cut_, prefix_ = 0, suffix_ = 0;
 };
 
 }  // namespace longformer::tasks

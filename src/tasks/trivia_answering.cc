@@ -103,9 +103,14 @@ class TriviaSet final : public DataSet {
             data_.path);
     CollationSetup setup = given;
     setup.reading = with_short_questions(setup.reading, given.data.trivia);
-    return collated(data_, setup, [&](Collator& rows, const TriviaExample& example) {
+    auto rows = collated(data_, setup, [&](Collator& rows, const TriviaExample& example) {
       return tasks::collate(rows, example, given.data);
     });
+    require(rows->size() > 0,
+            "{}: expected a document with an answer in what is read to learn from, found none "
+            "among {}",
+            data_.path, rows->report().unreached_answers);
+    return rows;
   }
 
   void evaluate(EvaluationRun& run) const override {

@@ -41,8 +41,9 @@ std::int32_t label_of(const Json& object, const std::vector<std::string>& choice
   if (key.empty())
     key = object.contains("answer") && !object.contains("label") ? "answer" : "label";
   const auto label = object.find(key);
-  require(label != object.end() && !label->is_null(),
-          "expected the right choice in the member \"{}\", found none", key);
+  const bool is_known = label != object.end() && !label->is_null();
+  if (!is_known && options.label_field.empty() && object.contains("candidates")) return kNoLabel;
+  require(is_known, "expected the right choice in the member \"{}\", found none", key);
   if (label->is_string()) {
     const auto found = std::find(choices.begin(), choices.end(), label->get<std::string>());
     require(found != choices.end(), "expected one of the {} choices as answer, found {}",
@@ -56,7 +57,23 @@ std::int32_t label_of(const Json& object, const std::vector<std::string>& choice
   return label->get<std::int32_t>();
 }
 
+/// Answers are known for all questions of a file or, of a test set, for none.
+void check_known_alike(const ChoiceExample& example, const std::vector<ChoiceExample>& before) {
+  if (before.empty() || before.front().label == kNoLabel) {
+    require(before.empty() || example.label == kNoLabel,
+            "expected no right choice, as the questions before have none, found one");
+    return;
+  }
+  right_choice(example);
+}
+
 }  // namespace
+
+std::int32_t right_choice(const ChoiceExample& example) {
+  require(example.label != kNoLabel,
+          "expected the right choice in the member \"answer\", found none");
+  return example.label;
+}
 
 ChoiceQuestion choice_question(const Json& object) {
   ChoiceQuestion question;
@@ -99,6 +116,7 @@ ChoiceData read_choices(const std::string& path, const DataOptions& given) {
     require(!example.question.context.empty() || !example.question.question.empty(),
             "expected a context or a question, found neither");
     example.label = label_of(object, example.question.choices, options);
+    check_known_alike(example, data.examples);
     data.examples.push_back(std::move(example));
   });
   require(!data.examples.empty(), "{}: expected at least one question, found none", path);

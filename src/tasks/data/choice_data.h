@@ -13,9 +13,14 @@ namespace longformer::tasks {
 struct ChoiceExample {
   Origin origin;
   ChoiceQuestion question;
-  /// Index of the right choice.
+  /// Index of the right choice; kNoLabel where candidates come without.
   std::int32_t label = 0;
 };
+
+inline constexpr std::int32_t kNoLabel = -1;
+
+/// Index of the right choice. Throws Error where it is not known.
+std::int32_t right_choice(const ChoiceExample& example);
 
 struct ChoiceData {
   std::string path;
@@ -27,8 +32,8 @@ struct ChoiceData {
 ChoiceQuestion choice_question(const Json& object);
 
 /// Reads JSON lines or a JSON list of such objects with the right choice: its index in "label", or
-/// its text in "label" or "answer". The candidates of WikiHop's form must differ. Throws Error that
-/// names file and line.
+/// its text in "label" or "answer", which WikiHop's form may lack. The candidates of that form must
+/// differ. Throws Error that names file and line.
 ChoiceData read_choices(const std::string& path, const DataOptions& options);
 
 }  // namespace longformer::tasks

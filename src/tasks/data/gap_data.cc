@@ -2,10 +2,14 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
+#include <utility>
 
 #include "core/dtype.h"
 #include "formats/json.h"
+#include "text/charset.h"
 #include "text/delimited.h"
+#include "text/unicode.h"
 
 namespace longformer::tasks {
 namespace {
@@ -19,9 +23,9 @@ constexpr std::array<std::string_view, 3> kFeminine = {"she", "her", "hers"};
 constexpr std::array<std::string_view, 3> kMasculine = {"he", "him", "his"};
 
 bool is_true(const std::string& field, std::string_view column) {
-  if (field == "TRUE" || field == "True") return true;
-  require(field == "FALSE" || field == "False", "{}: expected TRUE or FALSE, found {}", column,
-          formats::quote(field));
+  const std::string lower = text::ascii_lower(field);
+  if (lower == "true") return true;
+  require(lower == "false", "{}: expected TRUE or FALSE, found {}", column, formats::quote(field));
   return false;
 }
 
@@ -48,10 +52,7 @@ CharacterSpan span_of(const std::vector<std::string>& fields, Column name,
 }
 
 bool is_feminine(const std::string& pronoun) {
-  std::string lower;
-  for (const char letter : pronoun) {
-    lower += letter >= 'A' && letter <= 'Z' ? static_cast<char>(letter - 'A' + 'a') : letter;
-  }
+  const std::string lower = text::ascii_lower(pronoun);
   if (std::ranges::find(kFeminine, lower) != kFeminine.end()) return true;
   require(std::ranges::find(kMasculine, lower) != kMasculine.end(),
           "Pronoun: expected he, him, his, she, her or hers, found {}", formats::quote(pronoun));
@@ -71,19 +72,31 @@ GapExample example_of(const std::vector<std::string>& fields, std::int64_t line)
           .right = {is_true(fields[kACoref], "A-coref"), is_true(fields[kBCoref], "B-coref")}};
 }
 
+void check_is_new(bool is_new, const std::string& id) {
+  require(is_new, "expected each id once, found {} again", formats::quote(id));
+}
+
 }  // namespace
 
-bool is_gap(std::string_view beginning) { return beginning.starts_with("ID\tText\tPronoun\t"); }
+bool is_gap(std::string_view beginning) {
+  const text::ByteOrderMark mark = text::byte_order_mark(beginning);
+  return beginning.substr(mark.size).starts_with("ID\tText\tPronoun\t");
+}
 
 GapData read_gap(const std::string& path, const DataOptions& options) {
   GapData data;
   data.path = path;
-  text::DelimitedReader reader(path, {.separator = '\t', .quotes = false});
+  text::DelimitedReader reader(path,
+                               {.separator = '\t', .quotes = false, .encoding = options.encoding});
   std::vector<std::string> fields;
+  std::set<std::string> ids;
   reader.next(fields);
   while (reader.next(fields)) {
-    read_record(fmt::format("{}:{}", path, reader.line()), options, data.report,
-                [&] { data.examples.push_back(example_of(fields, reader.line())); });
+    read_record(fmt::format("{}:{}", path, reader.line()), options, data.report, [&] {
+      GapExample example = example_of(fields, reader.line());
+      check_is_new(ids.insert(example.origin.id).second, example.origin.id);
+      data.examples.push_back(std::move(example));
+    });
   }
   require(!data.examples.empty(), "{}: expected at least one example, found none", path);
   return data;
@@ -98,8 +111,7 @@ GapAnswers read_gap_answers(const std::string& path) {
       require(fields.size() == 3, "expected id, A-coref and B-coref, found {} columns",
               fields.size());
       const GapAnswer answer = {is_true(fields[1], "A-coref"), is_true(fields[2], "B-coref")};
-      require(answers.emplace(fields[0], answer).second, "expected each id once, found {} again",
-              formats::quote(fields[0]));
+      check_is_new(answers.emplace(fields[0], answer).second, fields[0]);
     } catch (const Error& error) {
       throw Error(fmt::format("{}:{}: {}", path, reader.line(), error.what()));
     }

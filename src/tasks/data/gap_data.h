@@ -34,13 +34,14 @@ struct GapData {
   DataReport report;
 };
 
-/// Whether a file that begins so is one of GAP's.
+/// Whether a file that begins so, perhaps with a byte-order mark of UTF-8, is one of GAP's.
 bool is_gap(std::string_view beginning);
 
 /// Reads the tab-separated file with its header. Throws Error that names file and line.
 GapData read_gap(const std::string& path, const DataOptions& options);
 
-/// Predictions in the form that the scorer of GAP reads: id, and TRUE or FALSE for A and for B.
+/// Predictions in the form that the scorer of GAP reads: id, and TRUE or FALSE, in any case, for A
+/// and for B.
 using GapAnswers = std::map<std::string, GapAnswer>;
 GapAnswers read_gap_answers(const std::string& path);
 std::string gap_line(const std::string& id, const GapAnswer& answer);

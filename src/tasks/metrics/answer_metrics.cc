@@ -4,36 +4,27 @@
 #include <unordered_map>
 #include <vector>
 
-#include "text/unicode.h"
+#include "text/python_text.h"
 
 namespace longformer::tasks {
 namespace {
-
-using text::CharacterFlags;
 
 bool is_punctuation(char32_t c) {
   return (c >= 33 && c <= 47) || (c >= 58 && c <= 64) || (c >= 91 && c <= 96) ||
          (c >= 123 && c <= 126);
 }
 
-bool has(char32_t character, std::uint16_t flag) {
-  return (text::character_flags(character) & flag) != 0;
-}
-
 /// What Python's str.split() takes as a space beyond White_Space.
-bool is_space(char32_t c) { return has(c, CharacterFlags::whitespace) || (c >= 0x1c && c <= 0x1f); }
+bool is_space(char32_t c) {
+  return (text::character_flags(c) & text::CharacterFlags::whitespace) != 0 ||
+         (c >= 0x1c && c <= 0x1f);
+}
 
 std::u32string lower_without_punctuation(std::string_view answer) {
   std::u32string result;
-  for (std::size_t at = 0; at < answer.size();) {
-    const text::DecodedCharacter character = text::decode_character(answer, at);
-    at += character.size;
-    std::u32string lower;
-    text::append_lowercase(character.value, lower);
-    for (const char32_t c : lower) {
-      if (!is_punctuation(c)) result.push_back(c);
-    }
-  }
+  text::each_lowered(answer, [&](char32_t c, std::int64_t) {
+    if (!is_punctuation(c)) result.push_back(c);
+  });
   return result;
 }
 
@@ -65,9 +56,9 @@ std::string normalized_answer(std::string_view answer) {
   std::string result;
   for (std::size_t begin = 0; begin < characters.size();) {
     // A run of word characters or of others; articles are whole runs.
-    const bool word = has(characters[begin], CharacterFlags::word);
+    const bool word = text::is_python_word(characters[begin]);
     std::size_t end = begin + 1;
-    while (end < characters.size() && has(characters[end], CharacterFlags::word) == word) ++end;
+    while (end < characters.size() && text::is_python_word(characters[end]) == word) ++end;
     const std::u32string_view run = std::u32string_view(characters).substr(begin, end - begin);
     const bool article = run == U"a" || run == U"an" || run == U"the";
     for (const char32_t c : run) {

@@ -35,10 +35,18 @@ std::vector<std::pair<std::string, double>> GapCounter::scores() const {
   const Counts all = {masculine_.right + feminine_.right,
                       masculine_.false_positives + feminine_.false_positives,
                       masculine_.missed + feminine_.missed};
-  const double masculine = masculine_.f1(), feminine = feminine_.f1();
-  return {{"f1", all.f1()},          {"precision", all.precision()},
-          {"recall", all.recall()},  {"masculine_f1", masculine},
-          {"feminine_f1", feminine}, {"bias", masculine > 0 ? feminine / masculine : 0}};
+  std::vector<std::pair<std::string, double>> scores;
+  const auto append = [&](const std::string& prefix, const Counts& counts) {
+    scores.emplace_back(prefix + "f1", counts.f1());
+    scores.emplace_back(prefix + "precision", counts.precision());
+    scores.emplace_back(prefix + "recall", counts.recall());
+  };
+  append("", all);
+  append("masculine_", masculine_);
+  append("feminine_", feminine_);
+  const double masculine = masculine_.f1();
+  scores.emplace_back("bias", masculine > 0 ? feminine_.f1() / masculine : 0);
+  return scores;
 }
 
 }  // namespace longformer::tasks

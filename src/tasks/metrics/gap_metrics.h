@@ -16,8 +16,9 @@ class GapCounter {
  public:
   void add(const GapExample& example, const std::optional<GapAnswer>& found);
 
-  /// f1, precision and recall of all; masculine_f1 and feminine_f1, and their ratio as bias, 1
-  /// where both are alike.
+  /// f1, precision and recall of all, then (masculine_, feminine_) of each; bias, feminine_f1 by
+  /// masculine_f1, 1 where both are alike. It is 0 where one of them is, and the scorer of GAP
+  /// writes "-": the names of metrics are the same for all counts.
   std::vector<std::pair<std::string, double>> scores() const;
 
  private:
