@@ -182,12 +182,11 @@ Record evaluate_model(const PythonModel& model, const std::string& data, const O
 Options score_predictions(const std::string& predictions, const std::string& data,
                           const Options& given) {
   ScoreOptions options;
-  bool singletons = true;
   Keywords keywords("score", given);
-  keywords.take("task", options.task).take("singletons", singletons);
-  keywords.take("split", options.data.retrieval.split);
+  take_data(keywords, options.data);
+  take_tasks(keywords, options.data);
+  keywords.take("task", options.task).take("split", options.data.retrieval.split);
   keywords.take("keep_identical_ids", options.data.retrieval.keep_identical_ids).finish();
-  options.data.coreference.without_singletons = !singletons;
   return dict_of(without_gil([&] { return score(predictions, data, options); }));
 }
 

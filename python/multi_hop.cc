@@ -62,7 +62,8 @@ PythonOutcome answer_over_paragraphs(Loaded<MultiHopAnswerer>& answerer, std::st
   keywords.choose<TooLong>(
       "too_long", options.too_long,
       {{"refuse", TooLong::refuse}, {"truncate", TooLong::truncate}, {"split", TooLong::split}});
-  keywords.finish();
+  keywords.take("global_attention", options.global_attention);
+  keywords.take("batch_tokens", options.batch_tokens).finish();
   return outcome_of(answerer.call([&](const MultiHopAnswerer& one) {
     return one.answer({&asked, 1}, options)[0];
   }));

@@ -13,10 +13,16 @@ void take_data(Keywords& keywords, DataOptions& data) {
   keywords.take("skip_invalid", data.skip_invalid);
 }
 
+void take_singletons(Keywords& keywords, bool& without) {
+  bool singletons = true;
+  keywords.take("no_singletons", without).take("singletons", singletons);
+  without = without || !singletons;
+}
+
 void take_tasks(Keywords& keywords, DataOptions& data) {
   keywords.take("segments", data.coreference.segments);
   keywords.take("max_segment_length", data.coreference.max_segment_tokens);
-  keywords.take("no_singletons", data.coreference.without_singletons);
+  take_singletons(keywords, data.coreference.without_singletons);
   keywords.take("evidence_paragraphs", data.multi_hop.evidence_paragraphs);
   keywords.take("evidence", data.trivia.evidence);
   keywords.choose<AnswerMatching>(

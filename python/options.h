@@ -10,6 +10,8 @@ namespace longformer {
 
 /// How data are read.
 void take_data(Keywords& keywords, DataOptions& data);
+/// `no_singletons`, or `singletons` that is False: clusters of one mention are left out.
+void take_singletons(Keywords& keywords, bool& without);
 /// What of them one task alone knows: coreference, questions over paragraphs, TriviaQA.
 void take_tasks(Keywords& keywords, DataOptions& data);
 /// The same of training alone, with vectors of texts.

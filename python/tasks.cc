@@ -14,6 +14,7 @@
 #include "longformer/question_answering.h"
 #include "longformer/tagging.h"
 #include "model.h"
+#include "options.h"
 
 using nanobind::literals::operator""_a;
 
@@ -148,30 +149,57 @@ Record choose(Loaded<Chooser>& chooser, const ChoiceQuestion& asked, const Optio
                         answer.tokens, answer.truncated, answer.segments);
 }
 
+/// First and last + 1.
+using PythonRange = std::pair<std::int64_t, std::int64_t>;
+
+/// Clusters, words, sentences, tokens, segments.
+Record coreference_of(const CoreferenceOutcome& outcome) {
+  nb::list clusters;
+  for (const std::vector<Mention>& cluster : outcome.clusters) {
+    nb::list mentions;
+    for (const Mention& one : cluster) {
+      mentions.append(nb::make_tuple(one.span.begin, one.span.end, one.text, one.words.first,
+                                     one.words.last + 1));
+    }
+    clusters.append(mentions);
+  }
+  nb::list words;
+  for (const CharacterSpan& word : outcome.words) {
+    words.append(nb::make_tuple(word.begin, word.end));
+  }
+  return nb::make_tuple(clusters, words, nb::cast(outcome.sentences), outcome.tokens,
+                        outcome.segments);
+}
+
 Rows resolve(Loaded<CoreferenceResolver>& resolver, const Texts& list, const Options& given) {
   ResolveOptions options;
-  bool singletons = true;
   Keywords keywords("coref", given);
   keywords.take("segments", options.segments);
   keywords.take("max_segment_length", options.max_segment_tokens).take("stride", options.stride);
-  keywords.take("batch_tokens", options.batch_tokens).take("singletons", singletons).finish();
-  options.without_singletons = !singletons;
+  take_singletons(keywords, options.without_singletons);
+  keywords.take("batch_tokens", options.batch_tokens).finish();
   const std::vector<std::string> texts = texts_of(list);
   const auto outcomes =
       resolver.call([&](const CoreferenceResolver& one) { return one.resolve(texts, options); });
   nb::list documents;
-  for (const CoreferenceOutcome& outcome : outcomes) {
-    nb::list clusters;
-    for (const std::vector<Mention>& cluster : outcome.clusters) {
-      nb::list mentions;
-      for (const Mention& one : cluster) {
-        mentions.append(nb::make_tuple(one.span.begin, one.span.end, one.text));
-      }
-      clusters.append(mentions);
-    }
-    documents.append(clusters);
-  }
+  for (const CoreferenceOutcome& outcome : outcomes) documents.append(coreference_of(outcome));
   return documents;
+}
+
+/// The package has checked that words are within the text, and mentions among the words.
+std::string conll_of(const nb::str& text, const std::vector<std::vector<PythonRange>>& clusters,
+                     const std::vector<PythonRange>& words, std::vector<std::int64_t> sentences,
+                     const nb::str& key) {
+  CoreferenceOutcome found;
+  for (const std::vector<PythonRange>& cluster : clusters) {
+    std::vector<Mention>& mentions = found.clusters.emplace_back();
+    for (const auto& [first, end] : cluster) {
+      mentions.push_back({.words = {first, end - 1}, .span = {}, .text = {}});
+    }
+  }
+  for (const auto& [begin, end] : words) found.words.push_back({begin, end});
+  found.sentences = std::move(sentences);
+  return conll_text(std::string(utf8(text)), found, std::string(utf8(key)));
 }
 
 Rows fill(Loaded<MaskFiller>& filler, const Texts& list, const Options& given) {
@@ -227,6 +255,7 @@ void bind_tasks(nb::module_& module) {
           "question"_a, "choices"_a, "context"_a, "supports"_a, "options"_a);
   bind_task<CoreferenceResolver>(module, "CoreferenceResolver")
       .def("resolve", &resolve, "texts"_a, "options"_a);
+  module.def("conll_text", &conll_of, "text"_a, "clusters"_a, "words"_a, "sentences"_a, "key"_a);
   bind_task<MaskFiller>(module, "MaskFiller").def("fill", &fill, "texts"_a, "options"_a);
 }
 

@@ -24,7 +24,7 @@ from . import _native
 from ._arrays import FloatArray, as_floats, as_integers, shape_of
 from ._checks import as_integer, as_path, as_text
 from ._embedding import Embedder, Passages
-from ._evaluation import Evaluation, LabelMetrics, score
+from ._evaluation import Evaluation, LabelMetrics, Scores, score
 from ._generation import GeneratedTexts, WrittenDocument, WrittenText
 from ._language_model import LanguageModel, LanguageModelScore
 from ._measuring import (
@@ -49,6 +49,7 @@ from ._tasks import (
     Classification,
     Classifier,
     ClassScore,
+    Clusters,
     CoreferenceResolver,
     Entity,
     FilledMask,
@@ -58,6 +59,7 @@ from ._tasks import (
     Mention,
     QuestionAnswerer,
     Tagger,
+    conll_text,
 )
 from ._tokenizer import Encoding, Tokenizer, TokenStatistics
 from ._training import TrainingResult, finetune, pretrain_lm, pretrain_mlm
@@ -70,6 +72,7 @@ __all__ = [
     "ClassScore",
     "Classification",
     "Classifier",
+    "Clusters",
     "CoreferenceResolver",
     "Embedder",
     "Encoding",
@@ -95,6 +98,7 @@ __all__ = [
     "MultiHopAnswerer",
     "Passages",
     "QuestionAnswerer",
+    "Scores",
     "SearchHit",
     "SearchIndex",
     "Tagger",
@@ -111,6 +115,7 @@ __all__ = [
     "bench_search",
     "bench_train",
     "compare_models",
+    "conll_text",
     "convert",
     "finetune",
     "info",

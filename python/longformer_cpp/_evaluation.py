@@ -45,6 +45,22 @@ class Evaluation:
         return f"Evaluation({self.task}: {metrics}; {self.counts['examples']} examples)"
 
 
+class Scores(dict[str, float]):
+    """The official numbers of a file of predictions by their names, with what `evaluate` gives beside its own."""
+
+    def __init__(self, found: Evaluation):
+        super().__init__(found.metrics)
+        self.task = found.task
+        #: examples, skipped, missing (those without a prediction, which count as wrong) and so on.
+        self.counts = found.counts
+        #: What was wrong with the first example that was left out.
+        self.first_skipped = found.first_skipped
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        return dict(self)
+
+
 def evaluation_of(found: dict[str, Any], predictions: list[dict[str, Any]]) -> Evaluation:
     labels = [LabelMetrics(*one) for one in found.pop("labels")]
     return Evaluation(labels=labels, predictions=predictions, **found)
@@ -69,16 +85,18 @@ def score(
     singletons: bool = True,
     split: str = "test",
     keep_identical_ids: bool = False,
-) -> dict[str, float]:
+    **options: Any,
+) -> Scores:
     """The official numbers of a file of predictions in the form that the task's authors published, without a
-    model. The data tell the task unless it is given; without singletons, clusters of one mention count on
-    neither side. Of a run over a corpus (task "retrieval") split names the judgements, and a document that has
-    the id of its query counts only with keep_identical_ids."""
-    options = {
+    model. The data tell the task unless it is given; with no_singletons, or singletons=False, clusters of one mention
+    count on neither side. Of a run over a corpus (task "retrieval") split names the judgements, and a document that
+    has the id of its query counts only with keep_identical_ids. Other options are those of `evaluate` that say how
+    data are read: format, skip_invalid and so on."""
+    given = {
+        **options,
         "task": task,
         "singletons": singletons,
         "split": split,
         "keep_identical_ids": keep_identical_ids,
     }
-    found = _native.score(as_path(predictions, "predictions"), as_path(data, "data"), options)
-    return dict(found["metrics"])
+    return Scores(evaluation_of(_native.score(as_path(predictions, "predictions"), as_path(data, "data"), given), []))

@@ -25,11 +25,11 @@ from ._tasks import (
     Chooser,
     Classification,
     Classifier,
+    Clusters,
     CoreferenceResolver,
     Entity,
     FilledText,
     MaskFiller,
-    Mention,
     QuestionAnswerer,
     Tagger,
 )
@@ -290,7 +290,7 @@ class Model:
         """The best of several answers: see Chooser."""
         return self._chooser(question, choices, **options)
 
-    def coref(self, text: str, **options: Any) -> list[list[Mention]]:
+    def coref(self, text: str, **options: Any) -> Clusters:
         """Which mentions of a text mean the same: see CoreferenceResolver."""
         return self._resolver(text, **options)
 

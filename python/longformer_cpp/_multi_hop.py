@@ -81,10 +81,13 @@ class MultiHopAnswerer:
         max_answer_tokens: int = 30,
         evidence_paragraphs: int = 2,
         too_long: str = "refuse",
+        global_attention: str | None = None,
+        batch_tokens: int | None = None,
     ) -> MultiHopAnswer:
         """Evidence is of so many paragraphs; 0: every sentence whose logit is above 0. What is longer than the
         model is an error unless too_long is "truncate", which cuts the end, or "split", which reads rows of as
-        many whole paragraphs as fit."""
+        many whole paragraphs as fit. global_attention is "question" or "none"; None adds the marks of paragraphs
+        and sentences to the question. Rows of one forward pass together hold at most batch_tokens (8,192)."""
         if isinstance(paragraphs, str):
             raise Error("paragraphs: expected a list of (title, text), found a text")
         read = [(title, _native.sentences(text) if isinstance(text, str) else list(text)) for title, text in paragraphs]
@@ -92,6 +95,8 @@ class MultiHopAnswerer:
             "max_answer_tokens": max_answer_tokens,
             "evidence_paragraphs": evidence_paragraphs,
             "too_long": too_long,
+            "global_attention": global_attention,
+            "batch_tokens": batch_tokens,
         }
         found = self._native.answer(as_text(question, "question"), read, options)
         text, kind, score, logit, span, evidence, logits, truncated, rows = found

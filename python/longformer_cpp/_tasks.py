@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from . import _native
-from ._checks import as_one_or_more, as_text, as_texts, given
+from ._checks import as_one_or_more, as_text, as_texts, counted, given
+from ._checks import found as shown
 from ._native import Error
 
 if TYPE_CHECKING:
@@ -182,6 +184,46 @@ class Mention:
     begin: int
     end: int
     text: str
+    #: First word and last + 1, counted from 0.
+    first_word: int
+    end_word: int
+
+
+class Clusters(list[list[Mention]]):
+    """The clusters of a text, and how it was read."""
+
+    def __init__(
+        self,
+        clusters: Iterable[list[Mention]],
+        words: list[tuple[int, int]],
+        sentences: list[int],
+        tokens: int,
+        segments: int,
+    ):
+        super().__init__(clusters)
+        #: Of each word, as BERT's basic tokenisation finds them: text[begin:end].
+        self.words = words
+        #: The words with which sentences begin.
+        self.sentences = sentences
+        #: Tokens of all words, and segments that they were read in.
+        self.tokens = tokens
+        self.segments = segments
+
+
+def conll_text(text: str, found: Clusters, key: str) -> str:
+    """A text with its clusters in the form of CoNLL-2012, as `longformer coref --format conll` writes it: its scorer,
+    `finetune` and `evaluate` read it. The key names the document, and texts of several documents may stand behind
+    each other in a file."""
+    if not isinstance(found, Clusters):
+        raise TypeError(f"found: expected the clusters of a CoreferenceResolver, found {shown(found)}")
+    length, words = len(as_text(text, "text")), len(found.words)
+    if any(not 0 <= begin <= end <= length for begin, end in found.words):
+        raise Error(f"text: expected the one that the clusters are of, found {counted(length, 'character')}")
+    clusters = [[(mention.first_word, mention.end_word) for mention in cluster] for cluster in found]
+    for first, end in itertools.chain(*clusters):
+        if not 0 <= first < end <= words:
+            raise Error(f"found: expected mentions among {counted(words, 'word')}, found words {first} to {end}")
+    return _native.conll_text(text, clusters, found.words, found.sentences, as_text(key, "key"))
 
 
 class CoreferenceResolver:
@@ -207,10 +249,11 @@ class CoreferenceResolver:
         stride: int | None = None,
         singletons: bool = True,
         batch_tokens: int | None = None,
-    ) -> list[list[Mention]]:
+        no_singletons: bool = False,
+    ) -> Clusters:
         """The clusters of a text, in the order in which their first mentions begin. Segments are overlapping,
-        by stride tokens (128, or a quarter of a short segment), or independent; without singletons, what is
-        mentioned once is left out."""
+        by stride tokens (128, or a quarter of a short segment), or independent; no_singletons, or singletons=False,
+        leaves out what is mentioned once."""
         return self.resolve([as_text(text, "text")], **given(locals(), "text"))[0]
 
     def resolve(
@@ -221,10 +264,14 @@ class CoreferenceResolver:
         stride: int | None = None,
         singletons: bool = True,
         batch_tokens: int | None = None,
-    ) -> list[list[list[Mention]]]:
+        no_singletons: bool = False,
+    ) -> list[Clusters]:
         """The clusters of each text."""
         found = self._native.resolve(as_texts(texts, "texts"), given(locals(), "texts"))
-        return [[[Mention(*mention) for mention in cluster] for cluster in clusters] for clusters in found]
+        return [
+            Clusters(([Mention(*mention) for mention in cluster] for cluster in clusters), *rest)
+            for clusters, *rest in found
+        ]
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """The Python lines of README and docs run as they stand there."""
 
 import doctest
+import json
 import os
 import pathlib
 import re
@@ -56,6 +57,8 @@ def place(tmp_path_factory):
                           ("resolver", "coreference"), ("chooser", "tiny_longformer_choice")):  # fmt: skip
         (place / name).symlink_to(fixtures / fixture)
     (place / "train.jsonl").write_text('{"text": "he was", "label": "good"}\n{"text": "she was", "label": "bad"}\n' * 2)
+    story = {"tokens": "he was . she was with him".split(), "clusters": [[[0, 0], [6, 6]], [[3, 3]]]}
+    (place / "stories.jsonl").write_text(json.dumps(story) + "\n")
     (place / "notes.md").write_text("# Notes\n\nHe was in the *house*.\n")
     return place
 

@@ -6,6 +6,7 @@ import signal
 import longformer_cpp
 import numpy as np
 import pytest
+from test_verbs import flags
 
 FINETUNE = {"task": "classify", "max_steps": 6, "gradient_accumulation_steps": 1, "learning_rate": 1e-3, "seed": 7}
 
@@ -23,13 +24,6 @@ def text(tmp_path):
     path = tmp_path / "text.txt"
     path.write_text("he was in the house she was with him at the house " * 40)
     return path
-
-
-def flags(options):
-    result = []
-    for name, value in options.items():
-        result += ["--" + name.replace("_", "-"), *([] if value is True else [str(value)])]
-    return result
 
 
 def weights(folder):
