@@ -7,18 +7,25 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <numeric>
+#include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "api/document_states.h"
 #include "api/model_implementation.h"
+#include "core/random.h"
 #include "error_testing.h"
 #include "formats/json.h"
 #include "formats/safetensors.h"
+#include "span_testing.h"
 #include "tasks/collation.h"
+#include "tasks/coreference_head.h"
 #include "temporary_folder.h"
 
 namespace longformer::tasks {
@@ -265,6 +272,192 @@ TEST(CoreferenceHead, RefusesWhatItCannotMean) {
   models::EncoderConfig config = one.config;
   config.coreference.reset();
   expect_error(error_of([&] { coreference_config(config); }), {"coref_head", "none"});
+}
+
+// ---- long documents ----
+
+using testing_spans::Doubles;
+
+/// The layers of a head with its drawn weights, as plain loops in double.
+class PlainLayers {
+ public:
+  explicit PlainLayers(const models::Weights& weights) {
+    for (const auto& [name, value] : weights.parameters()) {
+      const std::vector<float> floats = value.to_floats();
+      weights_[name] = {floats.begin(), floats.end()};
+    }
+  }
+
+  /// x [rows, columns of the layer].
+  Doubles linear(const std::string& name, const Doubles& x) const {
+    const Doubles &weight = weights_.at(name + ".weight"), &bias = weights_.at(name + ".bias");
+    const auto out = std::ssize(bias), in = std::ssize(weight) / out;
+    Doubles y;
+    for (Index row = 0; row < std::ssize(x) / in; ++row) {
+      for (Index o = 0; o < out; ++o) {
+        y.push_back(bias[at(o)] + testing_spans::dot(x, row, weight, o, in));
+      }
+    }
+    return y;
+  }
+
+  /// FC(x) with GELU and a norm, whose gains are 1.
+  Doubles mlp(const std::string& name, const Doubles& x, double epsilon) const {
+    Doubles y = linear(name + ".dense", x);
+    const std::size_t width = weights_.at(name + ".layer_norm.bias").size();
+    for (double& value : y) value *= 0.5 * std::erfc(-value / std::sqrt(2.0));
+    for (auto row = y.begin(); row != y.end(); row += static_cast<std::ptrdiff_t>(width)) {
+      const std::span<double> values(row, width);
+      double mean = 0, variance = 0;
+      for (const double value : values) mean += value / static_cast<double>(width);
+      for (double& value : values) value -= mean;
+      for (const double value : values) variance += value * value / static_cast<double>(width);
+      for (double& value : values) value /= std::sqrt(variance + epsilon);
+    }
+    return y;
+  }
+
+ private:
+  std::map<std::string, Doubles> weights_;
+};
+
+/// What a head of drawn weights should say of a document, and how far from another answer it is.
+struct PlainResult {
+  std::vector<WordSpan> kept;
+  std::vector<WordCluster> clusters;
+  /// The least difference between a score that decided and one that nearly did.
+  double margin = std::numeric_limits<double>::infinity();
+};
+
+/// A head without an encoder, over states that are drawn.
+struct DrawnHead {
+  models::EncoderConfig config = models::read_config(fixture("config.json"));
+  models::Weights weights = models::Weights::trained(models::Weights::drawn(11), {});
+  std::optional<CoreferenceHead> head;
+
+  DrawnHead() {
+    // Scores of mentions are around −3, as they begin, and links move their sums around 0.
+    config.coreference->top_lambda = 0.2;
+    config.coreference->mention_scale = 0.1;
+    config.coreference->antecedent_scale = 0.18;
+    config.coreference->singletons = false;
+    head.emplace(config, models::LayerSource{.weights = weights,
+                                             .initializer_range = 0.2,
+                                             .layer_norm_eps = config.layer_norm_eps});
+  }
+
+  PlainResult plain(const Tensor& hidden, const CoreferenceTarget& words) const {
+    const PlainLayers layers(weights);
+    const models::CoreferenceConfig& settings = *config.coreference;
+    const auto mlp = [&](const std::string& name, const std::vector<std::int64_t>& tokens) {
+      const auto* states = hidden.data<float>();
+      const Index size = hidden.columns();
+      Doubles x;
+      for (const std::int64_t t : tokens) {
+        x.insert(x.end(), states + t * size, states + (t + 1) * size);
+      }
+      return layers.mlp(name, x, config.layer_norm_eps);
+    };
+    PlainResult result;
+    std::vector<WordSpan> spans;
+    testing_spans::Spans table;
+    table.width = settings.head_size;
+    table.scale = settings.mention_scale;
+    for (Index w = 0; w < std::ssize(words.mention_ends); ++w) {
+      table.counts.push_back(words.mention_ends[at(w)] - w);
+      for (Index last = w; last < words.mention_ends[at(w)]; ++last) spans.push_back({w, last});
+    }
+    const Doubles a = mlp("start_mention_mlp", words.first_tokens);
+    table.starts = layers.linear("mention_start_classifier", a);
+    table.query = layers.linear("mention_s2e_classifier", a);
+    table.key = mlp("end_mention_mlp", words.last_tokens);
+    table.ends = layers.linear("mention_end_classifier", table.key);
+    const Doubles scores = table.scores();
+
+    std::vector<std::size_t> order(scores.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::sort(order.begin(), order.end(),
+              [&](std::size_t one, std::size_t other) { return scores[one] > scores[other]; });
+    const auto k =
+        static_cast<std::size_t>(settings.top_lambda * static_cast<double>(words.tokens));
+    result.margin = scores[order.at(k - 1)] - scores[order.at(k)];
+    order.resize(k);
+    std::sort(order.begin(), order.end());
+    testing_spans::Links links;
+    links.width = settings.head_size;
+    links.scale = settings.antecedent_scale;
+    std::vector<std::int64_t> first, last;
+    for (const std::size_t number : order) {
+      result.kept.push_back(spans[number]);
+      links.mentions.push_back(scores[number]);
+      first.push_back(words.first_tokens[at(spans[number].first)]);
+      last.push_back(words.last_tokens[at(spans[number].last)]);
+    }
+    const auto sum = [&](const char* one, const Doubles& x, const char* other, const Doubles& y) {
+      Doubles both = layers.linear(one, x);
+      const Doubles added = layers.linear(other, y);
+      for (std::size_t i = 0; i < both.size(); ++i) both[i] += added[i];
+      return both;
+    };
+    links.start_key = mlp("start_coref_mlp", first);
+    links.end_key = mlp("end_coref_mlp", last);
+    links.start_query = sum("antecedent_s2s_classifier", links.start_key,
+                            "antecedent_e2s_classifier", links.end_key);
+    links.end_query = sum("antecedent_e2e_classifier", links.end_key, "antecedent_s2e_classifier",
+                          links.start_key);
+    link(links, result);
+    return result;
+  }
+
+  static void link(const testing_spans::Links& links, PlainResult& result) {
+    std::vector<std::size_t> cluster_of;
+    for (Index u = 0; u < links.size(); ++u) {
+      // Nothing has 0.
+      double highest = 0, second = -std::numeric_limits<double>::infinity();
+      Index best = -1;
+      for (Index v = 0; v < u; ++v) {
+        const double score = links.score(u, v);
+        second = std::max(second, std::min(score, highest));
+        if (score > highest) best = v;
+        highest = std::max(highest, score);
+      }
+      result.margin = std::min(result.margin, highest - second);
+      cluster_of.push_back(best < 0 ? result.clusters.size() : cluster_of[at(best)]);
+      if (best < 0) result.clusters.emplace_back();
+      result.clusters[cluster_of.back()].push_back(result.kept[at(u)]);
+    }
+    std::erase_if(result.clusters, [](const WordCluster& cluster) { return cluster.size() == 1; });
+  }
+};
+
+TEST(CoreferenceHead, ScoresOfLongDocumentsAreThoseOfPlainLoops) {
+  // More words than are scored together, of one and two tokens in turn. Long spans begin before
+  // every multiple of 512 words, so that many cross the ends of what is scored together.
+  constexpr Index kWords = 5000;
+  CoreferenceTarget words;
+  for (Index w = 0; w < kWords; ++w) {
+    words.first_tokens.push_back(w + w / 2);
+    words.last_tokens.push_back(w + (w + 1) / 2);
+    words.mention_ends.push_back(std::min(kWords, w + (w % 512 >= 482 ? 30 : 1 + w % 3)));
+  }
+  words.tokens = words.last_tokens.back() + 1;
+  const DrawnHead drawn;
+  const Tensor hidden = random_normal_tensor({words.tokens, drawn.config.hidden_size}, 1, 7);
+  MemoryPool memory;
+  const CoreferenceResult found =
+      drawn.head->resolve({.memory = memory, .threads = 2}, hidden, words);
+  const PlainResult expected = drawn.plain(hidden, words);
+  EXPECT_TRUE(expected.margin >= 1e-4) << "other seeds: a near tie of " << expected.margin;
+  EXPECT_EQ(found.kept, expected.kept);
+  EXPECT_EQ(found.clusters, expected.clusters);
+  EXPECT_GE(expected.clusters.size(), 20u);
+  for (const Index border : {2048, 4096}) {
+    EXPECT_GE(std::count_if(
+                  found.kept.begin(), found.kept.end(),
+                  [&](const WordSpan& span) { return span.first < border && span.last >= border; }),
+              10)
+        << border;
+  }
 }
 
 TEST(CoreferenceReader, RefusesMarksInWordsAndNames) {

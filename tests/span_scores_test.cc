@@ -5,7 +5,9 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <fstream>
 #include <limits>
+#include <string>
 #include <vector>
 
 #include "core/memory.h"
@@ -262,6 +264,36 @@ TEST(BestAntecedents, AreTheLatestOfTheHighestAndNothingAtZero) {
   }
   EXPECT_GT(ties, 1000);
   EXPECT_GT(nothing, 10);
+}
+
+/// The most bytes that this process ever had in memory; 0 where the system does not tell.
+std::size_t most_resident_bytes() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("VmHWM:")) return std::stoull(line.substr(6)) * 1024;
+  }
+  return 0;
+}
+
+TEST(BestAntecedents, OfManySpansNeverHaveAllScoresInMemory) {
+  // All scores are 1.6 GB, those of a block of spans 20 MB, and several times that with a
+  // sanitizer.
+  constexpr Index kCount = 20000;
+  const LinkCase links(kCount, 1);
+  const auto truth = links.truth();
+  const std::size_t before = resident_bytes();
+  const std::vector<Index> found = best_antecedents(links.links(), 2);
+  const std::size_t most = most_resident_bytes();
+  ASSERT_GT(most, 0u);
+  EXPECT_LT(most, before + 400'000'000) << before;
+  ASSERT_EQ(std::ssize(found), kCount);
+  for (Index u = 1; u < kCount; u += 1111) {
+    double highest = 0;
+    for (Index v = 0; v < u; ++v) highest = std::max(highest, truth.score(u, v));
+    ASSERT_LT(found[at(u)], u);
+    const double score = found[at(u)] < 0 ? 0 : truth.score(u, found[at(u)]);
+    EXPECT_TRUE(score >= highest - 1e-4) << u << ": " << score << ", expected " << highest;
+  }
 }
 
 TEST(HighestRows, AreInOrderAndTheFirstOfEqualOnes) {

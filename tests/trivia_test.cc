@@ -7,6 +7,7 @@
 #include <set>
 
 #include "error_testing.h"
+#include "formats/safetensors.h"
 #include "longformer/gradients.h"
 #include "longformer/question_answering.h"
 #include "tasks/answer_matching.h"
@@ -374,6 +375,76 @@ TEST(TriviaLoss, OneSoftmaxGoesOverAllRowsOfADocument) {
                  model.loss_and_gradients(inputs, targets, std::vector<std::int64_t>{3, 1});
                }),
                {"expected 5", "found 4"});
+}
+
+/// Documents of several rows, and what PyTorch says of them (tests/fixtures/make_trivia.py).
+class TriviaGradients : public testing::Test {
+ protected:
+  TriviaGradients() {
+    for (int document = 0; has_row(document, 0); ++document) {
+      int rows = 0;
+      while (has_row(document, rows)) add_row(document, rows++);
+      rows_.push_back(rows);
+    }
+  }
+
+  const Tensor& tensor(const std::string& key) const { return file_.tensors().at(key); }
+
+  formats::SafetensorsFile file_ = formats::SafetensorsFile::open(
+      (kTriviaFixtures / "trivia" / "expected.safetensors").string());
+  std::vector<DocumentInput> inputs_;
+  std::vector<DocumentTarget> targets_;
+  std::vector<std::int64_t> rows_;
+
+ private:
+  static std::string name_of(int document, int row) {
+    return std::to_string(document) + "." + std::to_string(row) + ".";
+  }
+  bool has_row(int document, int row) const {
+    return file_.tensors().contains(name_of(document, row) + "ids");
+  }
+  template <typename Number>
+  std::vector<Number> integers(const std::string& key) const {
+    const auto* data = tensor(key).data<std::int32_t>();
+    return {data, data + tensor(key).size()};
+  }
+  void add_row(int document, int row) {
+    const std::string name = name_of(document, row);
+    DocumentInput& input = inputs_.emplace_back();
+    ids_.push_back(integers<std::int32_t>(name + "ids"));
+    input.ids = ids_.back();
+    globals_.push_back(integers<std::int32_t>(name + "globals"));
+    input.global_attention_mask = globals_.back();
+    DocumentTarget& target = targets_.emplace_back();
+    target.starts = integers<std::int64_t>(name + "starts");
+    target.ends = integers<std::int64_t>(name + "ends");
+  }
+
+  std::vector<std::vector<std::int32_t>> ids_, globals_;
+};
+
+TEST_F(TriviaGradients, AreThoseOfPyTorchForEveryTensor) {
+  ASSERT_EQ(rows_, (std::vector<std::int64_t>{3, 1}));
+  const GradientModel model =
+      GradientModel::load((kTriviaFixtures / "tiny_longformer_qa").string());
+  const LossGradients found = model.loss_and_gradients(inputs_, targets_, rows_);
+  const auto loss = static_cast<double>(tensor("loss").to_floats()[0]);
+  EXPECT_TRUE(std::abs(found.loss - loss) <= 1e-5) << found.loss << " " << loss;
+  std::ptrdiff_t compared = 0;
+  for (const NamedGradient& one : found.gradients) {
+    const std::vector<float> right = tensor("gradient." + one.name).to_floats();
+    ASSERT_EQ(one.values.size(), right.size()) << one.name;
+    double largest = 0;
+    for (const float value : right) largest = std::max(largest, std::abs(double{value}));
+    for (std::size_t i = 0; i < right.size(); ++i) {
+      const double difference = std::abs(double{one.values[i]} - double{right[i]});
+      ASSERT_TRUE(difference <= 2e-5 * std::max(0.1, largest))
+          << one.name << " " << i << ": " << one.values[i] << ", expected " << right[i];
+    }
+    ++compared;
+  }
+  EXPECT_EQ(compared, std::count_if(file_.tensors().begin(), file_.tensors().end(),
+                                    [](auto& one) { return one.first.starts_with("gradient."); }));
 }
 
 TEST(TriviaDecoding, TheBestRowWinsWhereverASpanHasMostContext) {
