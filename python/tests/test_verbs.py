@@ -162,6 +162,17 @@ def test_evaluate(folder, program, tmp_path):
         model.evaluate(data, stride="x")
 
 
+def test_evaluate_fields_and_encoding(folder, program, tmp_path):
+    path, data = folder("tiny_longformer_classifier"), tmp_path / "data.csv"
+    data.write_bytes("text;label\nhe was, é;good\nshe was;bad\n".encode("latin-1"))
+    options = {"delimiter": ";", "encoding": "latin-1"}
+    found = longformer_cpp.load(path).evaluate(data, **options)
+    (row,) = program("evaluate", path, data, "--json", *flags(options))
+    assert close(found.metrics, row["metrics"]) and found.counts["examples"] == 2
+    with pytest.raises(longformer_cpp.Error, match="delimiter: expected one character"):
+        longformer_cpp.load(path).evaluate(data, delimiter=";;")
+
+
 def test_evaluate_retrieval(folder, program):
     options = {"mode": "dense", "top_k": 20}
     path, data = folder("tiny_bert"), folder("retrieval")
