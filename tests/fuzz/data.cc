@@ -7,9 +7,12 @@
 #include "tasks/data/choice_data.h"
 #include "tasks/data/classification_data.h"
 #include "tasks/data/coreference_data.h"
+#include "tasks/data/gap_data.h"
+#include "tasks/data/multi_hop_data.h"
 #include "tasks/data/question_data.h"
 #include "tasks/data/retrieval_data.h"
 #include "tasks/data/tagging_data.h"
+#include "tasks/data/trivia_data.h"
 
 namespace {
 
@@ -52,12 +55,26 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   });
   expect_result_or_error([&] {
     for (const auto& choice : tasks::read_choices(file.path(), options).examples) {
-      if (static_cast<std::size_t>(choice.label) >= choice.question.choices.size()) std::abort();
+      const bool is_known = choice.label != tasks::kNoLabel;
+      if (is_known && static_cast<std::size_t>(choice.label) >= choice.question.choices.size()) {
+        std::abort();
+      }
     }
   });
   expect_result_or_error([&] {
     for (const auto& [query, ranking] : tasks::read_run(file.path())) {
       if (query.empty() || ranking.empty()) std::abort();
+    }
+  });
+  expect_result_or_error([&] { tasks::read_multi_hop(file.path(), options); });
+  expect_result_or_error([&] { tasks::read_trivia(file.path(), options); });
+  expect_result_or_error([&] {
+    for (const auto& example : tasks::read_gap(file.path(), options).examples) {
+      // Places are within the text.
+      const auto characters = std::ssize(character_starts(example.text)) - 1;
+      for (const CharacterSpan& span : {example.pronoun, example.a, example.b}) {
+        if (span.begin < 0 || span.end <= span.begin || span.end > characters) std::abort();
+      }
     }
   });
   expect_result_or_error([&] {

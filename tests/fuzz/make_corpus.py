@@ -62,8 +62,14 @@ def data_sets():
     squad = {"data": [{"paragraphs": [{"context": "a b", "qas": [
         {"id": "1", "question": "q", "answers": [{"text": "b", "answer_start": 2}]}]}]}]}
     hop = [{"query": "q", "supports": ["s"], "candidates": ["a"], "answer": "a"}]
+    multi_hop = [{"_id": "1", "question": "q", "answer": "a", "supporting_facts": [["t", 0]], "context": [["t", ["a ", "b"]]]}]
+    trivia = {"Data": [{"Question": "q", "QuestionId": "1", "EntityPages": [{"Filename": "a.txt"}],
+                        "Answer": {"NormalizedAliases": ["a"]}}], "Domain": "Wikipedia", "VerifiedEval": False}
+    gap = ("ID\tText\tPronoun\tPronoun-offset\tA\tA-offset\tA-coref\tB\tB-offset\tB-coref\tURL\n"
+           "1\tAnn and Bo he\the\t11\tAnn\t0\tFALSE\tBo\t8\tTRUE\tu\n")
     return {"jsonl": b"`" + jsonl.encode(), "squad": b"a" + json.dumps(squad).encode(),
-            "hop": b"a" + json.dumps(hop).encode(), "csv": b'btext,label\n"a ""b""\n",x\n\nc,y\n',
+            "multi_hop": b"a" + json.dumps(multi_hop).encode(), "trivia": b"a" + json.dumps(trivia).encode(),
+            "gap": b"c" + gap.encode(), "hop": b"a" + json.dumps(hop).encode(), "csv": b'btext,label\n"a ""b""\n",x\n\nc,y\n',
             "tsv": b"ctext\tlabel\na\tb\n", "fasttext": b"d__label__a __label__b c\n",
             "conll": b"e-DOCSTART- O\n\na NN B-PER\nb\tI-PER\n",
             "clusters": b"e#begin document (a); part 000\na\t0\t0\the\t(1(2\na\t0\t1\tx\t2)|1)\n\n#end document\n",
