@@ -287,7 +287,8 @@ def draw_links(heights, labels):
     axes.set_xlabel("words to the nearest mention before")
     axes.set_ylabel("links that are found")
     axes.grid(alpha=0.3, axis="y")
-    axes.legend(frameon=False)
+    axes.set_ylim(top=1.25 * axes.get_ylim()[1])
+    axes.legend(frameon=False, ncols=2)
     save(figure, "links_by_distance.svg")
 
 
