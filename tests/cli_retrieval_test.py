@@ -110,7 +110,7 @@ class TestFigures:
         assert report["task"] == "retrieval" and list(report["metrics"]) == NAMES
         assert report["metrics"] == pytest.approx(mean(CASES[name]), abs=1e-12)
         assert (report["examples"], report["missing"]) == (5, 1)
-        assert "1 of 5 examples has no prediction, and counts as wrong" in result.err
+        assert "1 example has no prediction, and counts as wrong" in result.err
         assert ("id of their query" in result.err) == (name == "dropped")
 
     def test_data_tell_the_task(self):
