@@ -179,6 +179,8 @@ class TestSpeakers:
     def test_a_name_with_the_marks_is_refused(self, tuned, tmp_path):
         data = write(tmp_path / "d.jsonl", [document("k", HE_AND_SHE, ("he", "[speaker]", "she"))])
         run("evaluate", tuned, data).fails(1, "d.jsonl:1: k: ", "[speaker]")
+        data = write(tmp_path / "w.jsonl", [document("k", words=("he [/speaker]",))])
+        run("evaluate", tuned, data).fails(1, "w.jsonl:1: k: ", "without the special tokens [speaker] and [/speaker]")
         # What the model could not read counts as if it had found nothing.
         rows = [document("k", HE_AND_SHE, ("he", "[speaker]", "she")), document("a", HE_AND_SHE)]
         data = write(tmp_path / "two.jsonl", rows)
@@ -197,8 +199,6 @@ class TestSpeakers:
         run("evaluate", bare, write(tmp_path / "one.jsonl", [document("k", HE_AND_SHE)])).passes()
         data = write(tmp_path / "d.jsonl", [document("k", HE_AND_SHE, ("he", "she", "he"))])
         run("evaluate", bare, data).fails(1, "d.jsonl:1: k: ", "the special token [speaker]", "none")
-        data = write(tmp_path / "w.jsonl", [document("k", words=("he [/speaker]",))])
-        run("evaluate", tuned, data).fails(1, "w.jsonl:1: k: ", "without the special tokens [speaker] and [/speaker]")
 
 
 class TestScore:

@@ -131,7 +131,7 @@ class CandidateSet final : public DataSet {
   bool has_published_form() const override { return true; }
 
   void score(const std::string& predictions, Evaluation& result) const override {
-    require(data_.examples.front().label != kNoLabel,
+    require(data_.is_answered(),
             "{}: expected questions with the right choice in the member \"answer\", found none",
             data_.path);
     const AnswersById answers = read_answers(predictions);

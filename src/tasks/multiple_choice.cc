@@ -129,8 +129,7 @@ void check_question(const ChoiceQuestion& question) {
 
 void evaluate_choices(EvaluationRun& run, const ChoiceData& data,
                       const std::function<Reading(const ChoiceQuestion&)>& read) {
-  std::int64_t right = 0, labelled = 0;
-  for (const ChoiceExample& example : data.examples) labelled += example.label != kNoLabel ? 1 : 0;
+  std::int64_t right = 0;
   AnswersById published;
   const auto read_one = [&](const ChoiceExample& example) {
     check_question(example.question);
@@ -141,14 +140,17 @@ void evaluate_choices(EvaluationRun& run, const ChoiceData& data,
     const auto best = std::max_element(logits.begin(), logits.end()) - logits.begin();
     right += best == example.label ? 1 : 0;
     published[example.origin.id] = example.question.choices[at(best)];
-    prediction["label"] = example.label != kNoLabel ? Json(example.label) : Json();
+    prediction["label"] = data.is_answered() ? Json(example.label) : Json();
     prediction["prediction"] = best;
     prediction["probabilities"] = softmax(logits);
   };
   run.each(data.examples, read_one, score);
   // A question that the model could not read counts as answered wrongly.
-  run.result.missing = std::ssize(data.examples) - run.result.examples;
-  if (labelled > 0) run.add("accuracy", static_cast<double>(right) / static_cast<double>(labelled));
+  const auto questions = std::ssize(data.examples);
+  run.result.missing = questions - run.result.examples;
+  if (data.is_answered()) {
+    run.add("accuracy", static_cast<double>(right) / static_cast<double>(questions));
+  }
   run.publish(answers_text(published));
 }
 

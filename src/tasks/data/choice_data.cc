@@ -58,13 +58,14 @@ std::int32_t label_of(const Json& object, const std::vector<std::string>& choice
 }
 
 /// Answers are known for all questions of a file or, of a test set, for none.
-void check_known_alike(const ChoiceExample& example, const std::vector<ChoiceExample>& before) {
-  if (before.empty() || before.front().label == kNoLabel) {
-    require(before.empty() || example.label == kNoLabel,
-            "expected no right choice, as the questions before have none, found one");
+void check_known_alike(const ChoiceExample& example, const ChoiceData& before) {
+  if (before.examples.empty()) return;
+  if (before.is_answered()) {
+    right_choice(example);
     return;
   }
-  right_choice(example);
+  require(example.label == kNoLabel,
+          "expected no right choice, as the questions before have none, found one");
 }
 
 }  // namespace
@@ -116,7 +117,7 @@ ChoiceData read_choices(const std::string& path, const DataOptions& given) {
     require(!example.question.context.empty() || !example.question.question.empty(),
             "expected a context or a question, found neither");
     example.label = label_of(object, example.question.choices, options);
-    check_known_alike(example, data.examples);
+    check_known_alike(example, data);
     data.examples.push_back(std::move(example));
   });
   require(!data.examples.empty(), "{}: expected at least one question, found none", path);

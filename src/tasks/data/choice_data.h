@@ -26,6 +26,9 @@ struct ChoiceData {
   std::string path;
   std::vector<ChoiceExample> examples;
   DataReport report;
+
+  /// Answers are known for all questions or for none.
+  bool is_answered() const { return examples.front().label != kNoLabel; }
 };
 
 /// See longformer::parse_choice_question. Throws Error.
