@@ -127,6 +127,56 @@ TEST(Pages, LeaveOutWhatIsNotShown) {
             "ag");
 }
 
+TEST(Pages, DecodeEntitiesOfOldPages) {
+  EXPECT_EQ(html("don&#146;t &#x80; &copy 2003 &eacute &AMP; &notit; &notin; &lpar;"),
+            "don\u2019t \u20ac \u00a9 2003 \u00e9 & \u00acit; \u2209 (");
+  EXPECT_EQ(html("a&#0;&#xD800;&#x110000;&#4294967361;b"), "a\ufffd\ufffd\ufffd\ufffdb");
+  EXPECT_EQ(html("a&#1;&#xfffe;b &#; &#x; & &&amp;"), "ab &#; &#x; & &&");
+  EXPECT_EQ(html("<textarea>&lt;b> <b>x</textarea>"), "<b> <b>x");
+  EXPECT_EQ(html("<xmp>&lt;b> </i></xmp>"), "&lt;b> </i>");
+}
+
+TEST(Pages, HaveBogusComments) {
+  EXPECT_EQ(html("<p><![if !supportLists]><span>1.</span><![endif]>First"), "1.First");
+  EXPECT_EQ(html("a<!ELEMENT br EMPTY>b<?php echo 1 ?>c</ d>e</>f<!doctype x>g"), "abcefg");
+  EXPECT_EQ(html("a<![CDATA[ b ]]>c<svg><![CDATA[ <d> ]]></svg>e"), "ac <d> e");
+  EXPECT_EQ(html("a<!-->b<!--->c<!-- - -- > --!>d<!--[if IE]><p>e</p><![endif]-->f<!-- g"),
+            "abcdf");
+  EXPECT_EQ(html("1 <2 </ <"), "1 <2");
+}
+
+TEST(Pages, LeaveOutWhatIsHidden) {
+  EXPECT_EQ(html("<p>a<p hidden>b<p>c"), "a\n\nc");
+  EXPECT_EQ(html("<ul><li>a<li HIDDEN=''>b<ul><li>c</ul><li>d</ul>"), "a\nd");
+  EXPECT_EQ(html("<table><tr><td>a<td hidden>b<td>c<tr hidden><td>d<tr><td>e</table>f"),
+            "a\tc\ne\n\nf");
+  EXPECT_EQ(html("<dl><dt hidden>a<dd>b<dt>c</dl><select><option hidden>d<option>e</select>"),
+            "b\nc\n\ne");
+  EXPECT_EQ(html("a<b hidden>b<p>c</b>d<p>e"), "a\n\nd\n\ne");
+  EXPECT_EQ(html("<div hidden=until-found>a</div><div hidden=hidden>b<div>c</div></div>d"),
+            "a\n\nd");
+  EXPECT_EQ(html("<html hidden><body hidden>a<br hidden>b<input hidden>c"), "abc");
+  EXPECT_EQ(html("<ruby>\u6f22<rp>(</rp><rt>kan</rt><rp>)</rp></ruby><ruby>a<rp>(<rt>b</ruby>"),
+            "\u6f22kanab");
+  EXPECT_EQ(html("a<video>no video</video><canvas>b</canvas><datalist><option>c</datalist>d"),
+            "ad");
+  EXPECT_EQ(html("<math><mi>x</mi><annotation>tex</annotation></math>"), "x");
+  EXPECT_EQ(html("<td hidden>no table"), "no table");
+}
+
+TEST(Pages, ReadScriptsAndTheLikeToTheirEnds) {
+  EXPECT_EQ(html("<script><!-- <script> </script> a --></script>b<script>x</scripts></script >c"),
+            "bc");
+  EXPECT_EQ(html("<style></p><b></STYLE>a<title>b</p></title>c<noscript><b>d</noscript>e"), "ace");
+  EXPECT_EQ(html("<script/>a</script>b<div/>c<svg><path/><title>d</title></svg>e"), "b\n\nce");
+  EXPECT_EQ(html("a<plaintext></plaintext><b>"), "a\n\n</plaintext><b>");
+  EXPECT_EQ(html("a<script>b"), "a");
+  // In XML any element may end in its tag.
+  EXPECT_EQ(html("<?xml version='1.0'?><html><head><script src='s'/><title/></head>"
+                 "<body><a id='x'/>a<br></br>b<![CDATA[<c>]]></body></html>"),
+            "a\nb<c>");
+}
+
 TEST(Pages, MayBeBroken) {
   EXPECT_EQ(html("<head><title>T</title><article>a</article><p>b"), "a\n\nb");
   EXPECT_EQ(html("3 < 4 and <b>c<i>d</b>e</i> <p <b>f</p> </div></ul> g"),
@@ -199,6 +249,14 @@ TEST(HostileDocuments, HaveSomeText) {
   EXPECT_EQ(html(repeated("<template>", kDeep) + "deep"), "");
   EXPECT_EQ(html(repeated("</p></div></template></pre>", kDeep) + "out"), "out");
   EXPECT_EQ(html(repeated("<!--", kDeep)), "");
+  EXPECT_EQ(html(repeated("<p><b hidden>", kDeep) + "out"), "");
+  EXPECT_EQ(html(repeated("<b><font size=1>x<p>", kDeep)).size(), 3 * kDeep - 2);
+  EXPECT_EQ(html(repeated("<p>", 1) + repeated("<table><div>", kDeep) + repeated("</p>", kDeep)),
+            "");
+  EXPECT_EQ(html(repeated("<script><!--<script>", kDeep)), "");
+  EXPECT_EQ(html(repeated("<svg><title>", kDeep) + "a"), "");
+  EXPECT_EQ(html(repeated("&#", kDeep)), repeated("&#", kDeep));
+  EXPECT_EQ(html("<p " + repeated("a='1' ", kDeep) + ">b"), "b");
   EXPECT_EQ(html(repeated("&", kDeep)), repeated("&", kDeep));
   EXPECT_EQ(markdown(repeated(">", kDeep) + " deep"), "deep");
   EXPECT_EQ(markdown(repeated("[", kDeep)), repeated("[", kDeep));

@@ -57,7 +57,6 @@ ABOVE_OPS = {"models", "training", "tasks", "api", "apps", "python"}
 THIRD_PARTY = {
     "hwy": {"kernels"},
     "sqlite3": {"index"},
-    "libxml": {"text"},
     "md4c": {"text"},
     "nanobind": {"python"},
     "CLI": {"apps"},

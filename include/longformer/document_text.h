@@ -21,10 +21,10 @@ DocumentFormat document_format_of(const std::string& file, std::string_view cont
 bool is_binary(std::string_view beginning);
 
 /// The text of a document in UTF-8. Of Markdown (as GitHub reads it, with HTML inside) and HTML
-/// that is what a reader sees: no markup, comments, scripts, styles or titles; entities decoded;
-/// white space as a browser shows it; an empty line between blocks (paragraphs, headings, tables,
-/// …), a new line for list items, rows and <br>, a tab between cells. Broken pages are read as far
-/// as they make sense.
+/// that is what a reader sees: no markup, comments, scripts, styles or titles, nothing that has the
+/// attribute hidden; references by the tables of the HTML standard; white space as a browser shows
+/// it; an empty line between blocks (paragraphs, headings, tables, …), a new line for list items,
+/// rows and <br>, a tab between cells. Broken pages are read as far as they make sense.
 ///
 /// The charset is what a byte-order mark says (UTF-8 or UTF-16, which leaves it out), or a page
 /// itself, else `encoding`, whose notes call the document `name`; what is not in the charset

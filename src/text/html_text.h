@@ -10,8 +10,7 @@ namespace longformer::text {
 /// declaration; empty where it declares none.
 std::string html_charset(std::string_view bytes);
 
-/// The text of a page in valid UTF-8; see longformer::document_text. Takes anything for a page, at
-/// most 2 GB of it.
+/// The text of a page in valid UTF-8; see longformer::document_text. Takes anything for a page.
 std::string html_text(std::string_view html);
 
 }  // namespace longformer::text
