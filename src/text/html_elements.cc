@@ -142,7 +142,7 @@ constexpr std::array<HtmlElement, 106> kElements = {{
 static_assert(std::is_sorted(kElements.begin(), kElements.end(),
                              [](const auto& a, const auto& b) { return a.name < b.name; }));
 
-constexpr std::array<std::string_view, 47> kForeignEnds = {
+constexpr std::array<std::string_view, 44> kForeignEnds = {
     {"b",      "big",  "blockquote", "body",  "br",   "center", "code",    "dd",   "div",
      "dl",     "dt",   "em",         "embed", "h1",   "h2",     "h3",      "h4",   "h5",
      "h6",     "head", "hr",         "i",     "img",  "li",     "listing", "menu", "meta",
