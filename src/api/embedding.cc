@@ -408,7 +408,7 @@ Embedding Embedder::embed_marked(MarkedText marked, const EmbedOptions& options,
   how.stride = tasks::passage_overlap(how, tokenizer_, marked.passages, marked.overlap);
   Embedding result;
   result.rows = std::ssize(marked.passages);
-  result.spans = tasks::spans_of(marked.encoding, marked.passages);
+  result.spans = tasks::spans_of(marked.text, marked.encoding, marked.passages);
   tasks::Reading reading =
       tasks::RowReader(tokenizer_, how).read(std::move(marked.encoding), std::string(marked.text));
   result.tokens = reading.tokens;
@@ -439,8 +439,8 @@ Embedding Embedder::embed_passages_alone(std::string_view text, const PassageOpt
   const Encoding encoding = tasks::encode_plain(tokenizer_, text);
   Embedding result;
   result.tokens = static_cast<Index>(encoding.ids.size()) + around;
-  result.spans =
-      tasks::spans_of(encoding, tasks::passages_behind({}, text, encoding, rules_of(passages)));
+  result.spans = tasks::spans_of(text, encoding,
+                                 tasks::passages_behind({}, text, encoding, rules_of(passages)));
   result.rows = static_cast<Index>(result.spans.size());
   const auto starts = character_starts(text);
   std::vector<std::string> texts;

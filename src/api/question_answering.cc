@@ -17,7 +17,7 @@ void find_answers(const Document& document, const tasks::AnswerRules& rules,
   const tasks::Answers found = tasks::answers_of(document, rules);
   const std::vector<std::size_t> starts = character_starts(reading.text);
   for (const tasks::AnswerSpan& span : found.spans) {
-    const CharacterSpan characters = tasks::characters_of(reading, span.tokens);
+    const CharacterSpan characters = tasks::characters_of(reading, starts, span.tokens);
     const std::size_t begin = starts[static_cast<std::size_t>(characters.begin)];
     const std::size_t end = starts[static_cast<std::size_t>(characters.end)];
     outcome.answers.push_back(

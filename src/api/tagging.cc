@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "tasks/entities.h"
 #include "tasks/tagging.h"
+#include "text/boundaries.h"
 
 namespace longformer {
 namespace {
@@ -31,6 +32,9 @@ std::vector<Entity> entities_of(const tasks::Reading& document,
     entity.score = found.score;
     entity.span = {offsets[static_cast<std::size_t>(found.tokens.begin)].begin,
                    offsets[static_cast<std::size_t>(found.tokens.end - 1)].end};
+    if (options.aggregation != Aggregation::none) {
+      entity.span = text::whole_graphemes(document.text, starts, entity.span);
+    }
     entity.text = document.text.substr(byte(entity.span.begin),
                                        byte(entity.span.end) - byte(entity.span.begin));
     entity.first_token = found.tokens.begin;

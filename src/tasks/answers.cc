@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <optional>
 
-#include "text/unicode.h"
+#include "text/boundaries.h"
 
 namespace longformer::tasks {
 namespace {
@@ -149,18 +149,16 @@ std::optional<AnswerSpan> best_of_rows(std::span<const SegmentLogits> rows,
 
 std::vector<std::uint8_t> begins_inside_word(std::string_view text,
                                              std::span<const CharacterSpan> offsets) {
-  const std::vector<std::size_t> starts = character_starts(text);
-  const auto is_word = [&](std::int64_t character) {
-    const auto flags =
-        text::character_flags(text::decode_character(text, starts[at(character)]).value);
-    return (flags & text::CharacterFlags::word) != 0;
-  };
-  const auto characters = static_cast<std::int64_t>(starts.size()) - 1;
+  const std::vector<text::Boundary> boundaries = text::boundaries(text);
   std::vector<std::uint8_t> result;
   for (const CharacterSpan& span : offsets) {
-    const bool inside = !result.empty() && span.begin > 0 && span.begin < characters &&
-                        is_word(span.begin - 1) && is_word(span.begin);
-    result.push_back(inside ? 1 : 0);
+    // Characters that the tokenizer left out may lie between two tokens.
+    const std::int64_t behind = result.empty() ? 0 : offsets[result.size() - 1].end;
+    bool inside = !result.empty();
+    for (std::int64_t i = std::min(behind, span.begin); i <= span.begin; ++i) {
+      inside = inside && boundaries[at(i)] <= text::Boundary::inside_word;
+    }
+    result.push_back(inside || span.begin < behind ? 1 : 0);
   }
   return result;
 }

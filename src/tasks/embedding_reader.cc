@@ -124,7 +124,7 @@ std::vector<Example> EmbeddingReader::read_passages(const EmbeddingExample& exam
   const std::string& text = example.texts[0];
   Encoding encoding = encode_behind(tokenizer_, document_, text);
   const std::vector<TokenRange> passages = passages_of(example, encoding);
-  const std::vector<CharacterSpan> spans = spans_of(encoding, passages);
+  const std::vector<CharacterSpan> spans = spans_of(text, encoding, passages);
   ReadingOptions how = reading_;
   how.too_long = TooLong::split;
   how.stride = passage_overlap(how, tokenizer_, passages, kPassageOverlap);

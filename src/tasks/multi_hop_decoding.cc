@@ -6,6 +6,8 @@
 #include <numeric>
 #include <utility>
 
+#include "text/boundaries.h"
+
 namespace longformer::tasks {
 namespace {
 
@@ -42,9 +44,9 @@ std::optional<MultiHopSpan> best_span(const MultiHopQuestion& question,
                                        {.top_k = 1, .max_tokens = rules.max_tokens});
     if (found.spans.empty() || (best && !(found.spans[0].logit > best->logit))) continue;
     const TokenRange tokens = found.spans[0].tokens;
-    const CharacterSpan characters = {offsets[at(tokens.begin)].begin,
-                                      offsets[at(tokens.end - 1)].end};
     const std::vector<std::size_t> starts = character_starts(whole);
+    const CharacterSpan characters = text::whole_graphemes(
+        whole, starts, {offsets[at(tokens.begin)].begin, offsets[at(tokens.end - 1)].end});
     const std::size_t begin = starts[at(characters.begin)];
     best = {.paragraph = text.paragraph,
             .sentence = text.sentence,

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "text/boundaries.h"
 
 namespace longformer::tasks {
 
@@ -70,12 +71,14 @@ Index passage_overlap(const ReadingOptions& options, const Tokenizer& tokenizer,
   return std::min(most, std::max(least, 2 * longest));
 }
 
-std::vector<CharacterSpan> spans_of(const Encoding& encoding,
+std::vector<CharacterSpan> spans_of(std::string_view text, const Encoding& encoding,
                                     std::span<const TokenRange> passages) {
+  const std::vector<std::size_t> starts = character_starts(text);
   std::vector<CharacterSpan> spans;
   for (const TokenRange& passage : passages) {
-    spans.push_back(
-        {encoding.offsets[at(passage.begin)].begin, encoding.offsets[at(passage.end - 1)].end});
+    const CharacterSpan tokens = {encoding.offsets[at(passage.begin)].begin,
+                                  encoding.offsets[at(passage.end - 1)].end};
+    spans.push_back(text::whole_graphemes(text, starts, tokens));
   }
   return spans;
 }

@@ -48,7 +48,8 @@ std::string text_between(std::string_view text, std::span<const std::size_t> sta
 Index passage_overlap(const ReadingOptions& options, const Tokenizer& tokenizer,
                       std::span<const TokenRange> passages, Index least);
 
-/// The characters of passages that are given as tokens.
-std::vector<CharacterSpan> spans_of(const Encoding& encoding, std::span<const TokenRange> passages);
+/// The characters of passages that are given as tokens: whole graphemes.
+std::vector<CharacterSpan> spans_of(std::string_view text, const Encoding& encoding,
+                                    std::span<const TokenRange> passages);
 
 }  // namespace longformer::tasks

@@ -10,6 +10,7 @@
 #include "tasks/metrics/answer_metrics.h"
 #include "tasks/sequence_to_sequence.h"
 #include "tasks/trivia_answering.h"
+#include "text/boundaries.h"
 
 namespace longformer::tasks {
 namespace {
@@ -312,14 +313,16 @@ std::optional<AnswerSpan> best_answer(const Document& document, Index max_tokens
 
 std::string text_of(const Reading& reading, TokenRange tokens) {
   const std::vector<std::size_t> starts = character_starts(reading.text);
-  const CharacterSpan span = characters_of(reading, tokens);
+  const CharacterSpan span = characters_of(reading, starts, tokens);
   const std::size_t begin = starts[at(span.begin)];
   return reading.text.substr(begin, starts[at(span.end)] - begin);
 }
 
-CharacterSpan characters_of(const Reading& reading, TokenRange tokens) {
+CharacterSpan characters_of(const Reading& reading, std::span<const std::size_t> starts,
+                            TokenRange tokens) {
   const auto& offsets = reading.encoding.offsets;
-  return {offsets[at(tokens.begin)].begin, offsets[at(tokens.end - 1)].end};
+  return text::whole_graphemes(reading.text, starts,
+                               {offsets[at(tokens.begin)].begin, offsets[at(tokens.end - 1)].end});
 }
 
 }  // namespace longformer::tasks

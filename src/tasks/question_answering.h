@@ -37,7 +37,9 @@ std::string text_of(const Reading& reading, TokenRange tokens);
 /// Each position once, ascending.
 void sort_and_unite(std::vector<Index>& positions);
 
-/// Where the tokens of the document stand in its text, as characters.
-CharacterSpan characters_of(const Reading& reading, TokenRange tokens);
+/// Where the tokens of the document stand in its text, as whole graphemes. `starts` are
+/// character_starts of the text.
+CharacterSpan characters_of(const Reading& reading, std::span<const std::size_t> starts,
+                            TokenRange tokens);
 
 }  // namespace longformer::tasks

@@ -37,6 +37,7 @@ GraphemeClass grapheme_class(char32_t c) {
   if (c == '\r') return Class::carriage_return;
   if (c == '\n') return Class::line_feed;
   if (c == 0x200d) return Class::joiner;
+  if (in(c, 0x1f1e6, 0x1f1ff)) return Class::regional_indicator;
   const auto* range = std::lower_bound(
       std::begin(grapheme_classes), std::end(grapheme_classes), c,
       [](const CodePointRange& r, char32_t value) { return char32_t{r.last} < value; });
@@ -69,6 +70,9 @@ bool GraphemeBreaks::joins(GraphemeClass next) const {
     case Class::pictographic:
       if (pictogram_ == Pictogram::joined) return true;
       break;
+    case Class::regional_indicator:
+      if (half_flag_) return true;
+      break;
     default:
       break;
   }
@@ -92,6 +96,7 @@ bool GraphemeBreaks::begins(char32_t character) {
   } else if (pictogram_ != Pictogram::extended || !extends(next)) {
     pictogram_ = Pictogram::none;
   }
+  half_flag_ = next == Class::regional_indicator && !half_flag_;
   previous_ = next;
   return !joined;
 }

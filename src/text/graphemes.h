@@ -23,9 +23,9 @@ enum class GraphemeClass : std::uint8_t {
   hangul_t,
   hangul_lv,
   hangul_lvt,
+  regional_indicator,  ///< Two of them are a flag.
 };
 
-/// Regional indicators are `other`: no grapheme that is short enough to matter has one.
 GraphemeClass grapheme_class(char32_t character);
 
 /// Reads a text from its beginning.
@@ -42,6 +42,8 @@ class GraphemeBreaks {
   GraphemeClass previous_ = GraphemeClass::control;
   Conjunct conjunct_ = Conjunct::none;
   Pictogram pictogram_ = Pictogram::none;
+  /// Whether the last character is the first half of a flag.
+  bool half_flag_ = false;
 };
 
 }  // namespace longformer::text

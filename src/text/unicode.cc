@@ -121,6 +121,10 @@ bool is_chinese_character(char32_t c) {
          in(c, 0x2f800, 0x2fa1f);
 }
 
+bool is_lowercase(char32_t c) {
+  return utf8proc_category(static_cast<utf8proc_int32_t>(c)) == UTF8PROC_CATEGORY_LL;
+}
+
 int combining_class(char32_t c) {
   if (const auto* found =
           find_range(std::begin(different_classes), std::end(different_classes), c)) {

@@ -29,6 +29,9 @@ std::uint16_t character_flags(char32_t character);
 /// Characters that BERT makes words of their own: the CJK blocks that `tokenizers` lists.
 bool is_chinese_character(char32_t character);
 
+/// \p{Ll}
+bool is_lowercase(char32_t character);
+
 /// Canonical combining class; 0 for starters.
 int combining_class(char32_t character);
 
