@@ -21,11 +21,15 @@ SHELL := bash
 # ON compiles several sources at once: half the time for all of them, more for each one that changes.
 UNITY ?= OFF
 
+# A user's build does not fail by a warning; with ON, as in `make check` and in CI, it does.
+WERROR ?= OFF
+
 SOURCES := $(shell git ls-files --cached --others --exclude-standard '*.h' '*.cc' 2>/dev/null)
 
 .DEFAULT_GOAL := help
 .PHONY: help packages browser-packages lint-packages build everything check test debug asan tsan \
-        fuzz oracle test-venv parity quickstart lint fresh fresh-short install python wheel bench clean
+        fuzz oracle test-venv parity quickstart lint fresh fresh-short fresh-build \
+        install python wheel bench clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -41,7 +45,7 @@ lint-packages: packages
 	@tools/packages.sh build lint
 
 build: packages ## Build the program, build/longformer
-	cmake --preset release
+	cmake --preset release -DLONGFORMER_WERROR=$(WERROR)
 	cmake --build $(BUILD) -j $(JOBS) --target longformer_cli
 
 test-venv: packages
@@ -49,9 +53,11 @@ test-venv: packages
 
 everything: test-venv
 	cmake --preset release -DLONGFORMER_TESTS=ON -DLONGFORMER_PYTHON=ON -DCMAKE_UNITY_BUILD=$(UNITY) \
+	  -DLONGFORMER_WERROR=$(WERROR) \
 	  -DPython_EXECUTABLE=$(TEST_VENV)/bin/python -DLONGFORMER_TEST_PYTHON=$(TEST_VENV)/bin/python
 	cmake --build $(BUILD) -j $(JOBS)
 
+check: WERROR := ON
 check: everything ## Before a commit: lint what differs from origin/main, build, run the C++ tests (2 minutes)
 	@$(MAKE) --no-print-directory lint BASE=$(CHECK_BASE)
 	ctest --preset release -L unit | python3 tools/slowest.py $(BUILD) 5
@@ -98,7 +104,8 @@ lint: lint-packages ## Format, layers, house rules and clang-tidy (BASE=commit: 
 	@printf '%s\n' $(SOURCES) | xargs -P $(JOBS) -n 40 clang-format --dry-run -Werror
 	python3 tools/check_layers.py
 	python3 tools/check_rules.py
-	@cmake --preset release -B $(BUILD)/tidy -DCMAKE_CXX_COMPILER=clang++ -DLONGFORMER_TESTS=OFF >/dev/null
+	@cmake --preset release -B $(BUILD)/tidy -DCMAKE_CXX_COMPILER=clang++ -DLONGFORMER_TESTS=OFF \
+	  -DLONGFORMER_WERROR=ON >/dev/null
 	python3 tools/tidy.py --jobs $(JOBS) --cache $(CACHE)/tidy $(addprefix --base ,$(BASE)) $(TIDY)
 
 fresh: ## The README's commands in a minimal Debian 12 made for it (root; SUITE=trixie: Debian 13)
@@ -108,6 +115,10 @@ fresh: ## The README's commands in a minimal Debian 12 made for it (root; SUITE=
 fresh-short: ## Only its packages, configuration and a program that finds the installed package
 	@tools/packages.sh fresh
 	@tools/fresh.sh --short
+
+fresh-build: ## In a root that stays: the program without a warning, tests, what its clang says (SUITE=trixie)
+	@tools/packages.sh fresh
+	@tools/fresh.sh --kept $(FRESH)
 
 install: build ## Install program, library and headers (PREFIX=/usr/local)
 	cmake --build $(BUILD) -j $(JOBS)
@@ -119,7 +130,7 @@ python: packages ## pip install the Python package into a fresh environment and 
 	rm -rf $(BUILD)/python-venv
 	$(PYTHON) -m venv $(BUILD)/python-venv
 	CXX=c++ $(BUILD)/python-venv/bin/pip install --quiet --disable-pip-version-check \
-	  --config-settings=cmake.define.LONGFORMER_WERROR=ON \
+	  --config-settings=cmake.define.LONGFORMER_WERROR=$(WERROR) \
 	  --config-settings=cmake.define.CMAKE_UNITY_BUILD=$(UNITY) . pytest mypy
 	$(BUILD)/python-venv/bin/python -m pytest -q python/tests
 
@@ -128,7 +139,7 @@ wheel: packages ## Make a wheel for Linux with all libraries inside, test it in 
 	rm -rf $(BUILD)/wheels $(BUILD)/wheel-venv $(BUILD)/wheel-test
 	@PYTHON=$(PYTHON) tools/venv.sh $(BUILD)/wheel-venv requirements/wheel.txt
 	CXX=c++ $(BUILD)/wheel-venv/bin/python -m pip wheel --quiet --disable-pip-version-check --no-deps \
-	  --config-settings=cmake.define.LONGFORMER_WERROR=ON \
+	  --config-settings=cmake.define.LONGFORMER_WERROR=$(WERROR) \
 	  --config-settings=cmake.define.CMAKE_UNITY_BUILD=$(UNITY) -w $(BUILD)/wheels/plain .
 	PATH=$(CURDIR)/$(BUILD)/wheel-venv/bin:$$PATH auditwheel repair -w $(BUILD)/wheels $(BUILD)/wheels/plain/*.whl
 	test -z "$$(find $(BUILD)/wheels -name '*manylinux*.whl' -size +40960k)"

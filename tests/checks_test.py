@@ -214,11 +214,12 @@ class Tidy(TreeCase):
 for file; do :; done
 [ "$file" = --version ] && { echo 1; exit; }
 echo "$file" >>read.txt
+echo "$*" >>arguments.txt
 ! grep fault "$file"
 ''')  # fmt: skip
         (self.root / "bin/clang-tidy").chmod(0o755)
         self.write(".clang-tidy", "Checks: all\n")
-        self.write(".gitignore", "bin\nbuild\ncache\nread.txt\n")
+        self.write(".gitignore", "bin\nbuild\ncache\nread.txt\narguments.txt\n")
         self.write("src/core/deep.h", "#include <vector>\n")
         self.write("src/core/near.h", '#include "core/deep.h"\n')
         self.write("src/core/a.cc", '#include "core/near.h"\n')
@@ -264,6 +265,13 @@ echo "$file" >>read.txt
         self.assertEqual(self.tidy(flags="-O2")[0], "abcd")
         self.write(".clang-tidy", "Checks: none\n")
         self.assertEqual(self.tidy(flags="-O2")[0], "abcd")
+
+    def test_other_checks(self):
+        self.tidy()
+        self.assertNotIn("--checks", (self.root / "arguments.txt").read_text())
+        self.assertEqual(self.tidy("--checks=-*,x")[0], "abcd")
+        self.assertIn("--checks=-*,x ", (self.root / "arguments.txt").read_text())
+        self.assertEqual(self.tidy("--checks=-*,x")[0], "")
 
     def test_a_fault_stays_one(self):
         self.write("src/core/b.cc", "fault\n")

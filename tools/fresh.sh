@@ -1,31 +1,53 @@
 #!/usr/bin/env bash
-# fresh.sh [--short]: the README's commands on a machine that nobody has prepared: a minimal Debian made by
-# debootstrap, a clone of HEAD, and nothing but what the commands install themselves. Needs root.
+# fresh.sh [--short | --kept [--base COMMIT] [--seconds N] [--seed WORD]]: the README's commands on a machine
+# that nobody has prepared: a minimal Debian made by debootstrap, a clone of HEAD, and nothing but what the
+# commands install themselves. A warning of the compiler fails. Needs root.
 #
 # --short       only what configuring needs: packages, cmake, a program that finds the installed package
-# SUITE         bookworm (Debian 12); trixie is Debian 13
+# --kept        in a root that stays for the next time, with its packages, up to 30 days: the program is built
+#               and tested; then its clang reads sources for N seconds, and other tests run for N seconds: what
+#               differs from COMMIT, and what the seed draws
+# SUITE         bookworm (Debian 12) or trixie (Debian 13)
 # DEBIAN_MIRROR where packages come from, if not debootstrap's default
 # KEEP=1        leaves the root there for a look
 set -Eeuo pipefail
 cd "$(dirname "$0")/.."
 
 suite=${SUITE:-bookworm}
-short=false
-case ${1:-} in
-  --short) short=true ;;
-  "") ;;
-  *) echo "fresh.sh: expected --short or nothing, found '$1'" >&2; exit 2 ;;
-esac
+mode=whole base=HEAD seconds=60 seed=$RANDOM
+arguments=("$@")
+while (($#)); do
+  case $1 in
+    --short | --kept) mode=${1#--}; shift; continue ;;
+    --base | --seconds | --seed) (($# > 1)) || { echo "fresh.sh: $1 needs a value" >&2; exit 2; } ;;
+    *) echo "fresh.sh: expected --short, --kept, --base, --seconds or --seed, found '$1'" >&2; exit 2 ;;
+  esac
+  declare "${1#--}=$2"
+  shift 2
+done
 ((EUID == 0)) || { echo "fresh.sh: needs root, for debootstrap and chroot" >&2; exit 1; }
+
+# What stays from run to run: what the compilers made, and the root of --kept.
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/longformer/fresh-$suite
+mkdir -p "$cache/ccache"
 
 # In mounts of its own, which end with this process.
 if [[ -z ${LONGFORMER_FRESH_ROOT:-} ]]; then
-  LONGFORMER_FRESH_ROOT=$(mktemp -d "${TMPDIR:-/var/tmp}/longformer-fresh.XXXXXX")
-  chmod 755 "$LONGFORMER_FRESH_ROOT"
+  if [[ $mode == kept ]]; then
+    LONGFORMER_FRESH_ROOT=$cache/root KEEP=1
+    exec 9>"$cache/lock"
+    flock 9
+  else
+    LONGFORMER_FRESH_ROOT=$(mktemp -d "${TMPDIR:-/var/tmp}/longformer-fresh.XXXXXX")
+  fi
   export LONGFORMER_FRESH_ROOT
   status=0
-  unshare --mount --propagation private "$0" "$@" || status=$?
-  [[ -n ${KEEP:-} ]] && echo "kept: $LONGFORMER_FRESH_ROOT" || rm -rf "$LONGFORMER_FRESH_ROOT"
+  unshare --mount --propagation private "$0" "${arguments[@]}" || status=$?
+  if [[ -n ${KEEP:-} ]]; then
+    echo "kept: $LONGFORMER_FRESH_ROOT"
+  else
+    rm -rf "$LONGFORMER_FRESH_ROOT"
+  fi
   exit "$status"
 fi
 root=$LONGFORMER_FRESH_ROOT
@@ -39,7 +61,7 @@ inside() {
   for name in http_proxy https_proxy no_proxy PIP_INDEX_URL; do
     [[ -v $name ]] && kept+=("$name=${!name}")
   done
-  chroot "$root" env -i "${kept[@]}" bash -c "cd $home 2>/dev/null || cd /; $1"
+  chroot "$root" env -i "${kept[@]}" bash -c "cd $home 2>/dev/null || cd /; $1" </dev/null
 }
 
 step() {
@@ -52,25 +74,39 @@ step() {
 }
 trap 'echo "--- fresh $suite: $what FAILED" >&2' ERR
 
+# A root becomes whole at once or not at all.
+bootstrap() {
+  local log=$root.log
+  if [[ $mode == kept && -n $(find "$root/etc/longformer-fresh" -mtime -30 2>/dev/null) ]]; then return; fi
+  rm -rf "$root" "$root.new"
+  mkdir -m 755 "$root.new"
+  debootstrap --variant=minbase "$suite" "$root.new" ${DEBIAN_MIRROR:+"$DEBIAN_MIRROR"} >"$log" 2>&1 ||
+    { tail -20 "$log" >&2; return 1; }
+  rm "$log"
+  touch "$root.new/etc/longformer-fresh"
+  mv "$root.new" "$root"
+}
+
 make_root() {
-  debootstrap --variant=minbase "$suite" "$root" ${DEBIAN_MIRROR:+"$DEBIAN_MIRROR"} >"$root.log" 2>&1 ||
-    { tail -20 "$root.log" >&2; return 1; }
-  rm "$root.log"
+  bootstrap
+  mkdir -p "$root/root/.cache/ccache"
   mount -t proc proc "$root/proc"
   mount --rbind /dev "$root/dev"
+  mount --bind "$cache/ccache" "$root/root/.cache/ccache"
   cp -L /etc/resolv.conf "$root/etc/resolv.conf"
   # An installed Debian has these names; the browser looks for itself under one.
   printf '127.0.0.1 localhost\n::1 localhost\n' >"$root/etc/hosts"
   cp -L /etc/ssl/certs/ca-certificates.crt "$root/etc/network.crt"
+  rm -rf "$root$home"
   git clone --quiet --no-hardlinks . "$root$home"
-  if $short; then return; fi
+  if [[ $mode == short || -x $root/usr/bin/make && -x $root/usr/bin/git ]]; then return; fi
   inside "apt-get update -qq && apt-get install -y -qq --no-install-recommends git make ca-certificates >/dev/null"
 }
 
 # Who is not root is told what is missing; nothing asks for a password.
 refuses_without_root() {
   local said
-  said=$(inside "chmod 755 /root; setpriv --reuid=nobody --clear-groups tools/packages.sh build </dev/null 2>&1") &&
+  said=$(inside "chmod 755 /root; setpriv --reuid=nobody --clear-groups tools/packages.sh build 2>&1") &&
     { echo "packages.sh succeeded without root"; return 1; }
   [[ $said == *libdnnl-dev*"As root: apt-get"* ]] || { echo "packages.sh said: $said"; return 1; }
 }
@@ -81,12 +117,21 @@ consumer_configures() {
     cmake -S examples/embed -B /tmp/embed -G Ninja"
 }
 
+# Runs a command whose words are kept in $root/said.log. The compiler cache repeats warnings as well.
+without_warnings() {
+  inside "$1" 2>&1 | tee "$root/said.log"
+  if grep -F ' warning: ' "$root/said.log"; then
+    echo "expected no warnings, found those above"
+    return 1
+  fi
+}
+
 # The passages that the README prints are those that the quickstart finds.
 quickstart_answers() {
-  inside "make quickstart" | tee "$root/quickstart.log"
+  without_warnings "make quickstart"
   local found=0 file range
   while read -r file range; do
-    grep -qE "^ +1\. +[0-9.]+ +$file +characters $range( |\$)" "$root/quickstart.log" ||
+    grep -qE "^ +1\. +[0-9.]+ +$file +characters $range( |\$)" "$root/said.log" ||
       { echo "the README's answer $file $range is not what the quickstart found"; return 1; }
     found=$((found + 1))
   done < <(sed -nE 's/^  1\. [0-9.]+ +(\S+\.txt) +characters ([0-9-]+)( .*)?$/\1 \2/p' README.md)
@@ -94,8 +139,8 @@ quickstart_answers() {
 }
 
 tests_pass() {
-  inside "make test" | tee "$root/test.log"
-  grep -qE "^100% tests passed, 0 tests failed out of [0-9]+" "$root/test.log"
+  without_warnings "make test"
+  grep -qE "^100% tests passed, 0 tests failed out of [0-9]+" "$root/said.log"
 }
 
 package_installs() {
@@ -103,9 +148,48 @@ package_installs() {
     /tmp/venv/bin/python -c 'import longformer_cpp; print(longformer_cpp.__version__)'"
 }
 
+program_works() {
+  inside "tools/packages.sh build lint >/dev/null && make test-venv"
+  without_warnings "make build"
+  inside "\$HOME/.cache/longformer/test/bin/python -m pytest -q -p no:cacheprovider tests/cli_test.py"
+}
+
+clang_reads() {
+  inside "cmake --preset release -B build/tidy -DCMAKE_CXX_COMPILER=clang++ -DLONGFORMER_TESTS=OFF >/dev/null &&
+    python3 tools/tidy.py --checks='-*,clang-diagnostic-*' --base $base --seconds $seconds --seed $seed"
+}
+
+# Tests that differ from the base come first.
+drawn_tests() {
+  git diff --name-only --diff-filter=d "$base" -- 'tests/*_test.cc' 'tests/cli_*_test.py'
+  git ls-files 'tests/*_test.cc' 'tests/cli_*_test.py' | shuf --random-source=<(yes "$seed")
+}
+
+drawn_tests_pass() {
+  local end=$((SECONDS + seconds)) name file count=0
+  while read -r file; do
+    ((SECONDS < end)) || break
+    name=$(basename "${file%.*}")
+    echo "$name"
+    if [[ $file == *.py ]]; then
+      inside "\$HOME/.cache/longformer/test/bin/python -m pytest -q -p no:cacheprovider $file"
+    else
+      without_warnings "cmake --build build --target $name && build/tests/$name --gtest_brief=1"
+    fi
+    count=$((count + 1))
+  done < <(drawn_tests | awk '!seen[$0]++')
+  echo "$count tests of --seed $seed"
+}
+
 step "a minimal root, a clone of HEAD" make_root
+if [[ $mode == kept ]]; then
+  step "make build, and the tests of the program" program_works
+  step "sources that clang reads" clang_reads
+  step "tests" drawn_tests_pass
+  exit 0
+fi
 step "without root: the missing packages are told" refuses_without_root
-if $short; then
+if [[ $mode == short ]]; then
   step "packages" inside "tools/packages.sh build >/dev/null"
   step "cmake --preset release" inside "cmake --preset release"
   step "a program finds the installed package" consumer_configures

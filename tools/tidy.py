@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """clang-tidy over the sources of the library and the program; what has passed is not read again.
 
-    tools/tidy.py [--base COMMIT] [--seconds N] [--seed WORD] [--jobs N] [--cache FOLDER] [--root FOLDER]
+    tools/tidy.py [--base COMMIT] [--seconds N] [--seed WORD] [--jobs N] [--checks LIST]
+                  [--cache FOLDER] [--root FOLDER]
 
 Without --base all sources are checked. With it: those that differ from that commit, and for each
 header that differs a source that includes it. With --seconds as well, the others follow until the
 time is over, first those that include a changed header, then the rest as the seed shuffles it; so
-runs with different seeds come to all of them. The configured build is build/tidy.
+runs with different seeds come to all of them. The configured build is build/tidy. --checks takes
+the place of the list in .clang-tidy: "-*,clang-diagnostic-*" is what the compiler itself says.
 
 A source that passes leaves its hash in the cache: of itself, of the project's headers that it
 includes, of its compiler flags, and of clang-tidy and its configuration.
@@ -97,12 +99,13 @@ def in_order(tree, sources, changed, seed):
 class Cache:
     """Hashes of what has passed, as names of empty files."""
 
-    def __init__(self, folder, tree, build):
+    def __init__(self, folder, tree, build, checks):
         self.folder = folder
         self.tree = tree
         folder.mkdir(parents=True, exist_ok=True)
         version = subprocess.run(["clang-tidy", "--version"], check=True, capture_output=True).stdout
         self.common = version + (tree.root / ".clang-tidy").read_bytes()
+        self.common += (checks or "").encode()
         commands = json.loads((build / "compile_commands.json").read_text())
         self.commands = {
             os.path.relpath(entry["file"], tree.root): entry["command"].replace(str(tree.root), "")
@@ -116,11 +119,12 @@ class Cache:
         return self.folder / digest.hexdigest()
 
 
-def check(name, tree, build, stamp):
+def check(name, tree, build, checks, stamp):
     """Runs clang-tidy on one source; whether it passed."""
-    done = subprocess.run(
-        ["clang-tidy", "--quiet", "-p", build, name], cwd=tree.root, capture_output=True, text=True
-    )
+    command = ["clang-tidy", "--quiet", "-p", build, name]
+    if checks:
+        command.insert(1, f"--checks={checks}")
+    done = subprocess.run(command, cwd=tree.root, capture_output=True, text=True)
     errors = [line for line in done.stderr.splitlines() if " warnings generated" not in line]
     if done.returncode == 0:
         stamp.touch()
@@ -136,7 +140,7 @@ def check_all(tree, build, stamps, must, others, options):
     def one(name):
         if name in others and time.monotonic() > end:
             return None
-        return check(name, tree, build, stamps[name])
+        return check(name, tree, build, options.checks, stamps[name])
 
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         results = list(pool.map(one, [*must, *others]))
@@ -151,12 +155,13 @@ def main():
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     default = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache"))
     parser.add_argument("--cache", type=pathlib.Path, default=default / "longformer" / "tidy")
+    parser.add_argument("--checks", help="in place of those in .clang-tidy")
     here = pathlib.Path(__file__).resolve().parent.parent
     parser.add_argument("--root", type=pathlib.Path, default=here, help="the checkout")
     options = parser.parse_args()
 
     tree, build = Tree(options.root), options.root / "build" / "tidy"
-    cache = Cache(options.cache, tree, build)
+    cache = Cache(options.cache, tree, build, options.checks)
     sources = tree.sources()
     must, others = sources, []
     changed = tree.changed(options.base) if options.base else None

@@ -20,7 +20,7 @@ namespace longformer::cli {
 namespace {
 
 struct LanguageModelFlags {
-  std::vector<std::string> positionals;
+  std::vector<std::string> files;
   ModelFlags model;
   LanguageModelTraining options = {.training = {.learning_rate = 2.5e-4,
                                                 .weight_decay = 0.01,
@@ -28,21 +28,19 @@ struct LanguageModelFlags {
                                                 .lr_scheduler_type = "constant",
                                                 .warmup_ratio = 0.1}};
 
-  /// [MODEL] DATA…, where a config file stands for the model.
+  /// Beside a config file, what stands in the place of MODEL is a file of text as well.
   LanguageModelTraining all() const {
     LanguageModelTraining all = options;
-    all.data.files = positionals;
-    if (!options.config_file.empty()) {
-      if (std::filesystem::is_directory(positionals.front())) {
-        throw UsageError("--config: expected DATA alone beside it, found a model too");
-      }
-      return all;
+    all.data.files = files;
+    if (options.config_file.empty()) {
+      all.model_folder = model.model;
+    } else if (!model.model.empty()) {
+      all.data.files.insert(all.data.files.begin(), model.model);
     }
-    if (positionals.size() < 2) {
-      throw UsageError("expected MODEL DATA, or --config FILE DATA");
+    if (all.data.files.empty()) throw UsageError("expected MODEL DATA, or --config FILE DATA");
+    if (all.model_folder.empty() && std::filesystem::is_directory(all.data.files.front())) {
+      throw UsageError("--config: expected DATA alone beside it, found a model too");
     }
-    all.model_folder = positionals.front();
-    all.data.files.erase(all.data.files.begin());
     return all;
   }
 };
@@ -101,10 +99,8 @@ void add_pretrain_lm(CLI::App& program, Action& action) {
            "--output-dir words\n"
            "longformer pretrain-lm --config letters.json enwiki.xml --clean-up --max-steps 1000 "
            "--output-dir letters"});
-  verb.add_option("[MODEL] DATA", flags->positionals,
-                  "a model to go on from, and files of text to train on")
-      ->required()
-      ->type_name("");
+  verb.add_option("MODEL", flags->model.model, "folder of a model to go on from")->type_name("");
+  verb.add_option("DATA", flags->files, "files of text to train on")->type_name("");
   verb.add_option("--config", flags->options.config_file,
                   "config.json of a new model, whose weights are drawn")
       ->type_name("FILE");

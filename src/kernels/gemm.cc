@@ -84,6 +84,15 @@ dnnl::matmul::primitive_desc matmul_description(const MatmulDescs& d,
 #endif
 }
 
+/// oneDNN 3 calls the sizes of a matrix otherwise.
+Index columns_of(const auto& matrix) {
+  if constexpr (requires { matrix.get_dims(); }) {
+    return matrix.get_dims()[1];
+  } else {
+    return matrix.dims()[1];
+  }
+}
+
 dnnl::algorithm algorithm(Activation activation) {
   switch (activation) {
     case Activation::gelu:
@@ -411,7 +420,7 @@ dnnl::matmul::primitive_desc PackedLinear::Packed::describe(Index rows, DType ou
                                                             bool add) const {
   const auto plain = memory::format_tag::ab;
   const memory::desc source({rows, slab_in()}, data_type(compute), plain);
-  const Index columns = weights_desc.dims()[1];
+  const Index columns = columns_of(weights_desc);
   const memory::desc target({rows, columns}, data_type(output), memory::dims{slab_out(), 1});
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
