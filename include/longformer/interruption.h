@@ -22,9 +22,11 @@ class Interruption {
   static void poll();
 
  private:
-  friend class LoopInterruption;
+  friend class ParallelLoop;
   /// Where no exception may leave, the caller of ask() keeps it.
   static void ask();
+  /// Whether this thread is outside the parallel loops of the library.
+  static bool may_throw();
 
   std::function<void()> check_;
   Interruption* outer_;

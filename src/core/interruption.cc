@@ -1,7 +1,5 @@
 #include "longformer/interruption.h"
 
-#include <omp.h>
-
 #include <utility>
 
 namespace longformer {
@@ -26,7 +24,7 @@ Interruption::~Interruption() { current() = outer_; }
 
 void Interruption::poll() {
   // No exception may leave a parallel region.
-  if (omp_get_level() == 0) ask();
+  if (may_throw()) ask();
 }
 
 void Interruption::ask() {

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <string>
+#include <utility>
 
 #include "core/error.h"
 
@@ -63,33 +64,85 @@ int cgroup_threads() {
   return allowed;
 }
 
-/// What the OpenMP runtime keeps of a thread, as far as a fork spoils it.
-struct Teams {
-  bool any = false;
-  bool lost = false;
+/// What is known of a thread.
+struct ThreadState {
+  /// Size of the innermost ThreadLimit; 0 without one.
+  int team = 0;
+  /// Whether it began a parallel region of parallel_for and is still inside.
+  bool in_region = false;
+  /// Whether its innermost parallel_for has no parallel region.
+  bool alone = false;
+  /// Whether its stack was found large enough.
+  bool has_room = false;
+  /// Whether the OpenMP runtime keeps threads for it, and whether those were lost in a fork.
+  bool had_team = false, lost_team = false;
 };
 
-Teams& teams_of_this_thread() {
-  thread_local Teams teams;
-  return teams;
+ThreadState& this_thread() {
+  thread_local ThreadState state;
+  return state;
 }
 
 /// Runs in the new process, on the thread that forked: the only one that is left.
 void after_fork() {
-  Teams& teams = teams_of_this_thread();
-  teams.lost = teams.any;
+  ThreadState& state = this_thread();
+  state.lost_team = state.had_team;
 }
+
+/// The least stack of a thread that computes.
+constexpr std::size_t kLeastStack = std::size_t{256} << 10;
+
+/// Bytes of the calling thread's stack.
+std::size_t stack_bytes() {
+  pthread_attr_t attributes;
+  if (pthread_getattr_np(pthread_self(), &attributes) != 0) return kLeastStack;
+  std::size_t bytes = kLeastStack;
+  pthread_attr_getstacksize(&attributes, &bytes);
+  pthread_attr_destroy(&attributes);
+  return bytes;
+}
+
+void check_stack(std::size_t bytes) {
+  require(bytes >= kLeastStack,
+          "stack: expected at least {} KB for each thread, found {} KB: raise `ulimit -s` or "
+          "OMP_STACKSIZE",
+          kLeastStack >> 10, bytes >> 10);
+}
+
+void check_own_stack() {
+  ThreadState& state = this_thread();
+  if (state.has_room) return;
+  check_stack(stack_bytes());
+  state.has_room = true;
+}
+
+/// How many threads come when so many are wanted: a parallel region that counts them.
+int team_that_comes(int wanted) {
+  static const int registered = pthread_atfork(nullptr, nullptr, after_fork);
+  static_cast<void>(registered);
+  this_thread().had_team = true;
+  int size = 1;
+  std::atomic<std::size_t> least_stack = kLeastStack;
+  {
+    const ExactTeam team(wanted);
+#pragma omp parallel num_threads(wanted)
+    {
+      if (omp_get_thread_num() == 0) size = omp_get_num_threads();
+      ThreadState& state = this_thread();
+      const std::size_t bytes = state.has_room ? kLeastStack : stack_bytes();
+      state.has_room = bytes >= kLeastStack;
+      // Only a thread that lacks room writes, and one of them is enough to know.
+      if (!state.has_room) least_stack = bytes;
+    }
+  }
+  check_stack(least_stack);
+  return size;
+}
+
+/// Whether the calling thread must compute alone.
+bool is_single() { return this_thread().lost_team || omp_in_parallel() != 0; }
 
 }  // namespace
-
-void LoopInterruption::ask() {
-  try {
-    if (!ended_) Interruption::ask();
-  } catch (...) {
-    failure_ = std::current_exception();
-    ended_ = true;
-  }
-}
 
 int available_threads() {
   int threads = affinity_threads();
@@ -98,6 +151,7 @@ int available_threads() {
     const int value = std::atoi(wanted);
     if (value > 0) threads = std::min(threads, value);
   }
+  threads = std::min(threads, omp_get_thread_limit());
   return std::max(1, threads);
 }
 
@@ -107,14 +161,68 @@ int checked_threads(std::int64_t wanted) {
   return wanted == 0 ? available_threads() : static_cast<int>(wanted);
 }
 
-int team_size(int wanted) {
-  if (wanted <= 1) return wanted;
-  static const int registered = pthread_atfork(nullptr, nullptr, after_fork);
-  static_cast<void>(registered);
-  Teams& teams = teams_of_this_thread();
-  if (teams.lost) return 1;
-  teams.any = true;
-  return wanted;
+int free_threads() {
+  if (is_single()) return 1;
+  const int team = this_thread().team;
+  return team > 0 ? team : team_that_comes(omp_get_max_threads());
 }
+
+int thread_number() { return this_thread().alone ? 0 : omp_get_thread_num(); }
+
+ThreadLimit::ThreadLimit(int wanted) : outer_(this_thread().team) {
+  check_own_stack();
+  const bool is_promised = wanted <= std::max(outer_, 1);
+  const int alone_or_promised = is_promised ? std::max(wanted, 1) : 1;
+  this_thread().team = is_promised || is_single() ? alone_or_promised : team_that_comes(wanted);
+}
+
+ThreadLimit::~ThreadLimit() { this_thread().team = outer_; }
+
+ExactTeam::ExactTeam(int threads)
+    : threads_(omp_get_max_threads()),
+      levels_(omp_get_max_active_levels()),
+      dynamic_(omp_get_dynamic()) {
+  require(threads == 1 || !omp_in_parallel(),
+          "threads: expected 1 inside a parallel region, found {}", threads);
+  if (threads_ != threads) omp_set_num_threads(threads);
+  if (levels_ < 1) omp_set_max_active_levels(1);
+  if (dynamic_ != 0) omp_set_dynamic(0);
+}
+
+ExactTeam::~ExactTeam() {
+  if (dynamic_ != 0) omp_set_dynamic(dynamic_);
+  if (levels_ < 1) omp_set_max_active_levels(levels_);
+  if (omp_get_max_threads() != threads_) omp_set_num_threads(threads_);
+}
+
+ParallelLoop::ParallelLoop(int wanted)
+    : was_alone_(this_thread().alone), was_in_region_(this_thread().in_region) {
+  ThreadState& state = this_thread();
+  if (wanted <= 1 || is_single()) {
+    threads_ = 1;
+  } else {
+    threads_ = state.team > 0 ? std::min(wanted, state.team) : team_that_comes(wanted);
+  }
+  state.alone = threads_ == 1;
+  if (threads_ == 1) return;
+  team_.emplace(threads_);
+  asks_ = !std::exchange(state.in_region, true);
+}
+
+ParallelLoop::~ParallelLoop() {
+  this_thread().alone = was_alone_;
+  this_thread().in_region = was_in_region_;
+}
+
+void ParallelLoop::ask() {
+  try {
+    if (!ended_) Interruption::ask();
+  } catch (...) {
+    failure_ = std::current_exception();
+    ended_ = true;
+  }
+}
+
+bool Interruption::may_throw() { return !this_thread().in_region; }
 
 }  // namespace longformer

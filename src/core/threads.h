@@ -1,4 +1,10 @@
-// How many threads to use, and the one parallel loop.
+// How many threads compute, the teams that they form, and the one parallel loop.
+//
+// A team is a number of threads that is promised and kept. Other parts of the process may ask
+// OpenMP for dynamic teams, for fewer threads or for none, and a product that is cut for more
+// threads than come is garbage. ThreadLimit finds out how many threads come; ExactTeam makes
+// exactly as many come. Outside their lives the settings of the calling thread are as its owner
+// left them.
 #pragma once
 
 #include <omp.h>
@@ -6,6 +12,7 @@
 #include <atomic>
 #include <cstdint>
 #include <exception>
+#include <optional>
 
 #include "core/dtype.h"
 #include "longformer/interruption.h"
@@ -13,24 +20,72 @@
 
 namespace longformer {
 
-/// Threads that this process may use: the smallest of CPU affinity, cgroup CPU quota and
-/// OMP_NUM_THREADS; at least 1.
+/// Threads that this process may use: the smallest of CPU affinity, cgroup CPU quota,
+/// OMP_NUM_THREADS and OMP_THREAD_LIMIT; at least 1.
 int available_threads();
 
 /// The threads that an option asks for: 0 means available_threads(). Throws Error for fewer and for
 /// more than kMostThreads.
 int checked_threads(std::int64_t wanted);
 
-/// How many threads the calling thread may have of those that it wants: all; but one when it came
-/// out of a fork and had a team before, since it would wait for threads that the fork did not copy.
-int team_size(int wanted);
+/// Threads that a parallel region begun here may have, and that a product should be cut for: the
+/// innermost ThreadLimit of this thread; without one what OpenMP gives. 1 inside every parallel
+/// region, of parallel_for or of a caller, and on a thread that came out of a fork and had a team
+/// before: it would wait for threads that the fork did not copy.
+int free_threads();
 
-/// What interrupts a parallel loop: no exception may leave the loop, so it waits for the end.
-class LoopInterruption {
+/// Number of the calling thread inside the innermost parallel_for: 0 … threads − 1.
+int thread_number();
+
+/// While it lives, loops and products of this thread have at most so many threads. The size is the
+/// number of threads that really come, so a limit of OpenMP (OMP_THREAD_LIMIT, a parallel region of
+/// the caller) makes it smaller than wanted. Throws Error when a thread's stack is too small.
+class ThreadLimit {
  public:
+  explicit ThreadLimit(int wanted);
+  ~ThreadLimit();
+  ThreadLimit(const ThreadLimit&) = delete;
+  ThreadLimit& operator=(const ThreadLimit&) = delete;
+
+ private:
+  int outer_;
+};
+
+/// While it lives, a parallel region that this thread begins, also inside a library, has exactly so
+/// many threads: dynamic teams are off and one level of parallel regions is on. No code of a caller
+/// runs meanwhile. At most free_threads(). Throws Error for several threads inside a parallel
+/// region.
+class ExactTeam {
+ public:
+  explicit ExactTeam(int threads);
+  ~ExactTeam();
+  ExactTeam(const ExactTeam&) = delete;
+  ExactTeam& operator=(const ExactTeam&) = delete;
+
+ private:
+  int threads_, levels_, dynamic_;
+};
+
+/// Calls `make` with at most so many threads and returns its result.
+template <typename Make>
+auto with_threads(int threads, Make&& make) {
+  const ThreadLimit limit(threads);
+  return make();
+}
+
+/// One parallel_for: its team, and what interrupts it. No exception may leave a parallel region, so
+/// that of an Interruption waits for the end.
+class ParallelLoop {
+ public:
+  explicit ParallelLoop(int wanted);
+  ~ParallelLoop();
+  ParallelLoop(const ParallelLoop&) = delete;
+  ParallelLoop& operator=(const ParallelLoop&) = delete;
+
+  int threads() const { return threads_; }
   /// Whether what is left of the loop is left out. Asks on the thread that began the loop.
   bool ends() {
-    if (omp_get_thread_num() == 0 && omp_get_level() == 1) ask();
+    if (asks_ && omp_get_thread_num() == 0) ask();
     return ended_.load(std::memory_order_relaxed);
   }
   /// Throws what interrupted the loop, if anything did.
@@ -41,57 +96,33 @@ class LoopInterruption {
  private:
   void ask();
 
+  int threads_;
+  /// What the thread was in before.
+  bool was_alone_, was_in_region_;
+  bool asks_ = false;
+  std::optional<ExactTeam> team_;
   std::atomic<bool> ended_ = false;
   std::exception_ptr failure_ = nullptr;
 };
 
-/// Calls body(index) for every index below count, handed out one by one to `threads` threads.
-/// The body must not throw. An Interruption of the calling thread may: what it throws leaves the
-/// loop, of which some indices are then missing.
+/// Calls body(index) for every index below count, handed out one by one to at most `threads`
+/// threads. The body must not throw. An Interruption of the calling thread may: what it throws
+/// leaves the loop, of which some indices are then missing.
 template <typename Body>
 void parallel_for(int threads, Index count, Body&& body) {
-  const int team = count <= 1 ? 1 : team_size(threads);
-  if (team <= 1) {
+  ParallelLoop loop(count <= 1 ? 1 : threads);
+  if (loop.threads() == 1) {
     for (Index i = 0; i < count; ++i) {
       Interruption::poll();
       body(i);
     }
     return;
   }
-  LoopInterruption interruption;
-#pragma omp parallel for schedule(dynamic, 1) num_threads(team)
+#pragma omp parallel for schedule(dynamic, 1) num_threads(loop.threads())
   for (Index i = 0; i < count; ++i) {
-    if (!interruption.ends()) body(i);
+    if (!loop.ends()) body(i);
   }
-  interruption.rethrow();
+  loop.rethrow();
 }
-
-/// As long as it lives, parallel regions that this thread begins have at most so many threads, also
-/// inside libraries.
-class ThreadLimit {
- public:
-  explicit ThreadLimit(int threads) : before_(omp_get_max_threads()) {
-    omp_set_num_threads(team_size(threads));
-  }
-  ~ThreadLimit() { omp_set_num_threads(before_); }
-  ThreadLimit(const ThreadLimit&) = delete;
-  ThreadLimit& operator=(const ThreadLimit&) = delete;
-
- private:
-  int before_;
-};
-
-/// Calls `make` with at most so many threads and returns its result.
-template <typename Make>
-auto with_threads(int threads, Make&& make) {
-  const ThreadLimit limit(threads);
-  return make();
-}
-
-/// Threads that a parallel region begun here may have: 1 inside parallel_for.
-inline int free_threads() { return omp_in_parallel() != 0 ? 1 : omp_get_max_threads(); }
-
-/// Number of the calling thread inside parallel_for: 0 … threads − 1.
-inline int thread_number() { return omp_get_thread_num(); }
 
 }  // namespace longformer

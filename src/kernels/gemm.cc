@@ -1,13 +1,10 @@
 #include "kernels/gemm.h"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <cassert>
 #include <cstring>
 #include <map>
 #include <mutex>
-#include <oneapi/dnnl/dnnl.hpp>
 #include <tuple>
 #include <unordered_map>
 #include <utility>
@@ -18,71 +15,17 @@
 #include "core/memory.h"
 #include "core/threads.h"
 #include "kernels/elementwise.h"
+#include "kernels/gemm_onednn.h"
 
 namespace longformer::kernels {
 namespace {
 
 using dnnl::memory;
-
-/// oneDNN follows the same cap as our own kernels.
-void cap_isa() {
-  switch (cpu_isa()) {
-    case CpuIsa::portable:
-    case CpuIsa::sse4:
-      dnnl::set_max_cpu_isa(dnnl::cpu_isa::sse41);
-      break;
-    case CpuIsa::avx2:
-      dnnl::set_max_cpu_isa(dnnl::cpu_isa::avx2);
-      break;
-    case CpuIsa::avx512:
-      dnnl::set_max_cpu_isa(dnnl::cpu_isa::avx512_core);
-      break;
-    case CpuIsa::avx512_bf16:
-      dnnl::set_max_cpu_isa(dnnl::cpu_isa::avx512_core_bf16);
-      break;
-    case CpuIsa::amx_bf16:
-      break;
-  }
-}
-
-const dnnl::engine& cpu_engine() {
-  static const dnnl::engine engine = [] {
-    cap_isa();
-    return dnnl::engine(dnnl::engine::kind::cpu, 0);
-  }();
-  return engine;
-}
-
-dnnl::stream& thread_stream() {
-  thread_local dnnl::stream stream(cpu_engine());
-  return stream;
-}
-
-/// oneDNN refuses bf16 below AVX-512; there it is a storage type and the product is fp32.
-bool computes_in_bf16() { return cpu_isa() >= CpuIsa::avx512; }
-
-memory::data_type data_type(DType dtype) {
-  return dtype == DType::bf16 ? memory::data_type::bf16 : memory::data_type::f32;
-}
-
-/// What a product is made of; without a bias that is empty.
-struct MatmulDescs {
-  memory::desc source, weights, bias, target;
-};
-
-dnnl::matmul::primitive_desc matmul_description(const MatmulDescs& d,
-                                                const dnnl::primitive_attr& attributes) {
-  const bool biased = d.bias.get_size() > 0;
-#if DNNL_VERSION_MAJOR >= 3
-  if (biased) return {cpu_engine(), d.source, d.weights, d.bias, d.target, attributes};
-  return {cpu_engine(), d.source, d.weights, d.target, attributes};
-#else
-  if (biased) {
-    return {dnnl::matmul::desc(d.source, d.weights, d.bias, d.target), attributes, cpu_engine()};
-  }
-  return {dnnl::matmul::desc(d.source, d.weights, d.target), attributes, cpu_engine()};
-#endif
-}
+using onednn::computes_in_bf16;
+using onednn::cpu_engine;
+using onednn::data_type;
+using onednn::Matmul;
+using onednn::MatmulPlan;
 
 /// oneDNN 3 calls the sizes of a matrix otherwise.
 Index columns_of(const auto& matrix) {
@@ -170,7 +113,7 @@ void* thread_scratch(std::size_t bytes) {
 
 /// A compiled product of bf16 factors.
 struct Product {
-  dnnl::matmul matmul;
+  Matmul matmul;
   memory::desc a, b, c, scratchpad;
 };
 
@@ -196,9 +139,8 @@ const Product& product_of(const GemmShape& s, DType output, int threads) {
     post.append_sum(1.0f);
     attributes.set_post_ops(post);
   }
-  const ThreadLimit limit(threads);
-  const auto description = matmul_description({a, b, memory::desc(), c}, attributes);
-  const Product product{dnnl::matmul(description), a, b, c, description.scratchpad_desc()};
+  const MatmulPlan plan = onednn::plan_matmul({a, b, memory::desc(), c}, attributes, threads);
+  const Product product{Matmul(plan), a, b, c, plan.description.scratchpad_desc()};
   return products.emplace(key, product).first->second;
 }
 
@@ -301,18 +243,13 @@ void gemm_bf16(const GemmShape& shape, const BFloat16* a, const BFloat16* b, Out
       {DNNL_ARG_DST, argument(product.c, c)},
       {DNNL_ARG_SCRATCHPAD,
        argument(product.scratchpad, thread_scratch(product.scratchpad.get_size()))}};
-  product.matmul.execute(thread_stream(), arguments);
+  product.matmul.run(arguments);
 }
 
 }  // namespace
 
 void gemm(const GemmShape& shape, const float* a, const float* b, float* c) {
-  static_cast<void>(cpu_engine());
-  const GemmShape s = with_strides(shape);
-  const auto status = dnnl_sgemm(s.transpose_a ? 'T' : 'N', s.transpose_b ? 'T' : 'N', s.m, s.n,
-                                 s.k, s.alpha, a, s.lda, b, s.ldb, s.beta, c, s.ldc);
-  assert(status == dnnl_success);
-  static_cast<void>(status);
+  onednn::sgemm(with_strides(shape), a, b, c);
 }
 
 void gemm(const GemmShape& shape, const BFloat16* a, const BFloat16* b, float* c) {
@@ -355,7 +292,7 @@ void PreparedProduct::run(const BFloat16* a, const BFloat16* b, float* c) const 
   p.arguments.at(DNNL_ARG_DST).set_data_handle(c);
   p.arguments.at(DNNL_ARG_SCRATCHPAD)
       .set_data_handle(thread_scratch(p.product->scratchpad.get_size()));
-  p.product->matmul.execute(thread_stream(), p.arguments);
+  p.product->matmul.run(p.arguments);
 }
 
 namespace {
@@ -370,7 +307,7 @@ class PackedLinear::Kernel {
  public:
   /// Some columns of y, for one thread.
   struct Part {
-    dnnl::matmul product;
+    Matmul product;
     memory::desc target, scratchpad;
     memory weights, bias;
     Index first_column = 0;
@@ -378,9 +315,9 @@ class PackedLinear::Kernel {
 
   /// Empty where one thread takes all columns, or oneDNN shares them out.
   std::vector<Part> parts;
-  dnnl::matmul first;
+  Matmul first;
   /// Adds to what the slabs of x before have given; only with more than one.
-  dnnl::matmul next;
+  Matmul next;
   memory::desc source, target;
   memory::desc scratchpad;
   /// Rows that are asked for, and rows that are computed for their sake.
@@ -402,8 +339,8 @@ struct PackedLinear::Packed {
 
   Index slab_in() const { return in / options.slabs.in; }
   Index slab_out() const { return out / options.slabs.out; }
-  dnnl::matmul::primitive_desc describe(Index rows, DType output, const memory::desc& weights_desc,
-                                        bool add = false) const;
+  MatmulPlan describe(Index rows, DType output, const memory::desc& weights_desc, int threads,
+                      bool add = false) const;
   std::vector<Kernel::Part> share_columns(Index rows, DType output, int threads) const;
   void prepare();
   void pack(std::span<const Tensor> parts);
@@ -415,9 +352,9 @@ struct PackedLinear::Packed {
 
 /// Describes the product of one slab, or of some of its columns, with its weights; with `add` it is
 /// added to y.
-dnnl::matmul::primitive_desc PackedLinear::Packed::describe(Index rows, DType output,
-                                                            const memory::desc& weights_desc,
-                                                            bool add) const {
+MatmulPlan PackedLinear::Packed::describe(Index rows, DType output,
+                                          const memory::desc& weights_desc, int threads,
+                                          bool add) const {
   const auto plain = memory::format_tag::ab;
   const memory::desc source({rows, slab_in()}, data_type(compute), plain);
   const Index columns = columns_of(weights_desc);
@@ -431,10 +368,10 @@ dnnl::matmul::primitive_desc PackedLinear::Packed::describe(Index rows, DType ou
   }
   attributes.set_post_ops(post);
   if (bias_storage.empty() || add) {
-    return matmul_description({source, weights_desc, memory::desc(), target}, attributes);
+    return onednn::plan_matmul({source, weights_desc, memory::desc(), target}, attributes, threads);
   }
   const memory::desc bias({1, columns}, memory::data_type::f32, plain);
-  return matmul_description({source, weights_desc, bias, target}, attributes);
+  return onednn::plan_matmul({source, weights_desc, bias, target}, attributes, threads);
 }
 
 std::vector<PackedLinear::Kernel::Part> PackedLinear::Packed::share_columns(Index rows,
@@ -446,9 +383,10 @@ std::vector<PackedLinear::Kernel::Part> PackedLinear::Packed::share_columns(Inde
   for (Index column = 0; column < out; column += width) {
     const Index columns = std::min(width, out - column);
     const memory::desc own({in, columns}, data_type(compute), memory::format_tag::ba);
-    const auto description = describe(rows, output, own);
+    const MatmulPlan plan = describe(rows, output, own, 1);
+    const auto& description = plan.description;
     Kernel::Part part;
-    part.product = dnnl::matmul(description);
+    part.product = Matmul(plan);
     part.target = description.dst_desc();
     part.scratchpad = description.scratchpad_desc();
     part.weights =
@@ -479,9 +417,8 @@ void PackedLinear::Packed::pack(std::span<const Tensor> parts) {
     const Index first = options.slabs.in > 1 ? number * slab_in() : number * slab_out() * in;
     memory plain({{slab_in(), slab_out()}, memory::data_type::f32, memory::dims{1, in}},
                  cpu_engine(), const_cast<float*>(weight.data<float>()) + first);
-    dnnl::reorder(plain, weights[slab]).execute(thread_stream(), plain, weights[slab]);
+    onednn::reorder(plain, weights[slab]);
   }
-  thread_stream().wait();
 }
 
 /// Memory for the slabs in oneDNN's own layout. Below AVX-512 that would be [in, out], which takes
@@ -490,10 +427,7 @@ void PackedLinear::Packed::prepare() {
   const memory::desc wanted(
       {slab_in(), slab_out()}, data_type(compute),
       spreads_by_columns() ? memory::format_tag::any : memory::format_tag::ba);
-  const memory::desc packed = [&] {
-    const ThreadLimit limit(1);
-    return describe(kRowBlock, compute, wanted).weights_desc();
-  }();
+  const memory::desc packed = describe(kRowBlock, compute, wanted, 1).description.weights_desc();
   const auto bytes = static_cast<Index>((packed.get_size() + 63) / 64 * 64);
   const Index slabs = options.slabs.in * options.slabs.out;
   storage = Tensor({slabs * bytes}, DType::u8);
@@ -573,23 +507,24 @@ const PackedLinear::Kernel& PackedLinear::kernel(Index rows, DType output, bool 
   const int threads = all_threads ? free_threads() : 1;
   const auto key = std::make_tuple(rows, output, threads);
   if (const auto found = p.kernels.find(key); found != p.kernels.end()) return found->second;
-  const ThreadLimit limit(spreads_by_columns() ? threads : 1);
+  const int sharing = spreads_by_columns() ? threads : 1;
   const DType computed_output = p.written(output);
   const memory::desc weights = p.weights[0].get_desc();
   Kernel kernel;
   kernel.rows = rows;
   kernel.computed_rows = computed_rows(rows);
-  const auto description = p.describe(kernel.computed_rows, computed_output, weights);
-  kernel.first = dnnl::matmul(description);
+  const MatmulPlan plan = p.describe(kernel.computed_rows, computed_output, weights, sharing);
+  const auto& description = plan.description;
+  kernel.first = Matmul(plan);
   kernel.source = description.src_desc();
   kernel.target = description.dst_desc();
   kernel.scratchpad = description.scratchpad_desc();
   if (p.options.slabs.in > 1) {
-    const auto adding = p.describe(kernel.computed_rows, computed_output, weights, true);
-    kernel.next = dnnl::matmul(adding);
-    if (adding.scratchpad_desc().get_size() > kernel.scratchpad.get_size()) {
-      kernel.scratchpad = adding.scratchpad_desc();
-    }
+    const MatmulPlan adding =
+        p.describe(kernel.computed_rows, computed_output, weights, sharing, true);
+    kernel.next = Matmul(adding);
+    const memory::desc scratchpad = adding.description.scratchpad_desc();
+    if (scratchpad.get_size() > kernel.scratchpad.get_size()) kernel.scratchpad = scratchpad;
   }
   if (threads > 1 && !spreads_by_columns()) {
     kernel.parts = p.share_columns(kernel.computed_rows, computed_output, threads);
@@ -615,9 +550,6 @@ void PackedLinear::run(const Kernel& kernel, const void* x, void* y) const {
 
 void PackedLinear::multiply(const Kernel& kernel, const void* x, void* y) const {
   const Packed& p = *packed_;
-  // oneDNN counts threads only now, and would share the rows out among them.
-  std::optional<ThreadLimit> limit;
-  if (!spreads_by_columns()) limit.emplace(1);
   void* scratch = thread_scratch(kernel.scratchpad.get_size());
   for (std::size_t slab = 0; slab < p.weights.size(); ++slab) {
     const std::size_t of_x = p.options.slabs.in > 1 ? slab : 0;
@@ -630,7 +562,7 @@ void PackedLinear::multiply(const Kernel& kernel, const void* x, void* y) const 
         {DNNL_ARG_DST, memory(kernel.target, cpu_engine(), to)},
         {DNNL_ARG_SCRATCHPAD, memory(kernel.scratchpad, cpu_engine(), scratch)}};
     if (!p.biases.empty() && of_x == 0) arguments.emplace(DNNL_ARG_BIAS, p.biases[slab]);
-    (of_x == 0 ? kernel.first : kernel.next).execute(thread_stream(), arguments);
+    (of_x == 0 ? kernel.first : kernel.next).run(arguments);
     p.activate_rest(kernel, to);
   }
 }
@@ -639,7 +571,6 @@ void PackedLinear::multiply_parts(const Kernel& kernel, const void* x, void* y) 
   const Packed& p = *packed_;
   const std::size_t bytes = element_size(p.written(kernel.output));
   parallel_for(static_cast<int>(kernel.parts.size()), std::ssize(kernel.parts), [&](Index number) {
-    const ThreadLimit limit(1);
     const Kernel::Part& part = kernel.parts[static_cast<std::size_t>(number)];
     auto* to = static_cast<std::byte*>(y) + static_cast<std::size_t>(part.first_column) * bytes;
     std::unordered_map<int, memory> arguments = {
@@ -649,7 +580,7 @@ void PackedLinear::multiply_parts(const Kernel& kernel, const void* x, void* y) 
         {DNNL_ARG_SCRATCHPAD,
          memory(part.scratchpad, cpu_engine(), thread_scratch(part.scratchpad.get_size()))}};
     if (!p.biases.empty()) arguments.emplace(DNNL_ARG_BIAS, part.bias);
-    part.product.execute(thread_stream(), arguments);
+    part.product.run(arguments);
   });
   p.activate_rest(kernel, y);
 }

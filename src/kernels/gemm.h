@@ -1,4 +1,4 @@
-// Matrix products at the machine's rate. gemm.cc is the one file that includes oneDNN.
+// Matrix products at the machine's rate. gemm_onednn.h is the one header that includes oneDNN.
 #pragma once
 
 #include <memory>
