@@ -66,6 +66,12 @@ class Layers(TreeCase):
         self.accepts("src/ops/sum.cc", "auto values = hidden.to_floats();\n")
         self.refuses("src/api/embedding.cc", "auto values = hidden.to_floats();\n", "copies of tensor data")
 
+    def test_teams_come_from_one_place(self):
+        self.accepts("src/core/threads.cc", "#pragma omp parallel num_threads(4)\n")
+        self.accepts("src/kernels/rows.cc", "#pragma omp simd\n")
+        self.refuses("src/kernels/scan.cc", "  #pragma omp parallel for\n", "only src/core/threads.*")
+        self.refuses("src/ops/sum.cc", "omp_set_num_threads(1);\n", "only src/core/threads.*")
+
     def test_core_includes_nothing_above(self):
         self.refuses("src/core/tensor.cc", '#include "kernels/gemm.h"\n', "core must not include kernels")
 

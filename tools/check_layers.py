@@ -78,6 +78,7 @@ STANDARD = set(
 )
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+TEAMS = re.compile(r"#\s*pragma\s+omp\s+(?!simd\b)|\bomp_set_\w+\s*\(")
 TENSOR_DATA = re.compile(r"(\.|->)\s*(template\s+)?data\s*<|(\.|->)\s*raw\s*\(\s*\)")
 COPIED_DATA = re.compile(r"(\.|->)\s*to_floats\s*\(")
 
@@ -144,6 +145,13 @@ def include_breach(path, room, quoted, header):
     return None
 
 
+def team_breach(path, code):
+    """What is wrong with a line that starts threads of OpenMP or changes its settings, or None."""
+    if path.parts[:2] == ("src", "core") and path.stem == "threads":
+        return None
+    return "only src/core/threads.* begins parallel regions and sets OpenMP" if TEAMS.search(code) else None
+
+
 def check_file(root, path):
     """All breaches of one file as lines."""
     relative = path.relative_to(root)
@@ -162,7 +170,7 @@ def check_file(root, path):
         ):
             breach = "code above ops does not compute on copies of tensor data (to_floats)"
         else:
-            breach = None
+            breach = team_breach(relative, line.split("//")[0])
         if breach:
             breaches.append(f"{relative}:{number}: {breach}")
     return breaches

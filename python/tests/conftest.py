@@ -6,11 +6,14 @@ import pathlib
 import shutil
 import signal
 import subprocess
+import sys
 
 import numpy as np
 import pytest
 
 FIXTURES = pathlib.Path(__file__).resolve().parents[2] / "tests" / "fixtures"
+# Makers of models that the tests of the program use too.
+sys.path.append(str(FIXTURES.parent))
 
 
 def read_safetensors(path):
