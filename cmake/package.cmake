@@ -16,6 +16,6 @@ function(longformer_package)
                                    COMPATIBILITY SameMinorVersion)
   install(FILES ${PROJECT_BINARY_DIR}/longformer-config.cmake
                 ${PROJECT_BINARY_DIR}/longformer-config-version.cmake
-                ${PROJECT_SOURCE_DIR}/cmake/Findonednn.cmake
+                ${PROJECT_SOURCE_DIR}/cmake/Findonednn.cmake ${PROJECT_SOURCE_DIR}/cmake/Findlibstemmer.cmake
           DESTINATION ${folder} COMPONENT library)
 endfunction()

@@ -104,7 +104,7 @@ Record evaluate_search(const PythonModel& model, const std::string& data, Keywor
   const Wanted wanted = take_wanted(keywords);
   keywords.take("mode", mode).take("top_k", options.top_k).take("context", context);
   keywords.take("passage_tokens", options.passage_tokens).take("index", options.index);
-  keywords.take("passage_prompt", options.passage_prompt);
+  keywords.take("passage_prompt", options.passage_prompt).take("language", options.language);
   keywords.take("query_prompt", options.query_prompt).take("truncate", truncate);
   keywords.take("split", options.data.retrieval.split);
   keywords.take("keep_identical_ids", options.data.retrieval.keep_identical_ids);

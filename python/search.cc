@@ -21,8 +21,12 @@ SearchIndex make_index(const std::string& file, const Embedder* embedder, bool w
     if (embedder == nullptr) throw Error("SearchIndex: expected a model or a file, found neither");
     return SearchIndex(*embedder, options);
   }
-  if (embedder == nullptr) return writes ? SearchIndex::edit(file) : SearchIndex::open(file);
-  return writes ? SearchIndex::edit(file, *embedder, options) : SearchIndex::open(file, *embedder);
+  if (embedder == nullptr) {
+    return writes ? SearchIndex::edit(file, options.language)
+                  : SearchIndex::open(file, options.language);
+  }
+  return writes ? SearchIndex::edit(file, *embedder, options)
+                : SearchIndex::open(file, *embedder, options.language);
 }
 
 /// One thread at a time uses it.
@@ -66,7 +70,8 @@ class PythonIndex {
     SearchOptions options;
     Keywords keywords("SearchIndex", given);
     take_passages(keywords, options.passages);
-    keywords.take("passage_prompt", options.passage_prompt).finish();
+    keywords.take("passage_prompt", options.passage_prompt);
+    keywords.take("language", options.language).finish();
     return without_gil([&] {
       return make_index(file, embedder == nullptr ? nullptr : &embedder->object(), writes, options);
     });
@@ -84,8 +89,10 @@ class PythonIndex {
   std::timed_mutex mutex_;
 };
 
-SearchQuery query_of(const nb::str& question, const Options& given) {
+/// `notes` must live as long as the query.
+SearchQuery query_of(const nb::str& question, const Options& given, Notes& notes) {
   SearchQuery query;
+  query.note = notes.collector();
   query.question = utf8(question);
   bool truncate = false;
   std::string mode;
@@ -126,16 +133,21 @@ void bind_search(nb::module_& module) {
       .def(
           "query",
           [](PythonIndex& self, const nb::str& question, const Options& options) {
-            return hits_of(self.query(query_of(question, options)));
+            Notes notes;
+            const Rows hits = hits_of(self.query(query_of(question, options, notes)));
+            Notes::warn(notes.take());
+            return hits;
           },
           "question"_a, "options"_a)
       .def(
           "rank",
           [](PythonIndex& self, const nb::str& question, const Options& options) {
+            Notes notes;
             Rows list;
-            for (const RankedDocument& one : self.rank(query_of(question, options))) {
+            for (const RankedDocument& one : self.rank(query_of(question, options, notes))) {
               list.append(nb::make_tuple(one.name, one.score));
             }
+            Notes::warn(notes.take());
             return list;
           },
           "question"_a, "options"_a)

@@ -1,9 +1,11 @@
 """The verb `search` as its users meet it: questions, modes, the index file and what happens to it."""
 
+import contextlib
 import os
 import pathlib
 import re
 import signal
+import sqlite3
 import subprocess
 import time
 
@@ -11,6 +13,20 @@ import pytest
 
 from cli_test import BERT, BINARY, longformer, run  # noqa: F401
 from terminal import read_to_the_end
+
+
+# What the version before made of its words; nothing else of an index was different.
+OLDER_WORDS = """
+DROP TABLE made_words;
+PRAGMA writable_schema = on;
+DELETE FROM sqlite_schema WHERE name = 'words';
+PRAGMA writable_schema = off;
+DROP TABLE words_data; DROP TABLE words_idx; DROP TABLE words_docsize; DROP TABLE words_config;
+CREATE VIRTUAL TABLE words USING fts5 (
+  text, content='passages', content_rowid='id', tokenize="porter unicode61 remove_diacritics 2");
+INSERT INTO words (words) VALUES ('rebuild');
+PRAGMA user_version = 3;
+"""
 
 
 class TestSearch:
@@ -79,8 +95,94 @@ class TestSearch:
         for mode in ("hybrid", "dense", "lexical"):
             hits = run("search", longformer, *flags, "--mode", mode, "--query", 'a "d. e"').works().json[0]["hits"]
             assert hits and all("d. e" in hit["text"] for hit in hits)
-            assert run("search", longformer, *flags, "--mode", mode, "--query", '"b a c"').works().json[0]["hits"] == []
-        assert "nothing found" in run("search", longformer, *novels, *self.PASSAGES, "--query", '"b a c"').works().out
+            assert all("note" not in row for row in run("search", longformer, *flags, "--mode", mode, "--query", "a").works().json)
+
+    def test_words_of_a_phrase_that_no_passage_has_are_searched(self, longformer, novels):
+        flags = [*novels, "--top-k", 50, *self.PASSAGES]
+        for mode in ("hybrid", "dense", "lexical"):
+            result = run("search", longformer, *flags, "--mode", mode, "--query", '"b a c" d', "--json").works()
+            plain = run("search", longformer, *flags, "--mode", mode, "--query", "b a c d", "--json").works().json[0]["hits"]
+            (row,) = result.json
+            assert row["note"] == 'no passage has the phrase "b a c": the words are searched'
+            assert row["note"] in result.err and result.err.count("note") == 1
+            assert [hit["text"] for hit in row["hits"]] == [hit["text"] for hit in plain] and plain
+        inside = [*flags, "--within", novels[1], "--mode", "lexical", "--query", '"a a" c', "--json"]
+        (row,) = run("search", longformer, *inside).works().json
+        assert "note" in row and {hit["file"] for hit in row["hits"]} == {str(novels[1])}
+        assert "nothing found" in run("search", longformer, *flags, "--mode", "lexical", "--query", '"z x"').works().out
+
+    def test_quotation_marks_of_all_languages(self, longformer, tmp_path):
+        (tmp_path / "a.txt").write_text("Das Haus hat einen Garten, und der Garten hat einen alten Baum. 我们学习机器学习。", encoding="utf-8")
+        (tmp_path / "b.txt").write_text("Ein alter Garten hat Haus und Baum.", encoding="utf-8")
+        questions = {"Was heißt „alten Baum“ oder »einen Garten«?": 1, "5\" Haus oder 7\" Baum": 2, "„Haus“ und „Garten“": 2,
+                     "什么是“机器学习”？": 1, "“Haus und Baum”": 1}  # fmt: skip
+        for mode in ("hybrid", "dense", "lexical"):
+            for question, count in questions.items():
+                (row,) = run("search", longformer, tmp_path / "a.txt", tmp_path / "b.txt", "--mode", mode, "--query", question,
+                             "--json", "--top-k", 9, "--passage-tokens", 400).works().json  # fmt: skip
+                assert len(row["hits"]) == count and "note" not in row, (mode, question, row)
+
+    @pytest.mark.parametrize("text, question, marked", [
+        ("我们在北京的大学一起学习机器学习。", "机器学习", ["学习", "机器学习"]),
+        ("東京の天気は晴れです。", "天気", ["天気"]),
+        ("ผมรักภาษาไทย", "ภาษา", ["ภาษา"]),
+        ("서울에서 기계학습을 공부합니다", "기계학습", ["기계학습"]),
+        ("新款iPhone手机", "IPHONE", ["iPhone"]),
+        ("The infor\u00admation o\ufb03ce", '"information office"', ["infor\u00admation o\ufb03ce"]),
+        ("Chaque e\u0301te\u0301 chaud", "été", ["e\u0301te\u0301"]),
+        ("\u05e9\u05b8\u05c1\u05dc\u05d5\u05b9\u05dd and", "שלום", ["\u05e9\u05b8\u05c1\u05dc\u05d5\u05b9\u05dd"]),
+        ("Ёлка", "\u0435\u0308лка", ["Ёлка"]),
+        ("ｶﾞﾗｽ の 靴", "ガラス", ["ｶﾞﾗｽ"]),
+        ("Straße nach Łódź", "STRASSE lodz", ["Straße", "Łódź"]),
+    ])  # fmt: skip
+    def test_words_of_all_scripts(self, longformer, tmp_path, text, question, marked):
+        (tmp_path / "a.txt").write_text(text, encoding="utf-8")
+        (row,) = run("search", longformer, tmp_path / "a.txt", "--mode", "lexical", "--query", question, "--json",
+                     "--passage-tokens", 400).works().json  # fmt: skip
+        (hit,) = row["hits"]
+        assert hit["text"] == text and [text[begin:end] for begin, end in hit["matched"]] == marked
+
+    def test_language(self, longformer, tmp_path):
+        (tmp_path / "a.txt").write_text("Viele Häuser, running dogs", encoding="utf-8")
+        index = tmp_path / "index"
+
+        def found(question, *flags):
+            flags = ["--index", index, "--mode", "lexical", "--query", question, "--json", *flags]
+            result = run("search", *flags).works()
+            return len(result.json[0]["hits"]), result.err
+
+        run("search", longformer, tmp_path / "a.txt", "--index", index, "--query", "a", "--language", "german").works()
+        assert found("Haus") == (1, "") and found("run") == (0, "") and found("Haus", "--language", "german") == (1, "")
+        assert run("search", "--index", index, "--stats", "--json").works().json[0]["language"] == "german"
+        hits, err = found("run", "--language", "english")
+        assert hits == 1 and re.search(r"note: .*language german.*again for english", err)
+        assert found("run") == (1, "") and found("Haus") == (0, "")
+        run("search", longformer, "--index", index, "--query", "run", "--language", "none").works()
+        assert found("run") == (0, "") and found("hauser") == (1, "")
+        assert re.search("language +none", run("search", "--index", index, "--stats").works().out)
+        run("search", "--index", index, "--mode", "lexical", "--query", "a", "--language", "klingon").fails(2, "klingon", "english")
+
+    def test_an_index_of_the_version_before_gets_new_words(self, longformer, novels, tmp_path):
+        index = tmp_path / "index"
+        run("search", longformer, *novels, "--index", index, "--query", "a", *self.PASSAGES).works()
+        flags = ["--index", index, "--mode", "lexical", "--query", "c d", "--json"]
+        wanted = run("search", *flags).works().json[0]["hits"]
+        with contextlib.closing(sqlite3.connect(index)) as database:
+            database.executescript(OLDER_WORDS)
+        assert run("search", *flags).works().json[0]["hits"] == wanted != []
+        assert run("search", longformer, "--index", index, "--query", "c d", "--json").works().json[0]["hits"]
+
+    def test_names_are_found_composed_and_decomposed(self, longformer, tmp_path):
+        for name in ("cafe\u0301.txt", "re\u0301sume\u0301/x.txt"):
+            (tmp_path / name).parent.mkdir(exist_ok=True)
+            (tmp_path / name).write_text("a b")
+        flags = ["--index", "index", "--mode", "lexical", "--query", "a", "--json"]
+        run("search", longformer, "cafe\u0301.txt", "re\u0301sume\u0301", *flags, folder=tmp_path).works()
+        for name in ("café.txt", "cafe\u0301.txt", "résumé", "résumé/x.txt"):
+            (row,) = run("search", *flags, "--within", name, folder=tmp_path).works().json
+            assert len(row["hits"]) == 1, name
+        run("search", "--index", "index", "--remove", "résumé", folder=tmp_path).works()
+        assert len(run("search", "--index", "index", "--list", "--json", folder=tmp_path).works().json) == 1
 
     def test_within(self, longformer, novels):
         flags = [*novels, "--query", "c d", "--json", "--top-k", 50, *self.PASSAGES]

@@ -4,7 +4,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <limits>
 
 #include "error_testing.h"
@@ -39,7 +41,7 @@ PassageRow passage(const PassageStore& store, Index id) { return store.passages(
 /// The texts that match, in order of their ids.
 Texts matching(const PassageStore& store, const std::string& question) {
   Texts found;
-  for (const auto& [id, score] : store.match(WordQuery(question).any())) {
+  for (const auto& [id, score] : store.match(any_of(WordQuery(question).terms()))) {
     found.push_back(passage(store, id).text);
   }
   return found;
@@ -173,8 +175,10 @@ TEST(PassageStore, RefusesWhatIsNotAnIndex) {
   expect_error(open("other", Access::read), {"other", "another kind of file"});
   expect_error(open("other", Access::write), {"other", "another kind of file"});
   { const PassageStore store(folder.path() / "new", Access::write); }
-  Database(folder.path() / "new", Access::write).run("PRAGMA user_version = 4");
-  expect_error(open("new", Access::write), {"version 3", "version 4", "make it anew"});
+  Database(folder.path() / "new", Access::write).run("UPDATE made_words SET version = 99");
+  expect_error(open("new", Access::write), {"new", "version 99", "newer program", "make it anew"});
+  Database(folder.path() / "new", Access::write).run("PRAGMA user_version = 99");
+  expect_error(open("new", Access::write), {"found one of version 99", "make it anew"});
 }
 
 TEST(PassageStore, TellsDamage) {
@@ -230,7 +234,7 @@ TEST(PassageStore, ScoresWordsByTheFormula) {
     }
     return score;
   };
-  const auto found = store.match(WordQuery("dog cat").any());
+  const auto found = store.match(any_of(WordQuery("dog cat").terms()));
   ASSERT_EQ(found.size(), 3u);
   for (const auto& [id, score] : found) {
     const double wanted = bm25(passage(store, id).text, {"dog", "cat"});
@@ -243,52 +247,231 @@ TEST(PassageStore, KnowsWhichWordsTellPassagesApart) {
   put(store, "a", {"the dog", "the cat", "the dogs and", "the bird", "none"});
   const KnownWords known = store.known(WordQuery("The dog and unknown, the dog"));
   // Two passages have the stem of "dog".
-  EXPECT_EQ(known.query, "\"dog\" OR \"and\"");
+  EXPECT_EQ(known.terms, (Texts{"dog", "and"}));
   const double dog = std::log(3.5 / 2.5), rare = std::log(4.5 / 1.5), unknown = std::log(5.5 / 0.5);
   EXPECT_NEAR(known.reach, 2.2 * (1e-6 + dog + rare + unknown), 1e-9);
-  EXPECT_EQ(store.known(WordQuery("the")).query, "\"the\"");
-  EXPECT_EQ(store.known(WordQuery("?")).query, "");
+  EXPECT_EQ(store.known(WordQuery("the")).terms, Texts{"the"});
+  EXPECT_EQ(store.known(WordQuery("?")).terms, Texts());
+  // A phrase counts even where most passages have it.
+  EXPECT_EQ(store.known(WordQuery("\"the\" none")).terms, (Texts{"the", "none"}));
 }
 
 TEST(PassageStore, MarksWhatMatched) {
   const PassageStore store("", Access::write);
-  put(store, "a", {"The Café in the U.S. café", "none"});
-  const auto marked = [&](Index id, const char* question) {
-    return store.marked({&id, 1}, WordQuery(question).any(), "<", ">").at(0);
+  const auto marked = [&](std::string text, const char* question) {
+    const auto found = store.matches(text, WordQuery(question).terms());
+    for (auto span = found.rbegin(); span != found.rend(); ++span) {
+      text.insert(span->second, ">").insert(span->first, "<");
+    }
+    return text;
   };
-  EXPECT_EQ(marked(1, "cafe U.S."), "The <Café> in the <U.S>. <café>");
-  EXPECT_EQ(marked(1, "\"in the\""), "The Café <in the> U.S. café");
-  EXPECT_EQ(marked(2, "cafe"), std::nullopt);
-  const std::vector<Index> all = {2, 1, 2};
-  const auto texts = store.marked(all, "\"none\"", "<", ">");
-  EXPECT_EQ(texts, (std::vector<std::optional<std::string>>{"<none>", std::nullopt, "<none>"}));
+  const std::string cafe = "The Café in the U.S. café";
+  EXPECT_EQ(marked(cafe, "cafe U.S."), "The <Café> in the <U.S>. <café>");
+  EXPECT_EQ(marked(cafe, "\"in the\""), "The Café <in the> U.S. café");
+  EXPECT_EQ(marked("none", "cafe"), "none");
+  EXPECT_EQ(marked("the infor\u00admation o\ufb03ce", "information office"),
+            "the <infor\u00admation> <o\ufb03ce>");
+  EXPECT_EQ(marked("cafe\u0301s", "Café"), "<cafe\u0301s>");
+  EXPECT_EQ(marked("我们学习机器学习。", "机器学习"), "我们<学习><机器学习>。");
+  EXPECT_EQ(marked("我们学习机器学习。", "\"机器学习\""), "我们学习<机器学习>。");
+  EXPECT_EQ(marked("서울에서 기계학습을", "기계학습"), "서울에서 <기계학습>을");
+  EXPECT_EQ(marked("新款iPhone手机", "iphone 机"), "新款<iPhone>手<机>");
+  EXPECT_EQ(marked(std::string("a\0b \x02 c", 7), "b c"), std::string("a\0<b> \x02 <c>", 11));
+}
+
+TEST(PassageStore, FindsWordsOfAllScripts) {
+  const PassageStore store("", Access::write);
+  const Texts texts = {"我们在北京的大学一起学习机器学习。",
+                       "東京の天気は晴れです。",
+                       "ผมรักภาษาไทย",
+                       "서울에서 기계학습을 공부합니다",
+                       "新款iPhone手机已经上市",
+                       "The o\ufb03ce of infor\u00admation",
+                       "\u0415\u0308\u043b\u043a\u0430 стоит",
+                       "Łódź und Straße",
+                       "ＨＥＬＬＯ ｶﾞﾗｽ"};
+  put(store, "a", texts);
+  const std::pair<const char*, std::size_t> cases[] = {
+      {"北京", 0},         {"机器学习", 0},
+      {"器", 0},           {"天気", 1},
+      {"ภาษา", 2},         {"기계학습", 3},
+      {"iPhone", 4},       {"information", 5},
+      {"office", 5},       {"ёлка", 6},
+      {"елка", 6},         {"lodz", 7},
+      {"STRASSE", 7},      {"hello", 8},
+      {"ガラス", 8},       {"\"机器学习\"", 0},
+      {"\"学习机器\"", 0}, {"\"iPhone手机\"", 4},
+      {"\"기계학습\"", 3}, {"\"office of information\"", 5}};
+  for (const auto& [question, number] : cases) {
+    EXPECT_EQ(matching(store, question), Texts{texts[number]}) << question;
+  }
+  EXPECT_EQ(matching(store, "\"器机\""), Texts());
+  EXPECT_EQ(matching(store, "\"手机iPhone\""), Texts());
+  EXPECT_EQ(store.remove("a"), 1);
+  EXPECT_EQ(matching(store, "北京 iPhone 기계학습"), Texts());
+}
+
+TEST(PassageStore, HasTheStemsOfItsLanguage) {
+  const TemporaryFolder folder;
+  const std::string file = folder.path() / "index";
+  {
+    const PassageStore store(file, Access::write, "german");
+    put(store, "a", {"viele Häuser", "running dogs"});
+    EXPECT_EQ(store.language(), "german");
+    EXPECT_EQ(matching(store, "Haus"), Texts{"viele Häuser"});
+    EXPECT_EQ(matching(store, "hauser"), Texts{"viele Häuser"});
+    EXPECT_EQ(matching(store, "run"), Texts());
+  }
+  EXPECT_EQ(PassageStore(file, Access::write).language(), "german");
+  const PassageStore other(file, Access::read, "english");
+  EXPECT_EQ(matching(other, "Haus"), Texts());
+  EXPECT_EQ(matching(other, "run"), Texts{"running dogs"});
+  const PassageStore none(file, Access::write, "none");
+  EXPECT_EQ(matching(none, "dog"), Texts());
+  EXPECT_EQ(matching(none, "dogs"), Texts{"running dogs"});
+  expect_error(error_of([&] { PassageStore(file, Access::write, "klingon"); }),
+               {"klingon", "german"});
+  EXPECT_EQ(PassageStore(file, Access::read).language(), "none");
+}
+
+/// An index as the version before made it: its words are those of a tokenizer of FTS5.
+void make_older(const std::string& file) {
+  Database(file, Access::write).run(R"(
+    DROP TABLE words;
+    DROP TABLE made_words;
+    CREATE VIRTUAL TABLE words USING fts5 (
+      text, content='passages', content_rowid='id', tokenize="porter unicode61 remove_diacritics 2");
+    INSERT INTO words (words) VALUES ('rebuild');
+    PRAGMA user_version = 3;)");
+}
+
+TEST(PassageStore, MakesTheWordsOfAnOlderIndexAgain) {
+  const TemporaryFolder folder;
+  const std::string file = folder.path() / "index";
+  { put(PassageStore(file, Access::write), "a", {"我们在北京", "running dogs"}); }
+  for (const Access access : {Access::read, Access::write}) {
+    make_older(file);
+    const PassageStore store(file, access);
+    EXPECT_EQ(matching(store, "北京 dog"), (Texts{"我们在北京", "running dogs"}));
+    EXPECT_EQ(store.language(), "english");
+    EXPECT_EQ(store.passages(), 2);
+  }
+  make_older(file);
+  EXPECT_EQ(matching(PassageStore(file, Access::read, "none"), "dog"), Texts());
+  if (geteuid() == 0) return;  // Root writes everywhere.
+  make_older(file);
+  std::filesystem::permissions(file, std::filesystem::perms::owner_read);
+  expect_error(error_of([&] { PassageStore(file, Access::read); }), {"index", "older", "writable"});
+}
+
+TEST(PassageStore, FindsDocumentsByEquivalentNames) {
+  const PassageStore store("", Access::write);
+  put(store, "cafe\u0301.txt", {"one"});
+  put(store, "de\u0301/a", {"two"});
+  put(store, "caf\xff", {"three"});
+  const auto count = [&](const char* name) { return store.find(name).size(); };
+  EXPECT_EQ(count("caf\u00e9.txt"), 1u);
+  EXPECT_EQ(count("cafe\u0301.txt"), 1u);
+  EXPECT_EQ(count("cafe.txt"), 0u);
+  EXPECT_EQ(count("d\u00e9"), 1u);
+  EXPECT_EQ(count("d\u00e9/"), 1u);
+  EXPECT_EQ(count("caf\xff"), 1u);
+  put(store, "caf\u00e9.txt", {"four"});
+  EXPECT_EQ(store.find("caf\u00e9.txt"), store.find("caf\u00e9.txt"));
+  EXPECT_EQ(count("caf\u00e9.txt"), 1u);
+  EXPECT_NE(store.find("caf\u00e9.txt"), store.find("cafe\u0301.txt"));
 }
 
 TEST(WordQuery, WordsAndPhrases) {
   struct Case {
     const char* question;
-    const char* any;
-    const char* required;
+    Texts terms, phrases;
   };
   const Case cases[] = {
-      {"", "", ""},
-      {" ? -- ", "", ""},
-      {"Who? (who)", "\"who\"", ""},
-      {"the U.S. don't", "\"the\" OR \"u.s\" OR \"don\" OR \"t\"", ""},
-      {"Tesla’s 'dogs'", "\"tesla\" OR \"s\" OR \"dogs\"", ""},
-      {"\"don’t\"", "\"don't\"", "\"don't\""},
-      {"a  b\tc\n", "\"a\" OR \"b\" OR \"c\"", ""},
-      {"who \"old  dog\" x", "\"who\" OR \"old  dog\" OR \"x\"", "\"old  dog\""},
-      {"\"a b\"\"c\"", "\"a b\" OR \"c\"", "\"a b\" AND \"c\""},
-      {"“a b” c", "\"a b\" OR \"c\"", "\"a b\""},
-      {"a \"b c", "\"a\" OR \"b\" OR \"c\"", ""},
-      {"\"?\" a", "\"a\"", ""},
-      {"AND OR NOT NEAR(", "\"and\" OR \"or\" OR \"not\" OR \"near\"", ""},
+      {"", {}, {}},
+      {" ? -- ", {}, {}},
+      {"Who? (who)", {"who"}, {}},
+      {"the U.S. don't", {"the", "u s", "don", "t"}, {}},
+      {"Tesla’s dogs’ covid-19", {"tesla", "s", "dogs", "covid 19"}, {}},
+      {"\"don’t\"", {"don t"}, {"don t"}},
+      {"a  b\tc\n\u00a0d\u3000e", {"a", "b", "c", "d", "e"}, {}},
+      {"who \"old  dog\" x", {"who", "old dog", "x"}, {"old dog"}},
+      {"\"a b\" \"c\"", {"a b", "c"}, {"a b", "c"}},
+      {"a \"b c", {"a", "b", "c"}, {}},
+      {"\"?\" a", {"a"}, {}},
+      {"AND OR NOT NEAR(", {"and", "or", "not", "near"}, {}},
+      {"什么是机器学习？天", {"什么", "么是", "是机", "机器", "器学", "学习", "天"}, {}},
+      {"新款iPhone手机", {"新款", "iphone", "手机"}, {}},
+      {"wait—what…now", {"wait", "what", "now"}, {}},
+      {"TNFα", {"tnf α"}, {}},
   };
   for (const Case& one : cases) {
-    EXPECT_EQ(WordQuery(one.question).any(), one.any) << one.question;
-    EXPECT_EQ(WordQuery(one.question).required(), one.required) << one.question;
+    EXPECT_EQ(WordQuery(one.question).terms(), one.terms) << one.question;
+    EXPECT_EQ(WordQuery(one.question).phrases(), one.phrases) << one.question;
   }
+  EXPECT_EQ(WordQuery("\"a b\" \"c\" d").required(), "\"a b\" AND \"c\"");
+  EXPECT_EQ(WordQuery("a").required(), "");
+  EXPECT_EQ(any_of(Texts{"a b", "c"}), "\"a b\" OR \"c\"");
+}
+
+TEST(WordQuery, MarksOfAllLanguagesMakePhrases) {
+  const char* kPhrases[] = {"„Haus am See“",
+                            "„Haus am See”",
+                            "“Haus am See”",
+                            "”Haus am See”",
+                            "«Haus am See»",
+                            "« Haus am See »",
+                            "»Haus am See«",
+                            "»Haus am See»",
+                            "‹Haus am See›",
+                            "›Haus am See‹",
+                            "‚Haus am See‘",
+                            "‘Haus am See’",
+                            "’Haus am See’",
+                            "'Haus am See'",
+                            "「Haus am See」",
+                            "『Haus am See』",
+                            "｢Haus am See｣",
+                            "〝Haus am See〟",
+                            "＂Haus am See＂",
+                            "\"Haus am See\"",
+                            "\"Haus am See.\"",
+                            "„(Haus) am See!“",
+                            "\u00ad\"Haus am See\"\u200b"};
+  for (const char* phrase : kPhrases) {
+    for (const char* form : {"{}", "Was ist {}?", "({})", "ist {}, und"}) {
+      const std::string question = fmt::format(fmt::runtime(form), phrase);
+      EXPECT_EQ(WordQuery(question).phrases(), Texts{"haus am see"}) << question;
+      const WordQuery ignored(question, QuotationMarks::ignored);
+      EXPECT_EQ(ignored.phrases(), Texts()) << question;
+      EXPECT_NE(std::find(ignored.terms().begin(), ignored.terms().end(), "see"),
+                ignored.terms().end());
+    }
+  }
+  EXPECT_EQ(WordQuery("Was bedeuten „Haus“ und „Garten“?").phrases(), (Texts{"haus", "garten"}));
+  EXPECT_EQ(WordQuery("Vad är ”hus” och ”träd”?").phrases(), (Texts{"hus", "träd"}));
+  EXPECT_EQ(WordQuery("»dom« i »ogród«").phrases(), (Texts{"dom", "ogród"}));
+  EXPECT_EQ(WordQuery("«a» “b” 'c'").phrases(), (Texts{"a", "b", "c"}));
+  EXPECT_EQ(WordQuery("什么是“机器学习”和\"天气\"？").phrases(), (Texts{"机器学习", "天气"}));
+  EXPECT_EQ(WordQuery("「東京」と『大阪』").phrases(), (Texts{"東京", "大阪"}));
+  EXPECT_EQ(WordQuery("He said “the ‘big’ dog”").phrases(), Texts{"the big dog"});
+  EXPECT_EQ(WordQuery("‘I don’t know’").phrases(), Texts{"i don t know"});
+}
+
+TEST(WordQuery, OtherMarksAreText) {
+  for (const char* question :
+       {"Ist der 5\" Baum oder der 7\" Baum im Garten?", "6' 2\" tall, 5'11\" or 5′ 11″",
+        "Haus“ und „Garten", "\u05e6\u05d4\"\u05dc \u05d7\u05d1\"\u05e8",
+        "the dogs' and cats' food", "don't and won't", "l'eau d'Évian", "a \" b \" c", "”", "\"",
+        "''", "« »", "„ “", "what \"is", "is\" what", "5\"x7\"", "O’Brien’s", "a«b c"}) {
+    EXPECT_EQ(WordQuery(question).phrases(), Texts()) << question;
+  }
+}
+
+TEST(WordQuery, ManyMarksTakeNoLongTime) {
+  std::string question;
+  for (int i = 0; i < 200000; ++i) question += i % 2 == 0 ? "«a " : "\"b ";
+  EXPECT_EQ(WordQuery(question).phrases(), Texts());
 }
 
 TEST(WordQuery, EveryQuestionIsAQuery) {
@@ -305,8 +488,7 @@ TEST(WordQuery, EveryQuestionIsAQuery) {
                                "a OR",     "NEAR(a b)",
                                "\xff\xfe", "a\"b\"c",
                                "\\",       ";DROP TABLE words"}) {
-    const std::string any = WordQuery(question).any();
-    if (any.empty()) continue;
+    const std::string any = any_of(WordQuery(question).terms());
     EXPECT_EQ(error_of([&] { store.match(any); }), "") << question;
   }
 }

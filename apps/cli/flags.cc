@@ -15,6 +15,7 @@
 #include "longformer/generation.h"
 #include "longformer/hub.h"
 #include "longformer/language_model.h"
+#include "longformer/search.h"
 #include "longformer/threads.h"
 
 namespace longformer::cli {
@@ -123,6 +124,12 @@ CLI::Option* add_context(CLI::App& verb, std::string& context) {
   return add_choice(verb, "--context", context, {"none", "document"},
                     "what a passage is read with: none, or the document around it; else what the "
                     "folder says, else none");
+}
+
+CLI::Option* add_language(CLI::App& verb, std::string& language) {
+  return add_choice(verb, "--language", language, search_languages(),
+                    "compare words by their stems in this language; else that of the index, "
+                    "english for a new one");
 }
 
 std::optional<GlobalAttention> global_attention(const std::string& rule) {

@@ -79,6 +79,8 @@ void add_compute(CLI::App& verb, ModelFlags& flags);
 CLI::Option* add_global_attention(CLI::App& verb, std::string& rule);
 /// --context, of passages.
 CLI::Option* add_context(CLI::App& verb, std::string& context);
+/// --language
+CLI::Option* add_language(CLI::App& verb, std::string& language);
 /// The rule of a command line; absent when it is empty. Throws UsageError.
 std::optional<GlobalAttention> global_attention(const std::string& rule);
 /// FILES, --text, --lines, --field and --encoding.

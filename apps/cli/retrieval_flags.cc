@@ -20,6 +20,7 @@ void RetrievalFlags::add(CLI::App& verb, RetrievalOptions& data) {
                  "longest passage; a document has the score of its best one (that of the index "
                  "file; what the model takes, with context 128)"),
       add_context(verb, context_),
+      add_language(verb, language_),
       verb.add_option("--passage-prompt", passage_prompt_,
                       "put this text before every passage; else the prompt 'document' of the "
                       "folder")
@@ -42,6 +43,7 @@ RetrievalEvaluation RetrievalFlags::options() const {
   if (!mode_.empty()) options.mode = search_mode(mode_);
   if (!context_.empty()) options.context = passage_context(context_);
   options.passage_tokens = passage_tokens_;
+  if (!language_.empty()) options.language = language_;
   options.passage_prompt = passage_prompt_;
   options.query_prompt = query_prompt_;
   options.index = index_;

@@ -21,7 +21,7 @@ class RetrievalFlags {
   RetrievalEvaluation options() const;
 
  private:
-  std::string mode_, context_, index_;
+  std::string mode_, context_, index_, language_;
   std::optional<std::int64_t> passage_tokens_;
   std::optional<std::string> passage_prompt_, query_prompt_;
   std::vector<CLI::Option*> options_;

@@ -36,7 +36,7 @@ struct SearchFlags {
   std::vector<std::string> removed;
   std::int64_t passage_tokens = 128;
   bool passage_tokens_given = false;
-  std::string context;
+  std::string context, language;
   std::optional<std::string> passage_prompt;
   std::optional<std::string> query_prompt;
 
@@ -45,6 +45,7 @@ struct SearchFlags {
     options.passages.passage_tokens = passage_tokens;
     if (!context.empty()) options.passages.context = passage_context(context);
     options.passage_prompt = passage_prompt;
+    if (!language.empty()) options.language = language;
     return options;
   }
 
@@ -71,15 +72,27 @@ struct OpenIndex {
   SearchIndex index;
 };
 
+/// Another language than that of an index makes its words again.
+void tell_of_language(const SearchFlags& flags, Messages& messages) {
+  if (flags.language.empty() || !std::filesystem::exists(flags.index)) return;
+  const SearchIndex index = SearchIndex::open(flags.index);
+  const std::string& found = *index.options().language;
+  if (found == flags.language) return;
+  messages.note(fmt::format("index '{}': its words had the language {}, and are made again for {}",
+                            flags.index, found, flags.language));
+}
+
 OpenIndex open_index(const SearchFlags& flags, Messages& messages) {
-  if (flags.model.model.empty()) return {std::nullopt, SearchIndex::open(flags.index)};
+  tell_of_language(flags, messages);
+  const std::optional<std::string> language = flags.options().language;
+  if (flags.model.model.empty()) return {std::nullopt, SearchIndex::open(flags.index, language)};
   const bool reads = flags.documents.inputs.files.empty();
   if (reads && !std::filesystem::exists(flags.index)) {
     throw Error(fmt::format("no index {}, and no files to make it of", in_quotes(flags.index)));
   }
   Embedder embedder =
       Embedder::load(flags.model.encoder_folder(), flags.model.load_options(messages));
-  SearchIndex index = reads ? SearchIndex::open(flags.index, embedder)
+  SearchIndex index = reads ? SearchIndex::open(flags.index, embedder, language)
                       : flags.index.empty()
                           ? SearchIndex(embedder, flags.options())
                           : SearchIndex::edit(flags.index, embedder, flags.options());
@@ -166,12 +179,13 @@ class SearchRun {
 
   void answer(const std::string& question) {
     const Stopwatch watch;
-    SearchAnswer answer = {.question = question, .hits = {}, .seconds = 0};
+    SearchAnswer answer = {.question = question, .hits = {}, .note = {}, .seconds = 0};
     SearchQuery query = {.question = question,
                          .top_k = flags_.top_k,
                          .mode = flags_.search_mode(),
                          .within = {},
-                         .prompt = flags_.query_prompt};
+                         .prompt = flags_.query_prompt,
+                         .note = [&](const std::string& note) { answer.note = note; }};
     for (const std::string& name : flags_.within) query.within.push_back(plain_name(name));
     try {
       answer.hits = open_.embedder ? index().query(*open_.embedder, query) : index().query(query);
@@ -183,6 +197,9 @@ class SearchRun {
       return;
     }
     answer.seconds = watch.seconds();
+    if (!answer.note.empty()) {
+      messages_.note(fmt::format("question {}: {}", in_quotes(question), answer.note));
+    }
     if (flags_.model.json) {
       output_.write(answer_json(answer, {index().documents(), index().passages(), index_seconds_}));
     } else {
@@ -253,8 +270,8 @@ void add_search(CLI::App& program, Action& action) {
            "Passages are ranked by the words of the question (BM25) and by its meaning: each "
            "passage becomes a vector as a text of its own, or with --context document in the "
            "context of everything that the model can see around it. What stands in "
-           "quotation marks in a question must be in a passage. Without --query each line "
-           "of stdin is a question.",
+           "quotation marks in a question must be in a passage, where any has it. Without --query "
+           "each line of stdin is a question.",
        .examples =
            "longformer search MODEL novels/*.txt --query \"How did the dog die?\"\n"
            "longformer search MODEL notes --exclude drafts/ --index notes.index --query \"…\"\n"
@@ -283,6 +300,7 @@ void add_search(CLI::App& program, Action& action) {
   CLI::Option* passage = add_number(verb, "--passage-tokens", flags->passage_tokens,
                                     {.least = 1, .most = 1 << 24}, "length of a passage (128)");
   add_context(verb, flags->context);
+  add_language(verb, flags->language);
   verb.add_option("--passage-prompt", flags->passage_prompt,
                   "put this text before every passage; else the prompt 'document' of the folder")
       ->type_name("TEXT");

@@ -67,7 +67,9 @@ std::string answer_json(const SearchAnswer& answer, const IndexState& state) {
     object.add("text", hit.text).add("matched", hit.matched);
   }
   JsonLine json;
-  json.add("query", answer.question).add_objects("hits", objects).add("seconds", answer.seconds);
+  json.add("query", answer.question).add_objects("hits", objects);
+  if (!answer.note.empty()) json.add("note", answer.note);
+  json.add("seconds", answer.seconds);
   json.add("index_seconds", state.seconds).add("documents", state.documents);
   return json.add("passages", state.passages).line();
 }
@@ -98,7 +100,7 @@ std::string statistics_text(const SearchIndex& index, const std::string& file, b
     line.add("bytes", bytes).add("model", index.model()).add("dtype", index.dtype());
     line.add("vector_size", index.vector_size());
     line.add("passage_tokens", options.passages.passage_tokens);
-    line.add("context", std::string(context_name(options)));
+    line.add("context", std::string(context_name(options))).add("language", *options.language);
     return line.add("passage_prompt", options.passage_prompt.value_or("")).line();
   }
   std::string text;
@@ -112,6 +114,7 @@ std::string statistics_text(const SearchIndex& index, const std::string& file, b
       fmt::format("{}, {}, vectors of {}", index.model(), index.dtype(), index.vector_size()));
   row("passages of", counted(options.passages.passage_tokens, "token"));
   row("context", context_name(options));
+  row("language", *options.language);
   const std::string prompt = options.passage_prompt.value_or("");
   if (!prompt.empty()) row("passage prompt", on_one_line(prompt));
   return text;

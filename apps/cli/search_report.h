@@ -13,6 +13,8 @@ namespace longformer::cli {
 struct SearchAnswer {
   std::string question;
   std::vector<SearchHit> hits;
+  /// What a user should know about them; often empty.
+  std::string note;
   double seconds = 0;
 };
 

@@ -27,6 +27,8 @@ struct RetrievalEvaluation {
   /// Absent: what an index file has, else what the folder of the model says.
   std::optional<PassageContext> context = {};
   std::optional<std::string> passage_prompt = {};
+  /// As SearchOptions has it.
+  std::optional<std::string> language = {};
   /// Absent: the prompt "query" of the folder.
   std::optional<std::string> query_prompt = {};
   /// What becomes of queries longer than the model; documents have passages.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,6 +19,9 @@ enum class SearchMode { hybrid, dense, lexical };
 
 /// Parses hybrid, dense or lexical. Throws Error for anything else.
 SearchMode search_mode(const std::string& name);
+
+/// The languages that an index may have: of the stems of its words, or "none".
+std::vector<std::string> search_languages();
 
 struct SearchHit {
   std::string file;
@@ -40,6 +44,10 @@ struct SearchOptions {
   Embedder::PassageOptions passages;
   /// What is put before every passage. Absent: the prompt "document" of the folder.
   std::optional<std::string> passage_prompt;
+  /// Words are compared by their stems in this language, one of search_languages(). Absent: the
+  /// language of the index, "english" for a new one. Another language than that of an index makes
+  /// its words again, and changes nothing else.
+  std::optional<std::string> language;
 };
 
 /// The options with what the folder says for those that are absent.
@@ -56,11 +64,14 @@ struct SearchQuery {
   /// This text is put before the question for its vector; absent, it is the prompt "query" of the
   /// folder.
   std::optional<std::string> prompt = {};
-  /// What stands in quotation marks ("…") must be in a passage in these words; false: the marks
-  /// mean nothing.
+  /// What stands in quotation marks ("…", „…“, «…», 「…」) must be in a passage in these words, or
+  /// other forms of them; where no passage has it, its words are searched. false: the marks mean
+  /// nothing.
   bool phrases = true;
   /// What becomes of a question that is longer than the model, for its vector.
   TooLong too_long = TooLong::refuse;
+  /// Called where no passage has the phrases, with a sentence that says so.
+  std::function<void(const std::string&)> note = {};
 };
 
 /// A document with the score of its best passage, as SearchHit has it.
@@ -90,17 +101,22 @@ class SearchIndex {
   explicit SearchIndex(const Embedder& embedder, const SearchOptions& options = {});
 
   /// An index file to read, or to search in by words, without a model. Throws Error when it is not
-  /// one, is of another version, or damaged.
-  static SearchIndex open(const std::string& file);
+  /// one, is of another version, or damaged. An index of an older version, or of another language
+  /// than the one that is asked for, gets its words made again from its passages; this throws Error
+  /// where the file cannot be written.
+  static SearchIndex open(const std::string& file,
+                          const std::optional<std::string>& language = {});
   /// The same for questions to `embedder`. Throws Error too when other weights, another size or
   /// another number type made it.
-  static SearchIndex open(const std::string& file, const Embedder& embedder);
+  static SearchIndex open(const std::string& file, const Embedder& embedder,
+                          const std::optional<std::string>& language = {});
   /// The same to add and remove documents; makes the file where there is none. An index goes on
   /// with the options that it was made with. Throws Error too for a file that cannot be written.
   static SearchIndex edit(const std::string& file, const Embedder& embedder,
                           const SearchOptions& options = {});
   /// The same to remove documents only, of a file that there is.
-  static SearchIndex edit(const std::string& file);
+  static SearchIndex edit(const std::string& file,
+                          const std::optional<std::string>& language = {});
 
   SearchIndex(SearchIndex&&) noexcept;
   SearchIndex& operator=(SearchIndex&&) noexcept;

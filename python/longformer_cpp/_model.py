@@ -259,12 +259,17 @@ class Model:
         passage_tokens: int | None = None,
         context: str | None = None,
         passage_prompt: str | None = None,
+        language: str | None = None,
         **options: Any,
     ) -> list[SearchHit]:
         """The best passages of documents, which are texts by their names, or a list whose numbers are the names: an
         index in memory for one question. Options are those of SearchIndex and SearchIndex.query."""
         index = SearchIndex(
-            self._embedder, passage_tokens=passage_tokens, context=context, passage_prompt=passage_prompt
+            self._embedder,
+            passage_tokens=passage_tokens,
+            context=context,
+            passage_prompt=passage_prompt,
+            language=language,
         )
         if isinstance(documents, Mapping):
             named = list(documents.items())

@@ -68,6 +68,9 @@ class SearchIndex:
 
     The model is a folder, a Model or an Embedder. Without a file the index is in memory. A file without a model can be
     listed, searched in by words, and documents can be removed. With writes=False a file is only read.
+
+    Words are compared by their stems in a language, "english" unless another is given ("german", …, or "none"); a file
+    keeps its language, and gets its words made again for another one.
     """
 
     def __init__(
@@ -80,12 +83,18 @@ class SearchIndex:
         passage_prompt: str | None = None,
         dtype: str = "fp32",
         threads: int = 0,
+        language: str | None = None,
     ):
         if model is not None and not isinstance(model, Embedder):
             model = Embedder(model, dtype, threads)
         self.embedder: Embedder | None = model
         self._file = None if file is None else as_path(file, "file")
-        options = {"passage_tokens": passage_tokens, "context": context, "passage_prompt": passage_prompt}
+        options = {
+            "passage_tokens": passage_tokens,
+            "context": context,
+            "passage_prompt": passage_prompt,
+            "language": None if language is None else as_text(language, "language"),
+        }
         native = None if model is None else model._native
         self._native = _native.SearchIndex(self._file or "", native, bool(writes), options)
 
@@ -129,7 +138,8 @@ class SearchIndex:
     ) -> _Hits:
         """The best passages, which do not overlap, best first. mode is hybrid, dense or lexical; within names the
         documents or folders to search in; prompt stands before the question in place of the folder's prompt
-        "query"; phrases: what stands in quotation marks must be in a passage."""
+        "query"; phrases: what stands in quotation marks must be in a passage; where no passage has it, its words are
+        searched, and a RuntimeWarning says so."""
         options = given(locals(), "question")
         return [SearchHit(*hit) for hit in self._native.query(as_text(question, "question"), options)]
 

@@ -44,6 +44,8 @@ SearchOptions new_passages(const Embedder& embedder, const RetrievalEvaluation& 
   search.passages.context = options.context;
   search.passage_prompt = options.passage_prompt;
   search = completed(search, embedder);
+  // An index keeps its own where none is asked for.
+  search.language = options.language;
   if (options.passage_tokens) {
     search.passages.passage_tokens = *options.passage_tokens;
   } else if (search.passages.context == PassageContext::none) {

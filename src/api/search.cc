@@ -14,6 +14,8 @@
 #include "index/passage_store.h"
 #include "index/ranking.h"
 #include "index/word_query.h"
+#include "index/word_tokenizer.h"
+#include "text/search_words.h"
 
 namespace longformer {
 namespace {
@@ -25,8 +27,6 @@ using index::Settings;
 /// The best by int8 vectors that are looked at with the exact ones: with 8 bits the cosine of a
 /// passage is off by up to 0.01, so that the 10th may be the 30th.
 constexpr std::int64_t kRescored = 100;
-/// Marks around words in texts of the full-text index.
-constexpr std::string_view kMarkBegin = "\x02", kMarkEnd = "\x03";
 
 /// The options that make passage vectors and questions comparable.
 EmbedOptions unit_vectors(const std::optional<std::string>& prompt, const char* prompt_name) {
@@ -109,26 +109,42 @@ void check_model(const Settings& found, const Embedder& embedder, const std::str
           file, wanted.at("dtype"), index.text("dtype"), index.text("dtype"));
 }
 
-/// A text with marks as the text alone, and the characters between marks.
-std::pair<std::string, std::vector<CharacterSpan>> unmarked(const std::string& marked) {
-  std::string text;
-  std::vector<CharacterSpan> spans;
+/// Bytes of a text as characters of it.
+std::vector<CharacterSpan> characters_of(std::string_view text,
+                                         const std::vector<index::ByteSpan>& spans) {
+  std::vector<CharacterSpan> found;
+  std::size_t byte = 0;
   std::int64_t characters = 0;
-  for (const char byte : marked) {
-    if (byte == kMarkBegin[0]) {
-      spans.push_back({characters, characters});
-    } else if (byte == kMarkEnd[0]) {
-      if (!spans.empty()) spans.back().end = characters;
-    } else {
-      text.push_back(byte);
-      // Bytes that continue a character are 10xxxxxx.
-      characters += (static_cast<unsigned char>(byte) & 0xc0) != 0x80 ? 1 : 0;
+  const auto count_to = [&](std::size_t end) {
+    // Bytes that continue a character are 10xxxxxx.
+    for (; byte < end; ++byte) {
+      characters += (static_cast<unsigned char>(text[byte]) & 0xc0) != 0x80 ? 1 : 0;
     }
+    return characters;
+  };
+  for (const auto& [begin, end] : spans) {
+    const std::int64_t first = count_to(begin);
+    found.push_back({first, count_to(end)});
   }
-  return {std::move(text), std::move(spans)};
+  return found;
+}
+
+std::string note_of(const std::vector<std::string>& phrases) {
+  std::string all;
+  for (const std::string& phrase : phrases) {
+    all += (all.empty() ? "" : " and ") + index::quoted(phrase);
+  }
+  return fmt::format("no passage has the {} {}: the words are searched",
+                     phrases.size() == 1 ? "phrase" : "phrases", all);
 }
 
 }  // namespace
+
+std::vector<std::string> search_languages() {
+  std::vector<std::string> languages = text::stem_languages();
+  languages.emplace_back(text::kNoLanguage);
+  return languages;
+}
 
 SearchMode search_mode(const std::string& name) {
   if (name == "hybrid") return SearchMode::hybrid;
@@ -141,11 +157,13 @@ SearchOptions completed(const SearchOptions& options, const Embedder& embedder) 
   SearchOptions all = options;
   all.passages.context = options.passages.context.value_or(embedder.passage_context());
   all.passage_prompt = embedder.prompt(unit_vectors(options.passage_prompt, "document"));
+  all.language = options.language.value_or(index::kDefaultLanguage);
   return all;
 }
 
 struct SearchIndex::Contents {
-  Contents(const std::string& file, Access access) : store(file, access) {}
+  Contents(const std::string& file, Access access, const std::optional<std::string>& language)
+      : store(file, access, language) {}
 
   /// Reads the settings, after they are set, and holds them to the model that there may be.
   void read_settings(const Embedder* embedder) {
@@ -153,6 +171,7 @@ struct SearchIndex::Contents {
     if (embedder != nullptr) check_model(settings, *embedder, store.file());
     const SettingsReader reader(settings, store.file());
     options = reader.options();
+    options.language = store.language();
     model = reader.text("model");
     dtype = reader.text("dtype");
     width = reader.number("vector_size");
@@ -216,8 +235,7 @@ class Question {
   /// Without a vector before it, the passages are those that have words of the question.
   void add_words() {
     known_ = store_.known(words_);
-    const index::WordScores found =
-        known_.query.empty() ? index::WordScores() : store_.match(known_.query);
+    const index::WordScores found = store_.match(index::any_of(known_.terms));
     if (vector_.empty()) {
       matching_ = ids_of(found);
       passages_ = matching_;
@@ -234,8 +252,7 @@ class Question {
   }
 
   std::vector<SearchHit> hits() {
-    find_allowed();
-    rank();
+    rank_allowed();
     // Two of three may overlap one that is shown.
     std::vector<Index> rows = best_rows(kRescored + 3 * query_.top_k);
     if (!vector_.empty()) rescore(rows);
@@ -243,8 +260,7 @@ class Question {
   }
 
   std::vector<RankedDocument> documents() {
-    find_allowed();
-    rank();
+    rank_allowed();
     std::vector<Index> rows = rows_of_documents(kRescored + query_.top_k);
     if (!vector_.empty()) rescore(rows);
     std::vector<std::string> names = store_.document_names(passages_of(rows));
@@ -268,10 +284,23 @@ class Question {
     return ids;
   }
 
+  /// Where no passage has the phrases, those that have words of them count.
+  void rank_allowed() {
+    find_allowed();
+    const bool is_any_allowed = std::find(allowed_.begin(), allowed_.end(), true) != allowed_.end();
+    if (!is_any_allowed && !words_.phrases().empty()) {
+      if (query_.note) query_.note(note_of(words_.phrases()));
+      words_ = index::WordQuery(query_.question, index::QuotationMarks::ignored);
+      if (query_.mode != SearchMode::dense) add_words();
+      find_allowed();
+    }
+    rank();
+  }
+
   void find_allowed() {
     allowed_.assign(passages_.size(), true);
     if (!query_.within.empty()) allow_only(passages_within());
-    if (!words_.required().empty()) allow_only(ids_of(store_.match(words_.required())));
+    if (!words_.phrases().empty()) allow_only(ids_of(store_.match(words_.required())));
   }
 
   /// In ascending order.
@@ -362,7 +391,6 @@ class Question {
   std::vector<SearchHit> without_overlaps(const std::vector<Index>& rows) const {
     std::vector<index::PassageRow> passages = store_.passages(passages_of(rows));
     std::vector<SearchHit> hits;
-    std::vector<Index> shown;
     std::map<std::string, std::vector<CharacterSpan>> spans_of;
     for (std::size_t i = 0; i < rows.size() && std::ssize(hits) < query_.top_k; ++i) {
       const CharacterSpan span = {passages[i].begin, passages[i].end};
@@ -371,10 +399,9 @@ class Question {
                                         [&](const auto& other) { return overlaps(span, other); });
       if (is_shown) continue;
       others.push_back(span);
-      shown.push_back(rows[i]);
       hits.push_back(hit(rows[i], std::move(passages[i])));
     }
-    mark(shown, hits);
+    mark(hits);
     return hits;
   }
 
@@ -391,15 +418,10 @@ class Question {
     return hit;
   }
 
-  /// What matched in the hits, which are those rows.
-  void mark(const std::vector<Index>& rows, std::vector<SearchHit>& hits) const {
-    if (known_.query.empty()) return;
-    const auto texts = store_.marked(passages_of(rows), known_.query, kMarkBegin, kMarkEnd);
-    for (std::size_t i = 0; i < hits.size(); ++i) {
-      if (!texts[i]) continue;
-      auto [text, spans] = unmarked(*texts[i]);
-      // A text with such marks of its own, or with a byte 0, stays as it is.
-      if (text == hits[i].text) hits[i].matched = std::move(spans);
+  void mark(std::vector<SearchHit>& hits) const {
+    if (known_.terms.empty()) return;
+    for (SearchHit& hit : hits) {
+      hit.matched = characters_of(hit.text, store_.matches(hit.text, known_.terms));
     }
   }
 
@@ -441,30 +463,31 @@ SearchIndex::~SearchIndex() = default;
 SearchIndex::SearchIndex(const Embedder& embedder, const SearchOptions& options)
     : SearchIndex(edit("", embedder, options)) {}
 
-SearchIndex SearchIndex::open(const std::string& file) {
-  auto contents = std::make_unique<Contents>(file, Access::read);
+SearchIndex SearchIndex::open(const std::string& file, const std::optional<std::string>& language) {
+  auto contents = std::make_unique<Contents>(file, Access::read, language);
   contents->read_settings(nullptr);
   return SearchIndex(std::move(contents));
 }
 
-SearchIndex SearchIndex::open(const std::string& file, const Embedder& embedder) {
-  auto contents = std::make_unique<Contents>(file, Access::read);
+SearchIndex SearchIndex::open(const std::string& file, const Embedder& embedder,
+                              const std::optional<std::string>& language) {
+  auto contents = std::make_unique<Contents>(file, Access::read, language);
   contents->read_settings(&embedder);
   return SearchIndex(std::move(contents));
 }
 
 SearchIndex SearchIndex::edit(const std::string& file, const Embedder& embedder,
                               const SearchOptions& options) {
-  auto contents = std::make_unique<Contents>(file, Access::write);
+  auto contents = std::make_unique<Contents>(file, Access::write, options.language);
   if (contents->store.settings().empty()) contents->store.set(settings_of(embedder, options));
   contents->read_settings(&embedder);
   return SearchIndex(std::move(contents));
 }
 
-SearchIndex SearchIndex::edit(const std::string& file) {
+SearchIndex SearchIndex::edit(const std::string& file, const std::optional<std::string>& language) {
   // A file that is not there is not made.
   open(file);
-  auto contents = std::make_unique<Contents>(file, Access::write);
+  auto contents = std::make_unique<Contents>(file, Access::write, language);
   contents->read_settings(nullptr);
   return SearchIndex(std::move(contents));
 }

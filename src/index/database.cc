@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "core/file_kind.h"
+#include "index/word_tokenizer.h"
 
 namespace longformer::index {
 namespace {
@@ -121,6 +122,7 @@ Database::Database(const std::string& file, Access access)
   handle_.reset(handle);
   if (code != SQLITE_OK) fail_with(file_, code, sqlite3_errmsg(handle));
   sqlite3_busy_timeout(handle, kPatienceMilliseconds);
+  register_tokenizer(handle);
 }
 
 Statement Database::prepare(std::string_view sql) const {

@@ -9,6 +9,8 @@
 #include "core/error.h"
 #include "core/finite.h"
 #include "core/hash.h"
+#include "text/normalization.h"
+#include "text/unicode.h"
 
 namespace longformer::index {
 namespace {
@@ -18,11 +20,12 @@ constexpr double kSaturation = 1.2, kLeastRarity = 1e-6;
 
 /// "lfix" in the header of the file.
 constexpr std::int64_t kApplication = 0x6c666978;
-constexpr std::int64_t kVersion = 3;
+constexpr std::int64_t kVersion = 4;
+/// The last version whose words are those of a tokenizer of FTS5, and all else as it is now.
+constexpr std::int64_t kVersionOfOtherWords = 3;
 
 constexpr const char* kSchema = R"(
 PRAGMA application_id = 1818651000;
-PRAGMA user_version = 3;
 CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE documents (
   id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, hash TEXT NOT NULL,
@@ -35,8 +38,6 @@ CREATE INDEX passages_of ON passages (document);
 CREATE TABLE codes (
   passage INTEGER PRIMARY KEY, document INTEGER NOT NULL, scale REAL NOT NULL, code BLOB NOT NULL);
 CREATE TABLE vectors (passage INTEGER PRIMARY KEY, vector BLOB NOT NULL);
-CREATE VIRTUAL TABLE words USING fts5 (
-  text, content='passages', content_rowid='id', tokenize="porter unicode61 remove_diacritics 2");
 )";
 static_assert(kApplication == 1818651000);
 
@@ -44,6 +45,36 @@ Index number_of(const Database& database, const char* sql) {
   Statement statement = database.prepare(sql);
   statement.step();
   return statement.integer(0);
+}
+
+/// Makes the full-text index, of the passages that there are.
+void make_words(const Database& database, const std::string& language) {
+  database.run(R"(
+    DROP TABLE IF EXISTS words;
+    DROP TABLE IF EXISTS made_words;
+    CREATE TABLE made_words (version INTEGER NOT NULL, language TEXT NOT NULL);)");
+  // The tokenizer refuses a language that it does not know.
+  static_cast<void>(text::WordSplitter(language));
+  database.run(fmt::format("CREATE VIRTUAL TABLE words USING fts5 (text, content='passages', "
+                           "content_rowid='id', tokenize='longformer {}')",
+                           language)
+                   .c_str());
+  database.run("INSERT INTO words (words) VALUES ('rebuild')");
+  database.prepare("INSERT INTO made_words VALUES (?, ?)")
+      .bind(1, std::int64_t{kWordsVersion})
+      .bind(2, language)
+      .run();
+  database.run(fmt::format("PRAGMA user_version = {}", kVersion).c_str());
+}
+
+/// The version and the language of the words.
+std::pair<std::int64_t, std::string> made_words(const Database& database) {
+  if (number_of(database, "PRAGMA user_version") == kVersionOfOtherWords) {
+    return {0, kDefaultLanguage};
+  }
+  Statement row = database.prepare("SELECT version, language FROM made_words");
+  if (!row.step()) return {0, kDefaultLanguage};
+  return {row.integer(0), std::string(row.text(1))};
 }
 
 /// Up to version 2 an index was a file of our own form.
@@ -57,11 +88,23 @@ const std::string& not_of_old_form(const std::string& file) {
   return file;
 }
 
+/// A name in the one of its equivalent forms that is composed, as far as it is text.
+std::string composed(std::string_view name) {
+  if (!text::is_valid_utf8(name)) return std::string(name);
+  std::string all;
+  const std::vector steps = {text::NormalizationStep(text::NormalizationKind::compose)};
+  for (const auto& one : text::normalize(steps, name, 0, name.size())) {
+    text::append_utf8(one.value, all);
+  }
+  return all;
+}
+
 }  // namespace
 
 std::string text_hash(std::string_view text) { return fmt::format("{:016x}", fnv1a(text)); }
 
-PassageStore::PassageStore(const std::string& file, Access access)
+PassageStore::PassageStore(const std::string& file, Access access,
+                           const std::optional<std::string>& language)
     : database_(not_of_old_form(file), access) {
   const bool writes = access == Access::write;
   if (writes) {
@@ -70,15 +113,45 @@ PassageStore::PassageStore(const std::string& file, Access access)
     if (number_of(database_, "PRAGMA application_id") == 0 &&
         number_of(database_, "SELECT count(*) FROM sqlite_schema") == 0) {
       database_.run(kSchema);
+      make_words(database_, language.value_or(kDefaultLanguage));
     }
     transaction.commit();
   }
   require(number_of(database_, "PRAGMA application_id") == kApplication,
           "{}: expected a search index, found another kind of file", this->file());
   const std::int64_t version = number_of(database_, "PRAGMA user_version");
-  require(version == kVersion,
+  require(version == kVersion || version == kVersionOfOtherWords,
           "{}: expected a search index of version {}, found one of version {}; make it anew",
           this->file(), kVersion, version);
+  read_words(language, writes);
+}
+
+void PassageStore::read_words(const std::optional<std::string>& language, bool writes) {
+  const auto is_as_wanted = [&](const auto& made) {
+    return made.first == kWordsVersion && made.second == language.value_or(made.second);
+  };
+  auto made = made_words(database_);
+  require(made.first <= kWordsVersion,
+          "{}: expected a search index whose words have version {}, found version {} of a newer "
+          "program; make it anew",
+          file(), kWordsVersion, made.first);
+  if (!is_as_wanted(made) && writes) {
+    Transaction transaction(database_);
+    made = made_words(database_);
+    if (!is_as_wanted(made)) make_words(database_, language.value_or(made.second));
+    transaction.commit();
+  } else if (!is_as_wanted(made)) {
+    try {
+      PassageStore(file(), Access::write, language);
+    } catch (const Error& error) {
+      fail(
+          "{}: its words are those of an older program or of another language, and cannot be made "
+          "again: {}; make the file writable, or the index anew",
+          file(), error.what());
+    }
+  }
+  language_ = made_words(database_).second;
+  splitter_ = std::make_unique<text::WordSplitter>(language_);
 }
 
 Settings PassageStore::settings() const {
@@ -137,6 +210,19 @@ std::vector<Index> PassageStore::find(const std::string& name) const {
                           "name < rtrim(?1, '/') || '0' ORDER BY id");
   if (!is_working_folder) rows.bind(1, name);
   while (rows.step()) ids.push_back(rows.integer(0));
+  if (ids.empty() && !text::is_ascii(name)) ids = find_equivalent(name);
+  return ids;
+}
+
+std::vector<Index> PassageStore::find_equivalent(const std::string& name) const {
+  const std::string wanted = composed(name);
+  const std::string folder = wanted.ends_with('/') ? wanted : wanted + '/';
+  std::vector<Index> ids;
+  Statement rows = database_.prepare("SELECT id, name FROM documents ORDER BY id");
+  while (rows.step()) {
+    const std::string found = composed(rows.text(1));
+    if (found == wanted || found.starts_with(folder)) ids.push_back(rows.integer(0));
+  }
   return ids;
 }
 
@@ -277,21 +363,26 @@ KnownWords PassageStore::known(const WordQuery& words) const {
   KnownWords known;
   const auto all = static_cast<double>(passages());
   Statement holders = database_.prepare("SELECT count(*) FROM words WHERE words MATCH ?");
+  const auto is_phrase = [&](const std::string& term) {
+    const auto& phrases = words.phrases();
+    return std::find(phrases.begin(), phrases.end(), term) != phrases.end();
+  };
   for (const std::string& term : words.terms()) {
-    holders.bind(1, term).step();
+    holders.bind(1, quoted(term)).step();
     const auto having = static_cast<double>(holders.integer(0));
     holders.run();
     const double rarity = std::log((all - having + 0.5) / (having + 0.5));
     known.reach += (kSaturation + 1) * std::max(rarity, kLeastRarity);
-    if (rarity > 0 && having > 0) known.query += (known.query.empty() ? "" : " OR ") + term;
+    if (having > 0 && (rarity > 0 || is_phrase(term))) known.terms.push_back(term);
   }
   // In an index of few passages every word is in most of them.
-  if (known.query.empty()) known.query = words.any();
+  if (known.terms.empty()) known.terms = words.terms();
   return known;
 }
 
 WordScores PassageStore::match(const std::string& query) const {
   WordScores scores;
+  if (query.empty()) return scores;
   // FTS5 calls the better passage the smaller one.
   Statement rows = database_.prepare("SELECT rowid, -bm25(words) FROM words WHERE words MATCH ?");
   rows.bind(1, query);
@@ -300,20 +391,9 @@ WordScores PassageStore::match(const std::string& query) const {
   return scores;
 }
 
-std::vector<std::optional<std::string>> PassageStore::marked(std::span<const Index> ids,
-                                                             const std::string& query,
-                                                             std::string_view begin,
-                                                             std::string_view end) const {
-  std::vector<std::optional<std::string>> texts;
-  Statement row = database_.prepare(
-      "SELECT highlight(words, 0, ?, ?) FROM words WHERE words MATCH ? AND rowid = ?");
-  row.bind(1, begin).bind(2, end).bind(3, query);
-  for (const Index id : ids) {
-    const bool found = row.bind(4, id).step();
-    texts.push_back(found ? std::optional(std::string(row.text(0))) : std::nullopt);
-    if (found) row.run();
-  }
-  return texts;
+std::vector<ByteSpan> PassageStore::matches(std::string_view text,
+                                            std::span<const std::string> terms) const {
+  return index::matches(*splitter_, text, terms);
 }
 
 }  // namespace longformer::index

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -16,6 +17,7 @@
 #include "core/dtype.h"
 #include "index/database.h"
 #include "index/word_query.h"
+#include "index/word_tokenizer.h"
 #include "kernels/vector_scan.h"
 
 namespace longformer::index {
@@ -59,8 +61,8 @@ using WordScores = std::vector<std::pair<Index, double>>;
 
 /// The words of a question as an index knows them.
 struct KnownWords {
-  /// Passages with any word that tells passages apart, which one does not that half of them have.
-  std::string query;
+  /// Phrases, and words that tell passages apart, which one does not that half of them have.
+  std::vector<std::string> terms;
   /// BM25 of a passage that is full of every word.
   double reach = 0;
 };
@@ -69,10 +71,15 @@ class PassageStore {
  public:
   /// Opens an index, or with Access::write makes one where there is none; an empty name is one in
   /// memory. Throws Error for what is not an index of this version, and with Access::write for a
-  /// file that cannot be written.
-  PassageStore(const std::string& file, Access access);
+  /// file that cannot be written. The words of an older version, and those of another language than
+  /// the one that is asked for, are made again from the passages, which needs a file that can be
+  /// written.
+  PassageStore(const std::string& file, Access access,
+               const std::optional<std::string>& language = {});
 
   const std::string& file() const { return database_.file(); }
+  /// The language of the stems of words.
+  const std::string& language() const { return language_; }
   /// Empty before they are set.
   Settings settings() const;
   /// Sets those that nobody has set.
@@ -90,7 +97,8 @@ class PassageStore {
            std::span<const float> vectors) const;
   /// Removes what `find` finds; gives how many documents that were.
   Index remove(const std::string& name) const;
-  /// The ids of the document of this name, or of the documents below the folder of this name.
+  /// The ids of the document of this name, or of the documents below the folder of this name; where
+  /// there is none, those of canonically equivalent names.
   std::vector<Index> find(const std::string& name) const;
   /// The ids of the passages of a document, ascending.
   std::vector<Index> passages_of(Index document) const;
@@ -108,17 +116,20 @@ class PassageStore {
   KnownWords known(const WordQuery& words) const;
   /// BM25 (k1 1.2, b 0.75) of all passages that match a query of FTS5, in ascending order of ids.
   WordScores match(const std::string& query) const;
-  /// The texts of passages with `begin` and `end` put around what a query of FTS5 found in them;
-  /// none where it found nothing.
-  std::vector<std::optional<std::string>> marked(std::span<const Index> ids,
-                                                 const std::string& query, std::string_view begin,
-                                                 std::string_view end) const;
+  /// What the full-text index finds of some words and phrases in the text of a passage.
+  std::vector<ByteSpan> matches(std::string_view text, std::span<const std::string> terms) const;
 
  private:
   /// Within a transaction.
   void remove_document(Index id) const;
 
+  /// What has a canonically equivalent name: a file system may have taken letters apart.
+  std::vector<Index> find_equivalent(const std::string& name) const;
+  void read_words(const std::optional<std::string>& language, bool writes);
+
   Database database_;
+  std::string language_;
+  std::unique_ptr<text::WordSplitter> splitter_;
 };
 
 /// 64 bits of a text as hexadecimal digits: whether a document has changed.

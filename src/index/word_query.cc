@@ -1,93 +1,115 @@
 #include "index/word_query.h"
 
 #include <algorithm>
-#include <array>
-#include <cctype>
 #include <cstddef>
-#include <utility>
+#include <optional>
+
+#include "index/quotations.h"
+#include "text/search_words.h"
+#include "text/unicode.h"
 
 namespace longformer::index {
 namespace {
 
-/// What is between words. With an apostrophe inside, "dog's" would ask for "dog" before "s", and
-/// leave out most passages about the dog.
-constexpr std::string_view kBetween = " \t\r\n\f\v'";
-
-/// Whether there may be a word: a letter, a digit, or anything beyond ASCII.
-bool has_word(std::string_view text) {
-  return std::any_of(text.begin(), text.end(),
-                     [](unsigned char byte) { return byte >= 0x80 || std::isalnum(byte) != 0; });
+/// Whether a character between two words makes one word of them, as "covid-19". With an apostrophe
+/// inside, "dog's" would ask for "dog" before "s", and leave out most passages about the dog.
+bool joins(char32_t c) {
+  constexpr std::u32string_view kApart = U"'\"`",
+                                kTogether = U"\u00b7\u2010\u2011\u2013\u05be\u05f3\u05f4";
+  if (c > U' ' && c < 0x7f) return kApart.find(c) == std::u32string_view::npos;
+  return text::is_ignorable(c) || text::is_accent(c) ||
+         kTogether.find(c) != std::u32string_view::npos;
 }
 
-/// A word without punctuation around it, in lower case, as far as it is ASCII; so that "Dog?" and
-/// "dog" are one.
-std::string plain_word(std::string_view word) {
-  const auto is_around = [](unsigned char byte) { return std::ispunct(byte) != 0; };
-  while (!word.empty() && is_around(word.front())) word.remove_prefix(1);
-  while (!word.empty() && is_around(word.back())) word.remove_suffix(1);
-  std::string plain(word);
-  for (char& letter : plain) {
-    letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+bool joins(std::string_view between) {
+  for (std::size_t i = 0; i < between.size();) {
+    const text::DecodedCharacter one = text::decode_character(between, i);
+    if (!joins(one.value)) return false;
+    i += one.size;
   }
-  return plain;
+  return true;
 }
 
-void join(std::string& query, std::string_view with, std::string_view term) {
-  if (!query.empty()) query += with;
-  query += term;
+/// The words of a text in their order.
+std::vector<text::SearchWord> words_of(std::string_view text) {
+  std::vector<text::SearchWord> words;
+  text::WordSplitter splitter{std::string(text::kNoLanguage)};
+  splitter.split(text, [&](const text::SearchWord& word) { words.push_back(word); });
+  return words;
 }
 
-/// Words behind each other as FTS5 wants them; they hold no quotation mark.
-std::string quoted(std::string_view words) { return '"' + std::string(words) + '"'; }
-
-/// Typographic quotation marks and apostrophes as plain ones.
-std::string with_plain_marks(std::string_view text) {
-  std::string plain(text);
-  constexpr std::array<std::pair<std::string_view, const char*>, 3> kMarks = {
-      {{"\u201c", "\""}, {"\u201d", "\""}, {"\u2019", "'"}}};
-  for (const auto& [mark, plain_mark] : kMarks) {
-    for (std::size_t at = plain.find(mark); at != std::string::npos; at = plain.find(mark, at)) {
-      plain.replace(at, mark.size(), plain_mark);
-    }
+std::string joined(const std::vector<std::string>& terms, std::string_view with) {
+  std::string query;
+  for (const std::string& term : terms) {
+    if (!query.empty()) query += with;
+    query += quoted(term);
   }
-  return plain;
+  return query;
 }
 
 }  // namespace
 
-WordQuery::WordQuery(std::string_view text, QuotationMarks marks) {
-  std::string plain = with_plain_marks(text);
-  if (marks == QuotationMarks::ignored) std::replace(plain.begin(), plain.end(), '"', ' ');
-  std::string_view question = plain;
-  bool is_phrase = false;
-  while (true) {
-    const std::size_t mark = question.find('"');
-    std::string_view part = question.substr(0, mark);
-    // A mark without its second one is no phrase.
-    if (is_phrase && mark != std::string_view::npos) {
-      if (add(part)) join(required_, " AND ", quoted(part));
-    } else {
-      while (!part.empty()) {
-        part.remove_prefix(std::min(part.find_first_not_of(kBetween), part.size()));
-        const std::size_t end = std::min(part.find_first_of(kBetween), part.size());
-        add(plain_word(part.substr(0, end)));
-        part.remove_prefix(end);
-      }
+std::string any_of(const std::vector<std::string>& terms) { return joined(terms, " OR "); }
+
+std::string quoted(std::string_view term) { return '"' + std::string(term) + '"'; }
+
+WordQuery::WordQuery(std::string_view question, QuotationMarks marks) {
+  std::size_t done = 0;
+  if (marks == QuotationMarks::phrases) {
+    for (const Quotation& one : quotations(question)) {
+      add_words(question.substr(done, one.outer_begin - done));
+      add_phrase(question.substr(one.begin, one.end - one.begin));
+      done = one.outer_end;
     }
-    if (mark == std::string_view::npos) break;
-    question.remove_prefix(mark + 1);
-    is_phrase = !is_phrase;
   }
-  for (const std::string& term : terms_) join(any_, " OR ", term);
+  add_words(question.substr(done));
 }
 
-bool WordQuery::add(std::string_view words) {
-  if (!has_word(words)) return false;
-  std::string term = quoted(words);
-  if (std::find(terms_.begin(), terms_.end(), term) == terms_.end()) {
-    terms_.push_back(std::move(term));
+std::string WordQuery::required() const { return joined(phrases_, " AND "); }
+
+void WordQuery::add_words(std::string_view text) {
+  const std::vector<text::SearchWord> words = words_of(text);
+  std::string term;
+  const auto finish = [&] {
+    if (!term.empty()) add(term);
+    term.clear();
+  };
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const text::SearchWord& word = words[i];
+    const text::SearchWord* before = i == 0 ? nullptr : &words[i - 1];
+    if (word.is_character) {
+      finish();
+      const bool is_followed = i + 1 < words.size() && words[i + 1].continues;
+      if (word.continues) {
+        add(before->text + word.text);
+      } else if (!is_followed) {
+        add(word.text);
+      }
+      continue;
+    }
+    const bool is_joined = before != nullptr && !before->is_character &&
+                           before->end <= word.begin &&
+                           joins(text.substr(before->end, word.begin - before->end));
+    if (!is_joined) finish();
+    term += (term.empty() ? "" : " ") + word.text;
   }
-  return true;
+  finish();
+}
+
+void WordQuery::add_phrase(std::string_view text) {
+  std::string phrase;
+  for (const text::SearchWord& word : words_of(text)) {
+    phrase += (phrase.empty() || word.continues ? "" : " ") + word.text;
+  }
+  if (phrase.empty()) return;
+  add(phrase);
+  if (std::find(phrases_.begin(), phrases_.end(), phrase) == phrases_.end()) {
+    phrases_.push_back(phrase);
+  }
+}
+
+void WordQuery::add(const std::string& term) {
+  if (known_.insert(term).second) terms_.push_back(term);
 }
 
 }  // namespace longformer::index

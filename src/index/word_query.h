@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <vector>
 
 namespace longformer::index {
@@ -10,26 +11,35 @@ namespace longformer::index {
 /// What quotation marks in a question mean: a phrase that must be there, or nothing.
 enum class QuotationMarks { phrases, ignored };
 
-/// The words of a question, and its phrases in quotation marks. Words are what is between blanks
-/// and apostrophes: the full-text index takes them apart as it took the passages apart ("U.S." is
-/// "u" before "s").
+/// The words of a question, and its phrases in quotation marks. A word is what stands between
+/// blanks and apostrophes: the full-text index takes it apart as it took the passages apart ("U.S."
+/// is "u" before "s"). In scripts without blanks each pair of characters is a word.
+///
+/// A phrase stands between two quotation marks of one kind, of any language; the first one opens
+/// before a word, the second closes behind one. Other marks are text: 5" is five inches.
 class WordQuery {
  public:
   explicit WordQuery(std::string_view question, QuotationMarks marks = QuotationMarks::phrases);
 
-  /// Words and phrases as queries, each once.
+  /// Words and phrases, each once: words with a blank between.
   const std::vector<std::string>& terms() const { return terms_; }
-  /// Passages with any word or phrase; empty where the question has none.
-  const std::string& any() const { return any_; }
+  /// Those that are phrases.
+  const std::vector<std::string>& phrases() const { return phrases_; }
   /// Passages with all phrases; empty where there are none.
-  const std::string& required() const { return required_; }
+  std::string required() const;
 
  private:
-  /// Whether there is a word in it.
-  bool add(std::string_view words);
+  void add_words(std::string_view text);
+  void add_phrase(std::string_view text);
+  void add(const std::string& term);
 
-  std::vector<std::string> terms_;
-  std::string any_, required_;
+  std::vector<std::string> terms_, phrases_;
+  std::unordered_set<std::string> known_;
 };
+
+/// Passages with any of some words or phrases.
+std::string any_of(const std::vector<std::string>& terms);
+/// A word or phrase as FTS5 wants it.
+std::string quoted(std::string_view term);
 
 }  // namespace longformer::index
