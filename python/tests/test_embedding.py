@@ -181,6 +181,27 @@ class TestSearch:
         with pytest.raises(longformer_cpp.Error, match="expected a model or a file"):
             longformer_cpp.SearchIndex()
 
+    def test_language(self, folder, tmp_path):
+        file = tmp_path / "index"
+        index = longformer_cpp.SearchIndex(folder("tiny_bert"), file, passage_tokens=10, language="german")
+        index.add("a", "Viele Häuser")
+        assert index.query("Haus", mode="lexical")[0].matched == [(6, 12)]
+        assert longformer_cpp.SearchIndex(file=file).query("Haus", mode="lexical")
+        assert not longformer_cpp.SearchIndex(file=file, language="english").query("Haus", mode="lexical")
+        with pytest.raises(longformer_cpp.Error, match='language of a search index: .*found "klingon"'):
+            longformer_cpp.SearchIndex(file=file, language="klingon")
+        model = longformer_cpp.load(folder("tiny_bert"))
+        assert model.search("Haus", ["Häuser"], language="german", mode="lexical", passage_tokens=10)
+
+    @pytest.mark.parametrize("mode", ["hybrid", "dense", "lexical"])
+    def test_phrases_that_no_passage_has(self, folder, mode):
+        index = longformer_cpp.SearchIndex(folder("tiny_bert"), passage_tokens=10)
+        index.add("a", "he was in the house")
+        with pytest.warns(RuntimeWarning, match='no passage has the phrase "house he"'):
+            assert index.query("„house he“", mode=mode)
+        with pytest.warns(RuntimeWarning, match="no passage has the phrase"):
+            assert index.rank("„house he“", mode=mode) == index.rank("house he", mode=mode)
+
     def test_types(self, index):
         with pytest.raises(TypeError, match="query: top_k: expected an integer, found '3'"):
             index.query("house", top_k="3")

@@ -104,90 +104,31 @@ bool continues_syllable(char32_t last, char32_t next) {
   return (is_leading(last) && is_vowel(next)) || (is_vowel(last) && is_trailing(next));
 }
 
+struct PlainLetter {
+  char32_t letter;
+  std::string_view plain;
+};
+
 /// Letters with strokes and hooks, ligatures, and letters of Arabic and Persian that keyboards and
-/// fonts exchange. They have no decomposition, and sort as their plain letters.
+/// fonts exchange, in increasing order. They have no decomposition.
+constexpr PlainLetter kPlainLetters[] = {
+    {U'æ', "ae"}, {U'ð', "d"},       {U'ø', "o"},       {U'þ', "th"},      {U'đ', "d"},
+    {U'ħ', "h"},  {U'ı', "i"},       {U'ł', "l"},       {U'ŋ', "n"},       {U'œ', "oe"},
+    {U'ŧ', "t"},  {U'ƀ', "b"},       {U'ƃ', "b"},       {U'ƈ', "c"},       {U'ƌ', "d"},
+    {U'ƒ', "f"},  {U'ƙ', "k"},       {U'ƚ', "l"},       {U'ƞ', "n"},       {U'ƥ', "p"},
+    {U'ƫ', "t"},  {U'ƭ', "t"},       {U'ƴ', "y"},       {U'ƶ', "z"},       {U'ǥ', "g"},
+    {U'ȥ', "z"},  {U'ȷ', "j"},       {U'ȼ', "c"},       {U'ȿ', "s"},       {U'ɇ', "e"},
+    {U'ɉ', "j"},  {U'ɍ', "r"},       {U'ɏ', "y"},       {U'ɓ', "b"},       {U'ɖ', "d"},
+    {U'ɗ', "d"},  {U'ɠ', "g"},       {U'ɨ', "i"},       {U'ɫ', "l"},       {U'ɬ', "l"},
+    {U'ɲ', "n"},  {U'ɵ', "o"},       {U'ʂ', "s"},       {U'ʈ', "t"},       {U'ʉ', "u"},
+    {U'ʋ', "v"},  {0x629, "\u0647"}, {0x649, "\u064a"}, {0x6a9, "\u0643"}, {0x6cc, "\u064a"}};
+
+/// What stands for a letter where words are compared; empty: the letter itself.
 std::string_view plain_letter(char32_t c) {
-  switch (c) {
-    case U'æ':
-      return "ae";
-    case U'œ':
-      return "oe";
-    case U'þ':
-      return "th";
-    case U'ƀ':
-    case U'ƃ':
-    case U'ɓ':
-      return "b";
-    case U'ƈ':
-    case U'ȼ':
-      return "c";
-    case U'đ':
-    case U'ð':
-    case U'ƌ':
-    case U'ɖ':
-    case U'ɗ':
-      return "d";
-    case U'ɇ':
-      return "e";
-    case U'ƒ':
-      return "f";
-    case U'ǥ':
-    case U'ɠ':
-      return "g";
-    case U'ħ':
-      return "h";
-    case U'ı':
-    case U'ɨ':
-      return "i";
-    case U'ȷ':
-    case U'ɉ':
-      return "j";
-    case U'ƙ':
-      return "k";
-    case U'ł':
-    case U'ƚ':
-    case U'ɫ':
-    case U'ɬ':
-      return "l";
-    case U'ŋ':
-    case U'ƞ':
-    case U'ɲ':
-      return "n";
-    case U'ø':
-    case U'ɵ':
-      return "o";
-    case U'ƥ':
-      return "p";
-    case U'ɍ':
-      return "r";
-    case U'ȿ':
-    case U'ʂ':
-      return "s";
-    case U'ŧ':
-    case U'ƫ':
-    case U'ƭ':
-    case U'ʈ':
-      return "t";
-    case U'ʉ':
-      return "u";
-    case U'ʋ':
-      return "v";
-    case U'ƴ':
-    case U'ɏ':
-      return "y";
-    case U'ƶ':
-    case U'ȥ':
-      return "z";
-    case 0x629:
-      return "\u0647";
-    case 0x649:
-    case 0x6cc:
-      return "\u064a";
-    case 0x6a9:
-      return "\u0643";
-    default:
-      return {};
-  }
+  const auto* found =
+      std::lower_bound(std::begin(kPlainLetters), std::end(kPlainLetters), c,
+                       [](const PlainLetter& one, char32_t letter) { return one.letter < letter; });
+  return found != std::end(kPlainLetters) && found->letter == c ? found->plain : std::string_view();
 }
 
 /// Canonical composition of letters in canonical order.
