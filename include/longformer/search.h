@@ -104,8 +104,7 @@ class SearchIndex {
   /// one, is of another version, or damaged. An index of an older version, or of another language
   /// than the one that is asked for, gets its words made again from its passages; this throws Error
   /// where the file cannot be written.
-  static SearchIndex open(const std::string& file,
-                          const std::optional<std::string>& language = {});
+  static SearchIndex open(const std::string& file, const std::optional<std::string>& language = {});
   /// The same for questions to `embedder`. Throws Error too when other weights, another size or
   /// another number type made it.
   static SearchIndex open(const std::string& file, const Embedder& embedder,
@@ -115,8 +114,7 @@ class SearchIndex {
   static SearchIndex edit(const std::string& file, const Embedder& embedder,
                           const SearchOptions& options = {});
   /// The same to remove documents only, of a file that there is.
-  static SearchIndex edit(const std::string& file,
-                          const std::optional<std::string>& language = {});
+  static SearchIndex edit(const std::string& file, const std::optional<std::string>& language = {});
 
   SearchIndex(SearchIndex&&) noexcept;
   SearchIndex& operator=(SearchIndex&&) noexcept;
