@@ -200,7 +200,7 @@ class TestSearch:
         with pytest.warns(RuntimeWarning, match='no passage has the phrase "house he"'):
             assert index.query("„house he“", mode=mode)
         with pytest.warns(RuntimeWarning, match="no passage has the phrase"):
-            assert index.rank("„house he“", mode=mode) == index.rank("house he", mode=mode)
+            assert [name for name, _ in index.rank("„house he“", mode=mode)] == ["a"]
 
     def test_types(self, index):
         with pytest.raises(TypeError, match="query: top_k: expected an integer, found '3'"):
