@@ -5,12 +5,12 @@
 namespace longformer::text {
 namespace {
 
-using Class = std::uint8_t;
-constexpr Class other = 1, letter = 2, number = 3, space = 4;  // 0: not yet known
-constexpr Class not_ascii = 5;
+using CharacterClass = std::uint8_t;
+constexpr CharacterClass other = 1, letter = 2, number = 3, space = 4;  // 0: not yet known
+constexpr CharacterClass not_ascii = 5;
 
-constexpr std::array<Class, 256> classes_of_bytes() {
-  std::array<Class, 256> classes{};
+constexpr std::array<CharacterClass, 256> classes_of_bytes() {
+  std::array<CharacterClass, 256> classes{};
   for (unsigned byte = 0; byte < 256; ++byte) {
     const unsigned folded = byte | 0x20;
     classes[byte] = byte >= 0x80                               ? not_ascii
@@ -28,7 +28,7 @@ constexpr auto byte_classes = classes_of_bytes();
 //   's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
 class Splitter {
  public:
-  Splitter(std::string_view text, std::size_t end, CharacterTable<Class>& classes)
+  Splitter(std::string_view text, std::size_t end, CharacterTable<CharacterClass>& classes)
       : text_(text.data()), end_(end), classes_(classes) {}
 
   /// End of the piece that starts at `begin`, which lies before the end of the text.
@@ -53,7 +53,7 @@ class Splitter {
 
  private:
   struct Classified {
-    Class kind;
+    CharacterClass kind;
     std::uint32_t size;
   };
   struct Run {
@@ -76,7 +76,7 @@ class Splitter {
     return {known, character.size};
   }
 
-  std::size_t run_end(Class kind, std::size_t position) const {
+  std::size_t run_end(CharacterClass kind, std::size_t position) const {
     while (position < end_) {
       const auto next = byte_classes[static_cast<unsigned char>(text_[position])];
       if (next == kind) {
@@ -122,7 +122,7 @@ class Splitter {
 
   const char* text_;
   std::size_t end_;
-  CharacterTable<Class>& classes_;
+  CharacterTable<CharacterClass>& classes_;
 };
 
 }  // namespace
