@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <unordered_map>
 #include <utility>
 
 #include "core/error.h"
@@ -131,6 +132,15 @@ std::string_view plain_letter(char32_t c) {
   return found != std::end(kPlainLetters) && found->letter == c ? found->plain : std::string_view();
 }
 
+std::size_t end_of_ascii_word(std::string_view text, std::size_t begin) {
+  const auto is_part = [](char byte) {
+    const char lower = ascii_lower(byte);
+    return (lower >= 'a' && lower <= 'z') || (byte >= '0' && byte <= '9');
+  };
+  while (begin < text.size() && is_part(text[begin])) ++begin;
+  return begin;
+}
+
 /// Canonical composition of letters in canonical order.
 void compose_all(std::vector<utf8proc_int32_t>& letters) {
   constexpr auto kOptions = static_cast<utf8proc_option_t>(UTF8PROC_COMPOSE | UTF8PROC_STABLE);
@@ -196,8 +206,22 @@ class WordSplitter::Stemmer {
   }
 
   /// A word in lower case.
-  std::string stem(const std::string& word) const {
+  std::string stem(const std::string& word) {
     if (word.size() > kLongestStemmed) return word;
+    // Half of the words of a text are among a few hundred. A stem takes five times a look-up.
+    constexpr std::size_t kKept = 1 << 15;
+    if (stems_.size() >= kKept) stems_.clear();
+    const auto [found, is_new] = stems_.try_emplace(word);
+    if (is_new) found->second = stem_of(word);
+    return found->second;
+  }
+
+ private:
+  struct Delete {
+    void operator()(sb_stemmer* stemmer) const { sb_stemmer_delete(stemmer); }
+  };
+
+  std::string stem_of(const std::string& word) const {
     const auto* bytes = reinterpret_cast<const sb_symbol*>(word.data());
     const auto* found = sb_stemmer_stem(stemmer_.get(), bytes, static_cast<int>(word.size()));
     if (found == nullptr) return word;
@@ -206,12 +230,9 @@ class WordSplitter::Stemmer {
     return size == 0 ? word : std::string(reinterpret_cast<const char*>(found), size);
   }
 
- private:
-  struct Delete {
-    void operator()(sb_stemmer* stemmer) const { sb_stemmer_delete(stemmer); }
-  };
   std::array<WordScript, 2> scripts_;
   std::unique_ptr<sb_stemmer, Delete> stemmer_;
+  std::unordered_map<std::string, std::string> stems_;
 };
 
 /// The words of one text, letter by letter.
@@ -235,6 +256,24 @@ class WordSplitter::Run {
     }
     letters_.push_back(letter);
     word_.end = end;
+  }
+
+  bool is_open() const { return !letters_.empty(); }
+
+  /// A whole word of ASCII letters and digits, where none is open.
+  void add_ascii(std::string_view word, std::size_t begin) {
+    word_.text.clear();
+    bool has_letter = false;
+    for (const char byte : word) {
+      word_.text += ascii_lower(byte);
+      has_letter = has_letter || byte > '9';
+    }
+    word_.begin = begin;
+    word_.end = begin + word.size();
+    word_.is_character = word_.continues = line_ended_ = false;
+    script_before_ = common;
+    splitter_.complete_ascii(has_letter ? latin : common, word_);
+    sink_(word_);
   }
 
   /// Ends the word, and the run of characters. The line of a script without blanks ends anywhere
@@ -294,6 +333,14 @@ WordSplitter::~WordSplitter() = default;
 void WordSplitter::split(std::string_view text, const Sink& sink) {
   Run run(*this, sink);
   for (std::size_t begin = 0; begin < text.size();) {
+    // The plain words of a text take a shorter way, where no accent may follow.
+    const std::size_t end_of_word = run.is_open() ? begin : end_of_ascii_word(text, begin);
+    const bool is_plain = end_of_word == text.size() || is_ascii(text.substr(end_of_word, 1));
+    if (end_of_word > begin && is_plain) {
+      run.add_ascii(text.substr(begin, end_of_word - begin), begin);
+      begin = end_of_word;
+      continue;
+    }
     const DecodedCharacter character = decode_character(text, begin);
     const std::size_t end = begin + character.size;
     const Folded& all = folded(character.value);
@@ -380,23 +427,30 @@ void WordSplitter::order_marks(std::vector<Letter>& letters) {
   }
 }
 
+void WordSplitter::complete_ascii(std::uint16_t script, SearchWord& word) {
+  word.accented_stem.clear();
+  if (stemmer_->serves(script)) {
+    word.stem = stemmer_->stem(word.text);
+  } else {
+    word.stem = word.text;
+  }
+}
+
 void WordSplitter::complete(std::vector<Letter>& letters, std::uint16_t script, SearchWord& word) {
   word.accented_stem.clear();
-  const bool has_stem = stemmer_->serves(script);
   const bool is_ascii = std::all_of(letters.begin(), letters.end(),
                                     [](Letter letter) { return letter.value < 0x80; });
   if (is_ascii) {
     word.text.clear();
     for (const Letter letter : letters) word.text += static_cast<char>(letter.value);
-    word.stem = has_stem ? stemmer_->stem(word.text) : word.text;
-    return;
+    return complete_ascii(script, word);
   }
   order_marks(letters);
   // Newer scripts compose by the version of utf8proc.
   const bool composes = script <= tamil || script == hangul;
   word.text = accented(letters, composes);
   word.stem = plain(letters, composes);
-  if (!has_stem) return;
+  if (!stemmer_->serves(script)) return;
   word.accented_stem = plain(stemmer_->stem(word.text), composes);
   word.stem = stemmer_->stem(word.stem);
   if (word.accented_stem == word.stem) word.accented_stem.clear();

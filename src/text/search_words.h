@@ -84,6 +84,7 @@ class WordSplitter {
   static void order_marks(std::vector<Letter>& letters);
   /// Fills in what a word is written and compared by.
   void complete(std::vector<Letter>& letters, std::uint16_t script, SearchWord& word);
+  void complete_ascii(std::uint16_t script, SearchWord& word);
 
   std::unique_ptr<Stemmer> stemmer_;
   std::unique_ptr<CharacterTable<Folded>> table_;
