@@ -128,7 +128,7 @@ class VectorWriter {
       }
     }
     if (format_ == Format::json || flags_.model.json) {
-      lines().write(document.json().add("error", reason).line());
+      lines().write_object(document.json().add("error", reason).object());
     }
   }
 
@@ -163,7 +163,7 @@ class VectorWriter {
     } else if (!npy_) {
       json.add("embedding", std::span<const float>(embedding.values));
     }
-    lines().write(json.line());
+    lines().write_object(json.object());
   }
 
   const EmbedFlags& flags_;
