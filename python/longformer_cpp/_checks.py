@@ -50,7 +50,7 @@ def as_items(value: Any, name: str, what: str) -> list[Any]:
 
     columns = _columns(value)
     if columns is not None:
-        column = next((one for one in columns if one in ("text", "texts", "sentence")), "text")
+        column = next((one for one in columns if one in ("text", "texts", "sentence")), (columns or ["text"])[0])
         listed = ", ".join(columns[:8]) + (", …" if len(columns) > 8 else "")
         raise refuse(f"a table ({type(value).__name__}) with the columns {listed}", f"one of them, table[{column!r}]")
     if isinstance(value, Mapping):
@@ -67,13 +67,13 @@ def as_items(value: Any, name: str, what: str) -> list[Any]:
 
 def as_texts(value: Any, name: str) -> list[str]:
     """A list of texts; a single text is none."""
-    items = as_items(value, name, "a list of texts (str)")
+    items = as_items(value, name, "a list of texts")
     return [as_text(text, f"{name}[{i}]") for i, text in enumerate(items)]
 
 
 def as_one_or_more(value: Any, name: str) -> list[str]:
     """A text, or a list of texts."""
-    return [value] if isinstance(value, str) else as_texts(value, name)
+    return [as_text(value, name)] if isinstance(value, str) else as_texts(value, name)
 
 
 def as_integer(value: Any, name: str) -> int:

@@ -225,11 +225,12 @@ class Embedder:
         batch_tokens: int | None = None,
     ) -> Passages:
         """The same of passages that are given by their characters (begin, end), in the context of the document."""
+        items = as_items(spans, "spans", "a list of (begin, end)")
         try:
-            pairs = [(int(begin), int(end)) for begin, end in as_items(spans, "spans", "a list of (begin, end)")]
+            pairs = [(int(begin), int(end)) for begin, end in items]
         except (TypeError, ValueError):
             raise TypeError(f"spans: expected a list of (begin, end), found {found(spans)}") from None
-        options = given(locals(), "text", "spans", "pairs")
+        options = given(locals(), "text", "spans", "items", "pairs")
         return self._passages(text, self._native.embed_spans(as_text(text, "text"), pairs, options))
 
     @staticmethod
