@@ -20,8 +20,9 @@ def found(value: Any) -> str:
 
 def as_text(value: Any, name: str) -> str:
     if not isinstance(value, str):
-        missing = value is None or value != value
-        advice = "; replace missing values or drop their rows" if missing is True else ""
+        # NaN is none of itself, and NA of pandas is neither equal nor not.
+        missing = value is None or type(value).__name__ == "NAType" or (isinstance(value, float) and value != value)
+        advice = "; replace missing values or drop their rows" if missing else ""
         raise TypeError(f"{name}: expected a text (str), found {found(value)}{advice}")
     if not value.isascii():
         try:
@@ -34,7 +35,8 @@ def as_text(value: Any, name: str) -> str:
 
 def _columns(value: Any) -> list[str] | None:
     """The names of a table's columns (pandas, polars, pyarrow, datasets); None for what is no table."""
-    for member in ("columns", "column_names"):
+    # `columns` of pyarrow are the values.
+    for member in ("column_names", "columns"):
         names = getattr(value, member, None)
         if names is not None and not callable(names):
             return [str(name) for name in names]

@@ -1,6 +1,9 @@
 """What is a list of texts and what is none, in every entry that takes texts."""
 
 import collections
+import csv
+import io
+import json
 import types
 
 import numpy as np
@@ -22,6 +25,14 @@ class Table:
 
     def __len__(self):
         return 3
+
+
+class Arrow(Table):
+    """A table of pyarrow, whose `columns` are the values."""
+
+    def __init__(self, names):
+        super().__init__(names, "column_names")
+        self.columns = [["one", "two"], [1, 2]]
 
 
 class Column:
@@ -49,6 +60,7 @@ class Chunked:
 
 NO_LISTS = [
     (Table(["text", "label"]), r"a table \(Table\) with the columns text, label: pass .*table\['text'\]"),
+    (Arrow(["text", "y"]), r"a table \(Arrow\) with the columns text, y"),
     (Table(["sentence", "y"], "column_names"), r"a table .*table\['sentence'\]"),
     ({"text": "the cat"}, r"a mapping \(dict\): pass list\(mapping.values\(\)\)"),
     (collections.OrderedDict(a="b"), "a mapping"),
@@ -151,6 +163,26 @@ def test_spans_and_paths_of_tables(folder, tmp_path):
         longformer_cpp.finetune(folder("tiny_bert"), Table(["text", "label"]), tmp_path / "out", task="classify")
     with pytest.raises(TypeError, match="data: expected a path, found a table"):
         longformer_cpp.load(folder("tiny_longformer_classifier")).evaluate(Table(["text", "label"]))
+
+
+def test_endings_of_predictions(folder, tmp_path):
+    model = longformer_cpp.load(folder("tiny_longformer_classifier"))
+    data = tmp_path / "d.json"
+    texts = ['a "b",\nc', "ü\td", "e"]
+    data.write_text(json.dumps([{"id": i, "text": text, "label": "good"} for i, text in enumerate(texts)]), encoding="utf-8")
+    rows = model.evaluate(data, predictions=True).predictions
+    for name in ("p", "p.jsonl", "p.NDJSON", "p.json", "p.csv", "p.tsv"):
+        model.evaluate(data, predictions=tmp_path / name)
+        text = (tmp_path / name).read_text(encoding="utf-8")
+        if name.endswith("sv"):
+            table = list(csv.DictReader(io.StringIO(text), delimiter="\t" if name == "p.tsv" else ","))
+            assert [row["prediction"] for row in table] == [row["prediction"] for row in rows]
+            assert [json.loads(row["scores"]) for row in table] == [row["scores"] for row in rows]
+        else:
+            assert rows == (json.loads(text) if name == "p.json" else [json.loads(line) for line in text.splitlines()])
+    with pytest.raises(Error, match="predictions: expected a name that ends in .jsonl.*p.xlsx"):
+        model.evaluate(data, predictions=tmp_path / "p.xlsx")
+    assert not (tmp_path / "p.xlsx").exists()
 
 
 def test_numbers_that_would_drop_the_last(folder):
