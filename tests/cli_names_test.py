@@ -61,6 +61,15 @@ def test_files_called_like_a_verb_are_read(verb, folder):
         assert one[0]["file"] == name and [row["file"] for row in two] == ["a.txt", name]
 
 
+@pytest.mark.parametrize("option", [["--max-new-tokens", 3], ["--temperature", 2.0], ["--num-beams", 2], ["--bad-words-ids", "5,6"]])
+def test_files_behind_options_are_read(option, folder):
+    for verb in ("generate", "summarize"):
+        found = run(verb, FIXTURES / "tiny_led", *option, "a.txt", "--json", "--max-length", 5, folder=folder).passes().json
+        assert found[0]["file"] == "a.txt"
+        both = run(verb, FIXTURES / "tiny_led", "a.txt", *option, "a.txt", "--json", "--max-length", 5, folder=folder)
+        assert len(both.passes().json) == 2
+
+
 def test_of_bench(folder):
     for name in ["attention", "model", "train", "qa", "bench"]:
         run("bench", "model", name, "-n", 8, folder=folder).fails(1, name)
