@@ -38,12 +38,14 @@ using Record = nb::typed<nb::tuple, nb::any, nb::ellipsis>;
 using Document = std::tuple<Integers, std::optional<Integers>, std::optional<Integers>,
                             std::optional<Integers>, std::optional<Integers>>;
 
-/// The bytes of a str, which live as long as it does. Raises UnicodeEncodeError for lone
-/// surrogates.
+/// The bytes of a str, which live as long as it does. Throws Error for lone surrogates.
 inline std::string_view utf8(const nb::str& text) {
   Py_ssize_t size = 0;
   const char* bytes = PyUnicode_AsUTF8AndSize(text.ptr(), &size);
-  if (bytes == nullptr) throw nb::python_error();
+  if (bytes == nullptr) {
+    PyErr_Clear();
+    throw Error("expected a text of whole characters, found half of a surrogate pair");
+  }
   return {bytes, static_cast<std::size_t>(size)};
 }
 

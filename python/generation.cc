@@ -28,12 +28,14 @@ Record python_text(const WrittenText& text) {
 }
 
 /// The texts of each document, with what was read of it.
-Rows python_documents(const std::vector<WrittenDocument>& documents, const char* name) {
+Rows python_documents(const std::vector<WrittenDocument>& documents, const char* name,
+                      std::uint64_t first = 0) {
   nb::list results;
   for (std::size_t i = 0; i < documents.size(); ++i) {
     const WrittenDocument& one = documents[i];
     if (!one.error.empty()) {
-      throw Error(std::string(name) + "[" + std::to_string(i) + "]: " + one.error, one.remedies);
+      throw Error(std::string(name) + "[" + std::to_string(first + i) + "]: " + one.error,
+                  one.remedies);
     }
     nb::list texts;
     for (const WrittenText& text : one.texts) texts.append(python_text(text));
@@ -44,16 +46,17 @@ Rows python_documents(const std::vector<WrittenDocument>& documents, const char*
 }
 
 Rows generate(PythonGenerator& generator, const std::vector<Document>& documents,
-              const Options& options, std::uint64_t seed, std::vector<std::int32_t> prompt) {
+              const Options& options, std::pair<std::uint64_t, std::uint64_t> seed_and_first,
+              std::vector<std::int32_t> prompt) {
   std::vector<DocumentInput> inputs;
   for (const Document& document : documents) inputs.push_back(input_of(document));
   GenerationRequest request;
   request.options = generation_options(Keywords("generate", options));
-  request.seed = seed;
+  std::tie(request.seed, request.first_document) = seed_and_first;
   request.prompt = std::move(prompt);
   return python_documents(
       generator.call([&](const TextGenerator& one) { return one.generate(inputs, request); }),
-      "input_ids");
+      "input_ids", request.first_document);
 }
 
 /// A summary has global attention and a length where neither the folder nor the caller says so.
@@ -121,7 +124,7 @@ void bind_generation(nb::module_& module) {
             });
           },
           "model"_a, nb::keep_alive<1, 2>())
-      .def("generate", &generate, "documents"_a, "options"_a, "seed"_a, "prompt"_a)
+      .def("generate", &generate, "documents"_a, "options"_a, "seed_and_first"_a, "prompt"_a)
       .def("write", &write, "texts"_a, "summarizes"_a, "options"_a, "callback"_a.none())
       .def("logits", &logits, "document"_a, "text"_a)
       .def_prop_ro("pad_token_id",

@@ -334,7 +334,7 @@ void add_attention_bench(CLI::App& bench, Action& action) {
                          "values; their number of rows or features stands in the column window.",
               .examples = "longformer bench attention -n 1024-16384*2\n"
                           "longformer bench attention -n 4096 --backend fused --dilation 1,4 "
-                          "--dtype fp32,bf16 -o csv\n"
+                          "--dtype fp32,bf16 -o rows.csv\n"
                           "longformer bench attention -n 4096 --backend fused --pass "
                           "forward,backward\n"
                           "longformer bench attention -n 4096,65536 --pattern performer"});
@@ -396,7 +396,8 @@ void add_bench(CLI::App& program, Action& action) {
     if (!verb.get_subcommands().empty()) return;
     if (!*report)
       throw UsageError(
-          "bench: expected model, attention, train, generate or --report; see 'longformer bench "
+          "bench: expected model, attention, train, generate, search or --report; see 'longformer "
+          "bench "
           "--help'");
     action = [config, threads](Messages& messages) { report_machine(*config, *threads, messages); };
   });

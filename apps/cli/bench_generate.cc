@@ -75,7 +75,7 @@ void run(const GenerateBenchFlags& flags) {
           options.beams = beams;
           const GenerateBenchResult result = bench_generate(options);
           if (format != "text") {
-            output->write(cells_line(cells(result), format, is_first));
+            write_cells(*output, cells(result), format, is_first);
           } else {
             if (is_first) print_header(*output);
             print_row(*output, result);

@@ -145,7 +145,8 @@ std::pair<std::string, std::string> bench_cell(const std::string& key, double va
   return {key, fmt::format("{:.6g}", value)};
 }
 
-std::string cells_line(const BenchCells& cells, const std::string& format, bool is_first) {
+void write_cells(Output& output, const BenchCells& cells, const std::string& format,
+                 bool is_first) {
   std::string keys, values, object;
   for (const auto& [key, value] : cells) {
     const char* quote = is_text(key) ? "\"" : "";
@@ -153,8 +154,8 @@ std::string cells_line(const BenchCells& cells, const std::string& format, bool 
     values += (values.empty() ? "" : ",") + value;
     object += fmt::format("{}\"{}\":{}{}{}", object.empty() ? "" : ",", key, quote, value, quote);
   }
-  if (format == "json") return "{" + object + "}\n";
-  return (is_first ? keys + "\n" : "") + values + "\n";
+  if (format == "json") return output.write_object("{" + object + "}");
+  output.write((is_first ? keys + "\n" : "") + values + "\n");
 }
 
 void BenchTable::print_text(const BenchRow& row) {
@@ -186,7 +187,7 @@ void BenchTable::print(const BenchRow& row) {
   if (format_ == "text") {
     print_text(row);
   } else {
-    output_->write(cells_line(cells(kind_, row), format_, is_first_));
+    write_cells(*output_, cells(kind_, row), format_, is_first_);
   }
   is_first_ = false;
   output_->flush();

@@ -38,8 +38,8 @@ void add_bench_output(CLI::App& verb, BenchOutput& output);
 /// Keys and values of a row, in the order of the columns.
 using BenchCells = std::vector<std::pair<std::string, std::string>>;
 std::pair<std::string, std::string> bench_cell(const std::string& key, double value);
-/// A line of CSV, behind one of the keys when `is_first`, or a JSON object on a line.
-std::string cells_line(const BenchCells& cells, const std::string& format, bool is_first);
+/// Writes a line of CSV, behind one of the keys when `is_first`, or a JSON object.
+void write_cells(Output& output, const BenchCells& cells, const std::string& format, bool is_first);
 
 enum class BenchKind { model, attention, train };
 

@@ -49,8 +49,11 @@ void run(const SearchBenchFlags& flags) {
       output->write(fmt::format("{:>10} {:>5} {:>8} {:>10} {:>8}\n", "passages", "size", "threads",
                                 "a question", "of read"));
     }
-    output->write(format == "text" ? text_row(result)
-                                   : cells_line(cells(result), format, is_first));
+    if (format == "text") {
+      output->write(text_row(result));
+    } else {
+      write_cells(*output, cells(result), format, is_first);
+    }
     output->flush();
     is_first = false;
   }

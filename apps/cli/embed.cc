@@ -11,6 +11,7 @@
 #include "longformer/error.h"
 #include "output.h"
 #include "progress.h"
+#include "read_ahead.h"
 #include "verbs.h"
 
 namespace longformer::cli {
@@ -128,7 +129,7 @@ class VectorWriter {
       }
     }
     if (format_ == Format::json || flags_.model.json) {
-      lines().write(document.json().add("error", reason).line());
+      lines().write_object(document.json().add("error", reason).object());
     }
   }
 
@@ -163,7 +164,7 @@ class VectorWriter {
     } else if (!npy_) {
       json.add("embedding", std::span<const float>(embedding.values));
     }
-    lines().write(json.line());
+    lines().write_object(json.object());
   }
 
   const EmbedFlags& flags_;
@@ -191,18 +192,13 @@ class EmbedRun {
   }
 
   void run() {
-    std::vector<Document> unit;
-    std::size_t bytes = 0;
-    Document document;
-    while (inputs_.next(document)) {
-      bytes += document.text.size();
-      unit.push_back(std::move(document));
-      if (bytes < kUnitBytes && unit.size() < kUnitDocuments && !flags_.passages()) continue;
+    const std::size_t documents = flags_.passages() ? 1 : kUnitDocuments;
+    ReadAhead reader(inputs_, flags_.inputs, {.documents = documents, .bytes = kUnitBytes});
+    while (true) {
+      const std::vector<Document> unit = reader.next();
+      if (unit.empty()) break;
       embed(unit);
-      unit.clear();
-      bytes = 0;
     }
-    if (!unit.empty()) embed(unit);
     writer_.finish();
   }
 

@@ -9,6 +9,7 @@
 #include "attention/shares_picture.h"
 #include "data_flags.h"
 #include "document_stream.h"
+#include "evaluation_report.h"
 #include "generation_flags.h"
 #include "language_model_flags.h"
 #include "longformer/embedding.h"
@@ -17,6 +18,7 @@
 #include "longformer/retrieval.h"
 #include "output.h"
 #include "progress.h"
+#include "record_file.h"
 #include "retrieval_flags.h"
 #include "verbs.h"
 
@@ -60,63 +62,6 @@ std::string task_of(const std::string& head) {
   if (head == "multi-hop-question-answering") return "multihop";
   if (head == "sequence-to-sequence") return "seq2seq";
   return head == "masked-lm" ? "mlm" : "none";
-}
-
-std::string json_of(const Evaluation& result) {
-  JsonLine metrics;
-  for (const auto& [name, value] : result.metrics) metrics.add(name, value);
-  std::vector<JsonLine> labels;
-  for (const LabelMetrics& one : result.labels) {
-    JsonLine& row = labels.emplace_back();
-    row.add("label", one.label).add("precision", one.precision).add("recall", one.recall);
-    row.add("f1", one.f1).add("support", one.support);
-  }
-  JsonLine json;
-  json.add("task", result.task).add_json("metrics", metrics.object()).add_objects("labels", labels);
-  json.add("examples", result.examples).add("skipped", result.skipped).add("empty", result.empty);
-  json.add("missing", result.missing);
-  json.add("tokens", result.tokens).add("truncated_examples", result.truncated_examples);
-  json.add("truncated_tokens", result.truncated_tokens);
-  json.add("segmented_examples", result.segmented_examples);
-  json.add("wide_mentions", result.wide_mentions);
-  json.add("repeated_mentions", result.repeated_mentions);
-  json.add("unread_words", result.unread_words).add("missing_facts", result.missing_facts);
-  json.add("unread_paragraphs", result.unread_paragraphs);
-  json.add("unread_sentences", result.unread_sentences);
-  json.add("documents", result.documents).add("passages", result.passages);
-  json.add("unjudged_queries", result.unjudged_queries);
-  json.add("irrelevant_queries", result.irrelevant_queries);
-  json.add("unknown_documents", result.unknown_documents);
-  json.add("identical_ids", result.identical_ids);
-  json.add("masked_tokens", result.masked_tokens);
-  json.add("unreached_answers", result.unreached_answers);
-  json.add("written_tokens", result.written_tokens).add("cut_texts", result.cut_texts);
-  json.add("repeating_texts", result.repeating_texts);
-  return json.add("seconds", result.seconds).line();
-}
-
-std::string table_of(const Evaluation& result) {
-  std::string text;
-  const auto row = [&text](const std::string& name, const std::string& value) {
-    text += fmt::format("{:<22} {:>12}\n", name, value);
-  };
-  for (const auto& [name, value] : result.metrics) row(name, fmt::format("{:.4f}", value));
-  row("examples", grouped(result.examples));
-  if (result.documents > 0) row("documents", grouped(result.documents));
-  if (result.passages > 0) row("passages", grouped(result.passages));
-  if (result.task != kRetrieval) row("tokens", grouped(result.tokens));
-  if (result.written_tokens > 0) row("written tokens", grouped(result.written_tokens));
-  if (result.masked_tokens > 0) row("masked tokens", grouped(result.masked_tokens));
-  if (result.labels.empty()) return text;
-  std::size_t width = 22;
-  for (const LabelMetrics& one : result.labels) width = std::max(width, one.label.size());
-  text += fmt::format("\n{:<{}} {:>12} {:>9} {:>9} {:>9}\n", "label", width, "precision", "recall",
-                      "f1", "support");
-  for (const LabelMetrics& one : result.labels) {
-    text += fmt::format("{:<{}} {:>12.4f} {:>9.4f} {:>9.4f} {:>9}\n", on_one_line(one.label), width,
-                        one.precision, one.recall, one.f1, grouped(one.support));
-  }
-  return text;
 }
 
 /// What the reader of the figures should know about a corpus and its queries.
@@ -230,7 +175,8 @@ void run_characters(const EvaluateFlags& flags, const std::string& folder, Messa
   options.data.encoding.note = encoding_note(messages);
   const LanguageModel model = LanguageModel::load(folder, flags.model.load_options(messages));
   // A file that cannot be written is refused before the work.
-  std::optional<Output> picture, losses;
+  std::optional<Output> picture;
+  std::optional<RecordFile> losses;
   if (const std::string& file = flags.characters.shares_picture(); !file.empty()) {
     picture.emplace(file);
   }
@@ -244,7 +190,9 @@ void run_characters(const EvaluateFlags& flags, const std::string& folder, Messa
     picture->finish();
   }
   if (losses) {
-    losses->write(symbol_losses_text(score.losses));
+    for (const SymbolLoss& one : score.losses) {
+      losses->add(JsonLine().add("bytes", one.bytes).add("loss", one.loss).object());
+    }
     losses->finish();
   }
   Output().write(language_model_score_text(score, flags.model.json));
@@ -257,19 +205,38 @@ void run_score(const EvaluateFlags& flags, Messages& messages) {
   const Evaluation result =
       score(flags.score, flags.model.model, {.task = flags.task, .data = data});
   add_notes(result, messages);
-  Output().write(flags.model.json ? json_of(result) : table_of(result));
+  Output().write(flags.model.json ? json_of(result, true) : table_of(result));
 }
 
 /// A file that takes what the library hands over; none for an empty name.
 std::function<void(std::string_view)> sink_of(const std::string& file,
-                                              std::optional<Output>& output,
-                                              std::string_view behind) {
+                                              std::optional<Output>& output) {
   if (file.empty()) return {};
   output.emplace(file);
-  return [&output, behind](std::string_view part) {
-    output->write(part);
-    output->write(behind);
-  };
+  return [&output](std::string_view part) { output->write(part); };
+}
+
+std::function<void(std::string_view)> sink_of(const std::string& file,
+                                              std::optional<RecordFile>& output) {
+  if (file.empty()) return {};
+  output.emplace(file);
+  return [&output](std::string_view object) { output->add(object); };
+}
+
+/// Throws UsageError for a name that promises another form than that of the task's authors.
+void check_official(const std::string& file, const std::string& task) {
+  constexpr std::array<std::string_view, 6> kForms = {".json", ".jsonl", ".ndjson",
+                                                      ".csv",  ".tsv",   ".conll"};
+  const std::string suffix = suffix_of(file);
+  const bool is_right = task == "coreference" ? suffix == ".conll" || suffix == ".tsv"
+                        : task == kRetrieval  ? false
+                                              : suffix == ".json";
+  if (is_right || std::ranges::find(kForms, suffix) == kForms.end()) return;
+  const char* form = task == "coreference" ? "CoNLL-2012 (.conll), or of GAP .tsv"
+                     : task == kRetrieval  ? "a run of trec_eval (.trec, .run or .txt)"
+                                           : "JSON (.json)";
+  throw UsageError(fmt::format("--official-predictions: expected a name for {}, found {}", form,
+                               in_quotes(file)));
 }
 
 void run_retrieval(const EvaluateFlags& flags, Messages& messages) {
@@ -280,9 +247,10 @@ void run_retrieval(const EvaluateFlags& flags, Messages& messages) {
   options.top_k = flags.options.generation.options.top_k.value_or(options.top_k);
   const Embedder embedder =
       Embedder::load(flags.model.encoder_folder(), flags.model.load_options(messages));
-  std::optional<Output> predictions, official;
-  options.predictions = sink_of(flags.predictions, predictions, "\n");
-  options.official_predictions = sink_of(flags.official_predictions, official, "");
+  std::optional<RecordFile> predictions;
+  std::optional<Output> official;
+  options.predictions = sink_of(flags.predictions, predictions);
+  options.official_predictions = sink_of(flags.official_predictions, official);
   ProgressLine progress(messages, 0, kWhole);
   options.progress = progress.unit(0, kWhole);
   const Evaluation result = evaluate_retrieval(embedder, flags.data, options);
@@ -316,11 +284,13 @@ void run(const EvaluateFlags& flags, Messages& messages) {
   const Tokenizer tokenizer = Tokenizer::load(tokenizer_folder(folder, flags.model.adapter));
   EvaluateOptions options = flags.all();
   options.data.encoding.note = encoding_note(messages);
-  std::optional<Output> predictions, official, selected;
+  check_official(flags.official_predictions, task);
+  std::optional<RecordFile> predictions;
+  std::optional<Output> official, selected;
   if (is_trivia || makes_vectors) options.task = flags.task;
-  options.predictions = sink_of(flags.predictions, predictions, "\n");
-  options.official_predictions = sink_of(flags.official_predictions, official, "");
-  options.selected = sink_of(flags.selected, selected, "");
+  options.predictions = sink_of(flags.predictions, predictions);
+  options.official_predictions = sink_of(flags.official_predictions, official);
+  options.selected = sink_of(flags.selected, selected);
   std::optional<Embedder> embedder;
   if (makes_vectors) {
     embedder.emplace(Embedder::of(model, folder, flags.model.load_options(messages).adapter));
@@ -410,7 +380,8 @@ void add_scoring(CLI::App& verb, EvaluateFlags& flags) {
   verb.get_option("--top-k")->description(
       "retrieval: documents per query (1000); texts: draw among so many of the likeliest tokens");
   verb.add_option("--predictions", flags.predictions,
-                  "file for one JSON object per example: what is right, what the model says")
+                  "file for what is right and what the model says of each example; .jsonl (also "
+                  "without an ending), .json, .csv or .tsv")
       ->type_name("FILE");
   verb.add_option("--official-predictions", flags.official_predictions,
                   "file of predictions in the form that the authors of the task published")
@@ -458,6 +429,13 @@ void check_heeded(const CLI::App& verb) {
 /// With --score DATA stands alone, without it behind MODEL.
 void check(const EvaluateFlags& flags) {
   check_retrieval(flags);
+  check_record_file("--predictions", flags.predictions);
+  check_record_file("--losses", flags.characters.losses());
+  if (flags.task == kRetrieval) check_official(flags.official_predictions, flags.task);
+  if (const std::string suffix = suffix_of(flags.selected); !suffix.empty() && suffix != ".json") {
+    throw UsageError(fmt::format("--write-selected: expected a name that ends in .json, found {}",
+                                 in_quotes(flags.selected)));
+  }
   const auto refuse_without = [](const char* argument, bool is_there) {
     if (is_there) return;
     throw UsageError(fmt::format("{} is required; see 'longformer evaluate --help'", argument));

@@ -4,6 +4,7 @@
 
 #include <CLI/Validators.hpp>
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <filesystem>
@@ -179,6 +180,15 @@ CLI::Option* add_output(CLI::App& verb, std::string& output, const std::string& 
 
 std::string suffix_of(const std::string& file) {
   namespace fs = std::filesystem;
+  constexpr std::array<std::string_view, 15> kFormats = {"text", "txt", "json", "jsonl", "ndjson",
+                                                         "csv",  "tsv", "npy",  "npz",   "png",
+                                                         "svg",  "pdf", "html", "conll", "marked"};
+  if (std::ranges::find(kFormats, file) != kFormats.end()) {
+    throw UsageError(
+        fmt::format("expected the name of a file to write, found the format {}: name the file, "
+                    "./{} if it has this very name",
+                    in_quotes(file), file));
+  }
   std::error_code ignored;
   const fs::file_type type = fs::status(file, ignored).type();
   const bool is_file = type == fs::file_type::regular || type == fs::file_type::not_found ||

@@ -115,6 +115,7 @@ struct FlagAdder {
             },
             description)
         ->expected(1)
+        ->allow_extra_args(false)
         ->type_name(type);
   }
 

@@ -24,6 +24,14 @@ namespace {
 
 constexpr std::size_t kReadSize = std::size_t{1} << 16;
 
+constexpr const char* kNothing = "expected text, found nothing";
+
+/// Whether an empty file is a mistake: nobody keeps standard input or a pipe to have nothing in it.
+bool may_not_be_empty(const std::string& file) {
+  struct stat status = {};
+  return file == "-" || (stat(file.c_str(), &status) == 0 && S_ISFIFO(status.st_mode));
+}
+
 std::string cannot_read() { return fmt::format("cannot read: {}", std::strerror(errno)); }
 
 struct CloseStream {
@@ -71,6 +79,11 @@ void read_whole(Document& document, const InputOptions& options) {
   if (!document.error.empty()) return;
   if (format.empty()) {
     document.text = decoded_text(std::move(bytes), options.encoding, document.label());
+    if (document.text.empty() && may_not_be_empty(document.file)) document.error = kNothing;
+    return;
+  }
+  if (bytes.empty() && may_not_be_empty(document.file)) {
+    document.error = kNothing;
     return;
   }
   try {
@@ -218,11 +231,14 @@ bool Inputs::open(Document& document) {
 bool Inputs::next_line(Document& document) {
   document = Document();
   document.file = options_.files[next_file_ - 1];
+  const auto at_end = [&] {
+    open_.reset();
+    const bool is_nothing = line_ == 0 && may_not_be_empty(document.file);
+    if (is_nothing && document.error.empty()) document.error = kNothing;
+    return !document.error.empty();
+  };
   if (decoded_) {
-    if (!std::getline(*decoded_, document.text)) {
-      open_.reset();
-      return false;
-    }
+    if (!std::getline(*decoded_, document.text)) return at_end();
     document.bytes = std::llround(bytes_per_byte_ * static_cast<double>(document.text.size() + 1));
   } else {
     char* line = nullptr;
@@ -231,10 +247,8 @@ bool Inputs::next_line(Document& document) {
     const ssize_t size = getline(&line, &capacity, open_.get());
     const std::unique_ptr<char, decltype(&std::free)> owner(line, &std::free);
     if (size < 0) {
-      const bool failed = std::ferror(open_.get()) != 0;
-      if (failed) document.error = cannot_read();
-      open_.reset();
-      return failed;
+      if (std::ferror(open_.get()) != 0) document.error = cannot_read();
+      return at_end();
     }
     document.bytes = size;
     document.text = decoder_->next(std::string(line, static_cast<std::size_t>(size)));

@@ -52,8 +52,8 @@ void LanguageModelEvaluationFlags::add(CLI::App& verb) {
                                      "memories: draw that into a .png, .svg or .pdf")
                          ->type_name("FILE"));
   options_.push_back(verb.add_option("--losses", losses_,
-                                     "also write the loss of every character, one JSON object a "
-                                     "line, to this file")
+                                     "also write the loss of every character to this file: .jsonl "
+                                     "(also without an ending), .json, .csv or .tsv")
                          ->type_name("FILE"));
   for (CLI::Option* option : options_) option->group("Language models");
 }
@@ -174,14 +174,6 @@ std::string shares_table(const std::vector<AttentionShares>& layers) {
 }
 
 }  // namespace
-
-std::string symbol_losses_text(const std::vector<SymbolLoss>& losses) {
-  std::string text;
-  for (const SymbolLoss& one : losses) {
-    text += JsonLine().add("bytes", one.bytes).add("loss", one.loss).line();
-  }
-  return text;
-}
 
 std::string language_model_score_text(const LanguageModelScore& score, bool json) {
   if (json) {

@@ -36,9 +36,6 @@ class LanguageModelEvaluationFlags {
 /// What a language model is, as one line of JSON or as a table.
 std::string language_model_info_text(const LanguageModelInfo& info, bool json);
 
-/// A line of JSON for each: its bytes and its loss.
-std::string symbol_losses_text(const std::vector<SymbolLoss>& losses);
-
 /// The score as one line of JSON, or as a table.
 std::string language_model_score_text(const LanguageModelScore& score, bool json);
 

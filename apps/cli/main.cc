@@ -225,6 +225,8 @@ int run(int count, char** values) {
   bool quiet = false;
   add_verbs(program, action);
   add_quiet(program, quiet);
+  // A verb stands in the first place alone: further on its name is that of a folder or file.
+  program.require_subcommand(0, 1);
 
   const std::vector<std::string> typed(values + 1, values + count);
   const std::vector<std::string> arguments = normalized(typed);

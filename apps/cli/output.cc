@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "flags.h"
 #include "output_files.h"
 
 namespace longformer::cli {
@@ -56,6 +57,7 @@ Output::Output(const std::string& file) : stream_(nullptr), file_(file) {
   struct stat status = {};
   // Devices, pipes and links (/dev/stdout) are written in place: a rename would replace them.
   const bool special = lstat(file.c_str(), &status) == 0 && !S_ISREG(status.st_mode);
+  holds_list_ = !special && suffix_of(file) == ".json";
   temporary_ = special ? file : temporary_name(file);
   stream_ = std::fopen(temporary_.c_str(), "wb");
   if (stream_ == nullptr) {
@@ -77,7 +79,15 @@ void Output::fail_write() const {
 }
 
 void Output::write(std::string_view text) {
+  is_empty_ = is_empty_ && text.empty();
   if (std::fwrite(text.data(), 1, text.size(), stream_) != text.size()) fail_write();
+}
+
+void Output::write_object(std::string_view object) {
+  if (holds_list_) write(objects_ == 0 ? "[\n" : ",\n");
+  write(object);
+  if (!holds_list_) write("\n");
+  ++objects_;
 }
 
 void Output::flush() {
@@ -89,6 +99,11 @@ void Output::rewind() {
 }
 
 void Output::finish() {
+  if (holds_list_ && objects_ > 0) {
+    write("\n]\n");
+  } else if (holds_list_ && is_empty_) {
+    write("[]\n");
+  }
   flush();
   if (stream_ == stdout) {
     // Some file systems report a full disk only on close; the descriptor itself stays open.

@@ -36,6 +36,9 @@ class Output {
   Output& operator=(const Output&) = delete;
 
   void write(std::string_view text);
+  /// Writes a JSON object: on a line of its own, or in a file that ends in .json as a part of the
+  /// list that finish() closes.
+  void write_object(std::string_view object);
   /// Hands over what was written so far, for readers that wait for it.
   void flush();
   /// Goes back to byte 0 of a file; for headers that need what follows.
@@ -52,6 +55,9 @@ class Output {
   std::FILE* stream_;
   std::string file_;
   std::string temporary_;
+  bool holds_list_ = false;
+  bool is_empty_ = true;
+  std::int64_t objects_ = 0;
 };
 
 /// One JSON object on one line, keys in the order in which they are added.

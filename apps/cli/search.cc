@@ -168,12 +168,19 @@ class SearchRun {
 
   void answer_lines() {
     const bool terminal = isatty(STDIN_FILENO) == 1;
+    bool any = false;
     std::string question;
     while (true) {
       if (terminal) fmt::print(stderr, "question: ");
       if (!std::getline(std::cin, question)) break;
+      any = true;
       if (question.ends_with('\r')) question.pop_back();
       if (!question.empty()) answer(question);
+    }
+    // Documents that were read into an index are work enough.
+    if (!any && !terminal && (flags_.index.empty() || !reads_documents())) {
+      messages_.error(std::string(kStandardInput) +
+                      ": expected a question on each line, found nothing");
     }
   }
 

@@ -12,6 +12,7 @@
 #include "longformer/tokenizer.h"
 #include "output.h"
 #include "progress.h"
+#include "read_ahead.h"
 #include "verbs.h"
 
 namespace longformer::cli {
@@ -117,6 +118,7 @@ class TokenizeRun {
   void run() {
     Inputs inputs(flags_.inputs, messages_);
     ProgressLine progress(messages_, inputs.total_documents(), inputs.total_bytes());
+    const bool is_slow = comes_in_slowly(flags_.inputs);
     Document document;
     while (inputs.next(document)) {
       const auto bytes = document.bytes;
@@ -128,6 +130,7 @@ class TokenizeRun {
       } catch (const Error& error) {
         fail(document, advised(error));
       }
+      if (is_slow) output_.flush();
     }
     if (flags_.stats) print_stats(flags_, std::move(lengths_));
   }

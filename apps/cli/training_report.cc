@@ -104,7 +104,9 @@ void TrainingReport::plan(const TrainingPlan& plan) const {
   if (plan.frozen_parameters > 0) {
     text += fmt::format(", {} frozen", grouped(plan.frozen_parameters));
   }
-  text += "; " + counted(plan.steps - plan.steps_done, "step");
+  // A checkpoint may lie behind the last step that is asked for.
+  const bool is_done = plan.steps_done > 0 && plan.steps_done >= plan.steps;
+  text += is_done ? "; no steps left" : "; " + counted(plan.steps - plan.steps_done, "step");
   if (plan.steps_done > 0) text += fmt::format(" after {}", grouped(plan.steps_done));
   if (plan.tokens_per_step > 0) text += " of " + counted(plan.tokens_per_step, "token");
   text += fmt::format(

@@ -11,6 +11,7 @@
 #include "longformer/error.h"
 #include "output.h"
 #include "progress.h"
+#include "read_ahead.h"
 #include "stop_signals.h"
 
 namespace longformer::cli {
@@ -34,7 +35,8 @@ class WritingRun {
         inputs_(flags.inputs, messages),
         generator_(TextGenerator::load(flags.model.folder(), flags.model.load_options(messages))),
         request_(flags.request()),
-        progress_(messages_, inputs_.total_documents(), inputs_.total_bytes()) {
+        progress_(messages_, inputs_.total_documents(), inputs_.total_bytes()),
+        only_one_(inputs_.total_documents() == 1) {
     const GenerationOptions& folder = generator_.folder_options();
     const auto& info = generator_.info();
     const auto has_length = [](const GenerationOptions& options) {
@@ -51,19 +53,20 @@ class WritingRun {
   void run() {
     std::vector<Document> unit;
     std::size_t bytes = 0;
-    Document document;
-    bool more = inputs_.next(document);
-    while (more && signals_.received() == 0) {
-      bytes += document.text.size();
-      unit.push_back(std::move(document));
-      more = inputs_.next(document);
-      only_one_ = !more && done_ == 0 && unit.size() == 1;
-      if (more && bytes < kUnitBytes && unit.size() < kUnitDocuments) continue;
+    const auto write_unit = [&] {
       write(unit);
       done_ += unit.size();
       unit.clear();
       bytes = 0;
+    };
+    Document document;
+    while (signals_.received() == 0 && inputs_.next(document)) {
+      bytes += document.text.size();
+      unit.push_back(std::move(document));
+      const bool is_full = bytes >= kUnitBytes || unit.size() >= kUnitDocuments;
+      if (is_full || nothing_waits(flags_.inputs)) write_unit();
     }
+    if (!unit.empty() && signals_.received() == 0) write_unit();
     if (signals_.received() != 0) messages_.interrupted(signals_.received());
     output_.finish();
   }
@@ -189,7 +192,8 @@ class WritingRun {
   Output output_;
   ProgressLine progress_;
   std::size_t done_ = 0;
-  bool only_one_ = false;
+  /// Lines may be many, whatever comes first.
+  bool only_one_;
   bool streamed_ = false;
 };
 

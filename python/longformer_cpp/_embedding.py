@@ -12,7 +12,7 @@ import numpy as np
 
 from . import _native
 from ._arrays import FloatArray
-from ._checks import as_integer, as_one_or_more, as_text, found, given
+from ._checks import as_count, as_items, as_one_or_more, as_text, found, given
 from ._native import Error
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ class Embedder:
         rows = [row for row, *_ in vectors]
         matrix = np.concatenate(rows) if rows else np.zeros((0, self.embedding_size), np.float32)
         if truncate_dim is not None:
-            matrix = np.ascontiguousarray(matrix[:, : as_integer(truncate_dim, "truncate_dim")])
+            matrix = np.ascontiguousarray(matrix[:, : as_count(truncate_dim, "truncate_dim", least=1)])
             if normalize_embeddings:
                 matrix /= np.maximum(np.linalg.norm(matrix, axis=1, keepdims=True), 1e-12)
         if output_value is None:
@@ -225,11 +225,12 @@ class Embedder:
         batch_tokens: int | None = None,
     ) -> Passages:
         """The same of passages that are given by their characters (begin, end), in the context of the document."""
+        items = as_items(spans, "spans", "a list of (begin, end)")
         try:
-            pairs = [(int(begin), int(end)) for begin, end in spans]
+            pairs = [(int(begin), int(end)) for begin, end in items]
         except (TypeError, ValueError):
             raise TypeError(f"spans: expected a list of (begin, end), found {found(spans)}") from None
-        options = given(locals(), "text", "spans", "pairs")
+        options = given(locals(), "text", "spans", "items", "pairs")
         return self._passages(text, self._native.embed_spans(as_text(text, "text"), pairs, options))
 
     @staticmethod

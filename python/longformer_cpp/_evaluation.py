@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import os
 import pathlib
@@ -9,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import _native
-from ._checks import as_path
+from ._checks import as_path, found
+from ._native import Error
 
 
 @dataclass(frozen=True)
@@ -61,21 +64,52 @@ class Scores(dict[str, float]):
         return dict(self)
 
 
-def evaluation_of(found: dict[str, Any], predictions: list[dict[str, Any]]) -> Evaluation:
-    labels = [LabelMetrics(*one) for one in found.pop("labels")]
-    return Evaluation(labels=labels, predictions=predictions, **found)
+def evaluation_of(report: dict[str, Any], predictions: list[dict[str, Any]]) -> Evaluation:
+    labels = [LabelMetrics(*one) for one in report.pop("labels")]
+    return Evaluation(labels=labels, predictions=predictions, **report)
+
+
+def _form_of(file: str) -> str:
+    """The form that the ending of a file of predictions asks for, as in the program."""
+    ending = pathlib.Path(file).suffix.lower()
+    if ending not in ("", ".jsonl", ".ndjson", ".json", ".csv", ".tsv"):
+        known = ".jsonl, .ndjson, .json, .csv or .tsv"
+        raise Error(f"predictions: expected a name that ends in {known}, found {found(pathlib.Path(file).name)}")
+    return ending
+
+
+def _in_form(lines: bytes, form: str) -> bytes:
+    """Lines of JSON objects in the form of a file."""
+    if form in ("", ".jsonl", ".ndjson"):
+        return lines
+    objects = lines.splitlines()
+    if form == ".json":
+        return b"[\n" + b",\n".join(objects) + b"\n]\n" if objects else b"[]\n"
+    rows = [json.loads(line) for line in objects]
+    columns = list(dict.fromkeys(key for row in rows for key in row))
+    text = io.StringIO()
+    table = csv.writer(text, delimiter="\t" if form == ".tsv" else ",", lineterminator="\n")
+    if columns:
+        table.writerow(columns)
+    for row in rows:
+        values = [row.get(key) for key in columns]
+        cells = [v if v is None or isinstance(v, str) else json.dumps(v, ensure_ascii=False, separators=(",", ":")) for v in values]
+        table.writerow(cells)
+    return text.getvalue().encode()
 
 
 def evaluate(native: _native.Model, data: str | os.PathLike[str], options: dict[str, Any]) -> Evaluation:
     names = ("predictions", "official_predictions", "write_selected")
     files = {name: options.get(name) for name in names}
     wanted = {name: value not in (None, False) for name, value in files.items()}
-    found, *written = _native.evaluate(native, as_path(data, "data"), {**options, **wanted})
+    keeps = files["predictions"] is True
+    form = "" if keeps or not wanted["predictions"] else _form_of(as_path(files["predictions"], "predictions"))
+    report, *written = _native.evaluate(native, as_path(data, "data"), {**options, **wanted})
     for (name, file), text in zip(files.items(), written):
-        if wanted[name] and not (name == "predictions" and file is True):
-            pathlib.Path(as_path(file, name)).write_bytes(text)
-    rows = [json.loads(line) for line in written[0].splitlines()] if files["predictions"] is True else []
-    return evaluation_of(found, rows)
+        if wanted[name] and not (name == "predictions" and keeps):
+            pathlib.Path(as_path(file, name)).write_bytes(_in_form(text, form) if name == "predictions" else text)
+    rows = [json.loads(line) for line in written[0].splitlines()] if keeps else []
+    return evaluation_of(report, rows)
 
 
 def score(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from . import _native
-from ._arrays import Document, FloatArray, as_array, as_integers, documents_of, rows_like, shape_of, without_padding
+from ._arrays import Document, FloatArray, as_integers, documents_of, rows_like, shape_of, without_padding
 from ._checks import as_one_or_more
 from ._native import Error
 
@@ -107,13 +108,21 @@ class TextGenerator:
         options: dict[str, Any],
     ) -> GeneratedTexts:
         documents = self._documents(input_ids, attention_mask, global_attention_mask)
-        prompt: list[int] = []
-        if decoder_input_ids is not None:
-            rows = np.atleast_2d(as_array(decoder_input_ids, "decoder_input_ids"))
-            if rows.ndim != 2 or (rows != rows[0]).any():
-                raise Error(f"decoder_input_ids: expected the same for all documents, found {shape_of(rows)}")
-            prompt = as_integers(rows[0], "decoder_input_ids").tolist()
-        found = self._native.generate(documents, _switched(options), seed, prompt)
+        prompts = _for_each(decoder_input_ids, "decoder_input_ids", len(documents))
+        options = _switched(options)
+        starts = options.get("decoder_start_token_id")
+        if isinstance(starts, (list, tuple)):
+            ids = as_integers(starts, "decoder_start_token_id")
+            starts = [row[0] for row in _for_each(ids.reshape(-1, 1), "decoder_start_token_id", len(documents))]
+        else:
+            starts = [starts] * len(documents)
+        found: list[Any] = []
+        # Documents that begin alike are written together.
+        for (start, prompt), group in itertools.groupby(zip(starts, prompts, range(len(documents))), lambda one: one[:2]):
+            numbers = [number for _, _, number in group]
+            own = options if start is None else {**options, "decoder_start_token_id": start}
+            batch = [documents[number] for number in numbers]
+            found += self._native.generate(batch, own, (seed, numbers[0]), list(prompt))
         return GeneratedTexts(found, self._native.pad_token_id)
 
     def write(
@@ -125,6 +134,17 @@ class TextGenerator:
     ) -> list[WrittenDocument]:
         found = self._native.write(as_one_or_more(texts, "texts"), summarizes, _switched(options), callback)
         return [WrittenDocument([WrittenText(*text) for text in rows], *rest) for rows, *rest in found]
+
+
+def _for_each(value: Any, name: str, documents: int) -> list[tuple[int, ...]]:
+    """What the text of each document begins with: one row for all of them, or for each its own."""
+    if value is None:
+        return [()] * documents
+    rows = np.atleast_2d(as_integers(value, name))
+    if rows.ndim != 2 or len(rows) not in (1, documents):
+        raise Error(f"{name}: expected one row for each of {documents} documents, or for all, found {shape_of(rows)}")
+    prompts = [tuple(row.tolist()) for row in rows]
+    return prompts * documents if len(prompts) == 1 else prompts
 
 
 def _switched(options: dict[str, Any]) -> dict[str, Any]:

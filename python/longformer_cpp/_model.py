@@ -422,8 +422,8 @@ class Model:
         and gives the same token ids for greedy and beam search. Documents are integers [batch, n] with a
         mask, or a list of 1-D arrays. What is not given is as the folder says, then as `transformers` has
         it; None switches off what draws are made from (top_k and its like). Sampling draws by `seed`: the
-        same text for the same seed, document and place in the batch. decoder_input_ids, the same for all
-        documents, is what texts begin with."""
+        same text for the same seed, document and place in the batch. decoder_input_ids [n], or [batch, n] with
+        a row for each document, is what texts begin with; so is decoder_start_token_id, one or a list."""
         masks = (attention_mask, global_attention_mask)
         number = as_integer(seed, "seed")
         if number < 0:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import _native
-from ._checks import as_text
+from ._checks import as_items, as_text, as_texts, found
 from ._native import Error
 from ._tasks import model_of
 
@@ -60,6 +60,15 @@ class MultiHopAnswer:
     rows: int
 
 
+def _paragraph(value: Any, name: str) -> tuple[str, list[str]]:
+    if isinstance(value, (str, bytes)) or not isinstance(value, Sequence) or len(value) != 2:
+        raise TypeError(f"{name}: expected (title, text), found {found(value)}")
+    title, text = value
+    if isinstance(text, str):
+        return as_text(title, f"{name}[0]"), _native.sentences(as_text(text, f"{name}[1]"))
+    return as_text(title, f"{name}[0]"), as_texts(text, f"{name}[1]")
+
+
 class MultiHopAnswerer:
     """Answers questions over several paragraphs that are read together.
 
@@ -88,9 +97,8 @@ class MultiHopAnswerer:
         model is an error unless too_long is "truncate", which cuts the end, or "split", which reads rows of as
         many whole paragraphs as fit. global_attention is "question" or "none"; None adds the marks of paragraphs
         and sentences to the question. Rows of one forward pass together hold at most batch_tokens (8,192)."""
-        if isinstance(paragraphs, str):
-            raise Error("paragraphs: expected a list of (title, text), found a text")
-        read = [(title, _native.sentences(text) if isinstance(text, str) else list(text)) for title, text in paragraphs]
+        items = as_items(paragraphs, "paragraphs", "a list of (title, text)")
+        read = [_paragraph(item, f"paragraphs[{i}]") for i, item in enumerate(items)]
         options = {
             "max_answer_tokens": max_answer_tokens,
             "evidence_paragraphs": evidence_paragraphs,
@@ -98,8 +106,8 @@ class MultiHopAnswerer:
             "global_attention": global_attention,
             "batch_tokens": batch_tokens,
         }
-        found = self._native.answer(as_text(question, "question"), read, options)
-        text, kind, score, logit, span, evidence, logits, truncated, rows = found
+        answer = self._native.answer(as_text(question, "question"), read, options)
+        text, kind, score, logit, span, evidence, logits, truncated, rows = answer
         return MultiHopAnswer(
             text=text,
             type=kind,

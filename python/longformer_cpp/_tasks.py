@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from . import _native
-from ._checks import as_one_or_more, as_text, as_texts, counted, given
+from ._checks import as_count, as_one_or_more, as_text, as_texts, counted, given
 from ._checks import found as shown
 from ._native import Error
 
@@ -71,13 +71,14 @@ class Classifier:
         """The top_k (0: all) classes of each text, or of each text and its pair, with the options of
         `longformer classify`."""
         options = given(locals(), "texts", "top_k")
+        most = as_count(top_k, "top_k", least=0)
         checked = as_one_or_more(texts, "texts")
         if pairs is not None:
             options["pairs"] = as_one_or_more(pairs, "pairs")
             if len(options["pairs"]) != len(checked):
                 raise Error(f"pairs: expected {len(checked)} as texts, found {len(options['pairs'])}")
         return [
-            Classification([ClassScore(*one) for one in scores[: top_k or None]], *rest)
+            Classification([ClassScore(*one) for one in scores[: most or None]], *rest)
             for scores, *rest in self._native.classify(checked, options)
         ]
 

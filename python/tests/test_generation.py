@@ -65,6 +65,31 @@ def test_prompts_and_seeds(led):
     assert led.generate(ids, seed=1, **draw).ids != led.generate(ids, seed=2, **draw).ids
 
 
+def test_each_document_may_begin_in_its_own_way(led):
+    ids = [[0, 20, 31, 2], [0, 9, 2], [0, 9, 31, 2]]
+    draw = {"do_sample": True, "temperature": 3.0, "top_k": None}
+    for options in ({}, {"num_beams": 2, "num_return_sequences": 2}):
+        alone = [led.generate([one], decoder_start_token_id=start, max_new_tokens=4, **options).ids
+                 for one, start in zip(ids, (2, 5, 5))]  # fmt: skip
+        together = led.generate(ids, decoder_start_token_id=[2, 5, 5], max_new_tokens=4, **options).ids
+        assert together == sum(alone, []) and [row[0] for row in together][:: len(together) // 3] == [2, 5, 5]
+    prompts = [[2, 0, 7], [2, 0, 8], [2, 0, 8]]
+    for value in (prompts, np.array(prompts)):
+        found = led.generate(ids, decoder_input_ids=value, max_new_tokens=3).ids
+        alone = [led.generate([one], decoder_input_ids=row, max_new_tokens=3).ids[0] for one, row in zip(ids, prompts)]
+        assert found == alone
+    # One for all, as a list too; draws are those of the place in the batch.
+    same = led.generate(ids, decoder_start_token_id=2, max_new_tokens=4, seed=3, **draw).ids
+    assert led.generate(ids, decoder_start_token_id=[2], max_new_tokens=4, seed=3, **draw).ids == same
+    mixed = led.generate(ids, decoder_start_token_id=[5, 5, 2], max_new_tokens=4, seed=3, **draw).ids
+    assert mixed[2] == same[2]
+    for name, value in (("decoder_start_token_id", [2, 5]), ("decoder_input_ids", [[2, 0], [2, 1]])):
+        with pytest.raises(longformer_cpp.Error, match=f"{name}: expected one row for each of 3 documents"):
+            led.generate(ids, max_new_tokens=3, **{name: value})
+    with pytest.raises(longformer_cpp.Error, match=r"input_ids\[2\]"):
+        led.generate([ids[0], ids[1], [0] * 5000], decoder_start_token_id=[2, 5, 2], max_new_tokens=3)
+
+
 def test_gradients_follow_the_loss(model):
     ids, labels = [[0, 20, 31, 2]], [[0, 9, -100, 2]]
     loss, gradients = longformer_cpp.loss_and_gradients(model, ids, labels)

@@ -30,6 +30,18 @@ def model(folder, tmp_path_factory):
     return path
 
 
+def test_paragraphs_are_a_list(model):
+    answerer = longformer_cpp.MultiHopAnswerer(model)
+    for value, message in (({"ab": "c"}, "a mapping"), ({("ab", "cd")}, "a set"), (["ab"], r"paragraphs\[0\]: expected"),
+                           ([("a", {"b": "c"})], r"paragraphs\[0\]\[1\]: .*a mapping"), ("ab", "expected a list of"),
+                           ([("a", 3)], r"paragraphs\[0\]\[1\]"), ([(3, "a")], r"paragraphs\[0\]\[0\]")):  # fmt: skip
+        with pytest.raises(TypeError, match=message):
+            answerer("it is", value)
+    for value in ([("a", ["b\ud800"])], [("\ud800", "b")], [("a", "\udfff")]):
+        with pytest.raises(longformer_cpp.Error, match=r"paragraphs\[0\].*half of a surrogate pair"):
+            answerer("it is", value)
+
+
 def test_answers_come_with_evidence(model):
     answerer = longformer_cpp.MultiHopAnswerer(model)
     found = answerer("it is", PARAGRAPHS)
@@ -62,7 +74,7 @@ def test_bad_input(model, folder):
     answerer = longformer_cpp.MultiHopAnswerer(model)
     with pytest.raises(longformer_cpp.Error, match="refuse, truncate, split"):
         answerer("it is", PARAGRAPHS, too_long="cut")
-    with pytest.raises(longformer_cpp.Error, match="a list of"):
+    with pytest.raises(TypeError, match="a list of"):
         answerer("it is", "a text")
     with pytest.raises(longformer_cpp.Error, match=r"\[s\]"):
         answerer("it is", [("he", ["a [s] b"])])

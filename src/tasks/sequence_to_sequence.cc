@@ -77,6 +77,11 @@ std::vector<std::int32_t> target_tokens(const CollationSetup& setup, const std::
 std::unique_ptr<TrainingSet> SequenceSet::collate(const CollationSetup& setup) const {
   require(setup.reading.too_long != TooLong::split, {Remedy::truncate},
           "stride: expected truncation of long documents in training, found a stride");
+  for (const SequenceExample& example : data_.examples) {
+    require(!example.target.empty(), {Remedy::skip_invalid},
+            "{}: expected a text to write, found an empty one",
+            place_of(data_.path, example.origin));
+  }
   return collated(data_, setup, [&setup](Collator& rows, const SequenceExample& example) {
     Reading reading = rows.reader().read(example.source);
     Example one = rows.example_of(reading);

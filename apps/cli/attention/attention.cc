@@ -163,11 +163,12 @@ class AttentionRun {
         }
         const std::int64_t tokens = show(document, *report);
         any = true;
+        if (many_documents()) output.flush();
         if (shown) shown({1, 1, tokens, tokens});
       } catch (const Error& error) {
         messages_.error(document.label() + ": " + advised(error));
         if (report_options_.format == AttentionFormat::json) {
-          output.write(document.json().add("error", advised(error)).line());
+          output.write_object(document.json().add("error", advised(error)).object());
         }
         if (!many_documents()) break;
       }
@@ -258,10 +259,11 @@ class SourcesRun {
         print_sources(output, document, by_sentences(document.text, text, weights),
                       report_options_);
         any = true;
+        output.flush();
       } catch (const Error& error) {
         messages_.error(document.label() + ": " + advised(error));
         if (report_options_.format == AttentionFormat::json) {
-          output.write(document.json().add("error", advised(error)).line());
+          output.write_object(document.json().add("error", advised(error)).object());
         }
       }
     }

@@ -81,7 +81,7 @@ class JsonReport final : public AttentionReport {
     json.add("tokens", map.tokens()).add("truncated", document_->encoding.truncated);
     json.add("global_positions", document_->global_positions);
     json.add("query", queries).add("key", keys).add("probability", probabilities);
-    output_.write(json.line());
+    output_.write_object(json.object());
   }
 
   void end() override { output_.flush(); }

@@ -93,7 +93,7 @@ void print_json(Output& output, const Document& document, const SentenceAttentio
     }
     sentences.push_back(described(shown.text[s]).add_objects("sources", sources));
   }
-  output.write(document.json().add_objects("sentences", sentences).line());
+  output.write_object(document.json().add_objects("sentences", sentences).object());
 }
 
 void print_page(Output& output, const Document& document, const SentenceAttention& shown,

@@ -101,7 +101,7 @@ class CorefRun {
   void fail(const Document& document, const std::string& reason) {
     messages_.error(document.label() + ": " + reason);
     if (form_ == CoreferenceFormat::json) {
-      output_->write(document.json().add("error", reason).line());
+      output_->write_object(document.json().add("error", reason).object());
     }
   }
 

@@ -55,7 +55,7 @@ void write_json(Output& output, const ResolvedDocument& resolved) {
     }
     clusters.push_back(list_of(mentions));
   }
-  output.write(json.add_json("clusters", list_of(clusters)).line());
+  output.write_object(json.add_json("clusters", list_of(clusters)).object());
 }
 
 /// Where a bracket stands in the text.

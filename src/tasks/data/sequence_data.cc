@@ -33,8 +33,11 @@ std::string chosen(const Names& names, const char* what,
   return *found;
 }
 
-void check(const SequenceExample& example, const std::string& name) {
-  require(!example.target.empty(), "expected a text to write in \"{}\", found an empty one", name);
+void add(SequenceExample example, const std::string& name, bool skip_empty, SequenceData& data) {
+  const bool is_empty = example.target.empty();
+  require(!is_empty || !skip_empty, "expected a text to write in \"{}\", found an empty one", name);
+  data.report.empty += is_empty ? 1 : 0;
+  data.examples.push_back(std::move(example));
 }
 
 /// Where the columns of a table are, and what they are called.
@@ -69,8 +72,7 @@ void read_table(const DataOptions& options, const Fields& names, SequenceData& d
                                    .source = fields[columns.source],
                                    .target = fields[columns.target]};
         if (columns.id < columns.count) example.origin.id = fields[columns.id];
-        check(example, columns.target_name);
-        data.examples.push_back(std::move(example));
+        add(std::move(example), columns.target_name, options.skip_invalid, data);
       });
 }
 
@@ -95,8 +97,7 @@ SequenceData read_sequences(const std::string& path, const DataOptions& given) {
           .origin = {record.number, id_of(object)},
           .source = string_member(object, chosen(names.source, "a document", is_there)),
           .target = string_member(object, target)};
-      check(example, target);
-      data.examples.push_back(std::move(example));
+      add(std::move(example), target, options.skip_invalid, data);
     });
   }
   require(!data.examples.empty(), "{}: expected at least one example, found none", path);

@@ -1,0 +1,36 @@
+// Files of JSON objects, in the form that the ending of their name asks for.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "output.h"
+
+namespace longformer::cli {
+
+/// Throws UsageError, which names the option, unless a file of records may have such a name: .jsonl
+/// or .ndjson (an object on each line), .json (a list of objects), .csv or .tsv (a table with a
+/// column for each key), or none of an ending, for lines. An empty name passes.
+void check_record_file(const std::string& option, const std::string& file);
+
+class RecordFile {
+ public:
+  /// The name must have passed check_record_file.
+  explicit RecordFile(const std::string& file);
+
+  /// Takes a JSON object without a line break.
+  void add(std::string_view object);
+  /// Writes what is missing, and puts the file in its place.
+  void finish();
+
+ private:
+  void write_table();
+
+  Output output_;
+  /// What stands between the columns of a table; 0 for none.
+  char separator_ = 0;
+  /// Objects of a table, a line each: only the last one tells which columns there are.
+  std::string kept_;
+};
+
+}  // namespace longformer::cli
