@@ -123,6 +123,10 @@ class Converter {
 
 ByteOrderMark byte_order_mark(std::string_view bytes) {
   if (bytes.starts_with("\xef\xbb\xbf")) return {"utf-8", 3};
+  // No UTF-16 text begins with U+0000.
+  using namespace std::string_view_literals;
+  if (bytes.starts_with("\xff\xfe\0\0"sv)) return {"utf-32le", 4};
+  if (bytes.starts_with("\0\0\xfe\xff"sv)) return {"utf-32be", 4};
   if (bytes.starts_with("\xff\xfe")) return {"utf-16le", 2};
   if (bytes.starts_with("\xfe\xff")) return {"utf-16be", 2};
   return {};
