@@ -10,13 +10,12 @@
 
 #include "core/error.h"
 #include "core/input_file.h"
+#include "text/charset.h"
 
 namespace longformer {
 namespace {
 
 constexpr std::size_t kPiece = std::size_t{1} << 16;
-/// The longest byte-order mark.
-constexpr std::size_t kMark = 4;
 
 /// Hands out the next bytes of an input; none at the end.
 using ReadBytes = std::function<std::size_t(std::span<char>)>;
@@ -57,7 +56,7 @@ struct TextLines::Implementation {
   /// The charset decides whether lines can be found before they are decoded.
   void start() {
     started = true;
-    while (buffer.size() < kMark && fill()) continue;
+    while (text::may_become_mark(buffer) && fill()) continue;
     if (decoder.takes_lines(buffer)) return;
     while (fill()) continue;
     const auto size = static_cast<double>(buffer.size());
