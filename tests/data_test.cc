@@ -54,7 +54,7 @@ TEST_F(DataTest, DelimitedFieldsHoldSeparatorsBreaksAndQuotes) {
   text::DelimitedReader reader(TextLines(path), {});
   Strings fields;
   ASSERT_TRUE(reader.next(fields));
-  EXPECT_EQ(fields, (Strings{"a", "b,\"c\"\nd", ""}));
+  EXPECT_EQ(fields, (Strings{"a", "b,\"c\"\r\nd", ""}));
   EXPECT_EQ(reader.line(), 1);
   ASSERT_TRUE(reader.next(fields));
   EXPECT_EQ(fields, (Strings{"", "x\"y", "z"}));
@@ -411,7 +411,7 @@ TEST_F(DataTest, ChoicesOfThreeForms) {
       "a.jsonl",
       "{\"id\":1,\"context\":\"c\",\"question\":\"q\",\"choices\":[\"x\",\"y\"],\"label\":1}\n"
       "{\"sent1\":\"c\",\"sent2\":\"q\",\"ending0\":\"x\",\"ending1\":\"y\",\"label\":0}\n"
-      "{\"question\":\"q\",\"choices\":[\"x\",\"y\"],\"answer\":\"y\"}\n");
+      "{\"question\":\"q\",\"choices\":[\"x\",\"y\"],\"answer\":1}\n");
   const auto data = read_choices(path, {});
   ASSERT_EQ(data.examples.size(), 3u);
   for (const ChoiceExample& example : data.examples) {

@@ -88,7 +88,12 @@ TEST(PlainTexts, MayHaveSomeBytesOutsideTheirCharset) {
 TEST(PlainTexts, AreNotBinaryFiles) {
   EXPECT_EQ(error_of([] { plain("a\0b"s); }), "expected text, found bytes 0");
   EXPECT_EQ(error_of([] { html("<p>a\0b"s); }), "expected text, found bytes 0");
-  EXPECT_EQ(error_of([] { plain("\xff\xfe\0\0"s); }), "expected text, found bytes 0");
+  EXPECT_EQ(error_of([] {
+              plain(
+                  "\xff\xfe"
+                  "a\0\0\0"s);
+            }),
+            "expected text, found bytes 0");
   EXPECT_EQ(error_of([] { plain(repeated("\xe4\xf6 ", 50)); }),
             "expected text in UTF-8 or the charset that it declares, found 100 of 150 characters "
             "that are none");
@@ -96,6 +101,7 @@ TEST(PlainTexts, AreNotBinaryFiles) {
   EXPECT_FALSE(
       is_binary("\xff\xfe"
                 "a\0"s));
+  EXPECT_FALSE(is_binary("\xff\xfe\0\0a\0\0\0"s));
   EXPECT_FALSE(is_binary(""));
 }
 

@@ -141,7 +141,7 @@ class ColumnReader {
     });
     std::int64_t most = 0;
     for (const auto& [width, count] : widths) {
-      if (count > most) width_ = width;
+      if (count >= most) width_ = width;
       most = std::max(most, count);
     }
     ends_with_tags_ = true;
