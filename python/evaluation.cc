@@ -59,6 +59,7 @@ Options dict_of(const Evaluation& found) {
   for (const auto& [name, count] : counts) numbers[name] = count;
   dict["counts"] = numbers;
   dict["first_skipped"] = found.first_skipped;
+  dict["notes"] = found.notes;
   dict["seconds"] = found.seconds;
   return dict;
 }

@@ -9,6 +9,7 @@ namespace longformer {
 void take_data(Keywords& keywords, DataOptions& data) {
   keywords.take("format", data.format).take("text_field", data.text_field);
   keywords.take("pair_field", data.pair_field).take("label_field", data.label_field);
+  keywords.take("problem_type", data.problem_type);
   keywords.take("columns", data.columns).take_not("no_quotes", data.quotes);
   keywords.take("delimiter", data.delimiter).take("encoding", data.encoding.name);
   keywords.take("skip_invalid", data.skip_invalid);

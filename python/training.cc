@@ -38,6 +38,13 @@ class Listener {
             .stop = [this] { return failure_.has_value(); }};
   }
 
+  FinetuneCallbacks finetune_callbacks() {
+    const auto tell_notes = [this](const FinetuneData& data) {
+      for (const std::string& text : data.notes) call(note_, text);
+    };
+    return {.training = callbacks(), .data = tell_notes, .validation = tell_notes};
+  }
+
   /// What without_gil asks, now and then: whether a signal has come.
   void check() {
     const nb::gil_scoped_acquire acquire;
@@ -149,7 +156,7 @@ Options train_task(const std::string& folder, const Options& given) {
   keywords.finish();
   check(options.training);
   return dict_of(listener.run(
-      [&] { return finetune(find_model(folder), options, {.training = listener.callbacks()}); }));
+      [&] { return finetune(find_model(folder), options, listener.finetune_callbacks()); }));
 }
 
 Options train_masked(const std::string& folder, const Options& given) {

@@ -51,10 +51,10 @@ TEST_F(DataTest, DelimitedFieldsHoldSeparatorsBreaksAndQuotes) {
   const auto path = folder_.add("a.csv",
                                 "\xef\xbb\xbf"
                                 "a,\"b,\"\"c\"\"\r\nd\",\r\n\r\n,x\"y,z");
-  text::DelimitedReader reader(path, {});
+  text::DelimitedReader reader(TextLines(path), {});
   Strings fields;
   ASSERT_TRUE(reader.next(fields));
-  EXPECT_EQ(fields, (Strings{"a", "b,\"c\"\nd", ""}));
+  EXPECT_EQ(fields, (Strings{"a", "b,\"c\"\r\nd", ""}));
   EXPECT_EQ(reader.line(), 1);
   ASSERT_TRUE(reader.next(fields));
   EXPECT_EQ(fields, (Strings{"", "x\"y", "z"}));
@@ -64,16 +64,16 @@ TEST_F(DataTest, DelimitedFieldsHoldSeparatorsBreaksAndQuotes) {
 
 TEST_F(DataTest, DelimitedQuotesThatAreNone) {
   const auto path = folder_.add("a.csv", "a\n\"open");
-  text::DelimitedReader quoting(path, {});
+  text::DelimitedReader quoting(TextLines(path), {});
   Strings fields;
   ASSERT_TRUE(quoting.next(fields));
   expect_error(error_of([&] { quoting.next(fields); }), {"a.csv:2:", "closing quote", "{quotes}"});
-  text::DelimitedReader plain(path, {.separator = ',', .quotes = false});
+  text::DelimitedReader plain(TextLines(path), {.separator = ',', .quotes = false});
   plain.next(fields);
   ASSERT_TRUE(plain.next(fields));
   EXPECT_EQ(fields, (Strings{"\"open"}));
   const auto broken = folder_.add("b.csv", "\"a\"b,c\n");
-  text::DelimitedReader behind(broken, {});
+  text::DelimitedReader behind(TextLines(broken), {});
   expect_error(error_of([&] { behind.next(fields); }), {"b.csv:1:", "separator"});
 }
 
@@ -195,7 +195,7 @@ TEST_F(DataTest, LabelsOfTheModelByNameOrNumber) {
   const ClassificationTarget target = {std::nullopt, LabelSet({"bad", "fair", "good"})};
   const auto data = classification("a.jsonl",
                                    "{\"text\":\"a\",\"label\":\"good\"}\n{\"text\":\"b\",\"label\":"
-                                   "1}\n{\"text\":\"c\",\"label\":\"0\"}\n",
+                                   "\"fair\"}\n{\"text\":\"c\",\"label\":\"bad\"}\n",
                                    {}, target);
   EXPECT_EQ(labels_of(data), (std::vector<std::int32_t>{2, 1, 0}));
   expect_error(
@@ -312,7 +312,7 @@ TEST_F(DataTest, TaggingFormatsSayTheSame) {
            {"a.conll", "-DOCSTART- -X- O\n\nAda NNP B-PER\nLovelace\tNNP  I-PER \r\n\n\nIt PRP O"},
            {"b", "Ada B-PER\nLovelace I-PER\n\nIt O\n"}}) {
     SCOPED_TRACE(file);
-    const auto data = read_tagging(folder_.add(file, contents), {}, std::nullopt);
+    const auto data = read_tagging(folder_.add(file, contents), {}, {});
     EXPECT_EQ(data.labels.names(), (Strings{"B-PER", "I-PER", "O"}));
     ASSERT_EQ(data.examples.size(), 2u);
     EXPECT_EQ(data.examples[0].words, (Strings{"Ada", "Lovelace"}));
@@ -323,7 +323,7 @@ TEST_F(DataTest, TaggingFormatsSayTheSame) {
   const auto path = folder_.add(
       "n.jsonl",
       "{\"tokens\":[\"a\",\"b\"],\"ner_tags\":[1,0]}\n{\"tokens\":[],\"ner_tags\":[]}\n");
-  const auto numbers = read_tagging(path, {}, model);
+  const auto numbers = read_tagging(path, {}, {.labels = model});
   EXPECT_EQ(numbers.examples[0].labels, (std::vector<std::int32_t>{1, 0}));
   EXPECT_EQ(numbers.report.empty, 1);
 }
@@ -331,10 +331,10 @@ TEST_F(DataTest, TaggingFormatsSayTheSame) {
 TEST_F(DataTest, BrokenLinesOfTagging) {
   const auto error = [this](const std::string& file, const std::string& contents) {
     const std::string path = folder_.add(file, contents);
-    return error_of([&] { read_tagging(path, {}, LabelSet({"O", "X"})); });
+    return error_of([&] { read_tagging(path, {}, {.labels = LabelSet({"O", "X"})}); });
   };
   expect_error(error("a.conll", "a O\n\nb O\nc\n"),
-               {"a.conll:4:", "a word and its label", "\"c\""});
+               {"a.conll:4:", "expected 2 columns", "found 1", "\"c\""});
   expect_error(error("a.conll", "a O\n\nb Q\n"), {"a.conll:3:", "\"O\", \"X\"", "\"Q\""});
   expect_error(error("a.jsonl", "{\"tokens\":[\"a\"],\"tags\":[]}\n"),
                {"a.jsonl:1:", "1 tokens", "found 0"});
@@ -343,8 +343,7 @@ TEST_F(DataTest, BrokenLinesOfTagging) {
                {"strings in the member \"tokens\""});
   DataOptions options;
   options.skip_invalid = true;
-  const auto kept =
-      read_tagging(folder_.add("b.conll", "a O\nb\nc O\n\nd X\n"), options, std::nullopt);
+  const auto kept = read_tagging(folder_.add("b.conll", "a O\nb\nc O\n\nd X\n"), options, {});
   EXPECT_EQ(kept.report.skipped, 1);
   ASSERT_EQ(kept.examples.size(), 1u);
   EXPECT_EQ(kept.examples[0].words, (Strings{"d"}));
@@ -412,7 +411,7 @@ TEST_F(DataTest, ChoicesOfThreeForms) {
       "a.jsonl",
       "{\"id\":1,\"context\":\"c\",\"question\":\"q\",\"choices\":[\"x\",\"y\"],\"label\":1}\n"
       "{\"sent1\":\"c\",\"sent2\":\"q\",\"ending0\":\"x\",\"ending1\":\"y\",\"label\":0}\n"
-      "{\"question\":\"q\",\"choices\":[\"x\",\"y\"],\"answer\":\"y\"}\n");
+      "{\"question\":\"q\",\"choices\":[\"x\",\"y\"],\"answer\":1}\n");
   const auto data = read_choices(path, {});
   ASSERT_EQ(data.examples.size(), 3u);
   for (const ChoiceExample& example : data.examples) {

@@ -3,10 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "longformer/error.h"
+#include "longformer/text_lines.h"
 #include "text/unicode.h"
 
 namespace longformer {
@@ -84,7 +88,12 @@ TEST(PlainTexts, MayHaveSomeBytesOutsideTheirCharset) {
 TEST(PlainTexts, AreNotBinaryFiles) {
   EXPECT_EQ(error_of([] { plain("a\0b"s); }), "expected text, found bytes 0");
   EXPECT_EQ(error_of([] { html("<p>a\0b"s); }), "expected text, found bytes 0");
-  EXPECT_EQ(error_of([] { plain("\xff\xfe\0\0"s); }), "expected text, found bytes 0");
+  EXPECT_EQ(error_of([] {
+              plain(
+                  "\xff\xfe"
+                  "a\0\0\0"s);
+            }),
+            "expected text, found bytes 0");
   EXPECT_EQ(error_of([] { plain(repeated("\xe4\xf6 ", 50)); }),
             "expected text in UTF-8 or the charset that it declares, found 100 of 150 characters "
             "that are none");
@@ -92,6 +101,7 @@ TEST(PlainTexts, AreNotBinaryFiles) {
   EXPECT_FALSE(
       is_binary("\xff\xfe"
                 "a\0"s));
+  EXPECT_FALSE(is_binary("\xff\xfe\0\0a\0\0\0"s));
   EXPECT_FALSE(is_binary(""));
 }
 
@@ -238,6 +248,57 @@ TEST(MarkdownFiles, MayHoldHtml) {
   EXPECT_EQ(markdown("<details>\n<summary>S</summary>\n\nin *it*<br>x\n\n</details>\n"
                      "<!-- no -->\n<script>no</script>\n"),
             "S\n\nin it\nx");
+}
+
+/// Lines and what each ends with, of bytes that were read before.
+std::vector<std::pair<std::string, std::string>> lines_in(const std::string& bytes,
+                                                          const TextEncoding& encoding = {}) {
+  TextLines lines("f", std::make_shared<const std::string>(bytes), encoding);
+  std::vector<std::pair<std::string, std::string>> found;
+  std::string line;
+  while (lines.next(line)) found.emplace_back(line, lines.line_break());
+  EXPECT_EQ(lines.number(), std::ssize(found));
+  return found;
+}
+
+TEST(TextLines, EndInEveryWay) {
+  using Lines = std::vector<std::pair<std::string, std::string>>;
+  EXPECT_EQ(lines_in(""), Lines());
+  EXPECT_EQ(lines_in("\n"), (Lines{{"", "\n"}}));
+  EXPECT_EQ(lines_in("a\nb\r\nc\rd\n\r\r\r\ne"), (Lines{{"a", "\n"},
+                                                        {"b", "\r\n"},
+                                                        {"c", "\r"},
+                                                        {"d", "\n"},
+                                                        {"", "\r"},
+                                                        {"", "\r"},
+                                                        {"", "\r\n"},
+                                                        {"e", ""}}));
+  // A break may lie on the border of what is read at a time.
+  const std::string piece((std::size_t{1} << 16) - 1, 'x');
+  EXPECT_EQ(lines_in(piece + "\r\ny"), (Lines{{piece, "\r\n"}, {"y", ""}}));
+  EXPECT_EQ(lines_in(piece + "\ry"), (Lines{{piece, "\r"}, {"y", ""}}));
+  EXPECT_EQ(lines_in(piece + piece + "\r"), (Lines{{piece + piece, "\r"}}));
+}
+
+TEST(TextLines, FollowTheByteOrderMarkWhateverTheEncodingIsCalled) {
+  const std::vector<std::pair<std::string, std::string>> expected = {{"\xc3\xa9", "\n"}, {"b", ""}};
+  for (const std::string& bytes :
+       {"\xef\xbb\xbf\xc3\xa9\nb"s, "\xff\xfe\xe9\0\n\0b\0"s, "\xfe\xff\0\xe9\0\n\0b"s,
+        "\xff\xfe\0\0\xe9\0\0\0\n\0\0\0b\0\0\0"s, "\0\0\xfe\xff\0\0\0\xe9\0\0\0\n\0\0\0b"s}) {
+    for (const char* name : {"utf-8", "auto", "latin-1", "utf-16be", "utf-32", "shift_jis"}) {
+      SCOPED_TRACE(name);
+      EXPECT_EQ(lines_in(bytes, {.name = name}), expected);
+      EXPECT_EQ(decoded_text(bytes, {.name = name}, "f"), "\xc3\xa9\nb");
+    }
+  }
+}
+
+TEST(Decoding, TellsOfBytes0Once) {
+  std::vector<std::string> notes;
+  const TextEncoding encoding = {.note = [&](const std::string& note) { notes.push_back(note); }};
+  lines_in("a\0\n\0b\0"s, encoding);
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_EQ(notes[0], "f: has bytes 0, as UTF-16 without a byte-order mark does");
 }
 
 /// Inputs that have broken readers of HTML and Markdown; a result in some seconds is enough.

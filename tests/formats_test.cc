@@ -2,9 +2,11 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -12,6 +14,7 @@
 #include "error_testing.h"
 #include "formats/json.h"
 #include "formats/safetensors.h"
+#include "longformer/json_text.h"
 
 namespace longformer::formats {
 namespace {
@@ -278,12 +281,39 @@ TEST(Json, ReportsSyntaxWithItsPlace) {
   expect_error(message(""), {"config.json", "syntax error", "line 1"});
   expect_error(message("{\n \"a\": 1,\n}"), {"line 3, column 1"});
   expect_error(message("{\"a\": 1} x"), {"line 1, column 10"});
-  expect_error(message("{\"a\": NaN}"), {"line 1, column 7"});
-  expect_error(message("{\"a\": 1e999}"), {"syntax error"});
+  expect_error(message("{\"a\": NaNa}"), {"line 1, column 7"});
+  expect_error(message("{\"a\": -NaN}"), {"line 1, column 8"});
   expect_error(message("\"\xff\""), {"syntax error"});
   expect_error(message(std::string(1, '"').append(5000, 'x')), {"syntax error"});
   expect_error(message(std::string(200, '[') + std::string(200, ']')), {"at most 128 levels"});
   expect_error(message("{\"a\":1,\"a\":1}"), {"\"a\" twice"});
+}
+
+TEST(Json, ReadsWhatPythonWrites) {
+  const auto value = parse_json(R"({"a": NaN, "b": -Infinity, "c": [Infinity, 1e999, -1E400, 0E0],)"
+                                R"( "NaN": "NaN", "x\"": "\ud83d \uD83D\uDE00 \ude00"})",
+                                "x");
+  EXPECT_TRUE(std::isnan(value["a"].get<double>()));
+  const double infinity = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(value["b"].get<double>(), -infinity);
+  EXPECT_EQ(value["c"][0].get<double>(), infinity);
+  EXPECT_EQ(value["c"][1].get<double>(), infinity);
+  EXPECT_EQ(value["c"][2].get<double>(), -infinity);
+  EXPECT_EQ(value["c"][3].get<double>(), 0);
+  EXPECT_EQ(value["NaN"], "NaN");
+  EXPECT_EQ(value["x\""], "\xef\xbf\xbd \xf0\x9f\x98\x80 \xef\xbf\xbd");
+  EXPECT_EQ(shown(value["a"]), "NaN");
+  EXPECT_EQ(parse_json("0E0", "x").get<double>(), 0);
+  EXPECT_EQ(standard_json(R"({"a": [NaN,-Infinity], "b": "NaN \ud83d"} x)"),
+            R"({"a": [null,null], "b": "NaN \ufffd"} x)");
+}
+
+TEST(Json, DataKeepTheLastKeyAndAllDigits) {
+  const auto value = parse_json_data(
+      R"({"a": 1, "b": 123456789012345678901234567890, "a": {"c": 2}, "d": 18446744073709551615})",
+      "x");
+  EXPECT_EQ(value.dump(),
+            R"({"a":{"c":2},"b":"123456789012345678901234567890","d":18446744073709551615})");
 }
 
 TEST(Json, ReplacesTopLevelMembersOnly) {

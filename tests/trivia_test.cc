@@ -181,14 +181,14 @@ TEST_F(TriviaFiles, TheFormOfSquadThatTheAuthorsGiveIt) {
   const TestJson file = squad_form({"q--A.txt", "q--B.txt"});
   EXPECT_EQ(keys_of(read(file, {}, "squad-wikipedia-dev.json")), (Strings{"q", "q"}));
   EXPECT_EQ(keys_of(read(file, {}, "squad-web-dev.json")), (Strings{"q--A.txt", "q--B.txt"}));
-  EXPECT_TRUE(is_trivia_data(folder_.name() + "/squad-web-dev.json"));
+  EXPECT_TRUE(is_trivia_data(folder_.name() + "/squad-web-dev.json", {}));
   TestJson broken = file;
   broken["data"][1]["paragraphs"][0]["qas"][0].erase("aliases");
   expect_error(read_error(broken), {"article 2", "record 2", "aliases"});
   const std::string squad = folder_.add(
       "s.json",
       R"({"data": [{"paragraphs": [{"context": "a \"aliases\"", "qas": [{"id": "1", "question": "q", "answers": []}]}]}]})");
-  EXPECT_FALSE(is_trivia_data(squad));
+  EXPECT_FALSE(is_trivia_data(squad, {}));
   EXPECT_EQ(question_answering().read(squad, {}, {})->metric_names().front(), "f1");
   EXPECT_TRUE(
       question_answering().read(folder_.name() + "/squad-web-dev.json", {}, {})->metric_names() ==

@@ -30,6 +30,8 @@ PUBLIC = {
     "token_statistics": "text",
     "document_text": "text",
     "text_encoding": "text",
+    "text_lines": "text",
+    "json_text": "formats",
     "convert": "models",
     "coreference_options": "tasks",
     "progress": "training",

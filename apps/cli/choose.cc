@@ -12,6 +12,7 @@
 #include "document_stream.h"
 #include "longformer/choice.h"
 #include "longformer/error.h"
+#include "longformer/json_text.h"
 #include "output.h"
 #include "progress.h"
 #include "verbs.h"
@@ -57,7 +58,7 @@ std::deque<Asked> parsed(Document document) {
     all.push_back({std::move(document), {}});
     return all;
   }
-  const std::string text = std::exchange(document.text, {});
+  const std::string text = standard_json(std::exchange(document.text, {}));
   const auto value = nlohmann::json::parse(text, nullptr, false);
   const auto add = [&](const nlohmann::json& object, const std::string& json) {
     Document one = document;
@@ -244,6 +245,7 @@ void add_choose(CLI::App& program, Action& action) {
   verb.add_option("FILES", flags->inputs.files, "questions, one on a line; - is stdin, the default")
       ->type_name("");
   flags->inputs.lines = true;
+  flags->inputs.skips_blank_lines = true;
   verb.add_option("--context-file", flags->context_file, "the text that the question is about")
       ->type_name("FILE");
   verb.add_option("--question", flags->question, "the question")->type_name("TEXT");

@@ -45,8 +45,12 @@ void add_data_options(CLI::App& verb, DataOptions& data) {
   verb.add_option("--pair-field", data.pair_field, "of the second text of a pair (text_pair)")
       ->type_name("NAME");
   verb.add_option("--label-field", data.label_field,
-                  "of the label (label, labels; ner_tags, tags; answer)")
+                  "of the label (label, labels; ner_tags, tags; answer); of CoNLL files the number "
+                  "of the column, as with --text-field")
       ->type_name("NAME");
+  add_choice(verb, "--problem-type", data.problem_type,
+             {"single_label_classification", "multi_label_classification", "regression"},
+             "classify: what the labels are (that of the model's head, else found out)");
   verb.add_option("--columns", data.columns, "columns of a CSV or TSV file without a header")
       ->delimiter(',')
       ->allow_extra_args(false)

@@ -125,6 +125,7 @@ void add_length_notes(const Evaluation& result, Messages& messages) {
 /// What the reader of the figures should know about the data.
 void add_notes(const Evaluation& result, Messages& messages) {
   add_retrieval_notes(result, messages);
+  for (const std::string& note : result.notes) messages.note(note);
   if (result.skipped > 0) {
     messages.note(fmt::format("left out {}; {}", counted(result.skipped, "broken example"),
                               result.first_skipped));

@@ -95,6 +95,7 @@ std::string listed(const std::vector<std::string>& names) {
 void tell_data(const std::string& name, const FinetuneData& data, Messages& messages) {
   messages.note(fmt::format("{}: {}, {}, {}", name, counted(data.examples, "example"),
                             counted(data.rows, "row"), counted(data.tokens, "token")));
+  for (const std::string& note : data.notes) messages.note(note);
   if (data.skipped > 0) {
     messages.note(fmt::format("left out {}; {}", counted(data.skipped, "broken example"),
                               data.first_skipped));

@@ -6,8 +6,6 @@
 
 #include <array>
 #include <cerrno>
-#include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -17,6 +15,7 @@
 #include "flags.h"
 #include "longformer/document_text.h"
 #include "longformer/error.h"
+#include "longformer/json_text.h"
 
 namespace longformer::cli {
 
@@ -96,6 +95,11 @@ void read_whole(Document& document, const InputOptions& options) {
   }
 }
 
+/// A message of the library about a file that is named beside it.
+std::string without_name(std::string message, const std::string& file) {
+  return message.starts_with(file + ": ") ? message.substr(file.size() + 2) : message;
+}
+
 /// The string in a field of a JSON object; without one the reason goes into `error`.
 std::string string_field(const nlohmann::json& object, const std::string& field,
                          std::string& error) {
@@ -108,11 +112,12 @@ std::string string_field(const nlohmann::json& object, const std::string& field,
 
 /// Replaces a line of JSON by what is in its fields.
 void take_fields(Document& document, const InputOptions& options) {
-  const auto object = nlohmann::json::parse(document.text, nullptr, false);
+  const auto object = nlohmann::json::parse(standard_json(document.text), nullptr, false);
   document.text.clear();
   if (!object.is_object()) {
-    document.error = fmt::format("expected a JSON object with the field {}, found none",
-                                 in_quotes(options.field));
+    document.error =
+        fmt::format("expected a JSON object with the field {}, found {}", in_quotes(options.field),
+                    object.is_discarded() ? "no JSON" : object.type_name());
     return;
   }
   if (const auto id = object.find("id"); id != object.end()) document.id = id->dump();
@@ -143,10 +148,6 @@ JsonLine Document::json() const {
   }
   if (!id.empty()) json.add_json("id", id);
   return json;
-}
-
-void Inputs::CloseFile::operator()(std::FILE* file) const {
-  if (file != stdin) std::fclose(file);
 }
 
 std::function<void(const std::string&)> encoding_note(Messages& messages) {
@@ -193,8 +194,8 @@ bool Inputs::next(Document& document) {
     document.line = static_cast<std::int64_t>(next_text_);
     return true;
   }
-  while (open_ || next_file_ < options_.files.size()) {
-    if (open_) {
+  while (lines_ || next_file_ < options_.files.size()) {
+    if (lines_) {
       if (next_line(document)) return true;
       continue;
     }
@@ -209,53 +210,33 @@ bool Inputs::next(Document& document) {
 }
 
 bool Inputs::open(Document& document) {
-  open_.reset(open_file(document));
-  line_ = 0;
-  decoded_.reset();
-  bytes_per_byte_ = 1;
-  if (!open_) return false;
-  decoder_.emplace(options_.encoding, document.label());
-  if (decoder_->takes_lines()) return true;
-  std::string bytes = bytes_of(open_.get(), document, false);
-  if (!document.error.empty()) {
-    open_.reset();
-    return false;
+  try {
+    lines_.emplace(document.file, options_.encoding);
+  } catch (const Error& error) {
+    document.error = without_name(error.what(), document.file);
   }
-  const auto before = static_cast<double>(bytes.size());
-  std::string text = decoder_->next(std::move(bytes));
-  if (!text.empty()) bytes_per_byte_ = before / static_cast<double>(text.size());
-  decoded_.emplace(std::move(text));
-  return true;
+  return lines_.has_value();
 }
 
 bool Inputs::next_line(Document& document) {
   document = Document();
   document.file = options_.files[next_file_ - 1];
-  const auto at_end = [&] {
-    open_.reset();
-    const bool is_nothing = line_ == 0 && may_not_be_empty(document.file);
-    if (is_nothing && document.error.empty()) document.error = kNothing;
-    return !document.error.empty();
-  };
-  if (decoded_) {
-    if (!std::getline(*decoded_, document.text)) return at_end();
-    document.bytes = std::llround(bytes_per_byte_ * static_cast<double>(document.text.size() + 1));
-  } else {
-    char* line = nullptr;
-    std::size_t capacity = 0;
-    errno = 0;
-    const ssize_t size = getline(&line, &capacity, open_.get());
-    const std::unique_ptr<char, decltype(&std::free)> owner(line, &std::free);
-    if (size < 0) {
-      if (std::ferror(open_.get()) != 0) document.error = cannot_read();
-      return at_end();
-    }
-    document.bytes = size;
-    document.text = decoder_->next(std::string(line, static_cast<std::size_t>(size)));
-    if (document.text.ends_with('\n')) document.text.pop_back();
+  const bool skips_blank = options_.skips_blank_lines || !options_.field.empty();
+  try {
+    do {
+      if (!lines_->next(document.text)) {
+        if (lines_->number() == 0 && may_not_be_empty(document.file)) document.error = kNothing;
+        lines_.reset();
+        return !document.error.empty();
+      }
+    } while (skips_blank && document.text.find_first_not_of(" \t") == std::string::npos);
+  } catch (const Error& error) {
+    document.error = without_name(error.what(), document.file);
+    lines_.reset();
+    return true;
   }
-  document.line = ++line_;
-  if (document.text.ends_with('\r')) document.text.pop_back();
+  document.bytes = lines_->bytes();
+  document.line = lines_->number();
   if (!options_.field.empty()) take_fields(document, options_);
   return true;
 }

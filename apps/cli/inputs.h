@@ -6,11 +6,11 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "longformer/text_encoding.h"
+#include "longformer/text_lines.h"
 #include "messages.h"
 #include "output.h"
 
@@ -50,7 +50,10 @@ struct InputOptions {
   std::vector<std::string> texts = {};
   /// Each line is a document.
   bool lines = false;
-  /// Each line is a JSON object with the document in this field; empty for plain text.
+  /// Blank lines are no documents, as in files of JSON lines.
+  bool skips_blank_lines = false;
+  /// Each line is a JSON object with the document in this field, blank lines are none; empty for
+  /// plain text.
   std::string field = {};
   /// The field of the object that holds a question; empty for none.
   std::string question_field = {};
@@ -79,10 +82,6 @@ class Inputs {
   std::int64_t total_bytes() const { return total_bytes_; }
 
  private:
-  struct CloseFile {
-    void operator()(std::FILE* file) const;
-  };
-
   /// Begins with the lines of a file; false leaves the reason in the document.
   bool open(Document& document);
   bool next_line(Document& document);
@@ -90,13 +89,7 @@ class Inputs {
   InputOptions options_;
   std::size_t next_text_ = 0;
   std::size_t next_file_ = 0;
-  std::unique_ptr<std::FILE, CloseFile> open_;
-  std::optional<TextDecoder> decoder_;
-  /// The lines of a text that had to be decoded as a whole, and the bytes of the file for each
-  /// byte.
-  std::optional<std::istringstream> decoded_;
-  double bytes_per_byte_ = 1;
-  std::int64_t line_ = 0;
+  std::optional<TextLines> lines_;
   std::int64_t total_documents_ = 0;
   std::int64_t total_bytes_ = 0;
 };

@@ -7,14 +7,15 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <filesystem>
-#include <iostream>
 #include <memory>
 #include <optional>
 
 #include "advice.h"
 #include "help.h"
 #include "longformer/error.h"
+#include "longformer/text_lines.h"
 #include "output.h"
 #include "search_documents.h"
 #include "search_report.h"
@@ -169,12 +170,14 @@ class SearchRun {
   void answer_lines() {
     const bool terminal = isatty(STDIN_FILENO) == 1;
     bool any = false;
+    TextEncoding encoding = flags_.documents.inputs.encoding;
+    encoding.note = encoding_note(messages_);
+    TextLines lines("-", encoding);
     std::string question;
     while (true) {
       if (terminal) fmt::print(stderr, "question: ");
-      if (!std::getline(std::cin, question)) break;
+      if (!lines.next(question)) break;
       any = true;
-      if (question.ends_with('\r')) question.pop_back();
       if (!question.empty()) answer(question);
     }
     // Documents that were read into an index are work enough.

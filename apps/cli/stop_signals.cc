@@ -56,6 +56,10 @@ StopSignals::~StopSignals() {
   pthread_sigmask(SIG_SETMASK, &former_mask_, nullptr);
 }
 
+void StopSignals::end_if_received() const {
+  if (const int signal = received_; signal != 0) end_by(signal);
+}
+
 void StopSignals::wait() {
   const timespec pause = {.tv_sec = 0, .tv_nsec = kPauseNanoseconds};
   Clock::time_point first;

@@ -27,6 +27,8 @@ class StopSignals {
 
   /// The signal that came, or 0.
   int received() const { return received_; }
+  /// Ends the process by the signal that came, if one did.
+  void end_if_received() const;
 
  private:
   void wait();

@@ -83,7 +83,10 @@ std::string result_text(const TrainingResult& result, const std::string& output_
 }  // namespace
 
 TrainingReport::TrainingReport(Messages& messages, Loss loss)
-    : messages_(messages), loss_(loss), on_terminal_(isatty(STDERR_FILENO) == 1) {}
+    : messages_(messages),
+      loss_(loss),
+      on_terminal_(isatty(STDERR_FILENO) == 1),
+      preparation_(std::in_place, [this] { signals_.end_if_received(); }) {}
 
 TrainingReport::~TrainingReport() { end_line(); }
 
@@ -98,7 +101,8 @@ TrainingCallbacks TrainingReport::callbacks() {
           .stop = [this] { return stop(); }};
 }
 
-void TrainingReport::plan(const TrainingPlan& plan) const {
+void TrainingReport::plan(const TrainingPlan& plan) {
+  preparation_.reset();
   if (messages_.is_quiet()) return;
   std::string text = counted(plan.trained_parameters, "trained parameter");
   if (plan.frozen_parameters > 0) {

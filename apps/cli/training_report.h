@@ -2,8 +2,10 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <string>
 
+#include "longformer/interruption.h"
 #include "longformer/training.h"
 #include "messages.h"
 #include "stop_signals.h"
@@ -30,7 +32,7 @@ class TrainingReport {
   void finish(const TrainingResult& result, const std::string& output_dir, bool json);
 
  private:
-  void plan(const TrainingPlan& plan) const;
+  void plan(const TrainingPlan& plan);
   void progress(const TrainingProgress& progress);
   bool stop();
   void end_line();
@@ -43,6 +45,8 @@ class TrainingReport {
   bool on_terminal_;
   bool visible_ = false;
   bool told_ = false;
+  /// Before a step there is nothing to write a checkpoint of: a signal ends what waits for data.
+  std::optional<Interruption> preparation_;
 };
 
 }  // namespace longformer::cli

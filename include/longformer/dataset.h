@@ -1,6 +1,7 @@
 // Data sets of examples with labels: how their files are read.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,8 @@
 
 namespace longformer {
 
+class KeptInputs;
+
 struct DataOptions {
   /// "jsonl", "json" (a list of objects, SQuAD, TriviaQA, WikiHop), "csv", "tsv", "fasttext",
   /// "imdb", "hyperpartisan", "conll", "text" or "lines"; empty to find out from name and beginning
@@ -21,7 +24,11 @@ struct DataOptions {
   /// Fields of objects and columns.
   std::string text_field = "text", pair_field = "text_pair";
   /// Empty: "label" or "labels"; for tokens also "ner_tags" or "tags"; for choices also "answer".
+  /// Of CoNLL columns it is a number from 1, as text_field may be.
   std::string label_field = {};
+  /// Classification: "single_label_classification", "multi_label_classification" or "regression";
+  /// empty: that of the model's head, else found out from the labels.
+  std::string problem_type = {};
   /// Names of the columns of a CSV or TSV file without a header.
   std::vector<std::string> columns = {};
   /// The character of ASCII between the fields of CSV and TSV files; empty: a comma, or a tab.
@@ -36,6 +43,9 @@ struct DataOptions {
   MultiHopOptions multi_hop = {};
   TriviaOptions trivia = {};
   RetrievalOptions retrieval = {};
+  /// What pipes and standard input ("-") held, which can be read once. Empty: every call keeps them
+  /// for itself, and reads them whole before it computes.
+  std::shared_ptr<KeptInputs> inputs = {};
 };
 
 }  // namespace longformer

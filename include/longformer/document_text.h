@@ -17,7 +17,8 @@ DocumentFormat document_format(const std::string& name);
 /// without a suffix is HTML when the content begins with <!doctype html or <html. All else is text.
 DocumentFormat document_format_of(const std::string& file, std::string_view content);
 
-/// Whether what begins so cannot be text: it has a byte 0 and no byte-order mark of UTF-16.
+/// Whether what begins so cannot be text: it has a byte 0 and no byte-order mark of UTF-16
+/// or UTF-32.
 bool is_binary(std::string_view beginning);
 
 /// The text of a document in UTF-8. Of Markdown (as GitHub reads it, with HTML inside) and HTML
@@ -26,8 +27,8 @@ bool is_binary(std::string_view beginning);
 /// it; an empty line between blocks (paragraphs, headings, tables, …), a new line for list items,
 /// rows and <br>, a tab between cells. Broken pages are read as far as they make sense.
 ///
-/// The charset is what a byte-order mark says (UTF-8 or UTF-16, which leaves it out), or a page
-/// itself, else `encoding`, whose notes call the document `name`; what is not in the charset
+/// The charset is what a byte-order mark says (UTF-8, UTF-16 or UTF-32, which leaves it out), or a
+/// page itself, else `encoding`, whose notes call the document `name`; what is not in the charset
 /// becomes U+FFFD. Throws Error for a charset that nobody knows, and for what is no text: with
 /// bytes 0, or most of it outside the charset.
 std::string document_text(std::string_view content, DocumentFormat format,

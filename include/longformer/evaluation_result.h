@@ -57,6 +57,8 @@ struct Evaluation {
   std::int64_t missing = 0;
   /// What was wrong with the first that was left out.
   std::string first_skipped;
+  /// How the data were understood, where they could be understood otherwise.
+  std::vector<std::string> notes = {};
   /// Without text; they are scored.
   std::int64_t empty = 0;
   /// Tokens of all examples with special ones, before truncation; and what truncation cut off.

@@ -65,6 +65,9 @@ struct FinetuneData {
   std::string problem_type;
   std::int64_t examples = 0, skipped = 0, empty = 0;
   std::string first_skipped;
+  /// How the data were understood, where they could be understood otherwise: the problem type that
+  /// the labels make, labels that are numbers of classes, columns.
+  std::vector<std::string> notes;
   /// Rows of tokens to train on, and what truncation cut off.
   std::int64_t rows = 0, tokens = 0, truncated_documents = 0, truncated_tokens = 0;
   /// Texts to write that were cut.

@@ -11,11 +11,12 @@ namespace longformer {
 
 struct TextEncoding {
   /// "utf-8", "auto", or another one by the name that web pages use or iconv knows, as "latin-1"
-  /// (which is read as windows-1252, as browsers do) or "utf-16". auto: what a byte-order mark
-  /// says, else UTF-8 where that is what all bytes are, else windows-1252.
+  /// (which is read as windows-1252, as browsers do) or "utf-16". auto: UTF-8 where that is what
+  /// all bytes are, else windows-1252. A byte-order mark (UTF-8, UTF-16, UTF-32) at the beginning
+  /// of a text counts more than the name.
   std::string name = "utf-8";
-  /// Is told of what is not in the encoding, and of what auto takes for windows-1252: one line for
-  /// each text, which begins with its name.
+  /// Is told of what is not in the encoding, of bytes 0, and of what auto takes for windows-1252:
+  /// one line for each text, which begins with its name.
   std::function<void(const std::string& note)> note = {};
 };
 
@@ -32,9 +33,9 @@ class TextDecoder {
   TextDecoder(TextDecoder&&) noexcept;
   TextDecoder& operator=(TextDecoder&&) noexcept;
 
-  /// Whether the pieces may be lines: their breaks are bytes that stand for nothing else. Else the
-  /// text has to be one piece.
-  bool takes_lines() const;
+  /// Whether the pieces may be lines of a text that begins so: their breaks are bytes that stand
+  /// for nothing else. Else the text has to be one piece.
+  bool takes_lines(std::string_view beginning = {}) const;
   /// The text of the next bytes, with their line break where they are a line. Throws Error for an
   /// encoding that nobody knows.
   std::string next(std::string bytes);

@@ -39,6 +39,8 @@ class Evaluation:
     counts: dict[str, int]
     #: What was wrong with the first example that was left out.
     first_skipped: str
+    #: How the data were understood, where they could be understood otherwise.
+    notes: list[str]
     seconds: float
     #: One dict for each example where they were asked for, else empty.
     predictions: list[dict[str, Any]]

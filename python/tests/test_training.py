@@ -121,3 +121,21 @@ def test_wrong_options(folder, data, tmp_path):
         with pytest.raises(kind, match=words) as error:
             longformer_cpp.finetune(path, data, tmp_path / "out", **options)
         assert "\n" not in str(error.value)
+
+
+def test_how_labels_were_understood_is_told(folder, tmp_path):
+    """One kind of labels for a file, and a problem type that is asked for, as the program has it."""
+    table, notes = tmp_path / "d.csv", []
+    table.write_text("text,label\nhe was,1.0\nshe was,0.0\nin the,1.0\n")
+    options = {**FINETUNE, "max_steps": 1, "new_head": True, "note": notes.append}
+    path = folder("tiny_longformer_classifier")
+    longformer_cpp.finetune(path, table, tmp_path / "classes", **options)
+    assert any("problem type: single_label_classification" in note for note in notes)
+    assert longformer_cpp.load(tmp_path / "classes").labels == ["0", "1"]
+    longformer_cpp.finetune(path, table, tmp_path / "numbers", problem_type="regression", **options)
+    assert longformer_cpp.load(tmp_path / "numbers").problem_type == "regression"
+    found = longformer_cpp.load(path).evaluate(table)
+    assert found.notes == ['labels are the numbers of the classes: "1.0" is "fair"']
+    table.write_text("text,label\nhe was,1\nshe was,good\n")
+    with pytest.raises(longformer_cpp.Error, match="all names of classes"):
+        longformer_cpp.load(path).evaluate(table)

@@ -49,7 +49,7 @@ void require_choice_head(const Model& model, const std::string& folder) {
 }  // namespace
 
 ChoiceQuestion parse_choice_question(std::string_view json) {
-  const tasks::Json object = formats::parse_json(json, "question");
+  const tasks::Json object = formats::parse_json_data(json, "question");
   require(object.is_object(), "expected a JSON object with context, question and choices, found {}",
           formats::shown(object));
   return tasks::choice_question(object);

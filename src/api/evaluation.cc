@@ -1,4 +1,4 @@
-#include "longformer/evaluation.h"
+#include "api/evaluation.h"
 
 #include <algorithm>
 #include <chrono>
@@ -10,6 +10,7 @@
 #include "api/retrieval.h"
 #include "core/error.h"
 #include "longformer/embedding.h"
+#include "tasks/classification.h"
 #include "tasks/data/retrieval_data.h"
 #include "tasks/evaluation_run.h"
 #include "tasks/table.h"
@@ -129,36 +130,52 @@ std::function<std::vector<tasks::TextResult>(std::span<const std::string>)> writ
   };
 }
 
-}  // namespace
-
-Evaluation evaluate(const Model& model, const Tokenizer& tokenizer, const std::string& path,
-                    const EvaluateOptions& options) {
-  const auto begin = std::chrono::steady_clock::now();
-  const ModelInfo& info = model.info();
+/// The task that an evaluation is of. Throws Error for one that the model does not have.
+const tasks::Task& asked_task(const Model& model, const EvaluateOptions& options) {
   const tasks::Task* task = model.implementation().task;
   const tasks::Task* asked = options.task.empty() ? task : &tasks::task_of_verb(options.task);
   require(asked != nullptr, "model: expected a head to evaluate, found none");
-  const tasks::Task& reader = *asked;
-  const bool makes_vectors = reader.makes_vectors();
-  if (makes_vectors) reader.check_too_long(options.too_long);
-  const tasks::ReadingOptions reading = reading_options(model, options);
+  const std::string& head = model.info().head;
+  require(asked->makes_vectors() || &asked->of_head() == task,
+          "task: expected one with the model's head, {}, found {}", head.empty() ? "none" : head,
+          options.task);
+  tasks::check_problem_type(options.data, *asked);
+  return *asked;
+}
+
+}  // namespace
+
+Evaluation evaluate(const Model& model, const Tokenizer& tokenizer, const std::string& path,
+                    const EvaluateOptions& given) {
+  const auto begin = std::chrono::steady_clock::now();
+  EvaluateOptions options = given;
+  options.data = tasks::with_inputs(given.data);
+  const tasks::Task& reader = asked_task(model, options);
+  if (reader.makes_vectors()) reader.check_too_long(options.too_long);
   tasks::KnownLabels known;
-  require(makes_vectors || &reader.of_head() == task,
-          "task: expected one with the model's head, {}, found {}",
-          info.head.empty() ? "none" : info.head, options.task);
+  const ModelInfo& info = model.info();
   if (reader.has_labels()) known = {tasks::LabelSet(info.labels), info.problem_type};
   const auto data = reader.read(path, options.data, known);
-  require(!options.official_predictions || data->has_published_form(),
+  Evaluation result = evaluate_set(model, tokenizer, path, *data, options);
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+  result.seconds = seconds.count();
+  return result;
+}
+
+Evaluation evaluate_set(const Model& model, const Tokenizer& tokenizer, const std::string& path,
+                        const tasks::DataSet& data, const EvaluateOptions& options) {
+  const tasks::Task& reader = asked_task(model, options);
+  const std::string& head = model.info().head;
+  require(!options.official_predictions || data.has_published_form(),
           "{}: expected data of a task whose predictions have a published form, found those of {}",
-          path, info.head);
-  require(!options.selected || data->selects_paragraphs(),
-          "{}: expected questions over paragraphs to select some of, found data of {}", path,
-          info.head);
+          path, head);
+  require(!options.selected || data.selects_paragraphs(),
+          "{}: expected questions over paragraphs to select some of, found data of {}", path, head);
   const LoadedModel loaded(model, tokenizer, {.batch_tokens = options.batch_tokens});
   std::optional<EmbedderVectors> vectors;
   if (options.embedder != nullptr) vectors.emplace(*options.embedder, options);
   const tasks::EvaluationOptions used = {.data = options.data,
-                                         .reading = reading,
+                                         .reading = reading_options(model, options),
                                          .merge = options.merge,
                                          .threshold = options.threshold,
                                          .max_answer_tokens = options.max_answer_tokens,
@@ -173,21 +190,20 @@ Evaluation evaluate(const Model& model, const Tokenizer& tokenizer, const std::s
                                          .selected = options.selected,
                                          .progress = options.progress};
   tasks::EvaluationRun run(loaded, path, used);
-  run.result.task = makes_vectors ? reader.names().verb : reader.of_head().names().head;
-  run.start(data->report());
-  data->evaluate(run);
-  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
-  run.result.seconds = seconds.count();
+  run.result.task = reader.makes_vectors() ? reader.names().verb : reader.of_head().names().head;
+  run.start(data.report());
+  data.evaluate(run);
   return std::move(run.result);
 }
 
 Evaluation score(const std::string& predictions, const std::string& path,
                  const ScoreOptions& options) {
+  const DataOptions read = tasks::with_inputs(options.data);
   const bool is_retrieval = options.task.empty() && tasks::is_retrieval_data(path);
   if (is_retrieval || options.task == kRetrieval) return score_run(predictions, path, options.data);
   const tasks::Task& task =
-      options.task.empty() ? tasks::task_of_data(path) : tasks::task_of_verb(options.task);
-  const auto data = task.read(path, options.data, {});
+      options.task.empty() ? tasks::task_of_data(path, read) : tasks::task_of_verb(options.task);
+  const auto data = task.read(path, read, {});
   Evaluation result;
   result.task = task.names().head;
   tasks::tell(data->report(), result);

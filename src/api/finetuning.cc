@@ -9,6 +9,7 @@
 #include "api/adapter_training.h"
 #include "api/document_stream.h"
 #include "api/embedding_teacher.h"
+#include "api/evaluation.h"
 #include "api/model_cost.h"
 #include "api/task_folder.h"
 #include "api/task_training.h"
@@ -43,9 +44,12 @@ std::unique_ptr<tasks::DataSet> read_training_data(const models::EncoderConfig& 
 /// With the labels of the model that is trained.
 std::unique_ptr<tasks::DataSet> read_validation_data(const models::EncoderConfig& config,
                                                      const tasks::Task& task,
+                                                     const tasks::DataSet& training,
                                                      const FinetuneOptions& options) {
   tasks::KnownLabels known;
-  if (task.has_labels()) known = {tasks::LabelSet(config.labels), config.problem_type};
+  if (task.has_labels()) {
+    known = {tasks::LabelSet(config.labels), config.problem_type, training.label_kind()};
+  }
   try {
     return task.read(options.validation_path, options.data, known);
   } catch (const Error& error) {
@@ -227,6 +231,7 @@ FinetuneData summary_of(const tasks::Task& task, const tasks::DataSet& data,
           .skipped = report.data.skipped,
           .empty = report.data.empty,
           .first_skipped = report.data.first_skipped,
+          .notes = data.report().notes,
           .rows = report.rows,
           .tokens = report.tokens,
           .truncated_documents = report.truncated_documents,
@@ -256,8 +261,9 @@ bool compares(const FinetuneOptions& options, const models::EncoderConfig& confi
   return !config.decoder || options.predict_with_generate;
 }
 
-training::Metrics metrics_of(const Beginning& begin, const TrainedModel& model,
-                             const Tokenizer& tokenizer, const FinetuneOptions& options,
+training::Metrics metrics_of(const Beginning& begin, const tasks::DataSet& data,
+                             const TrainedModel& model, const Tokenizer& tokenizer,
+                             const FinetuneOptions& options,
                              const std::function<void(const std::string&)>& note) {
   const std::string& folder = begin.folder;
   EvaluateOptions evaluation;
@@ -282,7 +288,8 @@ training::Metrics metrics_of(const Beginning& begin, const TrainedModel& model,
     evaluation.embedder = &*embedder;
     evaluation.task = "embedding";
   }
-  const auto found = evaluate(model.model(), tokenizer, options.validation_path, evaluation);
+  const auto found =
+      evaluate_set(model.model(), tokenizer, options.validation_path, data, evaluation);
   // Seen with BART-large and LED-large (spec.md C.5), and where weights were drawn, at first.
   if (found.repeating_texts > 0 && note) {
     note(fmt::format(
@@ -299,6 +306,7 @@ training::Metrics metrics_of(const Beginning& begin, const TrainedModel& model,
 TrainingResult finetune(const std::string& folder, const FinetuneOptions& options,
                         const FinetuneCallbacks& callbacks) {
   FinetuneOptions used = options;
+  used.data = tasks::with_inputs(used.data);
   choose_eval_strategy(used.training, !used.validation_path.empty());
   check(used.training);
   const models::EncoderConfig config =
@@ -306,6 +314,7 @@ TrainingResult finetune(const std::string& folder, const FinetuneOptions& option
   const tasks::Task& named = task_of(config, options);
   const tasks::Task& task = named.of_head();
   task.check_too_long(options.too_long);
+  tasks::check_problem_type(options.data, task);
   if (options.global_attention) task.check_global_rule(options.global_attention->rule());
   const auto data = read_training_data(config, named, used);
   check_options(used, *data);
@@ -336,7 +345,7 @@ TrainingResult finetune(const std::string& folder, const FinetuneOptions& option
   const auto rows = Rows(used, beginning, model, tokenizer, used.train_path).of(*data);
   Validation validation;
   if (used.training.eval_strategy != "no") {
-    validation.data = read_validation_data(model.config(), named, used);
+    validation.data = read_validation_data(model.config(), named, *data, used);
     validation.rows =
         Rows(used, beginning, model, tokenizer, used.validation_path).of(*validation.data);
   }
@@ -353,8 +362,9 @@ TrainingResult finetune(const std::string& folder, const FinetuneOptions& option
       const Index batch = used.training.per_device_train_batch_size;
       training::Metrics metrics = {{"loss", mean_loss(model, *validation.rows, batch)}};
       if (!compared) return metrics;
-      std::ranges::move(metrics_of(beginning, model, tokenizer, used, callbacks.training.note),
-                        std::back_inserter(metrics));
+      std::ranges::move(
+          metrics_of(beginning, *validation.data, model, tokenizer, used, callbacks.training.note),
+          std::back_inserter(metrics));
       return metrics;
     };
   }

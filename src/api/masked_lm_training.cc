@@ -80,6 +80,7 @@ TaskEvaluation evaluation_of(const MaskedLmTraining& options, const TrainedModel
 TrainingResult train_masked_lm(const std::string& folder, const MaskedLmTraining& given,
                                const TrainingCallbacks& callbacks) {
   MaskedLmTraining options = given;
+  options.data = tasks::with_inputs(options.data);
   choose_eval_strategy(options.training, !options.validation_file.empty());
   check(options.training);
   TrainedModelSetup setup = setup_of(folder, options);

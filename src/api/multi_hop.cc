@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <memory>
 #include <utility>
 
 #include "api/document_states.h"
@@ -11,6 +12,7 @@
 #include "api/task_folder.h"
 #include "core/error.h"
 #include "formats/json.h"
+#include "longformer/text_lines.h"
 #include "tasks/data/coreference_data.h"
 #include "tasks/multi_hop.h"
 
@@ -140,21 +142,18 @@ std::vector<NamedMultiHopQuestion> parse_multi_hop_questions(std::string_view te
   require(begin != std::string_view::npos, "{}: expected questions as JSON, found an empty text",
           name);
   if (text[begin] == '[') {
-    for (const auto& object : formats::parse_json(text, name)) {
+    for (const auto& object : formats::parse_json_data(text, name)) {
       const std::int64_t number = std::ssize(questions) + 1;
       questions.push_back(named(object, fmt::format("{}: record {}", name, number), number));
     }
     return questions;
   }
-  std::int64_t line = 0;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = std::min(text.find('\n', at), text.size());
-    const std::string_view one = text.substr(at, end - at);
-    at = end + 1;
-    ++line;
-    if (one.find_first_not_of(" \t\r") == std::string_view::npos) continue;
-    const std::string place = fmt::format("{}:{}", name, line);
-    questions.push_back(named(formats::parse_json(one, place), place, line));
+  TextLines lines(name, std::make_shared<const std::string>(text));
+  std::string one;
+  while (lines.next(one)) {
+    if (one.find_first_not_of(" \t") == std::string::npos) continue;
+    const std::string place = fmt::format("{}:{}", name, lines.number());
+    questions.push_back(named(formats::parse_json_data(one, place), place, lines.number()));
   }
   return questions;
 }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <string_view>
@@ -13,6 +14,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "formats/json_dialect.h"
 #include "formats/new_file.h"
 
 namespace longformer::formats {
@@ -22,6 +24,9 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kMaxDepth = 128;
 constexpr std::size_t kMaxShown = 80;
+
+/// What a text is read for: see parse_json and parse_json_data.
+enum class JsonUse { settings, data };
 
 /// Builds the value of a JSON text. The library's own builder looks every key of an ordered object
 /// up before it adds it, which is quadratic; this one appends and checks for duplicates by hash.
@@ -33,22 +38,35 @@ class Builder {
   using string_t = Json::string_t;
   using binary_t = Json::binary_t;
 
-  Builder(std::string_view text, const std::string& name) : text_(text), name_(name) {}
+  /// Whether numbers may stand in for others: see with_stand_ins.
+  enum class Numbers { plain, with_stand_ins };
+
+  Builder(std::string_view text, const std::string& name, JsonUse use, Numbers numbers)
+      : text_(text), name_(name), use_(use), numbers_(numbers) {}
 
   bool null() { return add(nullptr); }
   bool boolean(bool value) { return add(value); }
   bool number_integer(number_integer_t value) { return add(value); }
   bool number_unsigned(number_unsigned_t value) { return add(value); }
-  bool number_float(number_float_t value, const string_t&) { return add(value); }
+  bool number_float(number_float_t value, const string_t& digits) {
+    const auto meant = value_of_stand_in(digits);
+    if (meant && numbers_ == Numbers::with_stand_ins) return add(*meant);
+    const bool is_whole = digits.find_first_of(".eE") == std::string::npos;
+    if (is_whole && use_ == JsonUse::data) return add(digits);
+    return add(value);
+  }
   bool string(string_t& value) { return add(std::move(value)); }
   bool binary(binary_t&) { return false; }
   bool start_object(std::size_t) { return open(Json::object()); }
   bool start_array(std::size_t) { return open(Json::array()); }
 
   bool key(string_t& name) {
-    require(levels_.back().keys.insert(name).second,
+    Level& level = levels_.back();
+    const bool is_new = level.keys.insert(name).second;
+    require(is_new || use_ == JsonUse::data,
             "{}: expected each key once, found the key {} twice in one object", name_, quote(name));
-    levels_.back().key = std::move(name);
+    level.repeats = !is_new;
+    level.key = std::move(name);
     return true;
   }
 
@@ -70,12 +88,14 @@ class Builder {
     Json value;
     std::string key;
     std::unordered_set<std::string> keys;
+    /// The object has the key already.
+    bool repeats = false;
   };
 
   bool open(Json container) {
     require(levels_.size() < kMaxDepth, "{}: expected JSON of at most {} levels, found more", name_,
             kMaxDepth);
-    levels_.push_back({std::move(container), {}, {}});
+    levels_.push_back({.value = std::move(container), .key = {}, .keys = {}});
     return true;
   }
 
@@ -93,6 +113,8 @@ class Builder {
     Level& level = levels_.back();
     if (level.value.is_array()) {
       level.value.get_ref<Json::array_t&>().push_back(std::move(value));
+    } else if (level.repeats) {
+      level.value[level.key] = std::move(value);
     } else {
       auto& object = level.value.get_ref<Json::object_t&>();
       static_cast<Json::object_t::Container&>(object).emplace_back(std::move(level.key),
@@ -103,9 +125,27 @@ class Builder {
 
   std::string_view text_;
   const std::string& name_;
+  JsonUse use_;
+  Numbers numbers_;
   std::vector<Level> levels_;
   Json result_;
 };
+
+Json built(std::string_view text, const std::string& name, JsonUse use, Builder::Numbers numbers) {
+  Builder builder(text, name, use, numbers);
+  Json::sax_parse(text.begin(), text.end(), &builder);
+  return builder.take();
+}
+
+Json parsed(std::string_view text, const std::string& name, JsonUse use) {
+  try {
+    return built(text, name, use, Builder::Numbers::plain);
+  } catch (const Error&) {
+    const std::string standard = with_stand_ins(text);
+    if (standard == text) throw;
+    return built(standard, name, use, Builder::Numbers::with_stand_ins);
+  }
+}
 
 class FileDescriptor {
  public:
@@ -197,9 +237,11 @@ void write_file(const std::string& path, std::string_view contents) {
 }
 
 nlohmann::ordered_json parse_json(std::string_view text, const std::string& name) {
-  Builder builder(text, name);
-  Json::sax_parse(text.begin(), text.end(), &builder);
-  return builder.take();
+  return parsed(text, name, JsonUse::settings);
+}
+
+nlohmann::ordered_json parse_json_data(std::string_view text, const std::string& name) {
+  return parsed(text, name, JsonUse::data);
 }
 
 nlohmann::ordered_json read_json(const std::string& path) {
@@ -219,7 +261,7 @@ std::string with_null_members(std::string_view text, const std::vector<std::stri
     if (text[i] == ',') i = skip_spaces(text, i + 1);
     const std::size_t key_begin = i;
     i = string_end(text, i);
-    const auto key = Json::parse(text.substr(key_begin, i - key_begin)).get<std::string>();
+    const auto key = parse_json(text.substr(key_begin, i - key_begin), name).get<std::string>();
     const std::size_t value_begin = skip_spaces(text, skip_spaces(text, i) + 1);
     i = value_end(text, value_begin);
     if (std::find(keys.begin(), keys.end(), key) != keys.end()) {
@@ -230,6 +272,10 @@ std::string with_null_members(std::string_view text, const std::vector<std::stri
   return result.append(text.substr(copied));
 }
 
+bool is_finite_number(const nlohmann::ordered_json& value) {
+  return value.is_number() && std::isfinite(value.get<double>());
+}
+
 std::string quote(std::string_view text) {
   return shortened(Json(std::string(text.substr(0, 4 * kMaxShown)))
                        .dump(-1, ' ', false, Json::error_handler_t::replace));
@@ -237,6 +283,9 @@ std::string quote(std::string_view text) {
 
 std::string shown(const nlohmann::ordered_json& value) {
   if (value.is_string()) return quote(value.get_ref<const std::string&>());
+  if (value.is_number() && !is_finite_number(value)) {
+    return std::isnan(value.get<double>()) ? "NaN" : "an infinite number";
+  }
   if (value.is_object()) return fmt::format("an object of {} keys", value.size());
   if (value.is_array() && value.size() > kMaxShown) {
     return fmt::format("a list of {} values", value.size());
@@ -277,7 +326,7 @@ std::int64_t ConfigReader::integer(const std::string& key, std::int64_t otherwis
 double ConfigReader::number(const std::string& key, double otherwise) const {
   if (!has(key)) return otherwise;
   const Json& value = at(key);
-  require(value.is_number(), "{}: {}: expected a number, found {}", name_, renamed(key),
+  require(is_finite_number(value), "{}: {}: expected a number, found {}", name_, renamed(key),
           shown(value));
   return value.get<double>();
 }

@@ -21,9 +21,15 @@ std::string read_beginning(const std::string& path, std::size_t most);
 /// Writes a whole file through a temporary name in the same folder. Throws Error.
 void write_file(const std::string& path, std::string_view contents);
 
-/// Parses JSON text; `name` stands for it in messages. Depth is bounded, time is linear, objects
-/// keep their order. Throws Error for malformed text and for a key that an object holds twice.
+/// Parses JSON text as Python's json module does: NaN, Infinity and -Infinity are numbers, and half
+/// of a surrogate pair is U+FFFD. `name` stands for the text in messages. Depth is bounded, time is
+/// linear, objects keep their order. Throws Error for malformed text and for a key that an object
+/// holds twice.
 nlohmann::ordered_json parse_json(std::string_view text, const std::string& name);
+
+/// The same for records of data: the last one of equal keys counts, as in Python, and a whole
+/// number of more than 64 bits is a string of its digits.
+nlohmann::ordered_json parse_json_data(std::string_view text, const std::string& name);
 
 /// read_file and parse_json.
 nlohmann::ordered_json read_json(const std::string& path);
@@ -32,6 +38,9 @@ nlohmann::ordered_json read_json(const std::string& path);
 /// byte stays as it is. Throws Error for malformed text.
 std::string with_null_members(std::string_view text, const std::vector<std::string>& keys,
                               const std::string& name);
+
+/// Whether a value is a number, and neither NaN nor infinite.
+bool is_finite_number(const nlohmann::ordered_json& value);
 
 /// A string from a file as it may appear in a message: quoted, on one line, shortened.
 std::string quote(std::string_view text);

@@ -86,7 +86,8 @@ std::vector<std::pair<std::string, double>> alphas_in(const formats::ConfigReade
   const formats::ConfigReader patterns(json.at(kKey), json.name() + ": " + kKey);
   for (const auto& [pattern, value] : patterns.object().items()) {
     const std::string name = pattern.starts_with('^') ? pattern.substr(1) : pattern;
-    require(name.find_first_of("\\^$*+?()[]{}|") == std::string::npos && value.is_number(),
+    require(name.find_first_of("\\^$*+?()[]{}|") == std::string::npos &&
+                formats::is_finite_number(value),
             "{}: expected names of layers with numbers, found {}: {}", patterns.name(),
             formats::quote(pattern), formats::shown(value));
     alphas.emplace_back(name, value.get<double>());

@@ -76,6 +76,7 @@ class ClassificationSet final : public DataSet {
 
   std::vector<std::string> labels() const override { return labels_; }
   std::string problem_type() const override { return std::string(name_of(data_.problem)); }
+  std::optional<LabelKind> label_kind() const override { return data_.kind; }
   bool has_one_class() const override { return data_.problem == ProblemType::single_label; }
 
   void check_classes() const {
@@ -225,7 +226,7 @@ class Classification final : public Task {
 
   std::unique_ptr<DataSet> read(const std::string& path, const DataOptions& options,
                                 const KnownLabels& known) const override {
-    ClassificationTarget target = {.problem = std::nullopt, .labels = known.labels};
+    ClassificationTarget target = {.labels = known.labels, .kind = known.kind};
     if (!known.problem_type.empty()) target.problem = problem_type(known.problem_type);
     return std::make_unique<ClassificationSet>(read_classification(path, options, target), known);
   }
@@ -236,6 +237,12 @@ class Classification final : public Task {
 const Task& classification() {
   static const Classification task;
   return task;
+}
+
+void check_problem_type(const DataOptions& options, const Task& task) {
+  require(options.problem_type.empty() || &task == &classification(),
+          "problem type: expected a task that classifies documents, found {}",
+          task.names().verb.empty() ? task.names().head : task.names().verb);
 }
 
 void check_classes(const DataSet& examples) {

@@ -15,6 +15,9 @@ const Task& classification();
 /// A class is that of every row of a document.
 std::vector<Example> collate(Collator& rows, const ClassificationExample& example);
 
+/// Throws Error for options that name a problem type, which tasks other than this one do not have.
+void check_problem_type(const DataOptions& options, const Task& task);
+
 /// Throws Error for training examples that are all of one class; other data pass.
 void check_classes(const DataSet& examples);
 

@@ -20,7 +20,7 @@ namespace longformer::tasks {
 namespace {
 
 /// Bytes that tell a file of GAP.
-constexpr std::size_t kGapHeader = 64;
+constexpr std::size_t kGapHeader = 128;
 
 constexpr const char* kTellingLayer = "antecedent_s2s_classifier.weight";
 
@@ -286,7 +286,7 @@ class Coreference final : public Task {
 
   std::unique_ptr<DataSet> read(const std::string& path, const DataOptions& options,
                                 const KnownLabels&) const override {
-    if (is_gap(formats::read_beginning(path, kGapHeader))) return read_gap_set(path, options);
+    if (is_gap(read_beginning(path, options, kGapHeader))) return read_gap_set(path, options);
     return std::make_unique<CoreferenceSet>(read_coreference(path, options), options.coreference);
   }
 

@@ -11,6 +11,7 @@ void tell(const DataReport& report, Evaluation& result) {
   result.skipped = report.skipped;
   result.first_skipped = report.first_skipped;
   result.empty = report.empty;
+  result.notes = report.notes;
 }
 
 void EvaluationRun::start(const DataReport& report) {

@@ -243,7 +243,7 @@ class QuestionAnswering final : public Task {
 
   std::unique_ptr<DataSet> read(const std::string& path, const DataOptions& options,
                                 const KnownLabels& known) const override {
-    if (is_trivia_data(path)) return trivia_answering().read(path, options, known);
+    if (is_trivia_data(path, options)) return trivia_answering().read(path, options, known);
     return std::make_unique<QuestionSet>(read_questions(path, options));
   }
 

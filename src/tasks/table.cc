@@ -5,8 +5,6 @@
 #include <vector>
 
 #include "core/error.h"
-#include "formats/json.h"
-#include "text/charset.h"
 
 namespace longformer::tasks {
 namespace {
@@ -44,12 +42,11 @@ const Task* task_of(const models::EncoderConfig& config, const models::Weights& 
   return on_request;
 }
 
-const Task& task_of_data(const std::string& path) {
+const Task& task_of_data(const std::string& path, const DataOptions& options) {
   // Where data are one JSON value, the last member of the first record must be in it.
   constexpr std::size_t kBeginning = std::size_t{1} << 18;
-  const std::string file = formats::read_beginning(path, kBeginning);
+  const std::string file = read_beginning(path, options, kBeginning);
   std::string_view beginning = file;
-  beginning.remove_prefix(text::byte_order_mark(file).size);
   beginning.remove_prefix(std::min(beginning.find_first_not_of(" \t\r\n"), beginning.size()));
   for (const Task* task : all_tasks()) {
     if (task->recognises(beginning)) return *task;

@@ -17,7 +17,7 @@ std::span<const Task* const> all_tasks();
 const Task* task_of(const models::EncoderConfig& config, const models::Weights& weights);
 
 /// The task whose published data a file holds. Throws Error for a file of none.
-const Task& task_of_data(const std::string& path);
+const Task& task_of_data(const std::string& path, const DataOptions& options);
 
 /// The task that architectures[0] names; null for others.
 const Task* task_named(const models::EncoderConfig& config);

@@ -38,6 +38,7 @@ class TaggingSet final : public DataSet {
   explicit TaggingSet(TaggingData data) : data_(std::move(data)) {}
 
   Strings labels() const override { return data_.labels.names(); }
+  std::optional<LabelKind> label_kind() const override { return data_.kind; }
   DataReport report() const override { return data_.report; }
   Strings metric_names() const override {
     return {"f1", "precision", "recall", "f1_macro", "accuracy"};
@@ -104,7 +105,7 @@ class Tagging final : public Task {
 
   std::unique_ptr<DataSet> read(const std::string& path, const DataOptions& options,
                                 const KnownLabels& known) const override {
-    return std::make_unique<TaggingSet>(read_tagging(path, options, known.labels));
+    return std::make_unique<TaggingSet>(read_tagging(path, options, known));
   }
 };
 

@@ -99,6 +99,8 @@ class DataSet {
   /// Names of the classes for a head that has labels, and the problem_type of config.json.
   virtual std::vector<std::string> labels() const { return {}; }
   virtual std::string problem_type() const { return {}; }
+  /// What the labels of the data are; absent where names and numbers mean the same.
+  virtual std::optional<LabelKind> label_kind() const { return std::nullopt; }
   /// Whether every example has one right class, which label smoothing needs.
   virtual bool has_one_class() const { return true; }
   /// The fewest examples of a batch from which something is learned.
@@ -128,12 +130,6 @@ class DataSet {
   virtual void score(const std::string& predictions, Evaluation& result) const;
   /// Whether evaluate() selects paragraphs for a second stage: EvaluationOptions::selected.
   virtual bool selects_paragraphs() const { return false; }
-};
-
-/// What a trained head fixes before data are seen; what is absent is taken from the data.
-struct KnownLabels {
-  std::optional<LabelSet> labels = std::nullopt;
-  std::string problem_type = {};
 };
 
 struct TaskNames {

@@ -57,6 +57,16 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 39> kAsBrows
     {"utf8", "utf-8"},
 }};
 
+using namespace std::string_view_literals;
+
+/// Longer ones first: no UTF-16 text begins with U+0000.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kMarks = {
+    {{"\xff\xfe\0\0"sv, "utf-32le"},
+     {"\0\0\xfe\xff"sv, "utf-32be"},
+     {"\xef\xbb\xbf"sv, "utf-8"},
+     {"\xff\xfe"sv, "utf-16le"},
+     {"\xfe\xff"sv, "utf-16be"}}};
+
 std::string as_browsers_read(const std::string& name) {
   const std::string lower = ascii_lower(name);
   const auto* known = std::find_if(kAsBrowsersRead.begin(), kAsBrowsersRead.end(),
@@ -122,10 +132,16 @@ class Converter {
 }  // namespace
 
 ByteOrderMark byte_order_mark(std::string_view bytes) {
-  if (bytes.starts_with("\xef\xbb\xbf")) return {"utf-8", 3};
-  if (bytes.starts_with("\xff\xfe")) return {"utf-16le", 2};
-  if (bytes.starts_with("\xfe\xff")) return {"utf-16be", 2};
+  for (const auto& [mark, charset] : kMarks) {
+    if (bytes.starts_with(mark)) return {charset, mark.size()};
+  }
   return {};
+}
+
+bool may_become_mark(std::string_view bytes) {
+  return std::any_of(kMarks.begin(), kMarks.end(), [&](const auto& row) {
+    return bytes.size() < row.first.size() && row.first.starts_with(bytes);
+  });
 }
 
 std::string charset_named(const std::string& name) { return as_browsers_read(name); }

@@ -18,8 +18,11 @@ struct ByteOrderMark {
   std::size_t size = 0;
 };
 
-/// Of UTF-8 and UTF-16.
+/// Of UTF-8, UTF-16 and UTF-32.
 ByteOrderMark byte_order_mark(std::string_view bytes);
+
+/// Whether more bytes may make a longer byte-order mark of them, or one at all.
+bool may_become_mark(std::string_view bytes);
 
 /// What a charset is called whose name is one of those of web pages, or of iconv.
 std::string charset_named(const std::string& name);

@@ -7,8 +7,8 @@
 
 namespace longformer::text {
 
-DelimitedReader::DelimitedReader(const std::string& path, DelimitedOptions options)
-    : lines_(path, options.encoding), options_(std::move(options)) {}
+DelimitedReader::DelimitedReader(TextLines lines, const DelimitedOptions& options)
+    : lines_(std::move(lines)), options_(options) {}
 
 bool DelimitedReader::next(std::vector<std::string>& fields) {
   fields.clear();
@@ -40,7 +40,7 @@ std::string DelimitedReader::quoted_field(std::size_t& at) {
   while (true) {
     const std::size_t quote = text_.find('"', at);
     if (quote == std::string::npos) {
-      value.append(text_, at).push_back('\n');
+      value.append(text_, at).append(lines_.line_break());
       require(lines_.next(text_), {Remedy::quotes},
               "{}:{}: expected a closing quote, found the end of the file", lines_.path(), opened);
       at = 0;

@@ -1,12 +1,12 @@
-// Comma- and tab-separated values (RFC 4180): fields in quotes may hold separators, line breaks,
-// and quotes written twice.
+// Comma- and tab-separated values (RFC 4180): fields in quotes may hold separators, line breaks as
+// they are in the file, and quotes written twice.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "text/lines.h"
+#include "longformer/text_lines.h"
 
 namespace longformer::text {
 
@@ -15,13 +15,11 @@ struct DelimitedOptions {
   char separator = ',';
   /// Without, a quote is a character like any other.
   bool quotes = true;
-  TextEncoding encoding = {};
 };
 
 class DelimitedReader {
  public:
-  /// Throws Error with the system's reason when the file cannot be read.
-  DelimitedReader(const std::string& path, DelimitedOptions options);
+  DelimitedReader(TextLines lines, const DelimitedOptions& options);
 
   /// Whether there was one more record. Empty lines are none. Throws Error that names file and line
   /// for a quote that is not closed and for text behind one that is.
@@ -34,7 +32,7 @@ class DelimitedReader {
   std::string field(std::size_t& at);
   std::string quoted_field(std::size_t& at);
 
-  LineReader lines_;
+  TextLines lines_;
   DelimitedOptions options_;
   std::string text_;
   std::int64_t begin_ = 0;

@@ -40,27 +40,28 @@ struct TextDecoder::Implementation {
 
   std::string decoded(std::string bytes) {
     const std::size_t begin = std::exchange(bytes_before, bytes_before + bytes.size());
-    std::string_view rest = bytes;
-    std::string from = charset;
     const text::ByteOrderMark mark =
-        begin == 0 ? text::byte_order_mark(rest) : text::ByteOrderMark();
-    const bool is_of_it = mark.size > 0 && (charset == kAuto || mark.charset == charset ||
-                                            mark.charset.starts_with(charset));
-    if (is_of_it) {
-      from = mark.charset;
-      rest.remove_prefix(mark.size);
-    } else {
-      from = charset_of(rest);
-    }
+        begin == 0 ? text::byte_order_mark(bytes) : text::ByteOrderMark();
+    if (mark.size > 0) charset = mark.charset;
+    const std::string_view rest = std::string_view(bytes).substr(mark.size);
+    const std::string from = charset_of(rest);
+    std::string found;
     if (from == kUtf8 && text::is_valid_utf8(rest)) {
-      bytes.erase(0, bytes.size() - rest.size());
-      return bytes;
+      found = mark.size == 0 ? std::move(bytes) : std::string(rest);
+    } else {
+      found = converted(rest, from, begin + mark.size);
     }
-    text::Utf8Text found = text::utf8_text(rest, from);
+    const bool has_zeros = found.find('\0') != std::string::npos;
+    if (has_zeros) tell("has bytes 0, as UTF-16 without a byte-order mark does");
+    return found;
+  }
+
+ private:
+  std::string converted(std::string_view bytes, const std::string& from, std::size_t begin) {
+    text::Utf8Text found = text::utf8_text(bytes, from);
     if (found.first_invalid) {
       tell(fmt::format("not {} at byte {}; what is not has become U+FFFD",
-                       from == kUtf8 ? "UTF-8" : from,
-                       begin + (bytes.size() - rest.size()) + *found.first_invalid));
+                       from == kUtf8 ? "UTF-8" : from, begin + *found.first_invalid));
     }
     return std::move(found.text);
   }
@@ -78,7 +79,9 @@ TextDecoder::~TextDecoder() = default;
 TextDecoder::TextDecoder(TextDecoder&&) noexcept = default;
 TextDecoder& TextDecoder::operator=(TextDecoder&&) noexcept = default;
 
-bool TextDecoder::takes_lines() const {
+bool TextDecoder::takes_lines(std::string_view beginning) const {
+  const std::string_view marked = text::byte_order_mark(beginning).charset;
+  if (!marked.empty()) return marked == kUtf8;
   const std::string& charset = implementation_->charset;
   return charset == kUtf8 || charset.starts_with("windows-125") || charset.starts_with("iso-8859-");
 }

@@ -86,7 +86,7 @@ class Reader {
   template <typename Value>
   static bool fits(const Json& json) {
     if constexpr (std::same_as<Value, std::string>) return json.is_string();
-    if constexpr (std::same_as<Value, double>) return json.is_number();
+    if constexpr (std::same_as<Value, double>) return formats::is_finite_number(json);
     if constexpr (std::same_as<Value, std::uint64_t>) return json.is_number_unsigned();
     if constexpr (std::same_as<Value, std::int64_t>) {
       return json.is_number_integer() &&

@@ -45,7 +45,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   options.skip_invalid = data[0] >= 128;
   const fuzzing::MemoryFile file(fuzzing::text_of(data + 1, size - 1));
   expect_result_or_error([&] { tasks::read_classification(file.path(), options, {}); });
-  expect_result_or_error([&] { tasks::read_tagging(file.path(), options, std::nullopt); });
+  expect_result_or_error([&] { tasks::read_tagging(file.path(), options, {}); });
   expect_result_or_error([&] {
     for (const auto& question : tasks::read_questions(file.path(), options).examples) {
       for (const auto& answer : question.answers) {

@@ -12,7 +12,7 @@ namespace {
 
 std::string text_of(const Json& object, const std::string& key) {
   const auto value = object.find(key);
-  if (value == object.end() || value->is_null()) return "";
+  if (value == object.end() || is_none(*value)) return "";
   return string_member(object, key);
 }
 
@@ -35,19 +35,25 @@ void check_unique(const std::vector<std::string>& candidates) {
   }
 }
 
+std::string label_key(const Json& object, const DataOptions& options) {
+  if (!options.label_field.empty()) return options.label_field;
+  return object.contains("answer") && !object.contains("label") ? "answer" : "label";
+}
+
 std::int32_t label_of(const Json& object, const std::vector<std::string>& choices,
                       const DataOptions& options) {
-  std::string key = options.label_field;
-  if (key.empty())
-    key = object.contains("answer") && !object.contains("label") ? "answer" : "label";
+  const std::string key = label_key(object, options);
   const auto label = object.find(key);
-  const bool is_known = label != object.end() && !label->is_null();
+  const bool is_known = label != object.end() && !is_none(*label);
   if (!is_known && options.label_field.empty() && object.contains("candidates")) return kNoLabel;
   require(is_known, "expected the right choice in the member \"{}\", found none", key);
   if (label->is_string()) {
     const auto found = std::find(choices.begin(), choices.end(), label->get<std::string>());
     require(found != choices.end(), "expected one of the {} choices as answer, found {}",
             choices.size(), formats::shown(*label));
+    require(std::find(found + 1, choices.end(), *found) == choices.end(),
+            "expected an answer that is one of the choices, found {}, which is several of them",
+            formats::shown(*label));
     return static_cast<std::int32_t>(found - choices.begin());
   }
   require(label->is_number_integer() && label->get<std::int64_t>() >= 0 &&
@@ -56,6 +62,27 @@ std::int32_t label_of(const Json& object, const std::vector<std::string>& choice
           key, formats::shown(*label));
   return label->get<std::int32_t>();
 }
+
+/// Answers of a file are all texts of choices or all their numbers.
+class AnswerKind {
+ public:
+  void check(const Json& object, const std::string& key, const Record& record) {
+    const auto label = object.find(key);
+    if (label == object.end() || is_none(*label)) return;
+    if (!place_.empty() && label->is_string() != is_text_) {
+      fail("expected {} as answer, as in {}, found {}",
+           is_text_ ? "the text of a choice" : "the number of a choice", place_,
+           formats::shown(*label));
+    }
+    is_text_ = label->is_string();
+    if (place_.empty()) place_ = record.place;
+  }
+
+ private:
+  bool is_text_ = false;
+  /// Of the first answer.
+  std::string place_;
+};
 
 /// Answers are known for all questions of a file or, of a test set, for none.
 void check_known_alike(const ChoiceExample& example, const ChoiceData& before) {
@@ -108,6 +135,7 @@ ChoiceData read_choices(const std::string& path, const DataOptions& given) {
           "format: expected json (WikiHop) or jsonl for multiple choice, found {}", options.format);
   ChoiceData data;
   data.path = path;
+  AnswerKind kind;
   read_objects(path, options, data.report, [&](const Json& object, const Record& record) {
     ChoiceExample example;
     example.origin = {record.number, id_of(object)};
@@ -117,6 +145,7 @@ ChoiceData read_choices(const std::string& path, const DataOptions& given) {
     require(!example.question.context.empty() || !example.question.question.empty(),
             "expected a context or a question, found neither");
     example.label = label_of(object, example.question.choices, options);
+    kind.check(object, label_key(object, options), record);
     check_known_alike(example, data);
     data.examples.push_back(std::move(example));
   });

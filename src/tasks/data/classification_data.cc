@@ -7,8 +7,8 @@
 
 #include "core/words.h"
 #include "formats/json.h"
+#include "tasks/data/label_fields.h"
 #include "tasks/data/multi_hot.h"
-#include "text/lines.h"
 
 namespace longformer::tasks {
 namespace {
@@ -27,8 +27,12 @@ std::string label_field(const DataOptions& options, const Json& object) {
 
 /// What a file says, and the names of its classes where it has a column for each.
 struct Read {
-  Documents documents;
-  std::optional<std::vector<std::string>> classes;
+  /// Those of the model, which may be called as what else is no label.
+  const std::optional<LabelSet>& known;
+  Documents documents = {};
+  std::optional<std::vector<std::string>> classes = std::nullopt;
+
+  bool is_label(const std::string& text) const { return known && known->named(text); }
 };
 
 /// Whether the labels are in one column or member.
@@ -71,7 +75,7 @@ UnresolvedDocument document_of(const Json& object, const DataOptions& options, R
   UnresolvedDocument document;
   document.origin.id = id_of(object);
   document.text = string_member(object, options.text_field);
-  if (object.contains(options.pair_field) && !object[options.pair_field].is_null()) {
+  if (object.contains(options.pair_field) && !is_none(object[options.pair_field])) {
     document.pair = string_member(object, options.pair_field);
   }
   if (read.documents.empty() && !read.classes) {
@@ -84,14 +88,20 @@ UnresolvedDocument document_of(const Json& object, const DataOptions& options, R
   }
   const std::string field = label_field(options, object);
   const auto label = object.find(field);
-  require(label != object.end() && !label->is_null(),
+  require(label != object.end() && !is_none(*label),
           "expected a label in the member \"{}\", or a member of 0 or 1 for each class, found none",
           field);
   document.list = label->is_array();
+  const auto add = [&](const Json& one) {
+    std::string text = scalar_text(one, "label");
+    if (!read.is_label(text)) check_label_value(text);
+    document.labels.push_back(std::move(text));
+  };
   if (document.list) {
-    for (const Json& one : *label) document.labels.push_back(scalar_text(one, "label"));
+    for (const Json& one : *label) add(one);
   } else {
-    document.labels.push_back(scalar_text(*label, "label"));
+    add(*label);
+    document.written = document.labels.front();
   }
   return document;
 }
@@ -127,17 +137,18 @@ Columns columns_of(const std::vector<std::string>& header, const DataOptions& op
   return columns;
 }
 
-void take_label(const std::string& field, UnresolvedDocument& document) {
-  require(!field.empty(), "expected a label, found an empty field");
+void take_label(const std::string& field, const Read& read, UnresolvedDocument& document) {
+  if (!read.is_label(field)) check_label_field(field);
+  document.written = field;
   auto listed = listed_labels(field);
   document.list = listed.has_value();
   document.labels = listed ? std::move(*listed) : std::vector<std::string>{field};
 }
 
-Read read_table(const std::string& path, const DataOptions& options, DataReport& report) {
+void read_table(const std::string& path, const DataOptions& options, DataReport& report,
+                Read& read) {
   std::vector<std::string> header;
   Columns columns;
-  Read read;
   const auto begin = [&](const std::vector<std::string>& names) {
     header = names;
     columns = columns_of(header, options, path);
@@ -157,16 +168,15 @@ Read read_table(const std::string& path, const DataOptions& options, DataReport&
                 document.list = true;
                 for (const std::size_t i : columns.classes) add_bit(header[i], fields[i], document);
               } else {
-                take_label(fields[columns.label], document);
+                take_label(fields[columns.label], read, document);
               }
               read.documents.push_back(std::move(document));
             });
-  return read;
 }
 
 Documents read_fasttext(const std::string& path, const DataOptions& options, DataReport& report) {
   constexpr std::string_view kMark = "__label__";
-  text::LineReader lines(path, options.encoding);
+  TextLines lines = lines_of(path, options);
   Documents documents;
   std::string line;
   while (lines.next(line)) {
@@ -180,6 +190,7 @@ Documents read_fasttext(const std::string& path, const DataOptions& options, Dat
       while (at < line.size() && line.compare(at, kMark.size(), kMark) == 0) {
         const std::size_t end = std::min(line.find_first_of(" \t", at), line.size());
         document.labels.push_back(line.substr(at + kMark.size(), end - at - kMark.size()));
+        require(!document.labels.back().empty(), "expected {}NAME, found no name", kMark);
         at = std::min(line.find_first_not_of(" \t", end), line.size());
       }
       require(!document.labels.empty(), "expected {}NAME before the text, found none", kMark);
@@ -191,42 +202,38 @@ Documents read_fasttext(const std::string& path, const DataOptions& options, Dat
   return documents;
 }
 
-Read read_documents(const std::string& path, const DataOptions& options, DataReport& report) {
-  if (options.format == "csv" || options.format == "tsv") return read_table(path, options, report);
-  if (options.format == "fasttext") return {read_fasttext(path, options, report), {}};
-  if (options.format == "hyperpartisan") return {read_hyperpartisan(path, options, report), {}};
-  if (options.format == "imdb") return {read_class_folders(path, options), {}};
-  require(options.format == "json" || options.format == "jsonl",
-          "format: expected jsonl, json, csv, tsv, fasttext, imdb or hyperpartisan for "
-          "classification, found {}",
-          options.format);
-  Read read;
-  read_objects(path, options, report, [&](const Json& object, const Record& record) {
-    UnresolvedDocument document = document_of(object, options, read);
-    document.place = record.place;
-    document.origin.line = record.number;
-    read.documents.push_back(std::move(document));
-  });
-  return read;
-}
-
-ProblemType problem_of(const Documents& documents, const ClassificationTarget& target) {
-  if (target.problem) return *target.problem;
-  if (target.labels && target.labels->size() == 1) return ProblemType::regression;
-  bool numbers = true, real = false;
-  for (const UnresolvedDocument& document : documents) {
-    if (document.list) return ProblemType::multi_label;
-    for (const std::string& label : document.labels) {
-      numbers = numbers && finite_number<float>(label).has_value();
-      real = real || label.find_first_of(".eE") != std::string::npos;
-    }
+void read_documents(const std::string& path, const DataOptions& options, DataReport& report,
+                    Read& read) {
+  const std::string& format = options.format;
+  if (format == "csv" || format == "tsv") {
+    read_table(path, options, report, read);
+  } else if (format == "fasttext") {
+    read.documents = read_fasttext(path, options, report);
+  } else if (format == "hyperpartisan") {
+    read.documents = read_hyperpartisan(path, options, report);
+  } else if (format == "imdb") {
+    read.documents = read_class_folders(path, options);
+  } else {
+    require(format == "json" || format == "jsonl",
+            "format: expected jsonl, json, csv, tsv, fasttext, imdb or hyperpartisan for "
+            "classification, found {}",
+            format);
+    read_objects(path, options, report, [&](const Json& object, const Record& record) {
+      UnresolvedDocument document = document_of(object, options, read);
+      document.place = record.place;
+      document.origin.line = record.number;
+      read.documents.push_back(std::move(document));
+    });
   }
-  const bool regression = !target.labels && !documents.empty() && numbers && real;
-  return regression ? ProblemType::regression : ProblemType::single_label;
 }
 
 LabelSet labels_of(const Documents& documents, ProblemType problem) {
-  if (problem == ProblemType::regression) return LabelSet({"LABEL_0"});
+  if (problem == ProblemType::regression) {
+    std::vector<std::string> names;
+    const std::size_t numbers = documents.empty() ? 1 : documents.front().labels.size();
+    for (std::size_t i = 0; i < numbers; ++i) names.push_back(fmt::format("LABEL_{}", i));
+    return LabelSet(std::move(names));
+  }
   std::vector<std::string> labels;
   for (const UnresolvedDocument& document : documents) {
     labels.insert(labels.end(), document.labels.begin(), document.labels.end());
@@ -234,12 +241,30 @@ LabelSet labels_of(const Documents& documents, ProblemType problem) {
   return LabelSet::collected(std::move(labels));
 }
 
-ClassificationExample resolved(UnresolvedDocument& document, ProblemType problem,
-                               const LabelSet& labels) {
+/// What all labels of the data are.
+LabelKind kind_of(const Documents& documents, const ClassificationTarget& target,
+                  ClassificationData& data) {
+  LabelKindFinder finder(data.labels);
+  for (const UnresolvedDocument& document : documents) {
+    for (const std::string& label : document.labels) finder.add(label, document.place);
+  }
+  // The data name the classes of a new head.
+  data.kind = target.kind ? target.kind : target.labels ? finder.found() : LabelKind::names;
+  if (!target.kind && target.labels && !finder.note().empty()) {
+    data.report.notes.push_back(finder.note());
+  }
+  return data.kind.value_or(LabelKind::names);
+}
+
+ClassificationExample resolved(UnresolvedDocument& document, const ClassificationData& data,
+                               LabelKind kind) {
+  const ProblemType problem = data.problem;
+  const LabelSet& labels = data.labels;
   ClassificationExample example;
   if (problem == ProblemType::regression) {
     require(document.labels.size() == labels.size(), {Remedy::new_head},
-            "expected {} numbers as label, found {}", labels.size(), document.labels.size());
+            "expected {} as label, found {}", counted(std::ssize(labels.names()), "number"),
+            document.labels.size());
     for (const std::string& label : document.labels) {
       const auto number = finite_number<float>(label);
       require(number.has_value(), {Remedy::new_head},
@@ -249,12 +274,12 @@ ClassificationExample resolved(UnresolvedDocument& document, ProblemType problem
   } else if (problem == ProblemType::multi_label) {
     example.values.resize(labels.size());
     for (const std::string& label : document.labels) {
-      example.values[static_cast<std::size_t>(labels.index(label))] = 1;
+      example.values[static_cast<std::size_t>(labels.index(label, kind))] = 1;
     }
   } else {
     require(document.labels.size() == 1, {Remedy::new_head},
             "expected one label, found {} (the model is single-label)", document.labels.size());
-    example.label = labels.index(document.labels[0]);
+    example.label = labels.index(document.labels[0], kind);
   }
   example.origin = std::move(document.origin);
   example.text = std::move(document.text);
@@ -293,11 +318,12 @@ ClassificationData read_classification(const std::string& path, const DataOption
   ClassificationData data;
   data.path = path;
   DataReport report;
-  Read read = read_documents(path, options, report);
+  Read read = {.known = target.labels};
+  read_documents(path, options, report, read);
   Documents& documents = read.documents;
   data.report.skipped = report.skipped;
   data.report.first_skipped = report.first_skipped;
-  data.problem = problem_of(documents, target);
+  data.problem = settle_problem(documents, options, target, data.report);
   // fastText marks each class of a document by its name.
   const bool may_have_places = !read.classes && options.format != "fasttext";
   if (data.problem == ProblemType::multi_label && may_have_places) {
@@ -308,9 +334,11 @@ ClassificationData read_classification(const std::string& path, const DataOption
   } else {
     data.labels = read.classes ? LabelSet(*read.classes) : labels_of(documents, data.problem);
   }
+  const bool has_classes = data.problem != ProblemType::regression && !read.classes;
+  const LabelKind kind = has_classes ? kind_of(documents, target, data) : LabelKind::names;
   for (UnresolvedDocument& document : documents) {
     read_record(document.place, options, data.report, [&] {
-      data.examples.push_back(resolved(document, data.problem, data.labels));
+      data.examples.push_back(resolved(document, data, kind));
       if (data.examples.back().text.empty()) ++data.report.empty;
     });
   }

@@ -36,16 +36,20 @@ struct ClassificationData {
   std::vector<ClassificationExample> examples;
   ProblemType problem = ProblemType::single_label;
   LabelSet labels;
+  /// Absent where there are no classes, or names and numbers mean the same.
+  std::optional<LabelKind> kind;
   DataReport report;
 };
 
 /// What a model fixes before data is seen; what is absent is taken from the data. A problem without
-/// a name is a regression for one label; else it is multi-label when any document has a list of
-/// labels, a regression when all labels are numbers and any of them is no whole one, and otherwise
-/// single-label. Labels are collected from the data in sorted order.
+/// a name, here or in the options, is a regression for one label; else it is multi-label when any
+/// document has a list of labels, a regression when all labels are numbers and any of them is no
+/// whole one, or they are written as 3.0 and are more than 20, and otherwise single-label. Labels
+/// are collected from the data in sorted order.
 struct ClassificationTarget {
-  std::optional<ProblemType> problem;
-  std::optional<LabelSet> labels;
+  std::optional<ProblemType> problem = std::nullopt;
+  std::optional<LabelSet> labels = std::nullopt;
+  std::optional<LabelKind> kind = std::nullopt;
 };
 
 /// Reads JSON lines or a JSON list of {"text", "label"} and {"text", "text_pair", "label"}, where a
@@ -54,7 +58,8 @@ struct ClassificationTarget {
 /// "label"; CSV and TSV with such columns; fastText lines; a folder with a folder of .txt files for
 /// each class (IMDB, whose "unsup" has no labels and is left out); the articles of Hyperpartisan,
 /// with their ground truth in the file beside whose name begins with ground-truth- instead of
-/// articles-, or both in a folder. Throws Error that names file and line.
+/// articles-, or both in a folder. A null, an empty field, and in tables what pandas reads as none
+/// (NaN, NA, None, …) is no label. Throws Error that names file and line.
 ClassificationData read_classification(const std::string& path, const DataOptions& options,
                                        const ClassificationTarget& target);
 
@@ -68,6 +73,8 @@ struct UnresolvedDocument {
   std::vector<std::string> labels;
   /// The data gives a list of labels, even of one.
   bool list = false;
+  /// The labels as they stand in one field; empty for a list of JSON.
+  std::string written = {};
 };
 
 /// The documents of a folder of classes, each a folder of .txt files.

@@ -9,7 +9,6 @@
 #include "formats/json.h"
 #include "tasks/passages.h"
 #include "text/basic_words.h"
-#include "text/lines.h"
 
 namespace longformer::tasks {
 namespace {
@@ -103,10 +102,9 @@ class ConllReader {
       : path_(path), options_(options), data_(data) {}
 
   void read() {
-    text::LineReader lines(path_, options_.encoding);
+    TextLines lines = lines_of(path_, options_);
     std::string line;
     while (lines.next(line)) {
-      if (!line.empty() && line.back() == '\r') line.pop_back();
       if (line.starts_with(kBegin)) {
         finish();
         begin(line, lines.number());

@@ -2,12 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <filesystem>
 #include <utility>
 
+#include "core/input_file.h"
 #include "formats/json.h"
 #include "text/delimited.h"
-#include "text/lines.h"
 
 namespace longformer::tasks {
 namespace {
@@ -15,8 +16,12 @@ namespace {
 /// Whether a line is one record: an object, but not one that holds all records.
 bool is_json_line(const std::string& line) {
   if (!line.starts_with('{')) return false;
-  const Json value = Json::parse(line, nullptr, false);
-  return value.is_object() && !(value.contains("data") && value["data"].is_array());
+  try {
+    const Json value = formats::parse_json_data(line, "line");
+    return value.is_object() && !(value.contains("data") && value["data"].is_array());
+  } catch (const Error&) {
+    return false;
+  }
 }
 
 /// The list of records that a JSON value holds.
@@ -75,13 +80,13 @@ void read_objects(const std::string& path, const DataOptions& options, DataRepor
     }
     return;
   }
-  text::LineReader lines(path, options.encoding);
+  TextLines lines = lines_of(path, options);
   std::string line;
   while (lines.next(line)) {
     if (line.find_first_not_of(" \t") == std::string::npos) continue;
     const Record record = {lines.number(), fmt::format("{}:{}", path, lines.number())};
     read_record(record.place, options, report,
-                [&] { take(formats::parse_json(line, "record"), record); });
+                [&] { take(formats::parse_json_data(line, "record"), record); });
   }
 }
 
@@ -113,9 +118,9 @@ void read_rows(const std::string& path, const DataOptions& options, DataReport& 
                             static_cast<unsigned char>(given[0]) < 0x80),
           "delimiter: expected one character of ASCII, found {}", formats::quote(given));
   const char usual = options.format == "tsv" ? '\t' : ',';
-  text::DelimitedReader reader(path, {.separator = given.empty() ? usual : given[0],
-                                      .quotes = options.quotes,
-                                      .encoding = options.encoding});
+  text::DelimitedReader reader(
+      lines_of(path, options),
+      {.separator = given.empty() ? usual : given[0], .quotes = options.quotes});
   std::vector<std::string> fields, columns = options.columns;
   if (columns.empty()) {
     require(reader.next(columns), "{}: expected a header, found an empty file", path);
@@ -137,11 +142,32 @@ std::size_t column_of(const std::vector<std::string>& columns, const std::string
 }
 
 Json read_whole_json(const std::string& path, const DataOptions& options) {
-  return formats::parse_json(read_whole_text(path, options), path);
+  return formats::parse_json_data(read_whole_text(path, options), path);
 }
 
 std::string read_whole_text(const std::string& path, const DataOptions& options) {
-  return decoded_text(formats::read_file(path), options.encoding, path);
+  const bool is_kept = options.inputs && is_read_once(path);
+  std::string bytes = is_kept ? *options.inputs->bytes_of(path) : read_input(path);
+  return decoded_text(std::move(bytes), options.encoding, path);
+}
+
+TextLines lines_of(const std::string& path, const DataOptions& options) {
+  if (!options.inputs || !is_read_once(path)) return TextLines(path, options.encoding);
+  return {path, options.inputs->bytes_of(path), options.encoding};
+}
+
+std::string read_beginning(const std::string& path, const DataOptions& options, std::size_t most) {
+  // Who reads the whole tells what is not in the encoding.
+  const TextEncoding silent = {.name = options.encoding.name, .note = {}};
+  const bool is_kept = options.inputs && is_read_once(path);
+  return decoded_text(is_kept ? options.inputs->bytes_of(path)->substr(0, most)
+                              : formats::read_beginning(path, most),
+                      silent, path);
+}
+
+DataOptions with_inputs(DataOptions options) {
+  if (!options.inputs) options.inputs = std::make_shared<KeptInputs>();
+  return options;
 }
 
 void read_squad(const Json& articles, const std::string& path,
@@ -164,20 +190,28 @@ void read_squad(const Json& articles, const std::string& path,
 std::string detect_format(const std::string& path, const DataOptions& options,
                           const std::string& lines) {
   namespace fs = std::filesystem;
-  require(fs::exists(path), "{}: expected a file or folder, found none", path);
+  require(is_read_once(path) || fs::exists(path), "{}: expected a file or folder, found none",
+          path);
   if (fs::is_directory(path)) return "imdb";
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kEndings = {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 11> kEndings = {
       {{".jsonl", "jsonl"},
        {".ndjson", "jsonl"},
        {".csv", "csv"},
        {".tsv", "tsv"},
        {".conll", "conll"},
+       {".conllu", "conll"},
+       {".iob", "conll"},
+       {".iob2", "conll"},
+       {".bio", "conll"},
+       {".bioes", "conll"},
        {".xml", "hyperpartisan"}}};
   for (const auto& [ending, format] : kEndings) {
     if (path.ends_with(ending)) return std::string(format);
   }
+  DataOptions silent = options;
   // The reader of the records tells what is not in the encoding.
-  text::LineReader reader(path, {.name = options.encoding.name, .note = {}});
+  silent.encoding.note = {};
+  TextLines reader = lines_of(path, silent);
   std::string line;
   while (reader.next(line) && line.find_first_not_of(" \t") == std::string::npos) continue;
   if (is_json_line(line)) return "jsonl";
@@ -205,15 +239,19 @@ const Json& list_member(const Json& object, const std::string& key) {
 
 std::string scalar_text(const Json& value, std::string_view what) {
   if (value.is_string()) return value.get<std::string>();
-  require(value.is_number() || value.is_boolean(), "expected a {} as a string or number, found {}",
-          what, formats::shown(value));
+  require(formats::is_finite_number(value) || value.is_boolean(),
+          "expected a {} as a string or number, found {}", what, formats::shown(value));
   return value.dump();
+}
+
+bool is_none(const Json& value) {
+  return value.is_null() || (value.is_number_float() && std::isnan(value.get<double>()));
 }
 
 std::string id_of(const Json& object) {
   for (const char* key : {"id", "_id"}) {
     const auto found = object.find(key);
-    if (found != object.end() && !found->is_null()) return scalar_text(*found, "id");
+    if (found != object.end() && !is_none(*found)) return scalar_text(*found, "id");
   }
   return {};
 }

@@ -11,6 +11,7 @@
 
 #include "core/error.h"
 #include "longformer/dataset.h"
+#include "longformer/text_lines.h"
 
 namespace longformer::tasks {
 
@@ -23,6 +24,8 @@ struct DataReport {
   /// Broken records that were left out, and what was wrong with the first one.
   std::int64_t skipped = 0;
   std::string first_skipped = {};
+  /// How the data were understood, where they could be understood otherwise.
+  std::vector<std::string> notes = {};
 };
 
 /// Where an example comes from.
@@ -69,6 +72,15 @@ Json read_whole_json(const std::string& path, const DataOptions& options);
 /// The text of a whole file of a data set.
 std::string read_whole_text(const std::string& path, const DataOptions& options);
 
+/// The lines of a file of a data set.
+TextLines lines_of(const std::string& path, const DataOptions& options);
+
+/// The text that a file of a data set begins with, of at most so many bytes.
+std::string read_beginning(const std::string& path, const DataOptions& options, std::size_t most);
+
+/// The options with a place for what can be read once.
+DataOptions with_inputs(DataOptions options);
+
 /// read_objects, and of CSV and TSV files, whose rows become objects of strings by the names of the
 /// columns, without those that are empty.
 void read_records(const std::string& path, const DataOptions& options, DataReport& report,
@@ -91,6 +103,8 @@ const Json& list_member(const Json& object, const std::string& key);
 /// A value as a label or an id: a string as it is, a number or truth value as written. Throws Error
 /// for other values.
 std::string scalar_text(const Json& value, std::string_view what);
+/// Whether a value stands for none: null, or NaN as Python writes it.
+bool is_none(const Json& value);
 /// The member "id" or "_id" of an object as text; empty when there is none.
 std::string id_of(const Json& object);
 

@@ -48,8 +48,8 @@ std::vector<float> vector_of(const Json& object) {
   std::vector<float> vector;
   if (!object.contains("vector")) return vector;
   for (const Json& element : list_member(object, "vector")) {
-    require(element.is_number(), "expected numbers in the member \"vector\", found {}",
-            formats::shown(element));
+    require(formats::is_finite_number(element),
+            "expected numbers in the member \"vector\", found {}", formats::shown(element));
     vector.push_back(element.get<float>());
     require(std::isfinite(vector.back()), "expected finite numbers in the member \"vector\"");
   }

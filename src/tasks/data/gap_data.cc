@@ -78,16 +78,12 @@ void check_is_new(bool is_new, const std::string& id) {
 
 }  // namespace
 
-bool is_gap(std::string_view beginning) {
-  const text::ByteOrderMark mark = text::byte_order_mark(beginning);
-  return beginning.substr(mark.size).starts_with("ID\tText\tPronoun\t");
-}
+bool is_gap(std::string_view beginning) { return beginning.starts_with("ID\tText\tPronoun\t"); }
 
 GapData read_gap(const std::string& path, const DataOptions& options) {
   GapData data;
   data.path = path;
-  text::DelimitedReader reader(path,
-                               {.separator = '\t', .quotes = false, .encoding = options.encoding});
+  text::DelimitedReader reader(lines_of(path, options), {.separator = '\t', .quotes = false});
   std::vector<std::string> fields;
   std::set<std::string> ids;
   reader.next(fields);
@@ -104,7 +100,7 @@ GapData read_gap(const std::string& path, const DataOptions& options) {
 
 GapAnswers read_gap_answers(const std::string& path) {
   GapAnswers answers;
-  text::DelimitedReader reader(path, {.separator = '\t', .quotes = false});
+  text::DelimitedReader reader(TextLines(path), {.separator = '\t', .quotes = false});
   std::vector<std::string> fields;
   while (reader.next(fields)) {
     try {

@@ -1,13 +1,20 @@
-// Names of classes and their numbers.
+// Names of classes and their numbers, and how the labels of a file are meant.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
 namespace longformer::tasks {
+
+/// What the labels of a file are: all names of classes, or all numbers of classes.
+enum class LabelKind { names, numbers };
+
+/// The whole number that a label is, as pandas may write it too ("1.0"); absent for others.
+std::optional<std::int64_t> whole_number(std::string_view label);
 
 class LabelSet {
  public:
@@ -19,13 +26,53 @@ class LabelSet {
   const std::vector<std::string>& names() const { return names_; }
   std::size_t size() const { return names_.size(); }
 
-  /// The class of a label: the one of this name, else the one of this number. Throws Error that
-  /// names the label and the known ones.
-  std::int32_t index(const std::string& label) const;
+  /// The class of this name. A label that is a whole number has the name of this number.
+  std::optional<std::int32_t> named(const std::string& label) const;
+  /// The class of this number, from 0.
+  std::optional<std::int32_t> numbered(const std::string& label) const;
+  /// The class of a label of this kind. Throws Error that names the label and the known ones.
+  std::int32_t index(const std::string& label, LabelKind kind) const;
 
  private:
   std::vector<std::string> names_;
   std::unordered_map<std::string, std::int32_t> index_;
+  /// Classes whose names are whole numbers, each number once.
+  std::unordered_map<std::int64_t, std::int32_t> whole_;
+};
+
+/// What is known of the labels before data are read; what is absent is taken from the data.
+struct KnownLabels {
+  std::optional<LabelSet> labels = std::nullopt;
+  std::string problem_type = {};
+  /// That of the training data, which validation data share.
+  std::optional<LabelKind> kind = std::nullopt;
+};
+
+/// Finds the kind of the labels of a file, which is one for all.
+class LabelKindFinder {
+ public:
+  /// The labels must outlive it.
+  explicit LabelKindFinder(const LabelSet& labels) : labels_(labels) {}
+
+  /// `place` is where the label stands, for messages. Labels that are neither are left to
+  /// LabelSet::index.
+  void add(const std::string& label, const std::string& place);
+
+  /// Absent where both are the same. Throws Error that shows a label of each kind.
+  std::optional<LabelKind> found() const;
+  /// What is to be said about the kind; empty where there is nothing to mistake.
+  std::string note() const;
+
+ private:
+  struct Seen {
+    std::string label, place;
+  };
+
+  const LabelSet& labels_;
+  /// The first label that is a name alone, and the first that is a number alone.
+  std::optional<Seen> name_, number_;
+  /// The first label that is the name of one class and the number of another.
+  std::optional<Seen> both_;
 };
 
 }  // namespace longformer::tasks

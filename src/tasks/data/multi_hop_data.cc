@@ -181,7 +181,7 @@ Json with_paragraphs(const MultiHopExample& example, std::span<const Index> para
 }
 
 MultiHopPredictions read_multi_hop_predictions(const std::string& path) {
-  const Json value = formats::read_json(path);
+  const Json value = read_whole_json(path, {});
   const auto is_object = [&](const char* key) {
     return value.is_object() && value.contains(key) && value[key].is_object();
   };

@@ -17,7 +17,7 @@ AnswersById answers_by_id(const Json& value, const std::string& path) {
 }
 
 AnswersById read_answers(const std::string& path) {
-  return answers_by_id(formats::read_json(path), path);
+  return answers_by_id(read_whole_json(path, {}), path);
 }
 
 std::string answers_text(const AnswersById& answers) {

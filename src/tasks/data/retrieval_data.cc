@@ -10,7 +10,6 @@
 
 #include "core/words.h"
 #include "formats/json.h"
-#include "text/lines.h"
 
 namespace longformer::tasks {
 namespace {
@@ -116,7 +115,7 @@ std::optional<Judgement> judgement_of(const std::string& line, bool is_first) {
 void read_judgements(const std::string& path, const DataOptions& options,
                      const std::unordered_map<std::string, std::size_t>& numbers,
                      std::vector<JudgedQuery>& queries, DataReport& report) {
-  text::LineReader lines(path, options.encoding);
+  TextLines lines = lines_of(path, options);
   std::string line;
   bool is_first = true;
   while (lines.next(line)) {
@@ -211,7 +210,7 @@ std::map<std::string, Ranking> read_run(const std::string& path) {
   constexpr std::size_t kColumns = 6;
   std::map<std::string, Ranking> run;
   std::unordered_map<std::string, std::unordered_set<std::string>> seen;
-  text::LineReader lines(path);
+  TextLines lines(path);
   std::string line;
   while (lines.next(line)) {
     if (stripped(line).empty()) continue;

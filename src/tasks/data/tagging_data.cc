@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "formats/json.h"
-#include "text/lines.h"
+#include "tasks/data/conll_columns.h"
 
 namespace longformer::tasks {
 namespace {
@@ -42,86 +42,69 @@ UnresolvedWords words_of(const Json& object, const DataOptions& options) {
   return document;
 }
 
-/// Words and labels of one line of columns.
-void add_word(const std::string& line, UnresolvedWords& sentence) {
-  constexpr const char* kSpaces = " \t";
-  const std::size_t word_end = line.find_first_of(kSpaces);
-  const std::size_t last = line.find_last_not_of(kSpaces);
-  const std::size_t label = line.find_last_of(kSpaces, last);
-  require(word_end != std::string::npos && word_end > 0 && label != std::string::npos &&
-              label >= word_end,
-          "expected a word and its label in columns, found {}", formats::quote(line));
-  sentence.words.push_back(line.substr(0, word_end));
-  sentence.labels.push_back(line.substr(label + 1, last - label));
-}
-
-std::vector<UnresolvedWords> read_columns(const std::string& path, const DataOptions& options,
-                                          DataReport& report) {
-  text::LineReader lines(path, options.encoding);
-  std::vector<UnresolvedWords> sentences;
-  UnresolvedWords sentence;
-  std::string error, line;
-  const auto finish = [&] {
-    if (sentence.origin.line == 0) return;
+void read_columns(const std::string& path, const DataOptions& options, const KnownLabels& known,
+                  DataReport& report, std::vector<UnresolvedWords>& documents) {
+  const ColumnFile file = read_column_file(path, options, known.labels);
+  if (!file.note.empty()) report.notes.push_back(file.note);
+  for (const ColumnSentence& sentence : file.sentences) {
     read_record(sentence.place, options, report, [&] {
-      if (!error.empty()) throw Error(error);
-      sentences.push_back(std::move(sentence));
+      if (!sentence.error.empty()) throw Error(sentence.error);
+      documents.push_back({.origin = {.line = sentence.line},
+                           .place = sentence.place,
+                           .words = sentence.words,
+                           .labels = sentence.labels});
     });
-    sentence = {};
-    error.clear();
-  };
-  while (lines.next(line)) {
-    const bool empty = line.find_first_not_of(" \t") == std::string::npos;
-    if (empty || line.starts_with("-DOCSTART-")) {
-      finish();
-      continue;
-    }
-    if (sentence.origin.line == 0) {
-      sentence.origin.line = lines.number();
-      sentence.place = fmt::format("{}:{}", path, lines.number());
-    }
-    if (!error.empty()) continue;
-    try {
-      add_word(line, sentence);
-    } catch (const Error& broken) {
-      error = broken.what();
-      sentence.place = fmt::format("{}:{}", path, lines.number());
-    }
   }
-  finish();
-  return sentences;
 }
 
-std::vector<UnresolvedWords> read_words(const std::string& path, const DataOptions& options,
-                                        DataReport& report) {
-  if (options.format == "conll") return read_columns(path, options, report);
+void read_words(const std::string& path, const DataOptions& options, const KnownLabels& known,
+                DataReport& report, std::vector<UnresolvedWords>& documents) {
+  if (options.format == "conll") {
+    read_columns(path, options, known, report, documents);
+    return;
+  }
   require(options.format == "json" || options.format == "jsonl",
           "format: expected jsonl, json or conll for token classification, found {}",
           options.format);
-  std::vector<UnresolvedWords> documents;
   read_objects(path, options, report, [&](const Json& object, const Record& record) {
     UnresolvedWords document = words_of(object, options);
     document.place = record.place;
     document.origin.line = record.number;
     documents.push_back(std::move(document));
   });
-  return documents;
+}
+
+/// What all labels of the data are.
+LabelKind kind_of(const std::vector<UnresolvedWords>& documents, const KnownLabels& known,
+                  TaggingData& data) {
+  LabelKindFinder finder(data.labels);
+  for (const UnresolvedWords& document : documents) {
+    for (const std::string& label : document.labels) finder.add(label, document.place);
+  }
+  // The data name the classes of a new head.
+  data.kind = known.kind ? known.kind : known.labels ? finder.found() : LabelKind::names;
+  if (!known.kind && known.labels && !finder.note().empty()) {
+    data.report.notes.push_back(finder.note());
+  }
+  return data.kind.value_or(LabelKind::names);
 }
 
 }  // namespace
 
 TaggingData read_tagging(const std::string& path, const DataOptions& given,
-                         const std::optional<LabelSet>& labels) {
+                         const KnownLabels& known) {
   DataOptions options = given;
   if (options.format.empty()) options.format = detect_format(path, options, "conll");
   TaggingData data;
   data.path = path;
   DataReport read;
-  std::vector<UnresolvedWords> documents = read_words(path, options, read);
+  std::vector<UnresolvedWords> documents;
+  read_words(path, options, known, read, documents);
   data.report.skipped = read.skipped;
   data.report.first_skipped = read.first_skipped;
-  if (labels) {
-    data.labels = *labels;
+  data.report.notes = read.notes;
+  if (known.labels) {
+    data.labels = *known.labels;
   } else {
     std::vector<std::string> all;
     for (const UnresolvedWords& document : documents) {
@@ -129,11 +112,12 @@ TaggingData read_tagging(const std::string& path, const DataOptions& given,
     }
     data.labels = LabelSet::collected(std::move(all));
   }
+  const LabelKind kind = kind_of(documents, known, data);
   for (UnresolvedWords& document : documents) {
     read_record(document.place, options, data.report, [&] {
       TaggingExample example;
       for (const std::string& label : document.labels) {
-        example.labels.push_back(data.labels.index(label));
+        example.labels.push_back(data.labels.index(label, kind));
       }
       if (document.words.empty()) ++data.report.empty;
       example.origin = std::move(document.origin);

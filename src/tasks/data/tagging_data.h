@@ -22,14 +22,15 @@ struct TaggingData {
   std::string path;
   std::vector<TaggingExample> examples;
   LabelSet labels;
+  /// Absent where names and numbers mean the same.
+  std::optional<LabelKind> kind;
   DataReport report;
 };
 
 /// Reads JSON lines or a JSON list of {"tokens", "ner_tags" | "labels" | "tags"}, with names or
-/// numbers as labels, or CoNLL columns: a word and its columns on a line, the last one the label,
-/// an empty line behind a sentence; a line -DOCSTART- is no word. Labels are those given, else
-/// those of the data in sorted order. Throws Error that names file and line.
+/// numbers as labels, or words in columns (conll_columns.h). Labels are those known, else those of
+/// the data in sorted order. Throws Error that names file and line.
 TaggingData read_tagging(const std::string& path, const DataOptions& options,
-                         const std::optional<LabelSet>& labels);
+                         const KnownLabels& known);
 
 }  // namespace longformer::tasks

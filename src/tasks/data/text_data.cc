@@ -1,7 +1,6 @@
 #include "tasks/data/text_data.h"
 
 #include "formats/json.h"
-#include "text/lines.h"
 
 namespace longformer::tasks {
 
@@ -26,7 +25,7 @@ void read_texts(const std::string& path, const DataOptions& given, DataReport& r
   }
   require(options.format == "lines",
           "format: expected text, lines, jsonl or json for a masked LM, found {}", options.format);
-  text::LineReader lines(path, options.encoding);
+  TextLines lines = lines_of(path, options);
   std::string line;
   while (lines.next(line)) {
     if (line.find_first_not_of(" \t") == std::string::npos) continue;

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "core/input_file.h"
 #include "formats/json.h"
 #include "tasks/answer_matching.h"
 
@@ -191,9 +192,9 @@ void read_squad_form(const Json& articles, const DataOptions& options, TriviaDat
 
 }  // namespace
 
-bool is_trivia_data(const std::string& path) {
-  if (!fs::is_regular_file(path)) return false;
-  const std::string beginning = formats::read_beginning(path, kBeginning);
+bool is_trivia_data(const std::string& path, const DataOptions& options) {
+  if (!fs::is_regular_file(path) && !is_read_once(path)) return false;
+  const std::string beginning = read_beginning(path, options, kBeginning);
   if (has_key(beginning, "Data") &&
       (has_key(beginning, "QuestionId") || has_key(beginning, "VerifiedEval"))) {
     return true;
@@ -204,7 +205,8 @@ bool is_trivia_data(const std::string& path) {
 TriviaData read_trivia(const std::string& path, const DataOptions& options) {
   TriviaData data;
   data.path = path;
-  require(fs::is_regular_file(path), "{}: expected a file of TriviaQA, found none", path);
+  require(fs::is_regular_file(path) || is_read_once(path),
+          "{}: expected a file of TriviaQA, found none", path);
   const Json whole = read_whole_json(path, options);
   const auto has_list = [&](const char* key) {
     return whole.is_object() && whole.contains(key) && whole[key].is_array();

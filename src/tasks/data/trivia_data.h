@@ -48,7 +48,7 @@ struct TriviaData {
 
 /// Whether a file is TriviaQA as published, or in the form of SQuAD with the members "qid" and
 /// "aliases" that the authors of Longformer give it.
-bool is_trivia_data(const std::string& path);
+bool is_trivia_data(const std::string& path, const DataOptions& options);
 
 /// Reads such a file, but for the documents that have files of their own. A document that would lie
 /// outside the folder of evidence is a broken record. Throws Error that names file and record.

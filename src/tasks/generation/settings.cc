@@ -35,7 +35,7 @@ struct OptionReader {
     to = value.get<std::int64_t>();
   }
   void read(double& to) const {
-    if (!value.is_number()) expected("a number");
+    if (!formats::is_finite_number(value)) expected("a number");
     to = value.get<double>();
   }
   void read(std::string& to) const {
@@ -75,7 +75,7 @@ struct OptionReader {
     if (!value.is_array()) expected("pairs of token ids and a number");
     for (const Json& pair : value) {
       const bool good = pair.is_array() && pair.size() == 2 && pair[0].is_array() &&
-                        !pair[0].empty() && pair[1].is_number() &&
+                        !pair[0].empty() && formats::is_finite_number(pair[1]) &&
                         std::all_of(pair[0].begin(), pair[0].end(), is_id);
       if (!good) expected("pairs of token ids and a number");
       to.push_back({pair[0].get<Ids>(), pair[1].get<double>()});
@@ -83,7 +83,7 @@ struct OptionReader {
   }
   void read(std::pair<std::int64_t, double>& to) const {
     const bool good = value.is_array() && value.size() == 2 && value[0].is_number_integer() &&
-                      value[1].is_number();
+                      formats::is_finite_number(value[1]);
     if (!good) expected("a number of tokens and a factor");
     to = {value[0].get<std::int64_t>(), value[1].get<double>()};
   }

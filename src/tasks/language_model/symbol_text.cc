@@ -6,7 +6,8 @@
 #include <utility>
 
 #include "core/error.h"
-#include "formats/json.h"
+#include "core/input_file.h"
+#include "text/charset.h"
 
 namespace longformer::tasks {
 namespace {
@@ -47,8 +48,9 @@ SymbolText::SymbolText(const LanguageModelText& data, const Symbols& symbols) : 
 }
 
 void SymbolText::read(const std::string& file, const LanguageModelText& data) {
-  std::string found = formats::read_file(file);
-  const bool is_bytes = !symbols_.are_tokens() && data.encoding.name == TextEncoding().name;
+  std::string found = read_input(file);
+  const bool is_bytes = !symbols_.are_tokens() && data.encoding.name == TextEncoding().name &&
+                        text::byte_order_mark(found).size == 0;
   if (!is_bytes) found = decoded_text(std::move(found), data.encoding, file);
   if (data.clean_up) {
     require(symbols_.are_letters(), "clean-up: expected a model of the alphabet text8, found {}",

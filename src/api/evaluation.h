@@ -1,0 +1,15 @@
+// Evaluating a model on examples that were read before.
+#pragma once
+
+#include <string>
+
+#include "longformer/evaluation.h"
+#include "tasks/task.h"
+
+namespace longformer {
+
+/// evaluate() on a data set of `path`, which was read with the labels of the model.
+Evaluation evaluate_set(const Model& model, const Tokenizer& tokenizer, const std::string& path,
+                        const tasks::DataSet& data, const EvaluateOptions& options);
+
+}  // namespace longformer

@@ -1,0 +1,83 @@
+#include "core/input_file.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "core/error.h"
+#include "longformer/interruption.h"
+
+namespace longformer {
+namespace {
+
+constexpr const char* kStandardInput = "-";
+constexpr int kPauseMilliseconds = 100;
+
+/// Returns when there is something to read, or the end.
+void wait_for(int descriptor) {
+  pollfd one = {.fd = descriptor, .events = POLLIN, .revents = 0};
+  while (::poll(&one, 1, kPauseMilliseconds) <= 0) Interruption::poll();
+}
+
+}  // namespace
+
+InputFile::InputFile(std::string path) : path_(std::move(path)) {
+  // Without O_NONBLOCK, a named pipe that nobody writes to would keep even a signal waiting.
+  descriptor_ = path_ == kStandardInput ? ::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0)
+                                        : ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  struct stat status = {};
+  require(descriptor_ >= 0 && ::fstat(descriptor_, &status) == 0,
+          "{}: expected a readable file, found: {}", path_, std::strerror(errno));
+  is_regular_ = S_ISREG(status.st_mode);
+  if (!S_ISDIR(status.st_mode)) return;
+  ::close(std::exchange(descriptor_, -1));
+  fail("{}: expected a file, found a folder", path_);
+}
+
+InputFile::~InputFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+InputFile::InputFile(InputFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      descriptor_(std::exchange(other.descriptor_, -1)),
+      is_regular_(other.is_regular_) {}
+
+std::size_t InputFile::read(std::span<char> bytes) {
+  while (true) {
+    if (!is_regular_) wait_for(descriptor_);
+    const ssize_t count = ::read(descriptor_, bytes.data(), bytes.size());
+    if (count >= 0) return static_cast<std::size_t>(count);
+    require(errno == EINTR || errno == EAGAIN, "{}: expected a readable file, found: {}", path_,
+            std::strerror(errno));
+  }
+}
+
+bool is_read_once(const std::string& path) {
+  if (path == kStandardInput) return true;
+  struct stat status = {};
+  return ::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode);
+}
+
+std::string read_input(const std::string& path) {
+  InputFile file(path);
+  std::string all;
+  std::array<char, std::size_t{1} << 16> buffer;
+  for (std::size_t count = 0; (count = file.read(buffer)) > 0;) all.append(buffer.data(), count);
+  return all;
+}
+
+std::shared_ptr<const std::string> KeptInputs::bytes_of(const std::string& path) {
+  const std::lock_guard lock(mutex_);
+  std::shared_ptr<const std::string>& bytes = inputs_[path];
+  if (!bytes) bytes = std::make_shared<const std::string>(read_input(path));
+  return bytes;
+}
+
+}  // namespace longformer

@@ -1,0 +1,248 @@
+"""Data as other programs write them: JSON and CSV of Python, line ends, byte-order marks, pipes. A file says what
+Python's own modules read in it, written as plain JSON lines."""
+
+import csv
+import io
+import json
+import os
+import random
+import signal
+import subprocess
+import threading
+import time
+
+import pytest
+from cli_test import BINARY, FIXTURES, run
+
+CLASSIFIER = FIXTURES / "tiny_longformer_classifier"
+TAGGER = FIXTURES / "tiny_bert_tagger"
+LABELS = ["bad", "fair", "good"]
+SEEDS = range(6)
+
+
+def write(path, content):
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def said(folder, model, data, *flags, stdin=b""):
+    """What evaluate says of each example, but for lines and ids."""
+    predictions = folder / "said.jsonl"
+    result = run("evaluate", model, data, "--json", "--predictions", predictions, *flags, stdin=stdin)
+    assert result.code == 0, result.err
+    rows = [json.loads(line) for line in predictions.read_text().splitlines()]
+    return [{key: value for key, value in row.items() if key not in ("line", "id")} for row in rows]
+
+
+def plain(folder, rows):
+    """Texts and labels as JSON lines that nobody can read otherwise."""
+    lines = [json.dumps({"text": text, "label": label}, ensure_ascii=False) for text, label in rows]
+    return write(folder / "plain.jsonl", "\n".join(lines) + "\n")
+
+
+def repaired(text):
+    return "".join("\ufffd" if 0xD800 <= ord(c) <= 0xDFFF else c for c in text)
+
+
+def drawn_text(draw, alphabet):
+    return "".join(draw.choice(alphabet) for _ in range(draw.randrange(12)))
+
+
+class TestJsonAsPythonReadsIt:
+    """Lines that json.loads takes: the oracle is Python's json module."""
+
+    STRINGS = ["a", "é", "\\n", '\\"', "\\\\", "\\u00e9", "\\ud83d", "\\ude00", "\\ud83d\\ude00", "\\uD83D\\uDE00", "😀", "NaN",
+               "0E0", " ", "\\/", "\\u0041"]  # fmt: skip
+    NUMBERS = ["NaN", "Infinity", "-Infinity", "1e999", "-1e999", "0E0", "1E5", "-0.0", "123456789012345678901234567890", "null",
+               "true", "[NaN, {}]", '{"label": "x"}', '"NaN"', "[]"]  # fmt: skip
+
+    def line(self, draw):
+        members = [f'"text": "{drawn_text(draw, self.STRINGS)}"', f'"label": "{draw.choice(LABELS)}"']
+        for name in ("score", "score", "other", "text_pair"):
+            if draw.random() < 0.4:
+                members.append(f'"{name}": {draw.choice(self.NUMBERS) if name != "text_pair" else draw.choice(["null", "NaN"])}')
+        if draw.random() < 0.2:
+            members.append(f'"label": "{draw.choice(LABELS)}"')
+        draw.shuffle(members)
+        return "{" + ", ".join(members) + "}"
+
+    @pytest.mark.parametrize("seed", SEEDS)
+    def test_generated_lines(self, tmp_path, seed):
+        draw = random.Random(seed)
+        content = "".join(draw.choice(["", "\n", " \r\n"]) + self.line(draw) + draw.choice(["\n", "\r\n", "\r"]) for _ in range(20))
+        data = write(tmp_path / "d.jsonl", content)
+        rows = [json.loads(line) for line in io.StringIO(content, newline=None) if line.strip()]
+        expected = plain(tmp_path, [(repaired(row["text"]), row["label"]) for row in rows])
+        assert said(tmp_path, CLASSIFIER, data) == said(tmp_path, CLASSIFIER, expected)
+        whole = write(tmp_path / "d.json", "[" + ",\n".join(line for line in content.replace("\r", "\n").split("\n") if line.strip()) + "]")
+        assert said(tmp_path, CLASSIFIER, whole) == said(tmp_path, CLASSIFIER, expected)
+        tokens = [run("tokenize", CLASSIFIER, file, "--field", "text", "--json").json for file in (data, expected)]
+        assert [row["ids"] for row in tokens[0]] == [row["ids"] for row in tokens[1]]
+
+    def test_a_label_of_nan_is_none(self, tmp_path):
+        data = write(tmp_path / "d.jsonl", '{"text": "a", "label": "good"}\n{"text": "b", "label": NaN}\n')
+        run("evaluate", CLASSIFIER, data).fails(1, f"{data}:2: expected a label")
+        assert len(said(tmp_path, CLASSIFIER, data, "--skip-invalid")) == 1
+
+    def test_ids_of_many_digits_stay(self, tmp_path):
+        ids = ["123456789012345678901", "123456789012345678902"]
+        data = write(tmp_path / "d.jsonl", "".join(f'{{"id": {i}, "text": "a", "label": "good"}}\n' for i in ids))
+        run("evaluate", CLASSIFIER, data, "--predictions", tmp_path / "p")
+        assert [json.loads(line)["id"] for line in (tmp_path / "p").read_text().splitlines()] == ids
+
+    def test_lines_that_are_none_say_so(self, tmp_path):
+        data = write(tmp_path / "d.jsonl", '{"text": "a"}\n["text"]\n{"text"\n')
+        result = run("tokenize", CLASSIFIER, data, "--field", "text")
+        assert result.code == 1 and f"{data}:2: expected a JSON object" in result.err and "found array" in result.err
+        assert f"{data}:3: " in result.err and "found no JSON" in result.err
+
+
+class TestCsvAsPythonReadsIt:
+    """Files that csv.reader takes, as csv.writer writes them: the oracle is Python's csv module."""
+
+    ALPHABET = ["a", "é", ",", ";", "\t", '"', "\n", "\r", "\r\n", " ", "''"]
+
+    @pytest.mark.parametrize("seed", SEEDS)
+    @pytest.mark.parametrize("ends", ["\n", "\r\n", "\r"])
+    def test_generated_tables(self, tmp_path, seed, ends):
+        draw = random.Random(seed)
+        suffix, delimiter = draw.choice([(".csv", ","), (".tsv", "\t"), (".csv", ";")])
+        table = io.StringIO(newline="")
+        quoting = draw.choice([csv.QUOTE_MINIMAL, csv.QUOTE_ALL])
+        writer = csv.writer(table, delimiter=delimiter, lineterminator=ends, quoting=quoting)
+        writer.writerow(["label", "text"])
+        for _ in range(20):
+            writer.writerow([draw.choice(LABELS), drawn_text(draw, self.ALPHABET)])
+        content = table.getvalue()
+        data = write(tmp_path / ("d" + suffix), content if draw.random() < 0.5 else content.rstrip("\r\n"))
+        rows = list(csv.DictReader(io.StringIO(content, newline=""), delimiter=delimiter))
+        expected = plain(tmp_path, [(row["text"], row["label"]) for row in rows])
+        flags = ["--delimiter", ";"] if delimiter == ";" else []
+        assert said(tmp_path, CLASSIFIER, data, *flags) == said(tmp_path, CLASSIFIER, expected)
+
+    @pytest.mark.parametrize("cell", ["", "NaN", "nan", "NA", "N/A", "<NA>", "null", "NULL", "None", "#N/A"])
+    def test_cells_that_pandas_reads_as_none_are_no_label(self, tmp_path, cell):
+        data = write(tmp_path / "d.csv", f"text,label\na,good\nb,{cell}\n")
+        run("evaluate", CLASSIFIER, data).fails(1, f"{data}:3: expected a label")
+        result = run("evaluate", CLASSIFIER, data, "--skip-invalid", "--json")
+        assert result.json[0]["examples"] == 1 and "left out 1 broken example" in result.err
+
+
+FILES = {
+    "d.jsonl": '{"text": "schön", "label": "good"}\n{"text": "b", "label": "bad"}\n',
+    "d.json": '[{"text": "schön", "label": "good"}, {"text": "b", "label": "bad"}]',
+    "d.csv": "text,label\nschön,good\nb,bad\n",
+    "d.tsv": "text\tlabel\nschön\tgood\nb\tbad\n",
+    "fasttext": "__label__good schön\n__label__bad b\n",
+}
+MARKED = ["utf-8-sig", "utf-16", "utf-32"]
+
+
+def marked(text, coding):
+    """With a byte-order mark, of which big-endian codecs write none."""
+    return ("\ufeff" + text).encode(coding) if coding.endswith("be") else text.encode(coding)
+
+
+class TestByteOrderMarks:
+    @pytest.mark.parametrize("coding", [*MARKED, "utf-16-be", "utf-32-be"])
+    @pytest.mark.parametrize("name", FILES)
+    def test_count_in_data_sets(self, tmp_path, name, coding):
+        expected = said(tmp_path, CLASSIFIER, write(tmp_path / name, FILES[name]))
+        assert said(tmp_path, CLASSIFIER, write(tmp_path / name, marked(FILES[name], coding))) == expected
+
+    @pytest.mark.parametrize("coding", MARKED)
+    def test_count_in_columns(self, tmp_path, coding):
+        text = "Ada B-PER\nran O\n\n"
+        expected = said(tmp_path, TAGGER, write(tmp_path / "a.conll", text))
+        assert said(tmp_path, TAGGER, write(tmp_path / "a.conll", text.encode(coding))) == expected
+
+    @pytest.mark.parametrize("coding", MARKED)
+    @pytest.mark.parametrize("flags", [[], ["--lines"], ["--lines", "--encoding", "latin-1"], ["--encoding", "auto"]])
+    def test_count_in_documents(self, tmp_path, coding, flags):
+        text = "ein schönes Buch\nzwei\n"
+        expected = run("tokenize", CLASSIFIER, write(tmp_path / "a.txt", text), *flags[:1], "--json").json
+        found = run("tokenize", CLASSIFIER, write(tmp_path / "a.txt", text.encode(coding)), *flags, "--json").works().json
+        assert [row["ids"] for row in found] == [row["ids"] for row in expected]
+        piped = run("tokenize", CLASSIFIER, *flags, "--json", stdin=text.encode(coding)).works().json
+        assert [row["ids"] for row in piped] == [row["ids"] for row in expected]
+
+    def test_missing_is_told(self, tmp_path):
+        data = write(tmp_path / "a.txt", "text".encode("utf-16-le"))
+        assert f"{data}: has bytes 0" in run("tokenize", CLASSIFIER, data).err
+
+
+class TestLineEnds:
+    @pytest.mark.parametrize("ends", ["\n", "\r\n", "\r"])
+    def test_of_every_kind(self, tmp_path, ends):
+        for name, content in FILES.items():
+            expected = said(tmp_path, CLASSIFIER, write(tmp_path / name, content))
+            assert said(tmp_path, CLASSIFIER, write(tmp_path / name, content.replace("\n", ends))) == expected
+        lines = run("tokenize", CLASSIFIER, "--lines", "--json", stdin=f"a{ends}{ends}b{ends}").works().json
+        assert [row["line"] for row in lines] == [1, 2, 3]
+        conll = write(tmp_path / "a.conll", f"Ada B-PER{ends}ran O{ends}{ends}It O{ends}")
+        assert [row["labels"] for row in said(tmp_path, TAGGER, conll)] == [["B-PER", "O"], ["O"]]
+
+
+def shell(command, timeout=60):
+    return subprocess.run(["bash", "-c", command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=timeout, text=True, check=False)
+
+
+@pytest.fixture
+def many(tmp_path):
+    """More than the pipe and the look for the format hold."""
+    rows = [(f"the cat number {i}", LABELS[i % 3]) for i in range(1500)]
+    jsonl = write(tmp_path / "many.jsonl", "".join(json.dumps({"text": t, "label": c}) + "\n" for t, c in rows))
+    table = write(tmp_path / "many.csv", "text,label\n" + "".join(f"{t},{c}\n" for t, c in rows))
+    return jsonl, table
+
+
+class TestPipes:
+    def examples(self, command):
+        done = shell(command)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)["examples"]
+
+    def test_are_read_whole(self, many):
+        jsonl, table = many
+        head = f"{BINARY} evaluate {CLASSIFIER}"
+        assert self.examples(f"{head} <(cat {jsonl}) --json") == 1500
+        assert self.examples(f"{head} <(cat {jsonl}) --json --skip-invalid") == 1500
+        assert self.examples(f"cat {jsonl} | {head} /dev/stdin --json") == 1500
+        assert self.examples(f"cat {jsonl} | {head} - --json") == 1500
+        assert self.examples(f"{head} - --json < {jsonl}") == 1500
+        assert self.examples(f"{head} <(cat {table}) --format csv --json") == 1500
+
+    def test_that_have_a_validation_file_in_them_are_evaluated_again_and_again(self, tmp_path):
+        rows = "".join(json.dumps({"text": "a b", "label": LABELS[i % 3]}) + "\n" for i in range(6))
+        data = write(tmp_path / "d.jsonl", rows)
+        done = shell(f"{BINARY} finetune {CLASSIFIER} <(cat {data}) --validation-file <(cat {data}) --num-train-epochs 2 "
+                     f"--gradient-accumulation-steps 1 --output-dir {tmp_path}/o")  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        assert done.stderr.count("evaluation after step") == 2
+
+    def test_that_nobody_writes_to_end_by_one_signal(self, tmp_path):
+        data = write(tmp_path / "d.jsonl", "".join(json.dumps({"text": "a b", "label": c}) + "\n" for c in LABELS))
+        os.mkfifo(tmp_path / "pipe")
+        command = [BINARY, "finetune", CLASSIFIER, data, "--validation-file", tmp_path / "pipe", "--output-dir", tmp_path / "o"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+            time.sleep(1.5)
+            assert process.poll() is None
+            process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=20)
+            assert process.returncode == -signal.SIGTERM
+
+    def test_with_a_name(self, tmp_path):
+        os.mkfifo(tmp_path / "pipe.csv")
+
+        def fill():
+            (tmp_path / "pipe.csv").write_text("text,label\na,good\nb,bad\n")
+
+        writer = threading.Thread(target=fill)
+        writer.start()
+        assert len(said(tmp_path, CLASSIFIER, tmp_path / "pipe.csv")) == 2
+        writer.join()
+
+    def test_of_other_tasks(self, tmp_path):
+        text = "Ada B-PER\nran O\n\n"
+        expected = said(tmp_path, TAGGER, write(tmp_path / "a.conll", text))
+        assert said(tmp_path, TAGGER, "-", stdin=text.encode()) == expected
