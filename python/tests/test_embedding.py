@@ -1,6 +1,8 @@
 """Vectors of texts with the keywords of sentence-transformers, equal to `longformer embed`; and search."""
 
+import json
 import pickle
+import shutil
 
 import longformer_cpp
 import numpy as np
@@ -59,6 +61,37 @@ def test_forms_of_the_result(embedder, capfd):
     assert cut.shape == (3, 4) and np.linalg.norm(cut, axis=1) == pytest.approx([1, 1, 1])
     embedder.encode(TEXTS, batch_size=2, show_progress_bar=True)
     assert capfd.readouterr().err.endswith("vectors of 3 of 3 texts\n")
+
+
+@pytest.mark.parametrize("kind", ["cosine", "dot", "euclidean", "manhattan"])
+def test_similarity_of_the_folder(folder, tmp_path, kind):
+    path = shutil.copytree(folder("sentence_instructed"), tmp_path / "folder")
+    file = path / "config_sentence_transformers.json"
+    known = json.loads(file.read_text())
+    file.write_text(json.dumps(known | {"similarity_fn_name": kind, "truncate_dim": 5}))
+    embedder = longformer_cpp.Embedder(path)
+    assert embedder.similarity_fn_name == kind and embedder.embedding_size == 5
+    whole = longformer_cpp.Embedder(folder("sentence_instructed")).encode(TEXTS)
+    a, b = embedder.encode(TEXTS), embedder.encode(TEXTS[:2])
+    assert np.array_equal(a, whole[:, :5]) and embedder.encode(TEXTS, truncate_dim=3).shape == (3, 3)
+    found = embedder.similarity(a, b)
+    assert found.shape == (3, 2) and found.dtype == np.float32
+    lengths = np.linalg.norm(a, axis=1)[:, None] * np.linalg.norm(b, axis=1)
+    expected = {
+        "cosine": a @ b.T / lengths,
+        "dot": a @ b.T,
+        "euclidean": -np.sqrt(((a[:, None] - b) ** 2).sum(2)),
+        "manhattan": -np.abs(a[:, None] - b).sum(2),
+    }
+    assert np.abs(found - expected[kind]).max() < 1e-5
+    assert embedder.similarity(a[0], b[0])[0, 0] == pytest.approx(found[0, 0], abs=1e-6)
+    index = longformer_cpp.SearchIndex(embedder)
+    for i, text in enumerate(TEXTS):
+        index.add(str(i), text)
+    asked, held = embedder.encode_query(TEXTS[1]), embedder.encode_document(TEXTS)
+    best = embedder.similarity(asked, held)[0]
+    for hit in index.query(TEXTS[1], top_k=3, mode="dense"):
+        assert hit.score == pytest.approx(best[int(hit.file)], rel=1e-4, abs=1e-4)
 
 
 def test_long_texts(folder, program):
