@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "core/error.h"
+#include "core/file_kind.h"
 #include "formats/json.h"
 #include "formats/new_file.h"
 
@@ -182,6 +183,11 @@ std::string header_of(const std::vector<std::pair<std::string, Tensor>>& tensors
 
 SafetensorsHeader read_safetensors_header(const std::shared_ptr<MappedFile>& file,
                                           const std::string& path) {
+  // A length may look like the beginning of another kind, and is followed by JSON.
+  const std::string_view bytes(reinterpret_cast<const char*>(file->data()), file->size());
+  if (bytes.size() <= kLengthBytes || bytes[kLengthBytes] != '{') {
+    require_no_other_kind(path, "weights in safetensors", bytes);
+  }
   const std::string_view text = header_text(path, *file);
   const std::size_t data_begin = kLengthBytes + text.size();
   const std::uint64_t data_bytes = file->size() - data_begin;

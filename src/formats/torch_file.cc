@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "core/error.h"
+#include "core/file_kind.h"
 #include "formats/json.h"
 #include "formats/pickle.h"
 #include "formats/torch_names.h"
@@ -362,6 +363,7 @@ TorchHeader read_stream(const std::shared_ptr<MappedFile>& file, const std::stri
 TorchHeader read_torch_header(const std::shared_ptr<MappedFile>& file, const std::string& path) {
   if (ZipArchive::is_zip({file->data(), file->size()})) return read_zip(file, path);
   const std::string_view text(reinterpret_cast<const char*>(file->data()), file->size());
+  require_no_other_kind(path, "a file of torch.save", text);
   const bool is_stream = text.size() > kMagicPlace && text[0] == '\x80' &&
                          text.substr(kMagicPlace).starts_with(kMagic);
   require(is_stream, "{}: expected a file of torch.save, found other data", path);

@@ -2,9 +2,12 @@
 
 #include <sqlite3.h>
 
+#include <array>
+#include <fstream>
 #include <utility>
 
 #include "core/error.h"
+#include "core/file_kind.h"
 
 namespace longformer::index {
 namespace {
@@ -12,9 +15,19 @@ namespace {
 /// How long a process waits for others that write: a document of a book is written in under 1 s.
 constexpr int kPatienceMilliseconds = 30000;
 
+/// Throws Error where the file is of a known kind.
+void require_no_known_kind(const std::string& path) {
+  std::array<char, kKindBytes> bytes = {};
+  std::ifstream file(path, std::ios::binary);
+  file.read(bytes.data(), std::ssize(bytes));
+  const auto count = static_cast<std::size_t>(file.gcount());
+  if (count > 0) require_no_other_kind(path, "a search index", {bytes.data(), count}, "an SQLite");
+}
+
 [[noreturn]] void fail_with(const std::string& file, int code, const char* message) {
   switch (code & 0xff) {
     case SQLITE_NOTADB:
+      require_no_known_kind(file);
       fail("{}: expected a search index, found another kind of file", file);
     case SQLITE_CORRUPT:
       fail("{}: expected a whole search index, found a damaged one; make it anew", file);

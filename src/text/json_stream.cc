@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/file_kind.h"
 
 namespace longformer::text {
 namespace {
@@ -245,6 +246,7 @@ std::string read_text_file(const std::string& path) {
   file.seekg(0);
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   require(size >= 0 && file.good(), "{}: expected a readable file, found a read error", path);
+  require_no_other_kind(path, "a tokenizer file", text);
   return text;
 }
 
