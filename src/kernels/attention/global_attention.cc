@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include "core/threads.h"
@@ -82,13 +83,16 @@ void score(const GlobalAttention& in, const Floats& transformed, const float* bl
   }
 }
 
+/// The greater of two scores; NaN where one is, as it must show in the result.
+float highest_of(float a, float b) { return a >= b || std::isnan(a) ? a : b; }
+
 /// Turns the scores of one step into weights and rescales what was summed so far.
 void online_softmax(std::span<float> scores, Index keys, PartialSum& partial) {
   const std::size_t width = partial.sum.size() / partial.maximum.size();
   for (std::size_t row = 0; row < partial.maximum.size(); ++row) {
     const auto line = scores.subspan(row * at(keys), at(keys));
     const float highest =
-        std::max(partial.maximum[row], *std::max_element(line.begin(), line.end()));
+        std::accumulate(line.begin(), line.end(), partial.maximum[row], highest_of);
     if (highest == kMasked) {
       std::fill(line.begin(), line.end(), 0.0f);
       continue;
@@ -140,7 +144,7 @@ void merge(std::span<const PartialSum> partials, GlobalSummary& summary) {
   summary.logsumexp.assign(rows, kMasked);
   for (std::size_t row = 0; row < rows; ++row) {
     float highest = kMasked;
-    for (const auto& partial : partials) highest = std::max(highest, partial.maximum[row]);
+    for (const auto& partial : partials) highest = highest_of(highest, partial.maximum[row]);
     if (highest == kMasked) continue;
     float denominator = 0;
     for (const auto& partial : partials) {
