@@ -6,6 +6,7 @@
 #include <memory>
 #include <utility>
 
+#include "api/folder_keys.h"
 #include "api/model_implementation.h"
 #include "core/error.h"
 #include "core/threads.h"
@@ -57,7 +58,10 @@ struct TextGenerator::Implementation {
   /// Read when a text first needs it: logits need none.
   const Tokenizer& tokenizer() const {
     if (!tokenizer_) {
-      tokenizer_.emplace(Tokenizer::load(tokenizer_folder(folder, own.weights.adapter_folder())));
+      const std::string files = tokenizer_folder(folder, own.weights.adapter_folder());
+      tokenizer_.emplace(Tokenizer::load(files));
+      const std::string unused = unused_tokenizer_keys(files);
+      if (note && !unused.empty()) note(unused);
     }
     return *tokenizer_;
   }
@@ -498,11 +502,9 @@ GenerationOptions parse_generation_options(const std::string& json) {
   const std::string name = "generation options";
   const auto object = formats::parse_json(json, name);
   require(object.is_object(), "{}: expected a JSON object, found {}", name, formats::shown(object));
-  std::vector<std::string> unknown;
-  const auto options =
-      tasks::parse_generation_options(formats::ConfigReader(object, name), &unknown);
-  require(unknown.empty(), "{}: expected those of transformers' generate(), found {}", name,
-          unknown.empty() ? "" : unknown[0]);
+  const formats::ConfigReader reader(object, name);
+  const auto options = tasks::parse_generation_options(reader);
+  formats::refuse_unused_keys(reader, tasks::harmless_generation_keys());
   return options;
 }
 

@@ -1,5 +1,6 @@
 #include "api/task_folder.h"
 
+#include "api/folder_keys.h"
 #include "api/model_implementation.h"
 #include "core/error.h"
 
@@ -15,7 +16,11 @@ void require_task(const Model& model, const std::string& folder, const tasks::Ta
 Tokenizer matching_tokenizer(const Model& model, const std::string& folder,
                              std::span<const std::string> added, bool lowercase) {
   const std::string adapter = model.implementation().weights.adapter_folder();
-  Tokenizer tokenizer = Tokenizer::load(tokenizer_folder(folder, adapter), added, lowercase);
+  const std::string files = tokenizer_folder(folder, adapter);
+  Tokenizer tokenizer = Tokenizer::load(files, added, lowercase);
+  const std::string unused = unused_tokenizer_keys(files);
+  const auto& note = model.implementation().note;
+  if (note && !unused.empty()) note(unused);
   require(tokenizer.vocabulary_size() <= model.info().vocabulary_size,
           "{}: expected a tokenizer of at most {} tokens (vocab_size of config.json), found {}",
           folder, model.info().vocabulary_size, tokenizer.vocabulary_size());
