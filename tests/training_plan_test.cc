@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,10 @@ class TrainingPlanTest : public ::testing::Test {
   static TrainingResult train(const TrainingOptions& options,
                               const TrainingCallbacks& callbacks = {}) {
     toy::Network network;
+    return train(options, network, callbacks);
+  }
+  static TrainingResult train(const TrainingOptions& options, toy::Network& network,
+                              const TrainingCallbacks& callbacks = {}) {
     const Comm comm;
     Trainer trainer({.options = options, .phases = {single_phase(options, 7)}},
                     network.parameters(), network, comm);
@@ -121,6 +126,106 @@ TEST_F(TrainingPlanTest, NothingIsLeftOfATrainingThatHasEnded) {
   EXPECT_EQ(result.steps, 20);
   EXPECT_FALSE(result.loss.has_value());
   EXPECT_EQ(model(wanted.output_dir), before);
+}
+
+/// A network that gets worse, beside a description that decides what it is.
+class Described : public toy::Network {
+ public:
+  nlohmann::ordered_json description = {{"config.json", {{"windows", {16, 32}}, {"layers", 2}}}};
+
+  nlohmann::ordered_json setup() const override { return description; }
+  training::Metrics evaluate() override { return {{"loss", ++evaluations_}}; }
+
+ private:
+  double evaluations_ = 0;
+};
+
+/// Every file below a folder with its bytes.
+std::map<std::string, std::string> contents(const std::string& folder) {
+  std::map<std::string, std::string> files;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    if (!entry.is_regular_file()) continue;
+    files[entry.path().string()] = formats::read_file(entry.path().string());
+  }
+  return files;
+}
+
+TEST_F(TrainingPlanTest, WhereNothingIsLeftNoFileChanges) {
+  TrainingOptions wanted = options();
+  wanted.eval_strategy = "steps";
+  wanted.eval_steps = wanted.save_steps = 5;
+  wanted.load_best_model_at_end = true;
+  Described network;
+  train(wanted, network);
+  const auto before = contents(wanted.output_dir);
+  EXPECT_EQ(model(wanted.output_dir), model(wanted.output_dir + "/checkpoint-5"));
+  EXPECT_NE(model(wanted.output_dir), model(wanted.output_dir + "/checkpoint-20"));
+  // The last model must not take the place of the best.
+  wanted.load_best_model_at_end = false;
+  wanted.eval_strategy = "no";
+  wanted.resume_from_checkpoint = "last";
+  const TrainingResult result = train(wanted, network);
+  EXPECT_FALSE(result.loss.has_value());
+  EXPECT_EQ(result.steps, 20);
+  EXPECT_EQ(contents(wanted.output_dir), before);
+  // Without a model it is written; more steps are done.
+  fs::remove(wanted.output_dir + "/model.safetensors");
+  train(wanted, network);
+  EXPECT_EQ(model(wanted.output_dir), model(wanted.output_dir + "/checkpoint-20"));
+  wanted.max_steps = 22;
+  EXPECT_EQ(train(wanted, network).steps, 22);
+  EXPECT_EQ(model(wanted.output_dir), model(wanted.output_dir + "/checkpoint-22"));
+}
+
+TEST_F(TrainingPlanTest, ATrainingThatStoppedEarlyHasEnded) {
+  TrainingOptions wanted = options();
+  wanted.eval_strategy = "steps";
+  wanted.eval_steps = wanted.save_steps = 4;
+  wanted.early_stopping_patience = 1;
+  wanted.load_best_model_at_end = true;
+  Described network;
+  EXPECT_EQ(train(wanted, network).steps, 8);
+  const auto before = contents(wanted.output_dir);
+  wanted.resume_from_checkpoint = "last";
+  EXPECT_EQ(train(wanted, network).steps, 8);
+  EXPECT_EQ(contents(wanted.output_dir), before);
+}
+
+TEST_F(TrainingPlanTest, GoesOnOnlyWithTheSameModelAndOrderOfData) {
+  TrainingOptions wanted = options();
+  Described network;
+  train(wanted, network);
+  wanted.resume_from_checkpoint = wanted.output_dir + "/checkpoint-6";
+  const auto before = contents(wanted.output_dir);
+  const auto refused = [&](const nlohmann::ordered_json& description) {
+    Described other;
+    other.description = description;
+    return error_of([&] { train(wanted, other); });
+  };
+  expect_error(refused({{"config.json", {{"windows", {8, 8}}, {"layers", 2}}}}),
+               {"checkpoint-6/trainer_state.json", "config.json: windows", "[16,32]", "[8,8]"});
+  expect_error(refused({{"config.json", {{"windows", {16, 32}}}}}), {"config.json: layers", "2"});
+  expect_error(refused({{"config.json", {{"windows", {16, 32}}, {"layers", 2}, {"heads", 1}}}}),
+               {"config.json: heads", "null", "1"});
+  EXPECT_EQ(contents(wanted.output_dir), before);
+  // The order of keys means nothing.
+  EXPECT_EQ(refused({{"config.json", {{"layers", 2}, {"windows", {16, 32}}}}}), "");
+  const TrainingOptions same = wanted;
+  const auto option_refused = [&](const TrainingOptions& changed) {
+    return error_of([&] { train(changed, network); });
+  };
+  wanted = same;
+  wanted.seed = 7;
+  expect_error(option_refused(wanted), {"training_args.json", "seed", "42", "7"});
+  wanted = same;
+  wanted.per_device_train_batch_size = 3;
+  expect_error(option_refused(wanted), {"per_device_train_batch_size", "3"});
+  wanted = same;
+  wanted.group_by_length = true;
+  expect_error(option_refused(wanted), {"group_by_length", "false", "true"});
+  wanted = same;
+  wanted.learning_rate = 0.5;
+  EXPECT_EQ(option_refused(wanted), "");
 }
 
 TEST_F(TrainingPlanTest, AWarmUpThatNeverEndsIsNoted) {

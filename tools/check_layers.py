@@ -24,6 +24,7 @@ USES["api"] = USES["tasks"] | {"tasks", "index"}
 # this room and those above it include the header, and other headers of like or higher rooms do.
 PUBLIC = {
     "error": "core",
+    "spelling": "core",
     "interruption": "core",
     "similarity": "core",
     "threads": "core",

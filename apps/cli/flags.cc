@@ -8,7 +8,6 @@
 #include <charconv>
 #include <cmath>
 #include <filesystem>
-#include <numeric>
 #include <system_error>
 
 #include "help.h"
@@ -17,6 +16,7 @@
 #include "longformer/hub.h"
 #include "longformer/language_model.h"
 #include "longformer/search.h"
+#include "longformer/spelling.h"
 #include "longformer/threads.h"
 
 namespace longformer::cli {
@@ -25,21 +25,6 @@ namespace {
 
 constexpr const char* kExitCodes =
     "Exit codes: 0 success, 1 an input failed (the results of the others are kept), 2 wrong usage.";
-
-std::size_t edit_distance(const std::string& a, const std::string& b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i + 1;
-    for (std::size_t j = 0; j < b.size(); ++j) {
-      const std::size_t replaced = diagonal + (a[i] == b[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({replaced, row[j] + 1, row[j + 1] + 1});
-    }
-  }
-  return row.back();
-}
 
 }  // namespace
 
@@ -311,17 +296,7 @@ CLI::Option* add_repeatable(CLI::App& verb, const std::string& name,
 }
 
 std::string nearest(const std::string& word, std::span<const std::string> candidates) {
-  std::string best;
-  // Two letters in the wrong order are two edits; more than a third of the word is another word.
-  std::size_t best_distance = std::max<std::size_t>(word.size() / 3, 2) + 1;
-  for (const std::string& candidate : candidates) {
-    const std::size_t distance = edit_distance(word, candidate);
-    if (distance < best_distance) {
-      best = candidate;
-      best_distance = distance;
-    }
-  }
-  return best;
+  return longformer::nearest(word, candidates);
 }
 
 }  // namespace longformer::cli

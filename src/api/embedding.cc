@@ -4,6 +4,7 @@
 
 #include "api/document_stream.h"
 #include "api/finite_results.h"
+#include "api/folder_keys.h"
 #include "api/model_implementation.h"
 #include "api/task_folder.h"
 #include "core/error.h"
@@ -261,6 +262,9 @@ Embedder Embedder::of(Model model, const std::string& folder, const std::string&
   const bool adapted = !adapter.empty() && tasks::has_sentence_modules(adapter);
   tasks::SentenceModules modules = tasks::read_sentence_modules(adapted ? adapter : folder);
   Tokenizer tokenizer = matching_tokenizer(model, folder, {}, modules.lowercase);
+  if (const auto& note = model.implementation().note) {
+    for (const std::string& line : unused_sentence_keys(adapted ? adapter : folder)) note(line);
+  }
   auto loaded = std::make_shared<const Modules>(std::move(modules), model);
   return Embedder(std::move(model), std::move(tokenizer), std::move(loaded));
 }

@@ -60,7 +60,7 @@ struct TextGenerator::Implementation {
     if (!tokenizer_) {
       const std::string from = tokenizer_folder(folder, own.weights.adapter_folder());
       tokenizer_.emplace(
-          fitting_tokenizer(Tokenizer::load(from), own.config.vocab_size, from, own.note));
+          fitting_tokenizer(Tokenizer::load(from), own.config.vocab_size, from, note));
     }
     return *tokenizer_;
   }
@@ -501,11 +501,9 @@ GenerationOptions parse_generation_options(const std::string& json) {
   const std::string name = "generation options";
   const auto object = formats::parse_json(json, name);
   require(object.is_object(), "{}: expected a JSON object, found {}", name, formats::shown(object));
-  std::vector<std::string> unknown;
-  const auto options =
-      tasks::parse_generation_options(formats::ConfigReader(object, name), &unknown);
-  require(unknown.empty(), "{}: expected those of transformers' generate(), found {}", name,
-          unknown.empty() ? "" : unknown[0]);
+  const formats::ConfigReader reader(object, name);
+  const auto options = tasks::parse_generation_options(reader);
+  formats::refuse_unused_keys(reader, tasks::harmless_generation_keys());
   return options;
 }
 

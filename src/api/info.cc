@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 
+#include "api/folder_keys.h"
 #include "core/error.h"
 #include "core/threads.h"
 #include "formats/json.h"
@@ -15,6 +16,7 @@
 #include "models/decoder.h"
 #include "models/encoder.h"
 #include "models/registry.h"
+#include "tasks/generation/settings.h"
 #include "tasks/masked_lm.h"
 #include "tasks/sentence_modules.h"
 #include "tasks/table.h"
@@ -285,6 +287,21 @@ void list_unsupported(const std::string& folder, FolderInfo& info) {
   }
 }
 
+/// Keys of all files that nothing reads.
+void list_unused_keys(const EncoderConfig& config, const std::string& folder, FolderInfo& info) {
+  const auto add = [&info](const std::string& note) {
+    if (!note.empty()) info.unsupported.push_back(note);
+  };
+  try {
+    add(config.unused_keys);
+    add(unused_tokenizer_keys(folder));
+    for (const std::string& note : unused_sentence_keys(folder)) add(note);
+    if (config.decoder) tasks::folder_generation_options(folder, add);
+  } catch (const Error& error) {
+    info.unsupported.push_back(error.what());
+  }
+}
+
 }  // namespace
 
 FolderInfo inspect(const std::string& whole) {
@@ -297,6 +314,7 @@ FolderInfo inspect(const std::string& whole) {
   describe_tokenizer(folder, info);
   describe_sentence_modules(whole, info);
   list_unsupported(folder, info);
+  list_unused_keys(config, folder, info);
   info.memory_fp32 = predicted_memory(config, DType::f32, info.dtype);
   info.memory_bf16 = predicted_memory(config, DType::bf16, info.dtype);
   return info;

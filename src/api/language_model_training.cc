@@ -113,6 +113,7 @@ class LanguageModelObjective final : public training::Objective {
     if (config_.has_compression_loss()) return {"loss", "bpc", "compression_loss"};
     return {"loss", "bpc"};
   }
+  nlohmann::ordered_json setup() const override;
   void save(const std::filesystem::path& folder) override {
     if (weights_.trained_adapter() != nullptr) {
       models::write_adapter({.base = options_.model_folder,
@@ -256,6 +257,21 @@ void LanguageModelObjective::set_phases() {
   if (training.warmup_steps == 0) {
     only.warmup_steps = std::min(only.warmup_steps, tasks::usual_warmup(Index{1} << 40));
   }
+}
+
+nlohmann::ordered_json LanguageModelObjective::setup() const {
+  nlohmann::ordered_json setup = {{"config.json", models::to_json(config_)},
+                                  {"segments", options_.segments},
+                                  {"length of the training text", train_.size()}};
+  for (std::size_t i = 0; i < phases_.size(); ++i) {
+    const LanguageModelPhase& phase = phases_[i];
+    nlohmann::ordered_json& one = setup[fmt::format("phase {}", i + 1)];
+    one = {{"length", phase.length}, {"batch", phase.batch}, {"windows", phase.windows}};
+    one["memory_length"] = phase.lengths.memory;
+    one["compressed_memory_length"] = phase.lengths.compressed;
+  }
+  if (weights_.trained_adapter() != nullptr) setup["base weights"] = weights_.fingerprint();
+  return setup;
 }
 
 std::vector<training::Phase> LanguageModelObjective::phases() const {

@@ -153,6 +153,7 @@ Model::Implementation::Implementation(models::EncoderConfig model_config, models
     const ThreadLimit limit(threads);
     head = task->make_head(config, weights, dtype);
   }
+  if (note && !config.unused_keys.empty()) note(config.unused_keys);
   weights.tell_nonfinite(note);
 }
 

@@ -1,5 +1,6 @@
 #include "api/task_folder.h"
 
+#include "api/folder_keys.h"
 #include "api/model_implementation.h"
 #include "core/error.h"
 
@@ -22,9 +23,9 @@ Model load_for_task(const std::string& folder, const LoadOptions& options,
 Tokenizer matching_tokenizer(const Model& model, const std::string& folder,
                              std::span<const std::string> added, bool lowercase) {
   const std::string adapter = model.implementation().weights.adapter_folder();
-  Tokenizer tokenizer = Tokenizer::load(tokenizer_folder(folder, adapter), added, lowercase);
-  return fitting_tokenizer(tokenizer, model.info().vocabulary_size, folder,
-                           model.implementation().note);
+  const std::string files = tokenizer_folder(folder, adapter);
+  return fitting_tokenizer(Tokenizer::load(files, added, lowercase), model.info().vocabulary_size,
+                           files, model.implementation().note);
 }
 
 Tokenizer fitting_tokenizer(const Tokenizer& tokenizer, std::int64_t rows,
@@ -32,6 +33,7 @@ Tokenizer fitting_tokenizer(const Tokenizer& tokenizer, std::int64_t rows,
                             const std::function<void(const std::string&)>& note) {
   if (note) {
     for (const std::string& difference : tokenizer.notes()) note(difference);
+    if (const std::string unused = unused_tokenizer_keys(folder); !unused.empty()) note(unused);
     if (tokenizer.vocabulary_size() > rows) {
       note(
           fmt::format("{}: the tokenizer has {} tokens, the model {} rows (vocab_size): a text "

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "core/hash.h"
 #include "core/random.h"
 #include "tasks/epoch_order.h"
 
@@ -23,6 +24,17 @@ training::MicroBatchLoss TaskObjective::run(const training::MicroBatch& micro) {
     parts.push_back(data_.batch(chosen.subspan(at(begin), at(count)), epoch));
   }
   return model_.step_in_parts(parts, micro.seed);
+}
+
+nlohmann::ordered_json TaskObjective::setup() const {
+  nlohmann::ordered_json setup = model_.description();
+  // Rows of the same lengths in the same order are the same texts, read in the same way.
+  const auto& lengths = data_.lengths();
+  const std::string_view bytes(reinterpret_cast<const char*>(lengths.data()),
+                               lengths.size() * sizeof(Index));
+  setup["rows of the training data"] = data_.size();
+  setup["hash of the lengths of the rows"] = fnv1a(bytes);
+  return setup;
 }
 
 void TaskObjective::reorder(std::int64_t epoch) {

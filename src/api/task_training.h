@@ -38,6 +38,7 @@ class TaskObjective final : public training::Objective {
   training::Metrics evaluate() override {
     return evaluation_.run ? evaluation_.run() : training::Metrics();
   }
+  nlohmann::ordered_json setup() const override;
   void save(const std::filesystem::path& folder) override { model_.save(folder); }
   void load(const std::filesystem::path& folder) override { model_.load(folder); }
 

@@ -203,6 +203,13 @@ ops::LossSum TrainedModel::loss_of(const ops::Context& context, const tasks::Tra
                                {.scale = scale, .label_smoothing = label_smoothing_});
 }
 
+nlohmann::ordered_json TrainedModel::description() const {
+  nlohmann::ordered_json description = {{"config.json", json_}};
+  const models::Weights& weights = implementation_->weights;
+  if (weights.trained_adapter() != nullptr) description["base weights"] = weights.fingerprint();
+  return description;
+}
+
 void TrainedModel::save(const fs::path& folder) const {
   models::write_trained_folder({.source = setup_.folder,
                                 .json = json_,

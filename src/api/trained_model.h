@@ -66,6 +66,9 @@ class TrainedModel {
   /// Weights that the folder did not have.
   std::vector<std::string> drawn() const { return implementation_->weights.drawn_parameters(); }
 
+  /// Its config.json, and for an adapter a hash of the weights that it is for.
+  nlohmann::ordered_json description() const;
+
   const models::AddedTokens& added_tokens() const { return setup_.added_tokens; }
 
   /// See training::Objective.

@@ -14,8 +14,10 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/file_kind.h"
 #include "formats/json_dialect.h"
 #include "formats/new_file.h"
+#include "longformer/spelling.h"
 
 namespace longformer::formats {
 namespace {
@@ -245,7 +247,9 @@ nlohmann::ordered_json parse_json_data(std::string_view text, const std::string&
 }
 
 nlohmann::ordered_json read_json(const std::string& path) {
-  return parse_json(read_file(path), path);
+  const std::string text = read_file(path);
+  require_no_other_kind(path, "JSON", text);
+  return parse_json(text, path);
 }
 
 std::string with_null_members(std::string_view text, const std::vector<std::string>& keys,
@@ -298,6 +302,12 @@ ConfigReader::ConfigReader(const nlohmann::ordered_json& object, std::string nam
   require(object_.is_object(), "{}: expected a JSON object, found {}", name_, shown(object_));
 }
 
+ConfigReader::ConfigReader(const nlohmann::ordered_json& object, const ConfigReader& file,
+                           KeyNames keys)
+    : ConfigReader(object, file.name_, keys) {
+  asked_ = file.asked_;
+}
+
 std::string ConfigReader::renamed(const std::string& key) const {
   for (const auto& [asked, found] : keys_) {
     if (key == asked) return std::string(found);
@@ -305,9 +315,16 @@ std::string ConfigReader::renamed(const std::string& key) const {
   return key;
 }
 
+const nlohmann::ordered_json* ConfigReader::find(const std::string& key) const {
+  const std::string name = renamed(key);
+  asked_->insert(name);
+  const auto found = object_.find(name);
+  return found == object_.end() ? nullptr : &*found;
+}
+
 bool ConfigReader::has(const std::string& key) const {
-  const auto found = object_.find(renamed(key));
-  return found != object_.end() && !found->is_null();
+  const Json* found = find(key);
+  return found != nullptr && !found->is_null();
 }
 
 std::int64_t ConfigReader::integer(const std::string& key, std::int64_t otherwise,
@@ -357,10 +374,22 @@ std::size_t ConfigReader::choice(const std::string& key, std::span<const std::st
 }
 
 const nlohmann::ordered_json& ConfigReader::at(const std::string& key) const {
-  const auto found = object_.find(renamed(key));
-  require(found != object_.end(), "{}: expected the key {}, found none", name_,
-          quote(renamed(key)));
+  const Json* found = find(key);
+  require(found != nullptr, "{}: expected the key {}, found none", name_, quote(renamed(key)));
   return *found;
+}
+
+std::vector<std::string> ConfigReader::unread() const {
+  std::vector<std::string> unread;
+  for (const auto& [key, value] : object_.items()) {
+    if (!value.is_null() && !asked_->contains(key)) unread.push_back(key);
+  }
+  return unread;
+}
+
+std::string ConfigReader::nearest_known(const std::string& key) const {
+  const std::vector<std::string> known(asked_->begin(), asked_->end());
+  return nearest(key, known);
 }
 
 }  // namespace longformer::formats

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -48,7 +50,8 @@ std::string quote(std::string_view text);
 /// A JSON value as it may appear in a message: on one line, shortened.
 std::string shown(const nlohmann::ordered_json& value);
 
-/// An object of a config file with its name for messages.
+/// An object of a config file with its name for messages. It remembers which keys were asked for,
+/// so that a key which nothing reads can be reported.
 class ConfigReader {
  public:
   /// What a key is called in this object, as {asked for, found}.
@@ -56,6 +59,8 @@ class ConfigReader {
 
   /// Throws Error unless `object` is a JSON object. Object and names must outlive the reader.
   ConfigReader(const nlohmann::ordered_json& object, std::string name, KeyNames keys = {});
+  /// The same file in another form, or with other names of keys: asks on behalf of `file`.
+  ConfigReader(const nlohmann::ordered_json& object, const ConfigReader& file, KeyNames keys = {});
 
   bool has(const std::string& key) const;  ///< Present and not null.
   /// The value of a key, or the default when it is absent or null. Throws Error with key, expected
@@ -75,10 +80,18 @@ class ConfigReader {
   /// What a key is called in this object.
   std::string renamed(const std::string& key) const;
 
+  /// Keys with a value that were never asked for, in their order.
+  std::vector<std::string> unread() const;
+  /// The key that was asked for and is closest to this one in spelling; empty when none is close.
+  std::string nearest_known(const std::string& key) const;
+
  private:
+  const nlohmann::ordered_json* find(const std::string& key) const;
+
   const nlohmann::ordered_json& object_;
   std::string name_;
   KeyNames keys_;
+  std::shared_ptr<std::set<std::string>> asked_ = std::make_shared<std::set<std::string>>();
 };
 
 }  // namespace longformer::formats

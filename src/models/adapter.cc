@@ -12,6 +12,7 @@
 #include "formats/json.h"
 #include "formats/safetensors.h"
 #include "formats/torch_file.h"
+#include "formats/unused_keys.h"
 #include "models/weights.h"
 #include "text/encoder_folder.h"
 
@@ -96,6 +97,21 @@ std::vector<std::pair<std::string, double>> alphas_in(const formats::ConfigReade
   return alphas;
 }
 
+/// Who made the adapter and how it began to be trained: the tensors are what counts.
+constexpr std::array<std::string_view, 23> kHarmlessKeys = {
+    "auto_mapping",         "base_model_name_or_path",
+    "corda_config",         "ensure_weight_tying",
+    "eva_config",           "exclude_modules",
+    "fan_in_fan_out",       "inference_mode",
+    "layers_pattern",       "layers_to_transform",
+    "loftq_config",         "lora_bias",
+    "lora_ga_config",       "megatron_config",
+    "megatron_core",        "peft_version",
+    "qalora_group_size",    "revision",
+    "runtime_config",       "task_type",
+    "transformers_version", "velora_config",
+    "_custom_modules"};
+
 AdapterConfig config_in(const formats::ConfigReader& json) {
   check_lora_supported(json);
   AdapterConfig config = {.rank = json.integer("r", 8, 1, 1 << 16),
@@ -109,6 +125,7 @@ AdapterConfig config_in(const formats::ConfigReader& json) {
   // A string is a pattern, or stands for all layers.
   if (json.has("target_modules") && json.at("target_modules").is_string()) config.targets.clear();
   if (json.has("rank_pattern")) config.ranks = json.at("rank_pattern");
+  formats::refuse_unused_keys(json, {.always = kHarmlessKeys, .ignores_empty = true});
   require(std::isfinite(config.alpha), "{}: lora_alpha: expected a number, found {}", json.name(),
           config.alpha);
   require(config.dropout >= 0 && config.dropout < 1,

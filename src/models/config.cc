@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "core/words.h"
+#include "models/config_keys.h"
 #include "models/config_limits.h"
 #include "models/convert/led.h"
 #include "models/convert/original_config.h"
@@ -63,12 +64,10 @@ const Family& encoder_family(const ConfigReader& config) {
 /// The object with other names of keys in place of those that count less (spec.md B.1).
 Json with_aliases(const ConfigReader& config, const Family& family) {
   Json object = config.object();
-  if (!family.decoder) return object;
-  for (const std::string_view alias : family.decoder->aliases) {
-    const auto found = object.find(std::string(alias));
-    if (found == object.end() || found->is_null()) continue;
+  for (const std::string_view alias : family.encoder->aliases) {
+    if (!config.has(std::string(alias))) continue;
     for (const auto& [usual, key] : family.encoder->keys) {
-      if (usual == alias) object[std::string(key)] = Json(*found);
+      if (usual == alias) object[std::string(key)] = Json(config.at(std::string(alias)));
     }
   }
   return object;
@@ -186,13 +185,15 @@ std::string problem_type_of(const ConfigReader& config) {
 }
 
 /// Settings that change what the model computes and that no encoder here has.
-void check_supported(const ConfigReader& config, const EncoderTraits& traits) {
+void check_supported(const ConfigReader& config, const Family& family) {
+  const EncoderTraits& traits = *family.encoder;
   const std::string positions = config.string("position_embedding_type", "absolute");
   require(positions == "absolute",
           "{}: position_embedding_type: expected \"absolute\", found {}: not supported",
           config.name(), quote(positions));
   for (const char* key : {"is_decoder", "add_cross_attention"}) {
-    require(!config.boolean(key, false),
+    // A model with both halves is no decoder, whatever the file says.
+    require(!config.boolean(key, false) || family.decoder,
             "{}: {}: expected false, found true: decoders are not supported", config.name(), key);
   }
   for (const auto& [key, expected] : traits.fixed_keys) {
@@ -236,6 +237,21 @@ void check_consistent(const ConfigReader& config, const EncoderConfig& result) {
           result.max_position_embeddings);
 }
 
+void read_coreference_head(const ConfigReader& config, EncoderConfig& model) {
+  if (!config.has(kCoreferenceKey)) return;
+  const ConfigReader head(config.at(kCoreferenceKey), config.name() + ": " + kCoreferenceKey);
+  model.coreference = read_coreference(head);
+  model.unused_keys = formats::unused_keys_note(head, {});
+}
+
+/// A family of our own has no other readers, so that a key which is not read is a mistake.
+void note_unused_keys(const ConfigReader& config, EncoderConfig& model) {
+  const formats::HarmlessKeys& harmless = harmless_config_keys();
+  if (!model.family->base.empty()) formats::refuse_unused_keys(config, harmless);
+  const std::string note = formats::unused_keys_note(config, harmless);
+  if (!note.empty()) model.unused_keys += (model.unused_keys.empty() ? "" : "; ") + note;
+}
+
 }  // namespace
 
 Activation activation_of(const ConfigReader& config) {
@@ -274,12 +290,12 @@ Index EncoderConfig::first_position() const {
 EncoderConfig parse_config(const ConfigReader& original) {
   const Family& family = encoder_family(original);
   const Json object = with_aliases(original, family);
-  const ConfigReader given(object, original.name());
+  const ConfigReader given(object, original);
   EncoderConfig model;
   model.family = &family;
   const EncoderTraits& traits = model.traits();
-  const ConfigReader config(given.object(), given.name(), traits.keys);
-  check_supported(config, traits);
+  const ConfigReader config(object, original, traits.keys);
+  check_supported(config, family);
   const EncoderDefaults& defaults = traits.defaults;
   model.vocab_size = config.integer("vocab_size", defaults.vocab_size, 1, kMaxVocabulary);
   model.hidden_size = config.integer("hidden_size", defaults.hidden_size, 1, kMaxHidden);
@@ -326,12 +342,12 @@ EncoderConfig parse_config(const ConfigReader& original) {
   }
   if (traits.has_features) model.features = read_features(config, false);
   model.embedding_scale = scale_of(config, model);
-  model.activation_dropout = number_within(config, "activation_dropout", 0, 0.99);
-  if (config.has(kCoreferenceKey)) {
-    const ConfigReader head(config.at(kCoreferenceKey), config.name() + ": " + kCoreferenceKey);
-    model.coreference = read_coreference(head);
+  if (family.decoder) {
+    model.activation_dropout = number_within(config, "activation_dropout", 0, 0.99);
+    model.decoder = parse_decoder(given, model);
   }
-  if (family.decoder) model.decoder = parse_decoder(given, model);
+  read_coreference_head(config, model);
+  note_unused_keys(config, model);
   return model;
 }
 

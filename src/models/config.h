@@ -79,6 +79,9 @@ struct EncoderConfig {
   std::optional<CoreferenceConfig> coreference;
   /// Present in a model that reads a text and writes another.
   std::optional<DecoderConfig> decoder;
+  /// Keys of the file that nothing here reads and that may change results, in one line; mostly
+  /// empty.
+  std::string unused_keys;
 
   const EncoderTraits& traits() const;
   /// The model_type of config.json.

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "core/error.h"
+#include "models/config_keys.h"
 #include "models/config_limits.h"
 
 namespace longformer::models {
@@ -288,6 +289,7 @@ LanguageModelConfig parse_language_model(const ConfigReader& config) {
   model.layer_norm_eps = positive(config, "layer_norm_eps", 1e-5);
   model.initializer_range = positive(config, "initializer_range", 0.02);
   model.tie_word_embeddings = config.boolean("tie_word_embeddings", true);
+  formats::refuse_unused_keys(config, {.always = bookkeeping_keys()});
   return model;
 }
 

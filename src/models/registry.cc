@@ -133,7 +133,9 @@ constexpr std::array<KeyName, 9> kBartKeys = {
 constexpr std::array<std::string_view, 5> kLedAliases = {
     "hidden_size", "num_hidden_layers", "num_attention_heads", "attention_probs_dropout_prob",
     "initializer_range"};
-constexpr std::array<std::string_view, 2> kBartAliases = {"hidden_size", "num_attention_heads"};
+/// Those of BART and DistilBERT.
+constexpr std::array<std::string_view, 3> kSizeAliases = {"hidden_size", "num_hidden_layers",
+                                                          "num_attention_heads"};
 
 /// Sizes of the class defaults of LED and BART.
 constexpr EncoderDefaults large(Index positions) {
@@ -211,6 +213,7 @@ const std::array<Family, 15> kFamilies = {{
      .names = {.prefixes = kDistilBert, .renames = kDistilBertNames},
      .encoder = EncoderTraits{.defaults = {.layers = 6},
                               .keys = kDistilBertKeys,
+                              .aliases = kSizeAliases,
                               .has_token_types = false,
                               .attention = dense_attention,
                               .document_layer = {"pre_classifier", Activation::relu, false},
@@ -263,25 +266,25 @@ const std::array<Family, 15> kFamilies = {{
      .names = {.prefixes = kLed, .renames = kLedNames},
      .encoder = EncoderTraits{.defaults = large(16384),
                               .keys = kLedKeys,
+                              .aliases = kLedAliases,
                               .has_token_types = false,
                               .has_windows = true,
                               .has_global_attention = true,
                               .attention = longformer_attention,
                               .tokenizer_class = "RobertaTokenizer"},
-     .decoder =
-         DecoderTraits{.aliases = kLedAliases, .positions_key = "max_decoder_position_embeddings"}},
+     .decoder = DecoderTraits{.positions_key = "max_decoder_position_embeddings"}},
     {.model_type = "bart",
      .class_prefix = "Bart",
      .names = {.prefixes = kBart, .renames = kBartNames},
      .encoder = EncoderTraits{.defaults = large(1024),
                               .keys = kBartKeys,
+                              .aliases = kSizeAliases,
                               .reserved_positions = 2,
                               .has_token_types = false,
                               .attention = dense_attention,
                               .tokenizer_class = "RobertaTokenizer"},
-     .decoder = DecoderTraits{.aliases = kBartAliases,
-                              .positions_key = "max_position_embeddings",
-                              .can_scale_embeddings = true}},
+     .decoder =
+         DecoderTraits{.positions_key = "max_position_embeddings", .can_scale_embeddings = true}},
     {.model_type = kLanguageModelType, .class_prefix = "", .names = {}, .encoder = std::nullopt},
     {.model_type = kCharacterLmType, .class_prefix = "", .names = {}, .encoder = std::nullopt},
 }};

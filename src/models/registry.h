@@ -63,6 +63,8 @@ struct EncoderTraits {
   /// What config.json calls keys that have another name in BERT's, as {BERT's, here}; empty for
   /// what is always the default.
   formats::ConfigReader::KeyNames keys = {};
+  /// BERT's names among these keys that count before the other name, as in `transformers`.
+  std::span<const std::string_view> aliases = {};
   /// Keys of config.json for which there is only one value here, which is the default.
   formats::ConfigReader::KeyNames fixed_keys = {};
   /// Positions begin behind the row of padding, and padding has that row (spec.md A.3).
@@ -107,8 +109,6 @@ struct EncoderTraits {
 
 /// In what families differ that have a decoder behind the encoder.
 struct DecoderTraits {
-  /// Keys of config.json for the encoder's sizes that count before those of EncoderTraits::keys.
-  std::span<const std::string_view> aliases = {};
   /// The key of the decoder's number of positions.
   std::string_view positions_key;
   /// Whether `scale_embedding` counts.

@@ -55,6 +55,8 @@ Json to_json(const TrainerState& state) {
                  {"best_metric", state.best_metric ? Json(*state.best_metric) : Json()},
                  {"best_global_step", state.best_step},
                  {"evaluations_without_gain", state.evaluations_without_gain},
+                 {"finished_steps", state.finished_steps},
+                 {"setup", state.setup},
                  {"optimizer_steps", state.optimizer_steps}};
   object["log_history"] = state.log_history;
   return object;
@@ -78,6 +80,10 @@ TrainerState trainer_state_from_json(const Json& object, const std::string& file
                      .unlogged_steps = count("unlogged_steps"),
                      .best_step = count("best_global_step"),
                      .evaluations_without_gain = count("evaluations_without_gain")};
+  // Checkpoints of before have none: they are taken for those of a training that has ended.
+  state.finished_steps =
+      reader.integer("finished_steps", state.step, 0, std::numeric_limits<std::int64_t>::max());
+  if (reader.has("setup")) state.setup = reader.at("setup");
   if (reader.has("best_metric")) state.best_metric = reader.number("best_metric", 0);
   const formats::ConfigReader steps(reader.at("optimizer_steps"), file + ": optimizer_steps");
   for (const auto& [name, value] : steps.object().items()) {

@@ -40,6 +40,10 @@ struct TrainerState {
   std::int64_t evaluations_without_gain = 0;
   /// Steps that each parameter has taken in the optimizer.
   std::map<std::string, std::int64_t> optimizer_steps = {};
+  /// The steps of the training that has ended with this state; 0 while it goes on.
+  std::int64_t finished_steps = 0;
+  /// Objective::setup of the training.
+  nlohmann::ordered_json setup = nlohmann::ordered_json::object();
   /// The lines of log.jsonl.
   std::vector<nlohmann::ordered_json> log_history = {};
 };

@@ -10,6 +10,7 @@
 #include "core/error.h"
 #include "core/threads.h"
 #include "formats/json.h"
+#include "formats/unused_keys.h"
 #include "longformer/training.h"
 
 namespace longformer {
@@ -211,14 +212,10 @@ std::string to_json(const TrainingOptions& options) {
 
 TrainingOptions training_options_from_json(const std::string& text, const std::string& name) {
   const Json object = formats::parse_json(text, name);
-  [[maybe_unused]] const formats::ConfigReader is_object(object, name);
+  const formats::ConfigReader file(object, name);
   TrainingOptions options;
-  std::vector<std::string_view> known;
-  for_each_option(options, [&](const char* key, const auto&) { known.emplace_back(key); });
-  for (const auto& [key, value] : object.items()) {
-    require(std::find(known.begin(), known.end(), key) != known.end(),
-            "{}: expected training options, found the unknown {}", name, formats::quote(key));
-  }
+  for_each_option(options, [&](const char* key, const auto&) { file.has(key); });
+  formats::refuse_unused_keys(file);
   for_each_option(options, Reader(object, name));
   return options;
 }

@@ -26,6 +26,38 @@ using Clock = std::chrono::steady_clock;
 constexpr const char* kOptimizerFile = "optimizer.safetensors";
 constexpr const char* kOptionsFile = "training_args.json";
 
+/// Options that decide the model or the order of its data.
+constexpr std::array<std::string_view, 6> kDecidingOptions = {
+    "seed",       "per_device_train_batch_size", "group_by_length", "lora_rank", "lora_alpha",
+    "lora_target"};
+/// Options that may differ without a word.
+constexpr std::array<std::string_view, 3> kPlaces = {"output_dir", "overwrite_output_dir",
+                                                     "resume_from_checkpoint"};
+
+bool is_among(std::span<const std::string_view> names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+/// Throws Error for the first member that differs; `place` names the object that holds it.
+void check_same(const Json& before, const Json& now, const std::string& file,
+                const std::string& place) {
+  if (before == now) return;
+  // Objects of the same keys may differ in their order.
+  if (before.is_object() && now.is_object()) {
+    for (const auto& [key, value] : before.items()) {
+      check_same(value, now.contains(key) ? now.at(key) : Json(), file, place + ": " + key);
+    }
+    for (const auto& [key, value] : now.items()) {
+      if (!before.contains(key)) check_same({}, value, file, place + ": " + key);
+    }
+    return;
+  }
+  fail(
+      "{}: {}: expected {} as the checkpoint has it, found {}: go on with the same model, "
+      "configuration and data, or begin a new training",
+      file, place, formats::shown(before), formats::shown(now));
+}
+
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
@@ -132,6 +164,17 @@ TrainingResult Trainer::run(const TrainingCallbacks& callbacks) {
   open_output();
   const std::int64_t data = data_bytes();
   resume();
+  if (is_done()) {
+    report_result();
+    return result_;
+  }
+  state_.finished_steps = 0;
+  state_.setup = objective_.setup();
+  if (comm_.rank() == 0) {
+    checkpoints_.remove_leftovers();
+    const fs::path file = fs::path(setup_.options.output_dir) / kOptionsFile;
+    formats::write_file(file.string(), to_json(setup_.options));
+  }
   const TrainingPlan planned = plan(data);
   if (callbacks_.plan) callbacks_.plan(planned);
   check_plan(planned);
@@ -147,6 +190,11 @@ TrainingResult Trainer::run(const TrainingCallbacks& callbacks) {
     state_.phase_step = state_.epoch = state_.epoch_micro_batches = 0;
   }
   if (!result_.interrupted) finish();
+  report_result();
+  return result_;
+}
+
+void Trainer::report_result() {
   result_.steps = state_.step;
   result_.best_metric = state_.best_metric;
   result_.evaluations = evaluations_of(state_.log_history);
@@ -154,7 +202,13 @@ TrainingResult Trainer::run(const TrainingCallbacks& callbacks) {
   if (state_.best_step > 0 && fs::exists(checkpoints_.folder(state_.best_step))) {
     result_.best_checkpoint = checkpoints_.folder(state_.best_step).string();
   }
-  return result_;
+}
+
+bool Trainer::is_done() const {
+  const bool has_steps_left = state_.step == 0 || state_.finished_steps < total_steps();
+  const fs::path output = setup_.options.output_dir;
+  const char* model = trains_adapter() ? formats::kAdapterFile : "model.safetensors";
+  return !has_steps_left && fs::exists(output / model);
 }
 
 void Trainer::open_output() {
@@ -182,8 +236,6 @@ void Trainer::open_output() {
   require(!occupied || options.overwrite_output_dir || !options.resume_from_checkpoint.empty(),
           {Remedy::resume_or_overwrite},
           "output_dir: expected a new folder, found a former training in '{}'", folder.string());
-  checkpoints_.remove_leftovers();
-  formats::write_file((folder / kOptionsFile).string(), to_json(options));
 }
 
 std::int64_t Trainer::data_bytes() const {
@@ -214,22 +266,33 @@ void Trainer::resume() {
           "{}: expected epochs of {} micro-batches, as data and batch size of the checkpoint have "
           "them, found {}",
           state_file, state_.micro_batches_per_epoch, phase().micro_batches_per_epoch);
+  check_setup(state_file);
+  check_changed_options((folder / kOptionsFile).string());
   objective_.load(folder);
   resumed_from_ = folder;
   const std::string moments = (folder / kOptimizerFile).string();
   optimizer_->restore(formats::SafetensorsFile::open(moments).tensors(), state_.optimizer_steps,
                       moments);
-  note_changed_options((folder / kOptionsFile).string());
 }
 
-void Trainer::note_changed_options(const std::string& file) const {
+void Trainer::check_setup(const std::string& file) const {
+  // Checkpoints of before have none, and there may be more phases now.
+  const Json now = objective_.setup();
+  for (const auto& [key, value] : state_.setup.items()) {
+    check_same(value, now.contains(key) ? now.at(key) : Json(), file, key);
+  }
+}
+
+void Trainer::check_changed_options(const std::string& file) const {
   const Json before = formats::read_json(file);
   const Json now = formats::parse_json(to_json(setup_.options), "options");
   for (const auto& [key, value] : now.items()) {
-    if (key == "output_dir" || key == "overwrite_output_dir" || key == "resume_from_checkpoint") {
-      continue;
-    }
+    if (is_among(kPlaces, key)) continue;
     if (before.contains(key) && before.at(key) != value) {
+      require(!is_among(kDecidingOptions, key),
+              "{}: {}: expected {} as the checkpoint has it, found {}: go on with the same, or "
+              "begin a new training",
+              file, key, formats::shown(before.at(key)), value.dump());
       note(fmt::format("{} is {}, the checkpoint was written with {}", key, value.dump(),
                        formats::shown(before.at(key))));
     }
@@ -605,6 +668,14 @@ void Trainer::finish() {
   } catch (const fs::filesystem_error& error) {
     fail("the final model could not be written: {}; {}", error.what(), last_good());
   }
+  mark_finished();
+}
+
+void Trainer::mark_finished() {
+  const fs::path last = checkpoints_.folder(state_.step);
+  if (!fs::exists(last)) return;
+  state_.finished_steps = total_steps();
+  formats::write_file((last / kStateFile).string(), training::to_json(state_).dump(2) + "\n");
 }
 
 std::string Trainer::last_good() const {

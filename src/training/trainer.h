@@ -74,6 +74,9 @@ class Objective {
   virtual Metrics evaluation_details() { return {}; }
   /// The names of the metrics that it gives; none where they are unknown before.
   virtual std::vector<std::string> metric_names() const { return {}; }
+  /// What decides the model and the order of its data beside the options of the training, by name:
+  /// a training that goes on must have the same.
+  virtual nlohmann::ordered_json setup() const { return nlohmann::ordered_json::object(); }
   /// Writes the model, as a Hugging Face folder in fp32, and any state of its own into a folder
   /// that exists.
   virtual void save(const std::filesystem::path& folder) = 0;
@@ -125,7 +128,13 @@ class Trainer {
   /// What is in memory beside the weights, before the first step.
   std::int64_t data_bytes() const;
   void resume();
-  void note_changed_options(const std::string& file) const;
+  /// Throws Error where the checkpoint is that of another model or order of data.
+  void check_setup(const std::string& file) const;
+  /// Throws Error for those that decide the model or the order of its data.
+  void check_changed_options(const std::string& file) const;
+  /// Whether the training has ended and its model is in the output folder.
+  bool is_done() const;
+  void report_result();
   TrainingPlan plan(std::int64_t data_bytes) const;
   bool trains_adapter() const;
   void plan_disk(TrainingPlan& plan) const;
@@ -153,6 +162,8 @@ class Trainer {
   bool is_better(double metric, double best, double threshold) const;
   void save_checkpoint();
   void finish();
+  /// Says in the last checkpoint that the model of the whole training has been written.
+  void mark_finished();
   std::string last_checkpoint() const;
   /// Where to go on from, for messages.
   std::string last_good() const;

@@ -93,15 +93,6 @@ struct OptionReader {
   }
 };
 
-/// Keys of generation_config.json that say nothing about the text.
-bool says_nothing(const std::string& key) {
-  constexpr std::array<std::string_view, 7> kKeys = {
-      "_from_model_config",     "transformers_version", "use_cache",
-      "output_attentions",      "output_hidden_states", "output_scores",
-      "return_dict_in_generate"};
-  return std::find(kKeys.begin(), kKeys.end(), key) != kKeys.end();
-}
-
 /// Options that only random choice reads.
 constexpr std::array<std::string_view, 8> kSampling = {
     "temperature", "top_k", "top_p", "min_p", "typical_p", "top_h", "epsilon_cutoff", "eta_cutoff"};
@@ -257,28 +248,60 @@ bool GenerationSettings::is_end(std::int32_t id) const {
   return std::find(ends.begin(), ends.end(), id) != ends.end();
 }
 
-GenerationOptions parse_generation_options(const ConfigReader& config,
-                                           std::vector<std::string>* unknown) {
+GenerationOptions parse_generation_options(const ConfigReader& config) {
   GenerationOptions options;
-  std::vector<std::string> known;
   for_each_generation_option(
       [&](const char* name, auto& option) {
-        known.emplace_back(name);
         if (!config.has(name)) return;
         OptionReader{config.name(), name, config.at(name)}.read(option.emplace());
       },
       options);
   // What a version before 4.12 wrote for BART.
-  constexpr const char* kForcesStart = "force_bos_token_to_be_generated";
-  if (!options.forced_bos_token_id && config.boolean(kForcesStart, false)) {
+  const bool forces_start = config.boolean("force_bos_token_to_be_generated", false);
+  if (!options.forced_bos_token_id && forces_start) {
     options.forced_bos_token_id = options.bos_token_id;
   }
-  if (unknown == nullptr) return options;
-  for (const auto& [key, value] : config.object().items()) {
-    const bool is_known = std::find(known.begin(), known.end(), key) != known.end();
-    if (!is_known && !says_nothing(key) && !value.is_null()) unknown->push_back(key);
-  }
   return options;
+}
+
+const formats::HarmlessKeys& harmless_generation_keys() {
+  // What is returned, how it is computed, and models that only help another one.
+  static constexpr std::array<std::string_view, 25> kAlways = {"_from_model_config",
+                                                               "transformers_version",
+                                                               "use_cache",
+                                                               "cache_config",
+                                                               "max_cache_len",
+                                                               "output_attentions",
+                                                               "output_hidden_states",
+                                                               "output_scores",
+                                                               "output_logits",
+                                                               "return_dict_in_generate",
+                                                               "compile_config",
+                                                               "disable_compile",
+                                                               "continuous_batching_config",
+                                                               "low_memory",
+                                                               "prefill_chunk_size",
+                                                               "is_assistant",
+                                                               "num_assistant_tokens",
+                                                               "num_assistant_tokens_schedule",
+                                                               "assistant_confidence_threshold",
+                                                               "assistant_early_exit",
+                                                               "assistant_lookbehind",
+                                                               "assistant_ensemble_weight",
+                                                               "target_lookbehind",
+                                                               "max_matching_ngram_size",
+                                                               "speculation_type"};
+  static constexpr std::array<std::pair<std::string_view, std::string_view>, 8> kWithValue = {
+      {{"cache_implementation", "\"dynamic\""},
+       {"cache_implementation", "\"static\""},
+       {"diversity_penalty", "0"},
+       {"guidance_scale", "1"},
+       {"num_beam_groups", "1"},
+       {"penalty_alpha", "0"},
+       {"token_healing", "false"},
+       {"use_mtp", "false"}}};
+  static constexpr formats::HarmlessKeys kHarmless = {.always = kAlways, .with_value = kWithValue};
+  return kHarmless;
 }
 
 GenerationOptions folder_generation_options(const std::string& folder,
@@ -288,12 +311,12 @@ GenerationOptions folder_generation_options(const std::string& folder,
   const bool has_own = fs::exists(own);
   const std::string path = has_own ? own.string() : (fs::path(folder) / "config.json").string();
   const Json object = formats::read_json(path);
-  std::vector<std::string> unknown;
-  const GenerationOptions options =
-      parse_generation_options(ConfigReader(object, path), has_own ? &unknown : nullptr);
-  if (note && !unknown.empty()) {
-    note(fmt::format("{}: ignored: {}", path, fmt::join(unknown, ", ")));
-  }
+  const ConfigReader config(object, path);
+  const GenerationOptions options = parse_generation_options(config);
+  // Those of a whole config.json are the model's to tell.
+  const std::string unused =
+      has_own ? formats::unused_keys_note(config, harmless_generation_keys()) : "";
+  if (note && !unused.empty()) note(unused);
   return options;
 }
 

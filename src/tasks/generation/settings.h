@@ -7,6 +7,7 @@
 
 #include "core/dtype.h"
 #include "formats/json.h"
+#include "formats/unused_keys.h"
 #include "longformer/generation_options.h"
 
 namespace longformer::tasks {
@@ -17,9 +18,11 @@ namespace longformer::tasks {
 GenerationOptions folder_generation_options(const std::string& folder,
                                             const std::function<void(const std::string&)>& note);
 
-/// The options of a JSON object; those that it does not know are ignored and, with `unknown`, told.
-GenerationOptions parse_generation_options(const formats::ConfigReader& config,
-                                           std::vector<std::string>* unknown = nullptr);
+/// The options of a JSON object. Other keys are left unread.
+GenerationOptions parse_generation_options(const formats::ConfigReader& config);
+
+/// Keys of generation_config.json that nothing here reads and that change no text.
+const formats::HarmlessKeys& harmless_generation_keys();
 
 /// Every option has a value, but for those that switch something on.
 struct GenerationSettings {

@@ -1,9 +1,9 @@
 #include "tasks/language_model/phases.h"
 
 #include <algorithm>
-#include <array>
 
 #include "core/error.h"
+#include "formats/unused_keys.h"
 
 namespace longformer::tasks {
 namespace {
@@ -19,19 +19,6 @@ Index required(const formats::ConfigReader& phase, const std::string& key, Index
 LanguageModelPhase phase_of(const formats::ConfigReader& json,
                             const models::LanguageModelConfig& config,
                             const std::string& usual_name) {
-  std::vector<std::string_view> keys = {"name",  "length", "learning_rate",
-                                        "batch", "steps",  "warmup_steps"};
-  if (config.has_memory()) {
-    keys.push_back("memory_length");
-    if (config.is_compressive()) keys.push_back("compressed_memory_length");
-  } else if (config.has_windows()) {
-    keys.push_back("windows");
-  }
-  for (const auto& [key, value] : json.object().items()) {
-    require(std::find(keys.begin(), keys.end(), key) != keys.end(),
-            "{}: expected the keys {}, found {}", json.name(), fmt::join(keys, ", "),
-            formats::quote(key));
-  }
   LanguageModelPhase phase;
   phase.name = json.string("name", usual_name);
   phase.length = required(json, "length", kMaxLength);
@@ -39,8 +26,10 @@ LanguageModelPhase phase_of(const formats::ConfigReader& json,
     phase.lengths = config.lengths;
     phase.lengths.segment = phase.length;
     phase.lengths.memory = json.integer("memory_length", config.lengths.memory, 0, kMaxLength);
-    phase.lengths.compressed =
-        json.integer("compressed_memory_length", config.lengths.compressed, 0, kMaxLength);
+    if (config.is_compressive()) {
+      phase.lengths.compressed =
+          json.integer("compressed_memory_length", config.lengths.compressed, 0, kMaxLength);
+    }
     models::check(phase.lengths, config, json.name());
   } else if (!config.has_windows()) {
     phase.windows = config.windows;
@@ -54,6 +43,7 @@ LanguageModelPhase phase_of(const formats::ConfigReader& json,
   phase.batch = required(json, "batch", kMaxLength);
   phase.steps = required(json, "steps", kMost);
   phase.warmup_steps = json.integer("warmup_steps", usual_warmup(phase.steps), 0, phase.steps);
+  formats::refuse_unused_keys(json);
   return phase;
 }
 
