@@ -204,6 +204,7 @@ TEST_P(Teams, AProductOfFewerThreadsThanPromisedIsAnError) {
   // The proof is once for each thread and size: this is a new thread.
   std::thread([this] {
     const ThreadLimit limit(5);
+    EXPECT_EQ(free_threads(), 5) << "threads are counted once";
     regions_break = true;
     try {
       products(GetParam());
