@@ -108,6 +108,8 @@ Options folder_info(const std::string& folder) {
 }
 
 NB_MODULE(_native, module) {
+  // What a daemon thread holds when the process ends is no leak.
+  nb::set_leak_warnings(false);
   module.attr("version") = LONGFORMER_VERSION;
   nb::exception<Error>(module, "Error", PyExc_RuntimeError);
   bind_model(module);

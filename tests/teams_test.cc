@@ -2,6 +2,7 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <omp.h>
+#include <sched.h>
 
 #include <array>
 #include <atomic>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "core/random.h"
+#include "core/shared_cores.h"
 #include "core/threads.h"
 #include "kernels/gemm.h"
 #include "longformer/classification.h"
@@ -202,6 +204,7 @@ TEST_P(Teams, AProductOfFewerThreadsThanPromisedIsAnError) {
   // The proof is once for each thread and size: this is a new thread.
   std::thread([this] {
     const ThreadLimit limit(5);
+    EXPECT_EQ(free_threads(), 5) << "threads are counted once";
     regions_break = true;
     try {
       products(GetParam());
@@ -246,6 +249,35 @@ TEST(ThreadLimit, TheInnermostCounts) {
   std::thread([] {
     const WithSettings with({0, 1, 3});
     EXPECT_EQ(free_threads(), 3) << "without a limit it is what OpenMP gives";
+  }).join();
+}
+
+/// Loops of about a millisecond, as a short text has them.
+void compute_shortly() {
+  parallel_for(4, 64, [](Index) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(50);
+    while (std::chrono::steady_clock::now() < end) continue;
+  });
+}
+
+TEST(ShortWork, HasOneThreadWhileTheCoresAreCrowded) {
+  if (!std::filesystem::exists("/proc/thread-self/schedstat")) GTEST_SKIP() << "no schedstat";
+  std::thread([] {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(sched_getcpu(), &one);
+    ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+    const ThreadLimit limit(4);
+    SharedCores cores;
+    bool is_alone = false;
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (!is_alone && std::chrono::steady_clock::now() < end) {
+      const ShortWork work(cores);
+      is_alone = free_threads() == 1;
+      compute_shortly();
+    }
+    EXPECT_TRUE(is_alone) << "four threads on one core wait for it three quarters of the time";
+    EXPECT_EQ(free_threads(), 4) << "other work keeps its threads";
   }).join();
 }
 

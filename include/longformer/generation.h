@@ -124,7 +124,7 @@ struct SourceAttentionOptions {
   bool truncate = false;
 };
 
-/// Thread-compatible: one call at a time per object, others wait.
+/// Threads may share an object: their calls take turns.
 class TextGenerator {
  public:
   /// Whether a folder holds a model that this class runs; false for what cannot be read.

@@ -21,7 +21,7 @@ namespace longformer {
 struct LoadOptions {
   /// "fp32" or "bf16": weights and activations; normalisation and softmax stay fp32.
   std::string dtype = "fp32";
-  /// At most kMostThreads; 0 takes what CPU affinity, the cgroup quota and OMP_NUM_THREADS allow.
+  /// At most kMostThreads; 0 takes what this process may use (longformer/threads.h).
   int threads = 0;
   /// The folder of a LoRA adapter of the model, as peft writes it; empty: none. Its additions are
   /// merged into the weights while they are loaded, in fp32.
@@ -106,8 +106,10 @@ struct ModelInfo {
   std::string problem_type;
 };
 
-/// Thread-compatible: one call at a time per Model; every call uses the threads of LoadOptions. In
-/// a process that was forked the thread that forked computes alone, and others as before; a fork
+/// Any number of threads may call the functions of a Model, and of objects that share it, at a time:
+/// the calls take turns, in the order in which they come, and each has the threads of LoadOptions.
+/// Short work (up to 512 tokens) has one while other processes want the cores. In a process that was
+/// forked the thread that forked computes alone, and others as before; a fork
 /// during a call of another thread leaves the model of the new process locked for ever.
 class Model {
  public:

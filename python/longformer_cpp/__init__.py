@@ -20,7 +20,7 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from . import _native
+from . import _loading, _native  # the first loads the second
 from ._arrays import FloatArray, as_floats, as_integers, shape_of
 from ._checks import as_integer, as_path, as_text
 from ._embedding import Embedder, Passages

@@ -295,7 +295,8 @@ bool Writer::has_room(std::span<const Job> jobs, const Job& next) const {
 /// The encoder reads a document, of which the decoder keeps keys and values.
 void Writer::admit(Job job, std::vector<Job>& jobs, WrittenDocument& result) {
   try {
-    const Turn turn = own_.own.turn();
+    Turn turn = own_.own.turn();
+    turn.computes(job.tokens());
     encode(job);
   } catch (const Error& error) {
     result.error = error.what();
@@ -466,7 +467,10 @@ Tensor Writer::decode(std::span<Job> jobs) {
 void Writer::advance(std::vector<Job>& jobs, std::vector<WrittenDocument>& results) {
   std::vector<float> logits;
   {
-    const Turn turn = own_.own.turn();
+    Turn turn = own_.own.turn();
+    std::int64_t rows = 0;
+    for (const Job& job : jobs) rows += job.search->rows();
+    turn.computes(rows);
     logits = decode(jobs).to_floats();
   }
   const std::vector<Index> parents = step(jobs, logits, results);

@@ -186,7 +186,8 @@ void LanguageModel::generate(const std::string& prompt, const GenerateOptions& o
   for (std::int64_t i = 0; i < options.characters; ++i) {
     std::vector<float> logits;
     {
-      const Turn turn = implementation_->turn();
+      Turn turn = implementation_->turn();
+      turn.computes(static_cast<std::int64_t>(next.size()));
       const models::Batch batch = models::segments_of(next, static_cast<Index>(next.size()));
       const Tensor hidden = model.forward(context, batch, {.state = &past});
       const Tensor last = hidden.slice_rows(hidden.rows() - 1, 1);

@@ -232,7 +232,8 @@ std::vector<DocumentOutput> Model::forward(std::span<const DocumentInput> docume
   if (documents.empty()) return {};
   const Implementation& model = *implementation_;
   const models::Batch batch = model.batch(documents, options.head ? model.task : nullptr);
-  const auto turn = model.turn();
+  auto turn = model.turn();
+  turn.computes(batch.rows());
   const ops::Context context = model.context();
   std::vector<Tensor> states;
   const std::vector<Tensor> inputs = layer_inputs(model, batch, options.layer_inputs);

@@ -28,9 +28,14 @@ std::vector<RowResult> Runner::run(const Wave& wave) {
     const std::lock_guard lock(waiting_mutex_);
     waiting_.push_back(&mine);
   }
-  const Turn turn = this->turn();
+  Turn turn = this->turn();
   // A caller whose turn came earlier may have run this wave with its own.
-  if (!mine.done) run_batch(batch_with(mine));
+  if (mine.done) return std::move(mine.results);
+  const std::vector<Request*> batch = batch_with(mine);
+  std::int64_t tokens = 0;
+  for (const Request* request : batch) tokens += request->wave.tokens_;
+  turn.computes(tokens);
+  run_batch(batch);
   return std::move(mine.results);
 }
 

@@ -66,8 +66,8 @@ int cgroup_threads() {
 
 /// What is known of a thread.
 struct ThreadState {
-  /// Size of the innermost ThreadLimit; 0 without one.
-  int team = 0;
+  /// Of the innermost ThreadLimit.
+  ThreadLimit::Team team;
   /// Whether it began a parallel region of parallel_for and is still inside.
   bool in_region = false;
   /// Whether its innermost parallel_for has no parallel region.
@@ -139,6 +139,14 @@ int team_that_comes(int wanted) {
   return size;
 }
 
+/// How long the calling thread was ready and had no core, in nanoseconds.
+std::int64_t own_wait() {
+  // "ns on a core, ns ready without one, slices"
+  std::ifstream file("/proc/thread-self/schedstat");
+  std::int64_t computed = 0, waited = 0;
+  return file >> computed >> waited ? waited : 0;
+}
+
 /// Whether the calling thread must compute alone.
 bool is_single() { return this_thread().lost_team || omp_in_parallel() != 0; }
 
@@ -163,17 +171,31 @@ int checked_threads(std::int64_t wanted) {
 
 int free_threads() {
   if (is_single()) return 1;
-  const int team = this_thread().team;
-  return team > 0 ? team : team_that_comes(omp_get_max_threads());
+  ThreadLimit::Team& team = this_thread().team;
+  if (team.size == 0) return team_that_comes(omp_get_max_threads());
+  if (!team.is_counted) team = {team_that_comes(team.size), true};
+  return team.size;
+}
+
+double seconds_without_core() {
+  const int threads = free_threads();
+  std::atomic<std::int64_t> waited = 0;
+  if (threads == 1) {
+    waited = own_wait();
+  } else {
+    const ExactTeam team(threads);
+#pragma omp parallel num_threads(threads)
+    waited += own_wait();
+  }
+  return static_cast<double>(waited) * 1e-9;
 }
 
 int thread_number() { return this_thread().alone ? 0 : omp_get_thread_num(); }
 
 ThreadLimit::ThreadLimit(int wanted) : outer_(this_thread().team) {
   check_own_stack();
-  const bool is_promised = wanted <= std::max(outer_, 1);
-  const int alone_or_promised = is_promised ? std::max(wanted, 1) : 1;
-  this_thread().team = is_promised || is_single() ? alone_or_promised : team_that_comes(wanted);
+  const bool is_promised = wanted <= 1 || (outer_.is_counted && wanted <= outer_.size);
+  this_thread().team = {std::max(wanted, 1), is_promised};
 }
 
 ThreadLimit::~ThreadLimit() { this_thread().team = outer_; }
@@ -201,7 +223,7 @@ ParallelLoop::ParallelLoop(int wanted)
   if (wanted <= 1 || is_single()) {
     threads_ = 1;
   } else {
-    threads_ = state.team > 0 ? std::min(wanted, state.team) : team_that_comes(wanted);
+    threads_ = state.team.size > 0 ? std::min(wanted, free_threads()) : team_that_comes(wanted);
   }
   state.alone = threads_ == 1;
   if (threads_ == 1) return;

@@ -37,18 +37,29 @@ int free_threads();
 /// Number of the calling thread inside the innermost parallel_for: 0 … threads − 1.
 int thread_number();
 
-/// While it lives, loops and products of this thread have at most so many threads. The size is the
-/// number of threads that really come, so a limit of OpenMP (OMP_THREAD_LIMIT, a parallel region of
-/// the caller) makes it smaller than wanted. Throws Error when a thread's stack is too small.
+/// How long the threads of this thread's team were ready and had no core, in all their lives
+/// together; 0 where the kernel does not say it.
+double seconds_without_core();
+
+/// While it lives, loops and products of this thread have at most so many threads. Their first one
+/// counts the threads that really come: a limit of OpenMP (OMP_THREAD_LIMIT, a parallel region of
+/// the caller) makes fewer of those wanted. Throws Error when a thread's stack is too small, and so
+/// do free_threads() and parallel_for.
 class ThreadLimit {
  public:
+  /// How many threads there are, or are wanted as long as nobody has counted them; 0: no limit.
+  struct Team {
+    int size = 0;
+    bool is_counted = false;
+  };
+
   explicit ThreadLimit(int wanted);
   ~ThreadLimit();
   ThreadLimit(const ThreadLimit&) = delete;
   ThreadLimit& operator=(const ThreadLimit&) = delete;
 
  private:
-  int outer_;
+  Team outer_;
 };
 
 /// While it lives, a parallel region that this thread begins, also inside a library, has exactly so

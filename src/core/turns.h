@@ -4,7 +4,9 @@
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 
+#include "core/shared_cores.h"
 #include "core/threads.h"
 
 namespace longformer {
@@ -23,16 +25,25 @@ class Turns {
     changed_.notify_all();
   }
 
+  /// Belongs to whom it is given to.
+  SharedCores& cores() { return cores_; }
+
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
   std::uint64_t now_ = 0, last_ = 0;
+  SharedCores cores_;
 };
 
 /// While it lives, its thread alone computes, on no more threads than it may use.
 class Turn {
  public:
   Turn(Turns& turns, int threads) : lock_(turns), limit_(threads) {}
+
+  /// Says what is computed in this turn. Few tokens leave cores to processes that want them.
+  void computes(std::int64_t tokens) {
+    if (tokens <= kFewTokens && !work_) work_.emplace(lock_.mutex()->cores());
+  }
 
   /// Lets those who wait go first, and calls `meanwhile` in their time.
   template <typename Meanwhile>
@@ -43,8 +54,12 @@ class Turn {
   }
 
  private:
+  /// Longer work is fast on cores that others want too: its threads seldom wait for each other.
+  static constexpr std::int64_t kFewTokens = 512;
+
   std::unique_lock<Turns> lock_;
   ThreadLimit limit_;
+  std::optional<ShortWork> work_;
 };
 
 }  // namespace longformer
