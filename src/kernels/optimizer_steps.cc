@@ -294,15 +294,17 @@ void adamw_step(Tensor& value, const Tensor& gradient, Tensor& mean, Tensor& squ
 
 AdafactorMoments AdafactorMoments::zeros(const Shape& shape, bool with_mean) {
   AdafactorMoments moments;
-  if (shape.size() >= 2) {
-    moments.rows = Tensor::zeros({shape.begin(), shape.end() - 1}, DType::f32);
-    Shape columns(shape.begin(), shape.end() - 2);
-    columns.push_back(shape.back());
-    moments.columns = Tensor::zeros(std::move(columns), DType::f32);
-  } else {
-    moments.square = Tensor::zeros(shape, DType::f32);
-  }
   if (with_mean) moments.mean = Tensor::zeros(shape, DType::f32);
+  Shape rows = shape;
+  if (shape.size() < 2) {
+    moments.square = Tensor::zeros(std::move(rows), DType::f32);
+    return moments;
+  }
+  rows.pop_back();
+  Shape columns(shape.begin(), shape.end() - 2);
+  columns.push_back(shape.back());
+  moments.rows = Tensor::zeros(std::move(rows), DType::f32);
+  moments.columns = Tensor::zeros(std::move(columns), DType::f32);
   return moments;
 }
 
