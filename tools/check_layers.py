@@ -29,6 +29,7 @@ PUBLIC = {
     "tokenizer": "text",
     "token_statistics": "text",
     "document_text": "text",
+    "file_kind": "core",
     "text_encoding": "text",
     "convert": "models",
     "coreference_options": "tasks",

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cmath>
@@ -14,6 +15,7 @@
 #include <utility>
 
 #include "advice.h"
+#include "control_characters.h"
 #include "flags.h"
 #include "longformer/document_text.h"
 #include "longformer/error.h"
@@ -45,6 +47,16 @@ std::FILE* open_file(Document& document) {
   return stream;
 }
 
+/// Whether the file is of a kind that holds no text, which the document then says.
+bool is_other_kind(std::string_view beginning, Document& document) {
+  document.kind = file_kind(beginning);
+  if (document.kind.may_be_text()) return false;
+  document.is_no_text = true;
+  document.error = fmt::format("expected text, found {}{}{}", document.kind.name,
+                               document.kind.advice.empty() ? "" : ": ", document.kind.advice);
+  return true;
+}
+
 /// All bytes of a file; an error leaves the reason in the document.
 std::string bytes_of(std::FILE* stream, Document& document, bool stops_at_binary) {
   std::string bytes;
@@ -54,7 +66,7 @@ std::string bytes_of(std::FILE* stream, Document& document, bool stops_at_binary
     const bool first = bytes.empty();
     bytes.append(buffer.data(), size);
     // What cannot be text may be large.
-    if (first && stops_at_binary && is_binary(bytes)) break;
+    if (first && (is_other_kind(bytes, document) || (stops_at_binary && is_binary(bytes)))) break;
   }
   if (std::ferror(stream)) document.error = cannot_read();
   return bytes;
@@ -119,6 +131,8 @@ std::string Document::label() const {
   if (line == 0) return file == "-" ? kStandardInput : file;
   return fmt::format("{}:{}", file, line);
 }
+
+std::string Document::field() const { return quoted_name(label()); }
 
 JsonLine Document::json() const {
   JsonLine json;
@@ -224,25 +238,33 @@ bool Inputs::next_line(Document& document) {
       return false;
     }
     document.bytes = std::llround(bytes_per_byte_ * static_cast<double>(document.text.size() + 1));
-  } else {
-    char* line = nullptr;
-    std::size_t capacity = 0;
-    errno = 0;
-    const ssize_t size = getline(&line, &capacity, open_.get());
-    const std::unique_ptr<char, decltype(&std::free)> owner(line, &std::free);
-    if (size < 0) {
-      const bool failed = std::ferror(open_.get()) != 0;
-      if (failed) document.error = cannot_read();
-      open_.reset();
-      return failed;
-    }
-    document.bytes = size;
-    document.text = decoder_->next(std::string(line, static_cast<std::size_t>(size)));
-    if (document.text.ends_with('\n')) document.text.pop_back();
+  } else if (!read_line(document)) {
+    return !document.error.empty();
   }
   document.line = ++line_;
   if (document.text.ends_with('\r')) document.text.pop_back();
   if (!options_.field.empty()) take_fields(document, options_);
+  return true;
+}
+
+/// The next line as text; without one the file is closed, and an error leaves the reason in the
+/// document.
+bool Inputs::read_line(Document& document) {
+  char* line = nullptr;
+  std::size_t capacity = 0;
+  errno = 0;
+  const ssize_t size = getline(&line, &capacity, open_.get());
+  const std::unique_ptr<char, decltype(&std::free)> owner(line, &std::free);
+  if (size < 0 && std::ferror(open_.get()) != 0) document.error = cannot_read();
+  const std::string bytes(size < 0 ? "" : line,
+                          static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
+  if (size < 0 || (line_ == 0 && is_other_kind(bytes, document))) {
+    open_.reset();
+    return false;
+  }
+  document.bytes = size;
+  document.text = decoder_->next(bytes);
+  if (document.text.ends_with('\n')) document.text.pop_back();
   return true;
 }
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "longformer/file_kind.h"
 #include "longformer/text_encoding.h"
 #include "messages.h"
 #include "output.h"
@@ -37,9 +38,13 @@ struct Document {
   std::string error;
   /// The file could be read, but there is no text in it.
   bool is_no_text = false;
+  /// What it is then, where its first bytes tell that.
+  FileKind kind = {};
 
   /// "file" or "file:line"; what messages about the document begin with.
   std::string label() const;
+  /// The same as one field of a line.
+  std::string field() const;
   /// {"file": …, "line": …}, with null for line 0, and "id" where there is one; what JSON lines
   /// about the document begin with.
   JsonLine json() const;
@@ -86,6 +91,7 @@ class Inputs {
   /// Begins with the lines of a file; false leaves the reason in the document.
   bool open(Document& document);
   bool next_line(Document& document);
+  bool read_line(Document& document);
 
   InputOptions options_;
   std::size_t next_text_ = 0;

@@ -35,14 +35,18 @@ class Output {
   Output(const Output&) = delete;
   Output& operator=(const Output&) = delete;
 
+  /// A terminal gets control characters as text that can be seen: what a document holds is for
+  /// readers, not for terminals. Elsewhere the text stays as it is.
   void write(std::string_view text);
+  /// The same for text that has been made so and marked for a terminal.
+  void write_marked(std::string_view text);
   /// Hands over what was written so far, for readers that wait for it.
   void flush();
   /// Goes back to byte 0 of a file; for headers that need what follows.
   void rewind();
   /// Flushes, closes and puts the file in its place.
   void finish();
-  bool is_terminal() const;
+  bool is_terminal() const { return is_terminal_; }
   /// Whether rewind() works: an ordinary file.
   bool can_rewind() const { return temporary_ != file_; }
 
@@ -50,6 +54,7 @@ class Output {
   [[noreturn]] void fail_write() const;
 
   std::FILE* stream_;
+  bool is_terminal_;
   std::string file_;
   std::string temporary_;
 };

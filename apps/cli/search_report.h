@@ -27,8 +27,9 @@ struct IndexState {
 /// "document" or "none": what --context calls it.
 const char* context_name(const SearchOptions& options);
 
-/// Words of the question are set in bold, or where `bold` is false between stars.
-std::string answer_text(const SearchAnswer& answer, bool bold);
+/// Words of the question are set in bold for a terminal, which gets control characters as text that
+/// can be seen; else they stand between stars.
+std::string answer_text(const SearchAnswer& answer, bool terminal);
 std::string answer_json(const SearchAnswer& answer, const IndexState& state);
 
 /// A line for each document.
