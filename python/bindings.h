@@ -3,6 +3,7 @@
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
@@ -10,6 +11,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <initializer_list>
 #include <memory>
@@ -47,6 +49,17 @@ inline std::string_view utf8(const nb::str& text) {
     throw Error("expected a text of whole characters, found half of a surrogate pair");
   }
   return {bytes, static_cast<std::size_t>(size)};
+}
+
+/// A name of a file as a parameter: Python keeps bytes that are no UTF-8 in a str as surrogates.
+using Path = std::filesystem::path;
+
+/// The same back.
+inline nb::str path_text(const std::string& path) {
+  PyObject* text =
+      PyUnicode_DecodeFSDefaultAndSize(path.data(), static_cast<Py_ssize_t>(path.size()));
+  if (text == nullptr) throw nb::python_error();
+  return nb::steal<nb::str>(text);
 }
 
 /// Texts of Python, which the package has checked.

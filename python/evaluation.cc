@@ -172,7 +172,8 @@ Record evaluate_task(const PythonModel& model, const std::string& data, Keywords
   return with_written(found, written);
 }
 
-Record evaluate_model(const PythonModel& model, const std::string& data, const Options& given) {
+Record evaluate_model(const PythonModel& model, const Path& path, const Options& given) {
+  const std::string data = path.string();
   Keywords keywords("evaluate", given);
   std::string task;
   keywords.take("task", task);
@@ -180,15 +181,14 @@ Record evaluate_model(const PythonModel& model, const std::string& data, const O
                              : evaluate_task(model, data, keywords, task);
 }
 
-Options score_predictions(const std::string& predictions, const std::string& data,
-                          const Options& given) {
+Options score_predictions(const Path& predictions, const Path& data, const Options& given) {
   ScoreOptions options;
   Keywords keywords("score", given);
   take_data(keywords, options.data);
   take_tasks(keywords, options.data);
   keywords.take("task", options.task).take("split", options.data.retrieval.split);
   keywords.take("keep_identical_ids", options.data.retrieval.keep_identical_ids).finish();
-  return dict_of(without_gil([&] { return score(predictions, data, options); }));
+  return dict_of(without_gil([&] { return score(predictions.string(), data.string(), options); }));
 }
 
 }  // namespace

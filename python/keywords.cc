@@ -51,6 +51,20 @@ bool is_list(nb::handle value) {
          !PyBytes_Check(value.ptr());
 }
 
+/// A text, or the name of a file with bytes that are no UTF-8. Raises UnicodeEncodeError for lone
+/// surrogates that stand for no bytes.
+std::string bytes_of(const nb::object& text) {
+  Py_ssize_t size = 0;
+  if (const char* bytes = PyUnicode_AsUTF8AndSize(text.ptr(), &size)) {
+    return {bytes, static_cast<std::size_t>(size)};
+  }
+  PyErr_Clear();
+  const nb::object encoded = nb::steal(PyUnicode_EncodeFSDefault(text.ptr()));
+  if (!encoded.is_valid()) throw nb::python_error();
+  const auto bytes = nb::borrow<nb::bytes>(encoded);
+  return {bytes.c_str(), bytes.size()};
+}
+
 }  // namespace
 
 bool Keywords::has(const char* name) const {
@@ -135,7 +149,7 @@ Keywords& Keywords::take(const char* name, std::string& value) {
   nb::object text = nb::borrow(found);
   if (nb::hasattr(found, "__fspath__")) text = found.attr("__fspath__")();
   if (!PyUnicode_Check(text.ptr())) refuse(name, "a text (str)", found);
-  value = utf8(nb::borrow<nb::str>(text));
+  value = bytes_of(text);
   return *this;
 }
 
@@ -152,7 +166,7 @@ Keywords& Keywords::take(const char* name, std::vector<std::string>& values) {
     nb::object text = nb::borrow(one);
     if (nb::hasattr(one, "__fspath__")) text = one.attr("__fspath__")();
     if (!PyUnicode_Check(text.ptr())) refuse(name, "a list of texts", found);
-    values.emplace_back(utf8(nb::borrow<nb::str>(text)));
+    values.emplace_back(bytes_of(text));
   }
   return *this;
 }

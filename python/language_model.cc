@@ -60,12 +60,12 @@ void take_evaluation(Keywords& keywords, LanguageModelEvaluation& options) {
   keywords.take("clamp_length", memory.clamp_length).take("same_length", memory.same_length);
 }
 
-Options evaluate(PythonLanguageModel& model, const std::string& file, const Options& given) {
+Options evaluate(PythonLanguageModel& model, const Path& file, const Options& given) {
   LanguageModelEvaluation options;
   Keywords keywords("evaluate", given);
   take_evaluation(keywords, options);
   keywords.finish();
-  options.data.files = {file};
+  options.data.files = {file.string()};
   const LanguageModelScore score =
       model.call([&](const LanguageModel& one) { return one.evaluate(options); });
   nb::dict metrics;
@@ -119,8 +119,8 @@ void bind_language_model(nb::module_& module) {
   nb::class_<PythonLanguageModel>(module, "LanguageModel")
       .def(
           "__init__",
-          [](PythonLanguageModel* self, const std::string& folder, const Options& options) {
-            new (self) PythonLanguageModel(folder, load_options(options));
+          [](PythonLanguageModel* self, const Path& folder, const Options& options) {
+            new (self) PythonLanguageModel(folder.string(), load_options(options));
           },
           "folder"_a, "options"_a)
       .def("generate", &generate_text, "prompt"_a, "options"_a, "callback"_a.none())

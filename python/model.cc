@@ -134,17 +134,18 @@ void bind_model(nb::module_& module) {
   nb::class_<PythonModel>(module, "Model")
       .def(
           "__init__",
-          [](PythonModel* self, const std::string& folder, const Options& options) {
-            new (self) PythonModel(folder, load_options(options));
+          [](PythonModel* self, const Path& folder, const Options& options) {
+            new (self) PythonModel(folder.string(), load_options(options));
           },
           "folder"_a, "options"_a)
       .def("forward", &PythonModel::forward, "documents"_a, "hidden_states"_a, "attentions"_a)
       .def("masked_lm_logits", &PythonModel::masked_lm_logits, "document"_a)
       .def("default_global_attention_mask", &PythonModel::default_global_attention_mask, "ids"_a)
-      .def_prop_ro("folder", [](const PythonModel& self) { return self.folder(); })
-      .def_prop_ro(
-          "tokenizer_folder",
-          [](const PythonModel& self) { return tokenizer_folder(self.folder(), self.adapter()); })
+      .def_prop_ro("folder", [](const PythonModel& self) { return path_text(self.folder()); })
+      .def_prop_ro("tokenizer_folder",
+                   [](const PythonModel& self) {
+                     return path_text(tokenizer_folder(self.folder(), self.adapter()));
+                   })
       .def_prop_ro("model_type", [](const PythonModel& self) { return self.info().model_type; })
       .def_prop_ro("layers", [](const PythonModel& self) { return self.info().layers; })
       .def_prop_ro("windows", [](const PythonModel& self) { return self.info().windows; })
@@ -160,8 +161,8 @@ void bind_model(nb::module_& module) {
   nb::class_<Loaded<GradientModel>>(module, "GradientModel")
       .def(
           "__init__",
-          [](Loaded<GradientModel>* self, const std::string& folder, const Options& options) {
-            new (self) Loaded<GradientModel>(folder, load_options(options));
+          [](Loaded<GradientModel>* self, const Path& folder, const Options& options) {
+            new (self) Loaded<GradientModel>(folder.string(), load_options(options));
           },
           "folder"_a, "options"_a)
       .def("loss_and_gradients", &loss_and_gradients, "documents"_a, "targets"_a, "choices"_a);

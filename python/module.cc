@@ -1,8 +1,10 @@
 // The native half of the Python package: the public headers over contiguous arrays. Shapes and
 // types that Python users may vary are sorted out in longformer_cpp/.
 
+#include <exception>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -38,7 +40,7 @@ FloatArray attend(const Floats& q, const Floats& k, const Floats& v, std::int64_
   return array_of(std::move(result), {q.shape(0), q.shape(1), q.shape(2)});
 }
 
-void convert_folder(const std::string& source, const std::string& target, const Options& given) {
+void convert_folder(const Path& source, const Path& target, const Options& given) {
   ConvertOptions options;
   Notes notes;
   options.note = notes.collector();
@@ -57,12 +59,12 @@ void convert_folder(const std::string& source, const std::string& target, const 
   if (options.target == "safetensors" || options.target == "bin") {
     options.format = std::exchange(options.target, ConvertOptions().target);
   }
-  without_gil([&] { return convert(find_model(source), target, options); });
+  without_gil([&] { return convert(find_model(source.string()), target.string(), options); });
   Notes::warn(notes.take());
 }
 
-Options folder_info(const std::string& folder) {
-  const FolderInfo found = inspect(find_model(folder));
+Options folder_info(const Path& folder) {
+  const FolderInfo found = inspect(find_model(folder.string()));
   nb::dict prompts;
   for (const auto& [name, text] : found.prompts) prompts[name.c_str()] = text;
   nb::dict info;
@@ -111,7 +113,20 @@ NB_MODULE(_native, module) {
   // What a daemon thread holds when the process ends is no leak.
   nb::set_leak_warnings(false);
   module.attr("version") = LONGFORMER_VERSION;
-  nb::exception<Error>(module, "Error", PyExc_RuntimeError);
+  const nb::exception<Error> error(module, "Error", PyExc_RuntimeError);
+  // The names of files in a message may have bytes that are no UTF-8.
+  nb::register_exception_translator(
+      [](const std::exception_ptr& thrown, void* type) {
+        try {
+          std::rethrow_exception(thrown);
+        } catch (const Error& found) {
+          const std::string_view message = found.what();
+          const nb::object text = nb::steal(PyUnicode_DecodeUTF8(
+              message.data(), static_cast<Py_ssize_t>(message.size()), "backslashreplace"));
+          PyErr_SetObject(static_cast<PyObject*>(type), text.ptr());
+        }
+      },
+      error.ptr());
   bind_model(module);
   bind_tokenizer(module);
   bind_embedding(module);

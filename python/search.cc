@@ -126,8 +126,10 @@ void bind_search(nb::module_& module) {
   nb::class_<PythonIndex>(module, "SearchIndex")
       .def(
           "__init__",
-          [](PythonIndex* self, const std::string& file, PythonEmbedder* embedder, bool writes,
-             const Options& options) { new (self) PythonIndex(file, embedder, writes, options); },
+          [](PythonIndex* self, const Path& file, PythonEmbedder* embedder, bool writes,
+             const Options& options) {
+            new (self) PythonIndex(file.string(), embedder, writes, options);
+          },
           "file"_a, "embedder"_a.none(), "writes"_a, "options"_a, nb::keep_alive<1, 3>())
       .def("add", &PythonIndex::add, "name"_a, "text"_a)
       .def("remove", &PythonIndex::remove, "name"_a)
@@ -172,10 +174,12 @@ void bind_search(nb::module_& module) {
       });
   module.def(
       "document_text",
-      [](const nb::bytes& content, const std::string& name, const std::string& format) {
+      [](const nb::bytes& content, const Path& file, const std::string& format) {
+        const std::string name = file.string();
         const std::string_view bytes(content.c_str(), content.size());
         return document_text(
-            bytes, format == "auto" ? document_format_of(name, bytes) : document_format(format));
+            bytes, format == "auto" ? document_format_of(name, bytes) : document_format(format),
+            TextEncoding(), name);
       },
       "content"_a, "name"_a, "format"_a);
 }

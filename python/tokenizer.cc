@@ -92,7 +92,8 @@ void bind_tokenizer(nb::module_& module) {
   nb::class_<Tokenizer>(module, "Tokenizer")
       .def_static(
           "load",
-          [](const std::string& folder) {
+          [](const Path& path) {
+            const std::string folder = path.string();
             // The folder of an adapter may have a tokenizer, and is no model.
             const bool is_there = std::filesystem::is_directory(folder);
             return Tokenizer::load(is_there ? folder : find_model(folder));

@@ -136,7 +136,7 @@ void take_writing(Keywords& keywords, FinetuneOptions& options) {
   if (beams) options.generation.num_beams = beams;
 }
 
-Options train_task(const std::string& folder, const Options& given) {
+Options train_task(const Path& folder, const Options& given) {
   FinetuneOptions options = {
       .training = {.per_device_train_batch_size = 1, .gradient_accumulation_steps = 8}};
   Keywords keywords("finetune", given);
@@ -155,11 +155,12 @@ Options train_task(const std::string& folder, const Options& given) {
   Listener listener = listener_of(keywords);
   keywords.finish();
   check(options.training);
-  return dict_of(listener.run(
-      [&] { return finetune(find_model(folder), options, listener.finetune_callbacks()); }));
+  return dict_of(listener.run([&] {
+    return finetune(find_model(folder.string()), options, listener.finetune_callbacks());
+  }));
 }
 
-Options train_masked(const std::string& folder, const Options& given) {
+Options train_masked(const Path& folder, const Options& given) {
   MaskedLmTraining options = {.training = {.per_device_train_batch_size = 1,
                                            .gradient_accumulation_steps = 8,
                                            .learning_rate = 3e-5,
@@ -179,7 +180,7 @@ Options train_masked(const std::string& folder, const Options& given) {
   keywords.finish();
   check(options.training);
   return dict_of(listener.run(
-      [&] { return train_masked_lm(find_model(folder), options, listener.callbacks()); }));
+      [&] { return train_masked_lm(find_model(folder.string()), options, listener.callbacks()); }));
 }
 
 Options train_language(const Options& given) {

@@ -1,12 +1,19 @@
 """Files and folders as `search` reads them: text, Markdown and HTML, what is in a folder, and what is gone."""
 
+import bz2
+import gzip
+import io
+import lzma
 import os
 import pathlib
+import sqlite3
+import zipfile
 
 import pytest
 
-from cli_test import longformer, run  # noqa: F401
+from cli_test import FIXTURES, longformer, run  # noqa: F401
 
+MODELS = {"classify": "tiny_longformer_classifier", "ner": "tiny_bert_tagger", "qa": "tiny_longformer_qa"}
 PASSAGES = ["--passage-tokens", 16]
 PAGE = """<!doctype html><html><head><title>no title</title><style>p { x: a }</style></head><body>
 <h1>a b</h1><p>c&nbsp;d <b>e</b>&amp;f<script>var a = "no script";</script><p>g
@@ -14,6 +21,35 @@ PAGE = """<!doctype html><html><head><title>no title</title><style>p { x: a }</s
 PAGE_TEXT = "a b\n\nc\u00a0d e&f\n\ng"
 MARKDOWN = "# a b\n\nc [d](http://no/link) *e*\n\n- f\n- g <b>h</b>\n"
 MARKDOWN_TEXT = "a b\n\nc d e\n\nf\ng h"
+
+
+def zipped(*names):
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w") as archive:
+        for name, text in names:
+            archive.writestr(name, text)
+    return data.getvalue()
+
+
+KINDS = {
+    "a PDF": b"%PDF-1.4\n1 0 obj\n<< /Length 44 >>\nstream\nBT (a b) Tj ET\nendstream\n%%EOF\n",
+    "a Word document": zipped(("[Content_Types].xml", "<Types/>"), ("word/document.xml", "<a/>")),
+    "an Excel table": zipped(("[Content_Types].xml", "<Types/>"), ("xl/workbook.xml", "<a/>")),
+    "an EPUB book": zipped(("mimetype", "application/epub+zip"), ("content.opf", "<a/>")),
+    "an OpenDocument text": zipped(("mimetype", "application/vnd.oasis.opendocument.text"), ("content.xml", "<a/>")),
+    "a zip archive": zipped(("a.txt", "a b")),
+    "a gzip archive": gzip.compress(b"a b"),
+    "a bzip2 archive": bz2.compress(b"a b"),
+    "an xz archive": lzma.compress(b"a b"),
+    "an RTF document": b"{\\rtf1\\ansi a b}",
+    "an old office document": b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(504),
+    "a PNG image": b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR",
+    "a JPEG image": b"\xff\xd8\xff\xe0\0\x10JFIF",
+    "a program": b"\x7fELF\2\1\1",
+    "an SQLite database": b"SQLite format 3\0",
+    "a Parquet file": b"PAR1\x15\4\x15\x10",
+    "a git-lfs pointer": b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 4\n",
+}
 
 
 def search(model, folder, *arguments):
@@ -77,6 +113,128 @@ class TestFormats:
         assert result.json[0]["documents"] == 1
 
 
+class TestFilesThatAreNoText:
+    """What is known by its first bytes is refused wherever documents are read."""
+
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_are_refused_by_name(self, longformer, tmp_path, kind):
+        (tmp_path / "x.txt").write_bytes(KINDS[kind])
+        (tmp_path / "y.txt").write_text("a b")
+        result = search(longformer, tmp_path, "x.txt", "y.txt")
+        assert result.code == 1 and f"error: x.txt: expected text, found {kind}" in result.err
+        assert result.json[0]["documents"] == 1
+
+    @pytest.mark.parametrize("verb, flags", [
+        ("classify", []), ("ner", []), ("embed", []), ("tokenize", []), ("tokenize", ["--lines"]), ("qa", ["--question", "a"]),
+        ("tokenize", ["--field", "text"]),
+        ("tokenize", ["--encoding", "utf-16"]), ("tokenize", ["--encoding", "auto"])])  # fmt: skip
+    def test_are_refused_by_every_verb(self, tmp_path, verb, flags):
+        (tmp_path / "x.txt").write_bytes(KINDS["a PDF"])
+        result = run(verb, FIXTURES / MODELS.get(verb, "tiny_bert"), "x.txt", *flags, folder=tmp_path)
+        assert result.code == 1 and result.out == "" and "x.txt: expected text, found a PDF: pdftotext" in result.err
+        again = run(verb, FIXTURES / MODELS.get(verb, "tiny_bert"), *flags, stdin=KINDS["a gzip archive"])
+        assert again.code == 1 and again.out == "" and "standard input: expected text, found a gzip archive" in again.err
+
+    def test_are_refused_as_data(self, tmp_path):
+        (tmp_path / "x.jsonl").write_bytes(KINDS["a gzip archive"])
+        (tmp_path / "x.txt").write_bytes(KINDS["a PDF"])
+        result = run("evaluate", FIXTURES / MODELS["classify"], "x.jsonl", folder=tmp_path)
+        assert result.code != 0 and "x.jsonl: expected text, found a gzip archive" in result.err
+
+    def test_texts_about_them_are_texts(self, longformer, tmp_path):
+        for i, text in enumerate(["%PDF- begins a PDF a", "PK a", "BZh a", "GIF89a was", "PAR1 a", "Rar! a", "{a}", "MZ a", "BM a"]):
+            (tmp_path / f"{i}.txt").write_text(text)
+        assert search(longformer, tmp_path, *(f"{i}.txt" for i in range(9))).works().json[0]["documents"] == 9
+
+
+class TestNames:
+    """A document has one name, which leads to its file from every folder."""
+
+    @pytest.fixture
+    def tree(self, tmp_path):
+        (tmp_path / "t/docs/sub").mkdir(parents=True)
+        for name in ("docs/x.txt", "docs/sub/y.txt", "z.txt"):
+            (tmp_path / "t" / name).write_text("a b " + name)
+        return tmp_path / "t"
+
+    def add(self, longformer, folder, *arguments):
+        result = search(longformer, folder, *arguments)
+        assert result.code == 0, result.err
+        return result
+
+    def test_do_not_depend_on_the_working_folder(self, longformer, tree):
+        self.add(longformer, tree, "docs", "z.txt", "--index", "d.index")
+        for folder, files in ((tree / "docs", ["."]), (tree, ["./docs/", tree / "docs"]), (tree / "docs/sub", ["..", "../../z.txt"]),
+                              (tree.parent, ["t", "t/docs/x.txt"])):  # fmt: skip
+            index = os.path.relpath(tree / "d.index", folder)
+            assert self.add(longformer, folder, *files, "--index", index, "--prune").err == ""
+            assert listed(tree, "d.index") == ["docs/sub/y.txt", "docs/x.txt", "z.txt"]
+        assert listed(tree / "docs", "../d.index") == ["sub/y.txt", "x.txt", "../z.txt"]
+
+    def test_are_paths_from_here(self, longformer, tree):
+        self.add(longformer, tree / "docs", "x.txt", "--index", "../d.index")
+        for folder in (tree, tree / "docs", tree / "docs/sub", tree.parent):
+            index = os.path.relpath(tree / "d.index", folder)
+            for arguments in ([longformer, "--index", index], ["--index", index, "--mode", "lexical"]):
+                result = run("search", *arguments, "--query", "a", "--json", folder=folder).works()
+                assert (folder / result.json[0]["hits"][0]["file"]).read_text() == "a b docs/x.txt"
+
+    def test_one_file_is_one_document(self, longformer, tree):
+        os.symlink("x.txt", tree / "docs/link.txt")
+        os.symlink("docs", tree / "d")
+        files = ["docs/x.txt", "./docs/../docs/x.txt", tree / "docs/x.txt", "docs/link.txt", "d/x.txt"]
+        result = self.add(longformer, tree, *files, "--index", "d.index")
+        assert result.json[0]["documents"] == 1
+        for file in [*files, "docs"]:
+            self.add(longformer, tree, file, "--index", "d.index")
+        assert listed(tree, "d.index") == ["docs/sub/y.txt", "docs/x.txt"]
+        assert self.add(longformer, tree, *files).json[0]["documents"] == 1
+
+    def test_within_and_remove_follow_the_working_folder(self, longformer, tree):
+        self.add(longformer, tree, "docs", "z.txt", "--index", "d.index")
+        found = lambda folder, name: sorted(  # noqa: E731
+            hit["file"] for hit in run("search", longformer, "--index", os.path.relpath(tree / "d.index", folder), "--within", name,
+                                       "--query", "a", "--json", folder=folder).works().json[0]["hits"])  # fmt: skip
+        assert found(tree / "docs", ".") == ["sub/y.txt", "x.txt"]
+        assert found(tree / "docs", "sub") == ["sub/y.txt"]
+        assert found(tree / "docs/sub", "../../z.txt") == ["../../z.txt"]
+        assert found(tree / "docs", "../..") == found(tree / "docs", tree.parent) == ["../z.txt", "sub/y.txt", "x.txt"]
+        run("search", "--index", "../d.index", "--remove", "sub", folder=tree / "docs").works()
+        assert listed(tree, "d.index") == ["docs/x.txt", "z.txt"]
+        run("search", "--index", "d.index", "--remove", "x.txt", folder=tree).fails(1, "no document or folder 'x.txt'")
+        run("search", "--index", "../d.index", "--remove", tree.parent, folder=tree / "docs").works()
+        assert listed(tree, "d.index") == []
+
+    def test_move_with_the_folder_of_the_index(self, longformer, tree):
+        self.add(longformer, tree, "docs", "z.txt", "--index", "d.index")
+        tree.rename(tree.parent / "moved")
+        moved = tree.parent / "moved"
+        assert "0 documents read" in run("search", longformer, "docs", "z.txt", "--index", "d.index", "--query", "a", "--prune",
+                                         *PASSAGES, folder=moved).works().out  # fmt: skip
+        assert listed(moved, "d.index") == ["docs/sub/y.txt", "docs/x.txt", "z.txt"]
+
+    def test_prune_takes_what_is_gone_from_everywhere(self, longformer, tree):
+        self.add(longformer, tree, "docs", "z.txt", "--index", "d.index")
+        (tree / "docs/sub/y.txt").unlink()
+        result = search(longformer, tree / "docs", ".", "--index", "../d.index", "--prune")
+        assert "note: gone from ., taken out of the index: sub/y.txt\n" in result.err
+        assert listed(tree, "d.index") == ["docs/x.txt", "z.txt"]
+
+    def test_lines_have_names_too(self, longformer, tree):
+        self.add(longformer, tree / "docs", "x.txt", "--lines", "--index", "../d.index")
+        assert self.add(longformer, tree, "docs", "--lines", "--index", "d.index", "--prune").err == ""
+        assert listed(tree, "d.index") == ["docs/sub/y.txt:1", "docs/x.txt:1"]
+
+    def test_of_an_older_index_are_not_pruned(self, longformer, tree):
+        self.add(longformer, tree, "docs", "--index", "d.index")
+        database = sqlite3.connect(tree / "d.index")
+        database.execute("DELETE FROM settings WHERE name = 'names'")
+        database.commit()
+        database.close()
+        search(longformer, tree / "docs", ".", "--index", "../d.index", "--prune").fails(1, "--prune", "make it anew")
+        assert listed(tree, "d.index") == ["docs/sub/y.txt", "docs/x.txt"]
+
+
 class TestFolders:
     @pytest.fixture
     def notes(self, tmp_path):
@@ -98,9 +256,11 @@ class TestFolders:
         expected = ["B.HTML", "a.md", "drafts/e.txt", "sub/c.txt", "sub/deep/d.txt", "z.txt"]
         assert self.found(longformer, notes, "notes") == expected
         assert self.found(longformer, notes, "./notes/") == expected
-        assert self.found(longformer, notes, notes / "notes", "notes/z.txt") == [
-            *(f"{notes}/notes/{name}" for name in expected), "z.txt"]  # fmt: skip
+        assert self.found(longformer, notes, notes / "notes", "notes/z.txt") == expected
         assert self.found(longformer, notes / "notes", ".") == expected
+        # As they were called.
+        (row,) = search(longformer, notes, notes / "notes" / "z.txt", "notes/a.md").works().json
+        assert {hit["file"] for hit in row["hits"]} == {f"{notes}/notes/z.txt", "notes/a.md"}
 
     @pytest.mark.parametrize(
         "flags, expected",
@@ -142,7 +302,7 @@ class TestFolders:
         assert result.json[0]["documents"] == 6
 
     def test_binary_files_are_told_and_left_out(self, longformer, notes):
-        (notes / "notes" / "sub" / "x.txt").write_bytes(b"PK\0\1" * 50000)
+        (notes / "notes" / "sub" / "x.txt").write_bytes(b"ab\0\1" * 50000)
         result = search(longformer, notes, "notes")
         assert result.code == 0 and result.json[0]["documents"] == 6
         assert result.err == "longformer: note: notes/sub/x.txt is left out: expected text, found bytes 0\n"
@@ -150,6 +310,17 @@ class TestFolders:
             (notes / "notes" / f"x{i}.txt").write_bytes(b"\0")
         lines = search(longformer, notes, "notes").err.splitlines()
         assert len(lines) == 11 and lines[-1].endswith("5 more files that are no text were left out")
+
+    def test_files_of_other_kinds_are_counted_and_listed(self, longformer, notes):
+        for name in ("a.pdf", "sub/b.pdf", "c.txt"):
+            (notes / "notes" / name).write_bytes(b"%PDF-1.4\n1 0 obj")
+        (notes / "notes/d.docx").write_bytes(KINDS["a Word document"])
+        result = search(longformer, notes, "notes")
+        assert result.code == 0 and result.json[0]["documents"] == 6
+        assert result.err == ("longformer: note: left out 4 files that are no text: 3 times a PDF (notes/c.txt, notes/a.pdf, "
+                              "notes/sub/b.pdf), a Word document (notes/d.docx)\n")  # fmt: skip
+        # What patterns leave out is left out on purpose.
+        assert search(longformer, notes, "notes", "--include", "*.md").works().json[0]["documents"] == 1
 
     def test_within(self, longformer, notes):
         search(longformer, notes, "notes", "--index", "index").works()

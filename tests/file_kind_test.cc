@@ -45,11 +45,55 @@ TEST(FileKind, KnowsPointersPagesAndArchives) {
   }
 }
 
+TEST(FileKind, KnowsWhatIsInAZipArchive) {
+  const std::string begin = "PK\x03\x04\x14\0\0\0"s;
+  EXPECT_EQ(
+      file_kind(begin + "[Content_Types].xml" + std::string(900, 'x') + "word/document.xml").name,
+      "a Word document");
+  EXPECT_EQ(file_kind(begin + "xl/workbook.xml").name, "an Excel table");
+  EXPECT_EQ(file_kind(begin + "ppt/presentation.xml").name, "a PowerPoint document");
+  EXPECT_EQ(file_kind(begin + "mimetypeapplication/epub+zipPK").name, "an EPUB book");
+  EXPECT_EQ(file_kind(begin + "mimetypeapplication/vnd.oasis.opendocument.textPK").name,
+            "an OpenDocument text");
+  EXPECT_EQ(file_kind(begin + "mimetypeapplication/vnd.oasis.opendocument.presentationPK").name,
+            "an OpenDocument file");
+  EXPECT_EQ(file_kind(begin + "a.txt").name, "a zip archive");
+}
+
+TEST(FileKind, SaysWhatToDo) {
+  EXPECT_EQ(described(file_kind("%PDF-1.7")), "a PDF: pdftotext makes text of it");
+  EXPECT_EQ(described(file_kind("\x7f"
+                                "ELF"s)),
+            "a program");
+  EXPECT_EQ(file_kind("\xef\xbb\xbf\n%PDF-2.0\n").name, "a PDF");
+  EXPECT_FALSE(file_kind("%PDF-1.7").may_be_text());
+  EXPECT_TRUE(file_kind("<html>").may_be_text());
+  EXPECT_TRUE(file_kind("").may_be_text());
+}
+
 TEST(FileKind, TextIsOfNoKind) {
-  for (const std::string text :
-       {"", "A text.", "{\"a\": 1}", "GGUF is a format of files.", "BZh", "ID3 tags name songs.",
-        "PAR1 and PAR2", "PK is short for primary key", "version 1", "<p>a</p>", "<s> </s>",
-        "GIF89a was a format", "7zip", "Rar!", "%!", "ustar", "\xef\xbb\xbftext"}) {
+  for (const std::string text : {"",
+                                 "A text.",
+                                 "{\"a\": 1}",
+                                 "GGUF is a format of files.",
+                                 "BZh",
+                                 "ID3 tags name songs.",
+                                 "PAR1 and PAR2",
+                                 "PK is short for primary key",
+                                 "version 1",
+                                 "<p>a</p>",
+                                 "<s> </s>",
+                                 "GIF89a was a format",
+                                 "%PDF- is its mark",
+                                 "MZ",
+                                 "BMW",
+                                 "ORC",
+                                 "ftyp",
+                                 "7zip",
+                                 "Rar!",
+                                 "%!",
+                                 "ustar",
+                                 "\xef\xbb\xbftext"}) {
     EXPECT_FALSE(file_kind(text).is_known()) << text;
   }
 }

@@ -31,6 +31,7 @@ PUBLIC = {
     "tokenizer": "text",
     "token_statistics": "text",
     "document_text": "text",
+    "file_kind": "core",
     "text_encoding": "text",
     "text_lines": "text",
     "json_text": "formats",

@@ -188,7 +188,8 @@ class ChooseRun {
       output_.write(json.line());
     } else {
       const float probability = answer.probabilities[static_cast<std::size_t>(answer.best)];
-      output_.write(fmt::format("{}\t{}\t{:.4f}\n", asked.document.label(), text, probability));
+      output_.write(
+          fmt::format("{}\t{}\t{:.4f}\n", asked.document.field(), on_one_line(text), probability));
     }
     output_.flush();
   }

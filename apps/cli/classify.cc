@@ -70,8 +70,10 @@ class ClassifyRun {
       best = best.first(std::min(static_cast<std::size_t>(flags_.top_k), best.size()));
     }
     if (!flags_.model.json) {
-      std::string line = document.label();
-      for (const ClassScore& one : best) line += fmt::format("\t{}\t{:.4f}", one.label, one.score);
+      std::string line = document.field();
+      for (const ClassScore& one : best) {
+        line += fmt::format("\t{}\t{:.4f}", on_one_line(one.label), one.score);
+      }
       documents_.output().write(line + '\n');
       return;
     }

@@ -80,7 +80,10 @@ class FolderWalk {
     // Pipes and devices may have no end; a link to nothing is told by who reads it.
     const fs::file_type type = entry.status(error).type();
     if (type != fs::file_type::regular && type != fs::file_type::not_found) return;
-    if (!is_included(below.string())) return;
+    if (!is_included(below.string())) {
+      if (patterns_.include.empty()) found_.others.push_back(entry.path().string());
+      return;
+    }
     found_.files.push_back(entry.path().string());
     found_.from_folders.insert(found_.files.back());
   }

@@ -25,6 +25,9 @@ struct FoundFiles {
   std::vector<std::string> files;
   /// Those that come from a folder.
   std::set<std::string> from_folders;
+  /// Files of folders that no pattern was given for, of suffixes of neither text, Markdown nor
+  /// HTML.
+  std::vector<std::string> others;
   /// The folders as they were named.
   std::vector<std::string> folders;
   /// A message for each folder that could not be read.

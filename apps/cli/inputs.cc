@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "advice.h"
+#include "control_characters.h"
 #include "flags.h"
 #include "longformer/document_text.h"
 #include "longformer/error.h"
@@ -52,6 +53,16 @@ std::FILE* open_file(Document& document) {
   return stream;
 }
 
+/// Whether the file is of a kind that holds no text, which the document then says.
+bool is_other_kind(std::string_view beginning, Document& document) {
+  document.kind = file_kind(beginning);
+  if (document.kind.may_be_text()) return false;
+  document.is_no_text = true;
+  document.error = fmt::format("expected text, found {}{}{}", document.kind.name,
+                               document.kind.advice.empty() ? "" : ": ", document.kind.advice);
+  return true;
+}
+
 /// All bytes of a file; an error leaves the reason in the document.
 std::string bytes_of(std::FILE* stream, Document& document, bool stops_at_binary) {
   std::string bytes;
@@ -61,7 +72,7 @@ std::string bytes_of(std::FILE* stream, Document& document, bool stops_at_binary
     const bool first = bytes.empty();
     bytes.append(buffer.data(), size);
     // What cannot be text may be large.
-    if (first && stops_at_binary && is_binary(bytes)) break;
+    if (first && (is_other_kind(bytes, document) || (stops_at_binary && is_binary(bytes)))) break;
   }
   if (std::ferror(stream)) document.error = cannot_read();
   return bytes;
@@ -137,6 +148,8 @@ std::string Document::label() const {
   if (line == 0) return file == "-" ? kStandardInput : file;
   return fmt::format("{}:{}", file, line);
 }
+
+std::string Document::field() const { return quoted_name(label()); }
 
 JsonLine Document::json() const {
   JsonLine json;

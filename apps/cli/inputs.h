@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "longformer/file_kind.h"
 #include "longformer/text_encoding.h"
 #include "longformer/text_lines.h"
 #include "messages.h"
@@ -37,9 +38,13 @@ struct Document {
   std::string error;
   /// The file could be read, but there is no text in it.
   bool is_no_text = false;
+  /// What it is then, where its first bytes tell that.
+  FileKind kind = {};
 
   /// "file" or "file:line"; what messages about the document begin with.
   std::string label() const;
+  /// The same as one field of a line.
+  std::string field() const;
   /// {"file": …, "line": …}, with null for line 0, and "id" where there is one; what JSON lines
   /// about the document begin with.
   JsonLine json() const;

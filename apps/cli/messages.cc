@@ -7,6 +7,8 @@
 #include <cstdio>
 #include <utility>
 
+#include "control_characters.h"
+
 namespace longformer::cli {
 
 namespace {
@@ -15,8 +17,10 @@ void print_line(std::string_view kind, std::string_view message) {
   std::string line = shortened(std::string(message));
   std::replace_if(
       line.begin(), line.end(), [](char c) { return c == '\n' || c == '\r'; }, ' ');
+  const bool is_terminal = isatty(STDERR_FILENO) == 1;
+  if (is_terminal) line = with_visible_controls(line);
   // A progress line may stand where this message goes.
-  const char* clear = isatty(STDERR_FILENO) ? "\x1b[K" : "";
+  const char* clear = is_terminal ? "\x1b[K" : "";
   const std::string text = fmt::format("{}longformer: {}: {}\n", clear, kind, line);
   std::fwrite(text.data(), 1, text.size(), stderr);
 }

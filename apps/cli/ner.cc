@@ -61,9 +61,9 @@ class NerRun {
 
   void write_text(const Document& document, const TagOutcome& outcome) {
     for (const Entity& entity : outcome.entities) {
-      documents_.output().write(fmt::format("{}\t{}\t{}\t{}\t{:.4f}\t{}\n", document.label(),
-                                            entity.span.begin, entity.span.end, entity.label,
-                                            entity.score, on_one_line(entity.text)));
+      documents_.output().write(fmt::format(
+          "{}\t{}\t{}\t{}\t{:.4f}\t{}\n", document.field(), entity.span.begin, entity.span.end,
+          on_one_line(entity.label), entity.score, on_one_line(entity.text)));
     }
   }
 

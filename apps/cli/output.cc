@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "control_characters.h"
 #include "flags.h"
 #include "output_files.h"
 
@@ -23,8 +24,8 @@ namespace {
 constexpr std::size_t kNpyHeaderSize = 128;
 
 std::string json_string(std::string_view text) {
-  return nlohmann::json(std::string(text))
-      .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return with_escaped_controls(nlohmann::json(std::string(text))
+                                   .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
 /// JSON has no NaN and no infinity: they become null.
@@ -51,9 +52,9 @@ void append_array(std::string& text, std::span<const Element> values, Append app
 
 }  // namespace
 
-Output::Output() : stream_(stdout) {}
+Output::Output() : stream_(stdout), is_terminal_(isatty(STDOUT_FILENO) == 1) {}
 
-Output::Output(const std::string& file) : stream_(nullptr), file_(file) {
+Output::Output(const std::string& file) : stream_(nullptr), is_terminal_(false), file_(file) {
   struct stat status = {};
   // Devices, pipes and links (/dev/stdout) are written in place: a rename would replace them.
   const bool special = lstat(file.c_str(), &status) == 0 && !S_ISREG(status.st_mode);
@@ -63,6 +64,7 @@ Output::Output(const std::string& file) : stream_(nullptr), file_(file) {
   if (stream_ == nullptr) {
     throw WriteError(fmt::format("cannot write '{}': {}", file, std::strerror(errno)));
   }
+  is_terminal_ = isatty(fileno(stream_)) == 1;
 }
 
 Output::~Output() {
@@ -79,6 +81,10 @@ void Output::fail_write() const {
 }
 
 void Output::write(std::string_view text) {
+  write_marked(is_terminal_ ? with_visible_controls(text) : text);
+}
+
+void Output::write_marked(std::string_view text) {
   is_empty_ = is_empty_ && text.empty();
   if (std::fwrite(text.data(), 1, text.size(), stream_) != text.size()) fail_write();
 }
@@ -121,8 +127,6 @@ void Output::finish() {
   }
   if (temporary_ != file_ && std::rename(temporary_.c_str(), file_.c_str()) != 0) fail_write();
 }
-
-bool Output::is_terminal() const { return isatty(fileno(stream_)) == 1; }
 
 std::string JsonLine::object() const { return fmt::format("{{{}}}", text_); }
 

@@ -35,7 +35,11 @@ class Output {
   Output(const Output&) = delete;
   Output& operator=(const Output&) = delete;
 
+  /// A terminal gets control characters as text that can be seen: what a document holds is for
+  /// readers, not for terminals. Elsewhere the text stays as it is.
   void write(std::string_view text);
+  /// The same for text that has been made so and marked for a terminal.
+  void write_marked(std::string_view text);
   /// Writes a JSON object: on a line of its own, or in a file that ends in .json as a part of the
   /// list that finish() closes.
   void write_object(std::string_view object);
@@ -45,7 +49,7 @@ class Output {
   void rewind();
   /// Flushes, closes and puts the file in its place.
   void finish();
-  bool is_terminal() const;
+  bool is_terminal() const { return is_terminal_; }
   /// Whether rewind() works: an ordinary file.
   bool can_rewind() const { return temporary_ != file_; }
 
@@ -53,6 +57,7 @@ class Output {
   [[noreturn]] void fail_write() const;
 
   std::FILE* stream_;
+  bool is_terminal_;
   std::string file_;
   std::string temporary_;
   bool holds_list_ = false;

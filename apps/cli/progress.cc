@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <string>
 
+#include "control_characters.h"
 #include "output.h"
 
 namespace longformer::cli {
@@ -57,7 +58,8 @@ std::string joined(std::vector<ProgressPart> parts, std::size_t columns) {
 void show_line(std::string_view line) {
   // A line of full width would be two on some terminals. The carriage return lets the next message
   // or update write over it. A terminal that is gone is no reason to stop.
-  const std::string text = fmt::format("\x1b[K{}\r", cut(line, terminal_columns() - 1));
+  const std::string text =
+      fmt::format("\x1b[K{}\r", cut(with_visible_controls(line), terminal_columns() - 1));
   std::fwrite(text.data(), 1, text.size(), stderr);
   std::fflush(stderr);
 }

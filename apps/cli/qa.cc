@@ -122,7 +122,7 @@ class QaRun {
 
   void write_text(const std::string& question, std::span<const Answer> answers) {
     for (const Answer& answer : answers) {
-      documents_.output().write(fmt::format("{}\t{}\t{:.4f}\t{}\t{}\t{}\n", document_.label(),
+      documents_.output().write(fmt::format("{}\t{}\t{:.4f}\t{}\t{}\t{}\n", document_.field(),
                                             on_one_line(question), answer.score, answer.span.begin,
                                             answer.span.end, on_one_line(answer.text)));
     }
@@ -153,7 +153,7 @@ class QaRun {
   void write_best_text(const AskedOfAll& asked) {
     for (const auto& [document, answer] : asked.best.answers()) {
       documents_.output().write(
-          fmt::format("{}\t{}\t{:.4f}\t{}\t{}\t{}\n", all_documents_[document].label(),
+          fmt::format("{}\t{}\t{:.4f}\t{}\t{}\t{}\n", all_documents_[document].field(),
                       on_one_line(asked.question), answer.logit, answer.span.begin, answer.span.end,
                       on_one_line(answer.text)));
     }

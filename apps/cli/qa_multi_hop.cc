@@ -118,7 +118,7 @@ class MultiHopRun {
       }
       asked.names.push_back(document.json());
       asked.names.back().add("title", title);
-      asked.labels.push_back(document.label());
+      asked.labels.push_back(document.field());
       asked.question.paragraphs.push_back(paragraph_of(std::move(title), document.text));
       asked.begins.push_back(begins_of(asked.question.paragraphs.back(), true));
     }

@@ -104,7 +104,10 @@ OpenIndex open_index(const SearchFlags& flags, Messages& messages) {
 class SearchRun {
  public:
   SearchRun(const SearchFlags& flags, Messages& messages)
-      : flags_(flags), messages_(messages), open_(open_index(flags, messages)) {
+      : flags_(flags),
+        messages_(messages),
+        open_(open_index(flags, messages)),
+        names_(flags.index, open_.index) {
     if (!open_.embedder) return;
     compare(index().options(), completed(flags.options(), *open_.embedder));
   }
@@ -112,7 +115,7 @@ class SearchRun {
   void run() {
     const Stopwatch watch;
     if (reads_documents()) {
-      added_ = add_documents(flags_.documents, *open_.embedder, index(), messages_);
+      added_ = add_documents(flags_.documents, *open_.embedder, index(), names_, messages_);
     }
     index_seconds_ = watch.seconds();
     print_summary();
@@ -192,6 +195,24 @@ class SearchRun {
     }
   }
 
+  /// The names of --within in the index. A folder around that of the index is in no name.
+  std::vector<std::string> within() {
+    if (flags_.within.empty()) return {};
+    std::vector<std::string> names;
+    const std::vector<IndexedDocument> documents = index().list();
+    for (const std::string& name : flags_.within) {
+      if (!names_.is_around(name)) {
+        names.push_back(names_.stored_as(name, documents));
+        continue;
+      }
+      const std::filesystem::path folder = whole_path(name);
+      for (const IndexedDocument& document : documents) {
+        if (is_below(names_.path(document.name), folder)) names.push_back(document.name);
+      }
+    }
+    return names;
+  }
+
   void answer(const std::string& question) {
     const Stopwatch watch;
     SearchAnswer answer = {.question = question, .hits = {}, .note = {}, .seconds = 0};
@@ -201,9 +222,10 @@ class SearchRun {
                          .within = {},
                          .prompt = flags_.query_prompt,
                          .note = [&](const std::string& note) { answer.note = note; }};
-    for (const std::string& name : flags_.within) query.within.push_back(plain_name(name));
     try {
+      query.within = within();
       answer.hits = open_.embedder ? index().query(*open_.embedder, query) : index().query(query);
+      for (SearchHit& hit : answer.hits) hit.file = names_.shown(hit.file);
     } catch (const Error& error) {
       messages_.error(fmt::format("question {}: {}", in_quotes(question), advised(error)));
       if (flags_.model.json) {
@@ -218,8 +240,8 @@ class SearchRun {
     if (flags_.model.json) {
       output_.write(answer_json(answer, {index().documents(), index().passages(), index_seconds_}));
     } else {
-      output_.write(
-          answer_text(answer, similarity_name(index().options()), isatty(STDOUT_FILENO) == 1));
+      output_.write_marked(
+          answer_text(answer, similarity_name(index().options()), output_.is_terminal()));
     }
     output_.flush();
   }
@@ -228,22 +250,40 @@ class SearchRun {
   Messages& messages_;
   Output output_;
   OpenIndex open_;
+  IndexNames names_;
   std::int64_t added_ = 0;
   double index_seconds_ = 0;
 };
+
+std::int64_t remove(SearchIndex& index, const IndexNames& names, const std::string& name) {
+  const std::vector<IndexedDocument> documents = index.list();
+  if (!names.is_around(name)) return index.remove(names.stored_as(name, documents));
+  std::int64_t removed = 0;
+  for (const IndexedDocument& document : documents) {
+    if (is_below(names.path(document.name), whole_path(name))) {
+      removed += index.remove(document.name);
+    }
+  }
+  return removed;
+}
 
 /// --remove, --list and --stats, which need no model.
 void manage(const SearchFlags& flags, Messages& messages) {
   SearchIndex index =
       flags.removed.empty() ? SearchIndex::open(flags.index) : SearchIndex::edit(flags.index);
+  const IndexNames names(flags.index, index);
   for (const std::string& name : flags.removed) {
-    if (index.remove(plain_name(name)) == 0) {
+    if (remove(index, names, name) == 0) {
       messages.error(
           fmt::format("{}: no document or folder {} in the index", flags.index, in_quotes(name)));
     }
   }
   Output output;
-  if (flags.list) output.write(documents_text(index.list(), flags.model.json));
+  if (flags.list) {
+    std::vector<IndexedDocument> documents = index.list();
+    for (IndexedDocument& document : documents) document.name = names.shown(document.name);
+    output.write(documents_text(documents, flags.model.json));
+  }
   if (flags.statistics) output.write(statistics_text(index, flags.index, flags.model.json));
   output.finish();
 }

@@ -3,14 +3,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
+#include <array>
 #include <filesystem>
+#include <fstream>
+#include <map>
+#include <set>
 #include <system_error>
 #include <vector>
 
 #include "advice.h"
 #include "flags.h"
 #include "longformer/error.h"
+#include "longformer/file_kind.h"
 #include "progress.h"
 
 namespace longformer::cli {
@@ -20,44 +24,63 @@ namespace fs = std::filesystem;
 
 /// So many files that are no text are told by name.
 constexpr std::int64_t kToldByName = 10;
+/// And so many of each kind that is known.
+constexpr std::ptrdiff_t kShownOfAKind = 3;
 
 bool is_folder(const std::string& name) {
   std::error_code error;
   return fs::is_directory(name, error);
 }
 
-/// Whether a document has no file any more. Those of --lines have the file's name and a number;
-/// those of stdin never had one.
-bool is_gone(const std::string& name) {
+/// Whether there is no such file any more. Documents of --lines have the file's name and a number;
+/// those of stdin never had a file.
+bool is_gone(const std::string& path) {
   const auto has_file = [](const std::string& file) {
     std::error_code error;
     const fs::file_type type = fs::status(file, error).type();
-    return file == "-" || file == kStandardInput ||
-           (type != fs::file_type::not_found && type != fs::file_type::directory);
+    return type != fs::file_type::not_found && type != fs::file_type::directory;
   };
-  const std::size_t file_end = name.find_last_not_of("0123456789");
-  const bool has_line = file_end != std::string::npos && name[file_end] == ':';
-  return !has_file(name) && !(has_line && has_file(name.substr(0, file_end)));
+  return !has_file(path) && !has_file(without_line(path));
 }
 
-bool is_below(const std::string& name, const std::string& folder) {
-  const fs::path rest = fs::path(name).lexically_relative(folder);
-  return !rest.empty() && *rest.begin() != "..";
+FileKind kind_of(const std::string& file) {
+  std::array<char, 4096> beginning;
+  std::ifstream stream(file, std::ios::binary);
+  stream.read(beginning.data(), std::ssize(beginning));
+  const std::string_view read(beginning.data(), static_cast<std::size_t>(stream.gcount()));
+  // An index in the folder of its documents is nothing that was left out.
+  constexpr std::size_t kApplication = 68;
+  const bool is_index = read.size() > kApplication && read.substr(kApplication).starts_with("lfix");
+  return is_index ? FileKind() : file_kind(read);
+}
+
+std::string first_of(const std::vector<std::string>& names) {
+  const auto shown = std::min(kShownOfAKind, std::ssize(names));
+  std::string text = fmt::format("{}", fmt::join(names.begin(), names.begin() + shown, ", "));
+  if (shown < std::ssize(names)) text += ", …";
+  return text;
+}
+
+/// One path for all names and links of a file.
+std::string identity_of(const fs::path& path) {
+  std::error_code error;
+  return fs::weakly_canonical(path, error).string();
 }
 
 class DocumentAdder {
  public:
   DocumentAdder(const SearchDocuments& documents, const Embedder& embedder, SearchIndex& index,
-                Messages& messages)
-      : documents_(documents), embedder_(embedder), index_(index), messages_(messages) {}
+                IndexNames& names, Messages& messages)
+      : documents_(documents),
+        embedder_(embedder),
+        index_(index),
+        names_(names),
+        messages_(messages) {}
 
   std::int64_t run() {
     find();
     if (!found_.files.empty()) read();
-    if (left_out_ > kToldByName) {
-      messages_.note(counted(left_out_ - kToldByName, "more file that is no text was left out",
-                             "more files that are no text were left out"));
-    }
+    tell_left_out();
     for (const std::string& folder : found_.folders) look_for_gone(folder);
     return added_;
   }
@@ -69,12 +92,40 @@ class DocumentAdder {
       progress.tell(counted(static_cast<std::int64_t>(files), "file") + " found");
     });
     for (const std::string& error : found_.errors) messages_.error(error);
+    name_files();
     if (found_.files.empty() && found_.errors.empty()) {
       messages_.note(
           fmt::format("{}: no files to read; --include names others than text, Markdown "
                       "and HTML",
                       fmt::join(found_.folders, ", ")));
     }
+  }
+
+  /// Gives every file a name, and reads none twice; a file that is in the index by another name,
+  /// through a link perhaps, keeps that.
+  void name_files() {
+    std::map<std::string, std::string> indexed;
+    for (const IndexedDocument& document : index_.list()) {
+      const std::string name = without_line(document.name);
+      indexed.emplace(identity_of(names_.path(name)), name);
+    }
+    std::set<std::string> seen;
+    std::erase_if(found_.files, [&](const std::string& file) {
+      if (file == "-") return false;
+      const std::string identity = identity_of(whole_path(file));
+      const auto known = indexed.find(identity);
+      const std::string name = known == indexed.end() ? names_.stored(file) : known->second;
+      name_of_[file] = name;
+      const bool is_new = seen.insert(identity).second;
+      if (is_new) names_.call(name, file);
+      return !is_new;
+    });
+  }
+
+  std::string name_of(const Document& document) const {
+    const auto named = name_of_.find(document.file);
+    if (named == name_of_.end()) return document.label();
+    return document.line == 0 ? named->second : fmt::format("{}:{}", named->second, document.line);
   }
 
   void read() {
@@ -96,30 +147,61 @@ class DocumentAdder {
   }
 
   void add(const Document& document, const ProgressCallback& report) {
-    const std::string name = plain_name(document.label());
+    const std::string name = name_of(document);
     try {
       if (index_.contains(name, document.text)) return;
       index_.add(embedder_, name, document.text, report);
       ++added_;
     } catch (const Error& error) {
       if (is_about_passages(error)) throw;
-      messages_.error(name + ": " + advised(error));
+      messages_.error(plain_name(document.label()) + ": " + advised(error));
     }
   }
 
   void leave_out(const Document& document) {
-    if (++left_out_ > kToldByName) return;
-    messages_.note(fmt::format("{} is left out: {}", document.file, document.error));
+    if (!document.kind.may_be_text()) {
+      of_kinds_[document.kind.name].push_back(document.file);
+    } else if (++left_out_ <= kToldByName) {
+      messages_.note(fmt::format("{} is left out: {}", document.file, document.error));
+    }
+  }
+
+  /// Files that are no text may hold one all the same, so that nobody should think it was read.
+  void tell_left_out() {
+    if (left_out_ > kToldByName) {
+      messages_.note(counted(left_out_ - kToldByName, "more file that is no text was left out",
+                             "more files that are no text were left out"));
+    }
+    for (const std::string& file : found_.others) {
+      const FileKind kind = kind_of(file);
+      if (!kind.may_be_text()) of_kinds_[kind.name].push_back(file);
+    }
+    std::vector<std::string> parts;
+    std::int64_t files = 0;
+    for (const auto& [kind, names] : of_kinds_) {
+      files += std::ssize(names);
+      parts.push_back(names.size() == 1
+                          ? fmt::format("{} ({})", kind, names.front())
+                          : fmt::format("{} times {} ({})", names.size(), kind, first_of(names)));
+    }
+    if (files == 0) return;
+    messages_.note(fmt::format("left out {}: {}",
+                               counted(files, "file that is no text", "files that are no text"),
+                               fmt::join(parts, ", ")));
   }
 
   void look_for_gone(const std::string& name) {
-    const std::string folder = plain_name(name);
+    const fs::path folder = whole_path(name);
     std::vector<std::string> gone;
     for (const IndexedDocument& document : index_.list()) {
-      if (is_below(document.name, folder) && is_gone(document.name)) gone.push_back(document.name);
+      const fs::path path = names_.path(document.name);
+      const bool had_file = document.name != kStandardInput && without_line(document.name) != "-";
+      if (had_file && is_below(path, folder) && is_gone(path.string())) {
+        gone.push_back(document.name);
+      }
     }
     if (gone.empty()) return;
-    std::string names = gone.front();
+    std::string names = names_.path_from_here(gone.front());
     if (gone.size() > 1) names += fmt::format(" and {} more", gone.size() - 1);
     if (documents_.prune) {
       for (const std::string& document : gone) index_.remove(document);
@@ -133,9 +215,13 @@ class DocumentAdder {
   const SearchDocuments& documents_;
   const Embedder& embedder_;
   SearchIndex& index_;
+  IndexNames& names_;
   Messages& messages_;
   FoundFiles found_;
+  std::map<std::string, std::string> name_of_;
   std::int64_t added_ = 0, left_out_ = 0;
+  /// Files that are no text, by what they are.
+  std::map<std::string_view, std::vector<std::string>> of_kinds_;
 };
 
 }  // namespace
@@ -178,15 +264,14 @@ void check(const SearchDocuments& documents) {
   }
 }
 
-std::string plain_name(const std::string& name) {
-  std::string plain = fs::path(name).lexically_normal().string();
-  if (plain.size() > 1 && plain.ends_with('/')) plain.pop_back();
-  return plain;
-}
-
 std::int64_t add_documents(const SearchDocuments& documents, const Embedder& embedder,
-                           SearchIndex& index, Messages& messages) {
-  return DocumentAdder(documents, embedder, index, messages).run();
+                           SearchIndex& index, IndexNames& names, Messages& messages) {
+  if (documents.prune && !index.names_are_from_its_folder()) {
+    throw Error(
+        "--prune: expected an index whose names are paths from its folder, found an older one, "
+        "whose names are paths from where it was made; make it anew, or --remove documents");
+  }
+  return DocumentAdder(documents, embedder, index, names, messages).run();
 }
 
 }  // namespace longformer::cli

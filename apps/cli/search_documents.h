@@ -6,6 +6,7 @@
 #include <string>
 
 #include "file_search.h"
+#include "index_names.h"
 #include "inputs.h"
 #include "longformer/search.h"
 #include "messages.h"
@@ -25,12 +26,9 @@ void add_search_documents(CLI::App& verb, SearchDocuments& documents);
 /// Throws UsageError for flags that do not go together.
 void check(const SearchDocuments& documents);
 
-/// A document by one name, however it was written: "./a/../b/" is "b".
-std::string plain_name(const std::string& name);
-
 /// Adds what is new or has changed, tells of what could not be read, and returns how many documents
 /// were added.
 std::int64_t add_documents(const SearchDocuments& documents, const Embedder& embedder,
-                           SearchIndex& index, Messages& messages);
+                           SearchIndex& index, IndexNames& names, Messages& messages);
 
 }  // namespace longformer::cli

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <string_view>
 
+#include "control_characters.h"
 #include "help.h"
 #include "messages.h"
 #include "output.h"
@@ -15,19 +16,27 @@ namespace {
 
 constexpr std::size_t kTextWidth = 96;
 
-/// The text of a hit with marks around what matched.
-std::string marked(const SearchHit& hit, std::string_view begin, std::string_view end) {
+/// What comes from documents and questions, as a terminal may have it.
+std::string shown(std::string_view text, bool terminal) {
+  return terminal ? with_visible_controls(text) : std::string(text);
+}
+
+/// The text of a hit with marks around what matched: in bold on a terminal, else stars.
+std::string marked(const SearchHit& hit, bool terminal) {
   const std::vector<std::size_t> starts = character_starts(hit.text);
+  const auto part = [&](std::size_t begin, std::size_t end) {
+    return shown(std::string_view(hit.text).substr(begin, end - begin), terminal);
+  };
   std::string text;
   std::size_t done = 0;
   for (const CharacterSpan& span : hit.matched) {
     const std::size_t from = starts.at(static_cast<std::size_t>(span.begin));
     const std::size_t to = starts.at(static_cast<std::size_t>(span.end));
-    text.append(hit.text, done, from - done).append(begin);
-    text.append(hit.text, from, to - from).append(end);
+    text.append(part(done, from)).append(terminal ? "\x1b[1m" : "*");
+    text.append(part(from, to)).append(terminal ? "\x1b[0m" : "*");
     done = to;
   }
-  return text.append(hit.text, done);
+  return text.append(part(done, hit.text.size()));
 }
 
 std::string scores_of(const SearchHit& hit, const std::string& similarity) {
@@ -47,14 +56,15 @@ std::string similarity_name(const SearchOptions& options) {
   return std::string(name_of(options.similarity.value_or(Similarity::cosine)));
 }
 
-std::string answer_text(const SearchAnswer& answer, const std::string& similarity, bool bold) {
-  std::string text = fmt::format("\n{}   ({:.1f} ms)\n", answer.question, 1000 * answer.seconds);
+std::string answer_text(const SearchAnswer& answer, const std::string& similarity, bool terminal) {
+  std::string text =
+      fmt::format("\n{}   ({:.1f} ms)\n", shown(answer.question, terminal), 1000 * answer.seconds);
   std::size_t number = 0;
   for (const SearchHit& hit : answer.hits) {
-    text += fmt::format("{:>3}. {:.3f}  {}  characters {}-{}  {}\n", ++number, hit.score, hit.file,
-                        hit.span.begin, hit.span.end, scores_of(hit, similarity));
-    text += wrapped(bold ? marked(hit, "\x1b[1m", "\x1b[0m") : marked(hit, "*", "*"), kTextWidth,
-                    "     ");
+    text += fmt::format("{:>3}. {:.3f}  {}  characters {}-{}  {}\n", ++number, hit.score,
+                        shown(quoted_name(hit.file), terminal), hit.span.begin, hit.span.end,
+                        scores_of(hit, similarity));
+    text += wrapped(marked(hit, terminal), kTextWidth, "     ");
   }
   if (answer.hits.empty()) text += "     nothing found\n";
   return text;
@@ -87,7 +97,7 @@ std::string documents_text(const std::vector<IndexedDocument>& documents, bool j
       line.add("characters", document.characters).add("hash", document.hash);
       text += line.add("time", document.time).line();
     } else {
-      text += fmt::format("{}\t{}\t{}\t{}\n", on_one_line(document.name),
+      text += fmt::format("{}\t{}\t{}\t{}\n", quoted_name(document.name),
                           counted(document.passages, "passage"),
                           counted(document.characters, "character"), document.time);
     }

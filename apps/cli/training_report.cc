@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "control_characters.h"
 #include "output.h"
 #include "progress.h"
 
@@ -41,7 +42,8 @@ std::string line_of(const TrainingProgress& progress, TrainingReport::Loss loss,
 
 /// Where nobody reads any more, as behind a terminal that was closed, the training goes on.
 void print_line(const std::string& line) {
-  std::fputs((line + "\n").c_str(), stderr);
+  const bool is_terminal = isatty(STDERR_FILENO) == 1;
+  std::fputs(((is_terminal ? with_visible_controls(line) : line) + "\n").c_str(), stderr);
   std::fflush(stderr);
 }
 

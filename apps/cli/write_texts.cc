@@ -130,7 +130,7 @@ class WritingRun {
     if (streamed_) return output_.write("\n");
     for (const WrittenText& text : result.texts) {
       const std::string line = on_one_line(text.text) + "\n";
-      output_.write(only_one_ ? line : document.label() + "\t" + line);
+      output_.write(only_one_ ? line : document.field() + "\t" + line);
     }
   }
 

@@ -141,6 +141,9 @@ class SearchIndex {
   const std::string& model() const;
   const std::string& dtype() const;
   std::int64_t vector_size() const;
+  /// Whether the program may take names for paths from the folder of the index file; those of older
+  /// indexes are paths from where the program was called.
+  bool names_are_from_its_folder() const;
 
   /// The best passages, best first, that do not overlap each other; a lexical search gives only
   /// those that have a word of the question. Throws Error for a name in `within` that is not in the

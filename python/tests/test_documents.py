@@ -1,10 +1,19 @@
-"""Pages of HTML as text, held to Python's own tables of character references."""
+"""Documents as texts: pages of HTML, held to Python's own tables of character references, files that are none, and
+names of files that are no UTF-8."""
 
 import html
 import html.entities
+import json
+import os
+import pathlib
 import re
+import shutil
+
+import pytest
 
 import longformer_cpp
+
+CLASSIFIER = pathlib.Path(__file__).parents[2] / "tests" / "fixtures" / "tiny_longformer_classifier"
 
 
 def read_page(tmp_path, body):
@@ -39,3 +48,40 @@ def test_numbers_are_those_of_the_standard(tmp_path):
     check_references(tmp_path, [f"&#X{number:X}g" for number in numbers[:4096]])
     check_references(tmp_path, [f"&#0{number} " for number in numbers[:4096]])
     check_references(tmp_path, ["&", "&#", "&#;", "&#x", "&#x;", "&#xg", "&&amp;", "&#38;amp;", "&ampamp;"])
+
+
+@pytest.fixture
+def strange(tmp_path):
+    """A folder with a name that is no UTF-8, as os.listdir gives it."""
+    folder = os.fsencode(tmp_path) + b"/bad\xff"
+    shutil.copytree(os.fsencode(CLASSIFIER), folder)
+    return os.fsdecode(folder)
+
+
+def test_names_that_are_no_utf8_are_taken_as_python_has_them(strange):
+    model = longformer_cpp.load(strange)
+    assert longformer_cpp.Tokenizer(strange).encode("a").ids == longformer_cpp.Tokenizer(CLASSIFIER).encode("a").ids
+    assert longformer_cpp.info(strange) == longformer_cpp.info(CLASSIFIER)
+    data = os.path.join(strange, "\udcfe.jsonl")
+    with open(data, "w") as file:
+        print(json.dumps({"text": "a b", "label": 0}), file=file)
+    assert longformer_cpp.read_document(data).startswith("{")
+    model.evaluate(data)
+    index = longformer_cpp.SearchIndex(strange, file=os.path.join(strange, "i\udcfd"))
+    index.add("a", "a b")
+    assert os.path.exists(os.path.join(strange, "i\udcfd")) and len(index) == 1
+    longformer_cpp.finetune(strange, data, os.path.join(strange, "\udcfc"), max_steps=1)
+    assert os.path.exists(os.path.join(strange, "\udcfc", "config.json"))
+
+
+def test_errors_about_such_names_are_one_line(strange):
+    for call in (longformer_cpp.load, longformer_cpp.Tokenizer, longformer_cpp.info):
+        with pytest.raises(longformer_cpp.Error, match=r"no\\xff") as raised:
+            call(os.path.join(strange, "no\udcff"))
+        assert len(str(raised.value).splitlines()) == 1
+
+
+def test_files_that_are_no_text_are_refused(tmp_path):
+    (tmp_path / "a.txt").write_bytes(b"%PDF-1.4\n1 0 obj")
+    with pytest.raises(longformer_cpp.Error, match="a.txt: expected text, found a PDF: pdftotext"):
+        longformer_cpp.read_document(tmp_path / "a.txt")

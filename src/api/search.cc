@@ -28,6 +28,9 @@ using index::Settings;
 /// passage is off by up to 0.01, so that the 10th may be the 30th.
 constexpr std::int64_t kRescored = 100;
 
+/// The setting that older indexes do not have.
+constexpr const char* kNames = "names";
+
 /// The options that make passage vectors and questions comparable.
 EmbedOptions vectors_for(Similarity similarity, const std::optional<std::string>& prompt,
                          const char* prompt_name) {
@@ -59,7 +62,8 @@ Settings settings_of(const Embedder& embedder, const SearchOptions& given) {
           {"overlapping_passages", std::to_string(passages.overlapping_passages ? 1 : 0)},
           {"similarity", std::string(name_of(*options.similarity))},
           {"context", in_document ? "document" : "none"},
-          {"passage_prompt", *options.passage_prompt}};
+          {"passage_prompt", *options.passage_prompt},
+          {kNames, "paths from the folder of the index"}};
 }
 
 /// What the settings of an index say, as far as they are whole.
@@ -184,6 +188,7 @@ struct SearchIndex::Contents {
     const SettingsReader reader(settings, store.file());
     options = reader.options();
     options.language = store.language();
+    names_are_from_its_folder = settings.contains(kNames);
     model = reader.text("model");
     dtype = reader.text("dtype");
     width = reader.number("vector_size");
@@ -210,6 +215,7 @@ struct SearchIndex::Contents {
   SearchOptions options;
   std::string model, dtype;
   std::int64_t width = 0;
+  bool names_are_from_its_folder = false;
   /// Whether this object has changed documents, which version() does not tell.
   mutable bool changed = false;
 
@@ -538,6 +544,7 @@ const SearchOptions& SearchIndex::options() const { return contents_->options; }
 const std::string& SearchIndex::model() const { return contents_->model; }
 const std::string& SearchIndex::dtype() const { return contents_->dtype; }
 std::int64_t SearchIndex::vector_size() const { return contents_->width; }
+bool SearchIndex::names_are_from_its_folder() const { return contents_->names_are_from_its_folder; }
 
 std::vector<IndexedDocument> SearchIndex::list() const {
   std::vector<IndexedDocument> documents;

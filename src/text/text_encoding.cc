@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/file_kind.h"
 #include "text/charset.h"
 #include "text/unicode.h"
 
@@ -38,8 +39,15 @@ struct TextDecoder::Implementation {
     return std::string(kOtherwise);
   }
 
+  void check_is_text(std::string_view beginning) const {
+    const FileKind kind = file_kind(beginning);
+    require(kind.may_be_text(), "{}{}expected text, found {}", name, name.empty() ? "" : ": ",
+            described(kind));
+  }
+
   std::string decoded(std::string bytes) {
     const std::size_t begin = std::exchange(bytes_before, bytes_before + bytes.size());
+    if (begin == 0) check_is_text(bytes);
     const text::ByteOrderMark mark =
         begin == 0 ? text::byte_order_mark(bytes) : text::ByteOrderMark();
     if (mark.size > 0) charset = mark.charset;

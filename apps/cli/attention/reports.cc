@@ -27,7 +27,7 @@ class TextReport final : public AttentionReport {
 
   void add(const AttentionMap& map) override {
     const std::string map_fields =
-        fmt::format("{}\t{}\t{}", document_->source.label(), name_of(map.layer), name_of(map.head));
+        fmt::format("{}\t{}\t{}", document_->source.field(), name_of(map.layer), name_of(map.head));
     const auto token = [this](std::int64_t i) -> const std::string& {
       return document_->tokens[static_cast<std::size_t>(i)];
     };

@@ -31,7 +31,7 @@ std::vector<NumberedMention> in_order(const CoreferenceOutcome& found) {
 
 void write_lines(Output& output, const ResolvedDocument& resolved) {
   for (const auto& [cluster, mention] : in_order(resolved.found)) {
-    output.write(fmt::format("{}\t{}\t{}\t{}\t{}\n", resolved.document.label(), cluster,
+    output.write(fmt::format("{}\t{}\t{}\t{}\t{}\n", resolved.document.field(), cluster,
                              mention->span.begin, mention->span.end, on_one_line(mention->text)));
   }
 }
@@ -104,7 +104,7 @@ void write_coreference(Output& output, const ResolvedDocument& resolved, Corefer
       return write_json(output, resolved);
     case CoreferenceFormat::conll:
       return output.write(
-          conll_text(resolved.document.text, resolved.found, resolved.document.label()));
+          conll_text(resolved.document.text, resolved.found, resolved.document.field()));
     case CoreferenceFormat::marked:
       return write_marked(output, resolved);
     case CoreferenceFormat::html:
