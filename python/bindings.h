@@ -23,6 +23,7 @@
 #include <utility>
 #include <vector>
 
+#include "longformer/error.h"
 #include "longformer/model.h"
 
 namespace longformer {

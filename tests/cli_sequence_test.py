@@ -377,6 +377,20 @@ class TestFinetune:
             run("finetune", folder, path, *flags).fails(1, "bad.jsonl", *words)
             assert not (tmp_path / "out").exists()
 
+    def test_an_empty_reference_counts_as_0(self, led, tmp_path):
+        folder, _ = led
+        data, table = tmp_path / "d.jsonl", tmp_path / "d.csv"
+        data.write_text('{"text": "a fox", "summary": ""}\n{"text": "a dog", "summary": "dog"}\n')
+        table.write_text("text,summary\na fox,\na dog,dog\n")
+        for file in (data, table):
+            flags = ["--max-new-tokens", 3, "--json"]
+            done = run("evaluate", folder, file, *flags, "--predictions", tmp_path / "p.jsonl").passes()
+            rows = [json.loads(line) for line in (tmp_path / "p.jsonl").read_text().splitlines()]
+            assert done.json[0]["examples"] == 2 and done.json[0]["empty"] == 1 and "1 example is empty" in done.err
+            assert rows[0]["target"] == "" and rows[0]["rouge1"] == rows[0]["rougeLsum"] == 0
+            found = run("evaluate", folder, file, *flags, "--skip-invalid").passes().json[0]
+            assert found["examples"] == 1 and found["skipped"] == 1 and found["empty"] == 0
+
     def test_tables(self, led, tmp_path):
         folder, _ = led
         table = tmp_path / "data.csv"

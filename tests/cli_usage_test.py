@@ -109,7 +109,7 @@ class TestTasks:
 
 
 class TestOutputs:
-    @pytest.mark.parametrize("name,begins", [("a.jsonl", b'{"file":'), ("a.JSON", b'{"file":'), ("a.txt", b"-0."),
+    @pytest.mark.parametrize("name,begins", [("a.jsonl", b'{"file":'), ("a.JSON", b'[\n{"file":'), ("a.txt", b"-0."),
                                              ("a.npy", b"\x93NUMPY"), ("a", b"-0.")])  # fmt: skip
     def test_vectors_by_name(self, tmp_path, name, begins):
         for option in ("-o", "--output"):
