@@ -20,6 +20,7 @@ void take_vectors(Keywords& keywords, EmbedOptions& options) {
   bool truncate = false, split = false;
   keywords.take("pooling", kind).take("normalize", options.normalize);
   keywords.take("prompt", options.prompt).take("prompt_name", options.prompt_name);
+  keywords.take("truncate_dim", options.truncate_dim);
   keywords.take("max_length", options.max_length).take("batch_tokens", options.batch_tokens);
   keywords.take("global_attention", options.global_attention);
   keywords.take("truncate", truncate).take("split", split);
@@ -118,6 +119,10 @@ void bind_embedding(nb::module_& module) {
       .def("embed_spans", &embed_spans, "text"_a, "spans"_a, "options"_a)
       .def_prop_ro("embedding_size",
                    [](const PythonEmbedder& self) { return self.object().embedding_size(); })
+      .def_prop_ro("similarity",
+                   [](const PythonEmbedder& self) {
+                     return std::string(name_of(self.object().similarity()));
+                   })
       .def_prop_ro("max_length",
                    [](const PythonEmbedder& self) { return self.object().max_length(); })
       .def(

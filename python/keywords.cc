@@ -215,7 +215,7 @@ LoadOptions load_options(const Options& given) {
   LoadOptions options;
   Keywords keywords("load", given);
   keywords.take("dtype", options.dtype).take("threads", options.threads);
-  keywords.take("adapter", options.adapter).finish();
+  keywords.take("adapter", options.adapter).take("task", options.task).finish();
   return options;
 }
 

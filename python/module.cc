@@ -87,6 +87,8 @@ Options folder_info(const std::string& folder) {
   info["tokenizer"] = found.tokenizer;
   info["pooling"] = found.pooling;
   info["normalize"] = found.normalize;
+  info["similarity"] = found.similarity;
+  info["truncate_dim"] = found.truncate_dim;
   info["embedding_size"] = found.embedding_size;
   info["dense_sizes"] = nb::cast(found.dense_sizes);
   info["max_length"] = found.max_length;

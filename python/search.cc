@@ -70,8 +70,10 @@ class PythonIndex {
     SearchOptions options;
     Keywords keywords("SearchIndex", given);
     take_passages(keywords, options.passages);
+    std::string compared;
     keywords.take("passage_prompt", options.passage_prompt);
-    keywords.take("language", options.language).finish();
+    keywords.take("language", options.language).take("similarity", compared).finish();
+    if (!compared.empty()) options.similarity = similarity(compared);
     return without_gil([&] {
       return make_index(file, embedder == nullptr ? nullptr : &embedder->object(), writes, options);
     });

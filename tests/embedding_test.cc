@@ -154,7 +154,7 @@ TEST_F(SentenceFolder, NamesWhatItCannotRun) {
   strange = modules;
   strange[0]["path"] = "0_Transformer";
   write(list, strange);
-  expect_error(message(), {"modules.json", "Transformer in the folder itself", "0_Transformer"});
+  expect_error(message(), {"modules.json", "encoder in 0_Transformer", "config.json"});
   write(list, modules);
 
   write(dense, changed(config, "activation_function", "torch.nn.modules.activation.Hardswish"));

@@ -251,7 +251,8 @@ TEST(Generation, RefusesWhatTransformersRefuses) {
       {R"({"max_new_tokens": 0})", "max_new_tokens: expected at least 1"},
       {R"({"top_k": -1})", "top_k"},
       {R"({"min_p": 1.5})", "min_p"},
-      {R"({"temperature": 0.0})", "temperature"},
+      {R"({"temperature": 0.0, "do_sample": true})", "temperature"},
+      {R"({"temperature": -0.5})", "temperature"},
       {R"({"early_stopping": "sometimes"})", "early_stopping"},
       {R"({"bad_words_ids": [[7]]})", "bad_words_ids: expected ids from 0 to 6, found 7"},
       {R"({"forced_bos_token_id": 3, "suppress_tokens": [3]})", "suppress_tokens"},
@@ -270,6 +271,35 @@ TEST(Generation, RefusesWhatTransformersRefuses) {
       EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
     }
   }
+}
+
+TEST(Generation, ValuesOfSamplingStopNothingWithoutIt) {
+  const auto parsed = [](const std::string& text) {
+    const Json json = Json::parse(text);
+    return parse_generation_options(formats::ConfigReader(json, "options"));
+  };
+  const GenerationModel model = {.vocab_size = 7, .max_tokens = 64};
+  for (const char* sampling :
+       {R"("temperature": 0.0)", R"("temperature": -1)", R"("top_k": -1)", R"("top_p": -0.1)",
+        R"("min_p": 1.5)", R"("typical_p": 0.0)", R"("top_h": 2)"}) {
+    const std::string text = fmt::format(R"({{"decoder_start_token_id": [2], {}}})", sampling);
+    std::vector<std::string> notes;
+    const auto note = [&notes](const std::string& one) { notes.push_back(one); };
+    const auto settings = generation_settings({}, parsed(text), model, note);
+    EXPECT_FALSE(settings.do_sample);
+    EXPECT_EQ(settings.start_token, 2);
+    ASSERT_EQ(notes.size(), 1u) << text;
+    EXPECT_NE(notes[0].find("without effect"), std::string::npos) << notes[0];
+    GenerationOptions call;
+    call.do_sample = true;
+    EXPECT_THROW(generation_settings(call, parsed(text), model, note), Error) << text;
+  }
+  std::vector<std::string> notes;
+  generation_settings(parsed(R"({"temperature": 0})"), parsed(R"({"decoder_start_token_id": 2})"),
+                      model, [&notes](const std::string& one) { notes.push_back(one); });
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_NE(notes[0].find("temperature: without effect"), std::string::npos) << notes[0];
+  EXPECT_THROW(parsed(R"({"decoder_start_token_id": [2, 3]})"), Error);
 }
 
 TEST(Generation, OneBeamIsGreedyAndDrawingWithTopKOneToo) {

@@ -25,6 +25,7 @@ USES["api"] = USES["tasks"] | {"tasks", "index"}
 PUBLIC = {
     "error": "core",
     "interruption": "core",
+    "similarity": "core",
     "threads": "core",
     "tokenizer": "text",
     "token_statistics": "text",

@@ -33,6 +33,7 @@ struct EmbedFlags {
   ModelFlags model;
   InputOptions inputs;
   std::string pooling;
+  std::int64_t truncate_dim = 0;
   std::int64_t passage_tokens = 128;
   std::string context;
   std::optional<std::string> prompt;
@@ -62,6 +63,7 @@ struct EmbedFlags {
   EmbedOptions options() const {
     EmbedOptions options;
     if (!pooling.empty() && !passages()) options.pooling = longformer::pooling(pooling);
+    if (truncate_dim > 0) options.truncate_dim = truncate_dim;
     if (normalize || no_normalize) options.normalize = normalize;
     if (truncate) options.too_long = TooLong::truncate;
     if (split) options.too_long = TooLong::split;
@@ -283,6 +285,8 @@ class EmbedRun {
 };
 
 void add_options(CLI::App& verb, EmbedFlags& flags) {
+  add_number(verb, "--truncate-dim", flags.truncate_dim, {.least = 1, .most = 1 << 24},
+             "keep so many first elements of each vector; else as the folder says");
   add_choice(verb, "--pooling", flags.pooling,
              {"cls", "mean", "max", "mean_sqrt_len_tokens", "lasttoken", "tokens", "passages"},
              "cls, mean, max, mean_sqrt_len_tokens, lasttoken, tokens (a vector per token) or "

@@ -297,7 +297,9 @@ void run(const EvaluateFlags& flags, Messages& messages) {
   if (flags.task == kRetrieval) return run_retrieval(flags, messages);
   const std::string folder = flags.model.folder();
   if (LanguageModel::is_one(folder)) return run_characters(flags, folder, messages);
-  const Model model = Model::load(folder, flags.model.load_options(messages));
+  LoadOptions load = flags.model.load_options(messages);
+  load.task = flags.task;
+  const Model model = Model::load(folder, load);
   if (const std::string option = flags.characters.given(); !option.empty()) {
     throw Error(fmt::format("{}: expected a language model with {}, found another one",
                             in_quotes(folder), option));
@@ -313,7 +315,8 @@ void run(const EvaluateFlags& flags, Messages& messages) {
                             flags.task.empty() ? "a task" : flags.task,
                             task == "none" ? "none" : model.info().head));
   }
-  const Tokenizer tokenizer = Tokenizer::load(tokenizer_folder(folder, flags.model.adapter));
+  const Tokenizer tokenizer = Tokenizer::load(tokenizer_folder(folder, flags.model.adapter))
+                                  .with_rows(model.info().vocabulary_size);
   EvaluateOptions options = flags.all();
   options.data.encoding.note = encoding_note(messages);
   std::optional<Output> predictions, official, selected;

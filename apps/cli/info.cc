@@ -27,7 +27,9 @@ std::string windows_text(const std::vector<std::int64_t>& windows) {
 std::string pooling_text(const FolderInfo& info) {
   std::string text = info.pooling.empty() ? "none in the folder (mean is taken)" : info.pooling;
   for (const std::int64_t size : info.dense_sizes) text += fmt::format(", Dense to {}", size);
-  return text + (info.normalize ? ", then scaled to length 1" : "");
+  if (info.normalize) text += ", then scaled to length 1";
+  if (info.truncate_dim > 0) text += fmt::format(", then cut to {}", info.embedding_size);
+  return text;
 }
 
 /// What the folder says of texts to embed: nothing of what is as it is without it.
@@ -83,6 +85,7 @@ void print_table(Output& output, const FolderInfo& info) {
   row("receptive field", grouped(info.receptive_field) + " tokens to each side");
   row("tokenizer", info.tokenizer.empty() ? "none" : info.tokenizer);
   row("pooling", pooling_text(info));
+  if (info.similarity != "cosine") row("similarity", info.similarity);
   print_text_rows(info, row);
   row("pooler", info.has_pooler ? "yes" : "no");
   row("masked-LM head", info.has_masked_lm_head ? "yes" : "no");
@@ -134,6 +137,7 @@ JsonLine as_json(const FolderInfo& info) {
   if (!info.attention.empty()) json.add("attention", info.attention);
   json.add("receptive_field", info.receptive_field).add("tokenizer", info.tokenizer);
   json.add("pooling", info.pooling).add("normalize", info.normalize);
+  json.add("similarity", info.similarity).add("truncate_dim", info.truncate_dim);
   json.add("embedding_size", info.embedding_size);
   json.add("dense_sizes", std::span<const std::int64_t>(info.dense_sizes));
   json.add("max_length", info.max_length);

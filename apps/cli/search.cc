@@ -36,7 +36,7 @@ struct SearchFlags {
   std::vector<std::string> removed;
   std::int64_t passage_tokens = 128;
   bool passage_tokens_given = false;
-  std::string context, language;
+  std::string context, language, similarity;
   std::optional<std::string> passage_prompt;
   std::optional<std::string> query_prompt;
 
@@ -44,6 +44,7 @@ struct SearchFlags {
     SearchOptions options;
     options.passages.passage_tokens = passage_tokens;
     if (!context.empty()) options.passages.context = passage_context(context);
+    if (!similarity.empty()) options.similarity = longformer::similarity(similarity);
     options.passage_prompt = passage_prompt;
     if (!language.empty()) options.language = language;
     return options;
@@ -148,6 +149,10 @@ class SearchRun {
       differ(!flags_.context.empty(), fmt::format("with context {}", context_name(found)),
              "--context", context_name(wanted));
     }
+    if (found.similarity != wanted.similarity) {
+      differ(!flags_.similarity.empty(), fmt::format("compared by {}", similarity_name(found)),
+             "--similarity", similarity_name(wanted));
+    }
     if (found.passage_prompt != wanted.passage_prompt) {
       differ(flags_.passage_prompt.has_value(),
              fmt::format("behind the prompt '{}'", on_one_line(found.passage_prompt.value_or(""))),
@@ -203,7 +208,8 @@ class SearchRun {
     if (flags_.model.json) {
       output_.write(answer_json(answer, {index().documents(), index().passages(), index_seconds_}));
     } else {
-      output_.write(answer_text(answer, isatty(STDOUT_FILENO) == 1));
+      output_.write(
+          answer_text(answer, similarity_name(index().options()), isatty(STDOUT_FILENO) == 1));
     }
     output_.flush();
   }
@@ -301,6 +307,8 @@ void add_search(CLI::App& program, Action& action) {
                                     {.least = 1, .most = 1 << 24}, "length of a passage (128)");
   add_context(verb, flags->context);
   add_language(verb, flags->language);
+  add_choice(verb, "--similarity", flags->similarity, {"cosine", "dot", "euclidean", "manhattan"},
+             "compare vectors so in a new index; else as the folder says, or by the cosine");
   verb.add_option("--passage-prompt", flags->passage_prompt,
                   "put this text before every passage; else the prompt 'document' of the folder")
       ->type_name("TEXT");

@@ -30,9 +30,9 @@ std::string marked(const SearchHit& hit, std::string_view begin, std::string_vie
   return text.append(hit.text, done);
 }
 
-std::string scores_of(const SearchHit& hit) {
+std::string scores_of(const SearchHit& hit, const std::string& similarity) {
   std::string text;
-  if (hit.similarity) text += fmt::format("cosine {:.3f}", *hit.similarity);
+  if (hit.similarity) text += fmt::format("{} {:.3f}", similarity, *hit.similarity);
   if (hit.words) text += fmt::format("{}words {:.2f}", text.empty() ? "" : ", ", *hit.words);
   return text;
 }
@@ -43,12 +43,16 @@ const char* context_name(const SearchOptions& options) {
   return options.passages.context == PassageContext::document ? "document" : "none";
 }
 
-std::string answer_text(const SearchAnswer& answer, bool bold) {
+std::string similarity_name(const SearchOptions& options) {
+  return std::string(name_of(options.similarity.value_or(Similarity::cosine)));
+}
+
+std::string answer_text(const SearchAnswer& answer, const std::string& similarity, bool bold) {
   std::string text = fmt::format("\n{}   ({:.1f} ms)\n", answer.question, 1000 * answer.seconds);
   std::size_t number = 0;
   for (const SearchHit& hit : answer.hits) {
     text += fmt::format("{:>3}. {:.3f}  {}  characters {}-{}  {}\n", ++number, hit.score, hit.file,
-                        hit.span.begin, hit.span.end, scores_of(hit));
+                        hit.span.begin, hit.span.end, scores_of(hit, similarity));
     text += wrapped(bold ? marked(hit, "\x1b[1m", "\x1b[0m") : marked(hit, "*", "*"), kTextWidth,
                     "     ");
   }
@@ -101,6 +105,7 @@ std::string statistics_text(const SearchIndex& index, const std::string& file, b
     line.add("vector_size", index.vector_size());
     line.add("passage_tokens", options.passages.passage_tokens);
     line.add("context", std::string(context_name(options))).add("language", *options.language);
+    line.add("similarity", similarity_name(options));
     return line.add("passage_prompt", options.passage_prompt.value_or("")).line();
   }
   std::string text;
@@ -115,6 +120,7 @@ std::string statistics_text(const SearchIndex& index, const std::string& file, b
   row("passages of", counted(options.passages.passage_tokens, "token"));
   row("context", context_name(options));
   row("language", *options.language);
+  row("similarity", similarity_name(options));
   const std::string prompt = options.passage_prompt.value_or("");
   if (!prompt.empty()) row("passage prompt", on_one_line(prompt));
   return text;

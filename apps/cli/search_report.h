@@ -27,8 +27,11 @@ struct IndexState {
 /// "document" or "none": what --context calls it.
 const char* context_name(const SearchOptions& options);
 
+/// What the vectors of an index are compared by: "cosine", "dot" …
+std::string similarity_name(const SearchOptions& options);
+
 /// Words of the question are set in bold, or where `bold` is false between stars.
-std::string answer_text(const SearchAnswer& answer, bool bold);
+std::string answer_text(const SearchAnswer& answer, const std::string& similarity, bool bold);
 std::string answer_json(const SearchAnswer& answer, const IndexState& state);
 
 /// A line for each document.

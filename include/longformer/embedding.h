@@ -12,6 +12,7 @@
 #include "longformer/global_attention.h"
 #include "longformer/model.h"
 #include "longformer/progress.h"
+#include "longformer/similarity.h"
 #include "longformer/tokenizer.h"
 #include "longformer/too_long.h"
 
@@ -48,6 +49,9 @@ struct EmbedOptions {
   /// A prompt of config_sentence_transformers.json. "query" and "document" always exist, empty
   /// unless the folder fills them. Absent: default_prompt_name of the folder, else no prompt.
   std::optional<std::string> prompt_name;
+  /// Only so many first elements of each vector are kept, and scaled where `normalize` is true.
+  /// Absent: what the folder says (truncate_dim). Token vectors stay whole.
+  std::optional<std::int64_t> truncate_dim;
   /// Longest text in tokens, with prompt and special tokens. Absent: what the folder says
   /// (max_seq_length). Never more than the model takes.
   std::optional<std::int64_t> max_length;
@@ -81,7 +85,8 @@ class Embedder {
 
   const Model& model() const { return model_; }
   const Tokenizer& tokenizer() const { return tokenizer_; }
-  /// Elements of a vector: the hidden size for token vectors, else what the last Dense gives.
+  /// Elements of a vector: the hidden size for token vectors, else what the last Dense gives and
+  /// truncate_dim leaves.
   std::int64_t embedding_size(const EmbedOptions& options = {}) const;
   /// Longest text in tokens, with prompt and special tokens.
   std::int64_t max_length(const EmbedOptions& options = {}) const;
@@ -90,6 +95,8 @@ class Embedder {
   /// What the folder says of passages (`passage_context` of config_sentence_transformers.json),
   /// none unless it says anything.
   PassageContext passage_context() const;
+  /// What the folder says that vectors are compared by (similarity_fn_name).
+  Similarity similarity() const;
   /// A number that embedders whose vectors cannot be compared hardly share.
   std::uint64_t fingerprint() const;
 

@@ -50,7 +50,11 @@ struct FolderInfo {
   std::string pooling;
   /// Whether its modules end with Normalize.
   bool normalize = false;
-  /// Elements of a pooled vector, and those behind each Dense module.
+  /// What vectors are compared by (similarity_fn_name): cosine, dot, euclidean or manhattan.
+  std::string similarity = "cosine";
+  /// How many first elements of a vector are kept; 0 for all.
+  std::int64_t truncate_dim = 0;
+  /// Elements of a finished vector, and those behind each Dense module.
   std::int64_t embedding_size = 0;
   std::vector<std::int64_t> dense_sizes;
   /// Longest text to embed in tokens (max_seq_length); 0 when the folder does not say.

@@ -14,7 +14,7 @@
 
 namespace longformer {
 
-/// What passages are ranked by: words (BM25), vectors (cosine), or both.
+/// What passages are ranked by: words (BM25), vectors (by the similarity of the index), or both.
 enum class SearchMode { hybrid, dense, lexical };
 
 /// Parses hybrid, dense or lexical. Throws Error for anything else.
@@ -26,10 +26,11 @@ std::vector<std::string> search_languages();
 struct SearchHit {
   std::string file;
   CharacterSpan span;
-  /// What hits are ordered by: the cosine of a dense search, BM25 of a lexical one; of a hybrid one
-  /// what is made of both.
+  /// What hits are ordered by: the similarity of a dense search, BM25 of a lexical one; of a hybrid
+  /// one what is made of both.
   float score = 0;
-  /// Cosine of question and passage, −1 … 1; absent in a lexical search.
+  /// Similarity of the vectors of question and passage: a cosine is −1 … 1. Absent in a lexical
+  /// search.
   std::optional<float> similarity;
   /// BM25 of the question's words, 0 where none of them is in the passage; absent in a dense
   /// search.
@@ -42,6 +43,8 @@ struct SearchHit {
 /// How passages become vectors; an index remembers it.
 struct SearchOptions {
   Embedder::PassageOptions passages;
+  /// What vectors are compared by. Absent: what the folder says (similarity_fn_name).
+  std::optional<Similarity> similarity;
   /// What is put before every passage. Absent: the prompt "document" of the folder.
   std::optional<std::string> passage_prompt;
   /// Words are compared by their stems in this language, one of search_languages(). Absent: the

@@ -62,6 +62,10 @@ class Tokenizer {
   static Tokenizer load(const std::string& folder, std::span<const std::string> added = {},
                         bool lowercase = false);
 
+  /// The same tokenizer for a model whose table has `rows` rows. Its encode functions throw Error,
+  /// naming the token, for a text with a token behind them.
+  Tokenizer with_rows(std::int64_t rows) const;
+
   /// Tokens of a text. Invalid UTF-8 is read as U+FFFD, one per maximal ill-formed part.
   Encoding encode(std::string_view text, const EncodeOptions& options = {}) const;
   /// Tokens of a pair in the pair template of the tokenizer.
@@ -76,16 +80,21 @@ class Tokenizer {
   /// when out of range.
   std::string token(std::int32_t id) const;
   std::optional<std::int32_t> id(std::string_view token) const;
-  /// Ids are below this number (added tokens included).
+  /// The ids of texts are below this number (added tokens included).
   std::int64_t vocabulary_size() const;
   const SpecialTokens& special_tokens() const;
   /// "byte-level BPE", "WordPiece" or "Unigram".
   std::string kind() const;
+  /// How the tokens may differ from those of transformers, one sentence each.
+  const std::vector<std::string>& notes() const;
 
  private:
   struct Implementation;
   explicit Tokenizer(std::shared_ptr<const Implementation> implementation);
+  void check_rows(const Encoding& encoding) const;
   std::shared_ptr<const Implementation> implementation_;
+  /// Rows of the model's table; any number where it is not known.
+  std::int64_t rows_ = std::int64_t{1} << 31;
 };
 
 /// Byte position of every character of a UTF-8 text and, as last element, its size: turns character

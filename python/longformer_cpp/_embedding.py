@@ -90,6 +90,24 @@ class Embedder:
         """Longest text in tokens, with prompt and special tokens."""
         return self._native.max_length
 
+    @property
+    def similarity_fn_name(self) -> str:
+        """What the folder says that vectors are compared by: cosine, dot, euclidean or manhattan."""
+        return self._native.similarity
+
+    def similarity(self, embeddings1: Any, embeddings2: Any) -> FloatArray:
+        """The similarities [n, m] of vectors [n, size] and [m, size] by similarity_fn_name; larger is nearer."""
+        first, second = (np.atleast_2d(np.asarray(rows, np.float32)) for rows in (embeddings1, embeddings2))
+        name = self.similarity_fn_name
+        if name in ("euclidean", "manhattan"):
+            order = 2 if name == "euclidean" else 1
+            return np.stack([-np.linalg.norm(second - row, order, axis=1) for row in first]).astype(np.float32)
+        if name == "cosine":
+            first, second = (
+                rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12) for rows in (first, second)
+            )
+        return first @ second.T
+
     def prompt(self, name: str) -> str:
         """The prompt of this name; "query" and "document" always exist."""
         return self._native.prompt(as_text(name, "name"))
@@ -137,6 +155,7 @@ class Embedder:
             "prompt_name": prompt_name,
             "prompt": prompt,
             "normalize": normalize_embeddings,
+            "truncate_dim": None if truncate_dim is None else as_integer(truncate_dim, "truncate_dim"),
             "pooling": pooling,
             "max_length": max_length,
             "truncate": truncate,
@@ -152,11 +171,8 @@ class Embedder:
             results = [_as_tensor(rows) if convert_to_tensor else rows for rows, *_ in vectors]
             return results[0] if isinstance(sentences, str) else results
         rows = [row for row, *_ in vectors]
-        matrix = np.concatenate(rows) if rows else np.zeros((0, self.embedding_size), np.float32)
-        if truncate_dim is not None:
-            matrix = np.ascontiguousarray(matrix[:, : as_integer(truncate_dim, "truncate_dim")])
-            if normalize_embeddings:
-                matrix /= np.maximum(np.linalg.norm(matrix, axis=1, keepdims=True), 1e-12)
+        width = min(self.embedding_size, truncate_dim or self.embedding_size)
+        matrix = np.concatenate(rows) if rows else np.zeros((0, width), np.float32)
         if output_value is None:
             return [
                 {"sentence_embedding": vector, "tokens": tokens, "truncated": cut}

@@ -13,7 +13,7 @@ import numpy as np
 
 from . import _native
 from ._arrays import Batched, Document, FloatArray, as_array, documents_of, rows_like, shape_of, without_padding
-from ._checks import as_integer, as_one_or_more, as_path, lasting_name
+from ._checks import as_integer, as_one_or_more, as_path, as_text, lasting_name
 from ._embedding import Embedder, Passages
 from ._evaluation import Evaluation, evaluate
 from ._generation import GeneratedTexts, TextGenerator, WrittenDocument
@@ -173,7 +173,7 @@ class Model:
     classify, ner, qa, choose, coref, fill_mask, evaluate, summarize, generate. They read texts, and need the head
     that the verb needs."""
 
-    def __init__(self, native: _native.Model, source: tuple[str, str, int, str]):
+    def __init__(self, native: _native.Model, source: tuple[str, str, int, str, str]):
         self._native = native
         self._source = source
         if native.head == "sequence-to-sequence":
@@ -181,8 +181,8 @@ class Model:
             self._writer  # noqa: B018
 
     def __reduce__(self) -> Any:
-        folder, dtype, threads, adapter = self._source
-        return load, (folder, dtype, threads, adapter or None)
+        folder, dtype, threads, adapter, task = self._source
+        return load, (folder, dtype, threads, adapter or None, task)
 
     def __repr__(self) -> str:
         head = f", {self.head}" if self.head else ""
@@ -208,8 +208,9 @@ class Model:
     @cached_property
     def _gradients(self) -> _native.GradientModel:
         """The same weights, kept so that gradients can flow to them."""
-        folder, dtype, threads, adapter = self._source
-        return _native.GradientModel(folder, {"dtype": dtype, "threads": threads, "adapter": adapter})
+        folder, dtype, threads, adapter, task = self._source
+        options = {"dtype": dtype, "threads": threads, "adapter": adapter, "task": task}
+        return _native.GradientModel(folder, options)
 
     @cached_property
     def _writer(self) -> TextGenerator:
@@ -436,19 +437,22 @@ def load(
     dtype: str = "fp32",
     threads: int = 0,
     adapter: str | os.PathLike[str] | None = None,
+    task: str = "",
 ) -> Model:
     """Loads a Hugging Face checkpoint folder, or org/name[@revision] of the local Hub cache. dtype is
     fp32 or bf16; threads is at most 1024, and 0 takes what CPU affinity, the cgroup quota and
     OMP_NUM_THREADS allow. Weights that are NaN or infinite are a RuntimeWarning; results are then what
     they are, as in `transformers`. adapter is the folder of a LoRA adapter of the model, as peft writes
-    it; it is merged into the weights.
+    it; it is merged into the weights. task is the verb whose head is wanted ("classify", "ner", "qa" …) where
+    architectures of config.json names none.
 
     A process that os.fork or multiprocessing makes may go on using the model: on one thread where it
     calls it from the thread that forked and that had called it before. Fork while no thread is in a
     call: the lock of the model would stay taken in the new process."""
     path = lasting_name(as_path(folder, "folder"))
     source = (path, dtype, threads, "" if adapter is None else lasting_name(as_path(adapter, "adapter")))
-    return Model(_native.Model(path, {"dtype": dtype, "threads": threads, "adapter": source[3]}), source)
+    options = {"dtype": dtype, "threads": threads, "adapter": source[3], "task": as_text(task, "task")}
+    return Model(_native.Model(path, options), (*source, task))
 
 
 def _targets(model: Model, documents: list[Document], labels: Any, spans: list[Any]) -> list[_Target]:

@@ -67,7 +67,8 @@ class SearchIndex:
         print(hit.file, hit.score, hit.text)
 
     The model is a folder, a Model or an Embedder. Without a file the index is in memory. A file without a model can be
-    listed, searched in by words, and documents can be removed. With writes=False a file is only read.
+    listed, searched in by words, and documents can be removed. With writes=False a file is only read. similarity
+    says how a new index compares vectors: cosine, dot, euclidean or manhattan; None: as the model's folder says.
 
     Words are compared by their stems in a language, "english" unless another is given ("german", …, or "none"); a file
     keeps its language, and gets its words made again for another one.
@@ -84,6 +85,7 @@ class SearchIndex:
         dtype: str = "fp32",
         threads: int = 0,
         language: str | None = None,
+        similarity: str | None = None,
     ):
         if model is not None and not isinstance(model, Embedder):
             model = Embedder(model, dtype, threads)
@@ -94,6 +96,7 @@ class SearchIndex:
             "context": context,
             "passage_prompt": passage_prompt,
             "language": None if language is None else as_text(language, "language"),
+            "similarity": similarity,
         }
         native = None if model is None else model._native
         self._native = _native.SearchIndex(self._file or "", native, bool(writes), options)

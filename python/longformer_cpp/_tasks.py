@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from . import Model
 
 
-def model_of(model: Any, dtype: str, threads: int, adapter: Any) -> Model:
+def model_of(model: Any, dtype: str, threads: int, adapter: Any, task: str = "") -> Model:
     """A model as it is, or that of a folder."""
     from . import Model, load
 
-    return model if isinstance(model, Model) else load(model, dtype, threads, adapter)
+    return model if isinstance(model, Model) else load(model, dtype, threads, adapter, task)
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Classifier:
     """
 
     def __init__(self, model: Any, dtype: str = "fp32", threads: int = 0, adapter: Any = None):
-        self.model = model_of(model, dtype, threads, adapter)
+        self.model = model_of(model, dtype, threads, adapter, "classify")
         self._native = _native.Classifier(self.model._native)
 
     def __call__(
@@ -106,7 +106,7 @@ class Tagger:
     """
 
     def __init__(self, model: Any, dtype: str = "fp32", threads: int = 0, adapter: Any = None):
-        self.model = model_of(model, dtype, threads, adapter)
+        self.model = model_of(model, dtype, threads, adapter, "ner")
         self._native = _native.Tagger(self.model._native)
 
     def __call__(
@@ -238,7 +238,7 @@ class CoreferenceResolver:
     """
 
     def __init__(self, model: Any, dtype: str = "fp32", threads: int = 0, adapter: Any = None):
-        self.model = model_of(model, dtype, threads, adapter)
+        self.model = model_of(model, dtype, threads, adapter, "coreference")
         self._native = _native.CoreferenceResolver(self.model._native)
 
     def __call__(
@@ -295,7 +295,7 @@ class QuestionAnswerer:
     """
 
     def __init__(self, model: Any, dtype: str = "fp32", threads: int = 0, adapter: Any = None):
-        self.model = model_of(model, dtype, threads, adapter)
+        self.model = model_of(model, dtype, threads, adapter, "qa")
         self._native = _native.QuestionAnswerer(self.model._native)
 
     def __call__(
@@ -341,7 +341,7 @@ class Chooser:
     """
 
     def __init__(self, model: Any, dtype: str = "fp32", threads: int = 0, adapter: Any = None):
-        self.model = model_of(model, dtype, threads, adapter)
+        self.model = model_of(model, dtype, threads, adapter, "choose")
         self._native = _native.Chooser(self.model._native)
 
     def __call__(

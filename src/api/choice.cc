@@ -61,7 +61,7 @@ Chooser::Chooser(Model model, Tokenizer tokenizer)
 }
 
 Chooser Chooser::load(const std::string& folder, const LoadOptions& options) {
-  Model model = Model::load(folder, options);
+  Model model = load_for_task(folder, options, tasks::multiple_choice());
   require_choice_head(model, folder);
   Tokenizer tokenizer = matching_tokenizer(model, folder);
   return {std::move(model), std::move(tokenizer)};

@@ -32,7 +32,7 @@ Classifier::Classifier(Model model, Tokenizer tokenizer)
 }
 
 Classifier Classifier::load(const std::string& folder, const LoadOptions& options) {
-  Model model = Model::load(folder, options);
+  Model model = load_for_task(folder, options, tasks::classification());
   require_task(model, folder, tasks::classification());
   Tokenizer tokenizer = matching_tokenizer(model, folder);
   return {std::move(model), std::move(tokenizer)};

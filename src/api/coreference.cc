@@ -72,7 +72,7 @@ CoreferenceResolver::CoreferenceResolver(Model model, Tokenizer tokenizer)
 
 CoreferenceResolver CoreferenceResolver::load(const std::string& folder,
                                               const LoadOptions& options) {
-  Model model = Model::load(folder, options);
+  Model model = load_for_task(folder, options, tasks::coreference());
   require_task(model, folder, tasks::coreference());
   Tokenizer tokenizer = matching_tokenizer(model, folder);
   return {std::move(model), std::move(tokenizer)};

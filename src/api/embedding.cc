@@ -199,10 +199,25 @@ struct Embedder::Modules {
       const auto turn = model.implementation().turn();
       values = vectors.apply(model.implementation().context(), std::move(values));
     }
-    if (options.normalize.value_or(!per_token && description.normalizes())) {
-      tasks::scale_to_unit_length(values, per_token ? model.info().hidden_size : vectors.width());
+    Index size = per_token ? model.info().hidden_size : vectors.width();
+    // The modules of the folder see whole vectors; what a call wants is done to those that are cut.
+    const bool of_folder = !options.normalize && !per_token && description.normalizes();
+    if (of_folder) tasks::scale_to_unit_length(values, size);
+    if (const Index kept = this->size(model, options); kept < size) {
+      values = tasks::first_columns(values, size, kept);
+      size = kept;
     }
+    if (options.normalize.value_or(false)) tasks::scale_to_unit_length(values, size);
     return values;
+  }
+
+  /// Elements of a finished vector.
+  Index size(const Model& model, const EmbedOptions& options) const {
+    if (options.pooling == Pooling::tokens) return model.info().hidden_size;
+    const Index width = vectors.width();
+    const Index kept = options.truncate_dim.value_or(description.truncate_dim.value_or(width));
+    require(kept >= 1, "truncate_dim: expected at least 1, found {}", kept);
+    return std::min(kept, width);
   }
 
  private:
@@ -265,7 +280,7 @@ Pooling Embedder::pooling_of(const EmbedOptions& options) const {
 }
 
 std::int64_t Embedder::embedding_size(const EmbedOptions& options) const {
-  return options.pooling == Pooling::tokens ? model_.info().hidden_size : modules_->vectors.width();
+  return modules_->size(model_, options);
 }
 
 std::int64_t Embedder::max_length(const EmbedOptions& options) const {
@@ -293,6 +308,8 @@ std::string Embedder::prompt(const EmbedOptions& options) const {
 PassageContext Embedder::passage_context() const {
   return longformer::passage_context(modules_->description.passage_context);
 }
+
+Similarity Embedder::similarity() const { return modules_->description.similarity; }
 
 std::uint64_t Embedder::fingerprint() const {
   std::uint64_t hash = model_.implementation().weights.fingerprint();

@@ -47,12 +47,14 @@ class LoadedModel final : public tasks::EvaluatedModel {
 class EmbedderVectors final : public tasks::TextVectors {
  public:
   EmbedderVectors(const Embedder& embedder, const EvaluateOptions& options) : embedder_(embedder) {
-    plain_.normalize = true;
+    if (similarity() == Similarity::cosine) plain_.normalize = true;
     if (options.max_text_tokens > 0) plain_.max_length = options.max_text_tokens;
     plain_.too_long = options.too_long;
     plain_.global_attention = options.global_attention;
     plain_.batch_tokens = options.batch_tokens;
   }
+
+  Similarity similarity() const override { return embedder_.similarity(); }
 
   std::vector<std::vector<float>> of(std::span<const std::string> texts, tasks::TextUse use,
                                      tasks::TextLengths& lengths) const override {

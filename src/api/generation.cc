@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "api/model_implementation.h"
+#include "api/task_folder.h"
 #include "core/error.h"
 #include "core/threads.h"
 #include "longformer/tokenizer.h"
@@ -57,7 +58,9 @@ struct TextGenerator::Implementation {
   /// Read when a text first needs it: logits need none.
   const Tokenizer& tokenizer() const {
     if (!tokenizer_) {
-      tokenizer_.emplace(Tokenizer::load(tokenizer_folder(folder, own.weights.adapter_folder())));
+      const std::string from = tokenizer_folder(folder, own.weights.adapter_folder());
+      tokenizer_.emplace(
+          fitting_tokenizer(Tokenizer::load(from), own.config.vocab_size, from, own.note));
     }
     return *tokenizer_;
   }

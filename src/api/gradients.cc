@@ -6,6 +6,8 @@
 
 #include "api/model_implementation.h"
 #include "core/error.h"
+#include "models/adapter.h"
+#include "tasks/table.h"
 
 namespace longformer {
 namespace {
@@ -30,10 +32,11 @@ GradientModel GradientModel::load(const std::string& folder, const LoadOptions& 
   require(options.adapter.empty(),
           "{}: expected a model without an adapter for gradients, found {}", folder,
           options.adapter);
-  auto config = models::read_config(folder + "/config.json");
+  auto config = models::read_config(models::config_file(folder, {}));
   auto weights = models::Weights::trained(models::Weights::open(folder, config.family->names), {});
+  const tasks::Task* task = tasks::task_for(config, weights, options.task);
   auto implementation =
-      std::make_shared<Model::Implementation>(std::move(config), std::move(weights), options);
+      std::make_shared<Model::Implementation>(std::move(config), std::move(weights), options, task);
   require(implementation->task != nullptr,
           "{}: expected a folder with a head, found an encoder alone", folder);
   return GradientModel(std::move(implementation));

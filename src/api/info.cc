@@ -18,6 +18,7 @@
 #include "tasks/masked_lm.h"
 #include "tasks/sentence_modules.h"
 #include "tasks/table.h"
+#include "text/encoder_folder.h"
 
 namespace longformer {
 namespace {
@@ -214,7 +215,16 @@ void describe_tokenizer(const std::string& folder, FolderInfo& info) {
   });
   if (!present) return;
   try {
-    info.tokenizer = Tokenizer::load(folder).kind();
+    const Tokenizer tokenizer = Tokenizer::load(folder);
+    info.tokenizer = tokenizer.kind();
+    const auto& notes = tokenizer.notes();
+    info.unsupported.insert(info.unsupported.end(), notes.begin(), notes.end());
+    if (tokenizer.vocabulary_size() > info.vocabulary_size) {
+      info.unsupported.push_back(
+          fmt::format("tokenizer: {} tokens for {} rows of the table: texts with the last ones are "
+                      "refused",
+                      tokenizer.vocabulary_size(), info.vocabulary_size));
+    }
   } catch (const Error& error) {
     info.unsupported.push_back(fmt::format("tokenizer: {}", error.what()));
   }
@@ -238,6 +248,10 @@ void describe_sentence_modules(const std::string& folder, FolderInfo& info) {
       info.dense_sizes.push_back(dense->out_features);
       info.embedding_size = dense->out_features;
     }
+    info.similarity = name_of(modules.similarity);
+    info.truncate_dim = modules.truncate_dim.value_or(0);
+    info.embedding_size =
+        std::min(info.embedding_size, modules.truncate_dim.value_or(info.embedding_size));
     const auto& known = tasks::kPoolings;
     if (!info.pooling.empty() &&
         std::find(known.begin(), known.end(), info.pooling) == known.end()) {
@@ -273,14 +287,15 @@ void list_unsupported(const std::string& folder, FolderInfo& info) {
 
 }  // namespace
 
-FolderInfo inspect(const std::string& folder) {
+FolderInfo inspect(const std::string& whole) {
+  const std::string folder = text::encoder_folder(whole);
   const EncoderConfig config = models::read_config((fs::path(folder) / "config.json").string());
   FolderInfo info;
   describe_config(config, info);
   const std::optional<TensorUse> weights = read_weights(config, folder, info);
   describe_weights(config, weights, info);
   describe_tokenizer(folder, info);
-  describe_sentence_modules(folder, info);
+  describe_sentence_modules(whole, info);
   list_unsupported(folder, info);
   info.memory_fp32 = predicted_memory(config, DType::f32, info.dtype);
   info.memory_bf16 = predicted_memory(config, DType::bf16, info.dtype);

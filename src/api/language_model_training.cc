@@ -123,7 +123,9 @@ class LanguageModelObjective final : public training::Objective {
     }
     models::write_json(folder / "config.json", models::to_json(model_.config()));
     formats::write_safetensors((folder / "model.safetensors").string(), weights_.parameters());
-    if (symbols_.are_tokens()) models::copy_tokenizer_files(symbols_folder(options_), folder);
+    if (!symbols_.are_tokens()) return;
+    models::copy_tokenizer_files(symbols_folder(options_), folder);
+    models::keep_tokenizer_class(symbols_folder(options_), folder);
   }
   void load(const std::filesystem::path& folder) override {
     models::read_trained_folder(folder, weights_);

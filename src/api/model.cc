@@ -214,7 +214,9 @@ Model::Model(std::shared_ptr<const Implementation> implementation)
 Model Model::load(const std::string& folder, const LoadOptions& options) {
   auto config = models::read_config(models::config_file(folder, options.adapter));
   auto weights = models::Weights::open(folder, config.family->names, options.adapter);
-  return Model(std::make_shared<Implementation>(std::move(config), std::move(weights), options));
+  const tasks::Task* task = tasks::task_for(config, weights, options.task);
+  return Model(
+      std::make_shared<Implementation>(std::move(config), std::move(weights), options, task));
 }
 
 Model Model::random(const std::string& config_file, const LoadOptions& options) {

@@ -65,7 +65,7 @@ MultiHopAnswerer::MultiHopAnswerer(Model model, Tokenizer tokenizer)
 }
 
 MultiHopAnswerer MultiHopAnswerer::load(const std::string& folder, const LoadOptions& options) {
-  Model model = Model::load(folder, options);
+  Model model = load_for_task(folder, options, tasks::multi_hop());
   require_task(model, folder, tasks::multi_hop());
   Tokenizer tokenizer = matching_tokenizer(model, folder);
   return {std::move(model), std::move(tokenizer)};

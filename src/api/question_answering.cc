@@ -49,7 +49,7 @@ QuestionAnswerer::QuestionAnswerer(Model model, Tokenizer tokenizer)
 }
 
 QuestionAnswerer QuestionAnswerer::load(const std::string& folder, const LoadOptions& options) {
-  Model model = Model::load(folder, options);
+  Model model = load_for_task(folder, options, tasks::question_answering());
   require_task(model, folder, tasks::question_answering());
   Tokenizer tokenizer = matching_tokenizer(model, folder);
   return {std::move(model), std::move(tokenizer)};

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <limits>
 #include <map>
-#include <numeric>
 #include <set>
 #include <utility>
 
@@ -13,6 +12,7 @@
 #include "formats/json.h"
 #include "index/passage_store.h"
 #include "index/ranking.h"
+#include "index/vector_scores.h"
 #include "index/word_query.h"
 #include "index/word_tokenizer.h"
 #include "text/search_words.h"
@@ -29,9 +29,10 @@ using index::Settings;
 constexpr std::int64_t kRescored = 100;
 
 /// The options that make passage vectors and questions comparable.
-EmbedOptions unit_vectors(const std::optional<std::string>& prompt, const char* prompt_name) {
+EmbedOptions vectors_for(Similarity similarity, const std::optional<std::string>& prompt,
+                         const char* prompt_name) {
   EmbedOptions options;
-  options.normalize = true;
+  if (similarity == Similarity::cosine) options.normalize = true;
   options.prompt = prompt;
   options.prompt_name = prompt_name;
   return options;
@@ -56,6 +57,7 @@ Settings settings_of(const Embedder& embedder, const SearchOptions& given) {
           {"passage_tokens", std::to_string(passages.passage_tokens)},
           {"overlap_tokens", std::to_string(passages.overlap_tokens)},
           {"overlapping_passages", std::to_string(passages.overlapping_passages ? 1 : 0)},
+          {"similarity", std::string(name_of(*options.similarity))},
           {"context", in_document ? "document" : "none"},
           {"passage_prompt", *options.passage_prompt}};
 }
@@ -65,6 +67,8 @@ class SettingsReader {
  public:
   SettingsReader(const Settings& settings, const std::string& file)
       : settings_(settings), file_(file) {}
+
+  bool has(const std::string& name) const { return settings_.contains(name); }
 
   const std::string& text(const std::string& name) const {
     const auto found = settings_.find(name);
@@ -88,6 +92,8 @@ class SettingsReader {
     options.passages.overlapping_passages = number("overlapping_passages") != 0;
     options.passages.context = passage_context(text("context"));
     options.passage_prompt = text("passage_prompt");
+    // Indexes made before other similarities were known have vectors for the cosine.
+    options.similarity = has("similarity") ? similarity(text("similarity")) : Similarity::cosine;
     return options;
   }
 
@@ -107,6 +113,10 @@ void check_model(const Settings& found, const Embedder& embedder, const std::str
   require(index.text("dtype") == wanted.at("dtype"),
           "{}: expected an index of vectors made in {}, found one made in {}; ask with --dtype {}",
           file, wanted.at("dtype"), index.text("dtype"), index.text("dtype"));
+  const std::string_view own = name_of(*index.options().similarity);
+  require(index.has("similarity") || own == wanted.at("similarity"),
+          "{}: expected an index of vectors for the similarity {}, found one for {}; make it anew",
+          file, wanted.at("similarity"), own);
 }
 
 /// Bytes of a text as characters of it.
@@ -156,7 +166,9 @@ SearchMode search_mode(const std::string& name) {
 SearchOptions completed(const SearchOptions& options, const Embedder& embedder) {
   SearchOptions all = options;
   all.passages.context = options.passages.context.value_or(embedder.passage_context());
-  all.passage_prompt = embedder.prompt(unit_vectors(options.passage_prompt, "document"));
+  all.similarity = options.similarity.value_or(embedder.similarity());
+  all.passage_prompt =
+      embedder.prompt(vectors_for(*all.similarity, options.passage_prompt, "document"));
   all.language = options.language.value_or(index::kDefaultLanguage);
   return all;
 }
@@ -210,7 +222,7 @@ namespace {
 
 /// The scores of passages for one question.
 struct PassageScores {
-  std::vector<float> cosines, words, ranked;
+  std::vector<float> similarities, words, ranked;
 };
 
 /// One question to an index.
@@ -225,11 +237,13 @@ class Question {
   }
 
   /// Compares all passages with the vector of the question.
-  void add_vector(const index::Codes& codes, std::vector<float> vector, int threads) {
+  void add_vector(const index::Codes& codes, std::vector<float> vector, Similarity similarity,
+                  int threads) {
+    similarity_ = similarity;
     vector_ = std::move(vector);
     passages_ = codes.passages;
-    scores_.cosines.resize(passages_.size());
-    kernels::scan(codes.vectors, vector_, scores_.cosines, threads);
+    scores_.similarities.resize(passages_.size());
+    index::compare(similarity_, codes.vectors, vector_, scores_.similarities, threads);
   }
 
   /// Without a vector before it, the passages are those that have words of the question.
@@ -330,15 +344,15 @@ class Question {
 
   void rank() {
     if (query_.mode == SearchMode::dense) {
-      scores_.ranked = scores_.cosines;
+      scores_.ranked = scores_.similarities;
     } else if (query_.mode == SearchMode::lexical) {
       scores_.ranked = scores_.words;
       for (float& score : scores_.ranked) score = score > 0 ? score : kOutside;
     } else {
-      fusion_ = index::Fusion(scores_.cosines, known_.reach);
+      fusion_ = index::Fusion(scores_.similarities, known_.reach);
       scores_.ranked.resize(scores_.words.size());
       for (std::size_t row = 0; row < scores_.ranked.size(); ++row) {
-        scores_.ranked[row] = fusion_(scores_.cosines[row], scores_.words[row]);
+        scores_.ranked[row] = fusion_(scores_.similarities[row], scores_.words[row]);
       }
     }
     for (std::size_t row = 0; row < allowed_.size(); ++row) {
@@ -366,16 +380,16 @@ class Question {
     }
   }
 
-  /// Exact cosines of some rows, and their order by them.
+  /// Exact similarities of some rows, and their order by them.
   void rescore(std::vector<Index>& rows) {
     const std::vector<float> vectors = store_.vectors(passages_of(rows), std::ssize(vector_));
-    auto vector = vectors.begin();
+    std::span<const float> rest = vectors;
     for (const Index row : rows) {
-      const float cosine = std::inner_product(vector_.begin(), vector_.end(), vector, 0.0f);
-      vector += std::ssize(vector_);
-      scores_.cosines[at(row)] = cosine;
+      const float exact = index::compare(similarity_, vector_, rest.first(vector_.size()));
+      rest = rest.subspan(vector_.size());
+      scores_.similarities[at(row)] = exact;
       scores_.ranked[at(row)] =
-          query_.mode == SearchMode::dense ? cosine : fusion_(cosine, scores_.words[at(row)]);
+          query_.mode == SearchMode::dense ? exact : fusion_(exact, scores_.words[at(row)]);
     }
     std::stable_sort(rows.begin(), rows.end(), [this](Index a, Index b) {
       return scores_.ranked[at(a)] > scores_.ranked[at(b)];
@@ -413,7 +427,7 @@ class Question {
                      .words = {},
                      .text = std::move(passage.text),
                      .matched = {}};
-    if (!scores_.cosines.empty()) hit.similarity = scores_.cosines[at(row)];
+    if (!scores_.similarities.empty()) hit.similarity = scores_.similarities[at(row)];
     if (!scores_.words.empty()) hit.words = scores_.words[at(row)];
     return hit;
   }
@@ -435,18 +449,19 @@ class Question {
   std::vector<Index> matching_;
   std::vector<bool> allowed_;
   std::vector<float> vector_;
+  Similarity similarity_ = Similarity::cosine;
   PassageScores scores_;
 };
 
 /// The question with its vector and its words, as its mode wants them; without codes it is lexical.
 Question asked(const PassageStore& store, const index::Codes* codes, const SearchQuery& query,
-               const Embedder* embedder) {
+               const SearchOptions& made, const Embedder* embedder) {
   Question question(store, query);
   if (codes != nullptr) {
-    EmbedOptions options = unit_vectors(query.prompt, "query");
+    EmbedOptions options = vectors_for(*made.similarity, query.prompt, "query");
     options.too_long = query.too_long;
     std::vector<Embedding> vectors = embedder->embed({&query.question, 1}, options);
-    question.add_vector(*codes, std::move(vectors[0].values),
+    question.add_vector(*codes, std::move(vectors[0].values), *made.similarity,
                         embedder->model().implementation().threads);
   }
   if (query.mode != SearchMode::dense) question.add_words();
@@ -495,7 +510,8 @@ SearchIndex SearchIndex::edit(const std::string& file, const std::optional<std::
 void SearchIndex::add(const Embedder& embedder, const std::string& name, std::string_view text,
                       const ProgressCallback& progress) {
   const Embedding passages = embedder.embed_passages(
-      text, options().passages, unit_vectors(options().passage_prompt, "document"), progress);
+      text, options().passages,
+      vectors_for(*options().similarity, options().passage_prompt, "document"), progress);
   const std::vector<std::size_t> starts = character_starts(text);
   std::vector<index::NewPassage> stored;
   for (const CharacterSpan& span : passages.spans) {
@@ -537,18 +553,21 @@ std::vector<IndexedDocument> SearchIndex::list() const {
 
 std::vector<SearchHit> SearchIndex::query(const Embedder& embedder,
                                           const SearchQuery& query) const {
-  return asked(contents_->store, contents_->codes_for(query.mode), query, &embedder).hits();
+  return asked(contents_->store, contents_->codes_for(query.mode), query, options(), &embedder)
+      .hits();
 }
 
 std::vector<SearchHit> SearchIndex::query(const SearchQuery& query) const {
   require(query.mode == SearchMode::lexical,
           "search without a model: expected mode lexical, found another");
-  return asked(contents_->store, contents_->codes_for(query.mode), query, nullptr).hits();
+  return asked(contents_->store, contents_->codes_for(query.mode), query, options(), nullptr)
+      .hits();
 }
 
 std::vector<RankedDocument> SearchIndex::rank(const Embedder& embedder,
                                               const SearchQuery& query) const {
-  return asked(contents_->store, contents_->codes_for(query.mode), query, &embedder).documents();
+  return asked(contents_->store, contents_->codes_for(query.mode), query, options(), &embedder)
+      .documents();
 }
 
 }  // namespace longformer

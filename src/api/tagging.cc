@@ -61,7 +61,7 @@ Tagger::Tagger(Model model, Tokenizer tokenizer)
 }
 
 Tagger Tagger::load(const std::string& folder, const LoadOptions& options) {
-  Model model = Model::load(folder, options);
+  Model model = load_for_task(folder, options, tasks::tagging());
   require_task(model, folder, tasks::tagging());
   Tokenizer tokenizer = matching_tokenizer(model, folder);
   return {std::move(model), std::move(tokenizer)};

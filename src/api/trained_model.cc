@@ -12,6 +12,7 @@
 #include "ops/embedding.h"
 #include "ops/gradients.h"
 #include "tasks/vector_head.h"
+#include "text/encoder_folder.h"
 
 namespace longformer {
 namespace {
@@ -47,6 +48,7 @@ TrainedModel::TrainedModel(TrainedModelSetup setup, const TrainingOptions& optio
       recomputes_(options.gradient_checkpointing),
       label_smoothing_(options.label_smoothing_factor) {
   const bool alone = !setup_.config_file.empty();
+  const std::string encoder = text::encoder_folder(setup_.folder);
   const std::string path =
       alone ? setup_.config_file : models::config_file(setup_.folder, options.adapter);
   const nlohmann::ordered_json source = formats::read_json(path);
@@ -61,16 +63,16 @@ TrainedModel::TrainedModel(TrainedModelSetup setup, const TrainingOptions& optio
   // An adapter that is trained on may have more tokens than its model.
   const Index base = alone || options.adapter.empty()
                          ? original.vocab_size
-                         : models::read_config(setup_.folder + "/config.json").vocab_size;
+                         : models::read_config(encoder + "/config.json").vocab_size;
   if (vocabulary > base) first_added_ = base;
   if (vocabulary > original.vocab_size) json_["vocab_size"] = vocabulary;
   models::EncoderConfig config = models::parse_config(formats::ConfigReader(json_, path));
   const models::TensorNames& names = config.family->names;
-  models::Weights weights = !alone && formats::has_weights(setup_.folder)
+  models::Weights weights = !alone && formats::has_weights(encoder)
                                 ? models::Weights::open(setup_.folder, names, options.adapter)
                                 : models::Weights::drawn(options.seed, names);
   auto adapter = adapter_training(options, config);
-  check_adapter(adapter.has_value(), alone || !formats::has_weights(setup_.folder));
+  check_adapter(adapter.has_value(), alone || !formats::has_weights(encoder));
   const tasks::Task* found = tasks::task_of(original, weights);
   // Vectors of texts leave the pooler as it was.
   const bool keeps_pooler = setup_.task->makes_vectors();

@@ -13,6 +13,7 @@
 #include "formats/safetensors.h"
 #include "formats/torch_file.h"
 #include "models/weights.h"
+#include "text/encoder_folder.h"
 
 namespace longformer::models {
 namespace {
@@ -284,7 +285,7 @@ Json adapter_json(const AdapterConfig& config, const std::string& base,
 }
 
 std::string config_file(const std::string& folder, const std::string& adapter) {
-  const std::string usual = folder + "/config.json";
+  const std::string usual = text::encoder_folder(folder) + "/config.json";
   if (adapter.empty()) return usual;
   const std::string own = adapter + "/config.json";
   if (!fs::exists(own)) return usual;

@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "models/attention/attention.h"
 #include "models/language_model_config.h"
+#include "text/encoder_folder.h"
 
 namespace longformer::models {
 namespace {
@@ -401,10 +402,11 @@ const Family* find(std::string_view model_type, std::string_view base = {}) {
 /// The family of a folder or of a config.json; null for what cannot be read.
 const Family* family_in(const std::string& folder_or_file) {
   namespace fs = std::filesystem;
-  const fs::path path = fs::is_directory(folder_or_file) ? fs::path(folder_or_file) / "config.json"
-                                                         : fs::path(folder_or_file);
-  if (!fs::is_regular_file(path)) return nullptr;
   try {
+    const fs::path path = fs::is_directory(folder_or_file)
+                              ? fs::path(text::encoder_folder(folder_or_file)) / "config.json"
+                              : fs::path(folder_or_file);
+    if (!fs::is_regular_file(path)) return nullptr;
     const auto json = formats::read_json(path.string());
     return find(formats::ConfigReader(json, path.string()).string("model_type", ""));
   } catch (const Error&) {

@@ -162,7 +162,7 @@ void write_trained_folder(const TrainedFolder& trained, const Weights& weights,
   if (trained.max_text_tokens) copy_sentence_transformers(copy);
   if (!trained.passage_context.empty()) set_passage_context(target, trained.passage_context);
   if (config.decoder) {
-    const Json source = formats::read_json((trained.source / "config.json").string());
+    const Json source = formats::read_json(config_file(trained.source.string(), {}));
     write_json(target / "generation_config.json",
                generation_config(trained.source.string(), source));
   }

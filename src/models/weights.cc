@@ -16,6 +16,7 @@
 #include "core/tape.h"
 #include "formats/json.h"
 #include "kernels/initialization.h"
+#include "text/encoder_folder.h"
 
 namespace longformer::models {
 namespace {
@@ -145,7 +146,7 @@ Weights Weights::open(const std::string& folder, const TensorNames& names,
   Weights weights;
   weights.tensor_names_ = names;
   weights.findings_ = std::make_shared<Findings>();
-  weights.files_ = formats::WeightFiles::open(folder);
+  weights.files_ = formats::WeightFiles::open(text::encoder_folder(folder));
   weights.name_ = weights.files_->path();
   for (const auto& [stored, tensor] : weights.files_->tensors()) {
     const std::string name = names.model_name(stored);

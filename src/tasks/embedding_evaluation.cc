@@ -1,8 +1,6 @@
 #include "tasks/embedding_evaluation.h"
 
 #include <algorithm>
-#include <array>
-#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <map>
@@ -23,28 +21,14 @@ using Vector = std::vector<float>;
 
 constexpr std::size_t kFewest = 10;
 
-/// Of vectors of length 1. Several sums let the compiler take several elements at once.
-float dot(const Vector& a, const Vector& b) {
-  constexpr std::size_t kSums = 16;
-  std::array<float, kSums> sums = {};
-  std::size_t i = 0;
-  for (; i + kSums <= a.size(); i += kSums) {
-    for (std::size_t k = 0; k < kSums; ++k) sums[k] += a[i + k] * b[i + k];
-  }
-  float sum = std::accumulate(sums.begin(), sums.end(), 0.0f);
-  for (; i < a.size(); ++i) sum += a[i] * b[i];
-  return sum;
-}
-
-double cosine(const Vector& a, const Vector& b) {
-  const double lengths = static_cast<double>(dot(a, a)) * static_cast<double>(dot(b, b));
-  return lengths > 0 ? static_cast<double>(dot(a, b)) / std::sqrt(lengths) : 0;
-}
-
 /// What is searched: texts by themselves once each, passages as often as they stand in documents,
 /// where the same words have other vectors.
 class SearchedTexts {
  public:
+  /// Vectors for the cosine have length 1, so that it is their dot product.
+  explicit SearchedTexts(Similarity kind)
+      : kind_(kind == Similarity::cosine ? Similarity::dot : kind) {}
+
   std::size_t add_text(const std::string& text, Vector vector) {
     const auto [place, is_new] = places_.emplace(fnv1a(text), vectors_.size());
     return is_new ? add(place->first, std::move(vector)) : place->second;
@@ -52,7 +36,9 @@ class SearchedTexts {
   std::size_t add_passage(const std::string& text, Vector vector) {
     return add(fnv1a(text), std::move(vector));
   }
-  float near(const Vector& vector, std::size_t place) const { return dot(vector, vectors_[place]); }
+  float near(const Vector& vector, std::size_t place) const {
+    return similarity(kind_, vector, vectors_[place]);
+  }
   std::uint64_t text(std::size_t place) const { return texts_[place]; }
   /// How many are nearer than the nearest of those with one of the right texts.
   std::size_t rank(const Vector& vector, const std::set<std::uint64_t>& right) const {
@@ -76,6 +62,7 @@ class SearchedTexts {
     return vectors_.size() - 1;
   }
 
+  Similarity kind_;
   std::map<std::uint64_t, std::size_t> places_;
   std::vector<std::uint64_t> texts_;
   std::vector<Vector> vectors_;
@@ -92,14 +79,19 @@ struct AskingText {
 
 class VectorComparison {
  public:
-  VectorComparison(const EmbeddingData& data, EvaluationRun& run) : data_(data), run_(run) {}
+  VectorComparison(const EmbeddingData& data, EvaluationRun& run)
+      : data_(data),
+        run_(run),
+        kind_(run.options.vectors->similarity()),
+        name_(name_of(kind_)),
+        searched_(kind_) {}
 
   void compare() {
     for (const EmbeddingExample& example : data_.examples) read(example);
     rank();
     run_.finish();
     if (!scores_.empty()) {
-      const RegressionMetrics found = regression_metrics(cosines_, scores_);
+      const RegressionMetrics found = regression_metrics(found_, scores_);
       run_.add("spearman", found.spearman);
       run_.add("pearson", found.pearson);
     }
@@ -139,7 +131,7 @@ class VectorComparison {
     run_.one(example.origin, document, [&](Json& prediction) {
       if (example.score && !example.passages) {
         prediction["score"] = *example.score;
-        prediction["cosine"] = cosines_.back();
+        prediction[name_] = found_.back();
       }
     });
   }
@@ -148,7 +140,7 @@ class VectorComparison {
     const auto vectors = run_.options.vectors->of(example.texts, TextUse::plain, lengths_);
     if (example.score) {
       scores_.push_back(*example.score);
-      cosines_.push_back(static_cast<float>(cosine(vectors[0], vectors[1])));
+      found_.push_back(similarity(kind_, vectors[0], vectors[1]));
     } else {
       teach(vectors[0], example.vector);
     }
@@ -195,7 +187,7 @@ class VectorComparison {
     require(vector.size() == teacher.size(),
             "teacher: expected vectors of {} numbers, as the model makes, found {}", vector.size(),
             teacher.size());
-    taught_cosine_ += cosine(vector, teacher);
+    taught_cosine_ += similarity(Similarity::cosine, vector, teacher);
     taught_ += 1;
   }
 
@@ -215,18 +207,21 @@ class VectorComparison {
       run_.answer(one.example->origin, [&](Json& prediction) {
         prediction["anchor"] = one.text;
         prediction["rank"] = rank + 1;
-        prediction["cosine"] = right;
+        prediction[name_] = right;
       });
     }
   }
 
   const EmbeddingData& data_;
   EvaluationRun& run_;
+  Similarity kind_;
+  std::string name_;
   /// The lengths of the texts of the example that is read.
   TextLengths lengths_;
   SearchedTexts searched_;
   std::vector<AskingText> asking_;
-  std::vector<float> scores_, cosines_;
+  /// The scores of pairs in the data, and the similarities of their vectors.
+  std::vector<float> scores_, found_;
   double first_ = 0, among_ten_ = 0, reciprocal_ = 0, nearer_ = 0, triplets_ = 0;
   double taught_ = 0, taught_cosine_ = 0;
 };

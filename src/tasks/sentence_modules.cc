@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "formats/json.h"
+#include "text/encoder_folder.h"
 
 namespace longformer::tasks {
 namespace {
@@ -124,9 +125,12 @@ void read_module_list(const std::string& folder, const std::string& file,
     const std::string name = class_name(type);
     const std::string path = config.string("path", "");
     if (std::exchange(first, false)) {
-      require(name == "Transformer" && path.empty(),
-              "{}: expected first a Transformer in the folder itself, found {} in {}", file,
-              quote(type), quote(path));
+      require(name == "Transformer", "{}: expected first a Transformer, found {}", file,
+              quote(type));
+      if (path.empty()) continue;
+      const std::string encoder = module_folder(folder, path, file) + "/config.json";
+      require(fs::exists(encoder), "{}: expected the encoder in {}, found no {}", file, path,
+              encoder);
     } else if (name == "Pooling") {
       require(modules.pooling.empty() && modules.vector_modules.empty(),
               "{}: expected one Pooling, behind the Transformer, found another", file);
@@ -147,7 +151,18 @@ void read_module_list(const std::string& folder, const std::string& file,
   }
 }
 
-void read_prompts(const std::string& path, SentenceModules& modules) {
+/// Names that the package does not know for a SentenceTransformer leave it at the cosine, as there.
+void read_comparison(const ConfigReader& config, SentenceModules& modules) {
+  if (config.has("truncate_dim")) {
+    modules.truncate_dim = config.integer("truncate_dim", 0, 1, kMostFeatures);
+  }
+  const std::string name = config.string("similarity_fn_name", "cosine");
+  for (const Similarity kind : {Similarity::dot, Similarity::euclidean, Similarity::manhattan}) {
+    if (name == name_of(kind)) modules.similarity = kind;
+  }
+}
+
+void read_model_options(const std::string& path, SentenceModules& modules) {
   const auto json = read_object(path);
   const ConfigReader config(json, path);
   if (config.has("prompts")) {
@@ -162,16 +177,29 @@ void read_prompts(const std::string& path, SentenceModules& modules) {
       modules.default_prompt_name.empty() || modules.prompts.contains(modules.default_prompt_name),
       "{}: default_prompt_name: expected the name of a prompt, found {}", path,
       quote(modules.default_prompt_name));
+  read_comparison(config, modules);
   modules.passage_context = config.string("passage_context", "none");
   require(modules.passage_context == "none" || modules.passage_context == "document",
           "{}: passage_context: expected none or document, found {}", path,
           quote(modules.passage_context));
 }
 
+/// The file with the options of texts. Older versions named it after the type of the model.
+std::string text_options_file(const std::string& folder) {
+  constexpr std::array kOlder = {"roberta", "distilbert",  "camembert",
+                                 "albert",  "xlm-roberta", "xlnet"};
+  const std::string usual = folder + "/sentence_bert_config.json";
+  for (const char* type : kOlder) {
+    const std::string older = fmt::format("{}/sentence_{}_config.json", folder, type);
+    if (!fs::exists(usual) && fs::exists(older)) return older;
+  }
+  return usual;
+}
+
 /// The length limit, and whether texts are lower-cased. Versions from 6 on keep the limit with the
 /// tokenizer, where it may be a very large number that stands for none.
 void read_text_options(const std::string& folder, bool listed, SentenceModules& modules) {
-  const std::string path = folder + "/sentence_bert_config.json";
+  const std::string path = text_options_file(folder);
   const auto json = read_object(path);
   const ConfigReader config(json, path);
   modules.lowercase = config.boolean("do_lower_case", false);
@@ -207,8 +235,8 @@ SentenceModules read_sentence_modules(const std::string& folder) {
     if (fs::exists(pooling)) read_pooling(pooling, modules);
     if (fs::exists(folder + "/2_Normalize")) modules.vector_modules.push_back(NormalizeModule{});
   }
-  read_text_options(folder, listed, modules);
-  read_prompts(folder + "/config_sentence_transformers.json", modules);
+  read_text_options(text::encoder_folder(folder), listed, modules);
+  read_model_options(folder + "/config_sentence_transformers.json", modules);
   return modules;
 }
 

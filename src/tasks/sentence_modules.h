@@ -11,6 +11,7 @@
 
 #include "core/tensor.h"
 #include "kernels/activation.h"
+#include "longformer/similarity.h"
 
 namespace longformer::tasks {
 
@@ -49,6 +50,10 @@ struct SentenceModules {
   std::map<std::string, std::string> prompts = {{"query", ""}, {"document", ""}};
   /// The prompt of a text for which none is named; empty when there is none.
   std::string default_prompt_name;
+  /// Only so many first elements of a finished vector are kept.
+  std::optional<Index> truncate_dim;
+  /// What vectors are compared by.
+  Similarity similarity = Similarity::cosine;
   /// "none" or "document": what a passage is read with.
   std::string passage_context = "none";
 

@@ -44,6 +44,18 @@ const Task* task_of(const models::EncoderConfig& config, const models::Weights& 
   return on_request;
 }
 
+const Task* task_for(const models::EncoderConfig& config, const models::Weights& weights,
+                     std::string_view verb) {
+  const Task* named = task_named(config);
+  // A pretraining class names no head of a task.
+  const bool is_unnamed = named == nullptr || named->has_logits_on_request();
+  if (!verb.empty() && is_unnamed) {
+    const Task& wanted = task_of_verb(verb).of_head();
+    if (!wanted.makes_vectors() && wanted.is_present(config, weights)) return &wanted;
+  }
+  return task_of(config, weights);
+}
+
 const Task& task_of_data(const std::string& path) {
   // Where data are one JSON value, the last member of the first record must be in it.
   constexpr std::size_t kBeginning = std::size_t{1} << 18;

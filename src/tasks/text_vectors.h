@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "longformer/similarity.h"
 #include "longformer/tokenizer.h"
 
 namespace longformer::tasks {
@@ -22,7 +23,9 @@ struct TextLengths {
 class TextVectors {
  public:
   virtual ~TextVectors() = default;
-  /// One vector of length 1 for each text, whose lengths are added. Throws Error.
+  /// What the vectors are compared by. For the cosine they have length 1.
+  virtual Similarity similarity() const = 0;
+  /// One vector for each text, whose lengths are added. Throws Error.
   virtual std::vector<std::vector<float>> of(std::span<const std::string> texts, TextUse use,
                                              TextLengths& lengths) const = 0;
   /// One for each passage, from the states of the document. Throws Error.

@@ -40,6 +40,16 @@ void scale_to_unit_length(std::span<float> rows, Index width) {
   }
 }
 
+std::vector<float> first_columns(std::span<const float> rows, Index width, Index kept) {
+  std::vector<float> columns;
+  columns.reserve(rows.size() / static_cast<std::size_t>(width) * static_cast<std::size_t>(kept));
+  for (std::size_t first = 0; first < rows.size(); first += static_cast<std::size_t>(width)) {
+    const auto row = rows.subspan(first, static_cast<std::size_t>(kept));
+    columns.insert(columns.end(), row.begin(), row.end());
+  }
+  return columns;
+}
+
 VectorModules::VectorModules(std::span<const VectorModule> modules, Index width,
                              const std::function<void(const std::string&)>& note)
     : first_width_(width), width_(width) {

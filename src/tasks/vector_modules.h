@@ -19,6 +19,9 @@ namespace longformer::tasks {
 /// Scales each row of `width` elements to length 1; zeros stay.
 void scale_to_unit_length(std::span<float> rows, Index width);
 
+/// The first `kept` elements of each row of `width`.
+std::vector<float> first_columns(std::span<const float> rows, Index width, Index kept);
+
 class VectorModules {
  public:
   /// `width` is the size of the vectors that come in; `note`, which may be empty, is told which

@@ -14,6 +14,7 @@
 #include "text/added_tokens.h"
 #include "text/bert_words.h"
 #include "text/byte_level.h"
+#include "text/encoder_folder.h"
 #include "text/metaspace.h"
 #include "text/tokenizer_spec.h"
 #include "text/unicode.h"
@@ -346,8 +347,10 @@ struct Tokenizer::Implementation {
       if (piece.sequence >= 0) {
         const auto which = static_cast<std::size_t>(piece.sequence);
         if (which >= texts.size()) continue;
-        append_text(std::span(work.spans[which]).first(static_cast<std::size_t>(kept[which])),
-                    texts[which], piece, encoding);
+        const auto count = static_cast<std::size_t>(kept[which]);
+        const std::span<const TokenSpan> all = work.spans[which];
+        append_text(spec.truncates_left ? all.last(count) : all.first(count), texts[which], piece,
+                    encoding);
       } else if (options.add_special_tokens) {
         append_special(piece, encoding);
       }
@@ -386,7 +389,7 @@ std::string tokenizer_folder(const std::string& folder, const std::string& adapt
 
 Tokenizer Tokenizer::load(const std::string& folder, std::span<const std::string> added,
                           bool lowercase) {
-  text::TokenizerSpec spec = text::read_tokenizer(folder);
+  text::TokenizerSpec spec = text::read_tokenizer(text::encoder_folder(folder));
   if (lowercase) {
     spec.normalization.emplace(spec.normalization.begin(), text::NormalizationKind::lowercase);
   }
@@ -401,7 +404,9 @@ Encoding Tokenizer::encode(std::string_view text, const EncodeOptions& options) 
   Interruption::poll();
   const ValidText valid(text);
   const std::array<std::string_view, 1> texts{valid.view()};
-  return implementation_->encode(texts, options);
+  Encoding encoding = implementation_->encode(texts, options);
+  check_rows(encoding);
+  return encoding;
 }
 
 Encoding Tokenizer::encode_pair(std::string_view text, std::string_view pair,
@@ -410,7 +415,25 @@ Encoding Tokenizer::encode_pair(std::string_view text, std::string_view pair,
   const ValidText first(text);
   const ValidText second(pair);
   const std::array<std::string_view, 2> texts{first.view(), second.view()};
-  return implementation_->encode(texts, options);
+  Encoding encoding = implementation_->encode(texts, options);
+  check_rows(encoding);
+  return encoding;
+}
+
+Tokenizer Tokenizer::with_rows(std::int64_t rows) const {
+  Tokenizer limited = *this;
+  limited.rows_ = rows;
+  return limited;
+}
+
+void Tokenizer::check_rows(const Encoding& encoding) const {
+  if (rows_ >= implementation_->id_end) return;
+  for (const auto id : encoding.ids) {
+    require(id < rows_,
+            "expected tokens of the model, whose table has {} rows (vocab_size), found '{}' with "
+            "the id {} of the tokenizer",
+            rows_, implementation_->token_text(id), id);
+  }
 }
 
 std::string Tokenizer::decode(std::span<const std::int32_t> ids, bool skip_special_tokens) const {
@@ -437,7 +460,9 @@ std::optional<std::int32_t> Tokenizer::id(std::string_view token) const {
   return text::find_token(implementation_->spec, token);
 }
 
-std::int64_t Tokenizer::vocabulary_size() const { return implementation_->id_end; }
+std::int64_t Tokenizer::vocabulary_size() const {
+  return std::min<std::int64_t>(implementation_->id_end, rows_);
+}
 
 const SpecialTokens& Tokenizer::special_tokens() const { return implementation_->spec.special; }
 
@@ -452,6 +477,8 @@ std::string Tokenizer::kind() const {
   }
   return "";
 }
+
+const std::vector<std::string>& Tokenizer::notes() const { return implementation_->spec.notes; }
 
 std::vector<std::size_t> character_starts(std::string_view text) {
   std::vector<std::size_t> starts;

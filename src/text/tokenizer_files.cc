@@ -5,7 +5,9 @@
 #include <map>
 
 #include "core/error.h"
+#include "text/encoder_folder.h"
 #include "text/json_stream.h"
+#include "text/tokenizer_class.h"
 #include "text/tokenizer_spec.h"
 #include "text/unicode.h"
 
@@ -15,76 +17,7 @@ namespace {
 using Json = nlohmann::json;
 namespace fs = std::filesystem;
 
-enum class Family { bert, roberta, gpt2, albert, t5 };
-
-// tokenizer_config.json, special_tokens_map.json and added_tokens.json as far as they exist.
-struct FolderOptions {
-  Json config = Json::object();
-  Json special = Json::object();
-  Json added = Json::object();
-  std::string config_file, added_file;
-};
-
-Json read_if_present(const std::string& path) {
-  if (!fs::exists(path)) return Json::object();
-  return read_json_tables(path, TableLayout::none).rest;
-}
-
-FolderOptions read_options(const fs::path& folder) {
-  FolderOptions options;
-  options.config_file = (folder / "tokenizer_config.json").string();
-  options.added_file = (folder / "added_tokens.json").string();
-  options.config = read_if_present(options.config_file);
-  options.special = read_if_present((folder / "special_tokens_map.json").string());
-  options.added = read_if_present(options.added_file);
-  return options;
-}
-
-std::optional<bool> flag(const FolderOptions& options, const std::string& key) {
-  if (!options.config.contains(key) || options.config[key].is_null()) return std::nullopt;
-  require(options.config[key].is_boolean(), "{}: expected true or false for {}, found {}",
-          options.config_file, key, options.config[key].dump());
-  return options.config[key].get<bool>();
-}
-
-AddedToken special_token(std::string content) {
-  AddedToken token;
-  token.content = std::move(content);
-  token.normalized = false;
-  token.special = true;
-  return token;
-}
-
-// A token as the files write it: text, or an object with options. Nothing for other types.
-std::optional<AddedToken> token_of(const Json& value, bool special) {
-  if (value.is_string()) {
-    auto token = special_token(value.get<std::string>());
-    return token;
-  }
-  if (!value.is_object() || !value.contains("content") || !value["content"].is_string()) {
-    return std::nullopt;
-  }
-  const auto on = [&](const char* key, bool otherwise) {
-    return value.contains(key) && value[key].is_boolean() ? value[key].get<bool>() : otherwise;
-  };
-  AddedToken token;
-  token.content = value["content"].get<std::string>();
-  token.special = special || on("special", false);
-  token.single_word = on("single_word", false);
-  token.left_strip = on("lstrip", false);
-  token.right_strip = on("rstrip", false);
-  token.normalized = on("normalized", !token.special);
-  return token;
-}
-
-std::optional<AddedToken> named_token(const FolderOptions& options, const std::string& role) {
-  for (const auto* source : {&options.special, &options.config}) {
-    if (source->contains(role + "_token")) {
-      if (auto token = token_of((*source)[role + "_token"], true)) return token;
-    }
-  }
-  return std::nullopt;
-}
+enum class Family { bert, mpnet, roberta, gpt2, albert, t5 };
 
 constexpr std::array<const char*, 7> roles{"bos", "eos", "unk", "sep", "pad", "cls", "mask"};
 
@@ -92,6 +25,9 @@ constexpr std::array<const char*, 7> roles{"bos", "eos", "unk", "sep", "pad", "c
 std::string usual_name(Family family, const std::string& role) {
   static const std::map<std::string, std::string> bert{
       {"unk", "[UNK]"}, {"sep", "[SEP]"}, {"pad", "[PAD]"}, {"cls", "[CLS]"}, {"mask", "[MASK]"}};
+  static const std::map<std::string, std::string> mpnet{
+      {"bos", "<s>"},   {"eos", "</s>"}, {"unk", "[UNK]"},  {"sep", "</s>"},
+      {"pad", "<pad>"}, {"cls", "<s>"},  {"mask", "<mask>"}};
   static const std::map<std::string, std::string> roberta{
       {"bos", "<s>"},   {"eos", "</s>"}, {"unk", "<unk>"},  {"sep", "</s>"},
       {"pad", "<pad>"}, {"cls", "<s>"},  {"mask", "<mask>"}};
@@ -103,29 +39,45 @@ std::string usual_name(Family family, const std::string& role) {
   static const std::map<std::string, std::string> t5{
       {"eos", "</s>"}, {"unk", "<unk>"}, {"pad", "<pad>"}};
   static const std::map<Family, const std::map<std::string, std::string>*> families{
-      {Family::bert, &bert},
-      {Family::roberta, &roberta},
-      {Family::gpt2, &gpt2},
-      {Family::albert, &albert},
-      {Family::t5, &t5}};
+      {Family::bert, &bert}, {Family::mpnet, &mpnet},   {Family::roberta, &roberta},
+      {Family::gpt2, &gpt2}, {Family::albert, &albert}, {Family::t5, &t5}};
   const auto& names = *families.at(family);
   const auto found = names.find(role);
   return found == names.end() ? "" : found->second;
 }
 
+// The family of the folder's class, if it goes with the kind of the tokenizer.
+std::optional<Family> family_of_class(const TokenizerSpec& spec, const FolderOptions& options) {
+  using Class = TokenizerClass;
+  static const std::map<Class, std::pair<TokenizerKind, Family>> families{
+      {Class::bert, {TokenizerKind::word_piece, Family::bert}},
+      {Class::mpnet, {TokenizerKind::word_piece, Family::mpnet}},
+      {Class::roberta, {TokenizerKind::byte_level_bpe, Family::roberta}},
+      {Class::gpt2, {TokenizerKind::byte_level_bpe, Family::gpt2}},
+      {Class::xlm_roberta, {TokenizerKind::unigram, Family::roberta}},
+      {Class::albert, {TokenizerKind::unigram, Family::albert}},
+      {Class::t5, {TokenizerKind::unigram, Family::t5}}};
+  const auto found = families.find(options.settings.kind);
+  if (found == families.end() || found->second.first != spec.kind) return std::nullopt;
+  return found->second.second;
+}
+
 Family family_of(const TokenizerSpec& spec, const FolderOptions& options) {
+  if (const auto family = family_of_class(spec, options)) return *family;
   if (spec.kind == TokenizerKind::word_piece) return Family::bert;
   if (spec.kind == TokenizerKind::unigram) {
     if (find_token(spec, "[CLS]")) return Family::albert;
     return find_token(spec, "<s>") ? Family::roberta : Family::t5;
   }
-  const auto& name =
-      options.config.contains("tokenizer_class") ? options.config["tokenizer_class"] : Json();
-  if (name.is_string() && name.get<std::string>().starts_with("GPT2")) return Family::gpt2;
   return find_token(spec, "<s>") && find_token(spec, "</s>") ? Family::roberta : Family::gpt2;
 }
 
-// Tokens of the older files, in the order of their ids.
+bool is_added(const TokenizerSpec& spec, const std::string& content) {
+  return std::any_of(spec.added.begin(), spec.added.end(),
+                     [&](const AddedToken& token) { return token.content == content; });
+}
+
+// Tokens that the files list, in the order of their ids.
 void add_listed_tokens(TokenizerSpec& spec, const FolderOptions& options) {
   std::map<std::int64_t, AddedToken> by_id;
   if (options.config.contains("added_tokens_decoder")) {
@@ -145,6 +97,7 @@ void add_listed_tokens(TokenizerSpec& spec, const FolderOptions& options) {
       require(id.is_number_integer() && id >= 0 && id < Vocabulary::id_limit,
               "{}: expected an id below {} for token '{}', found {}", options.added_file,
               Vocabulary::id_limit, content, id.dump());
+      if (is_added(spec, content)) continue;
       AddedToken token;
       token.content = content;
       for (const auto* role : roles) {
@@ -157,38 +110,29 @@ void add_listed_tokens(TokenizerSpec& spec, const FolderOptions& options) {
   for (auto& [id, token] : by_id) add_token(spec, std::move(token), options.config_file);
 }
 
-bool is_added(const TokenizerSpec& spec, const std::string& content) {
-  return std::any_of(spec.added.begin(), spec.added.end(),
-                     [&](const AddedToken& token) { return token.content == content; });
-}
-
-void add_named_tokens(TokenizerSpec& spec, const FolderOptions& options, Family family) {
+// Adds the special tokens that the files name and those that the class has by default, in the
+// order of transformers. A family that the folder does not name has only what the vocabulary has.
+void add_named_tokens(TokenizerSpec& spec, const FolderOptions& options,
+                      std::optional<Family> family, bool is_older) {
+  const bool is_named = family_of_class(spec, options).has_value();
   for (const std::string role : roles) {
     auto token = named_token(options, role);
-    const auto usual = usual_name(family, role);
-    if (!token && !usual.empty()) token = special_token(usual);
+    const auto usual = family ? usual_name(*family, role) : std::string();
+    const bool has_usual = is_named || find_token(spec, usual);
+    if (!token && !usual.empty() && has_usual) token = token_of(usual, true);
     if (!token || token->content.empty() || is_added(spec, token->content)) continue;
-    const bool in_files =
-        options.config.contains(role + "_token") || options.special.contains(role + "_token");
-    if (!in_files && !find_token(spec, token->content)) continue;
     const bool has_options =
         options.special.contains("mask_token")
             ? options.special["mask_token"].is_object()
             : options.config.contains("mask_token") && options.config["mask_token"].is_object();
-    // RoBERTa's mask takes the space before it, as it was trained.
-    if (role == "mask" && family == Family::roberta && !has_options) token->left_strip = true;
+    // A mask without options takes the space before it, as it was trained: that of MPNet, and in
+    // the older files that of RoBERTa, as transformers 4 has it.
+    const bool takes_space = family == Family::mpnet || (family == Family::roberta && is_older);
+    if (role == "mask" && takes_space && !has_options) token->left_strip = true;
     add_token(spec, std::move(*token), options.config_file);
   }
-  for (const auto* key : {"additional_special_tokens", "extra_special_tokens"}) {
-    for (const auto* source : {&options.config, &options.special}) {
-      if (!source->contains(key) || !(*source)[key].is_array()) continue;
-      for (const auto& value : (*source)[key]) {
-        auto token = token_of(value, true);
-        if (token && !is_added(spec, token->content)) {
-          add_token(spec, std::move(*token), options.config_file);
-        }
-      }
-    }
+  for (auto& token : further_special_tokens(options)) {
+    if (!is_added(spec, token.content)) add_token(spec, std::move(token), options.config_file);
   }
 }
 
@@ -204,10 +148,14 @@ void set_roles(TokenizerSpec& spec, const FolderOptions& options, Family family)
   }
 }
 
-void set_template(TokenizerSpec& spec, Family family, const std::string& file) {
-  if (family == Family::gpt2) return;
-  require(spec.special.cls && spec.special.sep,
-          "{}: expected tokens for the roles cls and sep, found none in the vocabulary", file);
+// The templates of a family.
+struct Templates {
+  std::vector<TemplatePiece> single, pair;
+};
+
+std::optional<Templates> templates_of(const TokenizerSpec& spec, Family family) {
+  if (family == Family::gpt2 || family == Family::t5) return std::nullopt;
+  if (!spec.special.cls || !spec.special.sep) return std::nullopt;
   const auto text = [](int sequence, std::int32_t type) {
     return TemplatePiece{.sequence = sequence, .ids = {}, .type_id = type};
   };
@@ -216,12 +164,43 @@ void set_template(TokenizerSpec& spec, Family family, const std::string& file) {
   };
   const auto cls = *spec.special.cls;
   const auto sep = *spec.special.sep;
-  spec.single = {token(cls, 0), text(0, 0), token(sep, 0)};
-  spec.pair = spec.single;
-  const std::int32_t second = family == Family::bert ? 1 : 0;
-  if (family == Family::roberta) spec.pair.push_back(token(sep, 0));
-  spec.pair.push_back(text(1, second));
-  spec.pair.push_back(token(sep, second));
+  Templates templates;
+  templates.single = {token(cls, 0), text(0, 0), token(sep, 0)};
+  templates.pair = templates.single;
+  const bool two_types = family == Family::bert || family == Family::albert;
+  const std::int32_t second = two_types ? 1 : 0;
+  if (!two_types) templates.pair.push_back(token(sep, 0));
+  templates.pair.push_back(text(1, second));
+  templates.pair.push_back(token(sep, second));
+  return templates;
+}
+
+void set_template(TokenizerSpec& spec, Family family, const std::string& file) {
+  const auto templates = templates_of(spec, family);
+  require(templates || family == Family::gpt2,
+          "{}: expected tokens for the roles cls and sep, found none in the vocabulary", file);
+  if (!templates) return;
+  spec.single = templates->single;
+  spec.pair = templates->pair;
+}
+
+// Takes the template of the class where tokenizer.json has none.
+void reconcile_template(TokenizerSpec& spec, Family family, const FolderOptions& options,
+                        const std::string& file) {
+  const auto templates = templates_of(spec, family);
+  if (!templates || (spec.single == templates->single && spec.pair == templates->pair)) return;
+  if (spec.has_post_processor) {
+    spec.notes.push_back(
+        fmt::format("{}: post_processor is used as it stands; transformers 5 replaces it by the "
+                    "one of {}, transformers 4 does not",
+                    file, options.settings.name));
+    return;
+  }
+  spec.single = templates->single;
+  spec.pair = templates->pair;
+  if (spec.kind == TokenizerKind::byte_level_bpe && options.settings.trim_offsets.value_or(false)) {
+    spec.trimming.push_back({spec.add_prefix_space});
+  }
 }
 
 std::vector<std::string_view> lines_of(std::string_view text) {
@@ -236,6 +215,21 @@ std::vector<std::string_view> lines_of(std::string_view text) {
   return lines;
 }
 
+// The lines of a text file in UTF-8, without a byte-order mark.
+std::vector<std::string_view> lines_of_file(const std::string& text, const std::string& file) {
+  require(is_valid_utf8(text), "{}: expected UTF-8 text, found other bytes", file);
+  std::string_view view = text;
+  constexpr std::string_view kMark = "\xef\xbb\xbf";
+  if (view.starts_with(kMark)) view.remove_prefix(kMark.size());
+  return lines_of(view);
+}
+
+void add_special_tokens(TokenizerSpec& spec, const FolderOptions& options, Family family) {
+  add_listed_tokens(spec, options);
+  add_named_tokens(spec, options, family, true);
+  set_roles(spec, options, family);
+}
+
 TokenizerSpec read_byte_pair_files(const fs::path& folder, const FolderOptions& options) {
   const auto vocabulary_file = (folder / "vocab.json").string();
   const auto merges_file = (folder / "merges.txt").string();
@@ -246,7 +240,7 @@ TokenizerSpec read_byte_pair_files(const fs::path& folder, const FolderOptions& 
   spec.vocabulary.finish(vocabulary_file);
   const auto text = read_text_file(merges_file);
   std::vector<std::string> merges;
-  for (const auto line : lines_of(text)) {
+  for (const auto line : lines_of_file(text, merges_file)) {
     if (!line.empty() && !line.starts_with("#version")) add_merge(line, merges_file, merges);
   }
   set_merges(spec, merges, merges_file);
@@ -256,9 +250,8 @@ TokenizerSpec read_byte_pair_files(const fs::path& folder, const FolderOptions& 
   if (family == Family::roberta && flag(options, "trim_offsets").value_or(true)) {
     spec.trimming.push_back({spec.add_prefix_space});
   }
-  add_listed_tokens(spec, options);
-  add_named_tokens(spec, options, family);
-  set_roles(spec, options, family);
+  add_special_tokens(spec, options, family);
+  require_merges(spec, merges_file);
   set_template(spec, family, vocabulary_file);
   return spec;
 }
@@ -275,35 +268,35 @@ std::string_view without_trailing_space(std::string_view line) {
 }
 
 TokenizerSpec read_word_piece_files(const fs::path& folder, const FolderOptions& options) {
-  using Step = NormalizationKind;
   const auto file = (folder / "vocab.txt").string();
   const auto text = read_text_file(file);
-  require(is_valid_utf8(text), "{}: expected UTF-8 text, found other bytes", file);
   TokenizerSpec spec;
   spec.kind = TokenizerKind::word_piece;
   std::int64_t id = 0;
-  for (const auto line : lines_of(text)) {
+  for (const auto line : lines_of_file(text, file)) {
     spec.vocabulary.add(without_trailing_space(line), id++, file);
   }
   spec.vocabulary.finish(file);
-  const bool lowercase = flag(options, "do_lower_case").value_or(true);
-  spec.normalization.emplace_back(Step::clean);
-  if (flag(options, "tokenize_chinese_chars").value_or(true)) {
-    spec.normalization.emplace_back(Step::space_chinese);
-  }
-  if (flag(options, "strip_accents").value_or(lowercase)) {
-    spec.normalization.emplace_back(Step::decompose);
-    spec.normalization.emplace_back(Step::strip_nonspacing);
-  }
-  if (lowercase) spec.normalization.emplace_back(Step::lowercase);
+  const auto family = family_of(spec, options);
+  add_bert_normalization(spec, bert_normalization(options), true);
   spec.decoding.push_back({.kind = DecodingKind::word_piece});
-  add_listed_tokens(spec, options);
-  add_named_tokens(spec, options, Family::bert);
-  set_roles(spec, options, Family::bert);
+  add_special_tokens(spec, options, family);
   require(spec.special.unk && spec.vocabulary.has(*spec.special.unk),
           "{}: expected the unknown token in the vocabulary, found none", file);
   spec.word_piece.unknown = *spec.special.unk;
-  set_template(spec, Family::bert, file);
+  set_template(spec, family, file);
+  return spec;
+}
+
+TokenizerSpec read_serialized(const fs::path& path, const FolderOptions& options) {
+  const auto file = path.string();
+  auto spec = read_tokenizer_json(file, options.settings);
+  const auto family = family_of_class(spec, options);
+  add_listed_tokens(spec, options);
+  add_named_tokens(spec, options, family, false);
+  require_merges(spec, file);
+  set_roles(spec, options, family.value_or(family_of(spec, options)));
+  if (family) reconcile_template(spec, *family, options, file);
   return spec;
 }
 
@@ -357,7 +350,23 @@ void set_merges(TokenizerSpec& spec, const std::vector<std::string>& pairs,
   }
 }
 
-bool has_tokenizer(const fs::path& folder) {
+void require_merges(const TokenizerSpec& spec, const std::string& file) {
+  if (!spec.merges.empty() || spec.byte_pair.ignore_merges) return;
+  if (spec.kind != TokenizerKind::byte_level_bpe) return;
+  std::int64_t longer = 0;
+  for (std::int32_t id = 0; id < spec.vocabulary.id_end(); ++id) {
+    const std::string token(spec.vocabulary.token(id));
+    const bool marked = token.starts_with('<') || token.starts_with('[');
+    if (token.empty() || marked || is_added(spec, token)) continue;
+    if (decode_character(token, 0).size < token.size()) ++longer;
+  }
+  require(longer == 0,
+          "{}: expected the merges that make {} tokens of the vocabulary, found no merge", file,
+          longer);
+}
+
+bool has_tokenizer(const fs::path& root) {
+  const fs::path folder = encoder_folder(root.string());
   return fs::exists(folder / "tokenizer.json") || fs::exists(folder / "vocab.txt") ||
          fs::exists(folder / "vocab.json");
 }
@@ -365,11 +374,9 @@ bool has_tokenizer(const fs::path& folder) {
 TokenizerSpec read_tokenizer(const std::string& folder) {
   const fs::path root(folder);
   require(fs::is_directory(root), "{}: expected a folder, found none", folder);
-  const auto options = read_options(root);
+  const auto options = read_folder_options(root);
   if (const auto path = root / "tokenizer.json"; fs::exists(path)) {
-    auto spec = read_tokenizer_json(path.string());
-    set_roles(spec, options, family_of(spec, options));
-    return spec;
+    return read_serialized(path, options);
   }
   if (fs::exists(root / "vocab.json")) {
     require(fs::exists(root / "merges.txt"),

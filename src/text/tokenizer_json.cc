@@ -159,22 +159,38 @@ std::optional<NormalizationKind> plain_normalization(const std::string& type) {
   return found == kinds.end() ? std::nullopt : std::optional(found->second);
 }
 
-void read_normalizer(const Section& section, TokenizerSpec& spec) {
+void read_bert_normalizer(const Section& item, const ClassSettings& settings, TokenizerSpec& spec) {
+  const bool lowercase = item.flag("lowercase", true);
+  const BertNormalization own{.lowercase = lowercase,
+                              .strip_accents = item.flag("strip_accents", lowercase),
+                              .space_chinese = item.flag("handle_chinese_chars", true)};
+  add_bert_normalization(spec, settings.bert.value_or(own), item.flag("clean_text", true));
+}
+
+// Reads the class's own normalizer where the file has none. Another one than the class's stays.
+void reconcile_normalizer(const Section& section, const std::vector<Section>& items,
+                          const ClassSettings& settings, TokenizerSpec& spec) {
+  if (!settings.bert) return;
+  if (items.empty()) add_bert_normalization(spec, *settings.bert, true);
+  const bool usual =
+      items.size() == 1 && items[0].type() == "BertNormalizer" && items[0].flag("clean_text", true);
+  if (items.empty() || usual) return;
+  spec.notes.push_back(
+      fmt::format("{} is used as it stands; transformers 5 replaces it by the one of {}, "
+                  "transformers 4 does not",
+                  section.name, settings.name));
+}
+
+void read_normalizer(const Section& section, const ClassSettings& settings, TokenizerSpec& spec) {
   using Step = NormalizationKind;
   auto& steps = spec.normalization;
-  for (const auto& item : flattened(section, "normalizers")) {
+  const auto items = flattened(section, "normalizers");
+  for (const auto& item : items) {
     const auto type = item.type();
     if (const auto kind = plain_normalization(type)) {
       steps.emplace_back(*kind);
     } else if (type == "BertNormalizer") {
-      const bool lowercase = item.flag("lowercase", true);
-      if (item.flag("clean_text", true)) steps.emplace_back(Step::clean);
-      if (item.flag("handle_chinese_chars", true)) steps.emplace_back(Step::space_chinese);
-      if (item.flag("strip_accents", lowercase)) {
-        steps.emplace_back(Step::decompose);
-        steps.emplace_back(Step::strip_nonspacing);
-      }
-      if (lowercase) steps.emplace_back(Step::lowercase);
+      read_bert_normalizer(item, settings, spec);
     } else if (type == "Precompiled") {
       const auto map = item.at("precompiled_charsmap");
       require(map.value.is_string(), "{}: expected base64, found {}", map.name,
@@ -197,6 +213,7 @@ void read_normalizer(const Section& section, TokenizerSpec& spec) {
                   "Replace, Prepend or Precompiled");
     }
   }
+  reconcile_normalizer(section, items, settings, spec);
 }
 
 // The one character of an entry.
@@ -222,7 +239,13 @@ PrefixScheme read_prefix_scheme(const Section& item) {
   return scheme == "first" ? PrefixScheme::first : PrefixScheme::always;
 }
 
-void read_cuts(const Section& section, TokenizerSpec& spec) {
+// A setting of the folder's class, if there is one, else that of the item.
+PrefixScheme read_prefix_scheme(const Section& item, const ClassSettings& settings) {
+  if (!settings.add_prefix_space) return read_prefix_scheme(item);
+  return *settings.add_prefix_space ? PrefixScheme::always : PrefixScheme::never;
+}
+
+void read_cuts(const Section& section, const ClassSettings& settings, TokenizerSpec& spec) {
   for (const auto& item : flattened(section, "pretokenizers")) {
     PieceCut cut;
     const auto type = item.type();
@@ -230,7 +253,7 @@ void read_cuts(const Section& section, TokenizerSpec& spec) {
       cut.kind = PieceCut::Kind::whitespace;
     } else if (type == "Metaspace") {
       cut.replacement = read_character(item, "replacement", "");
-      cut.prefix = read_prefix_scheme(item);
+      cut.prefix = read_prefix_scheme(item, settings);
       cut.split = item.flag("split", true);
     } else {
       unsupported(item, "Metaspace or WhitespaceSplit");
@@ -239,8 +262,9 @@ void read_cuts(const Section& section, TokenizerSpec& spec) {
   }
 }
 
-void read_pre_tokenizer(const Section& section, TokenizerSpec& spec) {
-  if (spec.kind == TokenizerKind::unigram) return read_cuts(section, spec);
+void read_pre_tokenizer(const Section& section, const ClassSettings& settings,
+                        TokenizerSpec& spec) {
+  if (spec.kind == TokenizerKind::unigram) return read_cuts(section, settings, spec);
   const auto items = flattened(section, "pretokenizers");
   const bool bytes = spec.kind == TokenizerKind::byte_level_bpe;
   const std::string wanted = bytes ? "ByteLevel" : "BertPreTokenizer";
@@ -249,7 +273,8 @@ void read_pre_tokenizer(const Section& section, TokenizerSpec& spec) {
   }
   if (items[0].type() != wanted) unsupported(items[0], wanted);
   if (!bytes) return;
-  spec.add_prefix_space = items[0].flag("add_prefix_space", true);
+  const bool own = items[0].flag("add_prefix_space", true);
+  spec.add_prefix_space = settings.add_prefix_space.value_or(own);
   spec.split_words = items[0].flag("use_regex", true);
 }
 
@@ -294,7 +319,18 @@ TemplatePiece token_piece(std::int32_t id, std::int32_t type_id) {
   return {.sequence = -1, .ids = {id}, .type_id = type_id};
 }
 
-void read_post_processor(const Section& section, TokenizerSpec& spec) {
+// Reads whether offsets are trimmed. The RoBERTa classes decide that themselves.
+void read_trimming(const Section& item, const ClassSettings& settings, TokenizerSpec& spec) {
+  const bool trims = item.flag("trim_offsets", true);
+  const bool spaces = item.flag("add_prefix_space", true);
+  if (!settings.trim_offsets.value_or(trims)) return;
+  spec.trimming.push_back(
+      {settings.trim_offsets ? settings.add_prefix_space.value_or(spaces) : spaces});
+}
+
+void read_post_processor(const Section& section, const ClassSettings& settings,
+                         TokenizerSpec& spec) {
+  spec.has_post_processor = section.present();
   bool has_template = false;
   const auto once = [&](const Section& item) {
     require(!has_template, "{}: expected one template, found a second", item.name);
@@ -316,13 +352,9 @@ void read_post_processor(const Section& section, TokenizerSpec& spec) {
       spec.pair = spec.single;
       if (roberta) spec.pair.push_back(token_piece(sep, 0));
       spec.pair.insert(spec.pair.end(), {text_piece(1, second), token_piece(sep, second)});
-      if (roberta && item.flag("trim_offsets", true)) {
-        spec.trimming.push_back({item.flag("add_prefix_space", true)});
-      }
+      if (roberta) read_trimming(item, settings, spec);
     } else if (type == "ByteLevel") {
-      if (item.flag("trim_offsets", true)) {
-        spec.trimming.push_back({item.flag("add_prefix_space", true)});
-      }
+      read_trimming(item, settings, spec);
     } else {
       unsupported(item, "TemplateProcessing, RobertaProcessing, BertProcessing or ByteLevel");
     }
@@ -337,7 +369,7 @@ std::string read_decoder_pattern(const Section& item) {
   return text;
 }
 
-void read_decoder(const Section& section, TokenizerSpec& spec) {
+void read_decoder(const Section& section, const ClassSettings& settings, TokenizerSpec& spec) {
   for (const auto& item : flattened(section, "decoders")) {
     DecodingStep step;
     const auto type = item.type();
@@ -350,7 +382,7 @@ void read_decoder(const Section& section, TokenizerSpec& spec) {
     } else if (type == "Metaspace") {
       step.pattern.clear();
       append_utf8(read_character(item, "replacement", ""), step.pattern);
-      step.drops_first = read_prefix_scheme(item) != PrefixScheme::never;
+      step.drops_first = read_prefix_scheme(item, settings) != PrefixScheme::never;
     } else if (type == "Replace") {
       step.kind = DecodingKind::replace;
       step.pattern = read_decoder_pattern(item);
@@ -423,9 +455,31 @@ void read_added_tokens(const Section& section, const std::string& path, Tokenize
   }
 }
 
+// The settings that go with a kind of tokenizer: a BERT class has none for byte pairs.
+ClassSettings settings_of_kind(ClassSettings settings, TokenizerKind kind) {
+  const bool metaspace =
+      settings.kind == TokenizerClass::xlm_roberta || settings.kind == TokenizerClass::albert;
+  if (kind != TokenizerKind::word_piece) settings.bert.reset();
+  if (kind != TokenizerKind::byte_level_bpe) settings.trim_offsets.reset();
+  if ((kind == TokenizerKind::unigram) != metaspace) settings.add_prefix_space.reset();
+  return settings;
+}
+
 }  // namespace
 
-TokenizerSpec read_tokenizer_json(const std::string& path) {
+void add_bert_normalization(TokenizerSpec& spec, const BertNormalization& options, bool clean) {
+  using Step = NormalizationKind;
+  auto& steps = spec.normalization;
+  if (clean) steps.emplace_back(Step::clean);
+  if (options.space_chinese) steps.emplace_back(Step::space_chinese);
+  if (options.strip_accents) {
+    steps.emplace_back(Step::decompose);
+    steps.emplace_back(Step::strip_nonspacing);
+  }
+  if (options.lowercase) steps.emplace_back(Step::lowercase);
+}
+
+TokenizerSpec read_tokenizer_json(const std::string& path, const ClassSettings& class_settings) {
   auto tables = read_json_tables(path, TableLayout::inside_model);
   const Section root{tables.rest, path};
   const auto model = root.at("model");
@@ -457,10 +511,13 @@ TokenizerSpec read_tokenizer_json(const std::string& path) {
     spec.kind = TokenizerKind::word_piece;
     read_word_piece_model(model, spec);
   }
-  read_normalizer(root.at("normalizer"), spec);
-  read_pre_tokenizer(root.at("pre_tokenizer"), spec);
-  read_post_processor(root.at("post_processor"), spec);
-  read_decoder(root.at("decoder"), spec);
+  const ClassSettings settings = settings_of_kind(class_settings, spec.kind);
+  read_normalizer(root.at("normalizer"), settings, spec);
+  read_pre_tokenizer(root.at("pre_tokenizer"), settings, spec);
+  read_post_processor(root.at("post_processor"), settings, spec);
+  read_decoder(root.at("decoder"), settings, spec);
+  const auto side = root.at("truncation").text("direction", "Right");
+  spec.truncates_left = settings.truncates_left.value_or(side == "Left");
   read_added_tokens(root.at("added_tokens"), path, spec);
   return spec;
 }

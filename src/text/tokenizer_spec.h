@@ -11,6 +11,7 @@
 #include "text/byte_pair_encoding.h"
 #include "text/decoding.h"
 #include "text/normalization.h"
+#include "text/tokenizer_class.h"
 #include "text/unigram.h"
 #include "text/vocabulary.h"
 #include "text/word_piece.h"
@@ -24,6 +25,8 @@ struct TemplatePiece {
   int sequence = -1;              ///< 0 for the text, 1 for its pair, −1 for special tokens.
   std::vector<std::int32_t> ids;  ///< Special tokens.
   std::int32_t type_id = 0;
+
+  bool operator==(const TemplatePiece&) const = default;
 };
 
 /// Takes the whitespace at both ends of tokens out of their offsets.
@@ -60,10 +63,15 @@ struct TokenizerSpec {
   std::vector<TemplatePiece> single{{.sequence = 0, .ids = {}, .type_id = 0}};
   std::vector<TemplatePiece> pair{{.sequence = 0, .ids = {}, .type_id = 0},
                                   {.sequence = 1, .ids = {}, .type_id = 1}};
+  bool has_post_processor = true;  ///< tokenizer.json names one.
   std::vector<DecodingStep> decoding;
   /// In the order in which they were added; ids are set.
   std::vector<AddedToken> added;
   SpecialTokens special;
+  /// A cut text keeps its end.
+  bool truncates_left = false;
+  /// How the tokens may differ from those of transformers, one sentence each.
+  std::vector<std::string> notes;
 };
 
 /// Whether a folder has a file that read_tokenizer begins with.
@@ -72,8 +80,15 @@ bool has_tokenizer(const std::filesystem::path& folder);
 /// Reads the tokenizer files of a folder. Throws Error as Tokenizer::load says.
 TokenizerSpec read_tokenizer(const std::string& folder);
 
-/// Reads a tokenizer.json; fills in all but the roles of special tokens.
-TokenizerSpec read_tokenizer_json(const std::string& path);
+/// Reads a tokenizer.json; fills in all but the roles of special tokens. The settings stand above
+/// the file where its parts have them.
+TokenizerSpec read_tokenizer_json(const std::string& path, const ClassSettings& settings);
+
+/// Appends the steps of a BertNormalizer.
+void add_bert_normalization(TokenizerSpec& spec, const BertNormalization& options, bool clean);
+
+/// Throws Error for a byte-level vocabulary whose longer tokens no merge makes.
+void require_merges(const TokenizerSpec& spec, const std::string& file);
 
 /// Adds a token with the id that it has in the vocabulary, or else the next free one. A token that
 /// is there already takes the new options. Throws Error for an empty token.

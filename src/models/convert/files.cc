@@ -12,6 +12,7 @@
 
 #include "core/error.h"
 #include "longformer/tokenizer.h"
+#include "text/encoder_folder.h"
 #include "text/tokenizer_spec.h"
 
 namespace longformer::models {
@@ -93,20 +94,39 @@ void tell_added_tokens(const TokenizerCopy& copy, Json& config) {
   if (!listed) write_json(copy.target / "added_tokens.json", numbers);
 }
 
+/// The class of tokenizer that config.json names; empty for none.
+std::string class_of_config(const fs::path& folder) {
+  const Json config = read_object(folder / "config.json");
+  return formats::ConfigReader(config, (folder / "config.json").string())
+      .string("tokenizer_class", "");
+}
+
 }  // namespace
 
 void write_json(const fs::path& path, const Json& value) {
   formats::write_file(path.string(), value.dump(2) + "\n");
 }
 
-void copy_tokenizer_files(const fs::path& source, const fs::path& target) {
+void copy_tokenizer_files(const fs::path& folder, const fs::path& target) {
+  const fs::path source = text::encoder_folder(folder.string());
   for (const char* name : {"tokenizer.json", "tokenizer_config.json", "vocab.txt", "vocab.json",
                            "merges.txt", "special_tokens_map.json", "added_tokens.json"}) {
     copy_if_present(source / name, target / name);
   }
 }
 
-void copy_tokenizer(const TokenizerCopy& copy) {
+void keep_tokenizer_class(const fs::path& folder, const fs::path& target) {
+  const std::string source = text::encoder_folder(folder.string());
+  const std::string name = text::read_folder_options(source).settings.name;
+  Json config = read_object(target / "tokenizer_config.json");
+  if (name.empty() || config.contains("tokenizer_class")) return;
+  config["tokenizer_class"] = name;
+  write_json(target / "tokenizer_config.json", config);
+}
+
+void copy_tokenizer(const TokenizerCopy& whole) {
+  TokenizerCopy copy = whole;
+  copy.source = text::encoder_folder(whole.source.string());
   if (!text::has_tokenizer(copy.source)) return;
   for (const char* name :
        {"vocab.txt", "vocab.json", "merges.txt", "special_tokens_map.json", "added_tokens.json"}) {
@@ -126,7 +146,13 @@ void copy_tokenizer(const TokenizerCopy& copy) {
   if (!config.contains("tokenizer_class")) {
     const bool unigram =
         fs::exists(tokenizer) && Tokenizer::load(copy.source.string()).kind() == "Unigram";
-    config["tokenizer_class"] = unigram ? "PreTrainedTokenizerFast" : copy.tokenizer_class;
+    const text::ClassSettings settings = text::read_folder_options(copy.source).settings;
+    const std::string named = class_of_config(copy.source);
+    const bool has_settings = unigram && settings.add_prefix_space.has_value();
+    config["tokenizer_class"] = !named.empty() ? named
+                                : has_settings ? settings.name
+                                : unigram      ? "PreTrainedTokenizerFast"
+                                               : copy.tokenizer_class;
   }
   tell_added_tokens(copy, config);
   write_json(copy.target / "tokenizer_config.json", config);
@@ -142,20 +168,23 @@ void set_passage_context(const fs::path& folder, const std::string& context) {
 void copy_sentence_transformers(const TokenizerCopy& copy) {
   const fs::path modules = copy.source / "modules.json";
   if (!fs::exists(modules)) return;
-  for (const char* name : {"modules.json", "config_sentence_transformers.json"}) {
-    copy_if_present(copy.source / name, copy.target / name);
-  }
+  const char* const options = "config_sentence_transformers.json";
+  copy_if_present(copy.source / options, copy.target / options);
+  const fs::path encoder = text::encoder_folder(copy.source.string());
   if (copy.max_tokens == 0) {
-    copy_if_present(copy.source / "sentence_bert_config.json",
+    copy_if_present(encoder / "sentence_bert_config.json",
                     copy.target / "sentence_bert_config.json");
   } else {
-    Json config = read_object(copy.source / "sentence_bert_config.json");
+    Json config = read_object(encoder / "sentence_bert_config.json");
     config["max_seq_length"] = copy.max_tokens;
     write_json(copy.target / "sentence_bert_config.json", config);
   }
-  const Json list = formats::read_json(modules.string());
+  Json list = formats::read_json(modules.string());
   require(list.is_array(), "{}: expected a list of modules, found {}", modules.string(),
           formats::shown(list));
+  // The encoder is written to the folder itself.
+  if (encoder != copy.source) list[0]["path"] = "";
+  write_json(copy.target / "modules.json", list);
   for (const Json& module : list) {
     const formats::ConfigReader reader(module, modules.string());
     const std::string name = reader.string("path", "");

@@ -36,6 +36,10 @@ void copy_tokenizer(const TokenizerCopy& copy);
 /// Copies the files of the tokenizer as they are. Throws Error.
 void copy_tokenizer_files(const std::filesystem::path& source, const std::filesystem::path& target);
 
+/// Writes the class of the tokenizer to tokenizer_config.json of the target if it has none: the
+/// target has another model type, which would mean another class.
+void keep_tokenizer_class(const std::filesystem::path& folder, const std::filesystem::path& target);
+
 /// Copies modules.json of sentence-transformers, where there is one, the folders that it names, and
 /// the files beside it with the new length. Throws Error.
 void copy_sentence_transformers(const TokenizerCopy& copy);

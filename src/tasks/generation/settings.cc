@@ -28,7 +28,11 @@ struct OptionReader {
     if (!value.is_boolean()) expected("true or false");
     to = value.get<bool>();
   }
+  /// A list of one integer stands for it: transformers takes one for each document.
   void read(std::int64_t& to) const {
+    if (value.is_array() && value.size() == 1) {
+      return OptionReader{file, key, value[0]}.read(to);
+    }
     constexpr std::int64_t kMost = std::int64_t{1} << 40;
     const bool good = value.is_number_integer() && value >= -kMost && value <= kMost;
     if (!good) expected("an integer");
@@ -98,35 +102,51 @@ bool says_nothing(const std::string& key) {
   return std::find(kKeys.begin(), kKeys.end(), key) != kKeys.end();
 }
 
+/// Options that only random choice reads.
+constexpr std::array<std::string_view, 8> kSampling = {
+    "temperature", "top_k", "top_p", "min_p", "typical_p", "top_h", "epsilon_cutoff", "eta_cutoff"};
+
+/// Throws Error for a number outside the range; an absent one is in it.
+template <typename Number>
+void require_within(const std::optional<Number>& value, double least, double most, const char* name,
+                    const char* expected) {
+  if (!value) return;
+  const bool good = static_cast<double>(*value) >= least && static_cast<double>(*value) <= most;
+  require(good, "{}: expected {}, found {}", name, expected, *value);
+}
+
+constexpr double kSmallest = std::numeric_limits<double>::min();
+constexpr double kAny = std::numeric_limits<double>::max();
+
+void check_sampling(const GenerationOptions& options, bool do_sample) {
+  if (do_sample) {
+    require_within(options.temperature, kSmallest, kAny, "temperature", "more than 0");
+  } else {
+    // Temperature 0 says what happens anyway.
+    require_within(options.temperature, 0, kAny, "temperature", "at least 0");
+  }
+  require_within(options.top_k, 0, kAny, "top_k", "at least 0");
+  require_within(options.top_p, 0, kAny, "top_p", "at least 0");
+  require_within(options.min_p, 0, 1, "min_p", "0 to 1");
+  require_within(options.top_h, kSmallest, 1, "top_h", "more than 0 and at most 1");
+  require_within(options.typical_p, kSmallest, kAny, "typical_p", "more than 0");
+}
+
 void check_values(const GenerationOptions& options) {
-  const auto within = [](const auto& value, double least, double most, const char* name,
-                         const char* expected) {
-    if (!value) return;
-    const bool good = static_cast<double>(*value) >= least && static_cast<double>(*value) <= most;
-    require(good, "{}: expected {}, found {}", name, expected, *value);
-  };
-  constexpr double kSmallest = std::numeric_limits<double>::min();
-  constexpr double kAny = std::numeric_limits<double>::max();
-  within(options.max_new_tokens, 1, kAny, "max_new_tokens", "at least 1");
-  within(options.max_length, 1, kAny, "max_length", "at least 1");
-  within(options.min_length, 0, kAny, "min_length", "at least 0");
-  within(options.min_new_tokens, 0, kAny, "min_new_tokens", "at least 0");
-  within(options.max_time, kSmallest, kAny, "max_time", "more than 0 seconds");
-  within(options.num_beams, 1, 64, "num_beams", "1 to 64");
-  within(options.num_return_sequences, 1, 1024, "num_return_sequences", "1 to 1024");
-  within(options.temperature, kSmallest, kAny, "temperature", "more than 0");
-  within(options.repetition_penalty, kSmallest, kAny, "repetition_penalty", "more than 0");
-  within(options.encoder_repetition_penalty, kSmallest, kAny, "encoder_repetition_penalty",
-         "more than 0");
-  within(options.top_k, 0, kAny, "top_k", "at least 0");
-  within(options.top_p, 0, kAny, "top_p", "at least 0");
-  within(options.min_p, 0, 1, "min_p", "0 to 1");
-  within(options.top_h, kSmallest, 1, "top_h", "more than 0 and at most 1");
-  within(options.typical_p, kSmallest, kAny, "typical_p", "more than 0");
-  within(options.no_repeat_ngram_size, 0, kAny, "no_repeat_ngram_size", "at least 0");
-  within(options.encoder_no_repeat_ngram_size, 0, kAny, "encoder_no_repeat_ngram_size",
-         "at least 0");
-  within(options.length_penalty, -kAny, kAny, "length_penalty", "a finite number");
+  require_within(options.max_new_tokens, 1, kAny, "max_new_tokens", "at least 1");
+  require_within(options.max_length, 1, kAny, "max_length", "at least 1");
+  require_within(options.min_length, 0, kAny, "min_length", "at least 0");
+  require_within(options.min_new_tokens, 0, kAny, "min_new_tokens", "at least 0");
+  require_within(options.max_time, kSmallest, kAny, "max_time", "more than 0 seconds");
+  require_within(options.num_beams, 1, 64, "num_beams", "1 to 64");
+  require_within(options.num_return_sequences, 1, 1024, "num_return_sequences", "1 to 1024");
+  require_within(options.repetition_penalty, kSmallest, kAny, "repetition_penalty", "more than 0");
+  require_within(options.encoder_repetition_penalty, kSmallest, kAny, "encoder_repetition_penalty",
+                 "more than 0");
+  require_within(options.no_repeat_ngram_size, 0, kAny, "no_repeat_ngram_size", "at least 0");
+  require_within(options.encoder_no_repeat_ngram_size, 0, kAny, "encoder_no_repeat_ngram_size",
+                 "at least 0");
+  require_within(options.length_penalty, -kAny, kAny, "length_penalty", "a finite number");
   if (options.early_stopping) {
     const std::string& value = *options.early_stopping;
     require(value == "true" || value == "false" || value == "never",
@@ -191,13 +211,19 @@ std::vector<std::string> given_among(const GenerationOptions& options,
   return given;
 }
 
-void tell_without_effect(const GenerationOptions& call, const GenerationSettings& settings,
+void tell_without_effect(const GenerationOptions& call, const GenerationOptions& folder,
+                         const GenerationSettings& settings,
                          const std::function<void(const std::string&)>& note) {
-  constexpr std::array<std::string_view, 8> kSampling = {"temperature",    "top_k",     "top_p",
-                                                         "min_p",          "typical_p", "top_h",
-                                                         "epsilon_cutoff", "eta_cutoff"};
   constexpr std::array<std::string_view, 2> kBeams = {"length_penalty", "early_stopping"};
   if (!note) return;
+  if (!settings.do_sample) {
+    // Such a value would stop random choice, but there is none.
+    try {
+      check_sampling(folder, true);
+    } catch (const Error& error) {
+      note(fmt::format("{}: without effect, since there is no do_sample", error.what()));
+    }
+  }
   const auto tell = [&](std::span<const std::string_view> names, const char* needed) {
     const auto given = given_among(call, names);
     if (!given.empty()) {
@@ -275,7 +301,6 @@ GenerationSettings generation_settings(const GenerationOptions& call,
                                        const GenerationOptions& folder,
                                        const GenerationModel& model,
                                        const std::function<void(const std::string&)>& note) {
-  check_values(call);
   GenerationSettings settings;
   settings.options = folder;
   for_each_generation_option(
@@ -285,10 +310,11 @@ GenerationSettings generation_settings(const GenerationOptions& call,
       settings.options, call);
   GenerationOptions& options = settings.options;
   check_values(options);
+  settings.do_sample = options.do_sample.value_or(false);
+  check_sampling(settings.do_sample ? options : call, settings.do_sample);
   check_ids(options, model.vocab_size);
   settings.num_beams = options.num_beams.value_or(1);
   settings.num_return_sequences = options.num_return_sequences.value_or(1);
-  settings.do_sample = options.do_sample.value_or(false);
   settings.length_penalty = static_cast<float>(options.length_penalty.value_or(1));
   const std::string stopping = options.early_stopping.value_or("false");
   using Stopping = GenerationSettings::Stopping;
@@ -316,7 +342,7 @@ GenerationSettings generation_settings(const GenerationOptions& call,
   settings.limit = limit_of(options, model);
   settings.least = options.min_new_tokens ? model.prompt_tokens + *options.min_new_tokens
                                           : options.min_length.value_or(0);
-  tell_without_effect(call, settings, note);
+  tell_without_effect(call, folder, settings, note);
   return settings;
 }
 

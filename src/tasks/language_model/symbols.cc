@@ -17,10 +17,7 @@ constexpr std::string_view kUnfinished = "\xEF\xBF\xBD";
 Symbols::Symbols(const models::LanguageModelConfig& config, const std::string& folder)
     : alphabet_(config.alphabet), bytes_(config.symbols) {
   if (!config.reads_tokens) return;
-  tokenizer_ = Tokenizer::load(folder);
-  require(tokenizer_->vocabulary_size() <= config.vocab_size,
-          "{}: expected a tokenizer of at most {} tokens, as many as the model has, found {}",
-          folder, config.vocab_size, tokenizer_->vocabulary_size());
+  tokenizer_ = Tokenizer::load(folder).with_rows(config.vocab_size);
 }
 
 std::string Symbols::description() const {

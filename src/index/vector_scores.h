@@ -1,0 +1,19 @@
+// The similarity of a question's vector with every vector of an index.
+#pragma once
+
+#include <span>
+
+#include "kernels/vector_scan.h"
+#include "longformer/similarity.h"
+
+namespace longformer::index {
+
+/// scores[i] = the similarity of vector i, as its bytes say it, and the query [d]; scores [n]. For
+/// the cosine all vectors have length 1.
+void compare(Similarity kind, const kernels::ByteVectors& vectors, std::span<const float> query,
+             std::span<float> scores, int threads);
+
+/// The same of two exact vectors.
+float compare(Similarity kind, std::span<const float> a, std::span<const float> b);
+
+}  // namespace longformer::index
