@@ -75,7 +75,9 @@ TEST(FolderSettings, SearchRanksByTheSimilarityOfTheFolder) {
     const auto embedder = Embedder::load(folder.name());
     EXPECT_EQ(name_of(embedder.similarity()), kind);
     EXPECT_EQ(inspect(folder.name()).similarity, kind);
-    SearchIndex index(embedder);
+    SearchOptions options;
+    options.passages.passage_tokens = 16;
+    SearchIndex index(embedder, options);
     for (std::size_t i = 0; i < kTexts.size(); ++i) {
       index.add(embedder, std::to_string(i), kTexts[i]);
     }
@@ -157,6 +159,20 @@ TEST(FolderSettings, AVerbTakesItsHeadWhereNoneIsNamed) {
   }
   folder.set("config.json", "architectures", Json::array({"DistilBertForTokenClassification"}));
   EXPECT_THROW(Classifier::load(folder.name()), Error);
+}
+
+TEST(FolderSettings, UsualFoldersSaySoWithoutANote) {
+  int read = 0;
+  for (const auto& entry : fs::directory_iterator(kFixtures)) {
+    const std::string folder = entry.path().string();
+    if (!fs::exists(entry.path() / "tokenizer.json")) continue;
+    const auto tokenizer = Tokenizer::load(folder);
+    EXPECT_TRUE(tokenizer.notes().empty()) << folder << ": " << tokenizer.notes()[0];
+    ++read;
+    const Json config = Json::parse(std::ifstream(entry.path() / "config.json"));
+    EXPECT_LE(tokenizer.vocabulary_size(), config["vocab_size"].get<std::int64_t>()) << folder;
+  }
+  EXPECT_GT(read, 8);
 }
 
 TEST(FolderSettings, ATextWithATokenWithoutARowIsAnErrorThatNamesIt) {

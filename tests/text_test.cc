@@ -280,7 +280,7 @@ TEST(BadFiles, MalformedJson) {
   expect_contains(load_error({{"tokenizer.json", "{\"model\": "}}), "tokenizer.json");
   expect_contains(load_error({{"tokenizer.json", "[]"}}), "object");
   expect_contains(load_error({{"tokenizer.json", "{}"}}), "model");
-  expect_contains(load_error({{"tokenizer.json", ""}}), "JSON");
+  expect_contains(load_error({{"tokenizer.json", ""}}), "empty");
   expect_contains(load_error({{"tokenizer.json", std::string(100000, '[')}}), "levels");
   expect_contains(load_error(byte_pair_files("{\"a\":", "")), "vocab.json");
   expect_contains(load_error(byte_pair_files("[1]", "")), "object");
@@ -296,7 +296,7 @@ TEST(BadFiles, Vocabularies) {
   expect_contains(load_error(byte_pair_files(R"({"a":99999999999999999999})", "")), "an id");
   expect_contains(load_error(byte_pair_files(R"({"a":4000000000})", "")), "ids from 0");
   expect_contains(load_error(byte_pair_files(R"({"a":1,"b":1})", "")), "one token per id");
-  expect_contains(load_error({{"vocab.txt", ""}}), "no token");
+  expect_contains(load_error({{"vocab.txt", ""}}), "empty");
   expect_contains(load_error({{"vocab.txt", "a\nb\n"}}), "vocab.txt");
   expect_contains(load_error({{"vocab.txt", "[UNK]\n\xff\n"}}), "UTF-8");
 }

@@ -10,7 +10,8 @@
 namespace longformer {
 namespace {
 
-constexpr std::array<std::string_view, 4> kNames = {"cosine", "dot", "euclidean", "manhattan"};
+constexpr std::array<std::string_view, 4> kSimilarityNames = {"cosine", "dot", "euclidean",
+                                                              "manhattan"};
 
 /// Adds up term(a[i], b[i]). Several sums let the compiler take several elements at once.
 template <typename Term>
@@ -40,14 +41,14 @@ float cosine(std::span<const float> a, std::span<const float> b) {
 }  // namespace
 
 Similarity similarity(const std::string& name) {
-  for (std::size_t i = 0; i < kNames.size(); ++i) {
-    if (name == kNames[i]) return static_cast<Similarity>(i);
+  for (std::size_t i = 0; i < kSimilarityNames.size(); ++i) {
+    if (name == kSimilarityNames[i]) return static_cast<Similarity>(i);
   }
   fail("similarity: expected cosine, dot, euclidean or manhattan, found \"{}\"", name);
 }
 
 std::string_view name_of(Similarity similarity) {
-  return kNames[static_cast<std::size_t>(similarity)];
+  return kSimilarityNames[static_cast<std::size_t>(similarity)];
 }
 
 float similarity(Similarity kind, std::span<const float> a, std::span<const float> b) {

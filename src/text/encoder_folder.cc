@@ -1,19 +1,16 @@
 #include "text/encoder_folder.h"
 
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
-
-#include "core/error.h"
-#include "text/json_stream.h"
 
 namespace longformer::text {
 
 std::string encoder_folder(const std::string& folder) {
   namespace fs = std::filesystem;
-  const fs::path list = fs::path(folder) / "modules.json";
-  if (!fs::exists(list)) return folder;
-  const auto modules = nlohmann::json::parse(read_text_file(list.string()), nullptr, false);
-  require(!modules.is_discarded(), "{}: expected JSON, found another text", list.string());
+  std::ifstream list(fs::path(folder) / "modules.json");
+  if (!list) return folder;
+  const auto modules = nlohmann::json::parse(list, nullptr, false);
   if (!modules.is_array() || modules.empty() || !modules[0].is_object()) return folder;
   const auto path = modules[0].find("path");
   if (path == modules[0].end() || !path->is_string()) return folder;

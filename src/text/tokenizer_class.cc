@@ -22,7 +22,7 @@ Json read_if_present(const std::string& path) {
   return read_json_tables(path, TableLayout::none).rest;
 }
 
-std::string text_of(const Json& object, const char* key) {
+std::string text_member(const Json& object, const char* key) {
   const auto found = object.find(key);
   return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
@@ -73,16 +73,16 @@ std::string class_of_model(const Json& config) {
                                                           {"xlm-roberta", "XLMRobertaTokenizer"},
                                                           {"albert", "AlbertTokenizer"},
                                                           {"t5", "T5Tokenizer"}};
-  const std::string base = text_of(config, "base_model_type");
-  const auto found = classes.find(base.empty() ? text_of(config, "model_type") : base);
+  const std::string base = text_member(config, "base_model_type");
+  const auto found = classes.find(base.empty() ? text_member(config, "model_type") : base);
   return found == classes.end() ? std::string() : found->second;
 }
 
 ClassSettings read_settings(const FolderOptions& options, const Json& model) {
   using Class = TokenizerClass;
   ClassSettings settings;
-  settings.name = text_of(options.config, "tokenizer_class");
-  if (settings.name.empty()) settings.name = text_of(model, "tokenizer_class");
+  settings.name = text_member(options.config, "tokenizer_class");
+  if (settings.name.empty()) settings.name = text_member(model, "tokenizer_class");
   if (settings.name.empty()) settings.name = class_of_model(model);
   settings.kind = class_named(settings.name);
   if (settings.kind == Class::bert || settings.kind == Class::mpnet) {
@@ -95,7 +95,7 @@ ClassSettings read_settings(const FolderOptions& options, const Json& model) {
   } else if (settings.kind == Class::xlm_roberta || settings.kind == Class::albert) {
     settings.add_prefix_space = flag(options, "add_prefix_space");
   }
-  if (const std::string side = text_of(options.config, "truncation_side"); !side.empty()) {
+  if (const std::string side = text_member(options.config, "truncation_side"); !side.empty()) {
     require(side == "left" || side == "right",
             "{}: expected left or right for truncation_side, found '{}'", options.config_file,
             side);
