@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <numeric>
 #include <span>
 
@@ -52,6 +53,33 @@ constexpr std::array<std::string_view, 5> kPositions = {"relative", "sinusoidal"
 constexpr std::array<std::string_view, 5> kCompressions = {"convolution", "mean", "max", "dilated",
                                                            "most-used"};
 constexpr std::array<std::string_view, 4> kLosses = {"none", "attention", "autoencoding", "bptt"};
+
+/// Keys that one kind of attention or positions reads and others do not: a configuration for
+/// several kinds may have them all.
+constexpr std::array<std::string_view, 24> kOfOneAttention = {"windows",
+                                                              "dilations",
+                                                              "dilated_heads",
+                                                              "segment_length",
+                                                              "memory_length",
+                                                              "clamp_length",
+                                                              "same_length",
+                                                              "empty_memory",
+                                                              "compressed_memory_length",
+                                                              "compression_rate",
+                                                              "compression",
+                                                              "compression_loss",
+                                                              "unroll_segments",
+                                                              "dilation_rates",
+                                                              "compressed_positions",
+                                                              "max_position_embeddings",
+                                                              "features",
+                                                              "feature_kernel",
+                                                              "feature_epsilon",
+                                                              "feature_normalization",
+                                                              "features_per_head",
+                                                              "orthogonal_features",
+                                                              "feature_lengths",
+                                                              "feature_redraw_interval"};
 
 void read_windows(const ConfigReader& config, LanguageModelConfig& model) {
   model.windows = layer_numbers(config, "windows", model.layers, 1);
@@ -289,7 +317,9 @@ LanguageModelConfig parse_language_model(const ConfigReader& config) {
   model.layer_norm_eps = positive(config, "layer_norm_eps", 1e-5);
   model.initializer_range = positive(config, "initializer_range", 0.02);
   model.tie_word_embeddings = config.boolean("tie_word_embeddings", true);
-  formats::refuse_unused_keys(config, {.always = bookkeeping_keys()});
+  std::vector<std::string_view> harmless(kOfOneAttention.begin(), kOfOneAttention.end());
+  std::ranges::copy(bookkeeping_keys(), std::back_inserter(harmless));
+  formats::refuse_unused_keys(config, {.always = harmless});
   return model;
 }
 
