@@ -96,11 +96,6 @@ def test_the_threads_that_come_compute_the_same(models, tmp_path, verb, dtype):
             np.testing.assert_allclose(numbers, wanted[0], tolerance, tolerance, err_msg=f"{environment} {threads}")
 
 
-def test_as_many_threads_as_the_limit_allows_are_the_default():
-    done = run("bench", "attention", "-n", 64, environment={"OMP_THREAD_LIMIT": "1"}).works()
-    assert ", 1 thread," in done.out
-
-
 @pytest.mark.parametrize("setting", ["OMP_STACKSIZE", "ulimit"])
 def test_small_stacks_are_an_error_or_enough(models, setting):
     """Never a crash: a thread needs room for the numbers of one tile."""

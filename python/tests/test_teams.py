@@ -2,6 +2,9 @@
 
 import ctypes
 import json
+import os
+import subprocess
+import sys
 import threading
 
 import longformer_cpp
@@ -101,3 +104,35 @@ def test_a_callback_that_changes_the_settings(wide, openmp, tmp_path):
         openmp.set(*quiet)
         np.testing.assert_allclose(losses(settings), wanted, rtol=1e-4)
         assert openmp.get() == settings
+
+
+def ends(program, *arguments, **environment):
+    """What a Python of its own prints, which ends well and without a complaint."""
+    done = subprocess.run([sys.executable, "-c", program, *map(str, arguments)], capture_output=True, text=True,
+                          timeout=60, env={**os.environ, **environment})  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def test_the_limit_of_openmp_counts_for_the_default():
+    program = "import longformer_cpp; print(longformer_cpp.machine_name())"
+    assert ", 1 thread, " in ends(program, OMP_THREAD_LIMIT="1")
+
+
+def test_the_variable_for_the_runtime_does_not_stay():
+    program = "import os, longformer_cpp; print(sorted(name for name in os.environ if name.startswith('GOMP')))"
+    assert ends(program) == "[]\n"
+
+
+def test_models_of_daemon_threads_are_no_leaks(folder):
+    program = (
+        "import queue, sys, threading, longformer_cpp\n"
+        "done = queue.Queue()\n"
+        "def work():\n"
+        "    model = longformer_cpp.load(sys.argv[1], threads=2)\n"
+        "    done.put(len(model.encode(['the of'])))\n"
+        "    threading.Event().wait()\n"
+        "for _ in range(2): threading.Thread(target=work, daemon=True).start()\n"
+        "print(done.get() + done.get())\n"
+    )
+    assert ends(program, folder("tiny_bert")) == "2\n"
