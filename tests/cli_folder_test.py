@@ -231,7 +231,7 @@ class TestNames:
         database.execute("DELETE FROM settings WHERE name = 'names'")
         database.commit()
         database.close()
-        search(longformer, tree / "docs", ".", "--index", "../d.index", "--prune").fails(1, "--prune", "make it anew")
+        search(longformer, tree / "docs", ".", "--index", "../d.index", "--prune").fails(2, "--prune", "make it anew")
         assert listed(tree, "d.index") == ["docs/sub/y.txt", "docs/x.txt"]
 
 
