@@ -28,7 +28,8 @@ struct LossGradients {
   std::vector<NamedGradient> gradients;
 };
 
-/// A model whose weights take part in a backward pass. Threads may share it: their calls take turns.
+/// A model whose weights take part in a backward pass. Threads may share it: their calls take
+/// turns.
 class GradientModel {
  public:
   /// Throws Error like Model::load, and for a folder without a head.

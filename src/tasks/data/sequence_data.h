@@ -21,8 +21,8 @@ struct SequenceData {
 
 /// Reads JSON lines, a JSON list, CSV or TSV. Without other names in the options the document is in
 /// the first of the fields "text", "source", "document" and "article" that is there, and the text
-/// in "summary", "target", "highlights" or "abstract". Texts that are empty are counted, or left out
-/// as broken with skip_invalid. Throws Error that names file and line.
+/// in "summary", "target", "highlights" or "abstract". Texts that are empty are counted, or left
+/// out as broken with skip_invalid. Throws Error that names file and line.
 SequenceData read_sequences(const std::string& path, const DataOptions& options);
 
 }  // namespace longformer::tasks
