@@ -117,8 +117,8 @@ std::optional<double> value_of_stand_in(std::string_view number) {
 
 std::string standard_json(std::string_view text) {
   return formats::rewritten(text, [](std::string_view token, std::string& to) {
-    const bool is_finite =
-        token != formats::kNan && token != formats::kInfinity && token != "-Infinity";
+    const bool is_finite = token != formats::kNan && token != formats::kInfinity &&
+                           token != "-Infinity" && !formats::is_too_large(token);
     to += is_finite ? token : std::string_view("null");
   });
 }

@@ -24,6 +24,14 @@ bool is_json_line(const std::string& line) {
   }
 }
 
+/// Whether a line is a header of several columns, one of which has this name.
+bool has_column(const std::string& line, char between, const std::string& name) {
+  const std::string one = between + line + between;
+  if (line.find(between) == std::string::npos) return false;
+  return one.find(between + name + between) != std::string::npos ||
+         one.find(between + ("\"" + name + "\"") + between) != std::string::npos;
+}
+
 /// The list of records that a JSON value holds.
 const Json& records_of(const Json& value, const std::string& path) {
   if (value.is_array()) return value;
@@ -217,6 +225,10 @@ std::string detect_format(const std::string& path, const DataOptions& options,
   if (is_json_line(line)) return "jsonl";
   if (line.starts_with('{') || line.starts_with('[')) return "json";
   if (line.starts_with("<?xml")) return "hyperpartisan";
+  // A table that has no name, as one from a pipe.
+  for (const auto& [between, format] : {std::pair(',', "csv"), std::pair('\t', "tsv")}) {
+    if (lines != "conll" && has_column(line, between, options.text_field)) return format;
+  }
   require(!lines.empty() && (lines != "fasttext" || line.find("__label__") != std::string::npos),
           {Remedy::format}, "{}: expected a known format of data, found none in its first line",
           path);
