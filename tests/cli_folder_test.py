@@ -131,9 +131,9 @@ class TestFilesThatAreNoText:
     def test_are_refused_by_every_verb(self, tmp_path, verb, flags):
         (tmp_path / "x.txt").write_bytes(KINDS["a PDF"])
         result = run(verb, FIXTURES / MODELS.get(verb, "tiny_bert"), "x.txt", *flags, folder=tmp_path)
-        assert result.code == 1 and result.out == "" and "x.txt: expected text, found a PDF: pdftotext" in result.err
+        assert result.code == 1 and result.out.strip() == "" and "x.txt: expected text, found a PDF: pdftotext" in result.err
         again = run(verb, FIXTURES / MODELS.get(verb, "tiny_bert"), *flags, stdin=KINDS["a gzip archive"])
-        assert again.code == 1 and again.out == "" and "standard input: expected text, found a gzip archive" in again.err
+        assert again.code == 1 and again.out.strip() == "" and "standard input: expected text, found a gzip archive" in again.err
 
     def test_are_refused_as_data(self, tmp_path):
         (tmp_path / "x.jsonl").write_bytes(KINDS["a gzip archive"])

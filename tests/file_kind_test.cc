@@ -41,7 +41,7 @@ TEST(FileKind, KnowsPointersPagesAndArchives) {
       {"PAR1\x15\x04"s, "Parquet"},
       {std::string(257, '\0') + "ustar", "tar"}};
   for (const auto& [bytes, name] : kKinds) {
-    EXPECT_NE(file_kind(bytes).name.find(name), std::string::npos) << name;
+    EXPECT_NE(described(file_kind(bytes)).find(name), std::string::npos) << name;
   }
 }
 
