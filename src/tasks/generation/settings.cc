@@ -123,36 +123,6 @@ void check_sampling(const GenerationOptions& options, bool do_sample) {
   require_within(options.typical_p, kSmallest, kAny, "typical_p", "more than 0");
 }
 
-/// Options that only random choice reads.
-constexpr std::array<std::string_view, 8> kSampling = {
-    "temperature", "top_k", "top_p", "min_p", "typical_p", "top_h", "epsilon_cutoff", "eta_cutoff"};
-
-/// Throws Error for a number outside the range; an absent one is in it.
-template <typename Number>
-void require_within(const std::optional<Number>& value, double least, double most, const char* name,
-                    const char* expected) {
-  if (!value) return;
-  const bool good = static_cast<double>(*value) >= least && static_cast<double>(*value) <= most;
-  require(good, "{}: expected {}, found {}", name, expected, *value);
-}
-
-constexpr double kSmallest = std::numeric_limits<double>::min();
-constexpr double kAny = std::numeric_limits<double>::max();
-
-void check_sampling(const GenerationOptions& options, bool do_sample) {
-  if (do_sample) {
-    require_within(options.temperature, kSmallest, kAny, "temperature", "more than 0");
-  } else {
-    // Temperature 0 says what happens anyway.
-    require_within(options.temperature, 0, kAny, "temperature", "at least 0");
-  }
-  require_within(options.top_k, 0, kAny, "top_k", "at least 0");
-  require_within(options.top_p, 0, kAny, "top_p", "at least 0");
-  require_within(options.min_p, 0, 1, "min_p", "0 to 1");
-  require_within(options.top_h, kSmallest, 1, "top_h", "more than 0 and at most 1");
-  require_within(options.typical_p, kSmallest, kAny, "typical_p", "more than 0");
-}
-
 void check_values(const GenerationOptions& options) {
   require_within(options.max_new_tokens, 1, kAny, "max_new_tokens", "at least 1");
   require_within(options.max_length, 1, kAny, "max_length", "at least 1");
