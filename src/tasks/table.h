@@ -24,11 +24,6 @@ const Task& task_of_data(const std::string& path, const DataOptions& options);
 const Task* task_for(const models::EncoderConfig& config, const models::Weights& weights,
                      std::string_view verb);
 
-/// The same for the verb that wants a head: where architectures names none, it is the verb's if the
-/// weights have its tensors. An empty verb wants any.
-const Task* task_for(const models::EncoderConfig& config, const models::Weights& weights,
-                     std::string_view verb);
-
 /// The task that architectures[0] names; null for others.
 const Task* task_named(const models::EncoderConfig& config);
 
