@@ -14,7 +14,7 @@ namespace {
 
 using Fields = std::vector<std::string>;
 
-constexpr const char* kBlanks = " \t";
+constexpr const char* kColumnBlanks = " \t";
 constexpr std::size_t kConlluWidth = 10, kConlluTag = 3;
 
 struct Line {
@@ -26,24 +26,24 @@ struct Line {
 using Block = std::vector<Line>;
 
 std::string_view stripped(std::string_view text) {
-  const std::size_t begin = std::min(text.find_first_not_of(kBlanks), text.size());
+  const std::size_t begin = std::min(text.find_first_not_of(kColumnBlanks), text.size());
   text.remove_prefix(begin);
-  return text.substr(0, text.find_last_not_of(kBlanks) + 1);
+  return text.substr(0, text.find_last_not_of(kColumnBlanks) + 1);
 }
 
 Fields split_at_blanks(std::string_view text) {
   Fields fields;
-  std::size_t at = text.find_first_not_of(kBlanks);
+  std::size_t at = text.find_first_not_of(kColumnBlanks);
   while (at != std::string_view::npos) {
-    const std::size_t end = std::min(text.find_first_of(kBlanks, at), text.size());
+    const std::size_t end = std::min(text.find_first_of(kColumnBlanks, at), text.size());
     fields.emplace_back(text.substr(at, end - at));
-    at = text.find_first_not_of(kBlanks, end);
+    at = text.find_first_not_of(kColumnBlanks, end);
   }
   return fields;
 }
 
 Fields split_at_tabs(std::string_view text) {
-  text = text.substr(0, text.find_last_not_of(kBlanks) + 1);
+  text = text.substr(0, text.find_last_not_of(kColumnBlanks) + 1);
   Fields fields;
   for (std::size_t at = 0; at <= text.size();) {
     const std::size_t end = std::min(text.find('\t', at), text.size());
