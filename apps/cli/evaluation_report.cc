@@ -12,7 +12,7 @@
 namespace longformer::cli {
 namespace {
 
-constexpr std::string_view kRetrieval = "retrieval";
+constexpr std::string_view kRetrievalTask = "retrieval";
 
 /// A counter, and the tasks that it means something for.
 struct Counter {
@@ -73,7 +73,7 @@ std::string json_of(const Evaluation& result, bool is_of_file) {
   JsonLine json;
   json.add("task", result.task).add_json("metrics", metrics.object()).add_objects("labels", labels);
   json.add("examples", result.examples).add("skipped", result.skipped).add("empty", result.empty);
-  if (!is_of_file && result.task != kRetrieval) json.add("tokens", result.tokens);
+  if (!is_of_file && result.task != kRetrievalTask) json.add("tokens", result.tokens);
   const std::string task = " " + result.task + " ";
   // A counter that counted something is never left out.
   const auto add = [&](const Counter& counter, bool is_there) {
@@ -95,7 +95,7 @@ std::string table_of(const Evaluation& result) {
   row("examples", grouped(result.examples));
   if (result.documents > 0) row("documents", grouped(result.documents));
   if (result.passages > 0) row("passages", grouped(result.passages));
-  if (result.task != kRetrieval) row("tokens", grouped(result.tokens));
+  if (result.task != kRetrievalTask) row("tokens", grouped(result.tokens));
   if (result.written_tokens > 0) row("written tokens", grouped(result.written_tokens));
   if (result.masked_tokens > 0) row("masked tokens", grouped(result.masked_tokens));
   if (result.labels.empty()) return text;
