@@ -151,7 +151,7 @@ class TestSimilarity:
     def test_index_keeps_it(self, folder, tmp_path):
         text = tmp_path / "a.txt"
         text.write_text("she had one of them")
-        flags = ["--index", tmp_path / "index", "--query", "they", "--mode", "dense", "--json"]
+        flags = ["--index", tmp_path / "index", "--query", "they", "--mode", "dense", "--json", "--passage-tokens", 6]
         made = run("search", folder, text, *flags, "--similarity", "dot").works().json[0]["hits"]
         again = run("search", folder, *flags)
         assert again.code == 0 and again.json[0]["hits"] == made
@@ -163,7 +163,7 @@ class TestSimilarity:
     def test_index_of_an_older_version(self, folder, tmp_path):
         text = tmp_path / "a.txt"
         text.write_text("she had one of them")
-        flags = ["--index", tmp_path / "index", "--query", "they", "--mode", "dense", "--json"]
+        flags = ["--index", tmp_path / "index", "--query", "they", "--mode", "dense", "--json", "--passage-tokens", 6]
         hits = run("search", folder, text, *flags).works().json[0]["hits"]
         with contextlib.closing(sqlite3.connect(tmp_path / "index")) as database, database:
             database.execute("DELETE FROM settings WHERE name = 'similarity'")
@@ -213,9 +213,12 @@ class TestOldFolders:
         assert run("search", old, text, "--query", "them", "--passage-tokens", 4, "--json").works().json[0]["hits"]
 
     def test_trained_and_converted_folders_have_the_usual_form(self, old, tmp_path):
+        modules = json.loads((old / "modules.json").read_text())
+        (old / "modules.json").write_text(json.dumps(modules[:2]))  # A Dense is not trained.
         data = tmp_path / "pairs.jsonl"
         data.write_text('{"anchor": "she had", "positive": "one"}\n{"anchor": "it was", "positive": "in the"}\n')
-        flags = ["--task", "embedding", "--output-dir", tmp_path / "tuned", "--max-steps", 1, "--truncate"]
+        flags = ["--task", "embedding", "--output-dir", tmp_path / "tuned", "--max-steps", 1, "--truncate",
+                 "--per-device-train-batch-size", 2]
         run("finetune", old, data, *flags).passes()
         tuned = tmp_path / "tuned"
         assert json.loads((tuned / "modules.json").read_text())[0]["path"] == ""

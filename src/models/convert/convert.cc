@@ -202,7 +202,7 @@ Conversion read_source(const std::string& source, const std::string& target,
   conversion.source = source;
   conversion.target = target_folder_of(target);
   conversion.options = options;
-  const std::string path = (conversion.source / "config.json").string();
+  const std::string path = config_file(conversion.source.string(), {});
   conversion.source_json = formats::read_json(path);
   conversion.is_original = is_original_config(conversion.source_json, path);
   if (conversion.is_original) update_original_config(conversion.source_json, path);
