@@ -239,7 +239,7 @@ TEST_F(TriviaRows, OfADocumentAreOneExampleWithEverySpanThatTheyHoldWhole) {
           // From the first to the last word that counts, and no part of a word.
           const bool trimmed = !text.starts_with("the ") && !text.ends_with(" the") &&
                                text.back() != '.' && text.front() != '.';
-          const Index before = characters_of(reading, {first, end}).begin - 1;
+          const Index before = reading.encoding.offsets[static_cast<std::size_t>(first)].begin - 1;
           const bool inside = before >= 0 && kLongText[static_cast<std::size_t>(before)] != ' ';
           if (!right || !trimmed || inside) continue;
           starts.insert(first - range.begin + reading.prefix);
