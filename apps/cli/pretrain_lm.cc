@@ -22,11 +22,15 @@ namespace {
 struct LanguageModelFlags {
   std::vector<std::string> files;
   ModelFlags model;
-  LanguageModelTraining options = {.training = {.learning_rate = 2.5e-4,
-                                                .weight_decay = 0.01,
-                                                .max_grad_norm = 0.25,
-                                                .lr_scheduler_type = "constant",
-                                                .warmup_ratio = 0.1}};
+  LanguageModelTraining options;
+
+  LanguageModelFlags() {
+    options.training.learning_rate = 2.5e-4;
+    options.training.weight_decay = 0.01;
+    options.training.max_grad_norm = 0.25;
+    options.training.lr_scheduler_type = "constant";
+    options.training.warmup_ratio = 0.1;
+  }
 
   /// Beside a config file, what stands in the place of MODEL is a file of text as well.
   LanguageModelTraining all() const {

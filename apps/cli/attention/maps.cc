@@ -126,9 +126,10 @@ void attention_maps(const Model& model, const DocumentInput& input, Choice layer
       show(map);
       return;
     }
-    const Number of_layer = layer.is_mean() ? Number() : map.layer;
-    const Number of_head = head.is_mean() ? Number() : map.head;
-    means[{of_layer, of_head}].add(map);
+    std::pair<Number, Number> key;
+    if (!layer.is_mean()) key.first = map.layer;
+    if (!head.is_mean()) key.second = map.head;
+    means[key].add(map);
     if (ends_layer && !layer.is_mean()) flush();
   };
   model.attention(input, selection);

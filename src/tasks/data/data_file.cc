@@ -41,7 +41,7 @@ const Json& records_of(const Json& value, const std::string& path) {
   return value["data"];
 }
 
-const Json& member(const Json& object, const std::string& key, std::string_view kind) {
+const Json& member(const Json& object, std::string_view key, std::string_view kind) {
   const auto found = object.find(key);
   require(found != object.end(), "expected {} in the member \"{}\", found no such member", kind,
           key);
@@ -235,14 +235,14 @@ std::string detect_format(const std::string& path, const DataOptions& options,
   return lines;
 }
 
-const std::string& string_member(const Json& object, const std::string& key) {
+const std::string& string_member(const Json& object, std::string_view key) {
   const Json& value = member(object, key, "a string");
   require(value.is_string(), "expected a string in the member \"{}\", found {}", key,
           formats::shown(value));
   return value.get_ref<const std::string&>();
 }
 
-const Json& list_member(const Json& object, const std::string& key) {
+const Json& list_member(const Json& object, std::string_view key) {
   const Json& value = member(object, key, "a list");
   require(value.is_array(), "expected a list in the member \"{}\", found {}", key,
           formats::shown(value));

@@ -97,9 +97,9 @@ std::string detect_format(const std::string& path, const DataOptions& options,
                           const std::string& lines);
 
 /// The string member of an object. Throws Error.
-const std::string& string_member(const Json& object, const std::string& key);
+const std::string& string_member(const Json& object, std::string_view key);
 /// The list member of an object. Throws Error.
-const Json& list_member(const Json& object, const std::string& key);
+const Json& list_member(const Json& object, std::string_view key);
 /// A value as a label or an id: a string as it is, a number or truth value as written. Throws Error
 /// for other values.
 std::string scalar_text(const Json& value, std::string_view what);

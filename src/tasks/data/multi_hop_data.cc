@@ -25,9 +25,9 @@ Paragraph paragraph_of(const Json& title, const Json& sentences, std::size_t num
 }
 
 /// The two lists of an object that has one element of each for every paragraph or fact.
-std::pair<const Json&, const Json&> lists_of(const Json& object, const std::string& what,
-                                             const std::string& first, const std::string& second) {
-  const auto is_list = [&](const std::string& key) {
+std::pair<const Json&, const Json&> lists_of(const Json& object, std::string_view what,
+                                             std::string_view first, std::string_view second) {
+  const auto is_list = [&](std::string_view key) {
     return object.contains(key) && object[key].is_array();
   };
   require(is_list(first) && is_list(second) && object[first].size() == object[second].size(),
@@ -36,7 +36,7 @@ std::pair<const Json&, const Json&> lists_of(const Json& object, const std::stri
   return {object[first], object[second]};
 }
 
-const Json& required(const Json& object, const std::string& key) {
+const Json& required(const Json& object, std::string_view key) {
   const auto found = object.find(key);
   require(found != object.end() && (found->is_array() || found->is_object()),
           "expected paragraphs in the member \"{}\", found {}", key,
