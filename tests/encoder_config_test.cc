@@ -86,7 +86,7 @@ TEST(EncoderConfig, TakesTheClassDefaultsOfTheOtherFamilies) {
 TEST(EncoderConfig, ReadsTheKeysOfDistilBert) {
   const EncoderConfig config = parsed(
       R"({"model_type": "distilbert", "dim": 80, "n_layers": 3, "n_heads": 5, "hidden_dim": 96,
-          "activation": "mish", "dropout": 0.25, "attention_dropout": 0.5, "hidden_size": 7,
+          "activation": "mish", "dropout": 0.25, "attention_dropout": 0.5,
           "layer_norm_eps": 0.5})");
   EXPECT_EQ(config.hidden_size, 80);
   EXPECT_EQ(config.layers, 3);
@@ -95,8 +95,10 @@ TEST(EncoderConfig, ReadsTheKeysOfDistilBert) {
   EXPECT_EQ(config.activation, Activation::mish);
   EXPECT_EQ(config.hidden_dropout, 0.25);
   EXPECT_EQ(config.attention_dropout, 0.5);
-  // transformers asks for neither a rate of this name nor another epsilon.
+  // transformers asks for no other epsilon.
   EXPECT_EQ(config.layer_norm_eps, 1e-12);
+  // The name of the other families counts where both stand there, as in transformers.
+  EXPECT_EQ(parsed(R"({"model_type": "distilbert", "dim": 80, "hidden_size": 96})").hidden_size, 96);
   expect_error(error_of([] { parsed(R"({"model_type": "distilbert", "activation": "sine"})"); }),
                {"config.json: activation", "quick_gelu or mish", "\"sine\""});
   expect_error(error_of([] { parsed(R"({"model_type": "distilbert", "dim": 100})"); }),

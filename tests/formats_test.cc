@@ -144,7 +144,7 @@ TEST_F(FormatsTest, ReportsEachBadFile) {
                {path("none"), "No such file"});
   expect_error(error_of([&] { SafetensorsFile::open(folder_.string()); }),
                {folder_.string(), "regular file"});
-  expect_error(error_of([&] { SafetensorsFile::open(write("a", "")); }), {"at least 8", "found 0"});
+  expect_error(error_of([&] { SafetensorsFile::open(write("a", "")); }), {"an empty file"});
   expect_error(error_of([&] { SafetensorsFile::open(write("a", "1234567")); }), {"found 7"});
   const std::string length_10 = std::string("\x0a\0\0\0\0\0\0\0", 8);
   expect_error(error_of([&] { SafetensorsFile::open(write("a", length_10 + "{}")); }),

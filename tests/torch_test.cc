@@ -342,7 +342,8 @@ TEST_F(TorchTest, OtherData) {
     write(contents);
     return error();
   };
-  for (const std::string& other : {std::string(), std::string("\x80"), std::string(100, 'x'),
+  expect_error(message(""), {"expected a file of torch.save, found an empty file"});
+  for (const std::string& other : {std::string("\x80"), std::string(100, 'x'),
                                    std::string("\x80\x02}."), std::string("PK\3")}) {
     expect_error(message(other), {"expected a file of torch.save, found other data"});
   }

@@ -289,8 +289,10 @@ void list_unsupported(const std::string& folder, FolderInfo& info) {
 
 /// Keys of all files that nothing reads.
 void list_unused_keys(const EncoderConfig& config, const std::string& folder, FolderInfo& info) {
+  // A file that cannot be read may have been reported before.
   const auto add = [&info](const std::string& note) {
-    if (!note.empty()) info.unsupported.push_back(note);
+    const auto known = std::find(info.unsupported.begin(), info.unsupported.end(), note);
+    if (!note.empty() && known == info.unsupported.end()) info.unsupported.push_back(note);
   };
   try {
     add(config.unused_keys);
@@ -298,7 +300,7 @@ void list_unused_keys(const EncoderConfig& config, const std::string& folder, Fo
     for (const std::string& note : unused_sentence_keys(folder)) add(note);
     if (config.decoder) tasks::folder_generation_options(folder, add);
   } catch (const Error& error) {
-    info.unsupported.push_back(error.what());
+    add(error.what());
   }
 }
 

@@ -182,9 +182,13 @@ void copy_sentence_transformers(const TokenizerCopy& copy) {
   Json list = formats::read_json(modules.string());
   require(list.is_array(), "{}: expected a list of modules, found {}", modules.string(),
           formats::shown(list));
-  // The encoder is written to the folder itself.
-  if (encoder != copy.source) list[0]["path"] = "";
-  write_json(copy.target / "modules.json", list);
+  if (encoder == copy.source) {
+    copy_if_present(modules, copy.target / "modules.json");
+  } else {
+    // The encoder is written to the folder itself.
+    list[0]["path"] = "";
+    write_json(copy.target / "modules.json", list);
+  }
   for (const Json& module : list) {
     const formats::ConfigReader reader(module, modules.string());
     const std::string name = reader.string("path", "");
