@@ -98,7 +98,8 @@ TEST(EncoderConfig, ReadsTheKeysOfDistilBert) {
   // transformers asks for no other epsilon.
   EXPECT_EQ(config.layer_norm_eps, 1e-12);
   // The name of the other families counts where both stand there, as in transformers.
-  EXPECT_EQ(parsed(R"({"model_type": "distilbert", "dim": 80, "hidden_size": 96})").hidden_size, 96);
+  EXPECT_EQ(parsed(R"({"model_type": "distilbert", "dim": 80, "hidden_size": 96})").hidden_size,
+            96);
   expect_error(error_of([] { parsed(R"({"model_type": "distilbert", "activation": "sine"})"); }),
                {"config.json: activation", "quick_gelu or mish", "\"sine\""});
   expect_error(error_of([] { parsed(R"({"model_type": "distilbert", "dim": 100})"); }),
