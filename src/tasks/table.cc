@@ -47,7 +47,8 @@ const Task* task_for(const models::EncoderConfig& config, const models::Weights&
   const Task* named = task_named(config);
   // A pretraining class names no head of a task.
   const bool is_unnamed = named == nullptr || named->has_logits_on_request();
-  if (!verb.empty() && is_unnamed) {
+  // No verb of finetune stands for masked words; their head needs no choice.
+  if (!verb.empty() && verb != "mlm" && is_unnamed) {
     const Task& wanted = task_of_verb(verb).of_head();
     if (!wanted.makes_vectors() && wanted.is_present(config, weights)) return &wanted;
   }
