@@ -111,8 +111,11 @@ class TestCsvAsPythonReadsIt:
         quoting = draw.choice([csv.QUOTE_MINIMAL, csv.QUOTE_ALL])
         writer = csv.writer(table, delimiter=delimiter, lineterminator=ends, quoting=quoting)
         writer.writerow(["label", "text"])
+        # Python before 3.13 leaves line ends that are not `ends` without quotes, and reads another row of them.
+        is_safe = quoting == csv.QUOTE_ALL or ends == "\r\n"
+        alphabet = self.ALPHABET if is_safe else [part for part in self.ALPHABET if part.strip("\r\n")]
         for _ in range(20):
-            writer.writerow([draw.choice(LABELS), drawn_text(draw, self.ALPHABET)])
+            writer.writerow([draw.choice(LABELS), drawn_text(draw, alphabet)])
         content = table.getvalue()
         data = write(tmp_path / ("d" + suffix), content if draw.random() < 0.5 else content.rstrip("\r\n"))
         rows = list(csv.DictReader(io.StringIO(content, newline=""), delimiter=delimiter))
@@ -160,7 +163,7 @@ class TestByteOrderMarks:
     @pytest.mark.parametrize("flags", [[], ["--lines"], ["--lines", "--encoding", "latin-1"], ["--encoding", "auto"]])
     def test_count_in_documents(self, tmp_path, coding, flags):
         text = "ein schönes Buch\nzwei\n"
-        expected = run("tokenize", CLASSIFIER, write(tmp_path / "a.txt", text), *flags[:1], "--json").json
+        expected = run("tokenize", CLASSIFIER, write(tmp_path / "a.txt", text), *[flag for flag in flags if flag == "--lines"], "--json").json
         found = run("tokenize", CLASSIFIER, write(tmp_path / "a.txt", text.encode(coding)), *flags, "--json").works().json
         assert [row["ids"] for row in found] == [row["ids"] for row in expected]
         piped = run("tokenize", CLASSIFIER, *flags, "--json", stdin=text.encode(coding)).works().json

@@ -158,7 +158,8 @@ class TestBrokenData:
         run("evaluate", CLASSIFIER, reviews, "--format", "xlsx").fails(2, "--format")
         run("evaluate", CLASSIFIER, reviews, "--stride", 1, "--truncate").fails(2, "--truncate")
         run("evaluate", CLASSIFIER, write(tmp_path, "e.jsonl", "")).fails(1, "at least one example")
-        run("evaluate", CHOOSER, reviews, "--stride", 4).fails(2, "--stride: expected truncation", "--truncate")
+        choices = write(tmp_path, "c.jsonl", '{"context": "a", "question": "b", "choices": ["c", "d"], "label": 0}\n')
+        run("evaluate", CHOOSER, choices, "--stride", 4).fails(2, "--stride: expected truncation", "--truncate")
         run("evaluate", ROBERTA, reviews, "--mlm-probability", 0).fails(2, "--mlm-probability")
 
     def test_a_failed_run_leaves_no_predictions(self, tmp_path):

@@ -7,6 +7,7 @@ import re
 
 import numpy as np
 import pytest
+from cli_sequence_test import folder_of
 from cli_test import BERT, FIXTURES, run
 
 CLASSIFIER = FIXTURES / "tiny_longformer_classifier"
@@ -63,10 +64,11 @@ def test_files_called_like_a_verb_are_read(verb, folder):
 
 @pytest.mark.parametrize("option", [["--max-new-tokens", 3], ["--temperature", 2.0], ["--num-beams", 2], ["--bad-words-ids", "5,6"]])
 def test_files_behind_options_are_read(option, folder):
+    led, _ = folder_of("tiny_led", folder)
     for verb in ("generate", "summarize"):
-        found = run(verb, FIXTURES / "tiny_led", *option, "a.txt", "--json", "--max-length", 5, folder=folder).passes().json
+        found = run(verb, led, *option, "a.txt", "--json", "--max-length", 5, folder=folder).passes().json
         assert found[0]["file"] == "a.txt"
-        both = run(verb, FIXTURES / "tiny_led", "a.txt", *option, "a.txt", "--json", "--max-length", 5, folder=folder)
+        both = run(verb, led, "a.txt", *option, "a.txt", "--json", "--max-length", 5, folder=folder)
         assert len(both.passes().json) == 2
 
 

@@ -197,16 +197,16 @@ class TestSearch:
         run("search", longformer, *flags, "--within", "z.txt").fails(1, "z.txt", "none of this name")
 
     def test_within_the_working_folder(self, longformer, novels, tmp_path):
-        """Names without a folder are below '.', absolute ones are not."""
+        """The folders are those from which the program is called; what only the root holds too is below '/'."""
         index = tmp_path / "all.index"
         run("search", longformer, "x.txt", novels[1], "--index", index, "--query", "a", *self.PASSAGES,
             folder=tmp_path).works()  # fmt: skip
         flags = ["--index", index, "--query", "a", "--json", "--top-k", 50]
-        hits = run("search", longformer, *flags, "--within", ".").works().json[0]["hits"]
+        hits = run("search", longformer, *flags, "--within", ".", folder=tmp_path).works().json[0]["hits"]
         assert {hit["file"] for hit in hits} == {"x.txt"}
-        below = run("search", longformer, *flags, "--within", "/").works().json[0]["hits"]
-        assert {hit["file"] for hit in below} == {str(novels[1])}
-        run("search", "--index", index, "--remove", ".").works()
+        below = run("search", longformer, *flags, "--within", "/", folder=tmp_path).works().json[0]["hits"]
+        assert {hit["file"] for hit in below} == {"x.txt", str(novels[1])}
+        run("search", "--index", index, "--remove", ".", folder=tmp_path).works()
         assert [row["file"] for row in run("search", "--index", index, "--list", "--json").works().json] == [str(novels[1])]
 
     def test_one_document_by_many_names(self, longformer, novels, tmp_path):

@@ -84,6 +84,8 @@ class ConfigReader {
   std::vector<std::string> unread() const;
   /// The key that was asked for and is closest to this one in spelling; empty when none is close.
   std::string nearest_known(const std::string& key) const;
+  /// The keys that were asked for.
+  const std::set<std::string>& known() const { return *asked_; }
 
  private:
   const nlohmann::ordered_json* find(const std::string& key) const;

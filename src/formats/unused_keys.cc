@@ -10,6 +10,9 @@
 namespace longformer::formats {
 namespace {
 
+/// More keys than these help nobody in one line.
+constexpr std::size_t kListed = 24;
+
 bool is_harmless(const std::string& key, const nlohmann::ordered_json& value,
                  const HarmlessKeys& harmless) {
   const bool is_off = value.is_boolean() ? !value.get<bool>() : value.empty();
@@ -51,8 +54,14 @@ void refuse_unused_keys(const ConfigReader& reader, const HarmlessKeys& harmless
   const std::vector<std::string> unused = unused_keys(reader, harmless);
   if (unused.empty()) return;
   const std::string close = reader.nearest_known(unused[0]);
+  std::string help;
+  if (!close.empty()) {
+    help = fmt::format(": did you mean {}?", quote(close));
+  } else if (reader.known().size() <= kListed) {
+    help = fmt::format(" (known are {})", fmt::join(reader.known(), ", "));
+  }
   fail("{}: expected only keys that are read here, found {}{}", reader.name(), quote(unused[0]),
-       close.empty() ? "" : fmt::format(": did you mean {}?", quote(close)));
+       help);
 }
 
 }  // namespace longformer::formats

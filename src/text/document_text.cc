@@ -8,6 +8,7 @@
 #include <limits>
 #include <new>
 #include <utility>
+#include <vector>
 
 #include "core/error.h"
 #include "text/charset.h"
@@ -93,8 +94,14 @@ std::string document_text(std::string_view content, DocumentFormat format,
   std::string charset(text::byte_order_mark(content).charset);
   if (charset.empty() && format == DocumentFormat::html) charset = text::html_charset(content);
   if (!charset.empty()) own.name = charset;
+  // What is refused needs no other note.
+  std::vector<std::string> notes;
+  own.note = [&notes](const std::string& note) { notes.push_back(note); };
   const std::string decoded = decoded_text(std::string(content), own, name);
   check_is_text(decoded);
+  for (const std::string& note : notes) {
+    if (encoding.note) encoding.note(note);
+  }
   if (format == DocumentFormat::text) return decoded;
   return text::html_text(format == DocumentFormat::html ? decoded : html_of_markdown(decoded));
 }

@@ -40,11 +40,11 @@ Sentences sentences_of(const std::string& text, const Encoding& tokens) {
   }
   for (Sentence& sentence : sentences.all) {
     // Tokens may begin with the space before a word.
-    while (sentence.begin + 1 < sentence.end &&
-           std::string_view(" \t\r\n").find(text[starts[sentence.begin]]) !=
-               std::string_view::npos) {
-      ++sentence.begin;
-    }
+    const auto is_blank = [&](std::size_t character) {
+      return std::string_view(" \t\r\n").find(text[starts[character]]) != std::string_view::npos;
+    };
+    while (sentence.begin + 1 < sentence.end && is_blank(sentence.begin)) ++sentence.begin;
+    while (sentence.begin + 1 < sentence.end && is_blank(sentence.end - 1)) --sentence.end;
     sentence.text =
         text.substr(starts[sentence.begin], starts[sentence.end] - starts[sentence.begin]);
   }
