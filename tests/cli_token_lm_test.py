@@ -86,7 +86,7 @@ def test_bad_vocabularies(tmp_path):
         train(config, text, out, "--max-steps", 1, *flags).fails(1, *words)
 
     refused({}, "tokenizer.json", "vocab.txt")
-    refused({"vocab_size": 20}, "at most 20", "300", flags=["--tokenizer", TOKENIZER])
+    refused({"vocab_size": 20}, "20 rows (vocab_size)", flags=["--tokenizer", TOKENIZER])
     refused({"vocabulary": "bytes"}, "tokenizer", "bytes", flags=["--tokenizer", TOKENIZER])
     refused({"vocabulary": "words"}, "bytes, text8 or tokenizer", "words")
     refused({"symbols": [1]}, "symbols", "none beside a tokenizer")
