@@ -53,7 +53,9 @@ inline std::string_view utf8(const nb::str& text) {
 }
 
 /// A name of a file as a parameter: Python keeps bytes that are no UTF-8 in a str as surrogates.
-using Path = std::filesystem::path;
+struct Path : std::filesystem::path {
+  using std::filesystem::path::path;
+};
 
 /// The same back.
 inline nb::str path_text(const std::string& path) {
@@ -132,3 +134,16 @@ void bind_training(nb::module_& module);
 void bind_measuring(nb::module_& module);
 
 }  // namespace longformer
+
+/// As that of std::filesystem::path, with a type that mypy --strict takes.
+template <>
+struct nanobind::detail::type_caster<longformer::Path> {
+  NB_TYPE_CASTER(longformer::Path, const_name("str | os.PathLike[str]"))
+
+  bool from_python(handle source, std::uint8_t flags, cleanup_list* cleanup) noexcept {
+    make_caster<std::filesystem::path> found;
+    if (!found.from_python(source, flags, cleanup)) return false;
+    value.assign(found.value.native());
+    return true;
+  }
+};

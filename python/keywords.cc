@@ -51,8 +51,8 @@ bool is_list(nb::handle value) {
          !PyBytes_Check(value.ptr());
 }
 
-/// A text, or the name of a file with bytes that are no UTF-8. Raises UnicodeEncodeError for lone
-/// surrogates that stand for no bytes.
+/// A text, or the name of a file with bytes that are no UTF-8. Throws Error for lone surrogates
+/// that stand for no bytes.
 std::string bytes_of(const nb::object& text) {
   Py_ssize_t size = 0;
   if (const char* bytes = PyUnicode_AsUTF8AndSize(text.ptr(), &size)) {
@@ -60,7 +60,10 @@ std::string bytes_of(const nb::object& text) {
   }
   PyErr_Clear();
   const nb::object encoded = nb::steal(PyUnicode_EncodeFSDefault(text.ptr()));
-  if (!encoded.is_valid()) throw nb::python_error();
+  if (!encoded.is_valid()) {
+    PyErr_Clear();
+    throw Error("expected a text of whole characters, found half of a surrogate pair");
+  }
   const auto bytes = nb::borrow<nb::bytes>(encoded);
   return {bytes.c_str(), bytes.size()};
 }

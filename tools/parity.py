@@ -43,6 +43,7 @@ COMPARISONS = {
     "embedding_training_parity.py": Comparison((MINILM, PROGRAM)),
     "events_parity.py": Comparison((str(BUILD / "tests" / "toy_trainer"),)),
     "files_parity.py": Comparison((PROGRAM,)),
+    "folder_parity.py": Comparison(("--binary", PROGRAM)),
     "generation_parity.py": Comparison(models=60),
     "gradient_parity.py": Comparison(("--count", "48", "--longest", "700"), models=48),
     "head_parity.py": Comparison(models=96),

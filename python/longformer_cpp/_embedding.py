@@ -155,7 +155,7 @@ class Embedder:
             "prompt_name": prompt_name,
             "prompt": prompt,
             "normalize": normalize_embeddings,
-            "truncate_dim": None if truncate_dim is None else as_integer(truncate_dim, "truncate_dim"),
+            "truncate_dim": None if truncate_dim is None else as_count(truncate_dim, "truncate_dim", least=1),
             "pooling": pooling,
             "max_length": max_length,
             "truncate": truncate,

@@ -160,7 +160,8 @@ def test_evidence_of_a_folder(trained, data, sources, tmp_path):
 
 def check_evaluation(found, row):
     assert found.task == row["task"] and close(found.metrics, row["metrics"])
-    assert found.counts == keys(row, *found.counts)
+    # The program prints the counters that the task has.
+    assert found.counts == {name: row.get(name, 0) for name in found.counts}
 
 
 EVALUATIONS = [

@@ -127,12 +127,12 @@ def test_how_labels_were_understood_is_told(folder, tmp_path):
     """One kind of labels for a file, and a problem type that is asked for, as the program has it."""
     table, notes = tmp_path / "d.csv", []
     table.write_text("text,label\nhe was,1.0\nshe was,0.0\nin the,1.0\n")
-    options = {**FINETUNE, "max_steps": 1, "new_head": True, "note": notes.append}
+    options = {**FINETUNE, "max_steps": 1, "note": notes.append}
     path = folder("tiny_longformer_classifier")
-    longformer_cpp.finetune(path, table, tmp_path / "classes", **options)
+    longformer_cpp.finetune(folder("tiny_bert"), table, tmp_path / "classes", **options)
     assert any("problem type: single_label_classification" in note for note in notes)
     assert longformer_cpp.load(tmp_path / "classes").labels == ["0", "1"]
-    longformer_cpp.finetune(path, table, tmp_path / "numbers", problem_type="regression", **options)
+    longformer_cpp.finetune(folder("tiny_bert"), table, tmp_path / "numbers", problem_type="regression", **options)
     assert longformer_cpp.load(tmp_path / "numbers").problem_type == "regression"
     found = longformer_cpp.load(path).evaluate(table)
     assert found.notes == ['labels are the numbers of the classes: "1.0" is "fair"']

@@ -150,7 +150,7 @@ def test_evaluate(folder, program, tmp_path):
     (row,) = program("evaluate", path, data, "--json", "--predictions", tmp_path / "said.jsonl")
     assert found.task == row["task"] and close(found.metrics, row["metrics"])
     assert close([vars(label) for label in found.labels], row["labels"])
-    assert found.counts == {name: row[name] for name in found.counts}
+    assert found.counts == {name: row.get(name, 0) for name in found.counts}
     said = (tmp_path / "said.jsonl").read_text()
     assert found.predictions == [json.loads(line) for line in said.splitlines()]
     assert "accuracy" in repr(found) and "4 examples" in repr(found)
