@@ -197,17 +197,20 @@ class TestSearch:
         run("search", longformer, *flags, "--within", "z.txt").fails(1, "z.txt", "none of this name")
 
     def test_within_the_working_folder(self, longformer, novels, tmp_path):
-        """The folders are those from which the program is called; what only the root holds too is below '/'."""
-        index = tmp_path / "all.index"
+        """Names and folders are those from where the program is called, however the documents were named."""
+        index, sub = tmp_path / "all.index", tmp_path / "sub"
+        sub.mkdir()
         run("search", longformer, "x.txt", novels[1], "--index", index, "--query", "a", *self.PASSAGES,
             folder=tmp_path).works()  # fmt: skip
         flags = ["--index", index, "--query", "a", "--json", "--top-k", 50]
-        hits = run("search", longformer, *flags, "--within", ".", folder=tmp_path).works().json[0]["hits"]
-        assert {hit["file"] for hit in hits} == {"x.txt"}
-        below = run("search", longformer, *flags, "--within", "/", folder=tmp_path).works().json[0]["hits"]
-        assert {hit["file"] for hit in below} == {"x.txt", str(novels[1])}
-        run("search", "--index", index, "--remove", ".", folder=tmp_path).works()
-        assert [row["file"] for row in run("search", "--index", index, "--list", "--json").works().json] == [str(novels[1])]
+        for folder, within, names in [(tmp_path, ".", {"x.txt", "y.txt"}), (tmp_path, "/", {"x.txt", "y.txt"}),
+                                      (sub, "..", {"../x.txt", "../y.txt"}), (sub, "../x.txt", {"../x.txt"})]:  # fmt: skip
+            hits = run("search", longformer, *flags, "--within", within, folder=folder).works().json[0]["hits"]
+            assert {hit["file"] for hit in hits} == names
+        run("search", longformer, *flags, "--within", ".", folder=sub).fails(1, "'sub'", "none of this name")
+        run("search", "--index", index, "--remove", "../x.txt", folder=sub).works()
+        rows = run("search", "--index", index, "--list", "--json", folder=tmp_path).works().json
+        assert [row["file"] for row in rows] == ["y.txt"]
 
     def test_one_document_by_many_names(self, longformer, novels, tmp_path):
         (tmp_path / "sub").mkdir()
