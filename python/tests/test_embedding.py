@@ -85,7 +85,7 @@ def test_similarity_of_the_folder(folder, tmp_path, kind):
     }
     assert np.abs(found - expected[kind]).max() < 1e-5
     assert embedder.similarity(a[0], b[0])[0, 0] == pytest.approx(found[0, 0], abs=1e-6)
-    index = longformer_cpp.SearchIndex(embedder)
+    index = longformer_cpp.SearchIndex(embedder, passage_tokens=18)
     for i, text in enumerate(TEXTS):
         index.add(str(i), text)
     asked, held = embedder.encode_query(TEXTS[1]), embedder.encode_document(TEXTS)
