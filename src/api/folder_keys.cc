@@ -200,7 +200,9 @@ std::vector<std::string> unused_sentence_keys(const std::string& folder) {
     const std::string type = reader.string("type", ""), path = reader.string("path", "");
     // The reader of the modules refuses paths that lead out of the folder.
     if (path.find_first_of("/\\") != std::string::npos || path.starts_with("..")) continue;
-    if (type.ends_with(".Transformer")) add_text_keys((fs::path(folder) / path).string());
+    if (type.ends_with(".Transformer")) {
+      add_text_keys(path.empty() ? folder : (fs::path(folder) / path).string());
+    }
     // The settings of the folder itself are those of the encoder.
     if (path.empty()) continue;
     const std::string options = (fs::path(folder) / path / "config.json").string();
