@@ -8,6 +8,7 @@ again when the package changes its Unicode version.
 """
 
 import regex
+from code_points import print_classes
 
 # In the order in which they are asked: a character has the first class that it matches. The first
 # is that of the value 1 in BoundaryClass of src/text/boundaries.cc.
@@ -40,26 +41,13 @@ def class_of(character, patterns):
 
 def main():
     patterns = [regex.compile(pattern, regex.VERSION1) for _, pattern in CLASSES]
-    rows = []
-    for c in range(0x110000):
-        if 0xD800 <= c < 0xE000:
-            continue
-        value = class_of(chr(c), patterns)
-        if value == 0:
-            continue
-        if rows and rows[-1][1] == c - 1 and rows[-1][2] == value:
-            rows[-1][1] = c
-        else:
-            rows.append([c, c, value])
-    print("// What a character says about ends of words and sentences.")
-    print("// Written by tools/make_boundary_classes.py; do not edit.\n#pragma once\n")
-    print('#include "text/unicode_differences.h"\n\nnamespace longformer::text {\n')
-    print("/// BoundaryClass of all but other characters, in increasing order.")
-    print("inline constexpr CodePointRange boundary_classes[] = {")
-    for start in range(0, len(rows), 4):
-        cells = ("{%#x, %#x, %d}," % tuple(row) for row in rows[start : start + 4])
-        print("    " + " ".join(cells))
-    print("};\n\n}  // namespace longformer::text")
+    print_classes(
+        "boundary_classes",
+        "What a character says about ends of words and sentences.",
+        "make_boundary_classes.py",
+        "BoundaryClass of all but other characters, in increasing order.",
+        lambda character: class_of(character, patterns),
+    )
 
 
 main()

@@ -10,6 +10,7 @@ changes its Unicode version.
 
 import struct
 
+from code_points import print_classes
 from tokenizers import normalizers
 
 # The values of GraphemeClass in src/text/graphemes.h.
@@ -89,27 +90,14 @@ class Package:
 
 
 def main():
-    package = Package()
-    rows = []
-    for c in range(1, 0x110000):
-        if 0xD800 <= c < 0xE000:
-            continue
-        value = package.class_of(chr(c))
-        if value == OTHER:
-            continue
-        if rows and rows[-1][1] == c - 1 and rows[-1][2] == value:
-            rows[-1][1] = c
-        else:
-            rows.append([c, c, value])
-    print("// How characters join into graphemes for `tokenizers`.")
-    print("// Written by tools/make_grapheme_classes.py; do not edit.\n#pragma once\n")
-    print('#include "text/unicode_differences.h"\n\nnamespace longformer::text {\n')
-    print("/// GraphemeClass of all but Hangul, line ends and other characters, in increasing order.")
-    print("inline constexpr CodePointRange grapheme_classes[] = {")
-    for start in range(0, len(rows), 4):
-        cells = ("{%#x, %#x, %d}," % tuple(row) for row in rows[start : start + 4])
-        print("    " + " ".join(cells))
-    print("};\n\n}  // namespace longformer::text")
+    print_classes(
+        "grapheme_classes",
+        "How characters join into graphemes for `tokenizers`.",
+        "make_grapheme_classes.py",
+        "GraphemeClass of all but Hangul, line ends and other characters, in increasing order.",
+        Package().class_of,
+        first=1,
+    )
 
 
 main()

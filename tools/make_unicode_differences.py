@@ -10,6 +10,7 @@ and pre-tokenizers. Run it again when either of the two changes its Unicode vers
 import ctypes
 import ctypes.util
 
+from code_points import ranges
 from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers
 
 # The bits of CharacterFlags in src/text/unicode.h.
@@ -160,17 +161,6 @@ class Package:
         if self.orders_like(c, known):
             return known
         return next(k for k in range(255) if self.orders_like(c, k))
-
-
-def ranges(values):
-    """[(first, last, value)] of runs of neighbours with one value."""
-    result = []
-    for c, value in values:
-        if result and result[-1][1] == c - 1 and result[-1][2] == value:
-            result[-1] = (result[-1][0], c, value)
-        else:
-            result.append((c, c, value))
-    return result
 
 
 def table(kind, name, comment, rows):

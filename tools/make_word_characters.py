@@ -9,6 +9,7 @@ than any utf8proc that the program meets. So an index has the same words whichev
 """
 
 import unicodedata2 as unicodedata
+from code_points import ranges
 from fontTools.unicodedata import script, script_extension
 
 # Folding of characters up to this version is the same in every utf8proc.
@@ -81,17 +82,6 @@ class Characters:
         if category[0] in "LN":
             return self.number(character)
         return None
-
-
-def ranges(values):
-    """[(first, last, value)] of runs of neighbours with one value."""
-    result = []
-    for c, value in values:
-        if result and result[-1][1] == c - 1 and result[-1][2] == value:
-            result[-1] = (result[-1][0], c, value)
-        else:
-            result.append((c, c, value))
-    return result
 
 
 def is_later(c):

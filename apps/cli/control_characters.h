@@ -1,4 +1,4 @@
-// What documents, names of files and labels may tell a terminal to do, as text that can be seen.
+// Control characters of documents, names of files and labels, as text that can be seen.
 #pragma once
 
 #include <string>

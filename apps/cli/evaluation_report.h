@@ -1,4 +1,4 @@
-// What an evaluation found, as text and as JSON.
+// The result of an evaluation, as text and as JSON.
 #pragma once
 
 #include <string>

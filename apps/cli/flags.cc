@@ -16,7 +16,6 @@
 #include "longformer/hub.h"
 #include "longformer/language_model.h"
 #include "longformer/search.h"
-#include "longformer/spelling.h"
 #include "longformer/threads.h"
 
 namespace longformer::cli {
@@ -293,10 +292,6 @@ CLI::Option* add_choices(CLI::App& verb, const std::string& name, std::vector<st
 CLI::Option* add_repeatable(CLI::App& verb, const std::string& name,
                             std::vector<std::string>& values, const std::string& description) {
   return verb.add_option(name, values, description)->allow_extra_args(false)->type_name("TEXT");
-}
-
-std::string nearest(const std::string& word, std::span<const std::string> candidates) {
-  return longformer::nearest(word, candidates);
 }
 
 }  // namespace longformer::cli

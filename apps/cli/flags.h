@@ -146,7 +146,4 @@ CLI::Option* add_choices(CLI::App& verb, const std::string& name, std::vector<st
 CLI::Option* add_repeatable(CLI::App& verb, const std::string& name,
                             std::vector<std::string>& values, const std::string& description);
 
-/// The candidate that is closest in spelling, or empty when none is close.
-std::string nearest(const std::string& word, std::span<const std::string> candidates);
-
 }  // namespace longformer::cli

@@ -19,7 +19,7 @@ std::string plain_name(const std::string& name);
 /// root holds both, the whole path. Names that are no files, as those that Python gives, stay.
 class IndexNames {
  public:
-  /// Of an index file; an empty name is an index in memory, and its folder the working folder.
+  /// The names of an index file; an empty name is an index in memory, in the working folder.
   /// Names of an older index are taken from the working folder too, as they were given.
   IndexNames(const std::string& index_file, const SearchIndex& index);
 

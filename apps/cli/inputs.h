@@ -38,7 +38,7 @@ struct Document {
   std::string error;
   /// The file could be read, but there is no text in it.
   bool is_no_text = false;
-  /// What it is then, where its first bytes tell that.
+  /// The kind of such a file, where its first bytes tell it.
   FileKind kind = {};
 
   /// "file" or "file:line"; what messages about the document begin with.

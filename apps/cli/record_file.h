@@ -27,7 +27,7 @@ class RecordFile {
   void write_table();
 
   Output output_;
-  /// What stands between the columns of a table; 0 for none.
+  /// The character between the columns of a table; 0 for none.
   char separator_ = 0;
   /// Objects of a table, a line each: only the last one tells which columns there are.
   std::string kept_;

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kTextWidth = 96;
 
-/// What comes from documents and questions, as a terminal may have it.
+/// Text of documents and questions, as a terminal may have it.
 std::string shown(std::string_view text, bool terminal) {
   return terminal ? with_visible_controls(text) : std::string(text);
 }

@@ -13,7 +13,7 @@ namespace longformer::cli {
 struct SearchAnswer {
   std::string question;
   std::vector<SearchHit> hits;
-  /// What a user should know about them; often empty.
+  /// A note about the hits; often empty.
   std::string note;
   double seconds = 0;
 };
@@ -27,7 +27,7 @@ struct IndexState {
 /// "document" or "none": what --context calls it.
 const char* context_name(const SearchOptions& options);
 
-/// What the vectors of an index are compared by: "cosine", "dot" …
+/// The similarity of the vectors of an index: "cosine", "dot" …
 std::string similarity_name(const SearchOptions& options);
 
 /// Words of the question are set in bold for a terminal, which gets control characters as text that

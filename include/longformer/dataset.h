@@ -24,7 +24,7 @@ struct DataOptions {
   /// Fields of objects and columns.
   std::string text_field = "text", pair_field = "text_pair";
   /// Empty: "label" or "labels"; for tokens also "ner_tags" or "tags"; for choices also "answer".
-  /// Of CoNLL columns it is a number from 1, as text_field may be.
+  /// CoNLL columns have numbers from 1, as text_field may be.
   std::string label_field = {};
   /// Classification: "single_label_classification", "multi_label_classification" or "regression";
   /// empty: that of the model's head, else found out from the labels.
@@ -43,8 +43,8 @@ struct DataOptions {
   MultiHopOptions multi_hop = {};
   TriviaOptions trivia = {};
   RetrievalOptions retrieval = {};
-  /// What pipes and standard input ("-") held, which can be read once. Empty: every call keeps them
-  /// for itself, and reads them whole before it computes.
+  /// The bytes of pipes and standard input ("-"), which can be read once. Empty: every call keeps
+  /// them for itself, and reads them whole before it computes.
   std::shared_ptr<KeptInputs> inputs = {};
 };
 

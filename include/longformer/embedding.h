@@ -95,7 +95,7 @@ class Embedder {
   /// What the folder says of passages (`passage_context` of config_sentence_transformers.json),
   /// none unless it says anything.
   PassageContext passage_context() const;
-  /// What the folder says that vectors are compared by (similarity_fn_name).
+  /// The similarity that the folder names for its vectors (similarity_fn_name).
   Similarity similarity() const;
   /// A number that embedders whose vectors cannot be compared hardly share.
   std::uint64_t fingerprint() const;

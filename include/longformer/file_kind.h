@@ -1,4 +1,4 @@
-// What a file is by its first bytes.
+// The kind of a file by its first bytes.
 #pragma once
 
 #include <cstddef>
@@ -10,9 +10,9 @@ namespace longformer {
 inline constexpr std::size_t kKindBytes = 512;
 
 struct FileKind {
-  /// What it is, for messages: "a PDF". Empty for plain text and for what is not known.
+  /// Its name in messages: "a PDF". Empty for plain text and for what is not known.
   std::string_view name = {};
-  /// What can be done about it: "pdftotext makes text of it"; may be empty.
+  /// Advice to the user: "pdftotext makes text of it"; may be empty.
   std::string_view advice = {};
   /// Text with marks: HTML and XML.
   bool is_markup = false;

@@ -50,7 +50,7 @@ struct FolderInfo {
   std::string pooling;
   /// Whether its modules end with Normalize.
   bool normalize = false;
-  /// What vectors are compared by (similarity_fn_name): cosine, dot, euclidean or manhattan.
+  /// The similarity of vectors (similarity_fn_name): cosine, dot, euclidean or manhattan.
   std::string similarity = "cosine";
   /// How many first elements of a vector are kept; 0 for all.
   std::int64_t truncate_dim = 0;

@@ -26,7 +26,7 @@ struct LoadOptions {
   /// The folder of a LoRA adapter of the model, as peft writes it; empty: none. Its additions are
   /// merged into the weights while they are loaded, in fp32.
   std::string adapter = {};
-  /// The verb whose head is wanted ("classify", "tag" …): it counts where architectures of
+  /// The verb whose head is wanted ("classify", "ner" …): it counts where architectures of
   /// config.json names no head and the weights have its tensors. Empty: the head is then found by
   /// tensors that no other head has.
   std::string task = {};

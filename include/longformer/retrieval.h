@@ -27,7 +27,7 @@ struct RetrievalEvaluation {
   /// Absent: what an index file has, else what the folder of the model says.
   std::optional<PassageContext> context = {};
   std::optional<std::string> passage_prompt = {};
-  /// As SearchOptions has it.
+  /// The language of words, as SearchOptions has it.
   std::optional<std::string> language = {};
   /// Absent: the prompt "query" of the folder.
   std::optional<std::string> query_prompt = {};

@@ -7,7 +7,7 @@
 
 namespace longformer {
 
-/// What a model was trained to compare vectors by, as sentence-transformers names it. Larger is
+/// The measure that a model was trained with, as sentence-transformers names it. Larger is
 /// nearer for all of them: the two distances count with a minus sign.
 enum class Similarity { cosine, dot, euclidean, manhattan };
 

@@ -29,7 +29,7 @@ class TextLines {
   bool next(std::string& line);
   /// Number of the line read last, from 1.
   std::int64_t number() const;
-  /// What the line read last ended with; empty at the end of the input.
+  /// The line break of the line read last; empty at the end of the input.
   std::string_view line_break() const;
   /// About how many bytes of the input the line read last took.
   std::int64_t bytes() const;

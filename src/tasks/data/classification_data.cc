@@ -248,11 +248,7 @@ LabelKind kind_of(const Documents& documents, const ClassificationTarget& target
   for (const UnresolvedDocument& document : documents) {
     for (const std::string& label : document.labels) finder.add(label, document.place);
   }
-  // The data name the classes of a new head.
-  data.kind = target.kind ? target.kind : target.labels ? finder.found() : LabelKind::names;
-  if (!target.kind && target.labels && !finder.note().empty()) {
-    data.report.notes.push_back(finder.note());
-  }
+  data.kind = finder.decided(target.kind, target.labels.has_value(), data.report);
   return data.kind.value_or(LabelKind::names);
 }
 

@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "core/words.h"
 #include "formats/json.h"
+#include "tasks/data/data_file.h"
 
 namespace longformer::tasks {
 namespace {
@@ -101,6 +102,15 @@ std::optional<LabelKind> LabelKindFinder::found() const {
   }
   if (number_) return LabelKind::numbers;
   return name_ || both_ ? std::optional(LabelKind::names) : std::nullopt;
+}
+
+std::optional<LabelKind> LabelKindFinder::decided(std::optional<LabelKind> known, bool has_classes,
+                                                  DataReport& report) const {
+  if (known) return known;
+  // The data name the classes of a new head.
+  if (!has_classes) return LabelKind::names;
+  if (std::string said = note(); !said.empty()) report.notes.push_back(std::move(said));
+  return found();
 }
 
 std::string LabelKindFinder::note() const {

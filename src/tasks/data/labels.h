@@ -10,6 +10,8 @@
 
 namespace longformer::tasks {
 
+struct DataReport;
+
 /// What the labels of a file are: all names of classes, or all numbers of classes.
 enum class LabelKind { names, numbers };
 
@@ -60,10 +62,15 @@ class LabelKindFinder {
 
   /// Absent where both are the same. Throws Error that shows a label of each kind.
   std::optional<LabelKind> found() const;
-  /// What is to be said about the kind; empty where there is nothing to mistake.
-  std::string note() const;
+  /// The kind of data whose labels were added: that of the training data where it is known, else
+  /// names, unless the classes are known before the data. A kind that could be mistaken is noted.
+  std::optional<LabelKind> decided(std::optional<LabelKind> known, bool has_classes,
+                                   DataReport& report) const;
 
  private:
+  /// The note about the kind; empty where there is nothing to mistake.
+  std::string note() const;
+
   struct Seen {
     std::string label, place;
   };

@@ -81,11 +81,7 @@ LabelKind kind_of(const std::vector<UnresolvedWords>& documents, const KnownLabe
   for (const UnresolvedWords& document : documents) {
     for (const std::string& label : document.labels) finder.add(label, document.place);
   }
-  // The data name the classes of a new head.
-  data.kind = known.kind ? known.kind : known.labels ? finder.found() : LabelKind::names;
-  if (!known.kind && known.labels && !finder.note().empty()) {
-    data.report.notes.push_back(finder.note());
-  }
+  data.kind = finder.decided(known.kind, known.labels.has_value(), data.report);
   return data.kind.value_or(LabelKind::names);
 }
 
