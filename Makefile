@@ -82,7 +82,8 @@ asan: packages ## Build with address and undefined-behaviour sanitizers, and the
 tsan: lint-packages ## Build with the thread sanitizer, and the C++ tests of what runs on threads
 	cmake --preset tsan
 	cmake --build $(BUILD)/tsan -j $(JOBS)
-	ctest --preset tsan | python3 tools/slowest.py $(BUILD)/tsan
+	OMP_TOOL_LIBRARIES=$$(dirname $$(realpath $$(command -v clang++)))/../lib/libarcher.so \
+	  ctest --preset tsan | python3 tools/slowest.py $(BUILD)/tsan
 
 fuzz: lint-packages ## Fuzz every parser for SECONDS=60 each (TARGETS="pickle zip": only these)
 	cmake --preset fuzz

@@ -120,6 +120,7 @@ TEST(Graphemes, AreThoseOfUnicode) {
     for (const std::int64_t end : ends) {
       for (std::int64_t i = begin; i < end; ++i) {
         EXPECT_EQ(whole_graphemes(text, starts, {i, i + 1}), (CharacterSpan{begin, end}));
+        EXPECT_EQ(whole_graphemes(text, starts, {i, i}), (CharacterSpan{i, i}));
       }
       begin = end;
     }

@@ -154,9 +154,10 @@ program_works() {
   inside "\$HOME/.cache/longformer/test/bin/python -m pytest -q -p no:cacheprovider tests/cli_test.py"
 }
 
+# Warnings only; clang-tidy asks for one check beside them.
 clang_reads() {
   inside "cmake --preset release -B build/tidy -DCMAKE_CXX_COMPILER=clang++ -DLONGFORMER_TESTS=OFF >/dev/null &&
-    python3 tools/tidy.py --checks='-*,clang-diagnostic-*' --base $base --seconds $seconds --seed $seed"
+    python3 tools/tidy.py --checks='-*,clang-diagnostic-*,misc-definitions-in-headers' --base $base --seconds $seconds --seed $seed"
 }
 
 # Tests that differ from the base come first.

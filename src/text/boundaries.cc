@@ -154,6 +154,7 @@ std::vector<Boundary> boundaries(std::string_view text) {
 
 CharacterSpan whole_graphemes(std::string_view text, std::span<const std::size_t> starts,
                               CharacterSpan span) {
+  if (span.begin >= span.end) return span;
   // No grapheme of a language is longer.
   constexpr std::int64_t kLongest = 64;
   const auto count = static_cast<std::int64_t>(starts.size()) - 1;
