@@ -301,6 +301,11 @@ echo "$*" >>arguments.txt
         self.assertEqual(self.tidy("--base", "HEAD", "--seconds", 0)[0], "")
         self.assertEqual(self.tidy("--base", "HEAD", "--seconds", 60)[0], "bcd")
 
+    def test_a_sample_ends_with_its_time(self):
+        self.write("src/core/c.cc", "int x;\n")
+        self.assertEqual(self.tidy("--base", "HEAD", "--seconds", 0, "--sample")[0], "")
+        self.assertEqual(self.tidy("--base", "HEAD", "--seconds", 60, "--sample")[0], "abcd")
+
     def test_without_the_commit_all_are_read(self):
         read, result = self.tidy("--base", "HEAD~9")
         self.assertEqual(read, "abcd")
