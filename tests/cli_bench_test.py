@@ -21,6 +21,12 @@ class TestBench:
             assert all(row[key] > 0 for key in self.KEYS if key != "dtype")
             assert row["tokens_per_second"] == pytest.approx(row["n"] / row["seconds"], rel=1e-3)
 
+    def test_what_libraries_write_on_stdout_goes_to_stderr(self, monkeypatch):
+        monkeypatch.setenv("ONEDNN_VERBOSE", "1")
+        result = run("bench", "model", BERT, "-n", "8", "-r", 1, "--json")
+        assert result.code == 0 and result.json[0]["n"] == 8, result.err
+        assert "onednn_verbose" in result.err and "onednn" not in result.out
+
     def test_a_head(self):
         row = run("bench", "model", FIXTURES / "tiny_longformer_classifier", "-n", 8, "-r", 1, "--json").works().json[0]
         assert 0 < row["head_seconds"] < 10

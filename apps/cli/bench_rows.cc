@@ -10,6 +10,7 @@
 #include <charconv>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <utility>
 
 #include "flags.h"
@@ -94,6 +95,21 @@ std::pair<pid_t, int> start(const std::vector<std::string>& arguments) {
     throw std::runtime_error(fmt::format("cannot start a process: {}", std::strerror(status)));
   }
   return {child, ends[0]};
+}
+
+/// The line of the row. Libraries write on stdout too, such as oneDNN with ONEDNN_VERBOSE; their
+/// lines go to stderr.
+std::string line_of_row(const std::string& text) {
+  std::string row;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with('{')) {
+      row = std::move(line);
+    } else {
+      fmt::print(stderr, "{}\n", line);
+    }
+  }
+  return row;
 }
 
 BenchRow parse_row(const std::string& line) {
@@ -211,7 +227,7 @@ std::string row_line(const BenchRow& row) {
 bool measure_in_child(const std::vector<std::string>& arguments, BenchRow& row,
                       Messages& messages) {
   const auto [child, descriptor] = start(arguments);
-  const std::string line = read_all(descriptor);
+  const std::string line = line_of_row(read_all(descriptor));
   close(descriptor);
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
