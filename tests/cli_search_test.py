@@ -165,6 +165,24 @@ class TestSearch:
         assert re.search("language +none", run("search", "--index", index, "--stats").works().out)
         run("search", "--index", index, "--mode", "lexical", "--query", "a", "--language", "klingon").fails(2, "klingon", "english")
 
+    def test_removing_needs_an_index_that_exists(self, longformer, novels, tmp_path):
+        index = tmp_path / "index"
+        run("search", longformer, *novels, "--index", index, "--query", "a", *self.PASSAGES).works()
+        run("search", "--index", index, "--remove", novels[0]).passes()
+        assert run("search", "--index", index, "--stats", "--json").works().json[0]["documents"] == 1
+        run("search", "--index", tmp_path / "none", "--remove", "a").fails(1, "none")
+        assert not (tmp_path / "none").exists()
+
+    def test_unknown_settings_of_an_index_are_refused(self, longformer, novels, tmp_path):
+        index = tmp_path / "index"
+        run("search", longformer, *novels, "--index", index, "--query", "a", *self.PASSAGES).works()
+        for name, wanted in {"passage_token": "did you mean \"passage_tokens\"?", "zzzzzz": "known are context"}.items():
+            with contextlib.closing(sqlite3.connect(index)) as database:
+                database.executescript(f"DELETE FROM settings WHERE name LIKE '%token'; INSERT INTO settings VALUES ('{name}', '1')")
+            for flags in ([longformer, "--query", "a"], [longformer, *novels, "--query", "a"], ["--list"],
+                          ["--remove", "x.txt"], ["--mode", "lexical", "--query", "a"]):  # fmt: skip
+                run("search", "--index", index, *flags).fails(1, f'"{name}"', wanted, "settings")
+
     def test_an_index_of_the_version_before_gets_new_words(self, longformer, novels, tmp_path):
         index = tmp_path / "index"
         run("search", longformer, *novels, "--index", index, "--query", "a", *self.PASSAGES).works()

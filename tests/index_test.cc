@@ -170,6 +170,8 @@ TEST(PassageStore, RefusesWhatIsNotAnIndex) {
   expect_error(open("text", Access::write), {"text", "another kind of file"});
   expect_error(open("old", Access::read), {"old", "older one", "make it anew"});
   expect_error(open("none", Access::read), {"none", "can be opened"});
+  expect_error(open("none", Access::change), {"none", "can be opened and written"});
+  EXPECT_FALSE(std::filesystem::exists(folder.path() / "none"));
   expect_error(open("none/none", Access::write), {"none", "can be opened and written"});
   Database(folder.path() / "other", Access::write).run("CREATE TABLE of_another_program (x)");
   expect_error(open("other", Access::read), {"other", "another kind of file"});
@@ -358,6 +360,10 @@ TEST(PassageStore, MakesTheWordsOfAnOlderIndexAgain) {
   }
   make_older(file);
   EXPECT_EQ(matching(PassageStore(file, Access::read, "none"), "dog"), Texts());
+  EXPECT_EQ(PassageStore(file, Access::change, "french").former_language(), "none");
+  EXPECT_EQ(PassageStore(file, Access::read, "dutch").former_language(), "french");
+  EXPECT_EQ(PassageStore(file, Access::read, "dutch").former_language(), std::nullopt);
+  EXPECT_EQ(PassageStore("", Access::write, "dutch").former_language(), std::nullopt);
   if (geteuid() == 0) return;  // Root writes everywhere.
   make_older(file);
   std::filesystem::permissions(file, std::filesystem::perms::owner_read);

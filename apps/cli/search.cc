@@ -74,18 +74,7 @@ struct OpenIndex {
   SearchIndex index;
 };
 
-/// Another language than that of an index makes its words again.
-void tell_of_language(const SearchFlags& flags, Messages& messages) {
-  if (flags.language.empty() || !std::filesystem::exists(flags.index)) return;
-  const SearchIndex index = SearchIndex::open(flags.index);
-  const std::string& found = *index.options().language;
-  if (found == flags.language) return;
-  messages.note(fmt::format("index '{}': its words had the language {}, and are made again for {}",
-                            flags.index, found, flags.language));
-}
-
 OpenIndex open_index(const SearchFlags& flags, Messages& messages) {
-  tell_of_language(flags, messages);
   const std::optional<std::string> language = flags.options().language;
   if (flags.model.model.empty()) return {std::nullopt, SearchIndex::open(flags.index, language)};
   const bool reads = flags.documents.inputs.files.empty();
@@ -108,6 +97,7 @@ class SearchRun {
         messages_(messages),
         open_(open_index(flags, messages)),
         names_(flags.index, open_.index) {
+    note_language();
     if (!open_.embedder) return;
     compare(index().options(), completed(flags.options(), *open_.embedder));
   }
@@ -129,6 +119,15 @@ class SearchRun {
  private:
   SearchIndex& index() { return open_.index; }
   bool reads_documents() const { return !flags_.documents.inputs.files.empty(); }
+
+  /// Another language than that of an index makes its words again.
+  void note_language() {
+    const std::optional<std::string> former = index().former_language();
+    if (!former) return;
+    messages_.note(
+        fmt::format("index '{}': its words had the language {}, and were made again for {}",
+                    flags_.index, *former, *index().options().language));
+  }
 
   /// What the command line says about passages must be what the index has; what the folder says
   /// otherwise is told.

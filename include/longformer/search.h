@@ -137,6 +137,8 @@ class SearchIndex {
   std::vector<IndexedDocument> list() const;
   /// How the passages were made; every value is present.
   const SearchOptions& options() const;
+  /// The language that the words had before opening the index made them again for another one.
+  std::optional<std::string> former_language() const;
   /// The model that made the vectors: its folder and number type, and their size.
   const std::string& model() const;
   const std::string& dtype() const;

@@ -1,6 +1,7 @@
 #include "longformer/search.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <map>
 #include <set>
@@ -10,6 +11,7 @@
 #include "core/error.h"
 #include "core/words.h"
 #include "formats/json.h"
+#include "formats/unused_keys.h"
 #include "index/passage_store.h"
 #include "index/ranking.h"
 #include "index/vector_scores.h"
@@ -30,6 +32,12 @@ constexpr std::int64_t kRescored = 100;
 
 /// The setting that older indexes do not have.
 constexpr const char* kNames = "names";
+
+/// All settings of an index: settings_of() writes them.
+constexpr std::array kSettings = {
+    "fingerprint",    "model",   "dtype",          "vector_size",
+    "passage_tokens", "context", "overlap_tokens", "overlapping_passages",
+    "passage_prompt", kNames,    "similarity"};
 
 /// The options that make passage vectors and questions comparable.
 EmbedOptions vectors_for(Similarity similarity, const std::optional<std::string>& prompt,
@@ -64,6 +72,14 @@ Settings settings_of(const Embedder& embedder, const SearchOptions& given) {
           {"context", in_document ? "document" : "none"},
           {"passage_prompt", *options.passage_prompt},
           {kNames, "paths from the folder of the index"}};
+}
+
+/// A setting that nothing reads could change what the vectors of an index mean.
+void refuse_unknown(const Settings& found, const std::string& file) {
+  const nlohmann::ordered_json object(found);
+  const formats::ConfigReader reader(object, fmt::format("{}: settings", file));
+  for (const char* name : kSettings) reader.has(name);
+  formats::refuse_unused_keys(reader);
 }
 
 /// What the settings of an index say, as far as they are whole.
@@ -184,6 +200,7 @@ struct SearchIndex::Contents {
   /// Reads the settings, after they are set, and holds them to the model that there may be.
   void read_settings(const Embedder* embedder) {
     const Settings settings = store.settings();
+    refuse_unknown(settings, store.file());
     if (embedder != nullptr) check_model(settings, *embedder, store.file());
     const SettingsReader reader(settings, store.file());
     options = reader.options();
@@ -506,9 +523,7 @@ SearchIndex SearchIndex::edit(const std::string& file, const Embedder& embedder,
 }
 
 SearchIndex SearchIndex::edit(const std::string& file, const std::optional<std::string>& language) {
-  // A file that is not there is not made.
-  open(file);
-  auto contents = std::make_unique<Contents>(file, Access::write, language);
+  auto contents = std::make_unique<Contents>(file, Access::change, language);
   contents->read_settings(nullptr);
   return SearchIndex(std::move(contents));
 }
@@ -541,6 +556,9 @@ bool SearchIndex::contains(const std::string& name, std::string_view text) const
 std::int64_t SearchIndex::documents() const { return contents_->store.documents(); }
 std::int64_t SearchIndex::passages() const { return contents_->store.passages(); }
 const SearchOptions& SearchIndex::options() const { return contents_->options; }
+std::optional<std::string> SearchIndex::former_language() const {
+  return contents_->store.former_language();
+}
 const std::string& SearchIndex::model() const { return contents_->model; }
 const std::string& SearchIndex::dtype() const { return contents_->dtype; }
 std::int64_t SearchIndex::vector_size() const { return contents_->width; }

@@ -114,8 +114,9 @@ std::span<const std::byte> Statement::bytes(int column) const {
 
 Database::Database(const std::string& file, Access access)
     : file_(file.empty() ? "index in memory" : file) {
-  const int mode =
-      access == Access::read ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
+  const int mode = access == Access::read     ? SQLITE_OPEN_READONLY
+                   : access == Access::change ? SQLITE_OPEN_READWRITE
+                                              : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
   sqlite3* handle = nullptr;
   const int code = sqlite3_open_v2(file.empty() ? ":memory:" : file.c_str(), &handle,
                                    mode | SQLITE_OPEN_NOMUTEX, nullptr);

@@ -47,8 +47,8 @@ class Statement {
   std::string file_;
 };
 
-/// Whether a file is only read, or made where it is absent and written.
-enum class Access { read, write };
+/// Whether a file is only read, or written where it exists, or also made where it is absent.
+enum class Access { read, change, write };
 
 class Database {
  public:

@@ -106,8 +106,7 @@ std::string text_hash(std::string_view text) { return fmt::format("{:016x}", fnv
 PassageStore::PassageStore(const std::string& file, Access access,
                            const std::optional<std::string>& language)
     : database_(not_of_old_form(file), access) {
-  const bool writes = access == Access::write;
-  if (writes) {
+  if (access == Access::write) {
     // Two processes that make the same index do it one behind the other.
     Transaction transaction(database_);
     if (number_of(database_, "PRAGMA application_id") == 0 &&
@@ -123,7 +122,7 @@ PassageStore::PassageStore(const std::string& file, Access access,
   require(version == kVersion || version == kVersionOfOtherWords,
           "{}: expected a search index of version {}, found one of version {}; make it anew",
           this->file(), kVersion, version);
-  read_words(language, writes);
+  read_words(language, access != Access::read);
 }
 
 void PassageStore::read_words(const std::optional<std::string>& language, bool writes) {
@@ -131,6 +130,7 @@ void PassageStore::read_words(const std::optional<std::string>& language, bool w
     return made.first == kWordsVersion && made.second == language.value_or(made.second);
   };
   auto made = made_words(database_);
+  const std::string found = made.second;
   require(made.first <= kWordsVersion,
           "{}: expected a search index whose words have version {}, found version {} of a newer "
           "program; make it anew",
@@ -142,7 +142,7 @@ void PassageStore::read_words(const std::optional<std::string>& language, bool w
     transaction.commit();
   } else if (!is_as_wanted(made)) {
     try {
-      PassageStore(file(), Access::write, language);
+      PassageStore(file(), Access::change, language);
     } catch (const Error& error) {
       fail(
           "{}: its words are those of an older program or of another language, and cannot be made "
@@ -151,6 +151,7 @@ void PassageStore::read_words(const std::optional<std::string>& language, bool w
     }
   }
   language_ = made_words(database_).second;
+  if (language_ != found) former_language_ = found;
   splitter_ = std::make_unique<text::WordSplitter>(language_);
 }
 

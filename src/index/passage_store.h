@@ -70,16 +70,18 @@ struct KnownWords {
 class PassageStore {
  public:
   /// Opens an index, or with Access::write makes one where there is none; an empty name is one in
-  /// memory. Throws Error for what is not an index of this version, and with Access::write for a
-  /// file that cannot be written. The words of an older version, and those of another language than
-  /// the one that is asked for, are made again from the passages, which needs a file that can be
-  /// written.
+  /// memory. Throws Error for what is not an index of this version, and unless it is only read for
+  /// a file that cannot be written. The words of an older version, and those of another language
+  /// than the one that is asked for, are made again from the passages, which needs a file that can
+  /// be written.
   PassageStore(const std::string& file, Access access,
                const std::optional<std::string>& language = {});
 
   const std::string& file() const { return database_.file(); }
   /// The language of the stems of words.
   const std::string& language() const { return language_; }
+  /// The language that the words had before this object made them again for another one.
+  const std::optional<std::string>& former_language() const { return former_language_; }
   /// Empty before they are set.
   Settings settings() const;
   /// Sets those that nobody has set.
@@ -129,6 +131,7 @@ class PassageStore {
 
   Database database_;
   std::string language_;
+  std::optional<std::string> former_language_;
   std::unique_ptr<text::WordSplitter> splitter_;
 };
 
