@@ -27,6 +27,15 @@ class TestNothing:
             result = run(verb, *READERS[verb], *flags, stdin=b"").fails(1, "standard input: expected", "found nothing")
             assert not result.out.strip() or json.loads(result.out)["error"]
 
+    @pytest.mark.parametrize("verb", JSON_LINES)
+    def test_blank_lines_alone_are_no_json_lines(self, verb, tmp_path):
+        model = READERS.get(verb, [CHOOSER])
+        for lines in ("\n", " \t\n\n  "):
+            run(verb, *model, *JSON_LINES[verb], stdin=lines).fails(1, "standard input: expected a document", "blank lines")
+        # A file may be empty.
+        (tmp_path / "a.jsonl").write_text("\n\n")
+        assert run(verb, *model, *JSON_LINES[verb], tmp_path / "a.jsonl").code == 0
+
     @pytest.mark.parametrize("verb", READERS)
     def test_given_as_a_text_is_a_text(self, verb):
         result = run(verb, *READERS[verb], "--text", "", "--json")
@@ -38,6 +47,7 @@ class TestNothing:
         index = tmp_path / "a.index"
         run("search", BERT, tmp_path / "a.txt", "--index", index, "--passage-tokens", 8, stdin=b"").passes()
         run("search", BERT, "--index", index, stdin=b"").fails(1, "standard input: expected a question", "found nothing")
+        run("search", BERT, "--index", index, stdin=b"\n \n").fails(1, "standard input: expected a question", "found nothing")
         result = run("search", BERT, "-", "--query", "a", "--passage-tokens", 8, stdin=b"")
         assert result.code == 1 and "standard input: expected text, found nothing" in result.err
         run("compare", BERT, BERT, stdin=b"").fails(1, "standard input", "found nothing")

@@ -25,6 +25,7 @@ namespace {
 constexpr std::size_t kReadSize = std::size_t{1} << 16;
 
 constexpr const char* kNothing = "expected text, found nothing";
+constexpr const char* kBlank = "expected a document on a line, found blank lines alone";
 
 /// Whether an empty file is a mistake: nobody keeps standard input or a pipe to have nothing in it.
 bool may_not_be_empty(const std::string& file) {
@@ -225,6 +226,7 @@ bool Inputs::next(Document& document) {
 bool Inputs::open(Document& document) {
   try {
     lines_.emplace(document.file, options_.encoding);
+    has_documents_ = false;
   } catch (const Error& error) {
     document.error = without_name(error.what(), document.file);
   }
@@ -238,7 +240,10 @@ bool Inputs::next_line(Document& document) {
   try {
     do {
       if (!lines_->next(document.text)) {
-        if (lines_->number() == 0 && may_not_be_empty(document.file)) document.error = kNothing;
+        if (!has_documents_ && may_not_be_empty(document.file)) {
+          document.error = lines_->number() == 0 ? kNothing : kBlank;
+        }
+        document.text.clear();
         lines_.reset();
         return !document.error.empty();
       }
@@ -248,6 +253,7 @@ bool Inputs::next_line(Document& document) {
     lines_.reset();
     return true;
   }
+  has_documents_ = true;
   document.bytes = lines_->bytes();
   document.line = lines_->number();
   if (!options_.field.empty()) take_fields(document, options_);

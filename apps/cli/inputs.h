@@ -95,6 +95,7 @@ class Inputs {
   std::size_t next_text_ = 0;
   std::size_t next_file_ = 0;
   std::optional<TextLines> lines_;
+  bool has_documents_ = false;  ///< The file whose lines are read.
   std::int64_t total_documents_ = 0;
   std::int64_t total_bytes_ = 0;
 };

@@ -184,8 +184,9 @@ class SearchRun {
     while (true) {
       if (terminal) fmt::print(stderr, "question: ");
       if (!lines.next(question)) break;
+      if (question.find_first_not_of(" \t") == std::string::npos) continue;
       any = true;
-      if (!question.empty()) answer(question);
+      answer(question);
     }
     // Documents that were read into an index are work enough.
     if (!any && !terminal && (flags_.index.empty() || !reads_documents())) {
