@@ -474,6 +474,21 @@ class TestPretrainMlm:
             local = trained[f"longformer.encoder.layer.0.attention.self.{name}.weight"]
             np.testing.assert_array_equal(local, trained[f"longformer.encoder.layer.0.attention.self.{name}_global.weight"])
 
+    def test_reads_validation_text_once(self, model, corpus, tmp_path):
+        """The file goes away after the first step that is logged."""
+        out, held_out = tmp_path / "trained", write(tmp_path / "held_out.txt", "the of and to " * 50)
+        command = [BINARY, "pretrain-mlm", model, corpus, "--output-dir", out, "--max-steps", 200, *EACH_STEP,
+                   "--validation-file", held_out, "--eval-strategy", "steps", "--eval-steps", 100]
+        with subprocess.Popen([str(part) for part in command], stderr=subprocess.PIPE) as process:
+            log, end = out / "log.jsonl", time.monotonic() + 60
+            while not (log.exists() and log.read_text()) and process.poll() is None and time.monotonic() < end:
+                time.sleep(0.001)
+            held_out.unlink()
+            err = process.communicate(timeout=60)[1]
+        assert process.returncode == 0, err
+        lines = [json.loads(line) for line in log.read_text().splitlines()]
+        assert len([line for line in lines if "eval_loss" in line]) == 2
+
     def test_only_new_positions(self, model, corpus, tmp_path):
         out = tmp_path / "extra"
         ran("pretrain-mlm", model, corpus, "--output-dir", out, "--max-steps", 5, *FAST,

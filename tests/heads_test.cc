@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "error_testing.h"
 #include "formats/safetensors.h"
 #include "longformer/model.h"
 #include "models/registry.h"
@@ -167,6 +168,20 @@ TEST(Table, KnowsTheTaskOfAFolderThatDoesNotNameItsClass) {
   EXPECT_EQ(task("tiny_distilbert"), &tasks::masked_lm());
   // A classifier without the layer before it may be that of tokens.
   EXPECT_EQ(task("tiny_bert_tagger"), nullptr);
+}
+
+TEST(Table, AVerbChoosesTheHeadOfAFolderThatDoesNotNameItsClass) {
+  models::EncoderConfig config;
+  config.family = &models::family_of("distilbert", "");
+  const auto task = [&](const char* name, const char* verb) {
+    const auto weights = models::Weights::open(fixture(name), config.family->names);
+    return tasks::task_for(config, weights, verb);
+  };
+  EXPECT_EQ(task("tiny_distilbert", "mlm"), &tasks::masked_lm());
+  EXPECT_EQ(task("tiny_distilbert_classifier", "mlm"), &tasks::classification());
+  EXPECT_EQ(task("tiny_distilbert_classifier", "classify"), &tasks::classification());
+  EXPECT_EQ(task("tiny_distilbert", ""), &tasks::masked_lm());
+  EXPECT_NE(error_of([&] { task("tiny_distilbert", "mlmm"); }).find("mlmm"), std::string::npos);
 }
 
 /// A Longformer whose separator is 2.

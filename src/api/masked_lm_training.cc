@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "api/adapter_training.h"
+#include "api/evaluation.h"
 #include "api/model_cost.h"
 #include "api/task_folder.h"
 #include "api/task_training.h"
@@ -61,16 +62,16 @@ TrainedModelSetup setup_of(const std::string& folder, const MaskedLmTraining& op
   return setup;
 }
 
+/// Evaluates on the text of the validation file, which was read before the first step.
 TaskEvaluation evaluation_of(const MaskedLmTraining& options, const TrainedModel& model,
-                             const Tokenizer& tokenizer) {
-  const auto text = tasks::masked_text({options.validation_file}, options.data, options.masking);
-  TaskEvaluation evaluation = {.metric_names = text->metric_names()};
+                             const Tokenizer& tokenizer, const tasks::DataSet& text) {
+  TaskEvaluation evaluation = {.metric_names = text.metric_names()};
   if (options.validation_file.empty()) return evaluation;
   evaluation.run = [&] {
     EvaluateOptions used;
     used.data = options.data;
     used.masking = options.masking;
-    return evaluate(model.model(), tokenizer, options.validation_file, used).metrics;
+    return evaluate_set(model.model(), tokenizer, options.validation_file, text, used).metrics;
   };
   return evaluation;
 }
@@ -87,25 +88,26 @@ TrainingResult train_masked_lm(const std::string& folder, const MaskedLmTraining
   setup.note = callbacks.note;
   TrainedModel model(std::move(setup), options.training);
   const Tokenizer tokenizer = matching_tokenizer(model.model(), folder);
-  const auto rows_of = [&](const std::vector<std::string>& files) {
-    return tasks::masked_text(files, options.data, options.masking)
-        ->collate({.config = model.config(),
-                   .tokenizer = tokenizer,
-                   .reading = {},
-                   .data = options.data});
+  const auto rows_of = [&](const tasks::DataSet& text) {
+    return text.collate(
+        {.config = model.config(), .tokenizer = tokenizer, .reading = {}, .data = options.data});
   };
-  const auto rows = rows_of(options.train_files);
+  const auto rows =
+      rows_of(*tasks::masked_text(options.train_files, options.data, options.masking));
+  const auto validation_text =
+      tasks::masked_text({options.validation_file}, options.data, options.masking);
   std::unique_ptr<tasks::TrainingSet> validation;
   if (options.training.eval_strategy != "no") {
     require(!options.validation_file.empty(),
             "validation_file: expected text to evaluate on, as eval_strategy is {}",
             options.training.eval_strategy);
     // What is wrong with these data shall not end a training that has begun.
-    validation = rows_of({options.validation_file});
+    validation = rows_of(*validation_text);
   }
   tell("training", *rows, callbacks);
   if (validation) tell("validation", *validation, callbacks);
-  TaskObjective objective(options.training, *rows, model, evaluation_of(options, model, tokenizer));
+  TaskObjective objective(options.training, *rows, model,
+                          evaluation_of(options, model, tokenizer, *validation_text));
   training::Phase phase = training::single_phase(options.training, objective.micro_batches());
   phase.cost = cost_of(model, options);
   return run_training(options.training, {phase}, model.parameters(), objective, callbacks);

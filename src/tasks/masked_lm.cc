@@ -89,16 +89,17 @@ Guesses guess(const EvaluatedModel& model, const MaskedRow& row, const TokenRow&
 /// Other tokens of a row are hidden in each epoch.
 class MaskedRows final : public TrainingSet {
  public:
-  MaskedRows(PackedText text, MaskingRules rules, const models::EncoderConfig& config)
+  MaskedRows(std::shared_ptr<const PackedText> text, MaskingRules rules,
+             const models::EncoderConfig& config)
       : text_(std::move(text)), rules_(std::move(rules)), config_(config) {
-    report_.data = text_.report;
-    report_.documents = text_.report.examples;
-    report_.tokens = text_.tokens;
+    report_.data = text_->report;
+    report_.documents = text_->report.examples;
+    report_.tokens = text_->tokens;
     report_.rows = size();
   }
 
-  Index size() const override { return static_cast<Index>(text_.rows.size()); }
-  std::span<const Index> lengths() const override { return text_.lengths; }
+  Index size() const override { return static_cast<Index>(text_->rows.size()); }
+  std::span<const Index> lengths() const override { return text_->lengths; }
   const CollationReport& report() const override { return report_; }
 
   TrainingBatch batch(std::span<const Index> examples, const Epoch& epoch) const override {
@@ -107,7 +108,7 @@ class MaskedRows final : public TrainingSet {
     for (const Index row : examples) {
       const std::uint64_t number =
           static_cast<std::uint64_t>(epoch.number * size()) + static_cast<std::uint64_t>(row);
-      const MaskedRow masked = mask_row(text_.rows[at(row)], rules_, epoch.seed, number);
+      const MaskedRow masked = mask_row(text_->rows[at(row)], rules_, epoch.seed, number);
       DocumentTarget& target = batch.targets.emplace_back();
       target.labels.resize(masked.ids.size(), kIgnoredLabel);
       for (std::size_t i = 0; i < masked.positions.size(); ++i) {
@@ -121,7 +122,7 @@ class MaskedRows final : public TrainingSet {
   }
 
  private:
-  PackedText text_;
+  std::shared_ptr<const PackedText> text_;
   MaskingRules rules_;
   const models::EncoderConfig& config_;
   CollationReport report_;
@@ -140,15 +141,19 @@ class MaskedText final : public DataSet {
   }
 
   std::unique_ptr<TrainingSet> collate(const CollationSetup& setup) const override {
-    PackedText text = pack(setup.tokenizer, setup.config, masking_);
-    return std::make_unique<MaskedRows>(std::move(text), rules(setup.tokenizer, masking_),
-                                        setup.config);
+    packed_ = std::make_shared<const PackedText>(pack(setup.tokenizer, setup.config, masking_));
+    return std::make_unique<MaskedRows>(packed_, rules(setup.tokenizer, masking_), setup.config);
   }
 
   void evaluate(EvaluationRun& run) const override {
     const MaskingOptions& masking = run.options.masking;
     const MaskingRules rules = this->rules(run.model.tokenizer(), masking);
-    const PackedText text = pack(run.model.tokenizer(), run.model.config(), masking);
+    const bool is_packed = packed_ != nullptr && masking.row_tokens == masking_.row_tokens &&
+                           masking.across_documents == masking_.across_documents;
+    const auto packed = is_packed ? packed_
+                                  : std::make_shared<const PackedText>(
+                                        pack(run.model.tokenizer(), run.model.config(), masking));
+    const PackedText& text = *packed;
     run.start(text.report);
     Guesses total;
     Index tokens = 0;
@@ -241,13 +246,18 @@ class MaskedText final : public DataSet {
   DataOptions options_;
   /// How rows for training are masked.
   MaskingOptions masking_;
+  /// What collate() has read last, so that evaluations of a training read nothing.
+  mutable std::shared_ptr<const PackedText> packed_;
 };
 
 class MaskedLm final : public Task {
  public:
   const TaskNames& names() const override {
-    static constexpr TaskNames names = {
-        .head = "masked-lm", .verb = "", .class_ending = "ForMaskedLM"};
+    static constexpr TaskNames names = {.head = "masked-lm",
+                                        .verb = "",
+                                        .class_ending = "ForMaskedLM",
+                                        .other_class = {},
+                                        .evaluation = "mlm"};
     return names;
   }
 

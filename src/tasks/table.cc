@@ -16,6 +16,14 @@ bool is_named(const models::EncoderConfig& config, const Task& task) {
          (!names.other_class.empty() && config.architecture == names.other_class);
 }
 
+/// The task that a verb asks for: `evaluate` has names of its own. Throws Error for no name.
+const Task& task_asked_for(std::string_view verb) {
+  for (const Task* task : all_tasks()) {
+    if (task->names().evaluation == verb) return *task;
+  }
+  return task_of_verb(verb);
+}
+
 /// Whether only this head has such tensors.
 bool is_unmistakable(const models::EncoderConfig& config, const Task& task,
                      const models::Weights& weights) {
@@ -47,9 +55,8 @@ const Task* task_for(const models::EncoderConfig& config, const models::Weights&
   const Task* named = task_named(config);
   // A pretraining class names no head of a task.
   const bool is_unnamed = named == nullptr || named->has_logits_on_request();
-  // No verb of finetune stands for masked words; their head needs no choice.
-  if (!verb.empty() && verb != "mlm" && is_unnamed) {
-    const Task& wanted = task_of_verb(verb).of_head();
+  if (!verb.empty() && is_unnamed) {
+    const Task& wanted = task_asked_for(verb).of_head();
     if (!wanted.makes_vectors() && wanted.is_present(config, weights)) return &wanted;
   }
   return task_of(config, weights);

@@ -142,6 +142,8 @@ struct TaskNames {
   std::string_view class_ending;
   /// A class of another library with the same head; empty for none.
   std::string_view other_class = {};
+  /// How `evaluate` calls a task without a verb of `finetune`; empty for none.
+  std::string_view evaluation = {};
 };
 
 /// What a head adds to the cost of an encoder over a document.
