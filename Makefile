@@ -100,11 +100,12 @@ quickstart: build ## Convert a real BERT to 4,096 tokens and search whole novels
 	@examples/quickstart.sh
 
 # For clang-tidy clang is the compiler, so that it knows every flag.
-lint: lint-packages ## Format, layers, house rules and clang-tidy (BASE=commit: clang-tidy on what differs)
+lint: lint-packages ## Format, layers, house rules, links and clang-tidy (BASE=commit: on what differs)
 	@echo clang-format --dry-run -Werror
 	@printf '%s\n' $(SOURCES) | xargs -P $(JOBS) -n 40 clang-format --dry-run -Werror
 	python3 tools/check_layers.py
 	python3 tools/check_rules.py
+	python3 tools/check_links.py
 	@cmake --preset release -B $(BUILD)/tidy -DCMAKE_CXX_COMPILER=clang++ -DLONGFORMER_TESTS=OFF \
 	  -DLONGFORMER_WERROR=ON >/dev/null
 	python3 tools/tidy.py --jobs $(JOBS) --cache $(CACHE)/tidy $(addprefix --base ,$(BASE)) $(TIDY)

@@ -169,6 +169,68 @@ class Rules(TreeCase):
         self.assertIn("src/core/a.h: a header without #pragma once", self.breaches())
 
 
+class Links(TreeCase):
+    def setUp(self):
+        super().setUp()
+        self.write("docs/page.md", "# Top\n\n## <a id=\"a3\"></a>A.3 The `forward` pass\n\n## Twice\n\n## Twice\n")
+
+    def accepts(self, name, text):
+        self.write(name, text)
+        result = run("check_links.py", self.root)
+        self.assertEqual(result.stdout, "")
+        self.assertEqual(result.returncode, 0)
+
+    def refuses(self, name, text, words):
+        self.write(name, text)
+        result = run("check_links.py", self.root)
+        self.assertIn(f"{name}:", result.stdout)
+        self.assertIn(words, result.stdout)
+        self.assertEqual(result.returncode, 1)
+
+    def test_links_of_pages(self):
+        self.accepts("README.md", "[a](docs/page.md) [b](docs/page.md#a3) ![c](docs/page.md#a3-the-forward-pass)\n")
+        self.accepts("docs/own.md", "# Here\n\n[a](#here) [b](page.md#twice-1) [c](../README.md) [d](https://x.y#z)\n")
+        self.accepts("docs/code.md", "`[a](gone.md)`\n\n```\n[b](gone.md)\n```\n")
+        self.refuses("docs/gone.md", "one\n[a](other.md)\n", "docs/gone.md:2: other.md: there is no such file")
+        self.refuses("docs/self.md", "[a](#there)\n", "#there: the file has no such anchor")
+
+    def test_anchors_of_pages(self):
+        self.refuses("README.md", "[a](docs/page.md#b1)\n", "docs/page.md#b1: the file has no such anchor")
+
+    def test_anchors_are_counted(self):
+        self.refuses("README.md", "[a](docs/page.md#twice-2)\n", "docs/page.md#twice-2: the file has no such anchor")
+
+    def test_nothing_outside(self):
+        self.refuses("README.md", "[a](../secret.md)\n", "../secret.md: there is no such file")
+
+    def test_pictures_and_addresses_of_html(self):
+        self.accepts("docs/a.svg", "")
+        self.accepts("README.md", '<a href="docs/page.md"><img src="docs/a.svg"></a>\n')
+        self.refuses("docs/b.md", '<img src="b.svg">\n', "b.svg: there is no such file")
+
+    def test_citations(self):
+        self.accepts("src/core/a.h", "// docs/page.md#a3, docs/page.md\n")
+        self.accepts("tools/a.py", '"""As docs/page.md#a3 says.\n\nUsage:\n    a.py > out.md\n"""\n')
+        self.accepts("README.md", "see `docs/page.md`\n")
+        self.refuses("src/core/b.cc", "int x;  // docs/page.md#a4\n", "docs/page.md#a4: the file has no such anchor")
+
+    def test_citations_of_files_that_do_not_exist(self):
+        self.refuses("src/core/a.cc", "/* one\n   docs/spec/x.md */\n", "src/core/a.cc:2: docs/spec/x.md: there is no")
+        self.refuses("docs/a.md", "see `docs/gone.md`\n", "docs/a.md:1: docs/gone.md: there is no such file")
+
+    def test_other_names_in_comments(self):
+        self.accepts("src/core/a.cc", 'auto name = "notes.md";\n')
+        self.accepts("docs/run.sh", "# page.md and docs/page.md\n")
+        self.refuses("src/core/b.cc", "int x;  // notes.md A.3\n", "src/core/b.cc:1: notes.md: there is no such file")
+
+    def test_other_names_in_python(self):
+        self.refuses("tools/a.py", 'def f():\n    """notes.md"""\n', "tools/a.py:2: notes.md: there is no such file")
+
+    def test_strings_of_the_program_and_of_tests(self):
+        self.accepts("tests/a.cc", 'write("docs/gone.md");\n')
+        self.refuses("apps/a.cc", 'print("see docs/gone.md");\n', "docs/gone.md: there is no such file")
+
+
 class Skips(TreeCase):
     def result(self, allowed, has_data=False, programs=()):
         for program in programs:
