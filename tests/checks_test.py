@@ -214,6 +214,10 @@ class Links(TreeCase):
         self.accepts("README.md", "see `docs/page.md`\n")
         self.refuses("src/core/b.cc", "int x;  // docs/page.md#a4\n", "docs/page.md#a4: the file has no such anchor")
 
+    def test_several_anchors_of_a_citation(self):
+        self.accepts("src/core/a.h", "// docs/page.md#a3, #top and\n// #twice-1\n")
+        self.refuses("src/core/b.h", "// docs/page.md#a3 to\n// #a4 or so\n", "docs/page.md#a4: the file has no such")
+
     def test_citations_of_files_that_do_not_exist(self):
         self.refuses("src/core/a.cc", "/* one\n   docs/spec/x.md */\n", "src/core/a.cc:2: docs/spec/x.md: there is no")
         self.refuses("docs/a.md", "see `docs/gone.md`\n", "docs/a.md:1: docs/gone.md: there is no such file")

@@ -4,8 +4,8 @@
 Three kinds of places are read:
 
 - links of Markdown files, also those of the forms `[name]: target`, `href="target"` and `src="target"`;
-- citations in any text file, from the root of the tree: `docs/spec/encoder.md` with `#a3` behind it
-  (in tests only in comments, as their strings name files that they make);
+- citations in any text file, from the root of the tree: `docs/spec/encoder.md` with `#a3` behind it, or
+  `#a3, #a5`, `#a3 to #a5`, `#a3 and #a5` (in tests only in comments, as their strings name files that they make);
 - other names of Markdown files in comments and docstrings of sources, from the root or the source's folder
   (a docstring's indented lines are commands, which name files that they make).
 
@@ -36,7 +36,8 @@ ATTRIBUTE = re.compile(r"<(?:a|img|source)\b[^>]*?\b(?:href|src)=\"([^\"]*)\"")
 HEADING = re.compile(r"^ {0,3}#{1,6}[ \t]+(.*?)[ \t]*#*[ \t]*$", re.MULTILINE)
 IDENTIFIER = re.compile(r"<[a-z]+\b[^>]*?\b(?:id|name)=\"([^\"]+)\"")
 
-CITATION = re.compile(r"(?<![\w./-])docs/[\w./-]*\.md(?:#[\w-]+)?")
+ANCHORS = r"#[\w-]+(?:(?:,| to| and)(?:\s|//+|#(?=\s))+#[\w-]+)*"
+CITATION = re.compile(rf"(?<![\w./-])(docs/[\w./-]*\.md)({ANCHORS})?")
 NAMED = re.compile(r"(?<![\w./#*{}-])[\w./-]+\.md\b(?:#[\w-]+)?")
 CPP_COMMENT = re.compile(
     r"""R"(?P<tag>[^(\s]*)\(.*?\)(?P=tag)"|"(?:\\.|[^"\\\n])*"|(?<![0-9a-fA-F])'(?:\\.|[^'\\\n])+'"""
@@ -106,7 +107,8 @@ class Checker:
         whole = LINK.sub(blank, text) if path.suffix == ".md" else text
         for first, part in remarks if name.startswith("tests/") else [(1, whole)]:
             for match in CITATION.finditer(part):
-                self.check(f"{name}:{first + line_of(part, match.start()) - 1}", match[0], [self.root])
+                for anchor in re.findall(r"#[\w-]+", match[2] or "") or [""]:
+                    self.check(f"{name}:{first + line_of(part, match.start()) - 1}", match[1] + anchor, [self.root])
         for first, part in remarks:
             for match in NAMED.finditer(part):
                 if not CITATION.match(match[0]):
