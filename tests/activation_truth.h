@@ -1,4 +1,5 @@
-// The activation functions in double, straight from their definitions (spec.md §0).
+// The activation functions in double, straight from their definitions
+// (docs/spec/README.md#activations).
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Where texts have one of the known answers: the traps of tasks.md, and a comparison with a search
-// that tries every span.
+// Where texts have one of the known answers: the traps of docs/spec/tasks.md#t0-words, and a
+// comparison with a search that tries every span.
 #include "tasks/answer_matching.h"
 
 #include <gtest/gtest.h>

@@ -9,7 +9,7 @@ namespace {
 
 // ---- Transformer-XL ----
 
-/// det(shape, s, c) of spec.md section 0.
+/// det(shape, s, c) of docs/spec/README.md#det.
 Tensor det(const Shape& shape, int s, double c) {
   std::vector<float> values(static_cast<std::size_t>(element_count(shape)));
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -34,7 +34,8 @@ std::vector<double> product(const std::vector<double>& x, const Tensor& weight) 
   return y;
 }
 
-/// The block of spec.md M.2: two heads of 4, four queries after a memory of three tokens.
+/// The block of docs/spec/golden.md#m2: two heads of 4, four queries after a memory of three
+/// tokens.
 struct TransformerXl {
   static constexpr Index kHeads = 2, kHead = 4, kWidth = 8, kQueries = 4, kKeys = 7;
   AttentionSpec spec =
@@ -98,7 +99,7 @@ struct TransformerXl {
   }
 };
 
-/// spec.md M.2: made by the original code.
+/// docs/spec/golden.md#m2: made by the original code.
 TEST(TransformerXl, EqualsTheOriginal) {
   const std::vector<double> expected = {
       -1.413944, -1.370080, -0.761566, 0.143928,  0.942541,  1.274291, 0.985364, 0.199466,

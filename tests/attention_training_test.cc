@@ -346,7 +346,7 @@ TEST(Backward, SameBitsEveryTime) {
   }
 }
 
-/// spec.md M.4.
+/// docs/spec/golden.md#m4.
 TEST(Reference, DilatedCausalKeys) {
   const auto keys_of = [](HeadPattern pattern, Index query) {
     AttentionSpec spec = causal(self_attention(10, 1, 1, pattern));

@@ -1,4 +1,4 @@
-// Rows of questions whose candidates are read together (spec.md C.4).
+// Rows of questions whose candidates are read together (docs/spec/tasks.md#c4-candidates).
 #include "tasks/candidate_reader.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// Weights that a training draws, because the folder does not have them (spec.md A.1, C.4, D).
+// Weights that a training draws, because the folder does not have them (docs/spec/encoder.md#a1,
+// docs/spec/tasks.md#c4, docs/spec/language-models.md#d).
 #include <gtest/gtest.h>
 
 #include <algorithm>

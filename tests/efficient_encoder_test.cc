@@ -1,6 +1,6 @@
 // Linformer and Performer encoders against an independent PyTorch version in double precision
-// (tests/fixtures/make_efficient_encoders.py), the golden vectors (spec.md M.6), and the laws that
-// must hold (E.6, F.7).
+// (tests/fixtures/make_efficient_encoders.py), the golden vectors (docs/spec/golden.md#m6), and the
+// laws that must hold (docs/spec/low-rank-and-kernels.md#e6, #f7).
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -162,7 +162,7 @@ INSTANTIATE_TEST_SUITE_P(Models, EfficientFixture,
                                          "performer_hyperbolic", "performer_trigonometric",
                                          "performer_relu", "performer_elu"));
 
-/// One layer of M.6: 8 numbers, 2 heads, documents of up to 6 tokens, 3 slots.
+/// One layer of docs/spec/golden.md#m6: 8 numbers, 2 heads, documents of up to 6 tokens, 3 slots.
 struct GoldenLayer {
   GoldenLayer(Projection projection, ProjectionSharing sharing,
               const std::vector<std::pair<std::string, Tensor>>& few) {

@@ -1,5 +1,5 @@
-// The Performer's attention: golden vectors (spec.md M.3), its formulas pair by pair, and what must
-// hold (F.7).
+// The Performer's attention: golden vectors (docs/spec/golden.md#m3), its formulas pair by pair,
+// and what must hold (docs/spec/low-rank-and-kernels.md#f7).
 #include <gtest/gtest.h>
 
 #include <array>

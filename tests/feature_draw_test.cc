@@ -1,5 +1,6 @@
-// Random directions of features: the golden block (spec.md M.3), and the laws of the estimate
-// (arXiv 2009.14794, Lemma 2 and Theorem 2; spec.md F.2, F.3, F.7).
+// Random directions of features: the golden block (docs/spec/golden.md#m3), and the laws of the
+// estimate (arXiv 2009.14794, Lemma 2 and Theorem 2; docs/spec/low-rank-and-kernels.md#f2, #f3,
+// #f7).
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,4 +1,5 @@
-// Attention by features as its formulas have it, pair by pair in double (spec.md F.1, F.2).
+// Attention by features as its formulas have it, pair by pair in double
+// (docs/spec/low-rank-and-kernels.md#f1, #f2).
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // The rules and searches of generation without a model, against transformers' own generate() on a
-// table of logits (spec.md B.14, tests/fixtures/make_generation_cases.py).
+// table of logits (docs/spec/led-and-generation.md#b14, tests/fixtures/make_generation_cases.py).
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// The filler of the golden vectors (spec.md, section 0).
+// The filler of the golden vectors (docs/spec/README.md#det).
 #pragma once
 
 #include <cmath>

@@ -1,6 +1,6 @@
 // Transformer-XL, the Compressive Transformer and the Performer against the golden vectors of their
-// specification: a numpy script in double precision, checked against the authors' code (spec.md
-// M.2, M.7, M.8).
+// specification: a numpy script in double precision, checked against the authors' code
+// (docs/spec/golden.md#m2, #m7, #m8).
 #include <gtest/gtest.h>
 
 #include <array>
@@ -30,7 +30,7 @@ Doubles product(const std::vector<float>& x, const Tensor& weight) {
   return y;
 }
 
-/// The attention of one layer on rows that are given, as M.2 and M.7 have it.
+/// The attention of one layer on rows that are given, as docs/spec/golden.md#m2 and #m7 have it.
 struct Layer {
   Layer(LanguageModelConfig of, const Tensors& tensors)
       : config(std::move(of)),

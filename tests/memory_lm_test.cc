@@ -1,5 +1,6 @@
 // Language models of all kinds against an independent PyTorch version in double precision
-// (tests/fixtures/make_memory_lm.py), and the laws that must hold between them (spec.md F.7, G.3).
+// (tests/fixtures/make_memory_lm.py), and the laws that must hold between them
+// (docs/spec/low-rank-and-kernels.md#f7, docs/spec/language-models.md#g3).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -200,7 +201,7 @@ INSTANTIATE_TEST_SUITE_P(
                     "dense_unplaced", "window_sinusoidal", "performer_softmax",
                     "performer_hyperbolic", "performer_relu", "performer_elu"));
 
-/// Each law of spec.md G.3 makes two models the same.
+/// Each law of docs/spec/language-models.md#g3 makes two models the same.
 TEST(MemoryModels, SpecialCasesAreOtherModels) {
   const auto ids = fox();
   const auto read = [&](const LanguageModelConfig& config, const Tensors& tensors) {

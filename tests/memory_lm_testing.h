@@ -68,7 +68,7 @@ inline double difference(const Doubles& found, const Doubles& wanted) {
 }
 inline Doubles doubles(const std::vector<float>& values) { return {values.begin(), values.end()}; }
 
-/// Tensors in the order of M.8: number t is det(shape, t, 0.3), gains + 1.
+/// Tensors in the order of docs/spec/golden.md#m8: number t is det(shape, t, 0.3), gains + 1.
 inline Tensors golden_tensors(const LanguageModelConfig& config) {
   std::vector<std::pair<std::string, Shape>> names = {{"embedding.weight", {27, 8}},
                                                       {"output.bias", {27}}};

@@ -1,5 +1,5 @@
 // ROUGE and the stemmer against rouge_score and NLTK (fixtures/make_rouge_cases.py), and the golden
-// scores of spec.md C.6.
+// scores of docs/spec/tasks.md#c6-golden.
 #include "tasks/metrics/rouge.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// TriviaQA (tasks.md §1): its files, what becomes of a document, the loss over all rows of one, the
-// best span of its rows, and the metric.
+// TriviaQA (docs/spec/tasks.md#t1): its files, what becomes of a document, the loss over all rows
+// of one, the best span of its rows, and the metric.
 #include <gtest/gtest.h>
 
 #include <cmath>

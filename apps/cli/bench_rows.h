@@ -43,7 +43,7 @@ void write_cells(Output& output, const BenchCells& cells, const std::string& for
 
 enum class BenchKind { model, attention, train };
 
-/// Prints rows as a table, CSV or JSON lines; the columns of design.md §6.
+/// Prints rows as a table, CSV or JSON lines; the columns of docs/spec/performance.md#p1.
 class BenchTable {
  public:
   BenchTable(BenchKind kind, const BenchOutput& output)

@@ -38,7 +38,7 @@ def ways():
 
 
 def drawn(shape, keys, generator):
-    """Directions as spec.md F.3 draws them."""
+    """Directions as docs/spec/low-rank-and-kernels.md#f3 draws them."""
     m, d = shape
     if keys.get("orthogonal_features", True):
         blocks = []

@@ -1,4 +1,5 @@
-// What the heads of a model attend to: the probabilities of a forward pass (spec.md A.4).
+// What the heads of a model attend to: the probabilities of a forward pass
+// (docs/spec/attention.md#a4).
 #pragma once
 
 #include <cstdint>

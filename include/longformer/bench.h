@@ -1,5 +1,5 @@
-// Measuring on this machine (design.md §6): time, tokens/s, GFLOP/s, and the fraction of the bound
-// useful FLOPs ÷ GEMM rate.
+// Measuring on this machine (docs/spec/performance.md#p1): time, tokens/s, GFLOP/s, and the
+// fraction of the bound useful FLOPs ÷ GEMM rate.
 #pragma once
 
 #include <cstdint>
@@ -99,8 +99,8 @@ struct TrainBenchOptions {
 
 /// Times training steps of one document of n random tokens: a masked LM that guesses
 /// 15 % of them, a model that learns a text about it, or a character LM that predicts each. The
-/// useful work of a step is three times that of a forward pass (design.md §6), twice with an
-/// adapter. `predicted_peak_bytes` is what the plan of a training says.
+/// useful work of a step is three times that of a forward pass (docs/spec/performance.md#p1), twice
+/// with an adapter. `predicted_peak_bytes` is what the plan of a training says.
 BenchResult bench_train(const TrainBenchOptions& options);
 
 struct GenerateBenchOptions {

@@ -1,5 +1,5 @@
-// Choosing among answers to a question about a text of any length that the model takes (spec.md
-// A.6).
+// Choosing among answers to a question about a text of any length that the model takes
+// (docs/spec/encoder.md#a6).
 #pragma once
 
 #include <cstdint>
@@ -62,7 +62,7 @@ struct ChoiceOutcome {
 };
 
 /// A model for multiple choice, which reads every choice apart as a pair, or for candidate scoring,
-/// which reads them together (spec.md C.4), with its tokenizer.
+/// which reads them together (docs/spec/tasks.md#c4-candidates), with its tokenizer.
 class Chooser {
  public:
   /// Throws Error for a model with neither of the heads.

@@ -1,4 +1,4 @@
-// Classes of documents of any length (spec.md A.6): the text-classification pipeline.
+// Classes of documents of any length (docs/spec/encoder.md#a6): the text-classification pipeline.
 #pragma once
 
 #include <cstdint>

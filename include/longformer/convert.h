@@ -1,5 +1,6 @@
-// Turning the folder of an encoder into that of a Longformer (spec.md C.1), or into the same
-// encoder with the attention of a Linformer or a Performer (E.5, F.6).
+// Turning the folder of an encoder into that of a Longformer (docs/spec/conversion.md#c1), or into
+// the same encoder with the attention of a Linformer or a Performer
+// (docs/spec/low-rank-and-kernels.md#e5, #f6).
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // Which mentions of a document mean the same, in documents of any length: people, places and things
-// with everything that names them (Kirstain et al. 2021; spec.md C.4).
+// with everything that names them (Kirstain et al. 2021; docs/spec/tasks.md#t4).
 #pragma once
 
 #include <cstdint>

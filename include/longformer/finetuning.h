@@ -1,4 +1,4 @@
-// Fine-tuning a folder for a task (Longformer paper §6, spec.md C.4).
+// Fine-tuning a folder for a task (Longformer paper §6, docs/spec/tasks.md#c4).
 #pragma once
 
 #include <cstdint>

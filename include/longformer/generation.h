@@ -1,4 +1,4 @@
-// Writing a text for a document: LED and BART (spec.md B).
+// Writing a text for a document: LED and BART (docs/spec/led-and-generation.md).
 #pragma once
 
 #include <cstdint>

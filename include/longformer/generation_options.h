@@ -1,5 +1,5 @@
-// How texts are written: the options of transformers' generate(), under their names (spec.md B.6 to
-// B.11).
+// How texts are written: the options of transformers' generate(), under their names
+// (docs/spec/led-and-generation.md#b6 to #b11).
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // The loss of a folder's head and its gradients: what an optimizer starts from, and what can be
-// held against PyTorch (spec.md A.6).
+// held against PyTorch (docs/spec/encoder.md#a6).
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
 // Language models of characters or tokens: the autoregressive Longformer (paper §4 and appendix B,
-// spec.md D), Transformer-XL and the Compressive Transformer (G), Performers (F.4): training,
+// docs/spec/language-models.md#d), Transformer-XL and the Compressive Transformer
+// (docs/spec/language-models.md#g), Performers (docs/spec/low-rank-and-kernels.md#f4): training,
 // evaluation, and sampling.
 //
 // A model is a folder with config.json of model_type "longformer-lm" (or, of before,

@@ -8,7 +8,7 @@ namespace longformer {
 /// Which tokens of a text a masked-LM model has to guess.
 struct MaskingOptions {
   /// A token is chosen with this probability; of the chosen ones 80 % become the mask, 10 % a
-  /// random token, 10 % stay (RoBERTa, spec.md C.3).
+  /// random token, 10 % stay (RoBERTa, docs/spec/training.md#c3).
   double probability = 0.15;
   std::uint64_t seed = 1;
   /// Not 0: every so many-th token becomes the mask instead, without chance.

@@ -1,9 +1,9 @@
 // Running an encoder and its head: a Hugging Face checkpoint folder in, hidden states and logits
 // out.
 //
-// Models: Longformer, BERT, RoBERTa (spec.md A), alone or with a head for a masked LM, sequence
-// classification, token classification, question answering, multiple choice (spec.md A.6) or
-// candidate scoring (C.4).
+// Models: Longformer, BERT, RoBERTa (docs/spec/encoder.md), alone or with a head for a masked LM,
+// sequence classification, token classification, question answering, multiple choice
+// (docs/spec/encoder.md#a6) or candidate scoring (docs/spec/tasks.md#c4-candidates).
 // Dimensions: n tokens of a document, H hidden size, V vocabulary, C classes.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Training masked-language models on plain text (Longformer paper §5, spec.md C.3).
+// Training masked-language models on plain text (Longformer paper §5, docs/spec/training.md#c3).
 #pragma once
 
 #include <cstdint>

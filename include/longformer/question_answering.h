@@ -1,4 +1,5 @@
-// Answers to questions about documents of any length, as spans of their text (spec.md A.6).
+// Answers to questions about documents of any length, as spans of their text
+// (docs/spec/encoder.md#a6).
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Entities in documents of any length (spec.md A.6): the token-classification pipeline.
+// Entities in documents of any length (docs/spec/encoder.md#a6): the token-classification pipeline.
 #pragma once
 
 #include <cstdint>

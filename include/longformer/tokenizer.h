@@ -1,4 +1,4 @@
-// Text to token ids and back, equal to Hugging Face `tokenizers` (spec.md J).
+// Text to token ids and back, equal to Hugging Face `tokenizers` (docs/spec/tokenizers.md).
 #pragma once
 
 #include <cstdint>

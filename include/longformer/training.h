@@ -1,5 +1,5 @@
 // What all verbs that train have in common: options named as those of the Hugging Face Trainer
-// (users.md §3e), the plan before the first step, progress, and the result.
+// (docs/training.md), the plan before the first step, progress, and the result.
 #pragma once
 
 #include <cstdint>

@@ -290,7 +290,8 @@ training::Metrics metrics_of(const Beginning& begin, const tasks::DataSet& data,
   }
   const auto found =
       evaluate_set(model.model(), tokenizer, options.validation_path, data, evaluation);
-  // Seen with BART-large and LED-large (spec.md C.5), and where weights were drawn, at first.
+  // Seen with BART-large and LED-large (docs/spec/training.md#c5), and where weights were drawn, at
+  // first.
   if (found.repeating_texts > 0 && note) {
     note(fmt::format(
         "{} of {} texts are one token again and again: a model that has just been drawn begins so; "

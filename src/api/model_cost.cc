@@ -16,7 +16,7 @@ kernels::AttentionRows one_document(Index n) {
 }
 
 /// What attention to k rows has beside the dense layers of every token, without the keys and values
-/// that it does not make of them (spec.md E.1).
+/// that it does not make of them (docs/spec/low-rank-and-kernels.md#e1).
 double linformer_flops(const models::EncoderConfig& config,
                        const models::LinformerConfig& linformer, Index layer, std::int64_t n) {
   using models::ProjectionSharing;
@@ -135,8 +135,9 @@ struct Passes {
 constexpr Passes kForward = {};
 constexpr Passes kTrainingStep = {.full = 3, .half = 2, .constant = 1};
 
-/// A layer that reads a segment of n characters behind full memories (spec.md G.1, G.2): keys and
-/// values of what is kept are made again in every segment, as their weights change.
+/// A layer that reads a segment of n characters behind full memories
+/// (docs/spec/language-models.md#g1, #g2): keys and values of what is kept are made again in every
+/// segment, as their weights change.
 double memory_layer_flops(const models::LanguageModelConfig& config, double n,
                           const Passes& passes) {
   const auto width = static_cast<double>(config.hidden_size);

@@ -1,5 +1,5 @@
-// safetensors files: u64 little-endian header length, JSON header, raw row-major data (spec.md
-// A.2).
+// safetensors files: u64 little-endian header length, JSON header, raw row-major data
+// (docs/spec/encoder.md#a2).
 #pragma once
 
 #include <map>

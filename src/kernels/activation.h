@@ -1,4 +1,4 @@
-// The activation functions of the models (spec.md §0).
+// The activation functions of the models (docs/spec/README.md#activations).
 #pragma once
 
 namespace longformer::kernels {

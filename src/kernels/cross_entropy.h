@@ -1,4 +1,4 @@
-// Softmax and cross-entropy of one row of logits (spec.md §0).
+// Softmax and cross-entropy of one row of logits (docs/spec/README.md#conventions).
 #pragma once
 
 #include "core/dtype.h"

@@ -13,7 +13,8 @@ Tensor random_gains(const Shape& shape, float deviation, std::uint64_t seed);
 /// A fp32 tensor of independent numbers that are uniform within ± limit.
 Tensor uniform_numbers(const Shape& shape, double limit, std::uint64_t seed);
 
-/// A Linformer's projection [k, N] or [H, k, N] (spec.md E.3): uniform within √(6/(N + k))/√2.
+/// A Linformer's projection [k, N] or [H, k, N] (docs/spec/low-rank-and-kernels.md#e3): uniform
+/// within √(6/(N + k))/√2.
 Tensor xavier_projection(const Shape& shape, std::uint64_t seed);
 /// Row r is the mean of those columns j for which ⌊j·k/N⌋ = r.
 Tensor pooled_projection(const Shape& shape);

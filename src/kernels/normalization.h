@@ -1,4 +1,5 @@
-// LayerNorm over rows, fused with the residual addition before it (spec.md §0, A.5).
+// LayerNorm over rows, fused with the residual addition before it (docs/spec/README.md#conventions,
+// docs/spec/encoder.md#a5).
 #pragma once
 
 #include "core/tensor.h"

@@ -17,7 +17,7 @@ void assign(Tensor& target, const Tensor& source);
 /// Σ x². Not finite where an element is not.
 double sum_of_squares(const Tensor& x, int threads);
 
-/// One step of AdamW (Loshchilov and Hutter; spec.md C.3).
+/// One step of AdamW (Loshchilov and Hutter; docs/spec/training.md#c3).
 struct AdamWStep {
   double learning_rate = 0;
   double beta1 = 0.9;

@@ -1,4 +1,4 @@
-// Sines and cosines of distances (spec.md D.2).
+// Sines and cosines of distances (docs/spec/language-models.md#d2).
 #pragma once
 
 #include "core/tensor.h"

@@ -1,5 +1,5 @@
 // Slots: a few rows that stand for all rows of a document, by windows of neighbouring ones
-// (Linformer, arXiv 2006.04768 §4; spec.md E.2).
+// (Linformer, arXiv 2006.04768 §4; docs/spec/low-rank-and-kernels.md#e2).
 //
 // n rows of all documents of a batch, S slots of all documents, D columns, s rows of a window.
 #pragma once

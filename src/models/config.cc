@@ -61,7 +61,8 @@ const Family& encoder_family(const ConfigReader& config) {
   return family;
 }
 
-/// The object with other names of keys in place of those that count less (spec.md B.1).
+/// The object with other names of keys in place of those that count less
+/// (docs/spec/led-and-generation.md#b1).
 Json with_aliases(const ConfigReader& config, const Family& family) {
   Json object = config.object();
   for (const std::string_view alias : family.encoder->aliases) {

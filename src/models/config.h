@@ -1,4 +1,4 @@
-// config.json of the encoders (spec.md A.1).
+// config.json of the encoders (docs/spec/encoder.md#a1).
 #pragma once
 
 #include <optional>

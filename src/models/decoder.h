@@ -1,4 +1,5 @@
-// What writes texts about what an encoder has read: the decoders of LED and BART (spec.md B.4).
+// What writes texts about what an encoder has read: the decoders of LED and BART
+// (docs/spec/led-and-generation.md#b4).
 //
 // R tokens of the texts that are written, D hidden size, V vocabulary.
 #pragma once

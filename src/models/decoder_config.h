@@ -1,5 +1,5 @@
 // config.json of what stands behind an encoder and writes texts: the decoders of LED and BART
-// (spec.md B.1).
+// (docs/spec/led-and-generation.md#b1).
 #pragma once
 
 #include "core/dtype.h"

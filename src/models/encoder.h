@@ -1,5 +1,5 @@
-// The encoder of all families that have one: embeddings, post-norm layers, pooler (spec.md A.3,
-// A.5).
+// The encoder of all families that have one: embeddings, post-norm layers, pooler
+// (docs/spec/encoder.md#a3, #a5).
 #pragma once
 
 #include <memory>
@@ -43,7 +43,7 @@ class Encoder final : public Network {
 };
 
 /// Position row of every token. Families whose positions follow the row of padding count the tokens
-/// that are not padding from there on, and give padding that row (spec.md A.3).
+/// that are not padding from there on, and give padding that row (docs/spec/encoder.md#a3).
 std::vector<std::int32_t> position_rows(const EncoderConfig& config,
                                         std::span<const std::int32_t> ids);
 

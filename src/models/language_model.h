@@ -1,6 +1,7 @@
 // Language models that read from left to right: the character Longformer with causal windows and
-// dilated heads (paper §4, spec.md D), Transformer-XL and the Compressive Transformer with memories
-// of what they have read (G), and the Performer with sums of features (F).
+// dilated heads (paper §4, docs/spec/language-models.md#d), Transformer-XL and the Compressive
+// Transformer with memories of what they have read (docs/spec/language-models.md#g), and the
+// Performer with sums of features (docs/spec/low-rank-and-kernels.md#f).
 //
 // n characters of one or more documents behind each other, D hidden size, V characters.
 #pragma once

@@ -1,5 +1,5 @@
-// config.json of the language models that read from left to right (spec.md G.0): a format of our
-// own.
+// config.json of the language models that read from left to right (docs/spec/file-formats.md#o1): a
+// format of our own.
 #pragma once
 
 #include <cstdint>
@@ -23,13 +23,16 @@ inline constexpr std::string_view kCharacterLmType = "longformer-character-lm";
 /// Characters that a layer sees before one at most: more than anybody reads with dense attention.
 inline constexpr Index kMaxReach = Index{1} << 24;
 
-/// What a character sees: a window (spec.md D), all that was read, or its segment and what is kept
-/// of those before: their rows (Transformer-XL, G.1), and of older ones rows that stand for several
-/// (Compressive Transformer, G.2), or sums of features over all that was read (Performer, F).
+/// What a character sees: a window (docs/spec/language-models.md#d), all that was read, or its
+/// segment and what is kept of those before: their rows (Transformer-XL,
+/// docs/spec/language-models.md#g1), and of older ones rows that stand for several (Compressive
+/// Transformer, docs/spec/language-models.md#g2), or sums of features over all that was read
+/// (Performer, docs/spec/low-rank-and-kernels.md#f).
 enum class LmAttention { window, dense, recurrent, compressive, performer };
 std::string_view name_of(LmAttention attention);
 
-/// How a model knows the order of what it reads (spec.md G.0, K).
+/// How a model knows the order of what it reads (docs/spec/file-formats.md#o1,
+/// docs/spec/language-models.md#k).
 enum class Positions {
   relative,    ///< a term of the scores, by distance (Transformer-XL)
   sinusoidal,  ///< sines and cosines that are added to the embeddings
@@ -39,11 +42,12 @@ enum class Positions {
 };
 std::string_view name_of(Positions positions);
 
-/// f_c of spec.md G.2: how several rows of the memory become one.
+/// f_c of docs/spec/language-models.md#g2-compression: how several rows of the memory become one.
 enum class Compression { convolution, mean, largest, dilated, most_used };
 
-/// What the weights of a compression learn from (G.2), or, where there are none, what is reported.
-/// By back-propagation they learn from the loss of the text that looks at what they have made.
+/// What the weights of a compression learn from (docs/spec/language-models.md#g2), or, where there
+/// are none, what is reported. By back-propagation they learn from the loss of the text that looks
+/// at what they have made.
 enum class CompressionLoss { none, attention, autoencoding, backpropagation };
 
 /// Rows of a segment, and of what is kept; an evaluation may have others than the training.

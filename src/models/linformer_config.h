@@ -1,4 +1,4 @@
-// What config.json says of a Linformer's projections (spec.md E.2–E.4).
+// What config.json says of a Linformer's projections (docs/spec/low-rank-and-kernels.md#e2 to #e4).
 #pragma once
 
 #include <string>

@@ -67,7 +67,7 @@ struct EncoderTraits {
   std::span<const std::string_view> aliases = {};
   /// Keys of config.json for which there is only one value here, which is the default.
   formats::ConfigReader::KeyNames fixed_keys = {};
-  /// Positions begin behind the row of padding, and padding has that row (spec.md A.3).
+  /// Positions begin behind the row of padding, and padding has that row (docs/spec/encoder.md#a3).
   bool positions_follow_padding = false;
   /// Rows of the position table before that of the first token, beside those that are counted in
   /// max_position_embeddings.

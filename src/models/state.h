@@ -1,4 +1,5 @@
-// What a model keeps of the tokens that it has read (design.md §4): the caller owns it.
+// What a model keeps of the tokens that it has read (docs/spec/design.md#state): the caller owns
+// it.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// The tables of tokens of an encoder with a decoder, which have several names (spec.md B.2).
+// The tables of tokens of an encoder with a decoder, which have several names
+// (docs/spec/led-and-generation.md#b2).
 #pragma once
 
 #include <string>

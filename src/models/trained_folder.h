@@ -1,4 +1,4 @@
-// A trained model as a Hugging Face folder (spec.md A.2, C.3).
+// A trained model as a Hugging Face folder (docs/spec/encoder.md#a2, docs/spec/training.md#c3).
 #pragma once
 
 #include <filesystem>

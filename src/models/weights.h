@@ -1,5 +1,5 @@
 // The weights of a model by name, wherever they come from: stored in a folder, drawn, trained, or
-// only recorded (spec.md A.2).
+// only recorded (docs/spec/encoder.md#a2).
 #pragma once
 
 #include <cstdint>
@@ -65,7 +65,7 @@ struct Init {
   }
   /// N(1, deviation²).
   static Init gains(double deviation = 0) { return {.kind = Kind::gains, .deviation = deviation}; }
-  /// Ω, [m, d] or [H, m, d] (spec.md F.3).
+  /// Ω, [m, d] or [H, m, d] (docs/spec/low-rank-and-kernels.md#f3).
   static Init features(const kernels::FeatureDraw& draw, Index redraw_interval) {
     return {.kind = Kind::features,
             .is_frozen = true,
@@ -128,7 +128,8 @@ class Weights {
     /// Tensors for whose names it holds are as if the file had none.
     std::function<bool(const std::string& name)> left_out = {};
     /// Tables that get more rows than they have in the file: further ones are drawn from the normal
-    /// distribution with mean and deviation of those in the file (spec.md C.4).
+    /// distribution with mean and deviation of those in the file
+    /// (docs/spec/tasks.md#c4-candidates).
     std::vector<std::string> grown = {};
     /// Trains what an adapter adds to linear layers, and keeps their weights.
     std::optional<AdapterTraining> adapter = {};

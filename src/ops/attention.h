@@ -1,4 +1,5 @@
-// Attention of one layer: what every token sees in its window, and the global keys (spec.md A.4).
+// Attention of one layer: what every token sees in its window, and the global keys
+// (docs/spec/attention.md#a4).
 #pragma once
 
 #include <optional>
@@ -13,7 +14,8 @@ namespace longformer::ops {
 
 using kernels::AttentionSpec;
 
-/// Positions as in Transformer-XL (spec.md D.2, G.1; kernels::RelativePositions).
+/// Positions as in Transformer-XL (docs/spec/language-models.md#d2, #g1;
+/// kernels::RelativePositions).
 struct RelativePositions {
   /// u and v [H, d] fp32.
   Tensor content_bias, position_bias;

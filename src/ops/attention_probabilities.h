@@ -1,4 +1,4 @@
-// What the heads of a layer attend to, in the layout of `transformers` (spec.md A.4).
+// What the heads of a layer attend to, in the layout of `transformers` (docs/spec/attention.md#a4).
 #pragma once
 
 #include <functional>

@@ -1,4 +1,5 @@
-// Where attention goes: to which kind of rows, and to how old ones (spec.md G.2).
+// Where attention goes: to which kind of rows, and to how old ones
+// (docs/spec/language-models.md#g2-shares).
 #pragma once
 
 #include <array>

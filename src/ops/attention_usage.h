@@ -1,4 +1,5 @@
-// Which keys attention looks at most (spec.md G.2, compression "most-used").
+// Which keys attention looks at most (docs/spec/language-models.md#g2-compression, compression
+// "most-used").
 #pragma once
 
 #include <span>

@@ -1,4 +1,5 @@
-// Inverted dropout (spec.md §0) whose masks are computed again in the backward pass, never stored.
+// Inverted dropout (docs/spec/README.md#conventions) whose masks are computed again in the backward
+// pass, never stored.
 #pragma once
 
 #include "ops/context.h"

@@ -1,4 +1,4 @@
-// Token embeddings (spec.md A.3) and the ways out of a hidden state: rows and pooling.
+// Token embeddings (docs/spec/encoder.md#a3) and the ways out of a hidden state: rows and pooling.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,8 @@ struct EmbeddingRows {
 Tensor embed(const Context& context, const EmbeddingTables& tables, const EmbeddingRows& rows,
              const Dropout& dropout = {});
 
-/// dropout(scale · table[id]), [n, D], for fp32 tables without norm (spec.md D.1).
+/// dropout(scale · table[id]), [n, D], for fp32 tables without norm
+/// (docs/spec/language-models.md#d1).
 Tensor embed_scaled(const Context& context, const Tensor& table, std::span<const std::int32_t> ids,
                     float scale, const Dropout& dropout = {});
 

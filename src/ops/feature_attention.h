@@ -1,4 +1,4 @@
-// Attention as products of features (Performer; spec.md F).
+// Attention as products of features (Performer; docs/spec/low-rank-and-kernels.md#f).
 #pragma once
 
 #include <span>

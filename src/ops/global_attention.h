@@ -1,4 +1,5 @@
-// The rows of global tokens, which see everything and have projections of their own (spec.md A.4).
+// The rows of global tokens, which see everything and have projections of their own
+// (docs/spec/attention.md#a4).
 #pragma once
 
 #include "core/tape.h"
@@ -25,7 +26,7 @@ using kernels::GlobalProjections;
 ///
 /// Up to d global tokens per document the keys and values of all n tokens are never projected:
 /// q̂·(K x + b) = (Kᵀq̂)·x + const, and Σ p (V x + b) = V (Σ p x) + b, which costs 4·n·D·g·H instead
-/// of 4·n·D² (performance.md §3.4).
+/// of 4·n·D² (docs/spec/performance.md#p4).
 void global_attention(const Context& context, const AttentionSpec& spec,
                       const GlobalProjections& projections, const Tensor& x, Tensor& attended);
 

@@ -1,5 +1,5 @@
 // The keys and values of a layer that later tokens still see, for texts that are read piece by
-// piece (spec.md D.4).
+// piece (docs/spec/language-models.md#d4).
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Dense layers (spec.md A.5).
+// Dense layers (docs/spec/encoder.md#a5).
 //
 // n rows (tokens of all documents of a batch), in/out features, H heads, d head size.
 #pragma once

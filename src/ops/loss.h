@@ -1,5 +1,5 @@
-// Losses (spec.md A.6, C.4). With a tape in the context they put their gradient into place at once:
-// Tape::backward follows.
+// Losses (docs/spec/encoder.md#a6, docs/spec/tasks.md#t0). With a tape in the context they put
+// their gradient into place at once: Tape::backward follows.
 //
 // A loss is a sum over what counts; the gradient is that of `scale` times the sum, so a mean over
 // several micro-batches is the caller's choice of scale.

@@ -1,4 +1,5 @@
-// LayerNorm, alone and with the dense layers that end in it in a transformer layer (spec.md A.5).
+// LayerNorm, alone and with the dense layers that end in it in a transformer layer
+// (docs/spec/encoder.md#a5).
 #pragma once
 
 #include "ops/linear.h"

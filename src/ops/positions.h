@@ -1,5 +1,5 @@
-// Positions: those that count from the query (spec.md D.2, G.1), and those that are added to
-// tokens, or to queries and keys (K).
+// Positions: those that count from the query (docs/spec/language-models.md#d2, #g1), and those that
+// are added to tokens, or to queries and keys (docs/spec/language-models.md#k).
 #pragma once
 
 #include <span>

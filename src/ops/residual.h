@@ -1,5 +1,5 @@
 // The blocks of layers that normalise first: what they compute is added to the residual stream
-// (spec.md D.1). The norm before them is ops::layer_norm.
+// (docs/spec/language-models.md#d1). The norm before them is ops::layer_norm.
 #pragma once
 
 #include "ops/linear.h"

@@ -1,4 +1,4 @@
-// Several rows of a sequence become one (spec.md G.2).
+// Several rows of a sequence become one (docs/spec/language-models.md#g2-compression).
 #pragma once
 
 #include "kernels/row_windows.h"

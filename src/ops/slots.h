@@ -1,4 +1,5 @@
-// A few rows that stand for all rows of a document (Linformer, arXiv 2006.04768; spec.md E).
+// A few rows that stand for all rows of a document (Linformer, arXiv 2006.04768;
+// docs/spec/low-rank-and-kernels.md#e).
 //
 // n rows of all documents of a batch, D columns, k slots of a document, N most rows of one.
 #pragma once

@@ -1,5 +1,5 @@
 // Questions whose candidates are read together, in one pass over what they are about: the form of
-// the paper for WikiHop (spec.md C.4).
+// the paper for WikiHop (docs/spec/tasks.md#c4-candidates).
 #pragma once
 
 #include <array>

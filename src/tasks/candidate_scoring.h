@@ -1,5 +1,5 @@
 // Questions whose candidates are read together and scored where they stand: the head of the paper
-// for WikiHop (spec.md C.4). `transformers` has no class for it.
+// for WikiHop (docs/spec/tasks.md#c4-candidates). `transformers` has no class for it.
 #pragma once
 
 #include "tasks/candidate_reader.h"

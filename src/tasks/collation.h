@@ -1,5 +1,6 @@
-// From examples of a data set to rows of tokens with what the model shall say of them (spec.md A.6,
-// C.4, J): what the tasks have in common.
+// From examples of a data set to rows of tokens with what the model shall say of them
+// (docs/spec/encoder.md#a6, docs/spec/tasks.md#c4, docs/spec/tokenizers.md): what the tasks have in
+// common.
 #pragma once
 
 #include <functional>

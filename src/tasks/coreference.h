@@ -1,4 +1,4 @@
-// Which mentions of a document mean the same (spec.md C.4).
+// Which mentions of a document mean the same (docs/spec/tasks.md#t4).
 #pragma once
 
 #include "tasks/coreference_head.h"

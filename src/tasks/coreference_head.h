@@ -1,5 +1,5 @@
 // The head for coreference of Kirstain et al. 2021, "Coreference Resolution without Span
-// Representations", with a loss of its mention scores (spec.md C.4).
+// Representations", with a loss of its mention scores (docs/spec/tasks.md#t4).
 //
 // n tokens of all rows of a document, W words, C spans of words that may be mentions, k of them
 // kept for linking, f the width of the layers.

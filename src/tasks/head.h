@@ -1,4 +1,4 @@
-// The layers of a task on an encoder, and the loss of what they say (spec.md A.6).
+// The layers of a task on an encoder, and the loss of what they say (docs/spec/encoder.md#a6).
 #pragma once
 
 #include <cstdint>

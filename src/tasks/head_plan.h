@@ -1,4 +1,5 @@
-// What becomes of the head of a model that is converted to a Longformer (spec.md C.1).
+// What becomes of the head of a model that is converted to a Longformer
+// (docs/spec/conversion.md#c1).
 #pragma once
 
 #include "models/convert/tensors.h"

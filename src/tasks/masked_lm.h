@@ -1,4 +1,4 @@
-// Guessing hidden tokens of plain text (spec.md A.6, C.3).
+// Guessing hidden tokens of plain text (docs/spec/encoder.md#a6, docs/spec/training.md#c3).
 #pragma once
 
 #include <memory>

@@ -52,7 +52,8 @@ class SequenceToSequence final : public Task {
     return config.decoder.has_value();
   }
 
-  /// `transformers` has none; all recipes for summaries take the first token (spec.md C.5).
+  /// `transformers` has none; all recipes for summaries take the first token
+  /// (docs/spec/training.md#c5).
   std::vector<Index> globals_of_texts(const models::EncoderConfig&, const Encoding&,
                                       const std::string&) const override {
     return {0};

@@ -1,4 +1,5 @@
-// Writing a text about a document: summaries, answers (spec.md B, C.5).
+// Writing a text about a document: summaries, answers (docs/spec/led-and-generation.md,
+// docs/spec/training.md#c5).
 #pragma once
 
 #include <memory>
@@ -46,7 +47,8 @@ class DecoderHead final : public Head {
 };
 
 /// Another head behind a decoder that reads the document itself, shifted by the start token: what
-/// LED and BART make of questions (spec.md B.5). A document has at most as many tokens as a text.
+/// LED and BART make of questions (docs/spec/led-and-generation.md#b5). A document has at most as
+/// many tokens as a text.
 class DecodedHead final : public Head {
  public:
   /// Throws Error as DecoderHead.

@@ -1,4 +1,4 @@
-// TriviaQA: answers in documents that are known to have one, but not where (tasks.md §1).
+// TriviaQA: answers in documents that are known to have one, but not where (docs/spec/tasks.md#t1).
 #pragma once
 
 #include <vector>

@@ -1,4 +1,5 @@
-// Text as characters of a small alphabet, for character language models (spec.md D.4).
+// Text as characters of a small alphabet, for character language models
+// (docs/spec/language-models.md#d4).
 #pragma once
 
 #include <cstdint>

@@ -15,8 +15,8 @@ struct PhaseCost {
   std::int64_t activation_bytes = 0;
 };
 
-/// A part of a training with settings of its own (spec.md D.3). The moments of the optimizer go on
-/// through all phases; the schedule starts anew in each.
+/// A part of a training with settings of its own (docs/spec/language-models.md#d3). The moments of
+/// the optimizer go on through all phases; the schedule starts anew in each.
 struct Phase {
   std::string name = {};
   std::int64_t steps = 0;

@@ -7,7 +7,7 @@
 namespace longformer::training {
 
 /// A linear rise over the warm-up steps, then a decay; as get_scheduler of `transformers`
-/// (polynomial: spec.md C.3).
+/// (polynomial: docs/spec/training.md#c3).
 struct Schedule {
   enum class Kind { constant, linear, cosine, polynomial };
 

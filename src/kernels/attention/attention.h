@@ -12,8 +12,8 @@
 
 namespace longformer::kernels {
 
-/// Positions as in Transformer-XL (spec.md D.2, G.1): with t the dilation steps from key j back to
-/// query i, the score is ((q_i + u)·k_j + (q_i + v)·r_t) / √d.
+/// Positions as in Transformer-XL (docs/spec/language-models.md#d2, #g1): with t the dilation steps
+/// from key j back to query i, the score is ((q_i + u)·k_j + (q_i + v)·r_t) / √d.
 struct RelativePositions {
   const Tensor& content_bias;   ///< u [H, d] fp32
   const Tensor& position_bias;  ///< v [H, d] fp32

@@ -1,5 +1,5 @@
 // One task at a time: its keys are packed chunk by chunk, and each tile of its queries sends back
-// to the keys that it sees (performance.md §4.4, with the tiles outside).
+// to the keys that it sees (docs/spec/performance.md#p6, with the tiles outside).
 #include <algorithm>
 #include <cmath>
 #include <cstring>

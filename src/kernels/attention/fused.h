@@ -1,5 +1,5 @@
 // The backend of the product: attention with an online softmax over tiles, so that scores are never
-// stored (performance.md §4.3).
+// stored (docs/spec/performance.md#p5).
 #pragma once
 
 #include "kernels/attention/attention.h"

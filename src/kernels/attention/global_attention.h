@@ -1,5 +1,5 @@
 // The rows of global tokens, which see everything and have projections of their own, without
-// projecting the tokens that they see (spec.md A.4).
+// projecting the tokens that they see (docs/spec/attention.md#a4).
 //
 // g global tokens of a document, H heads, d head size, D = H·d; R = H·g rows, of which row
 // head·g + i belongs to global token i.

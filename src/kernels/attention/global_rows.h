@@ -1,5 +1,5 @@
 // The rows of global tokens and their second set of projections: what computing them and looking at
-// them share (spec.md A.4).
+// them share (docs/spec/attention.md#a4).
 #pragma once
 
 #include <span>

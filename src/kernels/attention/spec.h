@@ -1,5 +1,5 @@
-// Attention described as data (design.md §4, paper §3.1 and Figure 1): the rows of a batch, and the
-// pattern in which the heads of a layer see them.
+// Attention described as data (docs/spec/design.md#attention-is-data, paper §3.1 and Figure 1): the
+// rows of a batch, and the pattern in which the heads of a layer see them.
 #pragma once
 
 #include <cstdint>

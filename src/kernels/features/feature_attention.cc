@@ -242,7 +242,8 @@ class ForwardWorker {
   float *query_features_, *weights_, *found_, *denominators_, *sums_;
 };
 
-/// Blocks between which the sums are kept; within them they are computed again (spec.md F.4).
+/// Blocks between which the sums are kept; within them they are computed again
+/// (docs/spec/low-rank-and-kernels.md#f4).
 constexpr Index kKeptBlocks = 64;
 
 class BackwardWorker {

@@ -1,5 +1,6 @@
-// Attention as products of features (Performer, arXiv 2009.14794; spec.md F): what a token sees are
-// sums over the keys, whose size does not depend on their number.
+// Attention as products of features (Performer, arXiv 2009.14794;
+// docs/spec/low-rank-and-kernels.md#f): what a token sees are sums over the keys, whose size does
+// not depend on their number.
 //
 // n rows, H heads, d head size, m random directions, F features.
 #pragma once

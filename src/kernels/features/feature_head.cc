@@ -17,7 +17,8 @@ constexpr float kNothing = -1e30f, kMasked = 2e30f;
 /// kLeastDenominator.
 constexpr float kSafeRaise = 20;
 
-/// The smallest denominator of signed features, and what is added to smaller ones (spec.md F.2).
+/// The smallest denominator of signed features, and what is added to smaller ones
+/// (docs/spec/low-rank-and-kernels.md#f2).
 constexpr float kLeastSum = 1e-6f, kAddedSum = 2e-6f;
 
 std::vector<float> floats(Index count) { return std::vector<float>(at(count)); }

@@ -1,5 +1,5 @@
 // Features whose products stand for the weight of a key: FAVOR+ and the generalised kernels of the
-// Performer (arXiv 2009.14794; spec.md F.1, F.2).
+// Performer (arXiv 2009.14794; docs/spec/low-rank-and-kernels.md#f1, #f2).
 //
 // d head size, m random directions (rows of Ω), F features of a query or key.
 #pragma once
@@ -38,13 +38,15 @@ struct FeatureMap {
   bool has_pairs() const {
     return kernel == FeatureKernel::hyperbolic || kernel == FeatureKernel::trigonometric;
   }
-  /// Whether exponentials are stabilised by one maximum for all features, and ε follows (F.1).
+  /// Whether exponentials are stabilised by one maximum for all features, and ε follows
+  /// (docs/spec/low-rank-and-kernels.md#f1).
   bool has_floor() const { return is_exponential() && epsilon > 0; }
   /// The factor of queries and keys.
   float factor() const;
 };
 
-/// Random directions: how long they are, and how they lie to each other (spec.md F.3).
+/// Random directions: how long they are, and how they lie to each other
+/// (docs/spec/low-rank-and-kernels.md#f3).
 struct FeatureDraw {
   bool orthogonal = true;
   /// All of length √d, rather than as long as rows of normal numbers.

@@ -62,7 +62,8 @@ struct HeadObserver {
 /// Losses that a model has beside that of its task, by name; scalars [1] fp32, with gradients.
 using NamedLosses = std::vector<std::pair<std::string, Tensor>>;
 
-/// Where the attention of a layer with memories went while all of them were full (spec.md G.2).
+/// Where the attention of a layer with memories went while all of them were full
+/// (docs/spec/language-models.md#g2).
 struct AttentionShares {
   /// Sums over queries: to compressed rows, to the memory, to the segment.
   ops::AgeShares compressed = {}, memory = {}, segment = {};
@@ -107,7 +108,8 @@ constexpr std::uint64_t layer_place(Index layer) {
   return 4 * (static_cast<std::uint64_t>(layer) + 1);
 }
 
-/// Window and global tokens with projections of their own (Longformer paper §3.1, spec.md A.4).
+/// Window and global tokens with projections of their own (Longformer paper §3.1,
+/// docs/spec/attention.md#a4).
 std::unique_ptr<Attention> longformer_attention(const EncoderConfig& config, Index layer,
                                                 const LayerSource& source);
 
@@ -115,11 +117,12 @@ std::unique_ptr<Attention> longformer_attention(const EncoderConfig& config, Ind
 std::unique_ptr<Attention> dense_attention(const EncoderConfig& config, Index layer,
                                            const LayerSource& source);
 
-/// Every token attends to a few rows that stand for all (Linformer, spec.md E).
+/// Every token attends to a few rows that stand for all (Linformer,
+/// docs/spec/low-rank-and-kernels.md#e).
 std::unique_ptr<Attention> linformer_attention(const EncoderConfig& config, Index layer,
                                                const LayerSource& source);
 
-/// Every token attends to sums of features (Performer, spec.md F).
+/// Every token attends to sums of features (Performer, docs/spec/low-rank-and-kernels.md#f).
 std::unique_ptr<Attention> performer_attention(const EncoderConfig& config, Index layer,
                                                const LayerSource& source);
 

@@ -1,5 +1,5 @@
-// Causal windows with dilated heads (paper §4, spec.md D), as long as the whole past where
-// attention is dense.
+// Causal windows with dilated heads (paper §4, docs/spec/language-models.md#d), as long as the
+// whole past where attention is dense.
 #pragma once
 
 #include <optional>

@@ -1,5 +1,5 @@
-// How old rows of a memory become fewer (spec.md G.2; Compressive Transformer, arXiv 1911.05507,
-// section 3.1).
+// How old rows of a memory become fewer (docs/spec/language-models.md#g2-compression; Compressive
+// Transformer, arXiv 1911.05507, section 3.1).
 //
 // B streams; e old rows of each; D hidden size; c compression rate.
 #pragma once

@@ -1,5 +1,5 @@
 // Self-attention over a few slots that stand for all tokens of a document (Linformer, arXiv
-// 2006.04768; spec.md E).
+// 2006.04768; docs/spec/low-rank-and-kernels.md#e).
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -127,7 +127,7 @@ class LinformerAttention final : public Attention {
     }
   }
 
-  /// Keys or values [H, slots, d]: the bias comes behind E (spec.md E.1).
+  /// Keys or values [H, slots, d]: the bias comes behind E (docs/spec/low-rank-and-kernels.md#e1).
   Tensor keys_of(const ops::Context& context, const Tensor& rows, std::span<const Index> starts,
                  const Side& side) const {
     const Tensor projected = heads_of(context, rows, side.projection);

@@ -1,5 +1,5 @@
 // Longformer self-attention: a window, and global tokens with projections of their own (paper §3.1,
-// spec.md A.4).
+// docs/spec/attention.md#a4).
 #include <vector>
 
 #include "core/error.h"

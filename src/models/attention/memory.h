@@ -1,6 +1,6 @@
 // Attention to the segment and to what is kept of those before it: their rows (Transformer-XL,
 // arXiv 1901.02860), and rows that stand for several older ones (Compressive Transformer, arXiv
-// 1911.05507; spec.md G).
+// 1911.05507; docs/spec/language-models.md#g).
 //
 // B streams of text, which have all read as much; s rows of each; D hidden size.
 #pragma once

@@ -1,5 +1,6 @@
-// Attention by features (Performer, arXiv 2009.14794; spec.md F) of language models, which look
-// back. That of encoders, which look both ways, is performer_attention().
+// Attention by features (Performer, arXiv 2009.14794; docs/spec/low-rank-and-kernels.md#f) of
+// language models, which look back. That of encoders, which look both ways, is
+// performer_attention().
 #pragma once
 
 #include "models/attention/query_key_value.h"

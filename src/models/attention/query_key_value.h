@@ -1,6 +1,6 @@
 // Queries, keys and values of a language model. With infused positions (Shortformer, arXiv
-// 2012.15832 §5; spec.md K) queries and keys are those of rows with their positions added, and
-// values those of the rows alone.
+// 2012.15832 §5; docs/spec/language-models.md#k) queries and keys are those of rows with their
+// positions added, and values those of the rows alone.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// Folders of encoders into Longformer folders (spec.md C.1).
+// Folders of encoders into Longformer folders (docs/spec/conversion.md#c1).
 #pragma once
 
 #include <string>

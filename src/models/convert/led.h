@@ -1,4 +1,4 @@
-// BART and LED folders into LED folders (spec.md C.2).
+// BART and LED folders into LED folders (docs/spec/conversion.md#c2).
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// config.json of the first Longformer folders, made before `transformers` had the model (spec.md
-// A.1).
+// config.json of the first Longformer folders, made before `transformers` had the model
+// (docs/spec/encoder.md#a1).
 #pragma once
 
 #include <string>

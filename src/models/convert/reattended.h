@@ -1,5 +1,5 @@
 // Folders of encoders into the same encoders with another attention: Linformer and Performer
-// (spec.md E.5, F.6).
+// (docs/spec/low-rank-and-kernels.md#e5, #f6).
 #pragma once
 
 #include <string>

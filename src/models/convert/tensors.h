@@ -1,4 +1,4 @@
-// The tensors of a converted folder (spec.md C.1).
+// The tensors of a converted folder (docs/spec/conversion.md#c1).
 #pragma once
 
 #include <functional>

@@ -1,5 +1,5 @@
 // Checkpoints with the names of Transformer-XL's own code, or of `transformers` as long as it had
-// the model, into folders of language models (spec.md G.1).
+// the model, into folders of language models (docs/spec/language-models.md#g1-import).
 #pragma once
 
 #include <filesystem>

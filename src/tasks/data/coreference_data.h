@@ -1,4 +1,4 @@
-// Documents whose mentions are in clusters (spec.md C.4): CoNLL-2012 and JSON lines.
+// Documents whose mentions are in clusters (docs/spec/tasks.md#t4): CoNLL-2012 and JSON lines.
 #pragma once
 
 #include <cstdint>

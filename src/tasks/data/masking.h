@@ -1,5 +1,5 @@
 // Masked-language-model data: documents packed into rows of full length, and RoBERTa's masking
-// (spec.md C.3).
+// (docs/spec/training.md#c3).
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // TriviaQA as it was published: questions, their answers in all spellings, and documents in files
-// of their own that may say so (tasks.md §1).
+// of their own that may say so (docs/spec/tasks.md#t1).
 #pragma once
 
 #include <map>

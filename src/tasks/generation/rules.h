@@ -1,4 +1,5 @@
-// What stands between the logits of a model and the choice of a token (spec.md B.8).
+// What stands between the logits of a model and the choice of a token
+// (docs/spec/led-and-generation.md#b8).
 #pragma once
 
 #include <map>

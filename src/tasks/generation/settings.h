@@ -1,5 +1,5 @@
 // The settings that a text is written with: those of the call, of the folder, and the defaults of
-// `transformers` (spec.md B.6, B.7).
+// `transformers` (docs/spec/led-and-generation.md#b6, #b7).
 #pragma once
 
 #include <functional>

@@ -231,7 +231,8 @@ void BeamSearch::keep(FoundText text) {
   if (finished_.size() > width()) finished_.pop_back();
 }
 
-/// Whether a beam can still become better than the worst that is finished (step 5 of B.10).
+/// Whether a beam can still become better than the worst that is finished (step 5 of
+/// docs/spec/led-and-generation.md#b10).
 void BeamSearch::close(Index generated) {
   using Stopping = GenerationSettings::Stopping;
   if (finished_.size() < width()) return;

@@ -1,4 +1,5 @@
-// The search for the text of one document: greedy, by drawing, or with beams (spec.md B.9 to B.11).
+// The search for the text of one document: greedy, by drawing, or with beams
+// (docs/spec/led-and-generation.md#b9 to #b11).
 #pragma once
 
 #include <functional>

@@ -1,5 +1,5 @@
-// Staged training of language models: window and length grow, the learning rate falls (spec.md
-// D.3).
+// Staged training of language models: window and length grow, the learning rate falls
+// (docs/spec/language-models.md#d3).
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Text for language models: files, and their parts by position (spec.md D.4).
+// Text for language models: files, and their parts by position (docs/spec/language-models.md#d4).
 #pragma once
 
 #include <cstdint>

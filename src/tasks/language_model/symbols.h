@@ -1,5 +1,5 @@
-// What the numbers of a language model stand for (spec.md G.0): characters of an alphabet, chosen
-// bytes, or tokens of a tokenizer.
+// What the numbers of a language model stand for (docs/spec/file-formats.md#o1): characters of an
+// alphabet, chosen bytes, or tokens of a tokenizer.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// How well a language model predicts a text (spec.md D.4), and drawing from what it predicts.
+// How well a language model predicts a text (docs/spec/language-models.md#d4), and drawing from
+// what it predicts.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// ROUGE as the Python package rouge_score counts it (spec.md C.6; C.-Y. Lin, "ROUGE: A package for
-// automatic evaluation of summaries", 2004).
+// ROUGE as the Python package rouge_score counts it (docs/spec/tasks.md#c6; C.-Y. Lin, "ROUGE: A
+// package for automatic evaluation of summaries", 2004).
 #pragma once
 
 #include <array>

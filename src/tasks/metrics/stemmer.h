@@ -1,5 +1,5 @@
-// The Porter stemmer with the extensions of NLTK (spec.md C.6; M. F. Porter, "An algorithm for
-// suffix stripping", 1980).
+// The Porter stemmer with the extensions of NLTK (docs/spec/tasks.md#c6-stemmer; M. F. Porter, "An
+// algorithm for suffix stripping", 1980).
 #pragma once
 
 #include <string>
