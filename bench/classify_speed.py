@@ -88,8 +88,8 @@ def main():
     parser.add_argument("--program", default="build/longformer")
     parser.add_argument("--folder", help="keep the random folder here, and take it when it is there")
     options = parser.parse_args()
-    if "LONGFORMER_DATA" not in os.environ:
-        sys.exit("classify_speed: needs the data sets (LONGFORMER_DATA)")
+    if not os.path.isdir(os.path.join(os.environ.get("LONGFORMER_DATA", ""), "roberta_bpe")):
+        sys.exit("error: LONGFORMER_DATA: expected a folder with roberta_bpe and hyperpartisan, found none (docs/data.md lists the data)")
     with tempfile.TemporaryDirectory() as temporary:
         folder = pathlib.Path(options.folder or pathlib.Path(temporary, "model"))
         if not folder.exists():

@@ -3,7 +3,7 @@
 
     python3 bench/tokenizer_speed.py --dump build/tests/tokenizer_dump [--data DIR] [--rounds 5]
 
-The data is the folder of LONGFORMER_DATA or ../shared/data. Both sides return ids, offsets, type
+The data is the folder of LONGFORMER_DATA (docs/data.md). Both sides return ids, offsets, type
 ids and masks for the same documents; reading files and loading the tokenizer are not part of the
 time. Prints the medians as JSON lines.
 """
@@ -98,11 +98,9 @@ def passes(command, environment=None):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    default = os.environ.get(
-        "LONGFORMER_DATA", pathlib.Path(__file__).parents[1].parent / "shared" / "data"
-    )
+    default = os.environ.get("LONGFORMER_DATA")
     parser.add_argument("--dump", required=True, help="the program tokenizer_dump")
-    parser.add_argument("--data", type=pathlib.Path, default=pathlib.Path(default))
+    parser.add_argument("--data", type=pathlib.Path, default=default and pathlib.Path(default))
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--document", type=int, default=10_000, help="bytes of a document")
     parser.add_argument(
@@ -115,6 +113,8 @@ def main():
         " tests/parity/unigram_cases.py",
     )
     arguments = parser.parse_args()
+    if not arguments.data or not (arguments.data / "enwik8_head").exists():
+        sys.exit("error: LONGFORMER_DATA: expected a folder with enwik8_head, found none (docs/data.md lists the data)")
     parts = documents(arguments.data, arguments.document)
     size = sum(map(len, parts))
     with tempfile.TemporaryDirectory() as name:

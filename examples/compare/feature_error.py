@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Performer and Linformer in place of a trained attention: how large is the error, and where? (experiment X2 a)
+"""Performer and Linformer in place of a trained attention: how large is the error, and where?
 
     LONGFORMER_DATA=data examples/compare/feature_error.py layers NAME=MODEL… [--texts 20] [--draws 3]
     LONGFORMER_DATA=data examples/compare/feature_error.py heads NAME=MODEL…

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Language models of one size with different attention (experiments X3, X4, X7, X8, X9, X10, X12).
+"""Language models of one size with different attention.
 
     LONGFORMER_DATA=data examples/compare/language_models.py data [--characters 20M] [--only window] [--model medium]
     LONGFORMER_DATA=data examples/compare/language_models.py positions|shares|features|settings|windows|stages

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A trained masked LM goes on with another attention: how far does it come back? (experiments X1, X2 b)
+"""A trained masked LM goes on with another attention: how far does it come back?
 
     LONGFORMER_DATA=data examples/compare/moved.py MODEL [--tokens 250K] [--only NAME] [--seeds 2]
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What memories are good for, and what can be read in them (experiment X11).
+"""What memories are good for, and what can be read in them.
 
     LONGFORMER_DATA=data examples/compare/remembered.py [--characters 40M] [--model medium]
 

@@ -16,6 +16,7 @@ import matplotlib
 
 matplotlib.use("svg")
 import matplotlib.pyplot as plt  # noqa: E402
+from matplotlib.ticker import NullLocator  # noqa: E402
 
 # The same figures have the same bytes.
 plt.rcParams["svg.hashsalt"] = "compare"
@@ -36,9 +37,26 @@ def table(head, rows):
 
 
 def save(figure, name):
-    figure.tight_layout()
+    if figure.get_layout_engine() is None:
+        figure.tight_layout()
     figure.savefig(DOCS / "figures" / f"compare_{name}.svg", metadata={"Date": None})
     plt.close(figure)
+
+
+def ticks(axis, places):
+    """A logarithmic x axis whose ticks are these places, as plain numbers."""
+    axis.set_xscale("log")
+    axis.set_xticks(places, [f"{place:,}" for place in places])
+    axis.xaxis.set_minor_locator(NullLocator())
+
+
+def legend_right(axis):
+    """A legend beside the axes, where it hides no curve."""
+    axis.legend(fontsize="small", loc="center left", bbox_to_anchor=(1.02, 0.5), frameon=False)
+
+
+def layers_axis(axis, count):
+    axis.set_xticks(range(1, count + 1))
 
 
 def spread(values, digits=3):
@@ -76,15 +94,20 @@ def features():
             left.plot(layers, run["relative_error"], color, label=name if run is of(name)[0] else None)
             left.plot(layers, run["alone"], color, linestyle="--")
     left.set(xlabel="layer", ylabel="relative error", title="solid: all layers; dashed: the layer by itself")
-    left.legend()
+    layers_axis(left, len(of("mean, k 64")[0]["alone"]))
+    left.set_ylim(0, 1.65)
+    left.legend(loc="upper left", fontsize="small", ncols=2)
     for color, kernel in zip(("C0", "C1"), ("softmax", "hyperbolic"), strict=True):
         points = [(m, statistics.mean(run["alone"])) for m in FEATURES for run in of(f"{kernel}, m {m}")]
         right.plot(*zip(*points, strict=True), color + "o", label=f"{kernel}, mean of the layers by themselves")
     first = statistics.mean(statistics.mean(run["alone"]) for run in of("softmax, m 16"))
     right.plot(FEATURES, [first * math.sqrt(FEATURES[0] / m) for m in FEATURES], "k:", label="1/√m")
     right.axhline(statistics.mean(of("mean, k 1")[0]["alone"]), color="gray", label="all tokens alike")
-    right.set(xscale="log", yscale="log", xlabel="features m", ylabel="relative error")
-    right.legend()
+    right.set(yscale="log", xlabel="features m", ylabel="relative error")
+    ticks(right, FEATURES)
+    right.set_yticks((0.05, 0.1, 0.2, 0.3, 0.4), ("0.05", "0.1", "0.2", "0.3", "0.4"))
+    right.yaxis.set_minor_locator(NullLocator())
+    right.legend(loc="lower left", fontsize="small")
     save(figure, "features")
     return table(["", "first layer", "a layer by itself, mean", "after six layers", "cosine of the mean vectors"], rows)
 
@@ -94,7 +117,7 @@ def heads():
     figure, axis = plt.subplots(figsize=(5, 4))
     for layer, (errors, predicted) in enumerate(zip(run["error"], run["predicted"], strict=True)):
         axis.plot(predicted, errors, "o", label=f"layer {layer + 1}")
-    axis.set(xscale="log", xlabel="predicted by Lemma 2", ylabel="error of the head, m 256")
+    axis.set(xscale="log", xlabel="predicted by Lemma 2 (means of values capped at 10⁶)", ylabel="error of the head, m 256")
     axis.legend()
     save(figure, "heads")
     square = [statistics.mean(layer) for layer in run["mean_square"]]
@@ -114,14 +137,26 @@ def spectra():
         rows.append([run["n"], f"{rank['attention']:.0f}", f"{rank['attention'] / run['n']:.2f}",
                      f"{rank['random queries and keys']:.0f}", f"{rank['columns permuted']:.0f}",
                      f"{error['best']['64']:.2f}", f"{error['mean']['64']:.2f}", f"{error['uniform']['1']:.2f}"])  # fmt: skip
-    figure, axes = plt.subplots(1, len(runs), figsize=(4 * len(runs), 3.6), sharey=True)
+    figure, axes = plt.subplots(1, len(runs), figsize=(4 * len(runs), 4), sharey=True, layout="constrained")
     for axis, run in zip(axes, runs, strict=True):
         for color, (kind, layers) in zip(("C0", "C1", "C2"), run["cumulative"].items(), strict=True):
-            for at, curve in enumerate(layers):
-                axis.plot(run["points"], curve, color, alpha=0.5, label=kind if at == 0 else None)
-        axis.set(xlabel="singular values, part of n", title=f"n = {run['n']}: six layers each", xscale="log")
+            if kind == "attention":
+                # The numbers stand in the order of the curves, at a place where these are apart.
+                place = run["points"].index(0.125)
+                for at, curve in enumerate(layers):
+                    axis.plot(run["points"], curve, color, alpha=0.7, label=kind if at == 0 else None)
+                    axis.annotate(str(at + 1), (run["points"][place - at % 2], curve[place - at % 2]), fontsize="small",
+                                  ha="center", va="center", bbox={"fc": "white", "ec": "none", "pad": 0.5, "alpha": 0.8})
+            else:
+                axis.fill_between(run["points"], [min(curve) for curve in zip(*layers, strict=True)],
+                                  [max(curve) for curve in zip(*layers, strict=True)], color=color, alpha=0.3,
+                                  label=f"{kind}, range of the layers")
+        axis.set(xlabel="singular values, part of n", title=f"n = {run['n']} (numbers: layers)")
+        ticks(axis, [1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 1])
+        axis.set_xticklabels(["1/32", "1/16", "1/8", "1/4", "1/2", "1"])
     axes[0].set_ylabel("part of their sum")
-    axes[0].legend()
+    handles, names = axes[0].get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside lower center", ncols=3, frameon=False)
     save(figure, "spectra")
     return table(["n", "effective rank", "of n", "random queries and keys", "columns permuted",
                   "error of P·V: best of rank 64", "means of neighbours, k 64", "all alike"], rows)  # fmt: skip
@@ -131,7 +166,7 @@ def moved():
     runs = {}
     for row in rows_of("moved"):
         runs.setdefault(row["row"], []).append(row)
-    rows, figure = [], plt.figure(figsize=(7, 4.5))
+    rows, figure = [], plt.figure(figsize=(9, 4.5))
     axis = figure.subplots()
     shown = ("dense", "all tokens alike", "Performer, m 256", "Linformer, mean, k 64", "Linformer, frozen orthogonal, k 64",
              "Linformer, learned from random, k 64")  # fmt: skip
@@ -144,11 +179,11 @@ def moved():
                      of("loss_256"), of("loss_128"), of("loss_redrawn")])  # fmt: skip
         if name in shown:
             for run in found:
-                begin = [[0, run["before"]]] if run["before"] < 9 else []
-                points = begin + run["curve"]
+                points = [[0, run["before"]], *run["curve"]]
                 axis.plot(*zip(*points, strict=True), f"C{shown.index(name)}o-", label=name if run is found[0] else None)
-    axis.set(xlabel="tokens of training behind the change", ylabel="masked-LM loss, n = 512")
-    axis.legend()
+    axis.set(xlabel="tokens of training behind the change", ylabel="masked-LM loss, n = 512",
+             title=f"{len(shown)} of {len(runs)} rows of the table")
+    legend_right(axis)
     save(figure, "moved")
     return table(["", "before", "after", "n = 256", "n = 128", "other random projections"], rows)
 
@@ -164,12 +199,14 @@ def data():
         if run["experiment"] == "data" and run["characters"] == 3_000_000:
             found.setdefault(run["row"], {}).setdefault(run["megabytes"], []).append(run)
     sizes = sorted({size for runs in found.values() for size in runs})
-    figure, axis = plt.subplots(figsize=(6, 4))
+    figure, axis = plt.subplots(figsize=(7, 4))
     for color, (name, runs) in enumerate(found.items()):
         points = sorted((size, run["test_bpc"]) for size, several in runs.items() for run in several)
-        axis.plot(*zip(*points, strict=True), f"C{color}o-", label=name)
-    axis.set(xscale="log", xlabel="MB of novels to train on", ylabel="bits per character of an unread novel")
-    axis.legend()
+        # Two sizes were trained: points, and a thin line that only shows which belong together.
+        axis.plot(*zip(*points, strict=True), f"C{color}o:", linewidth=0.8, label=name)
+    axis.set(xlabel="MB of novels to train on", ylabel="bits per character of an unread novel")
+    ticks(axis, sizes)
+    legend_right(axis)
     save(figure, "data")
     return table(["", *(f"{size} MB" for size in sizes), "characters/s in training"],
                  [[name, *(spread([run["test_bpc"] for run in runs.get(size, [])]) if size in runs else "" for size in sizes),
@@ -180,13 +217,16 @@ def data():
 def positions():
     runs = [run for run in rows_of("language_models") if run["experiment"] == "positions"]
     lengths = ("256", "512", "1024", "2048", "4096")
-    figure, axis = plt.subplots(figsize=(6, 4))
+    figure, axis = plt.subplots(figsize=(8.5, 4))
     for at, run in enumerate(runs):
         points = [(int(length), value) for length, value in run["bpc_by_length"].items()]
-        axis.plot(*zip(*points, strict=True), f"C{at}", marker="o", label=run["row"],
+        alone = len(points) == 1
+        axis.plot(*zip(*points, strict=True), f"C{at}", marker="D" if alone else "o", markersize=9 if alone else 5,
+                  zorder=3 if alone else 2, markerfacecolor="none" if alone else None, label=run["row"],
                   linestyle="-" if "dense" in run["row"] else "--")  # fmt: skip
-    axis.set(xscale="log", xlabel="characters that are read before, in evaluation", ylabel="bits per character")
-    axis.legend(fontsize="small")
+    axis.set(xlabel="characters that are read before, in evaluation", ylabel="bits per character")
+    ticks(axis, [int(length) for length in lengths])
+    legend_right(axis)
     save(figure, "positions")
     return table(["", *lengths, "characters/s in training"],
                  [[run["row"], *(f"{run['bpc_by_length'][n]:.3f}" if n in run["bpc_by_length"] else "" for n in lengths),
@@ -195,12 +235,12 @@ def positions():
 
 def shares():
     runs = [run for run in rows_of("language_models") if run["experiment"] == "shares"]
-    rows, (figure, axes) = [], plt.subplots(1, len(runs), figsize=(4.2 * len(runs), 3.6), sharey=True)
+    rows, (figure, axes) = [], plt.subplots(1, len(runs), figsize=(4.2 * len(runs), 4), sharey=True, layout="constrained")
     for axis, run in zip(axes, runs, strict=True):
-        reads = [row[0] for row in run["shares"]]
+        reads = [row[0] / 1e6 for row in run["shares"]]
         kinds = [[sum(row[1 + 6 * kind:7 + 6 * kind]) for row in run["shares"]] for kind in range(3)]
         axis.stackplot(reads, *kinds, labels=("compressed memory", "memory", "segment"))
-        axis.set(title=run["row"], xlabel="characters read")
+        axis.set(title=run["row"], xlabel="million characters read", ylim=(0, 1))
 
         def claim(row):
             # A row of the newest sixth of 128 compressed rows (23 of them) beside one of the oldest sixth of the memory (21).
@@ -209,7 +249,8 @@ def shares():
         rows.append([run["row"], f"{run['test_bpc']:.3f}", *(f"{kind[-1]:.3f}" for kind in kinds),
                      claim(run["shares"][0]), claim(run["shares"][-1])])  # fmt: skip
     axes[0].set_ylabel("share of attention")
-    axes[0].legend(loc="lower right")
+    handles, names = axes[0].get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside lower center", ncols=3, frameon=False)
     save(figure, "shares")
     return table(["", "test BPC", "to compressed memory", "to memory", "to the segment",
                   "newest compressed ÷ oldest of the memory, at first", "at the end"], rows)  # fmt: skip
@@ -220,8 +261,8 @@ def updates():
     for axis, kind in zip(axes, ("Transformer-XL", "dense"), strict=True):
         for run in runs:
             if run["kind"] == kind:
-                axis.plot(*zip(*run["curve"], strict=True), label=run["row"])
-        axis.set(title=kind, xlabel="characters behind the fork")
+                axis.plot(*zip(*((read / 1e6, value) for read, value in run["curve"]), strict=True), label=run["row"])
+        axis.set(title=kind, xlabel="million characters behind the fork")
         axis.legend(fontsize="small")
     axes[0].set_ylabel("bits per character, validation")
     save(figure, "updates")
@@ -247,7 +288,7 @@ def remembered():
 
 def probes():
     runs = {run["row"].removeprefix("probes of "): run for run in rows_of("remembered") if run["row"] != "losses"}
-    figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), sharey=True)
+    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 3.6), sharey=True)
     rows = []
     for color, (name, run) in enumerate(runs.items()):
         kinds = [("memory", [found for found, _ in run["memory"]], left, "-"),
@@ -260,11 +301,15 @@ def probes():
         rows.append([name, *(f"{line[kind][0]:.2f}–{line[kind][-1]:.2f}" if kind in line else ""
                              for kind in ("memory", "compressed", "memory_word", "compressed_word"))])  # fmt: skip
         for kind, values, axis, style in kinds:
-            axis.plot(range(1, len(values) + 1), values, f"C{color}{style}o",
+            # Larger, hollow marks below: curves that lie on each other stay visible.
+            axis.plot(range(1, len(values) + 1), values, f"C{color}{style}", marker="os^"[color],
+                      markersize=11 - 3 * color, markerfacecolor="none",
                       label=f"{name}: {'compressed' if 'compressed' in kind else 'memory'}")  # fmt: skip
+            layers_axis(axis, len(values))
     left.set(title="its characters", xlabel="layer", ylabel="accuracy of a linear probe")
     right.set(title="the word it ends in", xlabel="layer")
-    left.legend(fontsize="small")
+    handles, names = left.get_legend_handles_labels()
+    right.legend(handles, names, fontsize="small", loc="center left", bbox_to_anchor=(1.02, 0.5), frameon=False)
     save(figure, "remembered")
     return table(["first to last layer", "memory: its character", "compressed: its characters", "memory: the word",
                   "compressed: the word"], rows)  # fmt: skip
@@ -273,12 +318,19 @@ def probes():
 def plain(name):
     """BPC of the runs of an experiment, and the course of their validation."""
     runs = [run for run in rows_of("language_models") if run["experiment"] == name]
-    figure, axis = plt.subplots(figsize=(7, 4))
+    figure, (axis, ends) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
+    order = sorted(range(len(runs)), key=lambda at: runs[at]["curve"][-1][1])
     for at, run in enumerate(runs):
-        points = [(read, loss / math.log(2)) for read, loss in run["curve"]]
-        axis.plot(*zip(*points, strict=True), f"C{at % 10}", linestyle="-" if at < 10 else "--", label=run["row"])
-    axis.set(xlabel="characters read", ylabel="bits per character, validation")
-    axis.legend(fontsize="x-small")
+        points = [(read / 1e6, loss / math.log(2)) for read, loss in run["curve"]]
+        axis.plot(*zip(*points, strict=True), f"C{at % 10}", linestyle="-" if at < 10 else "--")
+        place = len(runs) - 1 - order.index(at)
+        ends.plot(points[-1][1], place, f"C{at % 10}o", label="validation" if at == 0 else None)
+        ends.plot(run["test_bpc"], place, f"C{at % 10}x", label="test" if at == 0 else None)
+    axis.set(xlabel="million characters read", ylabel="bits per character, validation")
+    ends.set_yticks(range(len(runs)), [runs[at]["row"] for at in reversed(order)])
+    ends.set(xlabel="bits per character at the end (lower is better)")
+    ends.grid(axis="x", alpha=0.3)
+    ends.legend(fontsize="small")
     save(figure, name)
     return table(["", "test BPC"], [[run["row"], f"{run['test_bpc']:.3f}"] for run in runs])
 

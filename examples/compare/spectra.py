@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Is attention of low rank? (experiments X6)
+"""Is attention of low rank?
 
     LONGFORMER_DATA=data examples/compare/spectra.py NAME=MODEL… [--texts 20]
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Fewer updates, smaller steps or averaged weights: what helps a model with memories at the end? (experiment X5)
+"""Fewer updates, smaller steps or averaged weights: what helps a model with memories at the end?
 
     LONGFORMER_DATA=data examples/compare/updates.py [--base 18M] [--characters 12M] [--only NAME] [--seeds 2]
 

@@ -79,7 +79,7 @@ def main():
     parser.add_argument("--dtype", default="bf16")
     options = parser.parse_args()
     extra = ["--global-attention", options.global_attention] if options.global_attention else []
-    data = pathlib.Path(os.environ.get("LONGFORMER_DATA") or sys.exit("LONGFORMER_DATA: expected a folder"))
+    data = run.data_folder("tasks/hotpotqa_train.json.xz")
     tasks = {"validation": validation(options.folder),
              "hotpotqa": asked_by_people(data / "tasks" / "hotpotqa_train.json.xz")}
     if options.test:

@@ -20,7 +20,6 @@ import argparse
 import html
 import json
 import lzma
-import os
 import pathlib
 import random
 import re
@@ -235,7 +234,7 @@ def main():
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    data = pathlib.Path(os.environ.get("LONGFORMER_DATA") or sys.exit("LONGFORMER_DATA: expected a folder of data"))
+    data = run.data_folder("wiki_en_extract/enwiki_AA.txt.xz", "litbank/original.tar.xz")
     options.folder.mkdir(parents=True, exist_ok=True)
     draw = random.Random(options.seed)
     articles = list(wikipedia(data))

@@ -83,7 +83,9 @@ def options(description, results):
 def data_folder():
     folder = os.environ.get("LONGFORMER_DATA")
     if not folder:
-        sys.exit("LONGFORMER_DATA: expected the folder with the data sets, found nothing")
+        sys.exit("error: LONGFORMER_DATA: expected the folder of data sets, found nothing (docs/data.md lists them)")
+    if not pathlib.Path(folder).is_dir():
+        sys.exit(f"error: LONGFORMER_DATA: expected the folder of data sets, found no folder '{folder}' (docs/data.md lists them)")
     return pathlib.Path(folder)
 
 

@@ -110,7 +110,8 @@ def staged():
                       capsize=3, label=name)
     axes.set_xscale("log", base=2)
     axes.set_xlabel("characters before those that are scored")
-    axes.set_ylabel("BPC")
+    axes.set_ylabel("BPC of the first characters of the dev part")
+    axes.set_title("mean ± standard deviation of three seeds", fontsize="medium")
     axes.grid(alpha=0.3)
     axes.legend(frameon=False)
     save(figure, "bpc_by_context.svg")
@@ -197,11 +198,11 @@ def articles():
     for row in rows:
         if "tenths" in row:
             axes.plot(range(10), row["tenths"], marker="o", label=f"{row['row']}, seed {row['seed']}")
-    axes.axhline(0.1, color="grey", linewidth=0.8)
+    axes.axhline(0.1, color="grey", linewidth=0.8, label="even")
     axes.set_xticks(range(10), [f"{tenth + 1}." for tenth in range(10)])
     axes.set_xlabel("tenth of what was read")
     axes.set_ylabel("share of the attention")
-    axes.set_ylim(0.06, 0.14)
+    axes.set_ylim(0, 0.2)
     axes.legend(fontsize=7)
     figure.tight_layout()
     save(figure, "articles.svg")
@@ -226,7 +227,7 @@ def longer_input():
                       (extended, names[1], "–"), (split, extended, "–")],
                      [("rouge1", "ROUGE-1", 3), ("rougeL", "ROUGE-L", 3)])
     figure, axes = plt.subplots(figsize=(6, 3.6), layout="constrained")
-    for metric, label in (("rouge1", "trained on the long documents"), ("untrained_rouge1", "before that")):
+    for metric, label in (("rouge1", "trained on the long documents"), ("untrained_rouge1", "before the training on long documents")):
         found = [[row[metric] for row in rows if row["row"] == name] for name in names]
         if all(found):
             deviation = [statistics.stdev(values) if len(values) > 1 else 0 for values in found]

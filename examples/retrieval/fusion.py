@@ -340,7 +340,7 @@ def choose(program, model, data, count, seed):
     materials = [Wikipedia(data / "wiki_en_extract" / "enwiki_AA.txt.xz", count, seed)]
     for name, file in (("HotpotQA", "hotpotqa_train"), ("2Wiki", "2wikimultihopqa_train")):
         path = data / "tasks" / f"{file}.json.xz"
-        if not run.missing([path]):
+        if path.exists():
             materials.append(MultiHop(name, path))
     # Of each tokenizer, cell (kind, size), form and weight: a list of ranks.
     cells = {tokenizer: collections.defaultdict(lambda: collections.defaultdict(list))
@@ -461,14 +461,15 @@ def arguments():
 
 def main():
     options = arguments()
-    data = pathlib.Path(os.environ.get("LONGFORMER_DATA") or run.ROOT / "../shared/data")
+    needed = {"choice": ["wiki_en_extract/enwiki_AA.txt.xz"], "test": ["squad/dev-v1.1.json", "covidqa"]}
+    data = run.data_folder(*(name for part, names in needed.items() if options.part in (part, "all") for name in names))
     binary = os.environ.get("LONGFORMER_BINARY", str(run.ROOT / "build" / "longformer"))
     tables = []
     with tempfile.TemporaryDirectory() as folder:
         program = Program(binary, folder, options.dtype, options.threads)
-        if options.part != "test" and not run.missing([data / "wiki_en_extract" / "enwiki_AA.txt.xz"]):
+        if options.part != "test":
             tables.append(choose(program, options.model, data, options.passages, options.seed))
-        if options.part != "choice" and not run.missing([data / "squad" / "dev-v1.1.json", data / "covidqa"]):
+        if options.part != "choice":
             tables.append(test(program, options.model, data, options))
     print("\n".join(tables))
     if options.output:

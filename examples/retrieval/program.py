@@ -148,15 +148,13 @@ def arguments():
     parser.add_argument("--threads", type=int, default=0, help="of the program; 0: all (0)")
     parser.add_argument("--output", help="also write the table to this file")
     options = parser.parse_args()
-    options.data = pathlib.Path(os.environ.get("LONGFORMER_DATA") or run.ROOT / "../shared/data")
+    options.data = run.data_folder("squad/dev-v1.1.json", "covidqa")
     options.binary = os.environ.get("LONGFORMER_BINARY", str(run.ROOT / "build" / "longformer"))
     return options
 
 
 def main():
     options = arguments()
-    if run.missing([options.data / "squad" / "dev-v1.1.json", options.data / "covidqa"]):
-        return 0
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         model = with_full_length(options.model, folder / "model")

@@ -10,8 +10,8 @@ Both compare what a 512-token BERT can do with the Longformer that `longformer c
     examples/retrieval/run.py BERT LONGFORMER [--task articles|passages|all] [--output table.md]
 
 BERT and LONGFORMER are folders: `make quickstart` leaves both in quickstart/. The data are read from
-$LONGFORMER_DATA: wiki_en_extract/enwiki_AA.txt.xz, squad/dev-v1.1.json, covidqa/*.json. A task without
-them is skipped.
+$LONGFORMER_DATA: wiki_en_extract/enwiki_AA.txt.xz, squad/dev-v1.1.json, covidqa/*.json
+(docs/data.md). Without them the script ends with an error.
 """
 
 import argparse
@@ -187,28 +187,32 @@ def arguments():
     return parser.parse_args()
 
 
-def missing(files):
-    for file in files:
-        if not file.exists():
-            print(f"skipped: nothing at {file} (set LONGFORMER_DATA)", file=sys.stderr)
-            return True
-    return False
+def data_folder(*names):
+    """The folder of LONGFORMER_DATA, which must have these files; without them the script ends with an error."""
+    folder = os.environ.get("LONGFORMER_DATA")
+    if not folder:
+        sys.exit("error: LONGFORMER_DATA: expected the folder of data sets, found nothing (docs/data.md lists them)")
+    for name in names:
+        if not (pathlib.Path(folder) / name).exists():
+            sys.exit(f"error: {folder}: expected {name}, found nothing (docs/data.md says where it comes from)")
+    return pathlib.Path(folder)
 
 
 def main():
     options = arguments()
-    data = pathlib.Path(os.environ.get("LONGFORMER_DATA") or ROOT / "../shared/data")
+    needed = {"articles": ["wiki_en_extract/enwiki_AA.txt.xz"], "passages": ["squad/dev-v1.1.json", "covidqa"]}
+    data = data_folder(*(name for task, names in needed.items() if options.task in (task, "all") for name in names))
     binary = os.environ.get("LONGFORMER_BINARY", str(ROOT / "build" / "longformer"))
     articles = data / "wiki_en_extract" / "enwiki_AA.txt.xz"
     tables = []
     with tempfile.TemporaryDirectory() as folder:
         program = Program(binary, folder, options.dtype)
         models = (options.bert, options.longformer)
-        if options.task != "passages" and not missing([articles]):
+        if options.task != "passages":
             documents, queries = sample(articles, options.seed)
             adapter = ("--adapter", options.adapter) if options.adapter else ()
             tables.append(table(measure(program, *models, documents, queries, adapter), documents))
-        if options.task != "articles" and not missing([data / "squad" / "dev-v1.1.json", data / "covidqa"]):
+        if options.task != "articles":
             tables.append(passages.table(*passages.measure(program, *models, data, options.every)))
     print("\n".join(tables))
     if options.output:
