@@ -212,7 +212,7 @@ void add_convert(CLI::App& program, Action& action) {
        .examples = "longformer convert all-MiniLM-L6-v2 minilm-4096 --max-positions 4096 "
                    "--window 256\n"
                    "longformer convert minilm-4096 minilm-8192 --max-positions 8192 --dtype bf16 "
-                   "--to bin\n"
+                   "--format bin\n"
                    "longformer convert minilm merged --merge-adapter tuned\n"
                    "longformer convert bart-base led-16384 --max-positions 16384 --window 1024\n"
                    "longformer convert roberta-base performer --to performer --features 256 "

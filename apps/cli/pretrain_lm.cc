@@ -75,7 +75,7 @@ void add_pretrain_lm(CLI::App& program, Action& action) {
   CLI::App& verb = add_verb(
       program,
       {.name = "pretrain-lm",
-       .description = "Train a character language model on plain text.",
+       .description = "Train a language model of characters or tokens on plain text.",
        .details =
            "With attention \"window\" the autoregressive Longformer (causal windows, dilated "
            "heads), with \"dense\" all of the past, with \"recurrent\" Transformer-XL, with "
@@ -98,11 +98,10 @@ void add_pretrain_lm(CLI::App& program, Action& action) {
            "longformer pretrain-lm tiny enwik8 --max-steps 100 --output-dir more\n"
            "longformer pretrain-lm --config examples/language-models/tiny.json novels/*.txt "
            "--validation-file unread.txt --output-dir novelist\n"
-           "longformer pretrain-lm --config words.json --tokenizer gpt2 novels.txt --max-steps "
-           "1000 "
-           "--output-dir words\n"
-           "longformer pretrain-lm --config letters.json enwiki.xml --clean-up --max-steps 1000 "
-           "--output-dir letters"});
+           "longformer pretrain-lm --config examples/language-models/words.json --tokenizer gpt2 "
+           "novels.txt --max-steps 1000 --output-dir words\n"
+           "longformer pretrain-lm --config examples/language-models/letters.json enwiki.xml "
+           "--clean-up --max-steps 1000 --output-dir letters"});
   verb.add_option("MODEL", flags->model.model, "folder of a model to go on from")->type_name("");
   verb.add_option("DATA", flags->files, "files of text to train on")->type_name("");
   verb.add_option("--config", flags->options.config_file,
