@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 
@@ -60,6 +61,15 @@ def place(tmp_path_factory):
     story = {"tokens": "he was . she was with him".split(), "clusters": [[[0, 0], [6, 6]], [[3, 3]]]}
     (place / "stories.jsonl").write_text(json.dumps(story) + "\n")
     (place / "notes.md").write_text("# Notes\n\nHe was in the *house*.\n")
+    shutil.copytree(fixtures / "tiny_led", place / "led")
+    for name in ("vocab.json", "merges.txt"):
+        shutil.copy(fixtures / "tiny_roberta" / name, place / "led")
+    (place / "novelist").symlink_to(fixtures / "character_lm" / "untied")
+    (place / "novels.txt").write_text("he was in the house she was with him " * 50)
+    (place / "corpus" / "qrels").mkdir(parents=True)
+    (place / "corpus" / "corpus.jsonl").write_text('{"_id": "1", "text": "he was"}\n{"_id": "2", "text": "she was"}\n')
+    (place / "corpus" / "queries.jsonl").write_text('{"_id": "q", "text": "she"}\n')
+    (place / "corpus" / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq\t2\t1\n")
     return place
 
 
