@@ -1,5 +1,5 @@
 # A room is a folder of src/: its sources become one object library, and the library `longformer` is
-# made of all rooms. Tests link the rooms that they need.
+# made of all rooms. Tests link a room and those that it uses.
 
 set(LONGFORMER_ROOMS "" CACHE INTERNAL "rooms in order")
 set(LONGFORMER_LINKS "" CACHE INTERNAL "packages that the rooms link")
@@ -41,6 +41,7 @@ function(longformer_room name)
   list(REMOVE_DUPLICATES links)
   target_link_libraries(longformer_${name} PUBLIC ${links})
   set(LONGFORMER_LINKS_OF_${name} ${links} PARENT_SCOPE)
+  set(LONGFORMER_USES_OF_${name} ${ROOM_USES} CACHE INTERNAL "rooms that ${name} uses")
   longformer_warnings(longformer_${name})
   set(LONGFORMER_ROOMS ${LONGFORMER_ROOMS} ${name} CACHE INTERNAL "rooms in order")
   set(LONGFORMER_LINKS ${LONGFORMER_LINKS} ${ROOM_LINK} CACHE INTERNAL "packages that the rooms link")
@@ -65,16 +66,20 @@ function(longformer_library)
                                               SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
 endfunction()
 
-# A GoogleTest program of tests/NAME.cc that links the objects of the given rooms. THREADS: what it
-# tests runs on several threads. A sanitized program starts slowly, so there all its cases are one test.
+# A GoogleTest program of tests/ROOM/NAME.cc that links the objects of a room and of those that it
+# uses, or of tests/NAME.cc that links the library. A sanitized program starts slowly, so there all its cases are one test.
 function(longformer_test name)
-  cmake_parse_arguments(TEST "THREADS;LIBRARY" "" "ROOMS" ${ARGN})
+  cmake_parse_arguments(TEST "LIBRARY" "ROOM" "" ${ARGN})
   set_property(GLOBAL APPEND PROPERTY LONGFORMER_TEST_NAMES ${name})
-  if(LONGFORMER_SANITIZER STREQUAL "thread" AND NOT TEST_THREADS)
+  if(LONGFORMER_SANITIZER STREQUAL "thread" AND NOT name IN_LIST threaded)
     return()
   endif()
-  add_executable(${name} ${PROJECT_SOURCE_DIR}/tests/${name}.cc)
-  foreach(room ${TEST_ROOMS})
+  add_executable(${name} ${PROJECT_SOURCE_DIR}/tests/${TEST_ROOM}/${name}.cc)
+  set(room ${TEST_ROOM})
+  if(room MATCHES "^(engine|tasks)$")
+    set(room api)
+  endif()
+  foreach(room ${room} ${LONGFORMER_USES_OF_${room}})
     target_link_libraries(${name} PRIVATE longformer_${room})
   endforeach()
   if(TEST_LIBRARY)

@@ -53,7 +53,7 @@ class Layers(TreeCase):
         self.accepts("apps/cli/main.cc", '#include <fmt/format.h>\n#include "longformer/model.h"\n')
 
     def test_public_headers_belong_to_rooms(self):
-        self.accepts("src/tasks/reading.h", '#include "longformer/too_long.h"\n')
+        self.accepts("src/engine/reading/reading.h", '#include "longformer/too_long.h"\n')
         self.accepts("src/tasks/words.h", '#include "longformer/tokenizer.h"\n')
         self.accepts("include/longformer/model.h", '#include "longformer/tokenizer.h"\n')
         self.refuses("src/tasks/pool.h", '#include "longformer/embedding.h"\n', "which belongs to api")
@@ -62,9 +62,9 @@ class Layers(TreeCase):
         self.refuses("include/longformer/tokenizer.h", '#include "longformer/dataset.h"\n', "text must not include")
 
     def test_copies_of_tensor_data_are_results(self):
-        self.accepts("src/api/runner.cc", "auto values = hidden.to_floats();\n")
+        self.accepts("src/engine/run/runner.cc", "auto values = hidden.to_floats();\n")
         self.accepts("src/ops/sum.cc", "auto values = hidden.to_floats();\n")
-        self.refuses("src/api/embedding.cc", "auto values = hidden.to_floats();\n", "copies of tensor data")
+        self.refuses("src/tasks/embedding/embedder.cc", "auto values = hidden.to_floats();\n", "copies of tensor data")
 
     def test_teams_come_from_one_place(self):
         self.accepts("src/core/threads.cc", "#pragma omp parallel num_threads(4)\n")
@@ -98,7 +98,7 @@ class Layers(TreeCase):
     def test_pictures_are_for_the_program(self):
         self.accepts("apps/cli/attention/picture.cc", "#include <cairo.h>\n#include <hb.h>\n")
         for header in ("cairo.h", "cairo-pdf.h", "fontconfig/fontconfig.h", "hb-ft.h"):
-            self.refuses("src/api/model.cc", f"#include <{header}>\n", "belongs to apps")
+            self.refuses("src/engine/run/model.cc", f"#include <{header}>\n", "belongs to apps")
 
     def test_apps_and_python_see_public_headers_only(self):
         self.refuses("apps/cli/main.cc", '#include "models/bert.h"\n', "public headers only")
@@ -111,7 +111,7 @@ class Layers(TreeCase):
     def test_tensor_data_above_ops(self):
         self.refuses("src/models/bert.cc", "float* x = t.data<float>();\n", "tensor data")
         self.refuses("src/tasks/qa.cc", "void* x = t->raw();\n", "tensor data")
-        self.refuses("src/api/model.cc", "x = t.template data<T>();\n", "tensor data")
+        self.refuses("src/engine/run/model.cc", "x = t.template data<T>();\n", "tensor data")
 
     def test_unknown_room(self):
         self.write("src/misc/a.cc", "")

@@ -7,6 +7,9 @@
 #include <fstream>
 #include <numeric>
 
+#include "engine/frame/collation.h"
+#include "engine/frame/evaluation_run.h"
+#include "engine/frame/table.h"
 #include "error_testing.h"
 #include "longformer/convert.h"
 #include "longformer/evaluation.h"
@@ -15,15 +18,12 @@
 #include "longformer/info.h"
 #include "models/attention/attention.h"
 #include "ops/embedding.h"
-#include "tasks/candidate_scoring.h"
-#include "tasks/classification.h"
-#include "tasks/collation.h"
-#include "tasks/evaluation_run.h"
-#include "tasks/masked_lm.h"
-#include "tasks/multiple_choice.h"
-#include "tasks/question_answering.h"
-#include "tasks/table.h"
-#include "tasks/tagging.h"
+#include "tasks/choice/candidate_scoring.h"
+#include "tasks/choice/multiple_choice.h"
+#include "tasks/classification/classification.h"
+#include "tasks/masked_lm/masked_lm.h"
+#include "tasks/question_answering/question_answering.h"
+#include "tasks/tagging/tagging.h"
 #include "temporary_folder.h"
 
 namespace longformer {

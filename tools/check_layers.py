@@ -1,9 +1,13 @@
 #!/usr/bin/env python3
 """Holds the includes to the order of the rooms, and tensor data to ops and below.
 
-    core <- kernels <- ops <- models <- training <- tasks <- api <- apps, python
+    core <- kernels <- ops <- models <- training <- engine <- tasks <- api <- apps, python
     core <- text, formats <- models          (ops never see text or formats)
-    kernels, text <- index <- api
+    kernels, text <- index <- tasks
+    engine: reading <- frame <- run <- training
+    tasks: each folder stands alone, but for TASK_USES
+
+A public header belongs to the room of the source that includes it first: the one that implements it.
 
 Usage: check_layers.py [ROOT]. Prints one line per breach and exits 1 when there is one.
 """
@@ -16,47 +20,25 @@ USES = {"core": set(), "text": {"core"}, "formats": {"core"}, "kernels": {"core"
 USES["ops"] = {"kernels", "core"}
 USES["models"] = USES["ops"] | {"ops", "text", "formats"}
 USES["training"] = USES["models"] | {"models"}
-USES["tasks"] = USES["training"] | {"training"}
 USES["index"] = {"kernels", "text", "core"}
-USES["api"] = USES["tasks"] | {"tasks", "index"}
+USES["engine"] = USES["training"] | {"training"}
+USES["tasks"] = USES["engine"] | {"engine", "index"}
+USES["api"] = USES["tasks"] | {"tasks"}
 
-# A public header belongs to the lowest room that uses its types; those not listed here to api. Only
-# this room and those above it include the header, and other headers of like or higher rooms do.
-PUBLIC = {
-    "error": "core",
-    "spelling": "core",
-    "interruption": "core",
-    "similarity": "core",
-    "threads": "core",
-    "tokenizer": "text",
-    "token_statistics": "text",
-    "document_text": "text",
-    "file_kind": "core",
-    "text_encoding": "text",
-    "text_lines": "text",
-    "json_text": "formats",
-    "convert": "models",
-    "coreference_options": "tasks",
-    "progress": "training",
-    "training": "training",
-    "aggregation": "tasks",
-    "language_model_text": "tasks",
-    "choice_question": "tasks",
-    "embedding_training_options": "tasks",
-    "multi_hop_options": "tasks",
-    "multi_hop_question": "tasks",
-    "dataset": "tasks",
-    "document_target": "tasks",
-    "evaluation_result": "tasks",
-    "generation_options": "models",
-    "masking_options": "tasks",
-    "retrieval_options": "tasks",
-    "segment_merge": "tasks",
-    "too_long": "tasks",
-    "trivia_options": "tasks",
+ENGINE = ("reading", "frame", "run", "training")
+
+# Tasks that build on another one.
+TASK_USES = {
+    "multi_hop": {"question_answering"},  # the metrics and spans of its answers
+    "question_answering": {"writing"},  # LED writes its answers
+    "search": {"embedding"},
+    "retrieval": {"search", "embedding"},
 }
 
-ABOVE_OPS = {"models", "training", "tasks", "api", "apps", "python"}
+ABOVE_OPS = {"models", "training", "engine", "tasks", "api", "apps", "python"}
+
+# Public headers of api whose types a lower room fills in.
+USED_BELOW = {"longformer/convert.h": "models"}
 
 # Third-party headers that belong to certain rooms only.
 THIRD_PARTY = {
@@ -92,14 +74,14 @@ COPIED_DATA = re.compile(r"(\.|->)\s*to_floats\s*\(")
 COPIES_DATA = {
     "src/api/attention.cc",
     "src/api/bench.cc",
-    "src/api/language_model.cc",
-    "src/api/generation.cc",
+    "src/tasks/language_model/language_model.cc",
+    "src/tasks/writing/generation.cc",
     "src/api/gradients.cc",
-    "src/api/model.cc",
-    "src/api/runner.cc",
-    "src/tasks/masked_lm.cc",
-    "src/tasks/multi_hop_head.cc",
-    "src/tasks/vector_modules.cc",
+    "src/engine/run/model.cc",
+    "src/engine/run/runner.cc",
+    "src/tasks/masked_lm/masked_lm.cc",
+    "src/tasks/multi_hop/multi_hop_head.cc",
+    "src/tasks/embedding/vector_modules.cc",
 }
 
 
@@ -111,18 +93,76 @@ def room_of(path):
     return "public" if parts[0] == "include" else parts[0]
 
 
-def public_breach(path, room, header):
-    """What is wrong with including a public header, or None."""
-    if room in ("apps", "python"):
-        return None
-    owner = PUBLIC.get(pathlib.Path(header).stem, "api")
-    user = PUBLIC.get(path.stem, "api") if room == "public" else room
-    if owner == user or owner in USES[user]:
-        return None
-    return f"{user} must not include {header}, which belongs to {owner}"
+def slice_of(path):
+    """The folder inside engine or tasks that a path relative to src/ lies in; None elsewhere."""
+    parts = path.parts
+    return parts[1] if parts[0] in ("engine", "tasks") and len(parts) > 2 else None
 
 
-def include_breach(path, room, quoted, header):
+def slice_breach(user, used):
+    """What is wrong with one folder of engine or tasks including another one, or None."""
+    room, mine, other = user.parts[0], slice_of(user), slice_of(used)
+    if room != used.parts[0] or mine is None or mine == other:
+        return None
+    if room == "engine":
+        fine = other in ENGINE and ENGINE.index(other) < ENGINE.index(mine)
+    else:
+        fine = other in TASK_USES.get(mine, set())
+    return None if fine else f"{room}/{mine} must not include {used.as_posix()}"
+
+
+class PublicHeaders:
+    """Who owns which public header."""
+
+    def __init__(self, root):
+        self.owners = {}
+        order = list(USES)
+        for path in sorted((root / "src").rglob("*.cc")):
+            first = next(filter(None, map(INCLUDE.match, path.read_text(encoding="utf-8").splitlines())), None)
+            relative = path.relative_to(root / "src")
+            if not first or not first[2].startswith("longformer/") or relative.parts[0] not in USES:
+                continue
+            known = self.owners.get(first[2])
+            if known is None or order.index(relative.parts[0]) < order.index(known.parts[0]):
+                self.owners[first[2]] = relative
+        self.includes = {}
+        for path in sorted((root / "include").rglob("*.h")):
+            found = INCLUDE.findall(path.read_text(encoding="utf-8"))
+            self.includes[f"longformer/{path.name}"] = [name for _, name in found if "longformer/" in name]
+
+    def owners_of(self, header, seen=None):
+        """The sources that implement a header and those that it includes."""
+        seen = seen if seen is not None else set()
+        if header in seen:
+            return []
+        seen.add(header)
+        found = [self.owners[header]] if header in self.owners else []
+        for name in self.includes.get(header, []):
+            found += self.owners_of(name, seen)
+        return found
+
+    def breach(self, path, room, header):
+        """What is wrong with including a public header, or None."""
+        if room in ("apps", "python"):
+            return None
+        if room == "public":
+            mine = self.owners.get(f"longformer/{path.name}")
+            if mine is None:
+                return None
+            path, room = mine, mine.parts[0]
+        else:
+            path = path.relative_to("src")
+        for owner in self.owners_of(header):
+            place = USED_BELOW.get(header, owner.parts[0])
+            if place != room and place not in USES.get(room, set()):
+                return f"{room} must not include {header}, which belongs to {place}"
+            breach = slice_breach(path, owner)
+            if breach:
+                return f"{breach}, which {header} belongs to"
+        return None
+
+
+def include_breach(path, room, quoted, header, public):
     """What is wrong with one include, or None."""
     first = header.split("/")[0]
     if "dnnl" in header:
@@ -131,7 +171,7 @@ def include_breach(path, room, quoted, header):
     if room == "public" and header not in STANDARD and first != "longformer":
         return f"public headers include std and longformer/ only, found {header}"
     if first == "longformer":
-        return public_breach(path, room, header)
+        return public.breach(path, room, header)
     if room == "public":
         return None
     # "hwy" of hwy/highway.h, "cairo" of cairo.h and of cairo-pdf.h
@@ -142,7 +182,7 @@ def include_breach(path, room, quoted, header):
         return None
     if first in USES or first in ABOVE_OPS:
         if first == room or first in USES.get(room, set()):
-            return None
+            return slice_breach(path.relative_to("src"), pathlib.PurePath(header))
         if room in ("apps", "python"):
             return f"{room} sees public headers only, found {header}"
         return f"{room} must not include {first} ({header})"
@@ -158,7 +198,7 @@ def team_breach(path, code):
     return "only src/core/threads.* begins parallel regions and sets OpenMP" if TEAMS.search(code) else None
 
 
-def check_file(root, path):
+def check_file(root, path, public):
     """All breaches of one file as lines."""
     relative = path.relative_to(root)
     room = room_of(relative)
@@ -166,7 +206,7 @@ def check_file(root, path):
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         match = INCLUDE.match(line)
         if match:
-            breach = include_breach(relative, room, match[1] == '"', match[2])
+            breach = include_breach(relative, room, match[1] == '"', match[2], public)
         elif room in ABOVE_OPS and TENSOR_DATA.search(line.split("//")[0]):
             breach = "code above ops does not touch tensor data"
         elif (
@@ -186,13 +226,14 @@ def check_tree(root):
     """All breaches of a tree; a room without a place in the order is one too."""
     root = pathlib.Path(root).resolve()
     breaches = []
+    public = PublicHeaders(root)
     for folder in sorted((root / "src").glob("*/")):
         if folder.is_dir() and folder.name not in USES:
             breaches.append(f"src/{folder.name}: not a room of tools/check_layers.py")
     for top in ("include", "src", "apps", "python"):
         for path in sorted((root / top).rglob("*")):
             if path.suffix in (".h", ".cc", ".hpp", ".cpp"):
-                breaches += check_file(root, path)
+                breaches += check_file(root, path, public)
     return breaches
 
 

@@ -74,7 +74,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a hole in the mask ignored, padding at the end not",
-        "src/api/model.cc",
+        "src/engine/run/model.cc",
         "if (document.attention_mask[t] != 0) continue;",
         "const auto rest = document.attention_mask.subspan(t);\n"
         "      if (std::find(rest.begin(), rest.end(), 1) != rest.end()) continue;",

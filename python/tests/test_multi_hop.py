@@ -1,4 +1,4 @@
-"""Questions over paragraphs. What the model computes is held against PyTorch in tests/multi_hop_head_test.cc."""
+"""Questions over paragraphs. What the model computes is held against PyTorch in tests/tasks/multi_hop_head_test.cc."""
 
 import json
 import math

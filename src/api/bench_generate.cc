@@ -4,10 +4,10 @@
 
 #include "api/bench_language_model.h"
 #include "api/measurement.h"
-#include "api/model_cost.h"
-#include "api/model_implementation.h"
 #include "core/error.h"
 #include "core/random.h"
+#include "engine/run/model_cost.h"
+#include "engine/run/model_implementation.h"
 #include "longformer/bench.h"
 #include "longformer/generation.h"
 

@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "api/measurement.h"
-#include "api/model_cost.h"
 #include "core/error.h"
 #include "core/random.h"
 #include "core/threads.h"
+#include "engine/run/model_cost.h"
 #include "models/language_model.h"
 
 namespace longformer {

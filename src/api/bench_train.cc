@@ -3,18 +3,19 @@
 #include <span>
 #include <vector>
 
-#include "api/adapter_training.h"
 #include "api/measurement.h"
-#include "api/model_cost.h"
-#include "api/trained_model.h"
 #include "core/error.h"
 #include "core/memory.h"
 #include "core/random.h"
 #include "core/threads.h"
+#include "engine/run/model_cost.h"
+#include "engine/training/adapter_training.h"
+#include "engine/training/trained_model.h"
 #include "longformer/bench.h"
 #include "models/language_model.h"
 #include "models/registry.h"
-#include "tasks/sequence_to_sequence.h"
+#include "tasks/masked_lm/masked_lm.h"
+#include "tasks/writing/sequence_to_sequence.h"
 #include "training/optimizer.h"
 #include "training/trainer.h"
 

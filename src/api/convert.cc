@@ -1,7 +1,7 @@
 #include "longformer/convert.h"
 
+#include "engine/frame/head_plan.h"
 #include "models/convert/convert.h"
-#include "tasks/head_plan.h"
 
 namespace longformer {
 

@@ -4,17 +4,17 @@
 #include <chrono>
 #include <optional>
 
-#include "api/document_states.h"
-#include "api/document_stream.h"
-#include "api/model_implementation.h"
-#include "api/retrieval.h"
 #include "core/error.h"
+#include "engine/frame/evaluation_run.h"
+#include "engine/frame/table.h"
+#include "engine/frame/text_vectors.h"
+#include "engine/run/document_states.h"
+#include "engine/run/document_stream.h"
+#include "engine/run/model_implementation.h"
 #include "longformer/embedding.h"
-#include "tasks/classification.h"
-#include "tasks/data/retrieval_data.h"
-#include "tasks/evaluation_run.h"
-#include "tasks/table.h"
-#include "tasks/text_vectors.h"
+#include "tasks/classification/classification.h"
+#include "tasks/retrieval/retrieval.h"
+#include "tasks/retrieval/retrieval_data.h"
 
 namespace longformer {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <string>
 
+#include "engine/frame/task.h"
 #include "longformer/evaluation.h"
-#include "tasks/task.h"
 
 namespace longformer {
 

@@ -6,18 +6,18 @@
 #include <optional>
 #include <utility>
 
-#include "api/adapter_training.h"
-#include "api/document_stream.h"
-#include "api/embedding_teacher.h"
 #include "api/evaluation.h"
-#include "api/model_cost.h"
-#include "api/task_folder.h"
-#include "api/task_training.h"
-#include "api/training_run.h"
 #include "core/error.h"
-#include "tasks/classification.h"
-#include "tasks/sentence_modules.h"
-#include "tasks/table.h"
+#include "engine/frame/table.h"
+#include "engine/run/document_stream.h"
+#include "engine/run/model_cost.h"
+#include "engine/run/task_folder.h"
+#include "engine/training/adapter_training.h"
+#include "engine/training/task_training.h"
+#include "engine/training/training_run.h"
+#include "tasks/classification/classification.h"
+#include "tasks/embedding/embedding_teacher.h"
+#include "tasks/embedding/sentence_modules.h"
 
 namespace longformer {
 namespace {

@@ -4,10 +4,10 @@
 #include <map>
 #include <utility>
 
-#include "api/model_implementation.h"
 #include "core/error.h"
+#include "engine/frame/table.h"
+#include "engine/run/model_implementation.h"
 #include "models/adapter.h"
-#include "tasks/table.h"
 
 namespace longformer {
 namespace {

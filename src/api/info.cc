@@ -6,9 +6,10 @@
 #include <optional>
 #include <set>
 
-#include "api/folder_keys.h"
 #include "core/error.h"
 #include "core/threads.h"
+#include "engine/frame/table.h"
+#include "engine/run/folder_keys.h"
 #include "formats/json.h"
 #include "kernels/gemm.h"
 #include "longformer/tokenizer.h"
@@ -16,10 +17,9 @@
 #include "models/decoder.h"
 #include "models/encoder.h"
 #include "models/registry.h"
-#include "tasks/generation/settings.h"
-#include "tasks/masked_lm.h"
-#include "tasks/sentence_modules.h"
-#include "tasks/table.h"
+#include "tasks/embedding/sentence_modules.h"
+#include "tasks/masked_lm/masked_lm.h"
+#include "tasks/writing/settings.h"
 #include "text/encoder_folder.h"
 
 namespace longformer {
@@ -295,7 +295,7 @@ void list_unused_keys(const EncoderConfig& config, const std::string& folder, Fo
     if (!note.empty() && known == info.unsupported.end()) info.unsupported.push_back(note);
   };
   try {
-    add(config.unused_keys);
+    add(tasks::unused_keys(config));
     add(unused_tokenizer_keys(folder));
     for (const std::string& note : unused_sentence_keys(folder)) add(note);
     if (config.decoder) tasks::folder_generation_options(folder, add);

@@ -1,17 +1,17 @@
 #include <memory>
 #include <utility>
 
-#include "api/adapter_training.h"
 #include "api/evaluation.h"
-#include "api/model_cost.h"
-#include "api/task_folder.h"
-#include "api/task_training.h"
-#include "api/training_run.h"
 #include "core/error.h"
 #include "core/words.h"
+#include "engine/run/model_cost.h"
+#include "engine/run/task_folder.h"
+#include "engine/training/adapter_training.h"
+#include "engine/training/task_training.h"
+#include "engine/training/training_run.h"
 #include "longformer/evaluation.h"
 #include "longformer/pretraining.h"
-#include "tasks/masked_lm.h"
+#include "tasks/masked_lm/masked_lm.h"
 
 namespace longformer {
 namespace {

@@ -1,26 +1,17 @@
 #include "api/measurement.h"
 
-#include <algorithm>
-#include <chrono>
 #include <cstdlib>
 #include <fstream>
 #include <span>
 #include <vector>
 
 #include "core/error.h"
-#include "core/memory.h"
-#include "core/random.h"
 #include "core/threads.h"
-#include "ops/linear.h"
 
 namespace longformer {
 namespace {
 
 constexpr int kGemmRepeats = 9;
-
-/// A first run of so many seconds counts. In a shorter one what is cold shows: the first touch of
-/// 4 GB made a training step of 13.6 s one of 20 s.
-constexpr double kNoWarmUpSeconds = 300;
 
 }  // namespace
 
@@ -50,27 +41,6 @@ double read_rate(int threads) {
   return static_cast<double>(kBlock * kBlocks) / timing.minimum;
 }
 
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const std::size_t middle = values.size() / 2;
-  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
-}
-
-Timing measure(int repeats, const std::function<void()>& work) {
-  require(repeats >= 1, "repeats: expected at least 1, found {}", repeats);
-  using Clock = std::chrono::steady_clock;
-  std::vector<double> seconds;
-  for (int run = 0; run <= repeats; ++run) {
-    if (run == repeats && seconds.front() >= kNoWarmUpSeconds) break;
-    const auto start = Clock::now();
-    work();
-    seconds.push_back(std::chrono::duration<double>(Clock::now() - start).count());
-  }
-  if (seconds.front() < kNoWarmUpSeconds) seconds.erase(seconds.begin());
-  std::sort(seconds.begin(), seconds.end());
-  return {median(seconds), seconds.front(), seconds.back()};
-}
-
 BenchResult result_of(const Timing& timing, std::int64_t n, const std::string& dtype, double flops,
                       int threads) {
   BenchResult result;
@@ -89,17 +59,7 @@ BenchResult result_of(const Timing& timing, std::int64_t n, const std::string& d
 }
 
 double gemm_gflops(const std::string& dtype, int threads, int repeats) {
-  constexpr Index kM = 4096, kK = 768, kN = 3072;
-  const DType type = compute_dtype(dtype);
-  const std::vector<Tensor> weights = {random_normal_tensor({kN, kK}, 1.0f, 1)};
-  const Tensor x = random_normal_tensor({kM, kK}, 1.0f, 2).to(type);
-  MemoryPool memory;
-  const int team = checked_threads(threads);
-  const ThreadLimit limit(team);
-  const ops::Linear dense(weights, {}, {.dtype = type});
-  const ops::Context context = {.memory = memory, .dtype = type, .threads = team};
-  const Timing timing = measure(repeats, [&] { ops::linear(context, x, dense, type); });
-  return 2.0 * kM * kK * kN / timing.median * 1e-9;
+  return product_gflops(dtype, threads, repeats);
 }
 
 }  // namespace longformer

@@ -1,13 +1,12 @@
 // What the benchmarks of models, attention and training share: timing and figures.
 #pragma once
 
-#include <functional>
 #include <initializer_list>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "core/error.h"
+#include "engine/run/machine_rate.h"
 #include "longformer/bench.h"
 
 namespace longformer {
@@ -19,21 +18,11 @@ inline void check_positive(std::initializer_list<std::pair<const char*, std::int
   }
 }
 
-struct Timing {
-  double median, minimum, maximum;
-};
-
-/// The middle of one number or more, or the mean of the two in the middle.
-double median(std::vector<double> values);
-
 /// Largest resident set of this process so far.
 std::int64_t peak_resident_bytes();
 
 /// Bytes per second at which the threads read memory that no cache holds.
 double read_rate(int threads);
-
-/// Runs once to warm up, then `repeats` times; a first run of many seconds counts.
-Timing measure(int repeats, const std::function<void()>& work);
 
 /// The figures of a measurement of n tokens. The GEMM rate is measured here, at the end, so that
 /// its matrices do not count as memory of the work.

@@ -238,19 +238,20 @@ void check_consistent(const ConfigReader& config, const EncoderConfig& result) {
           result.max_position_embeddings);
 }
 
-void read_coreference_head(const ConfigReader& config, EncoderConfig& model) {
-  if (!config.has(kCoreferenceKey)) return;
-  const ConfigReader head(config.at(kCoreferenceKey), config.name() + ": " + kCoreferenceKey);
-  model.coreference = read_coreference(head);
-  model.unused_keys = formats::unused_keys_note(head, {});
+std::map<std::string, HeadSettings> head_settings_of(const ConfigReader& config) {
+  std::map<std::string, HeadSettings> settings;
+  for (const auto& [key, value] : config.object().items()) {
+    if (!key.ends_with("_head") || !value.is_object()) continue;
+    settings[key] = {config.name(), config.at(key)};
+  }
+  return settings;
 }
 
 /// A family of our own has no other readers, so that a key which is not read is a mistake.
 void note_unused_keys(const ConfigReader& config, EncoderConfig& model) {
   const formats::HarmlessKeys& harmless = harmless_config_keys();
   if (!model.family->base.empty()) formats::refuse_unused_keys(config, harmless);
-  const std::string note = formats::unused_keys_note(config, harmless);
-  if (!note.empty()) model.unused_keys += (model.unused_keys.empty() ? "" : "; ") + note;
+  model.unused_keys = formats::unused_keys_note(config, harmless);
 }
 
 }  // namespace
@@ -347,7 +348,7 @@ EncoderConfig parse_config(const ConfigReader& original) {
     model.activation_dropout = number_within(config, "activation_dropout", 0, 0.99);
     model.decoder = parse_decoder(given, model);
   }
-  read_coreference_head(config, model);
+  model.head_settings = head_settings_of(config);
   note_unused_keys(config, model);
   return model;
 }

@@ -1,6 +1,7 @@
 // config.json of the encoders (docs/spec/encoder.md#a1).
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -9,7 +10,6 @@
 #include "formats/json.h"
 #include "kernels/activation.h"
 #include "kernels/attention/spec.h"
-#include "models/coreference_config.h"
 #include "models/decoder_config.h"
 #include "models/feature_config.h"
 #include "models/linformer_config.h"
@@ -30,6 +30,12 @@ Activation activation_of(const formats::ConfigReader& config);
 /// Dropout while training of what the last layer of a head is given.
 struct HeadDropout {
   double documents = 0, choices = 0, tokens = 0, spans = 0;
+};
+
+/// An object that one head has in config.json, and the name of the file for messages.
+struct HeadSettings {
+  std::string file;
+  nlohmann::ordered_json object;
 };
 
 /// Sizes and constants of an encoder; every number is within the limits that read_config checks.
@@ -75,8 +81,8 @@ struct EncoderConfig {
   /// Present in a Linformer, and in a Performer.
   std::optional<LinformerConfig> linformer;
   std::optional<FeatureConfig> features;
-  /// Present where the folder has a head for coreference.
-  std::optional<CoreferenceConfig> coreference;
+  /// Objects of the file whose keys end with "_head": a head reads its own.
+  std::map<std::string, HeadSettings> head_settings;
   /// Present in a model that reads a text and writes another.
   std::optional<DecoderConfig> decoder;
   /// Keys of the file that nothing here reads and that may change results, in one line; mostly

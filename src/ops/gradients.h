@@ -55,7 +55,8 @@ ParameterGradient parameter_gradient_to_write(const Tensor& parameter);
 
 /// Makes the result of an op part of the tape: backward runs with the gradient of y, which it may
 /// write to, unless none has arrived. The context has a tape, and wants_backward() has said yes.
-/// The name of the op is a literal; every name has a row in the table of tests/gradient_test.cc.
+/// The name of the op is a literal; every name has a row in the table of
+/// tests/ops/gradient_test.cc.
 void record(const Context& context, std::string_view op, Tensor& y,
             std::function<void(Tensor gradient)> backward);
 

@@ -1,17 +1,17 @@
 #include <array>
 
-#include "tasks/candidate_scoring.h"
-#include "tasks/classification.h"
-#include "tasks/coreference.h"
-#include "tasks/masked_lm.h"
-#include "tasks/multi_hop.h"
-#include "tasks/multiple_choice.h"
-#include "tasks/question_answering.h"
-#include "tasks/sequence_to_sequence.h"
-#include "tasks/table.h"
-#include "tasks/tagging.h"
-#include "tasks/text_embedding.h"
-#include "tasks/trivia_answering.h"
+#include "engine/frame/table.h"
+#include "tasks/choice/candidate_scoring.h"
+#include "tasks/choice/multiple_choice.h"
+#include "tasks/classification/classification.h"
+#include "tasks/coreference/coreference.h"
+#include "tasks/embedding/text_embedding.h"
+#include "tasks/masked_lm/masked_lm.h"
+#include "tasks/multi_hop/multi_hop.h"
+#include "tasks/question_answering/question_answering.h"
+#include "tasks/question_answering/trivia_answering.h"
+#include "tasks/tagging/tagging.h"
+#include "tasks/writing/sequence_to_sequence.h"
 
 namespace longformer::tasks {
 

@@ -30,8 +30,8 @@ enum class Boundary : std::uint8_t {
 /// marks and brackets and behind the blank.
 std::vector<Boundary> boundaries(std::string_view text);
 
-/// The span with the rest of the graphemes that it begins and ends in; an empty one, such as that of
-/// a token of a blank, stays. `starts` are character_starts of the text.
+/// The span with the rest of the graphemes that it begins and ends in; an empty one, such as that
+/// of a token of a blank, stays. `starts` are character_starts of the text.
 CharacterSpan whole_graphemes(std::string_view text, std::span<const std::size_t> starts,
                               CharacterSpan span);
 

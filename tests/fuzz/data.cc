@@ -4,15 +4,15 @@
 #include <set>
 
 #include "fuzzing.h"
-#include "tasks/data/choice_data.h"
-#include "tasks/data/classification_data.h"
-#include "tasks/data/coreference_data.h"
-#include "tasks/data/gap_data.h"
-#include "tasks/data/multi_hop_data.h"
-#include "tasks/data/question_data.h"
-#include "tasks/data/retrieval_data.h"
-#include "tasks/data/tagging_data.h"
-#include "tasks/data/trivia_data.h"
+#include "tasks/choice/choice_data.h"
+#include "tasks/classification/classification_data.h"
+#include "tasks/coreference/coreference_data.h"
+#include "tasks/coreference/gap_data.h"
+#include "tasks/multi_hop/multi_hop_data.h"
+#include "tasks/question_answering/question_data.h"
+#include "tasks/question_answering/trivia_data.h"
+#include "tasks/retrieval/retrieval_data.h"
+#include "tasks/tagging/tagging_data.h"
 
 namespace {
 

@@ -1,0 +1,271 @@
+#include "engine/frame/data_file.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <filesystem>
+#include <utility>
+
+#include "core/input_file.h"
+#include "formats/json.h"
+#include "text/delimited.h"
+
+namespace longformer::tasks {
+namespace {
+
+/// Whether a line is one record: an object, but not one that holds all records.
+bool is_json_line(const std::string& line) {
+  if (!line.starts_with('{')) return false;
+  try {
+    const Json value = formats::parse_json_data(line, "line");
+    return value.is_object() && !(value.contains("data") && value["data"].is_array());
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+/// Whether a line is a header of several columns, one of which has this name.
+bool has_column(const std::string& line, char between, const std::string& name) {
+  const std::string one = between + line + between;
+  if (line.find(between) == std::string::npos) return false;
+  return one.find(between + name + between) != std::string::npos ||
+         one.find(between + ("\"" + name + "\"") + between) != std::string::npos;
+}
+
+/// The list of records that a JSON value holds.
+const Json& records_of(const Json& value, const std::string& path) {
+  if (value.is_array()) return value;
+  const bool has_data = value.is_object() && value.contains("data") && value["data"].is_array();
+  require(has_data, "{}: expected a list of objects, or an object with a list \"data\", found {}",
+          path, formats::shown(value));
+  return value["data"];
+}
+
+const Json& member(const Json& object, std::string_view key, std::string_view kind) {
+  const auto found = object.find(key);
+  require(found != object.end(), "expected {} in the member \"{}\", found no such member", kind,
+          key);
+  return *found;
+}
+
+}  // namespace
+
+std::string place_of(const std::string& path, const Origin& origin) {
+  std::string place = path;
+  if (origin.line > 0) place += fmt::format(":{}", origin.line);
+  if (!origin.id.empty()) place += fmt::format(": {}", origin.id);
+  return place;
+}
+
+void read_record(const std::string& place, const DataOptions& options, DataReport& report,
+                 const std::function<void()>& read) {
+  try {
+    read();
+    ++report.examples;
+  } catch (const Error& error) {
+    const std::string message = fmt::format("{}: {}", place, error.what());
+    if (!options.skip_invalid) {
+      std::vector<Remedy> remedies = error.remedies();
+      remedies.push_back(Remedy::skip_invalid);
+      throw Error(message, std::move(remedies));
+    }
+    if (report.skipped++ == 0) report.first_skipped = message;
+  }
+}
+
+void read_objects(const std::string& path, const DataOptions& options, DataReport& report,
+                  const std::function<void(const Json&, const Record&)>& read) {
+  const auto take = [&](const Json& object, const Record& record) {
+    require(object.is_object(), "expected a JSON object, found {}", formats::shown(object));
+    read(object, record);
+  };
+  if (options.format == "json") {
+    const Json value = read_whole_json(path, options);
+    Record record;
+    for (const Json& object : records_of(value, path)) {
+      record.place = fmt::format("{}: record {}", path, ++record.number);
+      read_record(record.place, options, report, [&] { take(object, record); });
+    }
+    return;
+  }
+  TextLines lines = lines_of(path, options);
+  std::string line;
+  while (lines.next(line)) {
+    if (line.find_first_not_of(" \t") == std::string::npos) continue;
+    const Record record = {lines.number(), fmt::format("{}:{}", path, lines.number())};
+    read_record(record.place, options, report,
+                [&] { take(formats::parse_json_data(line, "record"), record); });
+  }
+}
+
+void read_records(const std::string& path, const DataOptions& options, DataReport& report,
+                  const std::function<void(const Json&, const Record&)>& read) {
+  if (options.format == "json" || options.format == "jsonl") {
+    read_objects(path, options, report, read);
+    return;
+  }
+  require(options.format == "csv" || options.format == "tsv",
+          "format: expected jsonl, json, csv or tsv, found {}", options.format);
+  std::vector<std::string> names;
+  read_rows(
+      path, options, report, [&](const std::vector<std::string>& columns) { names = columns; },
+      [&](std::vector<std::string>& fields, const Record& record) {
+        Json object = Json::object();
+        for (std::size_t i = 0; i < fields.size(); ++i) {
+          if (!fields[i].empty()) object[names[i]] = std::move(fields[i]);
+        }
+        read(object, record);
+      });
+}
+
+void read_rows(const std::string& path, const DataOptions& options, DataReport& report,
+               const std::function<void(const std::vector<std::string>& columns)>& begin,
+               const std::function<void(std::vector<std::string>& fields, const Record&)>& read) {
+  const std::string& given = options.delimiter;
+  require(given.empty() || (given.size() == 1 && given != "\"" && given != "\n" &&
+                            static_cast<unsigned char>(given[0]) < 0x80),
+          "delimiter: expected one character of ASCII, found {}", formats::quote(given));
+  const char usual = options.format == "tsv" ? '\t' : ',';
+  text::DelimitedReader reader(
+      lines_of(path, options),
+      {.separator = given.empty() ? usual : given[0], .quotes = options.quotes});
+  std::vector<std::string> fields, columns = options.columns;
+  if (columns.empty()) {
+    require(reader.next(columns), "{}: expected a header, found an empty file", path);
+  }
+  begin(columns);
+  while (reader.next(fields)) {
+    const Record record = {reader.line(), fmt::format("{}:{}", path, reader.line())};
+    read_record(record.place, options, report, [&] {
+      require(fields.size() == columns.size(), "expected {} fields, found {}", columns.size(),
+              fields.size());
+      read(fields, record);
+    });
+  }
+}
+
+std::size_t column_of(const std::vector<std::string>& columns, const std::string& name) {
+  return static_cast<std::size_t>(std::find(columns.begin(), columns.end(), name) -
+                                  columns.begin());
+}
+
+Json read_whole_json(const std::string& path, const DataOptions& options) {
+  return formats::parse_json_data(read_whole_text(path, options), path);
+}
+
+std::string read_whole_text(const std::string& path, const DataOptions& options) {
+  const bool is_kept = options.inputs && is_read_once(path);
+  std::string bytes = is_kept ? *options.inputs->bytes_of(path) : read_input(path);
+  return decoded_text(std::move(bytes), options.encoding, path);
+}
+
+TextLines lines_of(const std::string& path, const DataOptions& options) {
+  if (!options.inputs || !is_read_once(path)) return TextLines(path, options.encoding);
+  return {path, options.inputs->bytes_of(path), options.encoding};
+}
+
+std::string read_beginning(const std::string& path, const DataOptions& options, std::size_t most) {
+  // Who reads the whole tells what is not in the encoding.
+  const TextEncoding silent = {.name = options.encoding.name, .note = {}};
+  const bool is_kept = options.inputs && is_read_once(path);
+  return decoded_text(is_kept ? options.inputs->bytes_of(path)->substr(0, most)
+                              : formats::read_beginning(path, most),
+                      silent, path);
+}
+
+DataOptions with_inputs(DataOptions options) {
+  if (!options.inputs) options.inputs = std::make_shared<KeptInputs>();
+  return options;
+}
+
+void read_squad(const Json& articles, const std::string& path,
+                const std::function<void(const Json& paragraph)>& read) {
+  std::int64_t number = 0;
+  for (const Json& article : articles) {
+    ++number;
+    try {
+      require(article.is_object(), "expected an object, found {}", formats::shown(article));
+      for (const Json& paragraph : list_member(article, "paragraphs")) {
+        require(paragraph.is_object(), "expected an object, found {}", formats::shown(paragraph));
+        read(paragraph);
+      }
+    } catch (const Error& error) {
+      throw Error(fmt::format("{}: article {}: {}", path, number, error.what()), error.remedies());
+    }
+  }
+}
+
+std::string detect_format(const std::string& path, const DataOptions& options,
+                          const std::string& lines) {
+  namespace fs = std::filesystem;
+  require(is_read_once(path) || fs::exists(path), "{}: expected a file or folder, found none",
+          path);
+  if (fs::is_directory(path)) return "imdb";
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 11> kEndings = {
+      {{".jsonl", "jsonl"},
+       {".ndjson", "jsonl"},
+       {".csv", "csv"},
+       {".tsv", "tsv"},
+       {".conll", "conll"},
+       {".conllu", "conll"},
+       {".iob", "conll"},
+       {".iob2", "conll"},
+       {".bio", "conll"},
+       {".bioes", "conll"},
+       {".xml", "hyperpartisan"}}};
+  for (const auto& [ending, format] : kEndings) {
+    if (path.ends_with(ending)) return std::string(format);
+  }
+  DataOptions silent = options;
+  // The reader of the records tells what is not in the encoding.
+  silent.encoding.note = {};
+  TextLines reader = lines_of(path, silent);
+  std::string line;
+  while (reader.next(line) && line.find_first_not_of(" \t") == std::string::npos) continue;
+  if (is_json_line(line)) return "jsonl";
+  if (line.starts_with('{') || line.starts_with('[')) return "json";
+  if (line.starts_with("<?xml")) return "hyperpartisan";
+  // A table that has no name, as one from a pipe.
+  for (const auto& [between, format] : {std::pair(',', "csv"), std::pair('\t', "tsv")}) {
+    if (lines != "conll" && has_column(line, between, options.text_field)) return format;
+  }
+  require(!lines.empty() && (lines != "fasttext" || line.find("__label__") != std::string::npos),
+          {Remedy::format}, "{}: expected a known format of data, found none in its first line",
+          path);
+  return lines;
+}
+
+const std::string& string_member(const Json& object, std::string_view key) {
+  const Json& value = member(object, key, "a string");
+  require(value.is_string(), "expected a string in the member \"{}\", found {}", key,
+          formats::shown(value));
+  return value.get_ref<const std::string&>();
+}
+
+const Json& list_member(const Json& object, std::string_view key) {
+  const Json& value = member(object, key, "a list");
+  require(value.is_array(), "expected a list in the member \"{}\", found {}", key,
+          formats::shown(value));
+  return value;
+}
+
+std::string scalar_text(const Json& value, std::string_view what) {
+  if (value.is_string()) return value.get<std::string>();
+  require(formats::is_finite_number(value) || value.is_boolean(),
+          "expected a {} as a string or number, found {}", what, formats::shown(value));
+  return value.dump();
+}
+
+bool is_none(const Json& value) {
+  return value.is_null() || (value.is_number_float() && std::isnan(value.get<double>()));
+}
+
+std::string id_of(const Json& object) {
+  for (const char* key : {"id", "_id"}) {
+    const auto found = object.find(key);
+    if (found != object.end() && !is_none(*found)) return scalar_text(*found, "id");
+  }
+  return {};
+}
+
+}  // namespace longformer::tasks

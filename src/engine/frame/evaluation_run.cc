@@ -1,0 +1,94 @@
+#include "engine/frame/evaluation_run.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/error.h"
+
+namespace longformer::tasks {
+
+void tell(const DataReport& report, Evaluation& result) {
+  result.skipped = report.skipped;
+  result.first_skipped = report.first_skipped;
+  result.empty = report.empty;
+  result.notes = report.notes;
+}
+
+void EvaluationRun::start(const DataReport& report) {
+  tell(report, result);
+  total_ = report.examples;
+}
+
+void EvaluationRun::read(const Reading& reading) {
+  ++records_;
+  result.tokens += reading.tokens;
+  result.truncated_examples += reading.truncated > 0 ? 1 : 0;
+  result.truncated_tokens += reading.truncated;
+  result.segmented_examples += reading.ranges.size() > 1 ? 1 : 0;
+  report_progress();
+}
+
+void EvaluationRun::count_text(const TextResult& text) {
+  ++result.examples;
+  ++records_;
+  result.tokens += text.source_tokens;
+  result.truncated_examples += text.truncated > 0 ? 1 : 0;
+  result.truncated_tokens += text.truncated;
+  result.segmented_examples += text.segments > 1 ? 1 : 0;
+  result.written_tokens += text.written_tokens;
+  result.cut_texts += text.is_cut ? 1 : 0;
+  result.repeating_texts += text.repeats ? 1 : 0;
+  report_progress();
+}
+
+Document EvaluationRun::document_of(const TextResult& result) {
+  Document document;
+  document.error = result.error;
+  document.remedies = result.remedies;
+  return document;
+}
+
+Json EvaluationRun::named(const Origin& origin) {
+  Json prediction = Json::object();
+  prediction["line"] = origin.line > 0 ? Json(origin.line) : Json();
+  prediction["id"] = origin.id.empty() ? Json() : Json(origin.id);
+  return prediction;
+}
+
+void EvaluationRun::report_progress() {
+  if (!options.progress) return;
+  const double share = static_cast<double>(total_) / static_cast<double>(records_);
+  options.progress({records_, total_, result.tokens,
+                    static_cast<std::int64_t>(share * static_cast<double>(result.tokens))});
+}
+
+bool EvaluationRun::usable(const Origin& origin, const Document& document) {
+  if (document.error.empty()) return true;
+  const std::string message = fmt::format("{}: {}", place_of(path, origin), document.error);
+  if (!options.data.skip_invalid) {
+    std::vector<Remedy> remedies = document.remedies;
+    remedies.push_back(Remedy::skip_invalid);
+    throw Error(message, std::move(remedies));
+  }
+  if (result.skipped++ == 0) result.first_skipped = message;
+  return false;
+}
+
+void EvaluationRun::finish() const {
+  require(result.examples > 0, "{}: expected an example that can be scored, found none: {}", path,
+          result.first_skipped);
+}
+
+void EvaluationRun::predict(const Json& prediction) const {
+  if (options.predictions) {
+    options.predictions(prediction.dump(-1, ' ', false, Json::error_handler_t::replace));
+  }
+}
+
+void EvaluationRun::add_labels(const ClassificationMetrics& metrics) {
+  for (const LabelScores& one : metrics.labels) {
+    result.labels.push_back({one.label, one.precision, one.recall, one.f1, one.support});
+  }
+}
+
+}  // namespace longformer::tasks

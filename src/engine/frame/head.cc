@@ -1,0 +1,133 @@
+#include "engine/frame/head.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "models/attention/attention.h"
+#include "models/encoder.h"
+#include "ops/dropout.h"
+#include "ops/embedding.h"
+
+namespace longformer::tasks {
+namespace {
+
+/// Logits of documents come from fp32 rows, logits of tokens from the hidden state as it is.
+ops::Linear classifier(const HeadParts& parts, const models::LayerSource& source, Index width,
+                       std::string_view name) {
+  require(parts.outputs > 0, "{} head: expected at least one label, found none", name);
+  return models::linear(
+      source, parts.classifier, {parts.outputs, width},
+      {.has_bias = parts.has_bias, .dtype = parts.per_token ? source.dtype : DType::f32});
+}
+
+}  // namespace
+
+double labels_that_count(std::span<const std::int32_t> labels) {
+  return static_cast<double>(labels.size()) -
+         static_cast<double>(std::count(labels.begin(), labels.end(), ops::kIgnored));
+}
+
+ops::LossOptions mean_of(double count, const HeadLossOptions& options) {
+  return {.scale = count > 0 ? options.scale / count : 0,
+          .label_smoothing = options.label_smoothing};
+}
+
+ClassifierHead::ClassifierHead(const HeadParts& parts, const models::LayerSource& source,
+                               Index width, std::string_view name)
+    : per_token_(parts.per_token),
+      dropout_(parts.dropout),
+      classifier_(classifier(parts, source, width, name)) {
+  const bool pools = parts.reads_pooler() && !source.weights.is_recording();
+  require(!pools || source.weights.has(std::string(models::kPooler) + ".weight"),
+          "{} head: expected a tensor {}.weight, found none", name, models::kPooler);
+  if (!parts.has_own_layer()) return;
+  const models::DocumentLayer& layer = *parts.layer;
+  dense_ = models::linear(source, std::string(layer.name), {width, width},
+                          {.activation = layer.activation});
+  drops_input_ = layer.drops_input;
+}
+
+Tensor ClassifierHead::logits(const ops::Context& context, const EncoderStates& states) const {
+  const Dropout first = context.dropout(dropout_, models::kHeadPlace);
+  if (per_token_ || !dense_) {
+    const Tensor& x = per_token_ ? states.hidden : states.pooled;
+    return ops::linear(context, ops::dropout(context, x, first), classifier_, DType::f32);
+  }
+  const auto& all = states.batch.starts;
+  const std::span<const Index> starts(all.data(), all.size() - 1);
+  const Tensor rows = ops::dropout(context, ops::select_rows(context, states.hidden, starts),
+                                   drops_input_ ? first : Dropout());
+  const Tensor dense = ops::linear(context, rows, *dense_, DType::f32);
+  const Dropout second = context.dropout(dropout_, models::kHeadDensePlace);
+  return ops::linear(context, ops::dropout(context, dense, second), classifier_, DType::f32);
+}
+
+ops::LossSum ClassifierHead::loss(const ops::Context& context, const EncoderStates& states,
+                                  const Targets& targets, const HeadLossOptions& options) const {
+  check_count(targets.documents.size(), states.batch.documents(), "documents with targets");
+  return loss_of(context, logits(context, states), states.batch, targets, options);
+}
+
+Tensor Head::logits_of_rows(const ops::Context&, const Tensor&) const {
+  fail("logits: expected a head that computes those of some tokens, found another");
+}
+
+void check_count(std::size_t found, Index expected, const char* what) {
+  require(static_cast<Index>(found) == expected, "loss: expected {} {}, found {}", expected, what,
+          found);
+}
+
+std::vector<std::int32_t> labels_of(const Targets& targets) {
+  std::vector<std::int32_t> labels;
+  for (const DocumentTarget& target : targets.documents) {
+    labels.insert(labels.end(), target.labels.begin(), target.labels.end());
+  }
+  return labels;
+}
+
+void check_token_labels(const models::Batch& batch, const Targets& targets) {
+  for (std::size_t i = 0; i < targets.documents.size(); ++i) {
+    const Index tokens = batch.starts[i + 1] - batch.starts[i];
+    const std::size_t found = targets.documents[i].labels.size();
+    require(static_cast<Index>(found) == tokens,
+            "loss: document {}: expected a label for each of {} tokens, found {}", i, tokens,
+            found);
+  }
+}
+
+void check_labels(std::span<const std::int32_t> labels, Index classes) {
+  for (const std::int32_t label : labels) {
+    require(label == ops::kIgnored || (label >= 0 && label < classes),
+            "loss: expected labels from 0 to {} (or {}, which does not count), found {}",
+            classes - 1, ops::kIgnored, label);
+  }
+}
+
+ops::LossSum class_loss(const ops::Context& context, const Tensor& logits,
+                        std::span<const std::int32_t> labels, const HeadLossOptions& options) {
+  check_count(labels.size(), logits.rows(), "labels");
+  check_labels(labels, logits.columns());
+  return ops::cross_entropy(context, logits, labels, mean_of(labels_that_count(labels), options));
+}
+
+ops::LossSum choice_loss(const ops::Context& context, const Tensor& logits,
+                         std::span<const Index> choices, std::span<const std::int32_t> labels,
+                         const HeadLossOptions& options) {
+  check_count(labels.size(), static_cast<Index>(choices.size()), "right choices");
+  std::vector<ops::RowChoice> questions;
+  Index first = 0;
+  for (std::size_t i = 0; i < choices.size(); ++i) {
+    ops::RowChoice question = {.range = {first, first + choices[i]}, .right = {}};
+    if (labels[i] != ops::kIgnored) {
+      check_labels({&labels[i], 1}, choices[i]);
+      question.right.push_back(first + labels[i]);
+    }
+    first = question.range.end;
+    questions.push_back(std::move(question));
+  }
+  check_count(static_cast<std::size_t>(first), logits.rows(), "choices");
+  return ops::row_cross_entropy(context, logits, 0, questions,
+                                mean_of(labels_that_count(labels), options));
+}
+
+}  // namespace longformer::tasks

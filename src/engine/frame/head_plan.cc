@@ -1,0 +1,55 @@
+#include "engine/frame/head_plan.h"
+
+#include "core/error.h"
+#include "engine/frame/table.h"
+#include "formats/json.h"
+#include "models/encoder.h"
+
+namespace longformer::tasks {
+namespace {
+
+/// The layer of the first token must compute what that of Longformer does.
+void require_same(const models::DocumentLayer& layer, const models::DocumentLayer& wanted,
+                  const std::string& path) {
+  require(layer.activation == wanted.activation,
+          "{}: expected a classifier with {}, as Longformer's, found one with {} (convert the "
+          "model that this one was fine-tuned from, then fine-tune the result)",
+          path, models::name_of(wanted.activation), models::name_of(layer.activation));
+}
+
+}  // namespace
+
+models::HeadPlan plan_head(const models::EncoderConfig& source, const models::Weights& weights) {
+  const Task* task = task_of(source, weights);
+  if (task == nullptr) {
+    // A head may stand in a file that calls itself an encoder.
+    models::EncoderConfig unnamed = source;
+    unnamed.architecture.clear();
+    task = task_of(unnamed, weights);
+  }
+  require(task != nullptr || !weights.has("classifier.weight"),
+          "{}: expected architectures of a head that Longformer has, with a tensor "
+          "\"classifier.weight\", found {}",
+          weights.path(), formats::quote(source.architecture));
+  if (task == nullptr) return {};
+  models::HeadPlan plan = {.class_ending = std::string(task->names().class_ending),
+                           .has_head = true};
+  models::EncoderConfig target = source;
+  target.family = &models::family_of("longformer", "");
+  const auto from = task->parts(source), to = task->parts(target);
+  for (const std::string& name : task->kept_layers()) {
+    plan.layers.push_back({.from = name, .to = name, .has_any_shape = true});
+  }
+  plan.is_masked_lm = !from && plan.layers.empty();
+  if (!from) return plan;
+  plan.keeps_pooler = to->reads_pooler();
+  if (from->layer != nullptr) require_same(*from->layer, *to->layer, weights.path());
+  if (to->has_own_layer()) {
+    const std::string own(from->layer->name);
+    plan.layers.push_back({own.empty() ? models::kPooler : own, std::string(to->layer->name)});
+  }
+  plan.layers.push_back({from->classifier, to->classifier, from->has_bias});
+  return plan;
+}
+
+}  // namespace longformer::tasks

@@ -1,0 +1,22 @@
+// The hidden states of a document of many rows.
+#pragma once
+
+#include <span>
+
+#include "engine/reading/reading.h"
+#include "engine/run/model_implementation.h"
+#include "longformer/progress.h"
+
+namespace longformer {
+
+struct StateOptions {
+  /// At most so many tokens (but at least one row) are computed at a time.
+  std::int64_t batch_tokens = 8192;
+  ProgressCallback progress = {};
+};
+
+/// The states of all rows behind each other, [n, D]. The caller must hold turn(). Throws Error.
+Tensor states_of(const Model::Implementation& model, std::span<const tasks::TokenRow> rows,
+                 const StateOptions& options);
+
+}  // namespace longformer

@@ -1,0 +1,60 @@
+// Documents through a model, one after another: tokenized on a thread of their own while the model
+// computes, and run in batches of a number of tokens.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/reading/document.h"
+#include "longformer/global_attention.h"
+#include "longformer/model.h"
+
+namespace longformer {
+
+using tasks::Document;
+using tasks::read_document;
+
+struct StreamOptions {
+  /// Rows of one forward pass together hold at most this many tokens (at least one row).
+  std::int64_t batch_tokens = 8192;
+};
+
+/// Calls `next` on another thread until it returns nothing, and `done` on this one for every
+/// document in order, with one output for each row. A document that the model refuses, or whose
+/// logits are not finite, is done with an error and no outputs. A forward pass never waits for
+/// documents that are not there yet. Rethrows what `next` and `done` throw.
+void stream_documents(const Model& model, const StreamOptions& options,
+                      const std::function<std::optional<Document>()>& next,
+                      const std::function<void(const Document&)>& done);
+
+/// What a streaming call takes as its source, over a list that outlives it.
+template <typename Input>
+auto source_over(std::span<const Input> inputs) {
+  return [inputs, next = std::size_t{0}]() mutable -> std::optional<Input> {
+    if (next == inputs.size()) return std::nullopt;
+    return inputs[next++];
+  };
+}
+
+/// The rule as positions in a row; null without a rule. Throws Error for a model without global
+/// attention.
+tasks::GlobalPositions global_positions(const Model& model,
+                                        const std::optional<GlobalAttention>& rule);
+
+/// How the folder's task makes rows of texts, by the options of a verb. Throws Error as
+/// global_positions, and for options that the task does not have.
+tasks::ReadingOptions task_reading(const Model& model, TooLong too_long, std::int64_t stride,
+                                   const std::optional<GlobalAttention>& rule);
+
+template <typename Options>
+tasks::ReadingOptions reading_options(const Model& model, const Options& options) {
+  return task_reading(model, options.too_long, options.stride, options.global_attention);
+}
+
+}  // namespace longformer

@@ -1,0 +1,330 @@
+#include "longformer/model.h"
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+#include "core/error.h"
+#include "core/threads.h"
+#include "engine/run/finite_results.h"
+#include "engine/run/model_implementation.h"
+#include "models/attention/attention.h"
+#include "ops/embedding.h"
+
+namespace longformer {
+namespace {
+
+std::string document_name(std::size_t index, std::size_t count) {
+  return count == 1 ? "document" : fmt::format("document {}", index);
+}
+
+/// Positions that a mask of global attention names; `n` tokens.
+std::vector<Index> globals_of_mask(std::span<const std::int32_t> mask, std::size_t n,
+                                   const std::string& name) {
+  require(mask.empty() || mask.size() == n,
+          "{}: expected a global attention mask with {} elements, found {}", name, n, mask.size());
+  std::vector<Index> positions;
+  for (std::size_t t = 0; t < mask.size(); ++t) {
+    // −1 is how the LED tokenizer pads this mask.
+    require(mask[t] >= -1 && mask[t] <= 1,
+            "{}: expected global attention mask values from -1 to 1, found {} at position {}", name,
+            mask[t], t);
+    if (mask[t] == 1) positions.push_back(static_cast<Index>(t));
+  }
+  return positions;
+}
+
+/// What each layer of the model is to read; empty where nothing is given.
+std::vector<Tensor> layer_inputs(const Model::Implementation& model, const models::Batch& batch,
+                                 std::span<const std::vector<float>> given) {
+  if (given.empty()) return {};
+  const Index layers = model.config.layers, width = model.config.hidden_size;
+  require(batch.documents() == 1, "layer inputs: expected one document, found {}",
+          batch.documents());
+  require(std::ssize(given) == layers, "layer inputs: expected one for each of {} layers, found {}",
+          layers, given.size());
+  std::vector<Tensor> inputs;
+  for (const std::vector<float>& rows : given) {
+    require(std::ssize(rows) == batch.rows() * width,
+            "layer inputs: expected {} × {} numbers, found {}", batch.rows(), width, rows.size());
+    inputs.push_back(Tensor::from(rows, {batch.rows(), width}).to(model.dtype));
+  }
+  return inputs;
+}
+
+/// Turns what an encoder shows into the public form. `batch` must outlive the observer.
+std::optional<models::AttentionObserver> attention_observer(const Model::Implementation& model,
+                                                            const models::Batch& batch,
+                                                            const AttentionSelection& selection) {
+  if (!selection.callback) return std::nullopt;
+  const std::string_view what =
+      model.config.linformer ? "rows that stand for all tokens" : "features";
+  require(
+      !model.config.linformer && !model.config.features,
+      "attention: expected a model whose tokens attend to tokens, found a {}, whose tokens attend "
+      "to {}",
+      model.config.model_type(), what);
+  models::AttentionObserver observer;
+  observer.layers = chosen_indices(selection.layers, model.config.layers, "layer");
+  observer.heads = chosen_indices(selection.heads, model.config.heads, "head");
+  observer.observe = [&batch, callback = selection.callback](Index layer,
+                                                             const ops::HeadProbabilities& seen) {
+    HeadAttention head;
+    head.document = seen.which.document;
+    head.layer = layer;
+    head.head = seen.which.head;
+    head.tokens = seen.local.rows();
+    const Index begin = batch.starts[static_cast<std::size_t>(head.document)];
+    const Index end = batch.starts[static_cast<std::size_t>(head.document) + 1];
+    for (const Index row : batch.global_rows) {
+      if (row >= begin && row < end) head.global_positions.push_back(row - begin);
+    }
+    head.columns = seen.local.columns();
+    head.local = seen.local.to_floats();
+    if (!seen.global.empty()) head.global = seen.global.to_floats();
+    callback(std::move(head));
+  };
+  return observer;
+}
+
+bool has_requested_head(const models::EncoderConfig& config, const models::Weights& weights) {
+  const tasks::Task* task = tasks::requested_task();
+  return task != nullptr && task->is_present(config, weights);
+}
+
+/// The logits of one document: `rows` rows of those of the batch, from row `first` on.
+void store_logits(const Tensor& logits, Index first, Index rows, const tasks::Task* task,
+                  DocumentOutput& output) {
+  std::vector<float> values = logits.slice_rows(first, rows).to_floats();
+  if (!task->has_span_logits()) {
+    output.logits = std::move(values);
+    return;
+  }
+  for (std::size_t i = 0; i < values.size(); i += 2) {
+    output.start_logits.push_back(values[i]);
+    output.end_logits.push_back(values[i + 1]);
+  }
+}
+
+}  // namespace
+
+std::vector<Index> chosen_indices(std::span<const std::int64_t> indices, Index count,
+                                  const char* what) {
+  std::vector<Index> result(indices.begin(), indices.end());
+  if (result.empty()) {
+    result.resize(static_cast<std::size_t>(count));
+    std::iota(result.begin(), result.end(), 0);
+  }
+  for (const Index index : result) {
+    require(index >= 0 && index < count, "attention: expected {}s from 0 to {}, found {}", what,
+            count - 1, index);
+  }
+  std::sort(result.begin(), result.end());
+  result.erase(std::unique(result.begin(), result.end()), result.end());
+  return result;
+}
+
+Model::Implementation::Implementation(models::EncoderConfig model_config, models::Weights stored,
+                                      const LoadOptions& options, const tasks::Task* trained)
+    : config(std::move(model_config)),
+      weights(std::move(stored)),
+      dtype(compute_dtype(options.dtype)),
+      threads(checked_threads(options.threads)),
+      note(options.note),
+      encoder(with_threads(threads, [this] { return models::Encoder(config, weights, dtype); })),
+      task(trained == nullptr ? tasks::task_of(config, weights) : trained),
+      runner(*this) {
+  info = {.model_type = std::string(config.model_type()),
+          .layers = config.layers,
+          .heads = config.heads,
+          .hidden_size = config.hidden_size,
+          .vocabulary_size = config.vocab_size,
+          .windows = config.windows(),
+          .max_tokens = task == nullptr ? config.max_tokens() : task->longest_document(config),
+          .pad_token_id = config.pad_token_id,
+          .has_pooler = encoder.has_pooler(),
+          .has_masked_lm_head = has_requested_head(config, weights),
+          .has_global_attention = config.has_global_attention(),
+          .head = std::string(tasks::head_name(task)),
+          .labels = {},
+          .problem_type = {}};
+  if (task != nullptr && task->has_labels()) {
+    info.labels = config.labels;
+    info.problem_type = config.problem_type;
+  }
+  if (task != nullptr && !task->has_logits_on_request()) {
+    const ThreadLimit limit(threads);
+    head = task->make_head(config, weights, dtype);
+  }
+  const std::string unused = tasks::unused_keys(config);
+  if (note && !unused.empty()) note(unused);
+  weights.tell_nonfinite(note);
+}
+
+models::Batch Model::Implementation::batch(std::span<const DocumentInput> documents,
+                                           const tasks::Task* globals_of) const {
+  models::BatchBuilder builder(config);
+  for (std::size_t i = 0; i < documents.size(); ++i) {
+    const DocumentInput& document = documents[i];
+    const std::string name = document_name(i, documents.size());
+    const auto& mask = document.global_attention_mask;
+    const std::vector<Index> globals =
+        mask.empty() ? tasks::default_globals(config, globals_of, document.ids, name)
+                     : globals_of_mask(mask, document.ids.size(), name);
+    builder.add({.ids = document.ids,
+                 .types = document.token_type_ids,
+                 .positions = document.position_ids,
+                 .mask = document.attention_mask,
+                 .globals = globals},
+                name);
+  }
+  return builder.finish();
+}
+
+const tasks::Head& Model::Implementation::task_head() const {
+  if (head) return *head;
+  require(task != nullptr, "loss: expected a folder with a head, found an encoder alone");
+  return requested_head();
+}
+
+const tasks::Head& Model::Implementation::requested_head() const {
+  if (!requested) {
+    requested = tasks::requested_task()->make_head(config, weights, dtype);
+    weights.tell_nonfinite(note);
+  }
+  return *requested;
+}
+
+Tensor Model::Implementation::logits(const ops::Context& context, const models::Batch& batch,
+                                     const Tensor& hidden) const {
+  const bool pools = tasks::reads_pooler(config, task);
+  const Tensor pooled = pools ? encoder.pool(context, hidden, batch) : Tensor();
+  return task_head().logits(context, {.hidden = hidden, .pooled = pooled, .batch = batch});
+}
+
+ops::LossSum Model::Implementation::loss(const ops::Context& context, const models::Batch& batch,
+                                         const tasks::Targets& targets,
+                                         const tasks::HeadLossOptions& options) const {
+  const tasks::Head& head = task_head();
+  const Tensor hidden = encoder.forward(context, batch);
+  const bool pools = tasks::reads_pooler(config, task);
+  const Tensor pooled = pools ? encoder.pool(context, hidden, batch) : Tensor();
+  return head.loss(context, {.hidden = hidden, .pooled = pooled, .batch = batch}, targets, options);
+}
+
+Model::Model(std::shared_ptr<const Implementation> implementation)
+    : implementation_(std::move(implementation)) {}
+
+Model Model::load(const std::string& folder, const LoadOptions& options) {
+  auto config = models::read_config(models::config_file(folder, options.adapter));
+  auto weights = models::Weights::open(folder, config.family->names, options.adapter);
+  const tasks::Task* task = tasks::task_for(config, weights, options.task);
+  return Model(
+      std::make_shared<Implementation>(std::move(config), std::move(weights), options, task));
+}
+
+Model Model::random(const std::string& config_file, const LoadOptions& options) {
+  return Model(std::make_shared<Implementation>(models::read_config(config_file),
+                                                models::Weights::drawn(1), options));
+}
+
+const ModelInfo& Model::info() const { return implementation_->info; }
+
+std::vector<DocumentOutput> Model::forward(std::span<const DocumentInput> documents,
+                                           const ForwardOptions& options) const {
+  if (documents.empty()) return {};
+  const Implementation& model = *implementation_;
+  const models::Batch batch = model.batch(documents, options.head ? model.task : nullptr);
+  auto turn = model.turn();
+  turn.computes(batch.rows());
+  const ops::Context context = model.context();
+  std::vector<Tensor> states;
+  const std::vector<Tensor> inputs = layer_inputs(model, batch, options.layer_inputs);
+  const auto observer = attention_observer(model, batch, options.attention);
+  const Tensor last =
+      model.encoder.forward(context, batch,
+                            {.hidden_states = options.hidden_states ? &states : nullptr,
+                             .layer_inputs = inputs.empty() ? nullptr : &inputs,
+                             .observer = observer ? &*observer : nullptr});
+  const Tensor pooled = model.info.has_pooler ? model.encoder.pool(context, last, batch) : Tensor();
+  const bool head = options.head && model.head != nullptr && model.head->has_logits();
+  const Tensor logits =
+      head ? model.head->logits(context, {.hidden = last, .pooled = pooled, .batch = batch})
+           : Tensor();
+  std::vector<DocumentOutput> outputs(documents.size());
+  for (std::size_t i = 0; i < documents.size(); ++i) {
+    const Index begin = batch.starts[i];
+    const Index count = batch.starts[i + 1] - begin;
+    if (options.last_hidden_state) {
+      outputs[i].last_hidden_state = last.slice_rows(begin, count).to_floats();
+    }
+    if (!pooled.empty()) {
+      outputs[i].pooler_output = pooled.slice_rows(static_cast<Index>(i), 1).to_floats();
+    }
+    if (head) {
+      const bool per_token = model.head->per_token();
+      store_logits(logits, per_token ? begin : static_cast<Index>(i), per_token ? count : 1,
+                   model.task, outputs[i]);
+    }
+    for (const Tensor& state : states) {
+      outputs[i].hidden_states.push_back(state.slice_rows(begin, count).to_floats());
+    }
+  }
+  return outputs;
+}
+
+void Model::attention(const DocumentInput& document, const AttentionSelection& selection) const {
+  const Implementation& model = *implementation_;
+  const models::Batch batch = model.batch({&document, 1}, model.task);
+  AttentionSelection checked = selection;
+  if (selection.callback) {
+    checked.callback = [&selection](HeadAttention head) {
+      for (const auto* values : {&head.local, &head.global}) {
+        require_finite(*values, "probabilities", fmt::format("layer {}", head.layer));
+      }
+      selection.callback(std::move(head));
+    };
+  }
+  auto observer = attention_observer(model, batch, checked);
+  if (!observer) return;
+  observer->alone = true;
+  const auto turn = model.turn();
+  model.encoder.forward(model.context(), batch, {.observer = &*observer});
+}
+
+std::vector<std::int32_t> Model::default_global_attention_mask(
+    std::span<const std::int32_t> ids) const {
+  const auto positions =
+      tasks::default_globals(implementation_->config, implementation_->task, ids, "document");
+  if (positions.empty()) return {};
+  std::vector<std::int32_t> mask(ids.size(), 0);
+  for (const Index position : positions) mask[static_cast<std::size_t>(position)] = 1;
+  return mask;
+}
+
+std::vector<float> Model::masked_lm_logits(const DocumentInput& document,
+                                           std::span<const std::int64_t> positions) const {
+  const Implementation& model = *implementation_;
+  require(model.info.has_masked_lm_head,
+          "masked LM: expected a folder with a masked-LM head, found model_type {} without one",
+          model.info.model_type);
+  const models::Batch batch = model.batch({&document, 1});
+  std::vector<Index> rows(positions.begin(), positions.end());
+  if (rows.empty()) {
+    rows.resize(document.ids.size());
+    std::iota(rows.begin(), rows.end(), 0);
+  }
+  for (const Index row : rows) {
+    require(row >= 0 && row < batch.rows(), "masked LM: expected positions from 0 to {}, found {}",
+            batch.rows() - 1, row);
+  }
+  const auto turn = model.turn();
+  const ops::Context context = model.context();
+  const Tensor hidden = model.encoder.forward(context, batch);
+  return model.requested_head()
+      .logits_of_rows(context, ops::select_rows(context, hidden, rows))
+      .to_floats();
+}
+
+}  // namespace longformer

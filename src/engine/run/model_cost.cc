@@ -1,0 +1,291 @@
+#include "engine/run/model_cost.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "kernels/attention/spec.h"
+
+namespace longformer {
+
+using kernels::AttentionSpec;
+namespace {
+
+kernels::AttentionRows one_document(Index n) {
+  return kernels::self_attention_rows(std::array<Index, 2>{0, n});
+}
+
+/// What attention to k rows has beside the dense layers of every token, without the keys and values
+/// that it does not make of them (docs/spec/low-rank-and-kernels.md#e1).
+double linformer_flops(const models::EncoderConfig& config,
+                       const models::LinformerConfig& linformer, Index layer, std::int64_t n) {
+  using models::ProjectionSharing;
+  const auto width = static_cast<double>(config.hidden_size), rows = static_cast<double>(n);
+  const auto k = static_cast<double>(linformer.lengths[static_cast<std::size_t>(layer)]);
+  const bool by_head = linformer.sharing == ProjectionSharing::none;
+  const double sides = by_head || linformer.sharing == ProjectionSharing::headwise ? 2 : 1;
+  double projections = 0;
+  if (linformer.is_linear()) projections = sides * 2 * k * rows * width;
+  if (linformer.projection == models::Projection::full_convolution) {
+    projections = sides * 2 * rows * width * width;
+  }
+  const double keys_and_values = by_head ? 0 : 4 * (k - rows) * width * width;
+  return projections + keys_and_values + 4 * rows * k * width;
+}
+
+}  // namespace
+
+double model_flops(const models::EncoderConfig& config, std::int64_t n, std::int64_t globals) {
+  const auto width = static_cast<double>(config.hidden_size);
+  const double linears =
+      2.0 * static_cast<double>(n) *
+      (4 * width * width + 2 * width * static_cast<double>(config.intermediate_size));
+  kernels::AttentionRows rows = one_document(n);
+  for (Index i = 0; i < globals; ++i) rows.global_keys.push_back(i);
+  const auto shared_rows = kernels::shared(std::move(rows));
+  double flops = 0;
+  for (Index layer = 0; layer < config.layers; ++layer) {
+    if (config.linformer) {
+      flops += linears + linformer_flops(config, *config.linformer, layer, n);
+      continue;
+    }
+    if (config.features) {
+      flops += linears + kernels::feature_attention_flops({config.features->map(config.head_size()),
+                                                           config.heads, false, shared_rows});
+      continue;
+    }
+    const AttentionSpec spec = {{.head_size = config.head_size(),
+                                 .heads = config.pattern(layer),
+                                 .global_queries = kernels::GlobalQueries::see_everything},
+                                shared_rows};
+    flops += linears + 4.0 * static_cast<double>(config.head_size()) * kernels::visible_pairs(spec);
+  }
+  return flops;
+}
+
+double masked_lm_flops(const models::EncoderConfig& config, double tokens) {
+  const auto width = static_cast<double>(config.hidden_size);
+  return 2 * tokens * width * (width + static_cast<double>(config.vocab_size));
+}
+
+double decoder_flops(const models::EncoderConfig& config, std::int64_t n, std::int64_t m) {
+  const auto width = static_cast<double>(config.hidden_size);
+  const auto inner = static_cast<double>(config.decoder->intermediate_size);
+  const auto source = static_cast<double>(n), text = static_cast<double>(m);
+  // Projections of the text, keys and values of the source, pairs with the source and in the text.
+  const double layer = 2 * text * (6 * width * width + 2 * width * inner) +
+                       4 * source * width * width + 4 * text * source * width +
+                       2 * text * (text + 1) * width;
+  return static_cast<double>(config.decoder->layers) * layer +
+         2 * text * width * static_cast<double>(config.vocab_size);
+}
+
+namespace {
+
+/// What the layers of the decoder keep, and need while one of them goes back.
+std::int64_t decoder_bytes(const models::EncoderConfig& config, const TrainingShape& shape) {
+  const auto size = static_cast<std::int64_t>(element_size(shape.dtype));
+  const models::DecoderConfig& decoder = *config.decoder;
+  const std::int64_t row = shape.text_tokens * config.hidden_size;
+  const std::int64_t wide = shape.text_tokens * decoder.intermediate_size * size;
+  const std::int64_t source_keys = 2 * shape.tokens * config.hidden_size * size;
+  const std::int64_t layer = row * (10 * size + 3 * 4) + wide + source_keys;
+  const std::int64_t kept =
+      shape.recomputes ? decoder.layers * row * size + layer : decoder.layers * layer;
+  // Gradients of a layer, with those of the source's keys and of the source.
+  return kept + 2 * wide + 8 * row * size + source_keys + 2 * shape.tokens * config.hidden_size * 4;
+}
+
+}  // namespace
+
+std::int64_t activation_bytes(const models::EncoderConfig& config, const TrainingShape& shape) {
+  const auto size = static_cast<std::int64_t>(element_size(shape.dtype));
+  const std::int64_t row = shape.tokens * config.hidden_size;
+  const std::int64_t wide = shape.tokens * config.intermediate_size * size;
+  // A layer keeps query, key, value, attended rows, and the results of both blocks; the sums before
+  // both norms in fp32; the wide rows before the activation; the denominators of attention.
+  const std::int64_t layer = row * (6 * size + 2 * 4) + wide + shape.tokens * config.heads * 4;
+  const std::int64_t kept =
+      shape.recomputes ? config.layers * row * size + layer : config.layers * layer;
+  const std::int64_t embedding = row * (size + 4);
+  // While a layer goes back: the wide rows twice, and gradients of query, key, value and rows.
+  const std::int64_t passing = 2 * wide + 6 * row * size;
+  constexpr std::int64_t kDecoderRows = 256;
+  const std::int64_t logits =
+      shape.masked_lm || shape.text_tokens > 0 ? kDecoderRows * config.vocab_size * 4 : 0;
+  std::int64_t copies = 0;
+  const bool has_text = config.decoder.has_value() && shape.text_tokens > 0;
+  if (shape.dtype != DType::f32) {
+    copies = 2 * config.layers *
+             (4 * config.hidden_size * config.hidden_size +
+              2 * config.hidden_size * config.intermediate_size);
+    if (shape.masked_lm || has_text) copies += 2 * config.vocab_size * config.hidden_size;
+  }
+  const std::int64_t text = has_text ? decoder_bytes(config, shape) : 0;
+  return kept + embedding + std::max(passing, logits) + copies + text;
+}
+
+namespace {
+
+/// How often each kind of product is computed: forward alone, or in a training step.
+struct Passes {
+  /// Between values that both want gradients; with a constant factor; for constants alone.
+  double full = 1, half = 1, constant = 1;
+};
+constexpr Passes kForward = {};
+constexpr Passes kTrainingStep = {.full = 3, .half = 2, .constant = 1};
+
+/// A layer that reads a segment of n characters behind full memories
+/// (docs/spec/language-models.md#g1, #g2): keys and values of what is kept are made again in every
+/// segment, as their weights change.
+double memory_layer_flops(const models::LanguageModelConfig& config, double n,
+                          const Passes& passes) {
+  const auto width = static_cast<double>(config.hidden_size);
+  const auto inner = static_cast<double>(config.heads * config.head_size);
+  const models::MemoryLengths& lengths = config.lengths;
+  const auto recent = static_cast<double>(lengths.memory);
+  const auto older = static_cast<double>(lengths.compressed);
+  const double dense =
+      4 * width * inner + 2 * width * static_cast<double>(config.intermediate_size);
+  // Content and value, and position: products for each pair.
+  const bool is_relative = config.positions == models::Positions::relative;
+  const double products = is_relative ? 6 : 4;
+  const double seen = lengths.same_length ? recent : recent + (n + 1) / 2;
+  double flops = passes.full * (2 * n * dense + products * inner * n * (seen + older));
+  // Relative keys of the distances to each kind of rows; keys and values of what is kept.
+  const double distances = is_relative ? recent + n + (older > 0 ? older + n : 0) : 0;
+  flops += passes.half * 2 * width * inner * (distances + 2 * (recent + older));
+  if (!config.is_compressive()) return flops;
+  const double fewer = n / static_cast<double>(config.compression_rate);
+  const bool has_loss = config.has_compression_loss();
+  const bool learns =
+      has_loss || config.compression_loss == models::CompressionLoss::backpropagation;
+  if (config.learns_compression()) {
+    const auto products = static_cast<double>(1 + 2 * config.dilation_rates.size());
+    flops += (learns ? passes.half : passes.constant) * 2 * n * width * width * products;
+  }
+  if (config.compression_loss == models::CompressionLoss::autoencoding) {
+    flops += passes.full * 2 * n * width * width;
+  } else if (has_loss) {
+    flops += passes.constant * 4 * inner * n * (width + n);
+    flops += 4 * inner * fewer * (passes.half * width + passes.full * n);
+  }
+  return flops;
+}
+
+double memory_flops(const models::LanguageModelConfig& config, std::int64_t n,
+                    const Passes& passes) {
+  const auto characters = static_cast<double>(n);
+  const double logits = 2 * characters * static_cast<double>(config.hidden_size) *
+                        static_cast<double>(config.vocab_size);
+  return passes.full * logits +
+         static_cast<double>(config.layers) * memory_layer_flops(config, characters, passes);
+}
+
+}  // namespace
+
+double language_model_training_flops(const models::LanguageModelConfig& config, std::int64_t n) {
+  return config.has_memory() ? memory_flops(config, n, kTrainingStep)
+                             : 3 * language_model_flops(config, n);
+}
+
+double language_model_flops(const models::LanguageModelConfig& config, std::int64_t n) {
+  const auto width = static_cast<double>(config.hidden_size);
+  const auto inner = static_cast<double>(config.heads * config.head_size);
+  const auto characters = static_cast<double>(n);
+  const auto rows = kernels::shared(one_document(n));
+  if (config.has_memory()) return memory_flops(config, n, kForward);
+  double flops = 2 * characters * width * static_cast<double>(config.vocab_size);
+  for (Index layer = 0; layer < config.layers; ++layer) {
+    const Index window = config.windows[static_cast<std::size_t>(layer)];
+    const AttentionSpec spec = {
+        {.head_size = config.head_size, .heads = config.pattern(layer), .causal = true}, rows};
+    flops += 2 * characters *
+             (4 * width * inner + 2 * width * static_cast<double>(config.intermediate_size));
+    if (config.positions == models::Positions::infused) flops += 6 * characters * width * inner;
+    if (config.has_features()) {
+      flops += kernels::feature_attention_flops(
+          {config.features.map(config.head_size), config.heads, true, rows});
+      continue;
+    }
+    const bool is_relative = config.positions == models::Positions::relative;
+    if (is_relative) {
+      flops += 2 * static_cast<double>(std::min(window, n - 1) + 1) * width * inner;
+    }
+    // Content and value, and position: products for each pair.
+    flops += (is_relative ? 6 : 4) * static_cast<double>(config.head_size) *
+             kernels::visible_pairs(spec);
+  }
+  return flops;
+}
+
+std::int64_t activation_bytes(const models::LanguageModelConfig& config, std::int64_t length,
+                              const TrainingShape& shape) {
+  const auto size = static_cast<std::int64_t>(element_size(shape.dtype));
+  const Index inner = config.heads * config.head_size;
+  const std::int64_t row = shape.tokens * config.hidden_size * size;
+  const std::int64_t heads = shape.tokens * inner * size;
+  const std::int64_t wide = shape.tokens * config.intermediate_size * size;
+  // Norms of other dtypes keep their rows in fp32.
+  const std::int64_t sums =
+      shape.dtype == DType::f32 ? 0 : 2 * shape.tokens * config.hidden_size * 4;
+  // A layer keeps both norms and both sums; query, key, value, what is attended, and denominators
+  // of attention; the wide rows before the activation.
+  const std::int64_t layer = 4 * row + sums + 4 * heads + shape.tokens * config.heads * 4 + wide;
+  std::int64_t kept = config.layers * layer + 2 * row;
+  if (shape.recomputes) kept = config.layers * row + layer;
+  if (config.has_memory()) {
+    const models::MemoryLengths& lengths = config.lengths;
+    const Index streams = shape.tokens / std::max<Index>(length * config.unroll_segments, 1);
+    const Index before = streams * (lengths.memory + lengths.compressed);
+    const Index distances = lengths.most_rows(config.least_compressed());
+    // Rows of the memories twice while they move, their queries, keys and values, the results of
+    // each kind of rows, and the table of distances.
+    const Index layers = shape.recomputes ? 1 : config.layers;
+    kept += config.layers * before * 2 * config.hidden_size * size;
+    kept += layers * (before * 3 * inner + 2 * distances * (config.hidden_size + inner)) * size;
+    kept += layers * (config.is_compressive() ? 4 : 1) * heads;
+  }
+  Index farthest = 0;
+  const bool has_tables = !config.has_memory() && config.positions == models::Positions::relative;
+  for (Index i = 0; i < config.layers && has_tables; ++i) {
+    const Index reach = std::min(config.reach(i), length - 1) + 1;
+    farthest = std::max(farthest, reach);
+    // Rows of sinusoids and their products.
+    kept += 2 * std::min(config.windows[static_cast<std::size_t>(i)], length) *
+            (config.hidden_size + inner) * size;
+  }
+  kept += farthest * config.hidden_size * size;
+  // While a layer goes back: the wide rows twice, and gradients of query, key, value and rows.
+  const std::int64_t passing = 2 * wide + 2 * row + 6 * heads;
+  std::int64_t copies = 0;
+  if (shape.dtype != DType::f32) copies = 2 * models::parameter_count(config);
+  return kept + passing + copies;
+}
+
+std::int64_t state_bytes(const models::LanguageModelConfig& config) {
+  std::int64_t numbers = 0;
+  const Index inner = config.heads * config.head_size;
+  for (Index layer = 0; layer < config.layers; ++layer) {
+    const Index reach = config.reach(layer);
+    if (config.has_memory()) {
+      // Rows with their keys and values, the ring of the segment, and both tables of distances.
+      const models::MemoryLengths& lengths = config.lengths;
+      const Index rows = lengths.memory + lengths.compressed;
+      numbers +=
+          rows * (config.hidden_size + 3 * inner) + 2 * (2 * lengths.segment + 1) * inner +
+          (config.is_compressive() ? 2 : 1) * lengths.most_rows(config.least_compressed()) * inner;
+    } else if (config.has_features()) {
+      numbers += config.heads *
+                 kernels::FeatureAttentionSpec{
+                     config.features.map(config.head_size), config.heads, true, {}}
+                     .sum_size();
+    } else if (config.has_windows()) {
+      numbers +=
+          (2 * (2 * reach + 1) + config.windows[static_cast<std::size_t>(layer)] + 1) * inner;
+    }
+  }
+  return 4 * numbers;
+}
+
+}  // namespace longformer

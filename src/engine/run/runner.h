@@ -1,0 +1,95 @@
+// Between callers and a model: rows of any number of threads, run in batches.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/memory.h"
+#include "core/turns.h"
+#include "engine/reading/reading.h"
+#include "longformer/model.h"
+#include "ops/context.h"
+#include "ops/embedding.h"
+
+namespace longformer {
+
+/// What a row is run for: the logits of the head, or sums or maxima of its hidden states.
+enum class Wanted { logits, sums, maxima };
+
+/// A row that is to be run; both parts must outlive the run.
+struct Work {
+  const tasks::TokenRow& row;
+  /// The tokens of the row that are folded into one vector each; unused for logits.
+  std::span<const ops::RowRange> ranges = {};
+};
+
+struct RowResult {
+  /// Logits, [outputs] or [n, outputs] of a head that speaks for every token; or [ranges, D].
+  std::vector<float> values;
+  /// Why the model refuses the row; then there are no values.
+  std::string error;
+};
+
+/// Rows of one caller that are run together.
+class Wave {
+ public:
+  /// At most so many tokens, but at least one row.
+  Wave(Wanted wanted, std::int64_t most_tokens) : wanted_(wanted), most_tokens_(most_tokens) {}
+
+  /// False, and nothing is added, when there is no room for the row.
+  bool add(const Work& work);
+  bool empty() const { return rows_.empty(); }
+  std::int64_t tokens() const { return tokens_; }
+
+ private:
+  friend class Runner;
+  Wanted wanted_;
+  std::int64_t most_tokens_, tokens_ = 0;
+  std::vector<Work> rows_;
+};
+
+/// One computation at a time, in the order in which callers ask. Waves that wait for the same thing
+/// become one batch as far as they fit.
+class Runner {
+ public:
+  /// The model must outlive the runner.
+  explicit Runner(const Model::Implementation& model) : model_(model) {}
+
+  /// One result for each row, in order. A row that the model refuses spoils no other.
+  std::vector<RowResult> run(const Wave& wave);
+
+  /// Waves that nobody has begun to run.
+  std::size_t waiting() const;
+
+  /// For what is not a wave.
+  Turn turn();
+  /// Valid while it is one's turn: the pool serves one forward pass at a time.
+  ops::Context context();
+
+ private:
+  /// A wave and its results, which another thread may fill in.
+  struct Request {
+    const Wave& wave;
+    std::vector<RowResult> results = {};
+    bool done = false;
+  };
+  using Place = std::pair<const Work*, RowResult*>;
+
+  std::vector<Request*> batch_with(Request& mine);
+  void run_batch(std::span<Request* const> requests);
+  void run_rows(Wanted wanted, std::span<const Place> rows);
+  void forward(Wanted wanted, std::span<const Place> rows);
+
+  const Model::Implementation& model_;
+  Turns turns_;
+  MemoryPool memory_;
+  mutable std::mutex waiting_mutex_;
+  std::vector<Request*> waiting_;
+};
+
+}  // namespace longformer

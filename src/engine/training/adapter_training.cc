@@ -1,0 +1,67 @@
+#include "engine/training/adapter_training.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/error.h"
+#include "core/words.h"
+#include "formats/json.h"
+#include "models/registry.h"
+#include "models/trained_folder.h"
+
+namespace longformer {
+namespace {
+
+std::vector<std::string> names_in_list(const std::string& list) {
+  std::vector<std::string> names;
+  for (const std::string_view name : parts_of_list(list)) {
+    require(!name.empty(), "lora_target: expected names between commas, found {}",
+            formats::quote(list));
+    names.emplace_back(name);
+  }
+  return names;
+}
+
+}  // namespace
+
+bool trains_adapter(const TrainingOptions& options) {
+  return options.lora_rank > 0 || !options.adapter.empty();
+}
+
+double passes_of_step(const TrainingOptions& options) { return trains_adapter(options) ? 2 : 3; }
+
+std::optional<models::AdapterTraining> adapter_training(
+    const TrainingOptions& options, std::vector<std::string> usual,
+    std::function<bool(const std::string& name)> is_kept) {
+  if (!options.adapter.empty()) return models::AdapterTraining{};
+  if (options.lora_rank == 0) return std::nullopt;
+  const auto rank = static_cast<double>(options.lora_rank);
+  return models::AdapterTraining{
+      .config = {.rank = options.lora_rank,
+                 .alpha = options.lora_alpha > 0 ? options.lora_alpha : 2 * rank,
+                 .dropout = options.lora_dropout,
+                 .targets = options.lora_target.empty() ? std::move(usual)
+                                                        : names_in_list(options.lora_target)},
+      .is_kept = std::move(is_kept)};
+}
+
+std::optional<models::AdapterTraining> adapter_training(const TrainingOptions& options,
+                                                        const models::EncoderConfig& config) {
+  std::vector<std::string> usual;
+  const auto add = [&](const std::string& layer) {
+    const std::string name = config.family->names.file_layer(layer);
+    const std::string last = name.substr(name.rfind('.') + 1);
+    if (std::find(usual.begin(), usual.end(), last) == usual.end()) usual.push_back(last);
+  };
+  for (const char* part : {"query", "value"}) {
+    add(std::string("encoder.layer.0.attention.self.") + part);
+  }
+  if (config.decoder) {
+    for (const char* part : {"q_proj", "v_proj"}) {
+      add(std::string("decoder.layers.0.self_attn.") + part);
+    }
+  }
+  return adapter_training(options, std::move(usual), models::is_kept_by_adapters);
+}
+
+}  // namespace longformer

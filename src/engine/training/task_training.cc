@@ -1,0 +1,60 @@
+#include "engine/training/task_training.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "core/hash.h"
+#include "core/random.h"
+#include "engine/frame/epoch_order.h"
+
+namespace longformer {
+
+training::MicroBatchLoss TaskObjective::run(const training::MicroBatch& micro) {
+  if (micro.epoch != epoch_) reorder(micro.epoch);
+  const Index first = micro.index * batch_size();
+  const Index end = std::min(first + batch_size(), data_.size());
+  const std::span<const Index> chosen(order_.begin() + first, order_.begin() + end);
+  const tasks::Epoch epoch = {.seed = options_.seed, .number = epoch_};
+  if (part_size_ == 0 || std::ssize(chosen) <= part_size_) {
+    return model_.step(data_.batch(chosen, epoch), micro.seed);
+  }
+  std::vector<tasks::TrainingBatch> parts;
+  for (Index begin = 0; begin < std::ssize(chosen); begin += part_size_) {
+    const Index count = std::min(part_size_, std::ssize(chosen) - begin);
+    parts.push_back(data_.batch(chosen.subspan(at(begin), at(count)), epoch));
+  }
+  return model_.step_in_parts(parts, micro.seed);
+}
+
+nlohmann::ordered_json TaskObjective::setup() const {
+  nlohmann::ordered_json setup = model_.description();
+  // Rows of the same lengths in the same order are the same texts, read in the same way.
+  const auto& lengths = data_.lengths();
+  const std::string_view bytes(reinterpret_cast<const char*>(lengths.data()),
+                               lengths.size() * sizeof(Index));
+  setup["rows of the training data"] = data_.size();
+  setup["hash of the lengths of the rows"] = fnv1a(bytes);
+  return setup;
+}
+
+void TaskObjective::reorder(std::int64_t epoch) {
+  epoch_ = epoch;
+  const std::uint64_t seed = random_bits(options_.seed, static_cast<std::uint64_t>(epoch));
+  order_ = options_.group_by_length ? tasks::shuffled_by_length(data_.lengths(), batch_size(), seed)
+                                    : tasks::shuffled(data_.size(), seed);
+}
+
+double mean_loss(const TrainedModel& model, const tasks::TrainingSet& data, Index batch_size) {
+  double sum = 0, count = 0;
+  for (Index first = 0; first < data.size(); first += batch_size) {
+    std::vector<Index> chosen(static_cast<std::size_t>(std::min(batch_size, data.size() - first)));
+    std::iota(chosen.begin(), chosen.end(), first);
+    const ops::LossSum loss = model.loss(data.batch(chosen, tasks::kUnchanged));
+    if (loss.weight == 0) continue;
+    sum += static_cast<double>(chosen.size()) * loss.sum / loss.weight;
+    count += static_cast<double>(chosen.size());
+  }
+  return count > 0 ? sum / count : 0;
+}
+
+}  // namespace longformer

@@ -1,0 +1,62 @@
+// Training a model for a task: what the trainings of all of them share.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/frame/task.h"
+#include "engine/training/trained_model.h"
+#include "longformer/training.h"
+#include "training/trainer.h"
+
+namespace longformer {
+
+/// How a training finds out how well the model does.
+struct TaskEvaluation {
+  std::vector<std::string> metric_names;
+  /// Null: never.
+  std::function<training::Metrics()> run = {};
+};
+
+class TaskObjective final : public training::Objective {
+ public:
+  /// All of it must outlive the objective.
+  TaskObjective(const TrainingOptions& options, const tasks::TrainingSet& data,
+                const TrainedModel& model, TaskEvaluation evaluation)
+      : options_(options), data_(data), model_(model), evaluation_(std::move(evaluation)) {}
+
+  /// Vectors of texts: micro-batches of more examples go through the model in parts of so many.
+  void set_part_size(Index examples) { part_size_ = examples; }
+
+  Index micro_batches() const { return (data_.size() + batch_size() - 1) / batch_size(); }
+
+  void begin_step(std::int64_t step) override { model_.begin_step(step); }
+  training::MicroBatchLoss run(const training::MicroBatch& micro) override;
+  std::vector<std::string> metric_names() const override { return evaluation_.metric_names; }
+  training::Metrics evaluate() override {
+    return evaluation_.run ? evaluation_.run() : training::Metrics();
+  }
+  nlohmann::ordered_json setup() const override;
+  void save(const std::filesystem::path& folder) override { model_.save(folder); }
+  void load(const std::filesystem::path& folder) override { model_.load(folder); }
+
+ private:
+  Index batch_size() const { return options_.per_device_train_batch_size; }
+  void reorder(std::int64_t epoch);
+
+  const TrainingOptions& options_;
+  const tasks::TrainingSet& data_;
+  const TrainedModel& model_;
+  TaskEvaluation evaluation_;
+  Index part_size_ = 0;
+  std::int64_t epoch_ = -1;
+  std::vector<Index> order_;
+};
+
+/// The loss over all examples in their order. As in the Hugging Face Trainer each has the mean loss
+/// of its batch, here of as many examples as a micro-batch has.
+double mean_loss(const TrainedModel& model, const tasks::TrainingSet& data, Index batch_size);
+
+}  // namespace longformer

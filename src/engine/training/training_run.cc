@@ -1,0 +1,21 @@
+#include "engine/training/training_run.h"
+
+#include <utility>
+
+#include "engine/run/machine_rate.h"
+
+namespace longformer {
+
+TrainingResult run_training(const TrainingOptions& options, std::vector<training::Phase> phases,
+                            training::ParameterSet& parameters, training::Objective& objective,
+                            const TrainingCallbacks& callbacks) {
+  constexpr int kRepeats = 3;
+  const double rate = product_gflops(options.dtype, static_cast<int>(options.threads), kRepeats);
+  const Comm comm;
+  training::Trainer trainer(
+      {.options = options, .phases = std::move(phases), .gemm_flops = 1e9 * rate}, parameters,
+      objective, comm);
+  return trainer.run(callbacks);
+}
+
+}  // namespace longformer

@@ -1,0 +1,12 @@
+// Which mentions of a document mean the same (docs/spec/tasks.md#t4).
+#pragma once
+
+#include "engine/frame/task.h"
+#include "tasks/coreference/coreference_head.h"
+#include "tasks/coreference/coreference_reader.h"
+
+namespace longformer::tasks {
+
+const Task& coreference();
+
+}  // namespace longformer::tasks

@@ -1,0 +1,50 @@
+// Evaluating a coreference model: every document is read and resolved as a whole.
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include "engine/frame/evaluation_run.h"
+#include "tasks/coreference/coreference_head.h"
+#include "tasks/coreference/coreference_reader.h"
+
+namespace longformer::tasks {
+
+struct ResolvedWords {
+  CoreferenceReading read;
+  CoreferenceResult found;
+};
+
+/// Runs the model over all records in order: `words_of(record)` gives the words of each,
+/// `score(record, resolved, prediction)` compares, `miss(record)` takes what the model could not
+/// read, which counts as if it had found nothing. Throws Error.
+template <typename Record, typename WordsOf, typename Score, typename Miss>
+void resolve_each(EvaluationRun& run, const CoreferenceOptions& options,
+                  const std::vector<Record>& records, const WordsOf& words_of, const Score& score,
+                  const Miss& miss) {
+  const CoreferenceReader reader(run.model.tokenizer(), run.options.reading, options,
+                                 coreference_config(run.model.config()));
+  for (const Record& record : records) {
+    ResolvedWords resolved;
+    const Document document = read_document([&] {
+      resolved.read = reader.read(words_of(record));
+      run.model.with_states(
+          resolved.read.reading.rows,
+          [&](const ops::Context& context, const Head& head, const Tensor& hidden) {
+            resolved.found = dynamic_cast<const CoreferenceHead&>(head).resolve(
+                context, hidden, resolved.read.words);
+          });
+      return std::move(resolved.read.reading);
+    });
+    const bool is_read = run.one(record.origin, document, [&](Json& prediction) {
+      run.result.unread_words += resolved.read.unread_words;
+      score(record, resolved, prediction);
+    });
+    if (is_read) continue;
+    ++run.result.missing;
+    miss(record);
+  }
+  run.finish();
+}
+
+}  // namespace longformer::tasks

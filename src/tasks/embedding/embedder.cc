@@ -1,0 +1,481 @@
+#include <algorithm>
+
+#include "core/error.h"
+#include "engine/reading/passages.h"
+#include "engine/reading/prompted_text.h"
+#include "engine/reading/reading.h"
+#include "engine/reading/segments.h"
+#include "engine/reading/text_template.h"
+#include "engine/run/document_stream.h"
+#include "engine/run/finite_results.h"
+#include "engine/run/folder_keys.h"
+#include "engine/run/model_implementation.h"
+#include "engine/run/task_folder.h"
+#include "formats/json.h"
+#include "longformer/embedding.h"
+#include "tasks/embedding/pooled_vectors.h"
+#include "tasks/embedding/sentence_modules.h"
+#include "tasks/embedding/vector_modules.h"
+
+namespace longformer {
+namespace {
+
+using tasks::Prompt;
+using tasks::TokenRange;
+
+/// Overlap of the segments of a document that is split for one vector.
+constexpr Index kSplitOverlap = 512;
+
+/// A row of a text, and the tokens of it that go into vectors of the result.
+struct PooledRow {
+  tasks::TokenRow row;
+  std::vector<ops::RowRange> ranges;
+  /// The vector of each range.
+  std::vector<Index> vectors;
+  bool ends_document = false;
+
+  void add(Index vector, ops::RowRange range) {
+    ranges.push_back(range);
+    vectors.push_back(vector);
+  }
+};
+
+std::vector<PooledRow> pooled_rows(tasks::Reading& reading) {
+  std::vector<PooledRow> rows;
+  for (tasks::TokenRow& row : reading.rows) rows.emplace_back().row = std::move(row);
+  rows.back().ends_document = true;
+  return rows;
+}
+
+tasks::VectorFold fold_of(Pooling pooling) {
+  if (pooling == Pooling::max) return tasks::VectorFold::maximum;
+  return pooling == Pooling::mean_sqrt_len ? tasks::VectorFold::mean_sqrt : tasks::VectorFold::mean;
+}
+
+/// Runs the rows in batches of at most `batch_tokens` tokens and folds their tokens.
+void run_rows(const Model& model, std::span<const PooledRow> rows, const EmbedOptions& options,
+              tasks::PooledVectors& vectors, const ProgressCallback& report) {
+  Progress progress;
+  for (const PooledRow& row : rows) {
+    progress.tokens_total += static_cast<Index>(row.row.ids.size());
+    progress.documents_total += row.ends_document ? 1 : 0;
+  }
+  const bool maxima = vectors.fold() == tasks::VectorFold::maximum;
+  while (!rows.empty()) {
+    Wave wave(maxima ? Wanted::maxima : Wanted::sums, options.batch_tokens);
+    std::size_t count = 0;
+    while (count < rows.size() && wave.add({rows[count].row, rows[count].ranges})) ++count;
+    const std::vector<RowResult> results = model.implementation().runner.run(wave);
+    for (std::size_t i = 0; i < count; ++i) {
+      if (!results[i].error.empty()) throw Error(results[i].error);
+      vectors.add(rows[i].vectors, rows[i].ranges, results[i].values);
+      progress.documents_done += rows[i].ends_document ? 1 : 0;
+    }
+    rows = rows.subspan(count);
+    progress.tokens_done += wave.tokens();
+    if (report) report(progress);
+  }
+}
+
+/// What of a document a row holds: its tokens, the vector of the first, and where it stands.
+struct RowShare {
+  ops::RowRange owned;
+  Index vector = 0;
+  bool first = false;
+  bool last = false;
+};
+
+/// Ranges of a row for one vector per document, or per token.
+void add_ranges(PooledRow& row, Pooling pooling, const RowShare& share) {
+  const auto [owned, vector, first, last] = share;
+  if (pooling == Pooling::tokens) {
+    for (Index token = owned.begin; token < owned.end; ++token) {
+      row.add(vector + token - owned.begin, {token, token + 1});
+    }
+  } else if (pooling == Pooling::cls) {
+    if (first) row.add(vector, {owned.begin, owned.begin + 1});
+  } else if (pooling == Pooling::last) {
+    if (last) row.add(vector, {owned.end - 1, owned.end});
+  } else {
+    row.add(vector, owned);
+  }
+}
+
+/// Texts of one call on their way into rows.
+struct TextReader {
+  const tasks::RowReader& rows;
+  const Tokenizer& tokenizer;
+  const Prompt& prompt;
+  Pooling pooling;
+
+  /// Appends the rows of a text, whose vectors begin at `first_vector`; fills in everything of its
+  /// Embedding but the values.
+  Embedding read(const std::string& text, Index first_vector, std::vector<PooledRow>& all) const {
+    tasks::Reading reading = rows.read(tasks::encode_behind(tokenizer, prompt, text), text);
+    Embedding result;
+    result.tokens = reading.tokens;
+    result.truncated = reading.truncated;
+    const bool per_token = pooling == Pooling::tokens;
+    result.rows = per_token ? reading.read() + rows.around().size() : 1;
+    const auto owned = tasks::owned_tokens(reading.ranges, reading.read());
+    std::vector<PooledRow> parts = pooled_rows(reading);
+    for (std::size_t s = 0; s < parts.size(); ++s) {
+      const bool first = s == 0;
+      const bool last = s + 1 == parts.size();
+      const Index shift = reading.prefix - reading.ranges[s].begin;
+      RowShare share = {
+          .owned = {first ? 0 : owned[s].begin + shift,
+                    last ? static_cast<Index>(parts[s].row.ids.size()) : owned[s].end + shift},
+          .vector = first_vector,
+          .first = first,
+          .last = last};
+      if (first && !per_token) {
+        share.owned.begin = std::min(prompt.skipped_rows, share.owned.end - 1);
+      }
+      if (per_token && !first) share.vector += reading.prefix + owned[s].begin;
+      add_ranges(parts[s], pooling, share);
+      all.push_back(std::move(parts[s]));
+    }
+    result.spans = spans_of(reading);
+    return result;
+  }
+
+ private:
+  std::vector<CharacterSpan> spans_of(const tasks::Reading& reading) const {
+    const auto& offsets = reading.encoding.offsets;
+    const Index tokens = reading.read();
+    if (pooling != Pooling::tokens) {
+      const auto characters = static_cast<std::int64_t>(character_starts(reading.text).size()) - 1;
+      const bool cut = reading.truncated > 0;
+      return {{0, cut ? offsets[static_cast<std::size_t>(tokens - 1)].end : characters}};
+    }
+    const tasks::TextTemplate& around = rows.around();
+    std::vector<CharacterSpan> spans(static_cast<std::size_t>(around.prefix()));
+    spans.insert(spans.end(), offsets.begin(), offsets.begin() + tokens);
+    spans.resize(spans.size() + static_cast<std::size_t>(around.size() - around.prefix()));
+    return spans;
+  }
+};
+
+tasks::PassageRules rules_of(const Embedder::PassageOptions& options) {
+  return {.tokens = options.passage_tokens, .overlapping = options.overlapping_passages};
+}
+
+/// Rows of at most `limit` tokens, of which those of a split text overlap by a fixed number.
+tasks::ReadingOptions reading_of(const Model& model, const Tokenizer& tokenizer, Index limit,
+                                 const EmbedOptions& options) {
+  const Index capacity = limit - tasks::TextTemplate(tokenizer).size();
+  return {.max_tokens = limit,
+          .too_long = options.too_long,
+          .stride = std::min(kSplitOverlap, capacity / 2),
+          .global_positions = global_positions(model, options.global_attention)};
+}
+
+/// The progress of one document whose passages count as documents of their own.
+ProgressCallback as_one_document(const ProgressCallback& report) {
+  if (!report) return {};
+  return [&report](Progress progress) {
+    progress.documents_done = progress.documents_done == progress.documents_total ? 1 : 0;
+    progress.documents_total = 1;
+    report(progress);
+  };
+}
+
+}  // namespace
+
+struct Embedder::Modules {
+  Modules(tasks::SentenceModules files, const Model& model)
+      : description(std::move(files)), vectors(read(description, model)) {}
+
+  tasks::SentenceModules description;
+  tasks::VectorModules vectors;
+
+  /// The vectors of the model's hidden size after everything that the folder does with them.
+  std::vector<float> finished(const Model& model, const EmbedOptions& options, Pooling pooling,
+                              tasks::PooledVectors pooled) const {
+    const bool per_token = pooling == Pooling::tokens;
+    std::vector<float> values = pooled.finish();
+    if (!per_token) {
+      const auto turn = model.implementation().turn();
+      values = vectors.apply(model.implementation().context(), std::move(values));
+    }
+    Index size = per_token ? model.info().hidden_size : vectors.width();
+    // The modules of the folder see whole vectors; what a call wants is done to those that are cut.
+    const bool of_folder = !options.normalize && !per_token && description.normalizes();
+    if (of_folder) tasks::scale_to_unit_length(values, size);
+    if (const Index kept = this->size(model, options); kept < size) {
+      values = tasks::first_columns(values, size, kept);
+      size = kept;
+    }
+    if (options.normalize.value_or(false)) tasks::scale_to_unit_length(values, size);
+    return values;
+  }
+
+  /// Elements of a finished vector.
+  Index size(const Model& model, const EmbedOptions& options) const {
+    if (options.pooling == Pooling::tokens) return model.info().hidden_size;
+    const Index width = vectors.width();
+    const Index kept = options.truncate_dim.value_or(description.truncate_dim.value_or(width));
+    require(kept >= 1, "truncate_dim: expected at least 1, found {}", kept);
+    return std::min(kept, width);
+  }
+
+ private:
+  static tasks::VectorModules read(const tasks::SentenceModules& description, const Model& model) {
+    const auto turn = model.implementation().turn();
+    return {description.vector_modules, model.info().hidden_size, model.implementation().note};
+  }
+};
+
+Pooling pooling(const std::string& name) {
+  if (name == "cls") return Pooling::cls;
+  if (name == "mean") return Pooling::mean;
+  if (name == "max") return Pooling::max;
+  if (name == "mean_sqrt_len_tokens") return Pooling::mean_sqrt_len;
+  if (name == "lasttoken") return Pooling::last;
+  if (name == "tokens") return Pooling::tokens;
+  fail("pooling: expected cls, mean, max, mean_sqrt_len_tokens, lasttoken or tokens, found \"{}\"",
+       name);
+}
+
+PassageContext passage_context(const std::string& name) {
+  if (name == "none") return PassageContext::none;
+  if (name == "document") return PassageContext::document;
+  fail("context of passages: expected none or document, found \"{}\"", name);
+}
+
+/// A document behind its prompt, and the tokens of its passages.
+struct Embedder::MarkedText {
+  std::string_view text;
+  Encoding encoding;
+  std::vector<TokenRange> passages;
+  /// Least overlap of segments.
+  Index overlap;
+};
+
+Embedder Embedder::load(const std::string& folder, const LoadOptions& options) {
+  return of(Model::load(folder, options), folder, options.adapter);
+}
+
+Embedder Embedder::of(Model model, const std::string& folder, const std::string& adapter) {
+  const bool adapted = !adapter.empty() && tasks::has_sentence_modules(adapter);
+  tasks::SentenceModules modules = tasks::read_sentence_modules(adapted ? adapter : folder);
+  Tokenizer tokenizer = matching_tokenizer(model, folder, {}, modules.lowercase);
+  if (const auto& note = model.implementation().note) {
+    for (const std::string& line : unused_sentence_keys(adapted ? adapter : folder)) note(line);
+  }
+  auto loaded = std::make_shared<const Modules>(std::move(modules), model);
+  return Embedder(std::move(model), std::move(tokenizer), std::move(loaded));
+}
+
+Pooling Embedder::pooling_of(const EmbedOptions& options) const {
+  if (options.pooling) return *options.pooling;
+  const tasks::SentenceModules& folder = modules_->description;
+  if (folder.pooling.empty()) return Pooling::mean;
+  for (const char* name : tasks::kPoolings) {
+    if (folder.pooling == name) return longformer::pooling(name);
+  }
+  fail(
+      {Remedy::pooling},
+      "{}: pooling_mode: expected one of cls, mean, max, mean_sqrt_len_tokens and lasttoken, found "
+      "{}",
+      folder.pooling_file, formats::quote(folder.pooling));
+}
+
+std::int64_t Embedder::embedding_size(const EmbedOptions& options) const {
+  return modules_->size(model_, options);
+}
+
+std::int64_t Embedder::max_length(const EmbedOptions& options) const {
+  const std::int64_t most = model_.info().max_tokens;
+  if (options.max_length) {
+    require(*options.max_length <= most, "max length: expected at most {} tokens, found {}", most,
+            *options.max_length);
+    return *options.max_length;
+  }
+  return std::min(most, modules_->description.max_length.value_or(most));
+}
+
+std::string Embedder::prompt(const EmbedOptions& options) const {
+  if (options.prompt) return *options.prompt;
+  const tasks::SentenceModules& folder = modules_->description;
+  const std::string name = options.prompt_name.value_or(folder.default_prompt_name);
+  if (!options.prompt_name && name.empty()) return {};
+  const auto found = folder.prompts.find(name);
+  if (found != folder.prompts.end()) return found->second;
+  std::string names;
+  for (const auto& [known, text] : folder.prompts) names += (names.empty() ? "" : ", ") + known;
+  fail("prompt name: expected one of {}, found {}", names, formats::quote(name));
+}
+
+PassageContext Embedder::passage_context() const {
+  return longformer::passage_context(modules_->description.passage_context);
+}
+
+Similarity Embedder::similarity() const { return modules_->description.similarity; }
+
+std::uint64_t Embedder::fingerprint() const {
+  std::uint64_t hash = model_.implementation().weights.fingerprint();
+  const auto mix = [&hash](std::uint64_t value) { hash = hash * 31 + value; };
+  // The same weights see something else through other windows.
+  for (const Index window : model_.info().windows) mix(static_cast<std::uint64_t>(window));
+  mix(modules_->vectors.fingerprint());
+  for (const char letter : modules_->description.pooling) {
+    mix(static_cast<unsigned char>(letter));
+  }
+  return hash;
+}
+
+std::vector<Embedding> Embedder::embed(std::span<const std::string> texts,
+                                       const EmbedOptions& options,
+                                       const ProgressCallback& progress) const {
+  std::vector<Embedding> results = embed_unchecked(texts, options, progress);
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    require_finite(results[i].values, "vectors", fmt::format("document {}", i));
+  }
+  return results;
+}
+
+std::vector<Embedding> Embedder::embed_unchecked(std::span<const std::string> texts,
+                                                 const EmbedOptions& options,
+                                                 const ProgressCallback& progress) const {
+  require(options.batch_tokens > 0, "batch tokens: expected more than 0, found {}",
+          options.batch_tokens);
+  const Prompt prompt =
+      tasks::read_prompt(tokenizer_, this->prompt(options), modules_->description.include_prompt);
+  const Pooling pooling = pooling_of(options);
+  const tasks::RowReader rows(tokenizer_,
+                              reading_of(model_, tokenizer_, max_length(options), options));
+  const TextReader reader = {
+      .rows = rows, .tokenizer = tokenizer_, .prompt = prompt, .pooling = pooling};
+  std::vector<Embedding> results;
+  std::vector<PooledRow> pooled;
+  Index vectors = 0;
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    try {
+      results.push_back(reader.read(texts[i], vectors, pooled));
+    } catch (const Error& error) {
+      throw Error(fmt::format("document {}: {}", i, error.what()), error.remedies());
+    }
+    vectors += results.back().rows;
+  }
+  tasks::PooledVectors sums(fold_of(pooling), vectors, model_.info().hidden_size);
+  run_rows(model_, pooled, options, sums, progress);
+  const std::vector<float> all = modules_->finished(model_, options, pooling, std::move(sums));
+  const Index width = vectors == 0 ? 0 : static_cast<Index>(all.size()) / vectors;
+  const float* values = all.data();
+  for (Embedding& result : results) {
+    const Index size = result.rows * width;
+    result.values.assign(values, values + size);
+    values += size;
+  }
+  return results;
+}
+
+Embedding Embedder::embed_passages(std::string_view text, const PassageOptions& passages,
+                                   const EmbedOptions& options,
+                                   const ProgressCallback& progress) const {
+  const PassageContext context = passages.context.value_or(passage_context());
+  Embedding result = context == PassageContext::none
+                         ? embed_passages_alone(text, passages, options, progress)
+                         : embed_passages_in_document(text, passages, options, progress);
+  require_finite(result.values, "vectors", "");
+  return result;
+}
+
+Embedding Embedder::embed_passages_in_document(std::string_view text,
+                                               const PassageOptions& passages,
+                                               const EmbedOptions& options,
+                                               const ProgressCallback& progress) const {
+  const Prompt prompt = tasks::read_prompt(tokenizer_, this->prompt(options), true);
+  MarkedText marked = {.text = text,
+                       .encoding = tasks::encode_behind(tokenizer_, prompt, text),
+                       .passages = {},
+                       .overlap = passages.overlap_tokens};
+  marked.passages = tasks::passages_behind(prompt, text, marked.encoding, rules_of(passages));
+  const Index capacity = max_length(options) - tasks::TextTemplate(tokenizer_).size();
+  require(passages.passage_tokens <= capacity / 2,
+          "passage tokens: expected 1 to {} tokens each, found {}", capacity / 2,
+          passages.passage_tokens);
+  return embed_marked(std::move(marked), options, progress);
+}
+
+Embedding Embedder::embed_spans(std::string_view text, std::span<const CharacterSpan> spans,
+                                const EmbedOptions& options,
+                                const ProgressCallback& progress) const {
+  const Prompt prompt = tasks::read_prompt(tokenizer_, this->prompt(options), true);
+  MarkedText marked = {.text = text,
+                       .encoding = tasks::encode_behind(tokenizer_, prompt, text),
+                       .passages = {},
+                       .overlap = PassageOptions().overlap_tokens};
+  for (const CharacterSpan& span : spans) {
+    marked.passages.push_back(tasks::tokens_with(span, marked.encoding));
+  }
+  Embedding result = embed_marked(std::move(marked), options, progress);
+  require_finite(result.values, "vectors", "");
+  return result;
+}
+
+Embedding Embedder::embed_marked(MarkedText marked, const EmbedOptions& options,
+                                 const ProgressCallback& progress) const {
+  const Pooling of_folder = modules_->description.pooling == "max" ? Pooling::max : Pooling::mean;
+  // A passage has no token of its own that a cls model could pool.
+  const Pooling mode = options.pooling.value_or(of_folder);
+  require(mode == Pooling::mean || mode == Pooling::max,
+          "passages in the context of the document: expected mean or max pooling, found another");
+  tasks::ReadingOptions how = reading_of(model_, tokenizer_, max_length(options), options);
+  how.too_long = TooLong::split;
+  how.stride = tasks::passage_overlap(how, tokenizer_, marked.passages, marked.overlap);
+  Embedding result;
+  result.rows = std::ssize(marked.passages);
+  result.spans = tasks::spans_of(marked.text, marked.encoding, marked.passages);
+  tasks::Reading reading =
+      tasks::RowReader(tokenizer_, how).read(std::move(marked.encoding), std::string(marked.text));
+  result.tokens = reading.tokens;
+  std::vector<PooledRow> rows = pooled_rows(reading);
+  for (std::size_t i = 0; i < marked.passages.size(); ++i) {
+    const TokenRange& passage = marked.passages[i];
+    const std::size_t s = tasks::best_segment(reading.ranges, passage, reading.read());
+    const Index shift = reading.prefix - reading.ranges[s].begin;
+    rows[s].add(static_cast<Index>(i), {passage.begin + shift, passage.end + shift});
+  }
+  tasks::PooledVectors vectors(fold_of(mode), result.rows, model_.info().hidden_size);
+  if (result.rows > 0) run_rows(model_, rows, options, vectors, progress);
+  result.values = modules_->finished(model_, options, mode, std::move(vectors));
+  return result;
+}
+
+Embedding Embedder::embed_passages_alone(std::string_view text, const PassageOptions& passages,
+                                         const EmbedOptions& options,
+                                         const ProgressCallback& progress) const {
+  require(options.pooling != Pooling::tokens,
+          "pooling: expected a pooling of tokens to one vector, found tokens");
+  const std::string prompt = this->prompt(options);
+  const Index around = tasks::TextTemplate(tokenizer_).size();
+  const Index room = max_length(options) - around -
+                     static_cast<Index>(tasks::encode_plain(tokenizer_, prompt).ids.size());
+  require(passages.passage_tokens >= 1 && passages.passage_tokens <= room,
+          "passage tokens: expected 1 to {} tokens each, found {}", room, passages.passage_tokens);
+  const Encoding encoding = tasks::encode_plain(tokenizer_, text);
+  Embedding result;
+  result.tokens = static_cast<Index>(encoding.ids.size()) + around;
+  result.spans = tasks::spans_of(text, encoding,
+                                 tasks::passages_behind({}, text, encoding, rules_of(passages)));
+  result.rows = static_cast<Index>(result.spans.size());
+  const auto starts = character_starts(text);
+  std::vector<std::string> texts;
+  for (const CharacterSpan& span : result.spans) {
+    const std::size_t begin = starts[static_cast<std::size_t>(span.begin)];
+    texts.emplace_back(text.substr(begin, starts[static_cast<std::size_t>(span.end)] - begin));
+  }
+  EmbedOptions alone = options;
+  alone.prompt = prompt;
+  // A word that a passage ends in may have more tokens where it is cut.
+  alone.too_long = TooLong::split;
+  for (const Embedding& passage : embed_unchecked(texts, alone, as_one_document(progress))) {
+    result.values.insert(result.values.end(), passage.values.begin(), passage.values.end());
+  }
+  return result;
+}
+
+}  // namespace longformer

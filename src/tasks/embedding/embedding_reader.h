@@ -1,0 +1,50 @@
+// Texts and passages as rows with the tokens that their vectors are made of, as `embed` and
+// `search` make them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "engine/frame/collation.h"
+#include "engine/reading/prompted_text.h"
+#include "tasks/embedding/embedding_data.h"
+#include "tasks/embedding/sentence_modules.h"
+
+namespace longformer::tasks {
+
+/// Whether the vectors of an example are those of passages in their document.
+bool is_in_document(const EmbeddingExample& example, const EmbeddingTrainingOptions& options);
+
+class EmbeddingReader {
+ public:
+  /// What `setup` refers to must outlive the reader. Throws Error for a folder whose vectors cannot
+  /// be trained.
+  EmbeddingReader(const CollationSetup& setup, EmbeddingLoss loss);
+
+  /// One example of the texts, or one for each segment of a document that has passages. Throws
+  /// Error for a text that is too long.
+  std::vector<Example> read(const EmbeddingExample& example, Collator& rows) const;
+
+ private:
+  /// A row for a text alone. `prompt` is that of questions, of documents, or of neither.
+  void add_text(const std::string& text, const Prompt& prompt, Collator& rows, Example& to) const;
+  Example read_texts(const EmbeddingExample& example, Collator& rows) const;
+  std::vector<Example> read_passages(const EmbeddingExample& example, Collator& rows) const;
+  std::vector<TokenRange> passages_of(const EmbeddingExample& example,
+                                      const Encoding& encoding) const;
+  /// A teacher's vector. Throws Error when the model makes others.
+  const std::vector<float>& checked(const std::vector<float>& vector) const;
+  /// Where no vector is learned yet.
+  EmbeddingTarget target() const;
+
+  const Tokenizer& tokenizer_;
+  Index width_;
+  const EmbeddingTrainingOptions& options_;
+  EmbeddingLoss loss_;
+  SentenceModules modules_;
+  std::string pooling_;
+  ReadingOptions reading_;
+  Prompt query_, document_, plain_;
+};
+
+}  // namespace longformer::tasks

@@ -1,0 +1,12 @@
+// Training vectors of texts (sentence-transformers): pairs, triplets, scored pairs, teacher's
+// vectors; texts by themselves, or passages whose vectors come from the states of their document.
+#pragma once
+
+#include "engine/frame/task.h"
+
+namespace longformer::tasks {
+
+/// The row of the table. It has no tensors: any encoder makes vectors.
+const Task& text_embedding();
+
+}  // namespace longformer::tasks

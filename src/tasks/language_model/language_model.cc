@@ -1,0 +1,205 @@
+#include "longformer/language_model.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <numbers>
+#include <optional>
+#include <utility>
+
+#include "core/error.h"
+#include "core/turns.h"
+#include "engine/run/finite_results.h"
+#include "engine/run/model_cost.h"
+#include "models/language_model.h"
+#include "models/registry.h"
+#include "tasks/language_model/symbols.h"
+#include "tasks/language_model/text_scoring.h"
+
+namespace longformer {
+
+struct LanguageModel::Implementation {
+  Implementation(const std::string& folder, const LoadOptions& options)
+      : dtype(compute_dtype(options.dtype)),
+        threads(checked_threads(options.threads)),
+        model(with_threads(
+            threads,
+            [&] {
+              const auto weights = models::Weights::open(folder, {}, options.adapter);
+              models::LanguageModel loaded(models::read_language_model(folder + "/config.json"),
+                                           weights, dtype);
+              weights.tell_nonfinite(options.note);
+              return loaded;
+            })),
+        symbols(model.config(), folder) {}
+
+  Turn turn() const { return {turns, threads}; }
+  /// Every text that is read or written has a pool of its own, in which its past lies while others
+  /// have their turn.
+  ops::Context context(MemoryPool& memory) const {
+    return {.memory = memory, .dtype = dtype, .threads = threads};
+  }
+
+  DType dtype;
+  int threads;
+  models::LanguageModel model;
+  tasks::Symbols symbols;
+  mutable Turns turns;
+};
+
+namespace {
+
+models::MemoryLengths lengths_of(const models::LanguageModelConfig& config,
+                                 const LanguageModelMemory& wanted) {
+  models::MemoryLengths lengths = config.lengths;
+  lengths.segment = wanted.segment_length.value_or(lengths.segment);
+  lengths.memory = wanted.memory_length.value_or(lengths.memory);
+  lengths.compressed = wanted.compressed_memory_length.value_or(lengths.compressed);
+  lengths.clamp = wanted.clamp_length.value_or(lengths.clamp);
+  lengths.same_length = wanted.same_length.value_or(lengths.same_length);
+  return lengths;
+}
+
+bool is_given(const LanguageModelMemory& memory) {
+  return memory.segment_length || memory.memory_length || memory.compressed_memory_length ||
+         memory.clamp_length || memory.same_length;
+}
+
+}  // namespace
+
+bool LanguageModel::is_one(const std::string& folder) { return models::is_language_model(folder); }
+
+bool LanguageModel::reads_tokens(const std::string& config_file) {
+  return models::read_language_model(config_file).reads_tokens;
+}
+
+LanguageModel LanguageModel::load(const std::string& folder, const LoadOptions& options) {
+  return LanguageModel(std::make_shared<const Implementation>(folder, options));
+}
+
+LanguageModelInfo LanguageModel::info() const {
+  const models::LanguageModelConfig& config = implementation_->model.config();
+  LanguageModelInfo info = {.attention = std::string(models::name_of(config.attention)),
+                            .positions = std::string(models::name_of(config.positions)),
+                            .alphabet = implementation_->symbols.description(),
+                            .reads_tokens = config.reads_tokens,
+                            .parameters = models::parameter_count(config),
+                            .layers = config.layers,
+                            .windows = config.windows,
+                            .dilations = config.dilations,
+                            .receptive_field = config.receptive_field(),
+                            .state_bytes = state_bytes(config)};
+  if (!config.has_windows()) {
+    info.windows.clear();
+    info.dilations.clear();
+  }
+  if (config.sees_everything()) info.receptive_field = 0;
+  if (config.has_features()) info.features = models::description_of(config.features);
+  if (config.has_memory()) {
+    info.segment_length = config.lengths.segment;
+    info.memory_length = config.lengths.memory;
+    info.compressed_memory_length = config.lengths.compressed;
+    info.compression_rate = config.is_compressive() ? config.compression_rate : 0;
+  }
+  return info;
+}
+
+LanguageModelScore LanguageModel::evaluate(const LanguageModelEvaluation& options) const {
+  const auto begin = std::chrono::steady_clock::now();
+  const models::LanguageModel& model = implementation_->model;
+  require(model.config().has_memory() || !is_given(options.memory),
+          "memory lengths: expected a model with memories, found attention {}",
+          models::name_of(model.config().attention));
+  require(model.config().has_memory() || !options.attention_shares,
+          "attention shares: expected a model with memories, found attention {}",
+          models::name_of(model.config().attention));
+  const tasks::SymbolText text(options.data, implementation_->symbols);
+  const tasks::ScoredText scored = {
+      .text = text, .range = text.part(options.part), .characters = options.characters};
+  const Index count = scored.count();
+  MemoryPool memory;
+  Turn turn = implementation_->turn();
+  const auto report = [&](Index done) {
+    turn.pass([&] {
+      if (options.progress) options.progress({0, 1, done, count});
+    });
+  };
+  const ops::Context context = implementation_->context(memory);
+  // Memories have no windows to overlap.
+  tasks::TextScore found;
+  if (options.streaming || model.config().has_memory()) {
+    models::State fresh =
+        model.config().has_memory()
+            ? model.start(context.dtype, 1, lengths_of(model.config(), options.memory))
+            : model.start(context.dtype);
+    found = tasks::score_streaming(
+        model, context, std::move(fresh), scored, report,
+        {.attention_shares = options.attention_shares, .losses = options.losses});
+  } else {
+    LanguageModelEvaluation windows = options;
+    if (model.config().positions == models::Positions::learned) {
+      windows.window = std::min(windows.window, model.config().max_positions);
+      windows.step = std::min(windows.step, windows.window);
+    }
+    found = tasks::score_windows(model, context, scored, windows, report);
+  }
+  LanguageModelScore score;
+  score.characters = count;
+  score.loss = found.loss.sum / found.loss.weight;
+  if (found.compression.weight > 0) {
+    score.compression_loss = found.compression.sum / found.compression.weight;
+  }
+  score.attention_shares = tasks::mean_shares(found.shares);
+  for (std::size_t i = 0; i < found.losses.size(); ++i) {
+    const auto place = scored.range.begin + 1 + static_cast<Index>(i);
+    const auto bytes = static_cast<std::int64_t>(text.bytes({place, place + 1}).size());
+    score.losses.push_back({.bytes = bytes, .loss = found.losses[i]});
+  }
+  require(std::isfinite(score.loss), "{}: expected a finite loss from the model, found {}",
+          text.name(), score.loss);
+  const std::string_view bytes =
+      text.bytes({scored.range.begin + 1, scored.range.begin + 1 + count});
+  const double nats = score.loss * static_cast<double>(count);
+  score.bpc =
+      nats / static_cast<double>(std::max<std::size_t>(1, bytes.size())) / std::numbers::ln2;
+  if (implementation_->symbols.are_tokens()) {
+    const auto words = static_cast<double>(std::max<Index>(1, tasks::count_words(bytes)));
+    score.perplexity = std::exp(score.loss);
+    score.word_perplexity = std::exp(nats / words);
+  }
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+  score.seconds = seconds.count();
+  return score;
+}
+
+void LanguageModel::generate(const std::string& prompt, const GenerateOptions& options,
+                             const std::function<bool(std::string_view)>& callback) const {
+  const models::LanguageModel& model = implementation_->model;
+  const tasks::Symbols& symbols = implementation_->symbols;
+  std::vector<std::int32_t> next =
+      prompt.empty() ? symbols.usual_prompt() : symbols.encode(prompt, "prompt");
+  require(!next.empty(), "prompt: expected text of at least one token, found none");
+  MemoryPool memory;
+  const ops::Context context = implementation_->context(memory);
+  models::State past = model.start(context.dtype);
+  tasks::SymbolDecoder decoder(symbols);
+  for (std::int64_t i = 0; i < options.characters; ++i) {
+    std::vector<float> logits;
+    {
+      Turn turn = implementation_->turn();
+      turn.computes(static_cast<std::int64_t>(next.size()));
+      const models::Batch batch = models::segments_of(next, static_cast<Index>(next.size()));
+      const Tensor hidden = model.forward(context, batch, {.state = &past});
+      const Tensor last = hidden.slice_rows(hidden.rows() - 1, 1);
+      logits = model.logits(context, last).to_floats();
+    }
+    require_finite(logits, "logits", fmt::format("prompt and {} characters", i));
+    const double uniform = random_uniform(options.seed, static_cast<std::uint64_t>(i));
+    next = {tasks::draw(logits, options, uniform)};
+    const std::string piece = decoder.next(next[0]);
+    if (!piece.empty() && !callback(piece)) return;
+  }
+  if (const std::string rest = decoder.rest(); !rest.empty()) callback(rest);
+}
+
+}  // namespace longformer

@@ -1,0 +1,17 @@
+// Plain text for language models.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "engine/frame/data_file.h"
+
+namespace longformer::tasks {
+
+/// Calls `take` with every document of a file: the file itself ("text", the default), each of its
+/// lines ("lines"), or the text field of each object ("jsonl", "json", also by the ending .jsonl).
+/// Throws Error that names file and line.
+void read_texts(const std::string& path, const DataOptions& options, DataReport& report,
+                const std::function<void(const std::string&)>& take);
+
+}  // namespace longformer::tasks

@@ -1,0 +1,45 @@
+// Answers to questions about documents that are spans of them.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/frame/collation.h"
+#include "engine/reading/document.h"
+#include "tasks/question_answering/answers.h"
+#include "tasks/question_answering/question_data.h"
+
+namespace longformer::tasks {
+
+/// The task of data sets whose answers are in the document, at known places. Of TriviaQA, which has
+/// the same head, read() makes the data set of trivia_answering().
+const Task& question_answering();
+
+/// An answer counts in every row that holds it whole. A row without an answer has the first token
+/// as its answer where the data have questions without one (SQuAD 2), else none.
+std::vector<Example> collate(Collator& rows, const QuestionExample& example, bool has_unanswerable);
+
+/// Throws Error for rules that leave no answer, or that segments cannot keep.
+void check_answer_rules(const AnswerRules& rules, const ReadingOptions& reading);
+
+/// The best answers of a document that went through the model.
+Answers answers_of(const Document& document, const AnswerRules& rules);
+
+/// The best answer of a document that went through the model: of every row the span with the
+/// largest logit, of the rows the best one, of equals the earlier and then the shorter one, widened
+/// to whole words. Nothing for a document without tokens.
+std::optional<AnswerSpan> best_answer(const Document& document, Index max_tokens);
+
+/// What stands at the tokens of the document.
+std::string text_of(const Reading& reading, TokenRange tokens);
+
+/// Each position once, ascending.
+void sort_and_unite(std::vector<Index>& positions);
+
+/// Where the tokens of the document stand in its text, as whole graphemes. `starts` are
+/// character_starts of the text.
+CharacterSpan characters_of(const Reading& reading, std::span<const std::size_t> starts,
+                            TokenRange tokens);
+
+}  // namespace longformer::tasks

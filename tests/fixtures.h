@@ -1,0 +1,13 @@
+// Where the files lie that tests read.
+#pragma once
+
+#include <filesystem>
+
+namespace longformer {
+
+/// tests/fixtures of the source tree.
+inline std::filesystem::path fixtures_folder() {
+  return std::filesystem::path(__FILE__).parent_path() / "fixtures";
+}
+
+}  // namespace longformer
