@@ -52,14 +52,34 @@ class Layers(TreeCase):
         self.accepts("src/ops/add.cc", "auto* values = sum.data<float>();\n")
         self.accepts("apps/cli/main.cc", '#include <fmt/format.h>\n#include "longformer/model.h"\n')
 
-    def test_public_headers_belong_to_rooms(self):
-        self.accepts("src/engine/reading/reading.h", '#include "longformer/too_long.h"\n')
+    def test_a_public_header_belongs_to_the_room_that_implements_it(self):
+        self.write("src/text/tokenizer.cc", '#include "longformer/tokenizer.h"\n')
+        self.write("src/engine/run/model.cc", '#include "longformer/model.h"\n')
+        self.write("src/api/info.cc", '#include "longformer/info.h"\n')
+        self.write("include/longformer/options.h", '#include "longformer/info.h"\n')
         self.accepts("src/tasks/words.h", '#include "longformer/tokenizer.h"\n')
+        self.accepts("src/ops/types.h", '#include "longformer/plain_types.h"\n')
         self.accepts("include/longformer/model.h", '#include "longformer/tokenizer.h"\n')
-        self.refuses("src/tasks/pool.h", '#include "longformer/embedding.h"\n', "which belongs to api")
+        self.refuses("src/models/stack.cc", '#include "longformer/model.h"\n', "which belongs to engine")
+        self.refuses("src/ops/names.h", '#include "longformer/options.h"\n', "which belongs to api")
 
     def test_public_headers_of_lower_rooms_include_none_above(self):
-        self.refuses("include/longformer/tokenizer.h", '#include "longformer/dataset.h"\n', "text must not include")
+        self.write("src/text/tokenizer.cc", '#include "longformer/tokenizer.h"\n')
+        self.write("src/api/info.cc", '#include "longformer/info.h"\n')
+        self.refuses("include/longformer/tokenizer.h", '#include "longformer/info.h"\n', "text must not include")
+
+    def test_tasks_stand_alone(self):
+        self.write("src/tasks/embedding/embedder.cc", '#include "longformer/embedding.h"\n')
+        self.accepts("src/tasks/tagging/tagger.cc", '#include "engine/run/runner.h"\n')
+        self.accepts("src/tasks/search/search.cc", '#include "longformer/embedding.h"\n')
+        self.accepts("src/tasks/multi_hop/a.cc", '#include "tasks/question_answering/answers.h"\n')
+        self.refuses("src/tasks/choice/a.cc", '#include "tasks/tagging/tagger.h"\n', "must not include tasks/tagging")
+        self.refuses("src/tasks/writing/a.cc", '#include "longformer/embedding.h"\n', "longformer/embedding.h")
+
+    def test_parts_of_the_engine_have_an_order(self):
+        self.accepts("src/engine/run/runner.h", '#include "engine/reading/reading.h"\n')
+        self.refuses("src/engine/frame/head.h", '#include "engine/run/runner.h"\n', "must not include engine/run")
+        self.refuses("src/engine/run/model.cc", '#include "tasks/choice/a.h"\n', "engine must not include tasks")
 
     def test_copies_of_tensor_data_are_results(self):
         self.accepts("src/engine/run/runner.cc", "auto values = hidden.to_floats();\n")
