@@ -123,7 +123,7 @@ class PublicHeaders:
             if not first or not first[2].startswith("longformer/") or relative.parts[0] not in USES:
                 continue
             known = self.owners.get(first[2])
-            if known is None or order.index(relative.parts[0]) < order.index(known.parts[0]):
+            if known is None or order.index(relative.parts[0]) > order.index(known.parts[0]):
                 self.owners[first[2]] = relative
         self.includes = {}
         for path in sorted((root / "include").rglob("*.h")):
