@@ -1,6 +1,7 @@
 // Rows of the table of gradients for attention (gradient_test.cc).
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <utility>

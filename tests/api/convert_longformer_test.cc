@@ -1,6 +1,7 @@
 // Longformer folders into others, heads, originals, and how a target is replaced.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <fstream>

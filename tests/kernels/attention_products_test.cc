@@ -2,6 +2,7 @@
 // against the double-precision scalar reference, forward and backward.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 
 #include "attention_training_testing.h"

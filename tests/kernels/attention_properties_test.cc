@@ -2,6 +2,8 @@
 // golden vectors of a Longformer layer.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "attention_testing.h"
 #include "kernels/reference.h"
 

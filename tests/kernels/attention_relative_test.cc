@@ -2,6 +2,8 @@
 // training refuses.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "attention_training_testing.h"
 
 namespace longformer::kernels {

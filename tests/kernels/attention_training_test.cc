@@ -2,6 +2,7 @@
 // reference is held against central differences, the fast kernels against the reference.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <string>
 

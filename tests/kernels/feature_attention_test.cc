@@ -2,6 +2,7 @@
 // and what must hold (docs/spec/low-rank-and-kernels.md#f7).
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <string>
 #include <vector>

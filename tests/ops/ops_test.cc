@@ -1,6 +1,7 @@
 // Every op against plain loops, over odd sizes, in fp32 and bf16.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <vector>

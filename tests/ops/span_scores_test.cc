@@ -2,6 +2,7 @@
 // (span_testing.h).
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstring>

@@ -2,6 +2,7 @@
 // (fixtures/make_sequence_models.py).
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <map>

@@ -2,6 +2,7 @@
 // of one, the best span of its rows, and the metric.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>

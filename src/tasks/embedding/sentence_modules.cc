@@ -1,5 +1,6 @@
 #include "tasks/embedding/sentence_modules.h"
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <limits>
