@@ -172,6 +172,14 @@ class Rules(TreeCase):
         for name in ("a", "b", "c"):
             self.assertIn(f"src/core/{name}.cc:", breaches)
 
+    def test_algorithms_are_included(self):
+        self.write("src/core/a.h", "#pragma once\n#include <algorithm>\n")
+        self.write("src/core/a.cc", '#include "core/a.h"\nvoid f() { std::sort(a, b); }\n')
+        self.assertEqual(self.breaches(), "")
+        self.write("src/core/b.cc", "void f() { std::ranges::sort(a); std::iota(a, b, 0); }\n")
+        self.assertIn("src/core/b.cc: uses <algorithm>", self.breaches())
+        self.assertIn("src/core/b.cc: uses <numeric>", self.breaches())
+
     def test_tables_are_not_functions(self):
         self.write("src/text/table.cc", "const int table[] = {\n" + "  1,\n" * 100 + "};\n")
         self.assertEqual(self.breaches(), "")

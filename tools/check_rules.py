@@ -2,8 +2,9 @@
 """Holds the files to the rules of the house that no compiler knows.
 
 Files of at most 700 lines, functions of at most 80 lines, `#pragma once` in headers, no words that
-mark unfinished work. Usage: check_rules.py [ROOT]. Prints one line per breach and exits 1 when
-there is one.
+mark unfinished work, the algorithms of the standard library included where they are used: g++ 12
+brings them with other headers, g++ 14 does not. Usage: check_rules.py [ROOT]. Prints one line per
+breach and exits 1 when there is one.
 """
 
 import ast
@@ -28,6 +29,15 @@ TOKEN = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 CONTAINER = re.compile(r"\b(namespace|class|struct|union|enum|extern|concept)\b")
+
+ALGORITHMS = {
+    "algorithm": re.compile(
+        r"std::(?:ranges::)?(?:(?:all|any|none)_of|find(?:_if)?(?:_not)?|count(?:_if)?|copy(?:_n|_if)?|fill(?:_n)?|"
+        r"(?:stable_|partial_)?sort|(?:max|min|minmax)_element|is_sorted|reverse|rotate|unique|remove(?:_if)?|transform|"
+        r"equal|(?:lower|upper)_bound|binary_search|for_each|replace(?:_if)?|nth_element|clamp|mismatch)\("
+    ),
+    "numeric": re.compile(r"std::(?:accumulate|iota|partial_sum|inner_product|reduce)\("),
+}
 
 
 def blank(match):
@@ -76,6 +86,13 @@ def python_functions(text):
     return [(n.lineno, n.end_lineno) for n in ast.walk(ast.parse(text)) if isinstance(n, kinds)]
 
 
+def missing_includes(path, text):
+    """Headers of algorithms that neither a file nor its own header includes."""
+    own = path.with_suffix(".h")
+    whole = text + (own.read_text(encoding="utf-8") if own.is_file() else "")
+    return [h for h, used in ALGORITHMS.items() if used.search(text) and f"#include <{h}>" not in whole]
+
+
 def check_file(path, name):
     """All breaches of one file as lines."""
     text = path.read_text(encoding="utf-8")
@@ -89,6 +106,7 @@ def check_file(path, name):
         breaches.append(f"{name}: a header without #pragma once")
     functions = []
     if path.suffix in CPP:
+        breaches += [f"{name}: uses <{header}> and does not include it" for header in missing_includes(path, text)]
         functions = cpp_functions(text)
     elif path.suffix == ".py":
         functions = python_functions(text)
