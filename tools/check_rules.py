@@ -30,13 +30,21 @@ TOKEN = re.compile(
 )
 CONTAINER = re.compile(r"\b(namespace|class|struct|union|enum|extern|concept)\b")
 
+# Names of these headers; std::move and the two std::remove have other homes as well.
 ALGORITHMS = {
-    "algorithm": re.compile(
-        r"std::(?:ranges::)?(?:(?:all|any|none)_of|find(?:_if)?(?:_not)?|count(?:_if)?|copy(?:_n|_if)?|fill(?:_n)?|"
-        r"(?:stable_|partial_)?sort|(?:max|min|minmax)_element|is_sorted|reverse|rotate|unique|remove(?:_if)?|transform|"
-        r"equal|(?:lower|upper)_bound|binary_search|for_each|replace(?:_if)?|nth_element|clamp|mismatch)\("
-    ),
-    "numeric": re.compile(r"std::(?:accumulate|iota|partial_sum|inner_product|reduce)\("),
+    "algorithm": """adjacent_find all_of any_of binary_search clamp copy copy_backward copy_if copy_n count count_if equal
+        equal_range fill fill_n find find_end find_first_of find_if find_if_not for_each for_each_n generate generate_n
+        includes inplace_merge is_heap is_partitioned is_permutation is_sorted is_sorted_until iter_swap
+        lexicographical_compare lower_bound make_heap max_element merge min_element minmax minmax_element mismatch
+        next_permutation none_of nth_element partial_sort partial_sort_copy partition partition_copy partition_point
+        pop_heap prev_permutation push_heap remove_copy remove_if replace replace_copy replace_if reverse reverse_copy
+        rotate rotate_copy sample search search_n set_difference set_intersection set_symmetric_difference set_union
+        shuffle sort sort_heap stable_partition stable_sort swap_ranges transform unique unique_copy upper_bound""",
+    "numeric": "accumulate adjacent_difference exclusive_scan gcd inclusive_scan inner_product iota lcm midpoint "
+    "partial_sum reduce transform_reduce",
+}
+ALGORITHMS = {
+    header: re.compile(rf"std::(?:ranges::)?(?:{'|'.join(names.split())})\s*\(") for header, names in ALGORITHMS.items()
 }
 
 
