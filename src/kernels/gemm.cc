@@ -207,6 +207,12 @@ void gemm_in_fp32(const GemmShape& s, const BFloat16* a, const BFloat16* b, Outp
   store(s, sums, c);
 }
 
+/// A column of A or of C whose numbers do not follow each other. oneDNN 3.7 reads and writes them
+/// as if they did, in bf16 with AVX-512.
+bool has_strided_column(const GemmShape& s) {
+  return (s.n == 1 && s.ldc > 1) || (s.m == 1 && s.transpose_a && s.lda > 1);
+}
+
 /// AMX takes a transposed A in its stride up to here: 3,072 × 768 from 4,096 rows in pieces of 512
 /// 9.0 ms, at once 13.2 ms.
 constexpr Index kTransposedRows = 512;
@@ -228,7 +234,7 @@ template <typename Output>
 void gemm_bf16(const GemmShape& shape, const BFloat16* a, const BFloat16* b, Output* c) {
   assert(shape.alpha == 1 && (shape.beta == 0 || shape.beta == 1));
   const GemmShape s = with_strides(shape);
-  if (!computes_in_bf16()) return gemm_in_fp32(s, a, b, c);
+  if (!computes_in_bf16() || has_strided_column(s)) return gemm_in_fp32(s, a, b, c);
   if constexpr (sizeof(Output) == sizeof(float)) {
     if (gemm_in_pieces(s, a, b, c)) return;
   }
