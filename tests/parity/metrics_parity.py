@@ -51,7 +51,7 @@ class Evaluation:
     """One run of the program: its report and its predictions."""
 
     def __init__(self, program, folder, data, *flags):
-        said = data.with_suffix(".said")
+        said = data.with_suffix(".said.jsonl")
         done = subprocess.run(
             [program, "evaluate", folder.path, data, "--json", "--predictions", said, *map(str, flags)],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)  # fmt: skip
