@@ -67,7 +67,8 @@ function(longformer_library)
 endfunction()
 
 # A GoogleTest program of tests/ROOM/NAME.cc that links the objects of a room and of those that it
-# uses, or of tests/NAME.cc that links the library. A sanitized program starts slowly, so there all its cases are one test.
+# uses, or of tests/NAME.cc that links the library. A sanitized program starts slowly, so there all
+# its cases are one test.
 function(longformer_test name)
   cmake_parse_arguments(TEST "LIBRARY" "ROOM" "" ${ARGN})
   set_property(GLOBAL APPEND PROPERTY LONGFORMER_TEST_NAMES ${name})

@@ -31,7 +31,7 @@ TOKEN = re.compile(
 CONTAINER = re.compile(r"\b(namespace|class|struct|union|enum|extern|concept)\b")
 
 # Names of these headers; std::move and the two std::remove have other homes as well.
-ALGORITHMS = {
+ALGORITHM_NAMES = {
     "algorithm": """adjacent_find all_of any_of binary_search clamp copy copy_backward copy_if copy_n count count_if equal
         equal_range fill fill_n find find_end find_first_of find_if find_if_not for_each for_each_n generate generate_n
         includes inplace_merge is_heap is_partitioned is_permutation is_sorted is_sorted_until iter_swap
@@ -44,7 +44,7 @@ ALGORITHMS = {
     "partial_sum reduce transform_reduce",
 }
 ALGORITHMS = {
-    header: re.compile(rf"std::(?:ranges::)?(?:{'|'.join(names.split())})\s*\(") for header, names in ALGORITHMS.items()
+    header: re.compile(rf"std::(?:ranges::)?(?:{'|'.join(names.split())})\s*\(") for header, names in ALGORITHM_NAMES.items()
 }
 
 

@@ -23,8 +23,8 @@ namespace longformer::cli {
 namespace {
 
 constexpr const char* kExitCodes =
-    "Exit codes: 0 success, 1 an input failed (the results of the others are kept), 2 wrong "
-    "usage,\n"
+    "Exit codes: 0 success, 1 an input failed (the results of the others are kept), "
+    "2 wrong usage,\n"
     "128 + N signal N ended the work (Ctrl-C: 130).";
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What the heads of a model attend to: the probabilities of a forward pass
+// The attention of the heads of a model: the probabilities of a forward pass
 // (docs/spec/attention.md#a4).
 #pragma once
 

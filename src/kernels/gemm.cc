@@ -207,10 +207,11 @@ void gemm_in_fp32(const GemmShape& s, const BFloat16* a, const BFloat16* b, Outp
   store(s, sums, c);
 }
 
-/// A column of A or of C whose numbers do not follow each other. oneDNN 3.7 reads and writes them
-/// as if they did, in bf16 with AVX-512.
-bool has_strided_column(const GemmShape& s) {
-  return (s.n == 1 && s.ldc > 1) || (s.m == 1 && s.transpose_a && s.lda > 1);
+/// Whether oneDNN serves a bf16 product. Version 3.7 takes the numbers of a single column of A or C
+/// for neighbours, with AVX-512, where the matrix has a stride.
+bool multiplies_in_bf16(const GemmShape& s) {
+  const bool strided_column = (s.n == 1 && s.ldc > 1) || (s.m == 1 && s.transpose_a && s.lda > 1);
+  return computes_in_bf16() && !strided_column;
 }
 
 /// AMX takes a transposed A in its stride up to here: 3,072 × 768 from 4,096 rows in pieces of 512
@@ -234,7 +235,7 @@ template <typename Output>
 void gemm_bf16(const GemmShape& shape, const BFloat16* a, const BFloat16* b, Output* c) {
   assert(shape.alpha == 1 && (shape.beta == 0 || shape.beta == 1));
   const GemmShape s = with_strides(shape);
-  if (!computes_in_bf16() || has_strided_column(s)) return gemm_in_fp32(s, a, b, c);
+  if (!multiplies_in_bf16(s)) return gemm_in_fp32(s, a, b, c);
   if constexpr (sizeof(Output) == sizeof(float)) {
     if (gemm_in_pieces(s, a, b, c)) return;
   }
@@ -276,7 +277,7 @@ PreparedProduct::PreparedProduct(const GemmShape& shape) : prepared_(std::make_u
   assert(shape.alpha == 1 && (shape.beta == 0 || shape.beta == 1));
   Prepared& p = *prepared_;
   p.shape = with_strides(shape);
-  if (!computes_in_bf16()) return;
+  if (!multiplies_in_bf16(p.shape)) return;
   p.product = &product_of(p.shape, DType::f32, 1);
   const auto argument = [](const memory::desc& desc) {
     return memory(desc, cpu_engine(), DNNL_MEMORY_NONE);

@@ -1,4 +1,4 @@
-// What writes texts about what an encoder has read: the decoders of LED and BART
+// The decoders of LED and BART: they write texts about what an encoder has read
 // (docs/spec/led-and-generation.md#b4).
 //
 // R tokens of the texts that are written, D hidden size, V vocabulary.

@@ -1,4 +1,4 @@
-// What config.json says of a Performer's features (docs/spec/file-formats.md#o2).
+// A Performer's features in config.json (docs/spec/file-formats.md#o2).
 #pragma once
 
 #include "formats/json.h"

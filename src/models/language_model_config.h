@@ -23,8 +23,8 @@ inline constexpr std::string_view kCharacterLmType = "longformer-character-lm";
 /// Characters that a layer sees before one at most: more than anybody reads with dense attention.
 inline constexpr Index kMaxReach = Index{1} << 24;
 
-/// What a character sees: a window (docs/spec/language-models.md#d), all that was read, or its
-/// segment and what is kept of those before: their rows (Transformer-XL,
+/// The past that a character sees: a window (docs/spec/language-models.md#d), all that was read, or
+/// its segment and what is kept of those before: their rows (Transformer-XL,
 /// docs/spec/language-models.md#g1), and of older ones rows that stand for several (Compressive
 /// Transformer, docs/spec/language-models.md#g2), or sums of features over all that was read
 /// (Performer, docs/spec/low-rank-and-kernels.md#f).
@@ -45,9 +45,9 @@ std::string_view name_of(Positions positions);
 /// f_c of docs/spec/language-models.md#g2-compression: how several rows of the memory become one.
 enum class Compression { convolution, mean, largest, dilated, most_used };
 
-/// What the weights of a compression learn from (docs/spec/language-models.md#g2), or, where there
-/// are none, what is reported. By back-propagation they learn from the loss of the text that looks
-/// at what they have made.
+/// The loss that the weights of a compression learn from (docs/spec/language-models.md#g2), or,
+/// where there are none, what is reported. By back-propagation they learn from the loss of the text
+/// that looks at what they have made.
 enum class CompressionLoss { none, attention, autoencoding, backpropagation };
 
 /// Rows of a segment, and of what is kept; an evaluation may have others than the training.

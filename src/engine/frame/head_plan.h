@@ -1,4 +1,4 @@
-// What becomes of the head of a model that is converted to a Longformer
+// The plan for the head of a model that is converted to a Longformer
 // (docs/spec/conversion.md#c1).
 #pragma once
 

@@ -1,4 +1,4 @@
-// What running and training a model costs (docs/spec/performance.md#p1).
+// The cost of running and training a model (docs/spec/performance.md#p1).
 #pragma once
 
 #include <cstdint>

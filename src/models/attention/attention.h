@@ -62,7 +62,7 @@ struct HeadObserver {
 /// Losses that a model has beside that of its task, by name; scalars [1] fp32, with gradients.
 using NamedLosses = std::vector<std::pair<std::string, Tensor>>;
 
-/// Where the attention of a layer with memories went while all of them were full
+/// The shares of attention of a layer with memories while all of them were full
 /// (docs/spec/language-models.md#g2).
 struct AttentionShares {
   /// Sums over queries: to compressed rows, to the memory, to the segment.
