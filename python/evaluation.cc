@@ -8,7 +8,7 @@
 #include "bindings.h"
 #include "embedder.h"
 #include "longformer/generation.h"
-#include "longformer/retrieval.h"
+#include "longformer/search.h"
 #include "model.h"
 #include "options.h"
 #include "writing.h"

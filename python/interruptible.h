@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "bindings.h"
-#include "longformer/interruption.h"
+#include "longformer/report.h"
 
 namespace longformer {
 

@@ -10,9 +10,8 @@
 
 #include "bindings.h"
 #include "longformer/error.h"
-#include "longformer/global_attention.h"
 #include "longformer/model.h"
-#include "longformer/too_long.h"
+#include "longformer/options.h"
 
 namespace longformer {
 

@@ -11,7 +11,7 @@
 #include "bindings.h"
 #include "interruptible.h"
 #include "keywords.h"
-#include "longformer/hub.h"
+#include "longformer/checkpoint.h"
 
 namespace longformer {
 

@@ -6,9 +6,8 @@
 #include "bindings.h"
 #include "interruptible.h"
 #include "keywords.h"
-#include "longformer/bench.h"
-#include "longformer/comparison.h"
-#include "longformer/hub.h"
+#include "longformer/analysis.h"
+#include "longformer/checkpoint.h"
 #include "model.h"
 
 using nanobind::literals::operator""_a;

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "longformer/gradients.h"
+#include "longformer/analysis.h"
 
 using nanobind::literals::operator""_a;
 

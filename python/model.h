@@ -9,7 +9,7 @@
 #include "bindings.h"
 #include "loaded.h"
 #include "longformer/model.h"
-#include "longformer/tokenizer.h"
+#include "longformer/text.h"
 
 namespace longformer {
 

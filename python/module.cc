@@ -11,11 +11,10 @@
 #include "bindings.h"
 #include "interruptible.h"
 #include "keywords.h"
-#include "longformer/attention.h"
-#include "longformer/convert.h"
+#include "longformer/analysis.h"
+#include "longformer/checkpoint.h"
 #include "longformer/error.h"
-#include "longformer/hub.h"
-#include "longformer/info.h"
+#include "longformer/options.h"
 
 using nanobind::literals::operator""_a;
 

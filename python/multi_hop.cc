@@ -1,6 +1,4 @@
 // Questions over paragraphs, in the native half of the Python package.
-#include "longformer/multi_hop.h"
-
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -9,6 +7,7 @@
 #include <vector>
 
 #include "bindings.h"
+#include "longformer/tasks.h"
 #include "model.h"
 
 using nanobind::literals::operator""_a;

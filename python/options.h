@@ -2,8 +2,7 @@
 #pragma once
 
 #include "keywords.h"
-#include "longformer/dataset.h"
-#include "longformer/masking_options.h"
+#include "longformer/options.h"
 #include "longformer/training.h"
 
 namespace longformer {

@@ -8,7 +8,7 @@
 
 #include "bindings.h"
 #include "embedder.h"
-#include "longformer/document_text.h"
+#include "longformer/text.h"
 
 using nanobind::literals::operator""_a;
 

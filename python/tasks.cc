@@ -1,4 +1,6 @@
 // What models say of documents: classes, entities, answers, choices, clusters, masked tokens.
+#include "longformer/tasks.h"
+
 #include <algorithm>
 #include <cstdint>
 #include <optional>
@@ -7,12 +9,6 @@
 #include <vector>
 
 #include "bindings.h"
-#include "longformer/choice.h"
-#include "longformer/classification.h"
-#include "longformer/coreference.h"
-#include "longformer/mask_filling.h"
-#include "longformer/question_answering.h"
-#include "longformer/tagging.h"
 #include "model.h"
 #include "options.h"
 

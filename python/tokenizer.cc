@@ -1,6 +1,4 @@
 // Texts to tokens and back.
-#include "longformer/tokenizer.h"
-
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -11,8 +9,8 @@
 #include "bindings.h"
 #include "interruptible.h"
 #include "keywords.h"
-#include "longformer/hub.h"
-#include "longformer/token_statistics.h"
+#include "longformer/checkpoint.h"
+#include "longformer/text.h"
 
 using nanobind::literals::operator""_a;
 

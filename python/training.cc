@@ -6,10 +6,9 @@
 
 #include "bindings.h"
 #include "interruptible.h"
+#include "longformer/checkpoint.h"
 #include "longformer/finetuning.h"
-#include "longformer/hub.h"
 #include "longformer/language_model.h"
-#include "longformer/pretraining.h"
 #include "options.h"
 
 using nanobind::literals::operator""_a;

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "keywords.h"
-#include "longformer/generation_options.h"
+#include "longformer/options.h"
 
 namespace longformer {
 

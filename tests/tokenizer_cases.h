@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "longformer/error.h"
-#include "longformer/tokenizer.h"
+#include "longformer/text.h"
 #include "temporary_folder.h"
 
 namespace longformer {

@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "longformer/error.h"
-#include "longformer/tokenizer.h"
+#include "longformer/text.h"
 
 namespace {
 

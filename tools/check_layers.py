@@ -7,7 +7,7 @@
     engine: reading <- frame <- run <- training
     tasks: each folder stands alone, but for TASK_USES
 
-A public header belongs to the room of the source that includes it first: the one that implements it.
+Each public header has a row in PUBLIC.
 
 Usage: check_layers.py [ROOT]. Prints one line per breach and exits 1 when there is one.
 """
@@ -37,8 +37,26 @@ TASK_USES = {
 
 ABOVE_OPS = {"models", "training", "engine", "tasks", "api", "apps", "python"}
 
-# Public headers of api whose types a lower room fills in.
-USED_BELOW = {"longformer/convert.h": "models"}
+# The room, and for a single task its folder, that implements each public header.
+PUBLIC = {
+    "error": "core",
+    "options": "core",
+    "report": "core",
+    "document": "core",
+    "text": "text",
+    "training": "training",
+    "model": "engine/run",
+    "tasks": "tasks",
+    "embedding": "tasks/embedding",
+    "search": "tasks/search",
+    "generation": "tasks/writing",
+    "language_model": "tasks/language_model",
+    "evaluation": "api",
+    "finetuning": "api",
+    "checkpoint": "api",
+    "analysis": "api",
+    "longformer": "api",
+}
 
 # Third-party headers that belong to certain rooms only.
 THIRD_PARTY = {
@@ -111,58 +129,29 @@ def slice_breach(user, used):
     return None if fine else f"{room}/{mine} must not include {used.as_posix()}"
 
 
-class PublicHeaders:
-    """Who owns which public header."""
-
-    def __init__(self, root):
-        self.owners = {}
-        order = list(USES)
-        for path in sorted((root / "src").rglob("*.cc")):
-            first = next(filter(None, map(INCLUDE.match, path.read_text(encoding="utf-8").splitlines())), None)
-            relative = path.relative_to(root / "src")
-            if not first or not first[2].startswith("longformer/") or relative.parts[0] not in USES:
-                continue
-            known = self.owners.get(first[2])
-            if known is None or order.index(relative.parts[0]) > order.index(known.parts[0]):
-                self.owners[first[2]] = relative
-        self.includes = {}
-        for path in sorted((root / "include").rglob("*.h")):
-            found = INCLUDE.findall(path.read_text(encoding="utf-8"))
-            self.includes[f"longformer/{path.name}"] = [name for _, name in found if "longformer/" in name]
-
-    def owners_of(self, header, seen=None):
-        """The sources that implement a header and those that it includes."""
-        seen = seen if seen is not None else set()
-        if header in seen:
-            return []
-        seen.add(header)
-        found = [self.owners[header]] if header in self.owners else []
-        for name in self.includes.get(header, []):
-            found += self.owners_of(name, seen)
-        return found
-
-    def breach(self, path, room, header):
-        """What is wrong with including a public header, or None."""
-        if room in ("apps", "python"):
-            return None
-        if room == "public":
-            mine = self.owners.get(f"longformer/{path.name}")
-            if mine is None:
-                return None
-            path, room = mine, mine.parts[0]
-        else:
-            path = path.relative_to("src")
-        for owner in self.owners_of(header):
-            place = USED_BELOW.get(header, owner.parts[0])
-            if place != room and place not in USES.get(room, set()):
-                return f"{room} must not include {header}, which belongs to {place}"
-            breach = slice_breach(path, owner)
-            if breach:
-                return f"{breach}, which {header} belongs to"
+def public_breach(user, header):
+    """What is wrong with a file's including a public header, or None."""
+    owner = PUBLIC.get(pathlib.PurePath(header).stem)
+    if owner is None:
+        return f"{header} has no row in PUBLIC of tools/check_layers.py"
+    if user.parts[0] in ("apps", "python"):
         return None
+    if user.parts[0] == "include":
+        mine = PUBLIC.get(user.stem)
+        if mine is None:
+            return f"{user.name} has no row in PUBLIC of tools/check_layers.py"
+        user = pathlib.PurePath(mine, user.name)
+    else:
+        user = user.relative_to("src")
+    room, used = user.parts[0], owner.split("/")[0]
+    if used != room and used not in USES.get(room, set()):
+        return f"{room} must not include {header}, which belongs to {used}"
+    if "/" not in owner:
+        return None
+    return slice_breach(user, pathlib.PurePath(owner, pathlib.PurePath(header).name))
 
 
-def include_breach(path, room, quoted, header, public):
+def include_breach(path, room, quoted, header):
     """What is wrong with one include, or None."""
     first = header.split("/")[0]
     if "dnnl" in header:
@@ -171,7 +160,7 @@ def include_breach(path, room, quoted, header, public):
     if room == "public" and header not in STANDARD and first != "longformer":
         return f"public headers include std and longformer/ only, found {header}"
     if first == "longformer":
-        return public.breach(path, room, header)
+        return public_breach(path, header)
     if room == "public":
         return None
     # "hwy" of hwy/highway.h, "cairo" of cairo.h and of cairo-pdf.h
@@ -198,7 +187,7 @@ def team_breach(path, code):
     return "only src/core/threads.* begins parallel regions and sets OpenMP" if TEAMS.search(code) else None
 
 
-def check_file(root, path, public):
+def check_file(root, path):
     """All breaches of one file as lines."""
     relative = path.relative_to(root)
     room = room_of(relative)
@@ -206,7 +195,7 @@ def check_file(root, path, public):
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         match = INCLUDE.match(line)
         if match:
-            breach = include_breach(relative, room, match[1] == '"', match[2], public)
+            breach = include_breach(relative, room, match[1] == '"', match[2])
         elif room in ABOVE_OPS and TENSOR_DATA.search(line.split("//")[0]):
             breach = "code above ops does not touch tensor data"
         elif (
@@ -226,14 +215,13 @@ def check_tree(root):
     """All breaches of a tree; a room without a place in the order is one too."""
     root = pathlib.Path(root).resolve()
     breaches = []
-    public = PublicHeaders(root)
     for folder in sorted((root / "src").glob("*/")):
         if folder.is_dir() and folder.name not in USES:
             breaches.append(f"src/{folder.name}: not a room of tools/check_layers.py")
     for top in ("include", "src", "apps", "python"):
         for path in sorted((root / top).rglob("*")):
             if path.suffix in (".h", ".cc", ".hpp", ".cpp"):
-                breaches += check_file(root, path, public)
+                breaches += check_file(root, path)
     return breaches
 
 

@@ -1,14 +1,13 @@
 // longformer bench: how fast a model or one layer of attention is on this machine.
-#include "longformer/bench.h"
-
 #include <fmt/format.h>
 
 #include <memory>
 
 #include "bench_report.h"
 #include "bench_rows.h"
+#include "longformer/analysis.h"
+#include "longformer/checkpoint.h"
 #include "longformer/error.h"
-#include "longformer/hub.h"
 #include "verbs.h"
 
 namespace longformer::cli {

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "bench_rows.h"
-#include "longformer/bench.h"
+#include "longformer/analysis.h"
+#include "longformer/checkpoint.h"
 #include "longformer/error.h"
-#include "longformer/hub.h"
 #include "output.h"
 #include "verbs.h"
 

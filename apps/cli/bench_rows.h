@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "longformer/bench.h"
+#include "longformer/analysis.h"
 #include "messages.h"
 #include "output.h"
 

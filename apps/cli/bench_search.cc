@@ -5,7 +5,7 @@
 #include <string>
 
 #include "bench_rows.h"
-#include "longformer/bench.h"
+#include "longformer/analysis.h"
 #include "messages.h"
 #include "output.h"
 #include "verbs.h"

@@ -10,9 +10,9 @@
 
 #include "advice.h"
 #include "document_stream.h"
-#include "longformer/choice.h"
 #include "longformer/error.h"
-#include "longformer/json_text.h"
+#include "longformer/report.h"
+#include "longformer/tasks.h"
 #include "output.h"
 #include "progress.h"
 #include "verbs.h"

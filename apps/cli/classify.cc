@@ -8,7 +8,7 @@
 
 #include "advice.h"
 #include "document_stream.h"
-#include "longformer/classification.h"
+#include "longformer/tasks.h"
 #include "verbs.h"
 
 namespace longformer::cli {

@@ -5,7 +5,7 @@
 
 #include "comparison_report.h"
 #include "inputs.h"
-#include "longformer/comparison.h"
+#include "longformer/analysis.h"
 #include "longformer/error.h"
 #include "progress.h"
 #include "verbs.h"

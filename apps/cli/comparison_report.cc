@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "longformer/comparison.h"
+#include "longformer/analysis.h"
 #include "longformer/error.h"
 #include "progress.h"
 

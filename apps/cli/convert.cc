@@ -1,6 +1,4 @@
 // longformer convert: the folder of an encoder becomes a Longformer folder.
-#include "longformer/convert.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,9 +7,10 @@
 #include <memory>
 
 #include "comparison_report.h"
+#include "longformer/checkpoint.h"
 #include "longformer/error.h"
-#include "longformer/info.h"
 #include "longformer/language_model.h"
+#include "longformer/options.h"
 #include "output.h"
 #include "verbs.h"
 

@@ -3,8 +3,8 @@
 
 #include <CLI/App.hpp>
 
-#include "longformer/dataset.h"
 #include "longformer/evaluation.h"
+#include "longformer/options.h"
 
 namespace longformer::cli {
 

@@ -5,7 +5,7 @@
 
 #include "inputs.h"
 #include "longformer/model.h"
-#include "longformer/tokenizer.h"
+#include "longformer/text.h"
 #include "messages.h"
 
 namespace longformer::cli {

@@ -15,7 +15,7 @@
 #include "longformer/embedding.h"
 #include "longformer/error.h"
 #include "longformer/evaluation.h"
-#include "longformer/retrieval.h"
+#include "longformer/search.h"
 #include "output.h"
 #include "progress.h"
 #include "record_file.h"

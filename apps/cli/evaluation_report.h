@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "longformer/evaluation_result.h"
+#include "longformer/report.h"
 
 namespace longformer::cli {
 

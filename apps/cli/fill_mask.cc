@@ -6,7 +6,7 @@
 #include "advice.h"
 #include "inputs.h"
 #include "longformer/error.h"
-#include "longformer/mask_filling.h"
+#include "longformer/tasks.h"
 #include "output.h"
 #include "progress.h"
 #include "verbs.h"

@@ -11,12 +11,12 @@
 #include <system_error>
 
 #include "help.h"
+#include "longformer/checkpoint.h"
 #include "longformer/error.h"
 #include "longformer/generation.h"
-#include "longformer/hub.h"
 #include "longformer/language_model.h"
+#include "longformer/options.h"
 #include "longformer/search.h"
-#include "longformer/threads.h"
 
 namespace longformer::cli {
 

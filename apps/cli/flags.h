@@ -14,7 +14,6 @@
 
 #include "inputs.h"
 #include "longformer/error.h"
-#include "longformer/global_attention.h"
 #include "longformer/model.h"
 #include "messages.h"
 

@@ -1,6 +1,4 @@
 // longformer info: what is in a checkpoint folder.
-#include "longformer/info.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,6 +6,7 @@
 
 #include "generation_flags.h"
 #include "language_model_flags.h"
+#include "longformer/checkpoint.h"
 #include "longformer/error.h"
 #include "output.h"
 #include "verbs.h"

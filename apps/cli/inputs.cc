@@ -14,9 +14,9 @@
 #include "advice.h"
 #include "control_characters.h"
 #include "flags.h"
-#include "longformer/document_text.h"
 #include "longformer/error.h"
-#include "longformer/json_text.h"
+#include "longformer/report.h"
+#include "longformer/text.h"
 
 namespace longformer::cli {
 

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "longformer/file_kind.h"
-#include "longformer/text_encoding.h"
-#include "longformer/text_lines.h"
+#include "longformer/error.h"
+#include "longformer/options.h"
+#include "longformer/text.h"
 #include "messages.h"
 #include "output.h"
 

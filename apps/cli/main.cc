@@ -15,7 +15,6 @@
 #include "advice.h"
 #include "help.h"
 #include "longformer/error.h"
-#include "longformer/spelling.h"
 #include "output.h"
 #include "output_files.h"
 #include "stop_signals.h"

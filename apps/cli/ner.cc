@@ -7,7 +7,7 @@
 
 #include "advice.h"
 #include "document_stream.h"
-#include "longformer/tagging.h"
+#include "longformer/tasks.h"
 #include "verbs.h"
 
 namespace longformer::cli {

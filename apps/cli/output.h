@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "longformer/tokenizer.h"
+#include "longformer/text.h"
 
 namespace longformer::cli {
 

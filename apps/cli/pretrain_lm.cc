@@ -8,7 +8,7 @@
 
 #include "attention/shares_picture.h"
 #include "language_model_flags.h"
-#include "longformer/hub.h"
+#include "longformer/checkpoint.h"
 #include "longformer/language_model.h"
 #include "output.h"
 #include "training_flags.h"

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "data_flags.h"
-#include "longformer/pretraining.h"
+#include "longformer/finetuning.h"
 #include "training_flags.h"
 #include "training_report.h"
 #include "verbs.h"

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "longformer/progress.h"
+#include "longformer/report.h"
 #include "messages.h"
 
 namespace longformer::cli {

@@ -11,7 +11,7 @@
 #include "advice.h"
 #include "data_flags.h"
 #include "document_stream.h"
-#include "longformer/question_answering.h"
+#include "longformer/tasks.h"
 #include "qa_multi_hop.h"
 #include "verbs.h"
 

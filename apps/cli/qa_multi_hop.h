@@ -7,7 +7,7 @@
 
 #include "flags.h"
 #include "inputs.h"
-#include "longformer/multi_hop.h"
+#include "longformer/tasks.h"
 
 namespace longformer::cli {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "longformer/retrieval.h"
+#include "longformer/search.h"
 
 namespace longformer::cli {
 

@@ -15,7 +15,7 @@
 #include "advice.h"
 #include "help.h"
 #include "longformer/error.h"
-#include "longformer/text_lines.h"
+#include "longformer/text.h"
 #include "output.h"
 #include "search_documents.h"
 #include "search_report.h"

@@ -14,7 +14,6 @@
 #include "advice.h"
 #include "flags.h"
 #include "longformer/error.h"
-#include "longformer/file_kind.h"
 #include "progress.h"
 
 namespace longformer::cli {

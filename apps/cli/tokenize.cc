@@ -8,8 +8,7 @@
 
 #include "advice.h"
 #include "longformer/error.h"
-#include "longformer/token_statistics.h"
-#include "longformer/tokenizer.h"
+#include "longformer/text.h"
 #include "output.h"
 #include "progress.h"
 #include "read_ahead.h"

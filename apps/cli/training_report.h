@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "longformer/interruption.h"
+#include "longformer/report.h"
 #include "longformer/training.h"
 #include "messages.h"
 #include "stop_signals.h"

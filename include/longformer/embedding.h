@@ -9,12 +9,10 @@
 #include <string_view>
 #include <vector>
 
-#include "longformer/global_attention.h"
 #include "longformer/model.h"
-#include "longformer/progress.h"
-#include "longformer/similarity.h"
-#include "longformer/tokenizer.h"
-#include "longformer/too_long.h"
+#include "longformer/options.h"
+#include "longformer/report.h"
+#include "longformer/text.h"
 
 namespace longformer {
 

@@ -8,16 +8,11 @@
 #include <string>
 #include <string_view>
 
-#include "longformer/dataset.h"
-#include "longformer/evaluation_result.h"
 #include "longformer/generation.h"
-#include "longformer/global_attention.h"
-#include "longformer/masking_options.h"
 #include "longformer/model.h"
-#include "longformer/progress.h"
-#include "longformer/segment_merge.h"
-#include "longformer/tokenizer.h"
-#include "longformer/too_long.h"
+#include "longformer/options.h"
+#include "longformer/report.h"
+#include "longformer/text.h"
 
 namespace longformer {
 

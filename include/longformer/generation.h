@@ -10,11 +10,9 @@
 #include <vector>
 
 #include "longformer/error.h"
-#include "longformer/generation_options.h"
-#include "longformer/global_attention.h"
 #include "longformer/model.h"
-#include "longformer/tokenizer.h"
-#include "longformer/too_long.h"
+#include "longformer/options.h"
+#include "longformer/text.h"
 
 namespace longformer {
 

@@ -1,10 +1,4 @@
-// Running an encoder and its head: a Hugging Face checkpoint folder in, hidden states and logits
-// out.
-//
-// Models: Longformer, BERT, RoBERTa (docs/spec/encoder.md), alone or with a head for a masked LM,
-// sequence classification, token classification, question answering, multiple choice
-// (docs/spec/encoder.md#a6) or candidate scoring (docs/spec/tasks.md#c4-candidates).
-// Dimensions: n tokens of a document, H hidden size, V vocabulary, C classes.
+// A model with its head, its attention, and the tokens with global attention.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +6,56 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
-#include "longformer/attention_weights.h"
+#include "longformer/text.h"
 
 namespace longformer {
+
+// The attention of the heads of a model: the probabilities of a forward pass
+// (docs/spec/attention.md#a4).
+
+/// One head of one layer for one document of n tokens, x of them global, laid out as `transformers`
+/// does with output_attentions. Masked tokens have zeros in their rows and columns.
+struct HeadAttention {
+  /// Index of the document in the call; layers and heads count from 0.
+  std::int64_t document = 0;
+  std::int64_t layer = 0;
+  std::int64_t head = 0;
+  /// n
+  std::int64_t tokens = 0;
+  /// Columns of `local`: x + w + 1 in a layer with window w, n in a model with dense attention.
+  std::int64_t columns = 0;
+  /// Ascending; x of them.
+  std::vector<std::int64_t> global_positions;
+  /// [n, columns]. Row i says what token i attends to: first the global tokens in ascending order,
+  /// then the tokens i − w/2 … i + w/2, each key once: a global token is 0 in the window. Rows of
+  /// global tokens are 0. Dense attention: [n, n].
+  std::vector<float> local;
+  /// [n, x]: column c says what global token c attends to; empty when x is 0.
+  std::vector<float> global;
+};
+
+/// Which probabilities to show, and to whom.
+struct AttentionSelection {
+  /// From 0; empty for all.
+  std::vector<std::int64_t> layers = {};
+  std::vector<std::int64_t> heads = {};
+  /// Called from the calling thread layer by layer, document by document, head by head, all
+  /// ascending. One head is in memory at a time: n·(x + w + 1) numbers in a layer with a window, n²
+  /// in a dense one. Throwing from it ends the pass.
+  std::function<void(HeadAttention)> callback = {};
+};
+
+// Running an encoder and its head: a Hugging Face checkpoint folder in, hidden states and logits
+// out.
+//
+// Models: Longformer, BERT, RoBERTa (docs/spec/encoder.md), alone or with a head for a masked LM,
+// sequence classification, token classification, question answering, multiple choice
+// (docs/spec/encoder.md#a6) or candidate scoring (docs/spec/tasks.md#c4-candidates).
+// Dimensions: n tokens of a document, H hidden size, V vocabulary, C classes.
 
 struct LoadOptions {
   /// "fp32" or "bf16": weights and activations; normalisation and softmax stay fp32.
@@ -154,6 +193,45 @@ class Model {
  private:
   explicit Model(std::shared_ptr<const Implementation> implementation);
   std::shared_ptr<const Implementation> implementation_;
+};
+
+// Choosing the tokens of a document that have global attention (Longformer paper §3.1).
+
+/// A rule such as "cls,every:64": terms separated by commas, and a token is global when any of them
+/// says so. Positions count the tokens of the document, or of the segment when a long document is
+/// read in segments, with special tokens, from 0; what lies behind the last token is left out.
+///
+///   none       no token                        | 17        the token at position 17
+///   default    those of the model's head       | 3-8       positions 3 to 8, both included
+///   all        every token                     | every:64  positions 0, 64, 128, …
+///   cls        the first token                 | sentences the first token of each sentence
+///   question   of a pair, everything before the separator behind the first text
+class GlobalAttention {
+ public:
+  /// Throws Error that names the term that is none of the above.
+  static GlobalAttention parse(std::string_view rule);
+
+  /// 1 for global tokens, else 0: a DocumentInput::global_attention_mask. `text` is what the
+  /// offsets of the tokens refer to; of a pair, the second text. Throws Error for a model without
+  /// global attention and for `question` of a text that is no pair.
+  std::vector<std::int32_t> mask(const Model& model, const Encoding& tokens,
+                                 std::string_view text) const;
+
+  /// The same for an encoder with a decoder, where `default` is no token, as in `transformers`.
+  std::vector<std::int32_t> mask(const Encoding& tokens, std::string_view text) const;
+
+  /// The rule as it was given.
+  const std::string& rule() const { return rule_; }
+
+ private:
+  enum class Named { none, heads_default, all, cls, question, sentences };
+  void parse_term(std::string_view term);
+
+  std::string rule_;
+  std::vector<Named> named_;
+  /// First and last position.
+  std::vector<std::pair<std::int64_t, std::int64_t>> ranges_;
+  std::vector<std::int64_t> steps_;
 };
 
 }  // namespace longformer

@@ -1,10 +1,10 @@
-#include "longformer/attention.h"
+#include "kernels/attention/attention.h"
 
 #include <algorithm>
 
 #include "core/error.h"
 #include "core/threads.h"
-#include "kernels/attention/attention.h"
+#include "longformer/analysis.h"
 
 namespace longformer {
 namespace {

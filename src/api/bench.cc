@@ -1,5 +1,3 @@
-#include "longformer/bench.h"
-
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -20,6 +18,7 @@
 #include "engine/run/model_implementation.h"
 #include "kernels/attention/attention.h"
 #include "kernels/reference.h"
+#include "longformer/analysis.h"
 #include "ops/linear.h"
 
 namespace longformer {

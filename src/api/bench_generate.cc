@@ -8,7 +8,7 @@
 #include "core/random.h"
 #include "engine/run/model_cost.h"
 #include "engine/run/model_implementation.h"
-#include "longformer/bench.h"
+#include "longformer/analysis.h"
 #include "longformer/generation.h"
 
 namespace longformer {

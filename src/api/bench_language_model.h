@@ -1,7 +1,7 @@
 // How fast a language model reads a text and goes on with it.
 #pragma once
 
-#include "longformer/bench.h"
+#include "longformer/analysis.h"
 
 namespace longformer {
 

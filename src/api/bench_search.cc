@@ -5,7 +5,7 @@
 #include "core/random.h"
 #include "core/threads.h"
 #include "kernels/vector_scan.h"
-#include "longformer/bench.h"
+#include "longformer/analysis.h"
 
 namespace longformer {
 

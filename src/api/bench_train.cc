@@ -11,7 +11,7 @@
 #include "engine/run/model_cost.h"
 #include "engine/training/adapter_training.h"
 #include "engine/training/trained_model.h"
-#include "longformer/bench.h"
+#include "longformer/analysis.h"
 #include "models/language_model.h"
 #include "models/registry.h"
 #include "tasks/masked_lm/masked_lm.h"

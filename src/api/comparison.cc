@@ -1,9 +1,8 @@
-#include "longformer/comparison.h"
-
 #include <algorithm>
 #include <cmath>
 
 #include "core/error.h"
+#include "longformer/analysis.h"
 
 namespace longformer {
 namespace {

@@ -1,7 +1,8 @@
-#include "longformer/convert.h"
+#include "models/convert/convert.h"
 
 #include "engine/frame/head_plan.h"
-#include "models/convert/convert.h"
+#include "longformer/checkpoint.h"
+#include "longformer/options.h"
 
 namespace longformer {
 

@@ -1,5 +1,3 @@
-#include "longformer/gradients.h"
-
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -7,6 +5,7 @@
 #include "core/error.h"
 #include "engine/frame/table.h"
 #include "engine/run/model_implementation.h"
+#include "longformer/analysis.h"
 #include "models/adapter.h"
 
 namespace longformer {

@@ -1,5 +1,3 @@
-#include "longformer/hub.h"
-
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -9,6 +7,7 @@
 #include "core/error.h"
 #include "formats/json.h"
 #include "formats/weights.h"
+#include "longformer/checkpoint.h"
 #include "models/adapter.h"
 
 namespace longformer {

@@ -1,5 +1,3 @@
-#include "longformer/info.h"
-
 #include <algorithm>
 #include <array>
 #include <filesystem>
@@ -12,7 +10,8 @@
 #include "engine/run/folder_keys.h"
 #include "formats/json.h"
 #include "kernels/gemm.h"
-#include "longformer/tokenizer.h"
+#include "longformer/checkpoint.h"
+#include "longformer/text.h"
 #include "models/config.h"
 #include "models/decoder.h"
 #include "models/encoder.h"

@@ -10,7 +10,7 @@
 #include "engine/training/task_training.h"
 #include "engine/training/training_run.h"
 #include "longformer/evaluation.h"
-#include "longformer/pretraining.h"
+#include "longformer/finetuning.h"
 #include "tasks/masked_lm/masked_lm.h"
 
 namespace longformer {

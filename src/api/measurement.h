@@ -7,7 +7,7 @@
 
 #include "core/error.h"
 #include "engine/run/machine_rate.h"
-#include "longformer/bench.h"
+#include "longformer/analysis.h"
 
 namespace longformer {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "longformer/file_kind.h"
+#include "longformer/error.h"
 
 namespace longformer {
 

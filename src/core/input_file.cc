@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "core/error.h"
-#include "longformer/interruption.h"
+#include "longformer/report.h"
 
 namespace longformer {
 namespace {

@@ -1,6 +1,6 @@
-#include "longformer/interruption.h"
-
 #include <utility>
+
+#include "longformer/report.h"
 
 namespace longformer {
 namespace {

@@ -1,11 +1,10 @@
-#include "longformer/similarity.h"
-
 #include <array>
 #include <cassert>
 #include <cmath>
 #include <numeric>
 
 #include "core/error.h"
+#include "longformer/options.h"
 
 namespace longformer {
 namespace {

@@ -1,8 +1,8 @@
-#include "longformer/spelling.h"
-
 #include <algorithm>
 #include <numeric>
 #include <vector>
+
+#include "longformer/error.h"
 
 namespace longformer {
 namespace {

@@ -15,8 +15,8 @@
 #include <optional>
 
 #include "core/dtype.h"
-#include "longformer/interruption.h"
-#include "longformer/threads.h"
+#include "longformer/options.h"
+#include "longformer/report.h"
 
 namespace longformer {
 

@@ -17,7 +17,7 @@
 #include "core/file_kind.h"
 #include "formats/json_dialect.h"
 #include "formats/new_file.h"
-#include "longformer/spelling.h"
+#include "longformer/error.h"
 
 namespace longformer::formats {
 namespace {

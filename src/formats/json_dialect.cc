@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <limits>
 
-#include "longformer/json_text.h"
+#include "longformer/report.h"
 
 namespace longformer {
 namespace formats {

@@ -4,7 +4,7 @@
 #include <span>
 
 #include "kernels/vector_scan.h"
-#include "longformer/similarity.h"
+#include "longformer/options.h"
 
 namespace longformer::index {
 

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "longformer/generation_options.h"
+#include "longformer/options.h"
 
 namespace longformer::models {
 namespace {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "longformer/tokenizer.h"
+#include "longformer/text.h"
 
 namespace longformer::text {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "longformer/text_lines.h"
+#include "longformer/text.h"
 
 namespace longformer::text {
 

@@ -1,5 +1,3 @@
-#include "longformer/document_text.h"
-
 #include <md4c-html.h>
 
 #include <algorithm>
@@ -11,6 +9,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "longformer/text.h"
 #include "text/charset.h"
 #include "text/html_text.h"
 #include "text/unicode.h"

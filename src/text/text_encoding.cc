@@ -1,10 +1,10 @@
-#include "longformer/text_encoding.h"
-
 #include <optional>
 #include <utility>
 
 #include "core/error.h"
 #include "core/file_kind.h"
+#include "longformer/options.h"
+#include "longformer/text.h"
 #include "text/charset.h"
 #include "text/unicode.h"
 

@@ -1,5 +1,3 @@
-#include "longformer/text_lines.h"
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -10,6 +8,7 @@
 
 #include "core/error.h"
 #include "core/input_file.h"
+#include "longformer/text.h"
 #include "text/charset.h"
 
 namespace longformer {

@@ -1,9 +1,8 @@
-#include "longformer/token_statistics.h"
-
 #include <algorithm>
 #include <numeric>
 
 #include "core/error.h"
+#include "longformer/text.h"
 
 namespace longformer {
 namespace {

@@ -1,6 +1,4 @@
 // The public tokenizer: added tokens, the model between them, truncation, templates, offsets.
-#include "longformer/tokenizer.h"
-
 #include <algorithm>
 #include <array>
 #include <map>
@@ -10,7 +8,8 @@
 #include <utility>
 
 #include "core/error.h"
-#include "longformer/interruption.h"
+#include "longformer/report.h"
+#include "longformer/text.h"
 #include "text/added_tokens.h"
 #include "text/bert_words.h"
 #include "text/byte_level.h"

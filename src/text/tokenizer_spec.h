@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "longformer/tokenizer.h"
+#include "longformer/text.h"
 #include "text/added_tokens.h"
 #include "text/byte_pair_encoding.h"
 #include "text/decoding.h"

@@ -11,7 +11,7 @@
 #include "error_testing.h"
 #include "fixtures.h"
 #include "formats/safetensors.h"
-#include "longformer/bench.h"
+#include "longformer/analysis.h"
 #include "longformer/error.h"
 #include "longformer/model.h"
 

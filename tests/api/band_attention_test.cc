@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "longformer/attention.h"
+#include "longformer/analysis.h"
 #include "longformer/error.h"
 
 namespace longformer {

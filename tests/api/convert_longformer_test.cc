@@ -14,8 +14,9 @@
 #include "formats/json.h"
 #include "formats/safetensors.h"
 #include "formats/weights.h"
-#include "longformer/convert.h"
+#include "longformer/checkpoint.h"
 #include "longformer/model.h"
+#include "longformer/options.h"
 #include "models/config.h"
 
 namespace longformer::models {

@@ -1,6 +1,4 @@
 // Conversion of folders of other encoders, and the error of each bad folder.
-#include "longformer/convert.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,6 +15,8 @@
 #include "formats/json.h"
 #include "formats/safetensors.h"
 #include "kernels/rows.h"
+#include "longformer/checkpoint.h"
+#include "longformer/options.h"
 #include "models/config.h"
 
 namespace longformer::models {

@@ -10,10 +10,10 @@
 #include <set>
 
 #include "fixtures.h"
-#include "longformer/classification.h"
+#include "longformer/checkpoint.h"
 #include "longformer/error.h"
-#include "longformer/info.h"
 #include "longformer/search.h"
+#include "longformer/tasks.h"
 #include "temporary_folder.h"
 
 namespace longformer {

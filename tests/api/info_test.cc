@@ -1,6 +1,4 @@
 // What info says of a folder, read from config.json and file headers.
-#include "longformer/info.h"
-
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -12,6 +10,7 @@
 #include "fixtures.h"
 #include "formats/json.h"
 #include "formats/safetensors.h"
+#include "longformer/checkpoint.h"
 
 namespace longformer {
 namespace {

@@ -16,9 +16,9 @@
 #include "core/threads.h"
 #include "fixtures.h"
 #include "kernels/gemm.h"
-#include "longformer/classification.h"
 #include "longformer/error.h"
-#include "longformer/interruption.h"
+#include "longformer/report.h"
+#include "longformer/tasks.h"
 
 namespace {
 

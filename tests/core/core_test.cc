@@ -20,7 +20,7 @@
 #include "core/threads.h"
 #include "core/words.h"
 #include "error_testing.h"
-#include "longformer/interruption.h"
+#include "longformer/report.h"
 
 namespace longformer {
 namespace {

@@ -15,9 +15,8 @@
 #include "engine/frame/scores.h"
 #include "engine/reading/text_template.h"
 #include "fixtures.h"
-#include "longformer/choice.h"
-#include "longformer/classification.h"
-#include "longformer/global_attention.h"
+#include "longformer/model.h"
+#include "longformer/tasks.h"
 
 namespace longformer {
 namespace {

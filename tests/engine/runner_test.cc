@@ -18,11 +18,11 @@
 #include "engine/run/document_stream.h"
 #include "engine/run/model_implementation.h"
 #include "fixtures.h"
-#include "longformer/classification.h"
 #include "longformer/embedding.h"
-#include "longformer/interruption.h"
 #include "longformer/language_model.h"
+#include "longformer/report.h"
 #include "longformer/search.h"
+#include "longformer/tasks.h"
 
 namespace longformer {
 namespace {

@@ -12,8 +12,9 @@
 #include "engine/run/model_implementation.h"
 #include "engine/training/trained_model.h"
 #include "fixtures.h"
-#include "longformer/convert.h"
-#include "longformer/gradients.h"
+#include "longformer/analysis.h"
+#include "longformer/checkpoint.h"
+#include "longformer/options.h"
 #include "tasks/classification/classification.h"
 
 namespace longformer {

@@ -14,7 +14,7 @@
 #include "error_testing.h"
 #include "formats/json.h"
 #include "formats/safetensors.h"
-#include "longformer/json_text.h"
+#include "longformer/report.h"
 
 namespace longformer::formats {
 namespace {

@@ -1,7 +1,6 @@
 // Text of HTML, Markdown and plain files in any charset; the first byte chooses among them.
-#include "longformer/document_text.h"
-
 #include "fuzzing.h"
+#include "longformer/text.h"
 #include "text/unicode.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -1,7 +1,6 @@
 // The rules of --global-attention.
-#include "longformer/global_attention.h"
-
 #include "fuzzing.h"
+#include "longformer/model.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace longformer;

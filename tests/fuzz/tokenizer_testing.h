@@ -2,7 +2,7 @@
 #pragma once
 
 #include "fuzzing.h"
-#include "longformer/tokenizer.h"
+#include "longformer/text.h"
 
 namespace longformer::fuzzing {
 

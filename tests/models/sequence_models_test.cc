@@ -11,7 +11,7 @@
 #include "error_testing.h"
 #include "fixtures.h"
 #include "formats/json.h"
-#include "longformer/tokenizer.h"
+#include "longformer/text.h"
 #include "models/decoder.h"
 #include "models/encoder.h"
 #include "models/registry.h"

@@ -13,7 +13,7 @@
 #include "fixtures.h"
 #include "formats/json.h"
 #include "formats/safetensors.h"
-#include "longformer/info.h"
+#include "longformer/checkpoint.h"
 #include "longformer/search.h"
 #include "temporary_folder.h"
 

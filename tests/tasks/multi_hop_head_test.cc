@@ -14,7 +14,7 @@
 #include "error_testing.h"
 #include "fixtures.h"
 #include "formats/safetensors.h"
-#include "longformer/gradients.h"
+#include "longformer/analysis.h"
 #include "tasks/multi_hop/multi_hop_metrics.h"
 
 namespace longformer {

@@ -1,6 +1,4 @@
 // Text, Markdown and HTML as readers see them, well formed and not.
-#include "longformer/document_text.h"
-
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -10,7 +8,7 @@
 #include <vector>
 
 #include "longformer/error.h"
-#include "longformer/text_lines.h"
+#include "longformer/text.h"
 #include "text/unicode.h"
 
 namespace longformer {

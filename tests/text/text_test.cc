@@ -1,6 +1,8 @@
 // Tokenizers against what the `tokenizers` package encodes
 // (tests/fixtures/make_tokenizer_fixtures.py), against the published values of the real
 // vocabularies, and with files and texts that are not in order.
+#include "longformer/text.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,7 +16,6 @@
 #include <thread>
 
 #include "longformer/error.h"
-#include "longformer/tokenizer.h"
 #include "temporary_folder.h"
 #include "text/byte_pair_encoding.h"
 #include "text/normalization.h"

@@ -13,7 +13,7 @@
 #include "longformer/error.h"
 #include "longformer/generation.h"
 #include "longformer/model.h"
-#include "longformer/tokenizer.h"
+#include "longformer/text.h"
 #include "output.h"
 #include "progress.h"
 #include "verbs.h"

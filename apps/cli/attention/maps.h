@@ -12,7 +12,7 @@
 
 #include "inputs.h"
 #include "longformer/model.h"
-#include "longformer/tokenizer.h"
+#include "longformer/text.h"
 
 namespace longformer::cli {
 

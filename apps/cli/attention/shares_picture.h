@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "attention/picture.h"
-#include "longformer/language_model_text.h"
+#include "longformer/language_model.h"
 #include "longformer/training.h"
 
 namespace longformer::cli {

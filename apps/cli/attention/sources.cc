@@ -8,8 +8,8 @@
 
 #include "attention/page.h"
 #include "html.h"
-#include "longformer/global_attention.h"
-#include "longformer/tokenizer.h"
+#include "longformer/model.h"
+#include "longformer/text.h"
 #include "page_text.h"
 
 namespace longformer::cli {

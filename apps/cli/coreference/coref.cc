@@ -8,7 +8,7 @@
 #include "advice.h"
 #include "coreference/forms.h"
 #include "data_flags.h"
-#include "longformer/coreference.h"
+#include "longformer/tasks.h"
 #include "progress.h"
 #include "verbs.h"
 

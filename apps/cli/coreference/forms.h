@@ -4,7 +4,7 @@
 #include <string>
 
 #include "inputs.h"
-#include "longformer/coreference.h"
+#include "longformer/tasks.h"
 #include "output.h"
 
 namespace longformer::cli {

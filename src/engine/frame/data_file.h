@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "core/error.h"
-#include "longformer/dataset.h"
-#include "longformer/text_lines.h"
+#include "longformer/options.h"
+#include "longformer/text.h"
 
 namespace longformer::tasks {
 

@@ -14,10 +14,8 @@
 #include "engine/frame/head.h"
 #include "engine/frame/metrics.h"
 #include "engine/reading/document.h"
-#include "longformer/evaluation_result.h"
-#include "longformer/masking_options.h"
-#include "longformer/progress.h"
-#include "longformer/segment_merge.h"
+#include "longformer/options.h"
+#include "longformer/report.h"
 
 namespace longformer::tasks {
 

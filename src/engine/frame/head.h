@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "longformer/document_target.h"
+#include "longformer/document.h"
 #include "models/batch.h"
 #include "models/config.h"
 #include "models/layers.h"

@@ -15,8 +15,8 @@
 #include "engine/frame/head.h"
 #include "engine/frame/labels.h"
 #include "engine/reading/reading.h"
-#include "longformer/evaluation_result.h"
-#include "longformer/tokenizer.h"
+#include "longformer/report.h"
+#include "longformer/text.h"
 
 namespace longformer::tasks {
 

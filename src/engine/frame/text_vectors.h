@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "longformer/similarity.h"
-#include "longformer/tokenizer.h"
+#include "longformer/options.h"
+#include "longformer/text.h"
 
 namespace longformer::tasks {
 

@@ -9,7 +9,7 @@
 #include "engine/reading/passages.h"
 #include "engine/reading/reading.h"
 #include "engine/reading/segments.h"
-#include "longformer/tokenizer.h"
+#include "longformer/text.h"
 
 namespace longformer::tasks {
 

@@ -13,10 +13,10 @@
 
 #include "engine/reading/segments.h"
 #include "engine/reading/text_template.h"
-#include "longformer/choice_question.h"
+#include "longformer/document.h"
 #include "longformer/error.h"
-#include "longformer/tokenizer.h"
-#include "longformer/too_long.h"
+#include "longformer/options.h"
+#include "longformer/text.h"
 
 namespace longformer::tasks {
 

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "engine/reading/segments.h"
-#include "longformer/tokenizer.h"
+#include "longformer/text.h"
 
 namespace longformer::tasks {
 

@@ -5,7 +5,7 @@
 
 #include "engine/reading/reading.h"
 #include "engine/run/model_implementation.h"
-#include "longformer/progress.h"
+#include "longformer/report.h"
 
 namespace longformer {
 

@@ -12,7 +12,7 @@
 #include "engine/run/finite_results.h"
 #include "engine/run/model_implementation.h"
 #include "engine/run/runner.h"
-#include "longformer/interruption.h"
+#include "longformer/report.h"
 
 namespace longformer {
 namespace {

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "engine/reading/document.h"
-#include "longformer/global_attention.h"
 #include "longformer/model.h"
 
 namespace longformer {

@@ -1,5 +1,3 @@
-#include "longformer/global_attention.h"
-
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -9,6 +7,7 @@
 #include "core/words.h"
 #include "engine/reading/passages.h"
 #include "formats/json.h"
+#include "longformer/model.h"
 
 namespace longformer {
 namespace {

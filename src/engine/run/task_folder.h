@@ -8,7 +8,7 @@
 
 #include "engine/frame/task.h"
 #include "longformer/model.h"
-#include "longformer/tokenizer.h"
+#include "longformer/text.h"
 
 namespace longformer {
 

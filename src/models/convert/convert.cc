@@ -12,7 +12,7 @@
 #include "formats/json.h"
 #include "formats/safetensors.h"
 #include "formats/torch_file.h"
-#include "longformer/tokenizer.h"
+#include "longformer/text.h"
 #include "models/config.h"
 #include "models/convert/files.h"
 #include "models/convert/led.h"

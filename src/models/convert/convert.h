@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "longformer/convert.h"
+#include "longformer/options.h"
 #include "models/convert/tensors.h"
 
 namespace longformer::models {

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "core/error.h"
-#include "longformer/tokenizer.h"
+#include "longformer/text.h"
 #include "text/encoder_folder.h"
 #include "text/tokenizer_spec.h"
 

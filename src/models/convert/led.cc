@@ -10,7 +10,7 @@
 #include "core/error.h"
 #include "formats/json.h"
 #include "kernels/rows.h"
-#include "longformer/generation_options.h"
+#include "longformer/options.h"
 #include "models/convert/original_config.h"
 #include "models/decoder.h"
 #include "models/encoder.h"

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "formats/json.h"
-#include "longformer/convert.h"
+#include "longformer/options.h"
 #include "models/convert/tensors.h"
 
 namespace longformer::models {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "formats/json.h"
-#include "longformer/convert.h"
+#include "longformer/options.h"
 
 namespace longformer::models {
 

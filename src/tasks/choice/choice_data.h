@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "engine/frame/data_file.h"
-#include "longformer/choice_question.h"
+#include "longformer/document.h"
 
 namespace longformer::tasks {
 

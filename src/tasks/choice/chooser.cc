@@ -7,7 +7,7 @@
 #include "engine/run/model_implementation.h"
 #include "engine/run/task_folder.h"
 #include "formats/json.h"
-#include "longformer/choice.h"
+#include "longformer/tasks.h"
 #include "tasks/choice/candidate_scoring.h"
 #include "tasks/choice/choice_data.h"
 #include "tasks/choice/multiple_choice.h"

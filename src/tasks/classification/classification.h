@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "engine/frame/collation.h"
-#include "longformer/segment_merge.h"
+#include "longformer/options.h"
 #include "tasks/classification/classification_data.h"
 
 namespace longformer::tasks {

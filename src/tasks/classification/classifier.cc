@@ -5,7 +5,7 @@
 #include "engine/frame/scores.h"
 #include "engine/run/document_stream.h"
 #include "engine/run/task_folder.h"
-#include "longformer/classification.h"
+#include "longformer/tasks.h"
 #include "tasks/classification/classification.h"
 
 namespace longformer {

@@ -8,8 +8,8 @@
 
 #include "core/dtype.h"
 #include "engine/frame/data_file.h"
-#include "longformer/document_target.h"
-#include "longformer/tokenizer.h"
+#include "longformer/document.h"
+#include "longformer/text.h"
 
 namespace longformer::tasks {
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "longformer/document_target.h"
+#include "longformer/document.h"
 
 namespace longformer::tasks {
 

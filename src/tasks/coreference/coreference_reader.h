@@ -9,7 +9,7 @@
 
 #include "engine/reading/reading.h"
 #include "engine/reading/token_parts.h"
-#include "longformer/document_target.h"
+#include "longformer/document.h"
 #include "tasks/coreference/coreference_config.h"
 #include "tasks/coreference/coreference_data.h"
 

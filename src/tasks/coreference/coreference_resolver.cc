@@ -6,7 +6,7 @@
 #include "engine/run/document_states.h"
 #include "engine/run/model_implementation.h"
 #include "engine/run/task_folder.h"
-#include "longformer/coreference.h"
+#include "longformer/tasks.h"
 #include "tasks/coreference/coreference.h"
 
 namespace longformer {

@@ -11,7 +11,7 @@
 
 #include "core/tensor.h"
 #include "kernels/activation.h"
-#include "longformer/similarity.h"
+#include "longformer/options.h"
 
 namespace longformer::tasks {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/dtype.h"
-#include "longformer/language_model_text.h"
+#include "longformer/language_model.h"
 #include "tasks/language_model/symbols.h"
 
 namespace longformer::tasks {

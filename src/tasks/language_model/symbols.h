@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "longformer/tokenizer.h"
+#include "longformer/text.h"
 #include "models/language_model_config.h"
 
 namespace longformer::tasks {

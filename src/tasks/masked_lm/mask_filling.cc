@@ -1,5 +1,3 @@
-#include "longformer/mask_filling.h"
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -10,6 +8,7 @@
 
 #include "core/error.h"
 #include "engine/run/task_folder.h"
+#include "longformer/tasks.h"
 
 namespace longformer {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "engine/frame/task.h"
-#include "longformer/masking_options.h"
+#include "longformer/options.h"
 #include "ops/normalization.h"
 
 namespace longformer::tasks {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/dtype.h"
-#include "longformer/tokenizer.h"
+#include "longformer/text.h"
 
 namespace longformer::tasks {
 

@@ -11,8 +11,8 @@
 #include "engine/run/model_implementation.h"
 #include "engine/run/task_folder.h"
 #include "formats/json.h"
-#include "longformer/multi_hop.h"
-#include "longformer/text_lines.h"
+#include "longformer/tasks.h"
+#include "longformer/text.h"
 #include "tasks/multi_hop/multi_hop.h"
 #include "text/basic_words.h"
 

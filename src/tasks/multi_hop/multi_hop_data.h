@@ -13,7 +13,7 @@
 #include "core/dtype.h"
 #include "engine/frame/data_file.h"
 #include "engine/frame/predictions.h"
-#include "longformer/multi_hop_question.h"
+#include "longformer/document.h"
 
 namespace longformer::tasks {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "longformer/multi_hop_options.h"
+#include "longformer/options.h"
 #include "tasks/multi_hop/multi_hop_data.h"
 #include "tasks/multi_hop/multi_hop_head.h"
 #include "tasks/multi_hop/multi_hop_metrics.h"

@@ -9,8 +9,8 @@
 
 #include "engine/reading/reading.h"
 #include "engine/reading/token_parts.h"
-#include "longformer/multi_hop_question.h"
-#include "longformer/tokenizer.h"
+#include "longformer/document.h"
+#include "longformer/text.h"
 
 namespace longformer::tasks {
 

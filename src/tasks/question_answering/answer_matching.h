@@ -9,8 +9,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "longformer/tokenizer.h"
-#include "longformer/trivia_options.h"
+#include "longformer/options.h"
+#include "longformer/text.h"
 
 namespace longformer::tasks {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "engine/reading/segments.h"
-#include "longformer/tokenizer.h"
+#include "longformer/text.h"
 
 namespace longformer::tasks {
 

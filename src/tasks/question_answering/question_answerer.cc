@@ -4,7 +4,7 @@
 #include "core/error.h"
 #include "engine/run/document_stream.h"
 #include "engine/run/task_folder.h"
-#include "longformer/question_answering.h"
+#include "longformer/tasks.h"
 #include "tasks/question_answering/question_answering.h"
 
 namespace longformer {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "engine/frame/data_file.h"
-#include "longformer/tokenizer.h"
+#include "longformer/text.h"
 
 namespace longformer::tasks {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "engine/frame/data_file.h"
-#include "longformer/trivia_options.h"
+#include "longformer/options.h"
 
 namespace longformer::tasks {
 

@@ -1,4 +1,4 @@
-#include "longformer/retrieval.h"
+#include "tasks/retrieval/retrieval.h"
 
 #include <algorithm>
 #include <chrono>
@@ -8,7 +8,7 @@
 
 #include "core/error.h"
 #include "engine/frame/evaluation_run.h"
-#include "tasks/retrieval/retrieval.h"
+#include "longformer/search.h"
 #include "tasks/retrieval/retrieval_data.h"
 #include "tasks/retrieval/retrieval_metrics.h"
 

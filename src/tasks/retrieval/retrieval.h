@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "longformer/dataset.h"
-#include "longformer/evaluation_result.h"
+#include "longformer/options.h"
+#include "longformer/report.h"
 
 namespace longformer {
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "engine/reading/segments.h"
-#include "longformer/aggregation.h"
-#include "longformer/tokenizer.h"
+#include "longformer/options.h"
+#include "longformer/text.h"
 
 namespace longformer::tasks {
 

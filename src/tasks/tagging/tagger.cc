@@ -3,7 +3,7 @@
 #include "core/error.h"
 #include "engine/run/document_stream.h"
 #include "engine/run/task_folder.h"
-#include "longformer/tagging.h"
+#include "longformer/tasks.h"
 #include "tasks/tagging/entities.h"
 #include "tasks/tagging/tagging.h"
 #include "text/boundaries.h"

@@ -11,7 +11,7 @@
 #include "engine/reading/reading.h"
 #include "engine/run/model_implementation.h"
 #include "engine/run/task_folder.h"
-#include "longformer/tokenizer.h"
+#include "longformer/text.h"
 #include "models/language_model_config.h"
 #include "models/registry.h"
 #include "ops/embedding.h"

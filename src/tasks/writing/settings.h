@@ -8,7 +8,7 @@
 #include "core/dtype.h"
 #include "formats/json.h"
 #include "formats/unused_keys.h"
-#include "longformer/generation_options.h"
+#include "longformer/options.h"
 
 namespace longformer::tasks {
 

@@ -1,4 +1,4 @@
-// What a model is to learn of one document.
+// Questions that a model reads, and what it shall learn of a document.
 #pragma once
 
 #include <array>
@@ -8,9 +8,31 @@
 #include <string>
 #include <vector>
 
-#include "longformer/embedding_training_options.h"
+#include "longformer/options.h"
 
 namespace longformer {
+
+/// Every choice is read as the pair `context`, `question choice`; without a context as the pair
+/// `question`, `choice`; without a question as `context`, `choice`.
+struct ChoiceQuestion {
+  std::string context;
+  std::string question;
+  std::vector<std::string> choices;
+  /// The texts that the context consists of, where the data say so (WikiHop); a head for candidate
+  /// scoring puts a separator at both ends of each.
+  std::vector<std::string> supports = {};
+};
+
+/// A paragraph with its sentences, in order; one may be empty.
+struct Paragraph {
+  std::string title;
+  std::vector<std::string> sentences;
+};
+
+struct MultiHopQuestion {
+  std::string question;
+  std::vector<Paragraph> paragraphs;
+};
 
 /// Words of a document from the first to the last one, counted from 0.
 struct WordSpan {

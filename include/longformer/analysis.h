@@ -1,14 +1,108 @@
-// Measuring on this machine (docs/spec/performance.md#p1): time, tokens/s, GFLOP/s, and the
-// fraction of the bound useful FLOPs ÷ GEMM rate.
+// Measuring and comparing: attention by itself, gradients, speed, distance of models.
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "longformer/document.h"
 #include "longformer/model.h"
+#include "longformer/text.h"
 
 namespace longformer {
+
+// Band attention as a function of plain arrays: what the Longformer layers run.
+
+struct BandAttentionOptions {
+  /// Total and even, half on each side; with causal the number of previous keys.
+  std::int64_t window = 512;
+  /// One number for all heads or one per head; 1 = adjacent keys.
+  std::vector<std::int64_t> dilation = {1};
+  bool causal = false;
+  /// These rows see everything and are seen by everything; each key counts once. With causal
+  /// nothing sees the future.
+  std::vector<std::int64_t> global_positions = {};
+  /// fused, loop, chunks or full.
+  std::string backend = "fused";
+  /// 0 takes what the machine allows.
+  int threads = 0;
+};
+
+/// q, k, v and the result: [heads, n, head_size] row-major fp32; scaled by 1/√head_size inside.
+/// Throws Error for sizes that disagree, an odd window, and patterns that the backend cannot run.
+std::vector<float> band_attention(std::span<const float> q, std::span<const float> k,
+                                  std::span<const float> v, std::int64_t heads,
+                                  std::int64_t head_size, const BandAttentionOptions& options = {});
+
+// The loss of a folder's head and its gradients: what an optimizer starts from, and what can be
+// held against PyTorch (docs/spec/encoder.md#a6).
+
+struct NamedGradient {
+  /// The name of the tensor in the folder.
+  std::string name;
+  std::vector<std::int64_t> shape;
+  std::vector<float> values;
+};
+
+struct LossGradients {
+  /// The mean that `transformers` gives; 0 when nothing counts.
+  double loss = 0;
+  /// One for every floating-point tensor of the folder, sorted by name; zeros for those that the
+  /// loss does not depend on. Tensors that are tied have the same one.
+  std::vector<NamedGradient> gradients;
+};
+
+/// A model whose weights take part in a backward pass. Threads may share it: their calls take
+/// turns.
+class GradientModel {
+ public:
+  /// Throws Error like Model::load, and for a folder without a head.
+  static GradientModel load(const std::string& folder, const LoadOptions& options = {});
+
+  /// Dropout is off. `choices` says how many documents each question of multiple choice or
+  /// candidate scoring has, and of question answering how many rows each document, which share one
+  /// softmax; empty for other heads, or one for each. Throws Error for what Model::forward refuses,
+  /// and for targets that do not fit.
+  LossGradients loss_and_gradients(std::span<const DocumentInput> documents,
+                                   std::span<const DocumentTarget> targets,
+                                   std::span<const std::int64_t> choices = {}) const;
+
+ private:
+  explicit GradientModel(std::shared_ptr<const Model::Implementation> implementation);
+  std::shared_ptr<const Model::Implementation> implementation_;
+};
+
+// How far two models of one vocabulary are from each other on given texts, layer by layer: what a
+// conversion has changed, and what training has brought back.
+
+struct LayerDifference {
+  /// Frobenius norm of the difference of the hidden states by that of the first model's.
+  double relative_error = 0;
+  /// The same of a layer that was given what the first model's layer reads: what this layer changes
+  /// by itself, without what the layers below it have changed. Of the embeddings as relative_error.
+  double alone = 0;
+  /// Mean over the texts of the cosine between the mean vectors of both.
+  double cosine = 0;
+};
+
+struct ModelComparison {
+  /// Embeddings first, then one for each layer.
+  std::vector<LayerDifference> layers;
+  std::int64_t texts = 0, tokens = 0;
+};
+
+/// Texts longer than `max_length` tokens (0: than either model reads) are cut. Throws Error for
+/// models of different layers, widths or vocabularies, when there is no text, and for hidden states
+/// that are not finite.
+ModelComparison compare_models(const Model& first, const Model& second, const Tokenizer& tokenizer,
+                               std::span<const std::string> texts, std::int64_t max_length = 0,
+                               const std::function<void(std::int64_t done)>& progress = {});
+
+// Measuring on this machine (docs/spec/performance.md#p1): time, tokens/s, GFLOP/s, and the
+// fraction of the bound useful FLOPs ÷ GEMM rate.
 
 /// Rate in GFLOP/s of a GEMM of M 4096, K 768, N 3072 with packed weights on all threads: median of
 /// `repeats` runs.

@@ -1,12 +1,23 @@
-// What is in a checkpoint folder, without loading its weights.
+// Checkpoint folders: their place, their contents, their conversion.
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "longformer/options.h"
+
 namespace longformer {
+
+/// The folder of a model: an existing folder as it is, else the snapshot of `org/name` or
+/// `org/name@revision` (a branch, a tag or a commit; main by default) in the local cache of the
+/// Hub. The cache is HF_HUB_CACHE, else HUGGINGFACE_HUB_CACHE, else hub in HF_HOME, else
+/// huggingface/hub in XDG_CACHE_HOME or ~/.cache. Nothing is downloaded: throws Error with the
+/// command that would fetch a model that is not there.
+std::string find_model(const std::string& name);
 
 struct FolderInfo {
   std::string model_type;
@@ -73,5 +84,14 @@ struct FolderInfo {
 
 /// Throws Error when the folder or its config.json cannot be read.
 FolderInfo inspect(const std::string& folder);
+
+/// Position rows are copied cyclically or cut; query/key/value are copied into the global
+/// projections where the source has none; heads are kept; the tokenizer and sentence-transformers
+/// files are carried over with their lengths and truncation rewritten. The result loads in
+/// `transformers` unchanged. The source may also be of the original implementation of Longformer.
+/// Writes into a temporary folder beside the target, which takes its place in one step: a failure
+/// leaves everything as it was. Throws Error.
+ConvertedFrom convert(const std::string& source_folder, const std::string& target_folder,
+                      const ConvertOptions& options = {});
 
 }  // namespace longformer

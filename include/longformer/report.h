@@ -1,12 +1,53 @@
-// What an evaluation finds.
+// Progress, interruption and figures: what a call reports.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 namespace longformer {
+
+struct Progress {
+  std::int64_t documents_done = 0;
+  std::int64_t documents_total = 0;
+  std::int64_t tokens_done = 0;
+  std::int64_t tokens_total = 0;
+};
+
+/// Called from the calling thread between units of work; may be empty. Throwing from it stops the
+/// work.
+using ProgressCallback = std::function<void(const Progress&)>;
+
+/// While it lives, what its thread does in the library asks `check` about ten times a second, on
+/// that thread and between two parts of the work. What check throws ends the work and comes out of
+/// the call. Models and all other objects stay usable; a training that is ended so has no more than
+/// the checkpoints that it had written. An interruption within another one replaces it for its
+/// time.
+class Interruption {
+ public:
+  explicit Interruption(std::function<void()> check);
+  ~Interruption();
+  Interruption(const Interruption&) = delete;
+  Interruption& operator=(const Interruption&) = delete;
+
+  /// Asks the check of this thread, if it has one whose time has come.
+  static void poll();
+
+ private:
+  friend class ParallelLoop;
+  /// Where no exception may leave, the caller of ask() keeps it.
+  static void ask();
+  /// Whether this thread is outside the parallel loops of the library.
+  static bool may_throw();
+
+  std::function<void()> check_;
+  Interruption* outer_;
+  std::chrono::steady_clock::time_point due_;
+};
 
 /// Precision, recall and F1 of one label, or of one type of entity.
 struct LabelMetrics {
@@ -87,5 +128,10 @@ struct Evaluation {
   std::int64_t written_tokens = 0, cut_texts = 0, repeating_texts = 0;
   double seconds = 0;
 };
+
+/// The text as the standard has it, for parsers that are strict: NaN, infinite and too large
+/// numbers become null, and half of a surrogate pair, as texts have that were cut in UTF-16,
+/// becomes U+FFFD. All else stays as it is, what is no JSON too.
+std::string standard_json(std::string_view text);
 
 }  // namespace longformer
