@@ -118,7 +118,7 @@ fresh-short: ## Only its packages, configuration and a program that finds the in
 	@tools/packages.sh fresh
 	@tools/fresh.sh --short
 
-fresh-build: ## In a root that stays: the program without a warning, tests, what its clang says (SUITE=trixie)
+fresh-build: ## In a root that stays: the program without a warning, and its tests (SUITE=trixie FRESH="--sample": a part of all)
 	@tools/packages.sh fresh
 	@tools/fresh.sh --kept $(FRESH)
 

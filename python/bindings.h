@@ -121,6 +121,7 @@ class Notes {
 };
 
 // The parts of the module, one in each file.
+void bind_described(nb::module_& module);
 void bind_model(nb::module_& module);
 void bind_tokenizer(nb::module_& module);
 void bind_embedding(nb::module_& module);

@@ -123,21 +123,12 @@ Record evaluate_search(const PythonModel& model, const std::string& data, Keywor
 }
 
 void take_scoring(Keywords& keywords, EvaluateOptions& options) {
-  take_data(keywords, options.data);
-  take_tasks(keywords, options.data);
-  keywords.take("keep_paragraphs", options.data.multi_hop.keep_paragraphs);
-  keywords.take("paragraph_threshold", options.data.multi_hop.paragraph_threshold);
+  const std::string task = options.task;
+  take_fields(keywords, fields(options));
+  options.task = task;
+  take_singletons(keywords, options.data.coreference.without_singletons);
   take_reading(keywords, options);
-  keywords.choose<SegmentMerge>("merge", options.merge,
-                                {{"mean", SegmentMerge::mean}, {"max", SegmentMerge::max}});
-  keywords.take("threshold", options.threshold);
-  keywords.take("max_answer_tokens", options.max_answer_tokens);
-  keywords.take("no_answer_threshold", options.no_answer_threshold);
-  take_masking(keywords, options.masking);
-  keywords.take("seed", options.masking.seed);
   options.generation.seed = options.masking.seed;
-  keywords.take("stemmer", options.rouge_stems).take("intervals", options.rouge_intervals);
-  keywords.take("max_source_length", options.generation.max_source_tokens);
 }
 
 Record evaluate_task(const PythonModel& model, const std::string& data, Keywords& keywords,
@@ -184,8 +175,10 @@ Record evaluate_model(const PythonModel& model, const Path& path, const Options&
 Options score_predictions(const Path& predictions, const Path& data, const Options& given) {
   ScoreOptions options;
   Keywords keywords("score", given);
-  take_data(keywords, options.data);
-  take_tasks(keywords, options.data);
+  take_fields(keywords, fields(options.data));
+  keywords.take("skip_invalid", options.data.skip_invalid);
+  take_fields(keywords, task_fields(options.data, OptionUse::evaluation));
+  take_singletons(keywords, options.data.coreference.without_singletons);
   keywords.take("task", options.task).take("split", options.data.retrieval.split);
   keywords.take("keep_identical_ids", options.data.retrieval.keep_identical_ids).finish();
   return dict_of(without_gil([&] { return score(predictions.string(), data.string(), options); }));

@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <limits>
+#include <string>
+#include <type_traits>
+#include <variant>
+#include <vector>
 
 namespace longformer {
 namespace {
@@ -199,6 +203,29 @@ Keywords& Keywords::take(const char* name, std::optional<GlobalAttention>& rule)
   return *this;
 }
 
+Keywords& Keywords::take(const char* name, OptionField::Numbers numbers) {
+  const nb::handle found = find(name);
+  if (!found.is_valid()) return *this;
+  std::vector<double> values;
+  if (!nb::try_cast(found, values) || values.size() != numbers.size()) {
+    refuse(name, ("a list of " + std::to_string(numbers.size()) + " numbers").c_str(), found);
+  }
+  std::copy(values.begin(), values.end(), numbers.begin());
+  return *this;
+}
+
+Keywords& Keywords::take(const char* name, const OptionField::Text& text) {
+  if (!has(name)) return know(name);
+  std::string given;
+  take(name, given);
+  try {
+    text.read(given);
+  } catch (const Error& error) {
+    throw Error(std::string(name) + ": " + error.what());
+  }
+  return *this;
+}
+
 nb::object Keywords::take_object(const char* name) {
   const nb::handle found = find(name);
   return found.is_valid() ? nb::borrow(found) : nb::object(nb::none());
@@ -226,6 +253,29 @@ void Keywords::finish() const {
   throw nb::type_error((call_ + ": expected " + (near.empty() ? "one of " : "the keyword ") +
                         known + ", found '" + name + "'")
                            .c_str());
+}
+
+void take_fields(Keywords& keywords, const OptionFields& fields) {
+  for (const OptionField& field : fields) {
+    const char* name = field.name.c_str();
+    if (field.is_contrary) {
+      keywords.take_not(name, *std::get<bool*>(field.value));
+      continue;
+    }
+    std::visit(
+        [&](const auto& value) {
+          if constexpr (std::is_pointer_v<std::remove_cvref_t<decltype(value)>>) {
+            keywords.take(name, *value);
+          } else {
+            keywords.take(name, value);
+          }
+        },
+        field.value);
+    if (field.shorthand.empty()) continue;
+    bool is_meant = false;
+    keywords.take(field.shorthand.c_str(), is_meant);
+    if (is_meant) *std::get<std::string*>(field.value) = field.shorthand;
+  }
 }
 
 LoadOptions load_options(const Options& given) {

@@ -41,6 +41,9 @@ class Keywords {
     if (given) value = std::move(found);
     return *this;
   }
+  Keywords& take(const char* name, OptionField::Numbers numbers);
+  /// A text that is read; what it says of a wrong one begins with the name.
+  Keywords& take(const char* name, const OptionField::Text& text);
   /// A flag that says the contrary of the field.
   Keywords& take_not(const char* name, bool& value);
   /// One of the names. Throws Error for another one.
@@ -81,6 +84,9 @@ class Keywords {
   nb::dict given_;
   std::vector<std::string> known_;
 };
+
+/// Takes each option of a list by its name.
+void take_fields(Keywords& keywords, const OptionFields& fields);
 
 /// dtype, threads and adapter; nothing else.
 LoadOptions load_options(const Options& given);

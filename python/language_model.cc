@@ -43,27 +43,11 @@ nb::bytes generate_text(PythonLanguageModel& model, const nb::str& prompt, const
   return nb::bytes(text.data(), text.size());
 }
 
-void take_evaluation(Keywords& keywords, LanguageModelEvaluation& options) {
-  keywords.take("clean_up", options.data.clean_up).take("streaming", options.streaming);
-  keywords.choose<TextPart>("part", options.part,
-                            {{"all", TextPart::all},
-                             {"train", TextPart::train},
-                             {"validation", TextPart::validation},
-                             {"test", TextPart::test}});
-  keywords.take("window_characters", options.window).take("step_characters", options.step);
-  keywords.take("characters", options.characters);
-  keywords.take("attention_shares", options.attention_shares).take("losses", options.losses);
-  LanguageModelMemory& memory = options.memory;
-  keywords.take("segment_length", memory.segment_length);
-  keywords.take("memory_length", memory.memory_length);
-  keywords.take("compressed_memory_length", memory.compressed_memory_length);
-  keywords.take("clamp_length", memory.clamp_length).take("same_length", memory.same_length);
-}
-
 Options evaluate(PythonLanguageModel& model, const Path& file, const Options& given) {
   LanguageModelEvaluation options;
   Keywords keywords("evaluate", given);
-  take_evaluation(keywords, options);
+  take_fields(keywords, fields(options));
+  keywords.take("losses", options.losses);
   keywords.finish();
   options.data.files = {file.string()};
   const LanguageModelScore score =

@@ -44,16 +44,9 @@ void convert_folder(const Path& source, const Path& target, const Options& given
   Notes notes;
   options.note = notes.collector();
   Keywords keywords("convert", given);
-  keywords.take("max_positions", options.max_positions).take("window", options.windows);
-  keywords.take("to", options.target).take("format", options.format);
-  keywords.take("dtype", options.dtype).take("overwrite", options.overwrite);
-  keywords.take("merge_adapter", options.merge_adapter);
-  keywords.take("projected_length", options.projected_length);
-  keywords.take("projection", options.projection);
-  keywords.take("projection_sharing", options.projection_sharing);
-  keywords.take("projection_initialization", options.projection_initialization);
-  keywords.take("features", options.features).take("feature_kernel", options.feature_kernel);
-  keywords.take("feature_epsilon", options.feature_epsilon).take("seed", options.seed).finish();
+  keywords.take("to", options.target);
+  take_fields(keywords, fields(options));
+  keywords.finish();
   // The names of weight files are formats, as the program has it.
   if (options.target == "safetensors" || options.target == "bin") {
     options.format = std::exchange(options.target, ConvertOptions().target);
@@ -126,6 +119,7 @@ NB_MODULE(_native, module) {
         }
       },
       error.ptr());
+  bind_described(module);
   bind_model(module);
   bind_tokenizer(module);
   bind_embedding(module);

@@ -1,4 +1,4 @@
-// The options that verbs of data and training share, under the names of their flags.
+// The options that have more than one name in Python.
 #pragma once
 
 #include "keywords.h"
@@ -7,16 +7,10 @@
 
 namespace longformer {
 
-/// How data are read.
-void take_data(Keywords& keywords, DataOptions& data);
 /// `no_singletons`, or `singletons` that is False: clusters of one mention are left out.
 void take_singletons(Keywords& keywords, bool& without);
-/// What of them one task alone knows: coreference, questions over paragraphs, TriviaQA.
-void take_tasks(Keywords& keywords, DataOptions& data);
-/// The same of training alone, with vectors of texts.
-void take_training_tasks(Keywords& keywords, DataOptions& data);
-void take_masking(Keywords& keywords, MaskingOptions& masking);
-/// All of TrainingOptions.
-void take_training(Keywords& keywords, TrainingOptions& options);
+/// The options of a list with a training in it. `resume_from_checkpoint` may be True, as in
+/// transformers: the last one.
+void take_training(Keywords& keywords, OptionFields fields, TrainingOptions& options);
 
 }  // namespace longformer

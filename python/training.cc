@@ -125,32 +125,12 @@ Options dict_of(const TrainingResult& result) {
   return dict;
 }
 
-void take_writing(Keywords& keywords, FinetuneOptions& options) {
-  std::optional<std::int64_t> length, beams;
-  keywords.take("max_source_length", options.max_source_tokens);
-  keywords.take("max_target_length", options.max_target_tokens);
-  keywords.take("predict_with_generate", options.predict_with_generate);
-  keywords.take("generation_max_length", length).take("generation_num_beams", beams);
-  if (length) options.generation.max_length = length;
-  if (beams) options.generation.num_beams = beams;
-}
-
 Options train_task(const Path& folder, const Options& given) {
-  FinetuneOptions options = {
-      .training = {.per_device_train_batch_size = 1, .gradient_accumulation_steps = 8}};
+  FinetuneOptions options;
   Keywords keywords("finetune", given);
-  keywords.take("data", options.train_path).take("validation_file", options.validation_path);
-  keywords.take("task", options.task);
-  take_data(keywords, options.data);
-  take_training_tasks(keywords, options.data);
+  keywords.take("data", options.train_path);
   take_reading(keywords, options);
-  take_writing(keywords, options);
-  keywords.take("head_learning_rate", options.head_learning_rate);
-  keywords.take("shared_global_projections", options.shared_global_projections);
-  keywords.take("label_all_tokens", options.label_all_pieces).take("threshold", options.threshold);
-  keywords.take("mini_batch_size", options.mini_batch_size);
-  take_training(keywords, options.training);
-  keywords.take("group_by_length", options.training.group_by_length);
+  take_training(keywords, fields(options), options.training);
   Listener listener = listener_of(keywords);
   keywords.finish();
   check(options.training);
@@ -160,21 +140,10 @@ Options train_task(const Path& folder, const Options& given) {
 }
 
 Options train_masked(const Path& folder, const Options& given) {
-  MaskedLmTraining options = {.training = {.per_device_train_batch_size = 1,
-                                           .gradient_accumulation_steps = 8,
-                                           .learning_rate = 3e-5,
-                                           .weight_decay = 0.01,
-                                           .adam_epsilon = 1e-6,
-                                           .lr_scheduler_type = "polynomial",
-                                           .warmup_steps = 500}};
+  MaskedLmTraining options;
   Keywords keywords("pretrain_mlm", given);
-  keywords.take("files", options.train_files).take("validation_file", options.validation_file);
-  keywords.take("format", options.data.format).take("text_field", options.data.text_field);
-  keywords.take("skip_invalid", options.data.skip_invalid);
-  take_masking(keywords, options.masking);
-  keywords.take("only_positions_from", options.only_positions_from);
-  keywords.take_not("keep_globals", options.copy_globals);
-  take_training(keywords, options.training);
+  keywords.take("files", options.train_files);
+  take_training(keywords, fields(options), options.training);
   Listener listener = listener_of(keywords);
   keywords.finish();
   check(options.training);
@@ -183,20 +152,10 @@ Options train_masked(const Path& folder, const Options& given) {
 }
 
 Options train_language(const Options& given) {
-  LanguageModelTraining options = {.training = {.learning_rate = 2.5e-4,
-                                                .weight_decay = 0.01,
-                                                .max_grad_norm = 0.25,
-                                                .lr_scheduler_type = "constant",
-                                                .warmup_ratio = 0.1}};
+  LanguageModelTraining options;
   Keywords keywords("pretrain_lm", given);
-  keywords.take("model", options.model_folder).take("config", options.config_file);
-  keywords.take("tokenizer", options.tokenizer_folder).take("files", options.data.files);
-  keywords.take("clean_up", options.data.clean_up);
-  keywords.take("validation_file", options.validation_file).take("length", options.length);
-  keywords.take("segments", options.segments).take("phases", options.phases_file);
-  keywords.take("eval_characters", options.eval_characters);
-  keywords.take("attention_shares", options.attention_shares);
-  take_training(keywords, options.training);
+  keywords.take("model", options.model_folder).take("files", options.data.files);
+  take_training(keywords, fields(options), options.training);
   Listener listener = listener_of(keywords);
   keywords.finish();
   check(options.training);

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "core/error.h"
+#include "option_flags.h"
 #include "toy_network.h"
 #include "training_flags.h"
 #include "training_report.h"
@@ -38,7 +39,8 @@ int run(int count, char** values) {
   std::int64_t pause = 0;
   std::int64_t bad_step = 0;
   bool json = false;
-  add_training(program, options);
+  add_fields(program, fields(options));
+  program.get_option("--output-dir")->required();
   add_number(program, "--pause", pause, {}, "milliseconds of a micro-batch");
   add_number(program, "--bad-step", bad_step, {}, "step whose loss is not a number");
   program.add_flag("--json", json, "print the result as JSON");

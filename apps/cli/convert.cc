@@ -11,6 +11,7 @@
 #include "longformer/error.h"
 #include "longformer/language_model.h"
 #include "longformer/options.h"
+#include "option_flags.h"
 #include "output.h"
 #include "verbs.h"
 
@@ -21,7 +22,6 @@ namespace {
 struct ConvertFlags {
   ModelFlags source;
   std::string target;
-  std::int64_t max_positions = 0;
   /// What it becomes, or how it is written.
   std::string to;
   /// A text on which the result is compared with the source.
@@ -110,7 +110,6 @@ void run(const ConvertFlags& flags, Messages& messages) {
   } else if (!flags.to.empty()) {
     options.target = flags.to;
   }
-  if (flags.max_positions > 0) options.max_positions = flags.max_positions;
   options.note = [&messages](const std::string& text) { messages.note(text); };
   if (merges) {
     convert(source, flags.target, options);
@@ -159,38 +158,6 @@ void run(const ConvertFlags& flags, Messages& messages) {
                   flags.target, after.architecture));
 }
 
-void add_efficient_flags(CLI::App& verb, ConvertFlags& flags) {
-  ConvertOptions& options = flags.options;
-  add_number(verb, "--projected-length", options.projected_length, {.least = 1, .most = 1 << 24},
-             "Linformer: rows that stand for all tokens (a quarter of the longest document, at "
-             "most 256)");
-  add_choice(verb, "--projection", options.projection,
-             {"linear", "mean", "max", "convolution", "full-convolution"},
-             "Linformer: how the rows are made (linear)");
-  add_choice(verb, "--projection-sharing", options.projection_sharing,
-             {"layerwise", "key-value", "headwise", "none"},
-             "Linformer: one projection for all layers, for a layer, for keys and for values, or "
-             "for each head (layerwise)");
-  add_choice(verb, "--projection-initialization", options.projection_initialization,
-             {"pooled", "xavier", "gaussian", "orthogonal"},
-             "Linformer: means of neighbours, or random numbers (pooled)");
-  add_number(verb, "--features", options.features, {.least = 0, .most = 1 << 16},
-             "Performer: random features (256)");
-  add_choice(verb, "--feature-kernel", options.feature_kernel,
-             {"softmax", "hyperbolic", "trigonometric", "relu", "elu"},
-             "Performer: what their products stand for (softmax)");
-  verb.add_option("--feature-epsilon", options.feature_epsilon,
-                  "Performer: what is added to each feature (0; relu 0.001)")
-      ->check(finite_number())
-      ->type_name("X");
-  verb.add_option("--seed", options.seed, "of random projections and features (42)")
-      ->type_name("N");
-  verb.add_option("--report", flags.report,
-                  "text on which to compare the result with the source, layer by layer")
-      ->type_name("FILE");
-  add_encoding(verb, flags.encoding)->needs(verb.get_option("--report"));
-}
-
 }  // namespace
 
 void add_convert(CLI::App& program, Action& action) {
@@ -221,33 +188,21 @@ void add_convert(CLI::App& program, Action& action) {
       ->required()
       ->type_name("");
   verb.add_option("TARGET", flags->target, "folder to write")->required()->type_name("");
-  add_number(verb, "--max-positions", flags->max_positions, {.least = 1, .most = 1 << 24},
-             "longest document in tokens, special tokens included (4096, or that of a Longformer)");
-  verb.add_option("--window", flags->options.windows,
-                  "tokens that a token sees, half on each side; even; one for each layer, "
-                  "separated by commas, or one for all (512, or those of a Longformer)")
-      ->delimiter(',')
-      ->check(CLI::Range(std::int64_t{2}, std::int64_t{1} << 24).description(""))
-      ->check(CLI::Validator(even, ""))
-      ->type_name("N");
   add_choice(verb, "--to", flags->to,
              {"longformer", "linformer", "performer", "longformer-lm", "safetensors", "bin"},
              "what to make (longformer); safetensors and bin are --format");
-  add_choice(verb, "--format", flags->options.format, {"safetensors", "bin"},
-             "write model.safetensors or pytorch_model.bin (safetensors)");
-  add_efficient_flags(verb, *flags);
-  CLI::Option* merge = verb.add_option(
-      "--merge-adapter", flags->options.merge_adapter,
-      "write SOURCE as it is with this LoRA adapter merged into its weights (none)");
-  merge->type_name("FOLDER");
+  add_fields(verb, fields(flags->options));
+  verb.get_option("--window")->check(CLI::Validator(even, ""));
+  verb.add_option("--report", flags->report,
+                  "text on which to compare the result with the source, layer by layer")
+      ->type_name("FILE");
+  add_encoding(verb, flags->encoding)->needs(verb.get_option("--report"));
+  CLI::Option* merge = verb.get_option("--merge-adapter");
   for (const char* name : {"--max-positions", "--window", "--projected-length", "--projection",
                            "--projection-sharing", "--projection-initialization", "--features",
                            "--feature-kernel", "--feature-epsilon", "--seed", "--report"}) {
     merge->excludes(verb.get_option(name));
   }
-  add_choice(verb, "--dtype", flags->options.dtype, {"fp32", "fp16", "bf16"},
-             "dtype of the weights (as they are)");
-  verb.add_flag("--overwrite", flags->options.overwrite, "replace a previous result in TARGET");
   add_json(verb, flags->source);
   verb.callback(
       [flags, &action] { action = [flags](Messages& messages) { run(*flags, messages); }; });

@@ -7,7 +7,6 @@
 #include <optional>
 
 #include "attention/shares_picture.h"
-#include "data_flags.h"
 #include "document_stream.h"
 #include "evaluation_report.h"
 #include "generation_flags.h"
@@ -16,6 +15,7 @@
 #include "longformer/error.h"
 #include "longformer/evaluation.h"
 #include "longformer/search.h"
+#include "option_flags.h"
 #include "output.h"
 #include "progress.h"
 #include "record_file.h"
@@ -34,19 +34,15 @@ constexpr std::int64_t kWhole = std::int64_t{1} << 20;
 
 struct EvaluateFlags {
   ModelFlags model;
-  std::string data, task, predictions, official_predictions, selected, score;
-  std::string merge = "mean";
+  std::string data, predictions, official_predictions, selected, score;
   LongDocumentFlags long_documents;
-  std::int64_t seed = static_cast<std::int64_t>(MaskingOptions().seed);
   EvaluateOptions options;
   LanguageModelEvaluationFlags characters;
   RetrievalFlags retrieval;
 
   EvaluateOptions all() const {
     EvaluateOptions all = long_documents.applied_to(options);
-    all.merge = merge == "max" ? SegmentMerge::max : SegmentMerge::mean;
-    all.masking.seed = static_cast<std::uint64_t>(seed);
-    all.generation.seed = static_cast<std::uint64_t>(seed);
+    all.generation.seed = all.masking.seed;
     return all;
   }
 };
@@ -165,10 +161,10 @@ void add_notes(const Evaluation& result, Messages& messages) {
 }
 
 void run_characters(const EvaluateFlags& flags, const std::string& folder, Messages& messages) {
-  if (!flags.task.empty()) {
+  if (!flags.options.task.empty()) {
     throw UsageError(fmt::format(
         "--task {}: expected a model with this head, found the language model {}, which has none",
-        flags.task, in_quotes(folder)));
+        flags.options.task, in_quotes(folder)));
   }
   LanguageModelEvaluation options = flags.characters.options();
   options.data.files = {flags.data};
@@ -204,7 +200,7 @@ void run_score(const EvaluateFlags& flags, Messages& messages) {
   DataOptions data = flags.options.data;
   data.encoding.note = encoding_note(messages);
   const Evaluation result =
-      score(flags.score, flags.model.model, {.task = flags.task, .data = data});
+      score(flags.score, flags.model.model, {.task = flags.options.task, .data = data});
   add_notes(result, messages);
   Output().write(flags.model.json ? json_of(result, true) : table_of(result));
 }
@@ -263,11 +259,11 @@ void run_retrieval(const EvaluateFlags& flags, Messages& messages) {
 
 void run(const EvaluateFlags& flags, Messages& messages) {
   if (!flags.score.empty()) return run_score(flags, messages);
-  if (flags.task == kRetrieval) return run_retrieval(flags, messages);
+  if (flags.options.task == kRetrieval) return run_retrieval(flags, messages);
   const std::string folder = flags.model.folder();
   if (LanguageModel::is_one(folder)) return run_characters(flags, folder, messages);
   LoadOptions load = flags.model.load_options(messages);
-  load.task = flags.task;
+  load.task = flags.options.task;
   const Model model = Model::load(folder, load);
   if (const std::string option = flags.characters.given(); !option.empty()) {
     throw Error(fmt::format("{}: expected a language model with {}, found another one",
@@ -275,13 +271,13 @@ void run(const EvaluateFlags& flags, Messages& messages) {
   }
   const std::string task = task_of(model.info().head);
   // TriviaQA is other data for the same head.
-  const bool is_trivia = flags.task == "trivia" && task == "qa";
-  const bool is_asked = flags.task.empty() || flags.task == task || is_trivia;
+  const bool is_trivia = flags.options.task == "trivia" && task == "qa";
+  const bool is_asked = flags.options.task.empty() || flags.options.task == task || is_trivia;
   // Any encoder makes vectors.
-  const bool makes_vectors = flags.task == kEmbedding;
+  const bool makes_vectors = flags.options.task == kEmbedding;
   if (!makes_vectors && (task == "none" || !is_asked)) {
     throw Error(fmt::format("{}: expected a head for {}, found {}", in_quotes(folder),
-                            flags.task.empty() ? "a task" : flags.task,
+                            flags.options.task.empty() ? "a task" : flags.options.task,
                             task == "none" ? "none" : model.info().head));
   }
   const Tokenizer tokenizer = Tokenizer::load(tokenizer_folder(folder, flags.model.adapter))
@@ -291,7 +287,8 @@ void run(const EvaluateFlags& flags, Messages& messages) {
   check_official(flags.official_predictions, task);
   std::optional<RecordFile> predictions;
   std::optional<Output> official, selected;
-  if (is_trivia || makes_vectors) options.task = flags.task;
+  // The head says the others.
+  if (!is_trivia && !makes_vectors) options.task.clear();
   options.predictions = sink_of(flags.predictions, predictions);
   options.official_predictions = sink_of(flags.official_predictions, official);
   options.selected = sink_of(flags.selected, selected);
@@ -318,68 +315,26 @@ void run(const EvaluateFlags& flags, Messages& messages) {
 void add_data(CLI::App& verb, EvaluateFlags& flags) {
   verb.get_option("MODEL")->required(false);
   verb.add_option("DATA", flags.data, "file or folder of examples with labels")->type_name("");
-  add_data_options(verb, flags.options.data);
-  verb.add_flag("--skip-invalid", flags.options.data.skip_invalid,
-                "leave out examples that are broken or too long, and count them");
 }
 
 /// What a first stage over paragraphs leaves to a second one.
 void add_selection(CLI::App& verb, EvaluateFlags& flags) {
   constexpr const char* kGroup = "Questions over paragraphs (multihop)";
-  MultiHopOptions& options = flags.options.data.multi_hop;
   CLI::Option* selected =
       verb.add_option("--write-selected", flags.selected,
                       "file for DATA with the best paragraphs alone, for a second stage")
           ->type_name("FILE")
           ->group(kGroup);
-  add_number(verb, "--keep-paragraphs", options.keep_paragraphs, {.least = 2},
-             "at most so many of them (5)")
-      ->needs(selected)
-      ->group(kGroup);
-  verb.add_option("--paragraph-threshold", options.paragraph_threshold,
-                  "those whose logit is above it, never fewer than two (-3)")
-      ->check(finite_number())
-      ->type_name("X")
-      ->needs(selected)
-      ->group(kGroup);
+  for (const char* name : {"--keep-paragraphs", "--paragraph-threshold"}) {
+    verb.get_option(name)->needs(selected);
+  }
 }
 
 void add_scoring(CLI::App& verb, EvaluateFlags& flags) {
   EvaluateOptions& options = flags.options;
-  add_choice(verb, "--task", flags.task,
-             {"classify", "ner", "qa", "trivia", "choose", "candidates", "coreference", "multihop",
-              "mlm", "seq2seq", kEmbedding, kRetrieval},
-             "fail unless the model has this head (what it has): classify, ner, qa, trivia (qa on "
-             "TriviaQA), choose, candidates, coreference, multihop, mlm or seq2seq; embedding: "
-             "vectors of texts; retrieval: search in a corpus");
+  add_fields(verb, fields(options));
   add_long_documents(verb, flags.long_documents, EvaluateOptions().batch_tokens);
-  add_choice(verb, "--merge", flags.merge, {"mean", "max"},
-             "logits of a document: mean or max over its segments (mean)");
-  verb.add_option("--threshold", options.threshold,
-                  "multi-label: probability above which a class is predicted (0.5)")
-      ->check(number_up_to(1))
-      ->type_name("P");
-  add_number(verb, "--max-answer-tokens", options.max_answer_tokens, {.least = 1},
-             "longest answer (30)");
-  verb.add_option("--no-answer-threshold", options.no_answer_threshold,
-                  "predict no answer when its logit is so much larger (0)")
-      ->check(finite_number())
-      ->type_name("X");
-  add_coreference(verb, options.data.coreference, CoreferenceUse::using_it);
-  verb.add_flag("--no-singletons", options.data.coreference.without_singletons,
-                "clusters of one mention count on neither side")
-      ->group("Coreference");
-  add_evidence(verb, options.data.multi_hop);
   add_selection(verb, flags);
-  add_trivia(verb, options.data.trivia, /*for_training=*/false);
-  add_number(verb, "--seed", flags.seed, {},
-             "masked LM: chooses the tokens; texts: what is drawn (1)");
-  add_masking(verb, options.masking);
-  verb.add_flag("--stemmer", options.rouge_stems, "texts: compare stems of words");
-  verb.add_flag("--intervals", options.rouge_intervals,
-                "texts: with the 95 % interval of each mean (1,000 samples)");
-  add_number(verb, "--max-source-length", options.generation.max_source_tokens, {.least = 1},
-             "texts: longest document in tokens (the model's)");
   add_generation_options(verb, options.generation.options);
   verb.get_option("--top-k")->description(
       "retrieval: documents per query (1000); texts: draw among so many of the likeliest tokens");
@@ -397,12 +352,12 @@ void add_scoring(CLI::App& verb, EvaluateFlags& flags) {
 }
 
 void check_retrieval(const EvaluateFlags& flags) {
-  const bool may_be_told_by_data = flags.task.empty() && !flags.score.empty();
-  if (flags.task != kRetrieval && !may_be_told_by_data) {
+  const bool may_be_told_by_data = flags.options.task.empty() && !flags.score.empty();
+  if (flags.options.task != kRetrieval && !may_be_told_by_data) {
     const std::string option = flags.retrieval.given();
     if (!option.empty()) throw UsageError(fmt::format("{} needs --task retrieval", option));
   }
-  if (flags.task != kRetrieval) return;
+  if (flags.options.task != kRetrieval) return;
   const LongDocumentFlags& reading = flags.long_documents;
   if (reading.stride || !reading.global_attention.empty()) {
     throw UsageError(
@@ -435,7 +390,8 @@ void check(const EvaluateFlags& flags) {
   check_retrieval(flags);
   check_record_file("--predictions", flags.predictions);
   check_record_file("--losses", flags.characters.losses());
-  if (flags.task == kRetrieval) check_official(flags.official_predictions, flags.task);
+  if (flags.options.task == kRetrieval)
+    check_official(flags.official_predictions, flags.options.task);
   if (const std::string suffix = suffix_of(flags.selected); !suffix.empty() && suffix != ".json") {
     throw UsageError(fmt::format("--write-selected: expected a name that ends in .json, found {}",
                                  in_quotes(flags.selected)));
@@ -497,7 +453,7 @@ void add_evaluate(CLI::App& program, Action& action) {
   add_compute(verb, flags->model);
   verb.callback([flags, &verb, &action] {
     check(*flags);
-    if (flags->task == kRetrieval) check_heeded(verb);
+    if (flags->options.task == kRetrieval) check_heeded(verb);
     static_cast<void>(flags->all());
     static_cast<void>(flags->characters.options());
     action = [flags](Messages& messages) { run(*flags, messages); };

@@ -2,13 +2,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 #include <memory>
 #include <string>
 
-#include "data_flags.h"
 #include "document_stream.h"
 #include "longformer/finetuning.h"
+#include "option_flags.h"
 #include "output.h"
 #include "training_flags.h"
 #include "training_report.h"
@@ -21,17 +20,9 @@ namespace {
 struct FinetuneFlags {
   ModelFlags model;
   LongDocumentFlags long_documents;
-  std::int64_t generation_max_length = 0, generation_num_beams = 0;
-  // Documents are long: one at a time needs the least memory.
-  FinetuneOptions options = {
-      .training = {.per_device_train_batch_size = 1, .gradient_accumulation_steps = 8}};
+  FinetuneOptions options;
 
-  FinetuneOptions all() const {
-    FinetuneOptions all = long_documents.applied_to(options);
-    if (generation_max_length > 0) all.generation.max_length = generation_max_length;
-    if (generation_num_beams > 0) all.generation.num_beams = generation_num_beams;
-    return all;
-  }
+  FinetuneOptions all() const { return long_documents.applied_to(options); }
 };
 
 /// What --help says.
@@ -163,27 +154,6 @@ void run(const FinetuneFlags& flags, Messages& messages) {
   report.finish(result, options.training.output_dir, flags.model.json);
 }
 
-/// What models that write texts have beside all others.
-void add_sequence_options(CLI::App& verb, FinetuneFlags& flags) {
-  constexpr const char* kGroup = "Texts (seq2seq)";
-  FinetuneOptions& options = flags.options;
-  add_number(verb, "--max-source-length", options.max_source_tokens, {.least = 1},
-             "longest document in tokens; longer ones need --truncate (the model's)")
-      ->group(kGroup);
-  add_number(verb, "--max-target-length", options.max_target_tokens, {.least = 2},
-             "longest text to learn in tokens; longer ones are cut (the model's)")
-      ->group(kGroup);
-  verb.add_flag("--predict-with-generate", options.predict_with_generate,
-                "an evaluation writes texts and gives ROUGE, not the loss alone")
-      ->group(kGroup);
-  add_number(verb, "--generation-max-length", flags.generation_max_length, {.least = 2},
-             "most tokens of a text in an evaluation (the folder's)")
-      ->group(kGroup);
-  add_number(verb, "--generation-num-beams", flags.generation_num_beams, {.least = 1},
-             "beams in an evaluation (the folder's)")
-      ->group(kGroup);
-}
-
 }  // namespace
 
 void add_finetune(CLI::App& program, Action& action) {
@@ -197,49 +167,9 @@ void add_finetune(CLI::App& program, Action& action) {
   verb.add_option("DATA", flags->options.train_path, "file or folder of examples with labels")
       ->required()
       ->type_name("");
-  verb.add_option("--validation-file", flags->options.validation_path,
-                  "examples to evaluate on, at the end of each epoch unless --eval-strategy says "
-                  "otherwise (none)")
-      ->type_name("FILE");
-  add_choice(verb, "--task", flags->options.task,
-             {"classify", "ner", "qa", "trivia", "choose", "candidates", "coreference", "multihop",
-              "seq2seq", "embedding"},
-             "what to train for: classify, ner, qa, trivia, choose, candidates, coreference, "
-             "multihop, seq2seq or embedding (that of the model's head)");
-  verb.add_flag("--new-head", flags->options.new_head,
-                "classify and ner: draw the head anew, with the labels of DATA in place of those "
-                "of the model");
-  add_data_options(verb, flags->options.data);
-  verb.add_flag("--skip-invalid", flags->options.data.skip_invalid,
-                "leave out examples that are broken, and count them");
+  add_fields(verb, fields(flags->options));
+  verb.get_option("--output-dir")->required();
   add_long_documents(verb, flags->long_documents, flags->options.batch_tokens);
-  verb.add_option("--head-learning-rate", flags->options.head_learning_rate,
-                  "learning rate of the head (that of the encoder); with --learning-rate 0 the "
-                  "encoder is frozen")
-      ->check(number_up_to(std::numeric_limits<double>::infinity()))
-      ->type_name("X");
-  verb.add_flag("--shared-global-projections", flags->options.shared_global_projections,
-                "global tokens use query, key and value of all others instead of their own");
-  verb.add_flag("--label-all-tokens", flags->options.label_all_pieces,
-                "ner: label every token of a word, not its first one alone");
-  verb.add_option("--threshold", flags->options.threshold,
-                  "multi-label: probability above which a class is predicted (0.5)")
-      ->check(number_up_to(1))
-      ->type_name("P");
-  add_coreference(verb, flags->options.data.coreference, CoreferenceUse::training);
-  add_multi_hop_losses(verb, flags->options.data.multi_hop);
-  add_evidence(verb, flags->options.data.multi_hop);
-  add_trivia(verb, flags->options.data.trivia, /*for_training=*/true);
-  add_embedding_training(verb, flags->options.data.embedding);
-  add_number(verb, "--mini-batch-size", flags->options.mini_batch_size, {.least = 1},
-             "so many examples of a batch are in memory at a time; the result is the same, a step "
-             "takes a third longer (all)")
-      ->group("Vectors of texts (embedding)");
-  add_sequence_options(verb, *flags);
-  add_training(verb, flags->options.training);
-  verb.add_flag("--group-by-length", flags->options.training.group_by_length,
-                "put documents of similar length into a batch")
-      ->group("Training");
   add_json(verb, flags->model);
   verb.callback([flags, &action] {
     static_cast<void>(flags->all());

@@ -17,6 +17,7 @@
 #include "longformer/language_model.h"
 #include "longformer/options.h"
 #include "longformer/search.h"
+#include "option_flags.h"
 
 namespace longformer::cli {
 
@@ -141,23 +142,8 @@ void add_inputs(CLI::App& verb, InputOptions& inputs) {
 }
 
 CLI::Option* add_encoding(CLI::App& verb, TextEncoding& encoding) {
-  const auto known = [](const std::string& text) -> std::string {
-    try {
-      check(TextEncoding{.name = text, .note = {}});
-      return "";
-    } catch (const Error&) {
-      return fmt::format(
-          "expected utf-8, latin-1, utf-16, auto or another name that iconv knows, found {}",
-          in_quotes(text));
-    }
-  };
-  return verb
-      .add_option("--encoding", encoding.name,
-                  "what the files are in: utf-8, latin-1, utf-16, another name that iconv knows, "
-                  "or auto: what a byte-order mark says, else UTF-8 where it is that, else "
-                  "windows-1252 (utf-8)")
-      ->check(CLI::Validator(known, ""))
-      ->type_name("NAME");
+  add_fields(verb, {encoding_field(encoding)});
+  return verb.get_option("--encoding");
 }
 
 CLI::Option* add_output(CLI::App& verb, std::string& output, const std::string& description) {

@@ -8,46 +8,17 @@
 
 #include "attention/shares_picture.h"
 #include "flags.h"
+#include "option_flags.h"
 #include "output.h"
 
 namespace longformer::cli {
 
-CLI::Option* add_clean_up(CLI::App& verb, LanguageModelText& data) {
-  return verb.add_flag("--clean-up", data.clean_up,
-                       "the file is a Wikipedia dump: turn its pages into lower-case letters and "
-                       "spaces by the rules of text8");
-}
-
 void LanguageModelEvaluationFlags::add(CLI::App& verb) {
-  options_.push_back(add_clean_up(verb, evaluation_.data));
-  options_.push_back(add_choice(verb, "--part", part_, {"all", "train", "validation", "test"},
-                                "score the first 90 %, the next 5 or the last 5 (all)"));
-  protocol_[0] = add_number(verb, "--window-characters", evaluation_.window, {.least = 1},
-                            "overlapping windows of so many characters (32256)");
-  protocol_[1] = add_number(verb, "--step-characters", evaluation_.step, {.least = 1},
-                            "of which the last so many are scored (512)");
-  options_.insert(options_.end(), {protocol_[0], protocol_[1]});
-  options_.push_back(verb.add_flag("--streaming", evaluation_.streaming,
-                                   "one pass that keeps the keys of each layer instead of "
-                                   "overlapping windows"));
-  options_.push_back(add_number(verb, "--characters", evaluation_.characters, {.least = 1},
-                                "score only the first so many (all)"));
-  LanguageModelMemory& memory = evaluation_.memory;
-  options_.push_back(add_number(verb, "--segment-length", memory.segment_length, {.least = 1},
-                                "memories: characters of a segment (the model's)"));
-  options_.push_back(add_number(verb, "--memory-length", memory.memory_length, {},
-                                "rows that are kept of the segments before (the model's)"));
-  options_.push_back(add_number(verb, "--compressed-memory-length", memory.compressed_memory_length,
-                                {}, "compressed rows that are kept of older ones (the model's)"));
-  options_.push_back(add_number(verb, "--clamp-length", memory.clamp_length, {},
-                                "farther rows are as far as this; 0: none is (the model's)"));
-  options_.push_back(verb.add_flag_function(
-      "--same-length,!--no-same-length",
-      [&memory](std::int64_t count) { memory.same_length = count > 0; },
-      "every character sees as many rows (the model's)"));
-  options_.push_back(verb.add_flag("--attention-shares", evaluation_.attention_shares,
-                                   "memories: also tell where attention goes, by kind and age of "
-                                   "the rows"));
+  const OptionFields all = fields(evaluation_);
+  add_fields(verb, all);
+  for (const OptionField& field : all) options_.push_back(verb.get_option(flag_of(field.name)));
+  protocol_[0] = verb.get_option("--window-characters");
+  protocol_[1] = verb.get_option("--step-characters");
   options_.push_back(verb.add_option("--shares-picture", shares_picture_,
                                      "memories: draw that into a .png, .svg or .pdf")
                          ->type_name("FILE"));
@@ -82,10 +53,6 @@ LanguageModelEvaluation LanguageModelEvaluationFlags::options() const {
     options.attention_shares = true;
   }
   options.losses = !losses_.empty();
-  options.part = part_ == "train"        ? TextPart::train
-                 : part_ == "validation" ? TextPart::validation
-                 : part_ == "test"       ? TextPart::test
-                                         : TextPart::all;
   return options;
 }
 

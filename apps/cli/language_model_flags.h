@@ -8,9 +8,6 @@
 
 namespace longformer::cli {
 
-/// --clean-up.
-CLI::Option* add_clean_up(CLI::App& verb, LanguageModelText& data);
-
 /// The options of `evaluate` that only language models have.
 class LanguageModelEvaluationFlags {
  public:
@@ -28,7 +25,7 @@ class LanguageModelEvaluationFlags {
 
  private:
   LanguageModelEvaluation evaluation_;
-  std::string part_ = "all", shares_picture_, losses_;
+  std::string shares_picture_, losses_;
   std::vector<CLI::Option*> options_;
   CLI::Option* protocol_[2] = {};
 };

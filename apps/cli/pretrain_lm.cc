@@ -10,6 +10,7 @@
 #include "language_model_flags.h"
 #include "longformer/checkpoint.h"
 #include "longformer/language_model.h"
+#include "option_flags.h"
 #include "output.h"
 #include "training_flags.h"
 #include "training_report.h"
@@ -23,14 +24,6 @@ struct LanguageModelFlags {
   std::vector<std::string> files;
   ModelFlags model;
   LanguageModelTraining options;
-
-  LanguageModelFlags() {
-    options.training.learning_rate = 2.5e-4;
-    options.training.weight_decay = 0.01;
-    options.training.max_grad_norm = 0.25;
-    options.training.lr_scheduler_type = "constant";
-    options.training.warmup_ratio = 0.1;
-  }
 
   /// Beside a config file, what stands in the place of MODEL is a file of text as well.
   LanguageModelTraining all() const {
@@ -104,35 +97,9 @@ void add_pretrain_lm(CLI::App& program, Action& action) {
            "--clean-up --max-steps 1000 --output-dir letters"});
   verb.add_option("MODEL", flags->model.model, "folder of a model to go on from")->type_name("");
   verb.add_option("DATA", flags->files, "files of text to train on")->type_name("");
-  verb.add_option("--config", flags->options.config_file,
-                  "config.json of a new model, whose weights are drawn")
-      ->type_name("FILE");
-  verb.add_option("--tokenizer", flags->options.tokenizer_folder,
-                  "folder with the tokenizer of a new model that reads tokens (that of --config)")
-      ->type_name("FOLDER");
-  verb.add_option("--validation-file", flags->options.validation_file,
-                  "held-out text: all of it is for validation, and all of DATA for training; "
-                  "evaluated every --eval-steps steps and with memories or consecutive segments "
-                  "after each epoch, unless --eval-strategy says otherwise")
-      ->type_name("FILE");
-  add_clean_up(verb, flags->options.data);
-  add_encoding(verb, flags->options.data.encoding);
-  CLI::Option* phases =
-      verb.add_option("--phases", flags->options.phases_file,
-                      "JSON list of phases with length, windows, learning_rate, batch and steps "
-                      "each, in place of the options that say one of these for all")
-          ->type_name("FILE");
-  add_number(verb, "--length", flags->options.length, {.least = 1},
-             "characters of a segment (2048; what the config says of a model with memories)");
-  add_choice(verb, "--segments", flags->options.segments, {"random", "consecutive"},
-             "segments begin anywhere, or the text is cut into them (random)");
-  add_number(verb, "--eval-characters", flags->options.eval_characters, {.least = 0},
-             "characters of the validation text that an evaluation scores; 0 takes all (65536)");
-  verb.add_flag(
-      "--attention-shares", flags->options.attention_shares,
-      "memories: evaluations log where attention goes (cm, em, seq by age, for each layer "
-      "too), and attention_shares.svg in the output folder shows it");
-  add_training(verb, flags->options.training);
+  add_fields(verb, fields(flags->options));
+  verb.get_option("--output-dir")->required();
+  CLI::Option* phases = verb.get_option("--phases");
   for (const char* name : {"--length", "--learning-rate", "--max-steps", "--num-train-epochs",
                            "--warmup-steps", "--warmup-ratio"}) {
     phases->excludes(verb.get_option(name));

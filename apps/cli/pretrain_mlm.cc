@@ -4,8 +4,8 @@
 #include <memory>
 #include <string>
 
-#include "data_flags.h"
 #include "longformer/finetuning.h"
+#include "option_flags.h"
 #include "training_flags.h"
 #include "training_report.h"
 #include "verbs.h"
@@ -16,14 +16,7 @@ namespace {
 
 struct PretrainFlags {
   ModelFlags model;
-  // Rows are long: one at a time needs the least memory.
-  MaskedLmTraining options = {.training = {.per_device_train_batch_size = 1,
-                                           .gradient_accumulation_steps = 8,
-                                           .learning_rate = 3e-5,
-                                           .weight_decay = 0.01,
-                                           .adam_epsilon = 1e-6,
-                                           .lr_scheduler_type = "polynomial",
-                                           .warmup_steps = 500}};
+  MaskedLmTraining options;
 };
 
 void run(const PretrainFlags& flags, Messages& messages) {
@@ -63,20 +56,8 @@ void add_pretrain_mlm(CLI::App& program, Action& action) {
   verb.add_option("FILE", flags->options.train_files, "plain text to train on")
       ->required()
       ->type_name("");
-  verb.add_option("--validation-file", flags->options.validation_file,
-                  "held-out text: loss, bits per token and perplexity, at the end of each epoch "
-                  "unless --eval-strategy says otherwise (none)")
-      ->type_name("FILE");
-  add_text_options(verb, flags->options.data);
-  verb.add_flag("--skip-invalid", flags->options.data.skip_invalid,
-                "leave out records that are broken, and count them");
-  add_masking(verb, flags->options.masking);
-  add_number(verb, "--only-positions-from", flags->options.only_positions_from, {.least = 1},
-             "train only the rows of positions from this one on; freeze all else");
-  verb.add_flag_callback(
-      "--keep-globals", [flags] { flags->options.copy_globals = false; },
-      "do not copy query, key and value into the global projections");
-  add_training(verb, flags->options.training);
+  add_fields(verb, fields(flags->options));
+  verb.get_option("--output-dir")->required();
   add_json(verb, flags->model);
   verb.callback([flags, &action] {
     check_training(flags->options.training, !flags->options.validation_file.empty());

@@ -9,9 +9,9 @@
 #include <utility>
 
 #include "advice.h"
-#include "data_flags.h"
 #include "document_stream.h"
 #include "longformer/tasks.h"
+#include "option_flags.h"
 #include "qa_multi_hop.h"
 #include "verbs.h"
 
@@ -29,7 +29,7 @@ struct QaFlags {
   /// Answers are compared over all documents.
   bool best = false;
   /// Models for multi-hop question answering.
-  MultiHopOptions multi_hop;
+  DataOptions data;
   LongDocumentFlags long_documents;
 
   AnswerOptions options() const {
@@ -203,7 +203,7 @@ MultiHopQuestions multi_hop_questions(const QaFlags& flags) {
   }
   MultiHopAnswerOptions options = flags.long_documents.applied_to(MultiHopAnswerOptions());
   options.max_answer_tokens = flags.max_answer_tokens;
-  options.evidence_paragraphs = flags.multi_hop.evidence_paragraphs;
+  options.evidence_paragraphs = flags.data.multi_hop.evidence_paragraphs;
   return {flags.model, flags.inputs, flags.questions, std::move(options)};
 }
 
@@ -260,7 +260,7 @@ void add_qa(CLI::App& program, Action& action) {
   verb.add_flag("--best", flags->best,
                 "the best --top-k answers in all documents that a question is asked about, by "
                 "logit, which stands in place of the score");
-  add_evidence(verb, flags->multi_hop);
+  add_fields(verb, only(task_fields(flags->data, OptionUse::evaluation), {"evidence_paragraphs"}));
   add_long_documents(verb, flags->long_documents, AnswerOptions().batch_tokens);
   add_json(verb, flags->model);
   add_compute(verb, flags->model);

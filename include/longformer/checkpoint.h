@@ -85,6 +85,8 @@ struct FolderInfo {
 /// Throws Error when the folder or its config.json cannot be read.
 FolderInfo inspect(const std::string& folder);
 
+OptionFields fields(ConvertOptions& options);
+
 /// Position rows are copied cyclically or cut; query/key/value are copied into the global
 /// projections where the source has none; heads are kept; the tokenizer and sentence-transformers
 /// files are carried over with their lengths and truncation rewritten. The result loads in

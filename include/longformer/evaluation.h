@@ -63,6 +63,8 @@ struct EvaluateOptions {
   ProgressCallback progress = {};
 };
 
+OptionFields fields(EvaluateOptions& options);
+
 /// Reads the data set of `path` in a format that fits the head of the model, runs the model as the
 /// verbs classify, ner, qa, choose and fill-mask do, and compares. Throws Error for a model without
 /// a head, for data that cannot be read, and unless `data.skip_invalid` for an example that is

@@ -17,7 +17,11 @@ namespace longformer {
 // Fine-tuning a folder for a task (Longformer paper §6, docs/spec/tasks.md#c4).
 
 struct FinetuneOptions {
-  TrainingOptions training = {};
+  /// Documents are long: one at a time needs the least memory.
+  static TrainingOptions usual_training() {
+    return {.per_device_train_batch_size = 1, .gradient_accumulation_steps = 8};
+  }
+  TrainingOptions training = usual_training();
   /// File or folder of examples with labels.
   std::string train_path = {};
   /// Where training.eval_strategy asks for an evaluation; empty: none.
@@ -59,6 +63,8 @@ struct FinetuneOptions {
   /// Tokens of a forward pass of an evaluation.
   std::int64_t batch_tokens = EvaluateOptions().batch_tokens;
 };
+
+OptionFields fields(FinetuneOptions& options);
 
 /// What a data set said before training began.
 struct FinetuneData {
@@ -105,7 +111,17 @@ TrainingResult finetune(const std::string& folder, const FinetuneOptions& option
 // Training masked-language models on plain text (Longformer paper §5, docs/spec/training.md#c3).
 
 struct MaskedLmTraining {
-  TrainingOptions training = {};
+  /// The paper's (docs/spec/training.md#c3), with rows one at a time.
+  static TrainingOptions usual_training() {
+    return {.per_device_train_batch_size = 1,
+            .gradient_accumulation_steps = 8,
+            .learning_rate = 3e-5,
+            .weight_decay = 0.01,
+            .adam_epsilon = 1e-6,
+            .lr_scheduler_type = "polynomial",
+            .warmup_steps = 500};
+  }
+  TrainingOptions training = usual_training();
   /// Plain text, one document per file, line or object (DataOptions::format).
   std::vector<std::string> train_files = {};
   /// Held-out text: loss, BPC and perplexity where training.eval_strategy asks for them. Empty:
@@ -122,6 +138,8 @@ struct MaskedLmTraining {
   /// here, so they are not trained.
   bool copy_globals = true;
 };
+
+OptionFields fields(MaskedLmTraining& options);
 
 /// Trains the masked LM of a folder: a converted BERT or RoBERTa, a model without such a head,
 /// which gets one, or a folder with config.json and tokenizer alone, whose weights are drawn.

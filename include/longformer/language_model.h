@@ -170,7 +170,14 @@ class LanguageModel {
 };
 
 struct LanguageModelTraining {
-  TrainingOptions training = {};
+  static TrainingOptions usual_training() {
+    return {.learning_rate = 2.5e-4,
+            .weight_decay = 0.01,
+            .max_grad_norm = 0.25,
+            .lr_scheduler_type = "constant",
+            .warmup_ratio = 0.1};
+  }
+  TrainingOptions training = usual_training();
   /// A model to go on from, or config.json of a new one; one of the two.
   std::string model_folder = {};
   std::string config_file = {};
@@ -201,6 +208,9 @@ struct LanguageModelTraining {
   /// the same of every layer as eval_layer_0_cm_p0 and so on.
   bool attention_shares = false;
 };
+
+OptionFields fields(LanguageModelTraining& options);
+OptionFields fields(LanguageModelEvaluation& options);
 
 /// Trains a language model on a text. The warm-up of a phase is a tenth of it, at most 10,000
 /// steps, where nothing else is said. Checkpoints and the final model go to training.output_dir.

@@ -4,15 +4,60 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <limits>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 namespace longformer {
+
+/// An option as every interface shows it: the flag --learning-rate of the program, the keyword
+/// learning_rate of Python, a key of JSON. The structs of options list theirs: fields(options).
+struct OptionField {
+  /// A value that users write as a text.
+  struct Text {
+    /// Throws Error("expected …, found …").
+    std::function<void(const std::string&)> read;
+    std::function<std::string()> shown;
+  };
+  /// The member of the struct, which must outlive the field; `Numbers` have a fixed count.
+  using Numbers = std::span<double>;
+  using Value =
+      std::variant<bool*, std::int64_t*, std::uint64_t*, double*, float*, std::string*,
+                   std::vector<std::string>*, std::vector<std::int64_t>*, std::optional<bool>*,
+                   std::optional<std::int64_t>*, std::optional<double>*, Numbers, Text>;
+
+  /// In words with underscores.
+  std::string name;
+  Value value;
+  /// A phrase. "{}" stands for the value before the user gives one: the default.
+  std::string help;
+  /// The heading that the option stands under.
+  std::string group = {};
+  /// Stands for the value in help, as FOLDER; empty: by the type of the value.
+  std::string type = {};
+  /// The texts that are allowed; empty: any.
+  std::vector<std::string> choices = {};
+  /// The numbers that are allowed, both included. Whole numbers end at 2^30 at the latest.
+  double least = 0, most = std::numeric_limits<double>::infinity();
+  /// `least` itself is not allowed.
+  bool is_above_least = false;
+  /// The flag turns a bool off, as no_quotes.
+  bool is_contrary = false;
+  /// A flag that stands for this choice, as --bf16 for --dtype bf16.
+  std::string shorthand = {};
+};
+
+using OptionFields = std::vector<OptionField>;
+
+/// What options are asked for: some belong to training alone, some to evaluation.
+enum class OptionUse { training, evaluation };
 
 /// More is an Error wherever a number of threads is an option; 0 always takes what CPU affinity,
 /// the cgroup quota, OMP_NUM_THREADS and OMP_THREAD_LIMIT allow. A number that is given counts
@@ -308,7 +353,18 @@ struct DataOptions {
   /// The bytes of pipes and standard input ("-"), which can be read once. Empty: every call keeps
   /// them for itself, and reads them whole before it computes.
   std::shared_ptr<KeptInputs> inputs = {};
+  /// Options of tasks that have no member above, by their names; each task puts its own in.
+  std::map<std::string, std::variant<bool, std::int64_t, double, std::string>> further = {};
 };
+
+/// How files are read; without the options of the tasks and without `skip_invalid`.
+OptionFields fields(DataOptions& options);
+/// The same for files of plain text.
+OptionFields text_fields(DataOptions& options);
+/// The options that each task adds, in the order of the table of tasks.
+OptionFields task_fields(DataOptions& options, OptionUse use);
+OptionFields fields(MaskingOptions& options);
+OptionField encoding_field(TextEncoding& encoding);
 
 struct ConvertOptions {
   /// "longformer" (of a BART: LED), "linformer" or "performer". Only the first computes what the

@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "longformer/options.h"
+
 namespace longformer {
 
 /// Option `--learning-rate` is field `learning_rate`, and so on. 0 means none where a number is
@@ -94,6 +96,9 @@ struct TrainingOptions {
 
   bool operator==(const TrainingOptions&) const = default;
 };
+
+/// All options, with how they are called, what they do, and what they may be.
+OptionFields fields(TrainingOptions& options);
 
 /// Throws Error that names the option, what was expected and what was found.
 void check(const TrainingOptions& options);

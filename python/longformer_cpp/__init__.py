@@ -41,6 +41,7 @@ from ._measuring import (
 from ._model import Model, ModelOutput, load, loss_and_gradients
 from ._multi_hop import AnswerSpan, Evidence, MultiHopAnswer, MultiHopAnswerer
 from ._native import Error
+from ._options import described as _described
 from ._search import IndexedDocument, SearchHit, SearchIndex, read_document
 from ._tasks import (
     Answer,
@@ -136,6 +137,7 @@ def info(folder: str | os.PathLike[str]) -> dict[str, Any]:
     return dict(_native.info(as_path(folder, "folder")))
 
 
+@_described("convert")
 def convert(
     source: str | os.PathLike[str],
     target: str | os.PathLike[str],

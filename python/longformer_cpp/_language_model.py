@@ -9,6 +9,7 @@ from typing import Any
 
 from . import _native
 from ._checks import as_path, as_text, lasting_name
+from ._options import described
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,7 @@ class LanguageModel:
         options = {"characters": characters, "temperature": temperature, "top_k": top_k, "seed": seed}
         return self._native.generate(as_text(prompt, "prompt"), options, callback).decode(errors="replace")
 
+    @described("evaluate_language_model")
     def evaluate(self, data: str | os.PathLike[str], **options: Any) -> LanguageModelScore:
         """How well it predicts the text of a file, with the options of `longformer evaluate` for language models:
         part, streaming, characters, window_characters, step_characters, memory_length, losses=True and so on."""

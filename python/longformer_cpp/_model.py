@@ -18,6 +18,7 @@ from ._embedding import Embedder, Passages
 from ._evaluation import Evaluation, evaluate
 from ._generation import GeneratedTexts, TextGenerator, WrittenDocument
 from ._native import Error
+from ._options import described
 from ._search import SearchHit, SearchIndex
 from ._tasks import (
     Answer,
@@ -325,6 +326,7 @@ class Model:
         """The same as `longformer generate` does it: without the global attention and length of a summary."""
         return self._writer.write(texts, False, callback, options)
 
+    @described("evaluate", reading=True)
     def evaluate(self, data: str | os.PathLike[str], **options: Any) -> Evaluation:
         """How well the model does on a data set with labels, with the options of `longformer evaluate`: task, format,
         truncate, stride, skip_invalid and so on. predictions=True keeps what the model says of every example;

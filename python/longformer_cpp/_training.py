@@ -9,6 +9,7 @@ from typing import Any
 
 from . import _native
 from ._checks import as_path
+from ._options import described
 
 #: A path, or several.
 Files = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
@@ -39,6 +40,7 @@ class TrainingResult:
         return self.evaluations[-1][1] if self.evaluations else {}
 
 
+@described("finetune", reading=True)
 def finetune(
     model: str | os.PathLike[str],
     data: str | os.PathLike[str],
@@ -56,6 +58,7 @@ def finetune(
     return TrainingResult(as_path(output_dir, "output_dir"), **_native.finetune(as_path(model, "model"), given))
 
 
+@described("pretrain_mlm")
 def pretrain_mlm(
     model: str | os.PathLike[str],
     files: Files,
@@ -69,6 +72,7 @@ def pretrain_mlm(
     return TrainingResult(as_path(output_dir, "output_dir"), **_native.pretrain_mlm(as_path(model, "model"), given))
 
 
+@described("pretrain_lm")
 def pretrain_lm(
     files: Files,
     output_dir: str | os.PathLike[str],

@@ -1,111 +1,17 @@
 // Checks of TrainingOptions and their form as JSON.
 #include <algorithm>
 #include <cmath>
-#include <concepts>
 #include <string_view>
-#include <type_traits>
-#include <utility>
 #include <vector>
 
 #include "core/error.h"
 #include "core/threads.h"
 #include "formats/json.h"
-#include "formats/unused_keys.h"
+#include "formats/option_json.h"
 #include "longformer/training.h"
 
 namespace longformer {
 namespace {
-
-using Json = nlohmann::ordered_json;
-
-/// Calls visit(name, field) for every option.
-template <typename Options, typename Visit>
-void for_each_option(Options& options, Visit&& visit) {
-  visit("output_dir", options.output_dir);
-  visit("overwrite_output_dir", options.overwrite_output_dir);
-  visit("resume_from_checkpoint", options.resume_from_checkpoint);
-  visit("per_device_train_batch_size", options.per_device_train_batch_size);
-  visit("gradient_accumulation_steps", options.gradient_accumulation_steps);
-  visit("num_train_epochs", options.num_train_epochs);
-  visit("max_steps", options.max_steps);
-  visit("optim", options.optim);
-  visit("learning_rate", options.learning_rate);
-  visit("weight_decay", options.weight_decay);
-  visit("adam_beta1", options.adam_beta1);
-  visit("adam_beta2", options.adam_beta2);
-  visit("adam_epsilon", options.adam_epsilon);
-  visit("adafactor_relative_step", options.adafactor_relative_step);
-  visit("max_grad_norm", options.max_grad_norm);
-  visit("lr_scheduler_type", options.lr_scheduler_type);
-  visit("warmup_steps", options.warmup_steps);
-  visit("warmup_ratio", options.warmup_ratio);
-  visit("lr_power", options.lr_power);
-  visit("lr_end", options.lr_end);
-  visit("logging_steps", options.logging_steps);
-  visit("eval_strategy", options.eval_strategy);
-  visit("eval_steps", options.eval_steps);
-  visit("save_strategy", options.save_strategy);
-  visit("save_steps", options.save_steps);
-  visit("save_total_limit", options.save_total_limit);
-  visit("load_best_model_at_end", options.load_best_model_at_end);
-  visit("metric_for_best_model", options.metric_for_best_model);
-  visit("greater_is_better", options.greater_is_better);
-  visit("early_stopping_patience", options.early_stopping_patience);
-  visit("early_stopping_threshold", options.early_stopping_threshold);
-  visit("seed", options.seed);
-  visit("dtype", options.dtype);
-  visit("gradient_checkpointing", options.gradient_checkpointing);
-  visit("lora_rank", options.lora_rank);
-  visit("lora_alpha", options.lora_alpha);
-  visit("lora_target", options.lora_target);
-  visit("lora_dropout", options.lora_dropout);
-  visit("adapter", options.adapter);
-  visit("group_by_length", options.group_by_length);
-  visit("label_smoothing_factor", options.label_smoothing_factor);
-  visit("threads", options.threads);
-}
-
-/// Reads one option where the object has it.
-class Reader {
- public:
-  Reader(const Json& object, std::string name) : object_(object), name_(std::move(name)) {}
-
-  template <typename Value>
-  void operator()(const char* key, Value& value) const {
-    const auto found = object_.find(key);
-    if (found == object_.end() || found->is_null()) return;
-    require(fits<Value>(*found), "{}: {}: expected {}, found {}", name_, key, kind<Value>(),
-            formats::shown(*found));
-    if constexpr (std::same_as<Value, std::optional<bool>>) {
-      value = found->get<bool>();
-    } else {
-      value = found->get<Value>();
-    }
-  }
-
- private:
-  template <typename Value>
-  static bool fits(const Json& json) {
-    if constexpr (std::same_as<Value, std::string>) return json.is_string();
-    if constexpr (std::same_as<Value, double>) return formats::is_finite_number(json);
-    if constexpr (std::same_as<Value, std::uint64_t>) return json.is_number_unsigned();
-    if constexpr (std::same_as<Value, std::int64_t>) {
-      return json.is_number_integer() &&
-             (!json.is_number_unsigned() || std::in_range<Value>(json.get<std::uint64_t>()));
-    }
-    return json.is_boolean();
-  }
-  template <typename Value>
-  static const char* kind() {
-    if constexpr (std::same_as<Value, std::string>) return "a string";
-    if constexpr (std::same_as<Value, double>) return "a number";
-    if constexpr (std::integral<Value> && !std::same_as<Value, bool>) return "a whole number";
-    return "true or false";
-  }
-
-  const Json& object_;
-  std::string name_;
-};
 
 void check_choice(const char* option, const std::string& value,
                   const std::vector<std::string_view>& choices) {
@@ -199,24 +105,13 @@ void check(const TrainingOptions& options) {
 }
 
 std::string to_json(const TrainingOptions& options) {
-  Json object = Json::object();
-  for_each_option(options, [&](const char* key, const auto& value) {
-    if constexpr (std::same_as<std::remove_cvref_t<decltype(value)>, std::optional<bool>>) {
-      object[key] = value ? Json(*value) : Json();
-    } else {
-      object[key] = value;
-    }
-  });
-  return object.dump(2) + "\n";
+  TrainingOptions copy = options;
+  return formats::json_of(fields(copy)).dump(2) + "\n";
 }
 
 TrainingOptions training_options_from_json(const std::string& text, const std::string& name) {
-  const Json object = formats::parse_json(text, name);
-  const formats::ConfigReader file(object, name);
   TrainingOptions options;
-  for_each_option(options, [&](const char* key, const auto&) { file.has(key); });
-  formats::refuse_unused_keys(file);
-  for_each_option(options, Reader(object, name));
+  formats::read_options(fields(options), formats::parse_json(text, name), name);
   return options;
 }
 

@@ -7,8 +7,8 @@
 
 #include "advice.h"
 #include "coreference/forms.h"
-#include "data_flags.h"
 #include "longformer/tasks.h"
+#include "option_flags.h"
 #include "progress.h"
 #include "verbs.h"
 
@@ -20,13 +20,13 @@ struct CorefFlags {
   ModelFlags model;
   InputOptions inputs;
   std::string output, format;
-  CoreferenceOptions reading;
+  DataOptions data;
   ResolveOptions options;
 
   ResolveOptions all() const {
     ResolveOptions all = options;
-    all.segments = reading.segments;
-    all.max_segment_tokens = reading.max_segment_tokens;
+    all.segments = data.coreference.segments;
+    all.max_segment_tokens = data.coreference.max_segment_tokens;
     return all;
   }
 
@@ -142,7 +142,8 @@ void add_coref(CLI::App& program, Action& action) {
              "around mentions) or html (a page: a click lights a chain)");
   verb.add_flag("--no-singletons", flags->options.without_singletons,
                 "leave out what is mentioned once");
-  add_coreference(verb, flags->reading, CoreferenceUse::using_it);
+  add_fields(verb, only(task_fields(flags->data, OptionUse::evaluation),
+                        {"segments", "max_segment_length"}));
   add_number(verb, "--stride", flags->options.stride, {.least = 0},
              "least overlap of overlapping segments in tokens (128, or a quarter of a short one)");
   add_number(verb, "--batch-tokens", flags->options.batch_tokens, {.least = 1},

@@ -101,12 +101,28 @@ const Task& task_of_verb(std::string_view verb) {
   fail("task: expected {}, found \"{}\"", verb_names(), verb);
 }
 
-std::string verb_names() {
-  std::vector<std::string_view> names;
+std::vector<std::string> training_verbs() {
+  std::vector<std::string> names;
   for (const Task* task : all_tasks()) {
-    if (!task->names().verb.empty()) names.push_back(task->names().verb);
+    if (!task->names().verb.empty()) names.emplace_back(task->names().verb);
   }
-  const std::string_view last = names.back();
+  return names;
+}
+
+std::vector<std::string> evaluation_names() {
+  std::vector<std::string> names;
+  for (const Task* task : all_tasks()) {
+    const TaskNames& one = task->names();
+    if (!one.verb.empty() || !one.evaluation.empty()) {
+      names.emplace_back(one.verb.empty() ? one.evaluation : one.verb);
+    }
+  }
+  return names;
+}
+
+std::string verb_names() {
+  std::vector<std::string> names = training_verbs();
+  const std::string last = names.back();
   names.pop_back();
   return fmt::format("{} or {}", fmt::join(names, ", "), last);
 }

@@ -4,6 +4,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "engine/frame/task.h"
 
@@ -32,6 +33,10 @@ const Task& task_of_verb(std::string_view verb);
 
 /// "classify, ner, …": the names of `finetune`, for messages.
 std::string verb_names();
+
+/// The same as a list, and what `evaluate` calls all tasks.
+std::vector<std::string> training_verbs();
+std::vector<std::string> evaluation_names();
 
 /// The task whose logits are computed on request; null where the table has none.
 const Task* requested_task();

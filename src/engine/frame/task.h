@@ -158,6 +158,10 @@ class Task {
  public:
   virtual ~Task() = default;
   virtual const TaskNames& names() const = 0;
+  /// What the task alone adds to the options of a training or an evaluation: flags of the program,
+  /// keywords of Python and their help follow. An option without a member in DataOptions is one of
+  /// `further`.
+  virtual OptionFields options(DataOptions& /*data*/, OptionUse /*use*/) const { return {}; }
 
   /// The task whose head is trained: another one where two differ in their data alone.
   virtual const Task& of_head() const { return *this; }

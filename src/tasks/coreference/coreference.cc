@@ -264,6 +264,10 @@ class Coreference final : public Task {
     return names;
   }
 
+  OptionFields options(DataOptions& data, OptionUse use) const override {
+    return coreference_fields(data.coreference, use);
+  }
+
   std::optional<HeadParts> parts(const models::EncoderConfig&) const override { return {}; }
 
   std::vector<std::string> kept_layers() const override { return coreference_layers(); }

@@ -9,4 +9,7 @@ namespace longformer::tasks {
 
 const Task& coreference();
 
+/// What CoreferenceOptions has for a use.
+OptionFields coreference_fields(CoreferenceOptions& options, OptionUse use);
+
 }  // namespace longformer::tasks

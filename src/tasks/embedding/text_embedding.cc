@@ -92,6 +92,10 @@ class TextEmbedding final : public Task {
     return names;
   }
 
+  OptionFields options(DataOptions& data, OptionUse use) const override {
+    return embedding_fields(data.embedding, use);
+  }
+
   std::optional<HeadParts> parts(const models::EncoderConfig&) const override { return {}; }
   bool is_present(const models::EncoderConfig&, const models::Weights&) const override {
     return false;

@@ -9,4 +9,7 @@ namespace longformer::tasks {
 /// The row of the table. It has no tensors: any encoder makes vectors.
 const Task& text_embedding();
 
+/// What EmbeddingTrainingOptions has for a use.
+OptionFields embedding_fields(EmbeddingTrainingOptions& options, OptionUse use);
+
 }  // namespace longformer::tasks

@@ -293,6 +293,10 @@ class MultiHop final : public Task {
     return names;
   }
 
+  OptionFields options(DataOptions& data, OptionUse use) const override {
+    return multi_hop_fields(data.multi_hop, use);
+  }
+
   std::optional<HeadParts> parts(const models::EncoderConfig&) const override { return {}; }
 
   std::vector<std::string> kept_layers() const override { return multi_hop_layers(); }

@@ -22,4 +22,7 @@ std::vector<Example> collate(Collator& rows, const MultiHopReader& reader,
 MultiHopLogits multi_hop_logits(const ops::Context& context, const Head& head, const Tensor& hidden,
                                 const MultiHopReading& reading);
 
+/// What MultiHopOptions has for a use.
+OptionFields multi_hop_fields(MultiHopOptions& options, OptionUse use);
+
 }  // namespace longformer::tasks

@@ -203,6 +203,10 @@ class TriviaAnswering final : public Task {
     return names;
   }
 
+  OptionFields options(DataOptions& data, OptionUse use) const override {
+    return trivia_fields(data.trivia, use);
+  }
+
   const Task& of_head() const override { return question_answering(); }
 
   std::optional<HeadParts> parts(const models::EncoderConfig& config) const override {

@@ -1,0 +1,22 @@
+// Flags of options that the library describes.
+#pragma once
+
+#include <CLI/App.hpp>
+#include <string>
+#include <vector>
+
+#include "longformer/options.h"
+
+namespace longformer::cli {
+
+/// "--learning-rate" of learning_rate.
+std::string flag_of(const std::string& name);
+
+/// The options of these names.
+OptionFields only(OptionFields fields, const std::vector<std::string>& names);
+
+/// A flag for each option, under the headings and with the help and the bounds of the list. The
+/// structs must outlive the verb.
+void add_fields(CLI::App& verb, const OptionFields& fields);
+
+}  // namespace longformer::cli

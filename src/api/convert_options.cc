@@ -1,0 +1,82 @@
+// The options of conversions, described.
+#include <string>
+
+#include "core/option_fields.h"
+#include "longformer/checkpoint.h"
+
+namespace longformer {
+namespace {
+
+OptionField windows_field(std::vector<std::int64_t>& windows) {
+  return {.name = "window",
+          .value = &windows,
+          .help =
+              "tokens that a token sees, half on each side; even; one for each layer, separated "
+              "by commas, or one for all (512, or those of a Longformer)",
+          .least = 2,
+          .most = 1 << 24};
+}
+
+}  // namespace
+
+OptionFields fields(ConvertOptions& options) {
+  return {
+      {.name = "max_positions",
+       .value = &options.max_positions,
+       .help =
+           "longest document in tokens, special tokens included (4096, or that of a Longformer)",
+       .least = 1,
+       .most = 1 << 24},
+      windows_field(options.windows),
+      {.name = "format",
+       .value = &options.format,
+       .help = "write model.safetensors or pytorch_model.bin ({})",
+       .choices = {"safetensors", "bin"}},
+      {.name = "projected_length",
+       .value = &options.projected_length,
+       .help = "Linformer: rows that stand for all tokens (a quarter of the longest document, at "
+               "most 256)",
+       .least = 1,
+       .most = 1 << 24},
+      {.name = "projection",
+       .value = &options.projection,
+       .help = "Linformer: how the rows are made (linear)",
+       .choices = {"linear", "mean", "max", "convolution", "full-convolution"}},
+      {.name = "projection_sharing",
+       .value = &options.projection_sharing,
+       .help = "Linformer: one projection for all layers, for a layer, for keys and for values, or "
+               "for each head (layerwise)",
+       .choices = {"layerwise", "key-value", "headwise", "none"}},
+      {.name = "projection_initialization",
+       .value = &options.projection_initialization,
+       .help = "Linformer: means of neighbours, or random numbers (pooled)",
+       .choices = {"pooled", "xavier", "gaussian", "orthogonal"}},
+      {.name = "features",
+       .value = &options.features,
+       .help = "Performer: random features (256)",
+       .most = 1 << 16},
+      {.name = "feature_kernel",
+       .value = &options.feature_kernel,
+       .help = "Performer: what their products stand for (softmax)",
+       .choices = {"softmax", "hyperbolic", "trigonometric", "relu", "elu"}},
+      {.name = "feature_epsilon",
+       .value = &options.feature_epsilon,
+       .help = "Performer: what is added to each feature (0; relu 0.001)",
+       .type = "X",
+       .least = -std::numeric_limits<double>::infinity()},
+      {.name = "seed", .value = &options.seed, .help = "of random projections and features ({})"},
+      {.name = "merge_adapter",
+       .value = &options.merge_adapter,
+       .help = "write SOURCE as it is with this LoRA adapter merged into its weights (none)",
+       .type = "FOLDER"},
+      {.name = "dtype",
+       .value = &options.dtype,
+       .help = "dtype of the weights (as they are)",
+       .choices = {"fp32", "fp16", "bf16"}},
+      {.name = "overwrite",
+       .value = &options.overwrite,
+       .help = "replace a previous result in TARGET"},
+  };
+}
+
+}  // namespace longformer

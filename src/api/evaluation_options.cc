@@ -1,0 +1,69 @@
+// The options of evaluations, described.
+#include <string>
+#include <vector>
+
+#include "core/option_fields.h"
+#include "engine/frame/table.h"
+#include "longformer/evaluation.h"
+
+namespace longformer {
+namespace {
+
+OptionField task_field(std::string& task) {
+  std::vector<std::string> names = tasks::evaluation_names();
+  names.emplace_back("retrieval");
+  return {.name = "task",
+          .value = &task,
+          .help =
+              "fail unless the model has this head (what it has): classify, ner, qa, trivia (qa "
+              "on TriviaQA), choose, candidates, coreference, multihop, mlm or seq2seq; "
+              "embedding: vectors of texts; retrieval: search in a corpus",
+          .choices = names};
+}
+
+}  // namespace
+
+OptionFields fields(EvaluateOptions& options) {
+  OptionFields all = fields(options.data);
+  append(all, {{.name = "skip_invalid",
+                .value = &options.data.skip_invalid,
+                .help = "leave out examples that are broken or too long, and count them"},
+               task_field(options.task),
+               {.name = "merge",
+                .value = named_choice(options.merge,
+                                      {{"mean", SegmentMerge::mean}, {"max", SegmentMerge::max}}),
+                .help = "logits of a document: mean or max over its segments ({})",
+                .choices = {"mean", "max"}},
+               {.name = "threshold",
+                .value = &options.threshold,
+                .help = "multi-label: probability above which a class is predicted ({})",
+                .type = "P",
+                .most = 1},
+               {.name = "max_answer_tokens",
+                .value = &options.max_answer_tokens,
+                .help = "longest answer ({})",
+                .least = 1},
+               {.name = "no_answer_threshold",
+                .value = &options.no_answer_threshold,
+                .help = "predict no answer when its logit is so much larger ({})",
+                .type = "X",
+                .least = -std::numeric_limits<double>::infinity()}});
+  append(all, task_fields(options.data, OptionUse::evaluation));
+  all.push_back({.name = "seed",
+                 .value = &options.masking.seed,
+                 .help = "masked LM: chooses the tokens; texts: what is drawn ({})"});
+  append(all, fields(options.masking));
+  append(
+      all,
+      {{.name = "stemmer", .value = &options.rouge_stems, .help = "texts: compare stems of words"},
+       {.name = "intervals",
+        .value = &options.rouge_intervals,
+        .help = "texts: with the 95 % interval of each mean (1,000 samples)"},
+       {.name = "max_source_length",
+        .value = &options.generation.max_source_tokens,
+        .help = "texts: longest document in tokens (the model's)",
+        .least = 1}});
+  return all;
+}
+
+}  // namespace longformer

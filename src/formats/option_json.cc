@@ -1,0 +1,118 @@
+#include "formats/option_json.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "core/error.h"
+#include "formats/unused_keys.h"
+
+namespace longformer::formats {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// The value of a member as JSON.
+struct Written {
+  template <typename Value>
+  Json operator()(const Value* value) const {
+    return *value;
+  }
+  template <typename Value>
+  Json operator()(const std::optional<Value>* value) const {
+    return *value ? Json(**value) : Json();
+  }
+  Json operator()(OptionField::Numbers values) const {
+    return std::vector<double>(values.begin(), values.end());
+  }
+  Json operator()(const OptionField::Text& text) const { return text.shown(); }
+};
+
+/// Fills in a member from JSON.
+class Reader {
+ public:
+  Reader(const Json& json, const std::string& name, const std::string& key)
+      : json_(json), name_(name), key_(key) {}
+
+  template <typename Value>
+  void operator()(Value* value) const {
+    if (!fits(value)) refuse(kind(value));
+    *value = json_.get<Value>();
+  }
+  template <typename Value>
+  void operator()(std::optional<Value>* value) const {
+    (*this)(&value->emplace());
+  }
+  void operator()(OptionField::Numbers values) const {
+    const bool fits =
+        json_.is_array() && json_.size() == values.size() &&
+        std::ranges::all_of(json_, [](const Json& one) { return is_finite_number(one); });
+    if (!fits) refuse("a list of numbers");
+    std::ranges::copy(json_.get<std::vector<double>>(), values.begin());
+  }
+  void operator()(const OptionField::Text& text) const {
+    if (!json_.is_string()) refuse("a string");
+    text.read(json_.get<std::string>());
+  }
+
+ private:
+  bool fits(const bool*) const { return json_.is_boolean(); }
+  bool fits(const std::string*) const { return json_.is_string(); }
+  bool fits(const double*) const { return is_finite_number(json_); }
+  bool fits(const float*) const { return is_finite_number(json_); }
+  bool fits(const std::uint64_t*) const { return json_.is_number_unsigned(); }
+  bool fits(const std::int64_t*) const {
+    return json_.is_number_integer() &&
+           (!json_.is_number_unsigned() || std::in_range<std::int64_t>(json_.get<std::uint64_t>()));
+  }
+  template <typename Value>
+  bool fits(const std::vector<Value>*) const {
+    const auto fits_one = [this](const Json& one) {
+      return Reader(one, name_, key_).fits(static_cast<const Value*>(nullptr));
+    };
+    return json_.is_array() && std::ranges::all_of(json_, fits_one);
+  }
+
+  static const char* kind(const bool*) { return "true or false"; }
+  static const char* kind(const std::string*) { return "a string"; }
+  static const char* kind(const double*) { return "a number"; }
+  static const char* kind(const float*) { return "a number"; }
+  static const char* kind(const std::uint64_t*) { return "a whole number"; }
+  static const char* kind(const std::int64_t*) { return "a whole number"; }
+  static const char* kind(const std::vector<std::string>*) { return "a list of strings"; }
+  static const char* kind(const std::vector<std::int64_t>*) { return "a list of whole numbers"; }
+
+  [[noreturn]] void refuse(const char* expected) const {
+    fail("{}: {}: expected {}, found {}", name_, key_, expected, shown(json_));
+  }
+
+  const Json& json_;
+  const std::string& name_;
+  const std::string& key_;
+};
+
+}  // namespace
+
+Json json_of(const OptionFields& fields) {
+  Json object = Json::object();
+  for (const OptionField& field : fields) object[field.name] = std::visit(Written(), field.value);
+  return object;
+}
+
+void read_options(const OptionFields& fields, const Json& object, const std::string& name) {
+  const ConfigReader file(object, name);
+  for (const OptionField& field : fields) file.has(field.name);
+  refuse_unused_keys(file);
+  for (const OptionField& field : fields) {
+    const auto found = object.find(field.name);
+    if (found == object.end() || found->is_null()) continue;
+    std::visit(Reader(*found, name, field.name), field.value);
+  }
+}
+
+}  // namespace longformer::formats
