@@ -6,7 +6,6 @@
 #include <span>
 #include <vector>
 
-#include "attention/shares_picture.h"
 #include "flags.h"
 #include "output.h"
 
@@ -48,14 +47,12 @@ void LanguageModelEvaluationFlags::add(CLI::App& verb) {
   options_.push_back(verb.add_flag("--attention-shares", evaluation_.attention_shares,
                                    "memories: also tell where attention goes, by kind and age of "
                                    "the rows"));
-  options_.push_back(verb.add_option("--shares-picture", shares_picture_,
-                                     "memories: draw that into a .png, .svg or .pdf")
-                         ->type_name("FILE"));
   options_.push_back(verb.add_option("--losses", losses_,
                                      "also write the loss of every character to this file: .jsonl "
                                      "(also without an ending), .json, .csv or .tsv")
                          ->type_name("FILE"));
   for (CLI::Option* option : options_) option->group("Language models");
+  refuse_picture(verb, "--shares-picture", "attention_shares");
 }
 
 std::string LanguageModelEvaluationFlags::given() const {
@@ -76,10 +73,6 @@ LanguageModelEvaluation LanguageModelEvaluationFlags::options() const {
   if (options.step > options.window) {
     throw UsageError(fmt::format("--step-characters: expected at most the window of {}, found {}",
                                  options.window, options.step));
-  }
-  if (!shares_picture_.empty()) {
-    static_cast<void>(picture_format_of(shares_picture_));
-    options.attention_shares = true;
   }
   options.losses = !losses_.empty();
   options.part = part_ == "train"        ? TextPart::train

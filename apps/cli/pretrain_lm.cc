@@ -6,11 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "attention/shares_picture.h"
 #include "language_model_flags.h"
 #include "longformer/hub.h"
 #include "longformer/language_model.h"
-#include "output.h"
 #include "training_flags.h"
 #include "training_report.h"
 #include "verbs.h"
@@ -60,11 +58,6 @@ void run(const LanguageModelFlags& flags, Messages& messages) {
   }
   TrainingReport report(messages, tokens ? TrainingReport::Loss::nats : TrainingReport::Loss::bits);
   const TrainingResult result = train_language_model(options, report.callbacks());
-  if (const auto layers = last_shares(result.evaluations); !layers.empty()) {
-    Output picture(options.training.output_dir + "/attention_shares.svg");
-    picture.write(shares_picture(PictureFormat::svg, layers, result.evaluations));
-    picture.finish();
-  }
   report.finish(result, options.training.output_dir, flags.model.json);
 }
 
@@ -130,8 +123,7 @@ void add_pretrain_lm(CLI::App& program, Action& action) {
              "characters of the validation text that an evaluation scores; 0 takes all (65536)");
   verb.add_flag(
       "--attention-shares", flags->options.attention_shares,
-      "memories: evaluations log where attention goes (cm, em, seq by age, for each layer "
-      "too), and attention_shares.svg in the output folder shows it");
+      "memories: evaluations log where attention goes (cm, em, seq by age, for each layer too)");
   add_training(verb, flags->options.training);
   for (const char* name : {"--length", "--learning-rate", "--max-steps", "--num-train-epochs",
                            "--warmup-steps", "--warmup-ratio"}) {
