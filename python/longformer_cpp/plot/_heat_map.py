@@ -155,7 +155,7 @@ def _draw(page: Page, corner: tuple[int, int], cells: Cells, first: int = 0) -> 
     """Cells whose axes count places: rows from 0, columns from `first`."""
     rows, columns = cells.rows, cells.columns
     axes = page.panel(*corner, columns.length, rows.length)
-    colours = LinearSegmentedColormap.from_list("attention", _SCALE, N=1024).with_extremes(bad=_NOTHING)
+    colours = LinearSegmentedColormap.from_list("attention", _SCALE).with_extremes(bad=_NOTHING)
     end = first + columns.cells * columns.block
     axes.imshow(
         np.ma.masked_less_equal(cells.values, 0),

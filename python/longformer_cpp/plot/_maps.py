@@ -244,7 +244,7 @@ def _chosen(choice: Choice, what: str, numbers: Sequence[int | None]) -> list[in
         if choice not in ("all", "mean"):
             raise Error(f"{what}: expected a number, all or mean, found {choice!r}")
         return list(range(len(numbers))) if choice == "all" or len(numbers) == 1 else []
-    wanted = list(choice) if isinstance(choice, Sequence) else [choice]
+    wanted: list[Any] = list(choice) if isinstance(choice, Sequence) else [choice]
     for number in wanted:
         if as_integer(number, what) not in numbers:
             listed = ", ".join("mean" if one is None else str(one) for one in numbers)

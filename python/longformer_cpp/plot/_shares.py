@@ -102,7 +102,8 @@ def _bars(axes: Axes, shares: _Shares, largest: float) -> None:
 def _draw(layers: list[_Shares], course: _Course, title: str | None) -> Figure:
     rows = -(-len(layers) // _IN_ROW)
     figure = Figure(figsize=(10, 3.6 + 1.3 * rows), facecolor="white", layout="constrained")
-    upper, lower = np.ravel(figure.subfigures(2, 1, height_ratios=(3.2, 1.3 * rows)))
+    parts: Any = figure.subfigures(2, 1, height_ratios=(3.2, 1.3 * rows))
+    upper, lower = parts
     if title:
         figure.suptitle(title)
     panels = upper.subplots(1, 2 if course else 1, squeeze=False)[0]
