@@ -283,7 +283,7 @@ class TestRefused:
     def test_pictures(self, flags, option, tmp_path):
         flags = [tmp_path / flag if flag.startswith("x.") else flag for flag in flags]
         run("attention", BERT, *FLAGS, *flags).fails(
-            2, f"error: {option}: expected no picture: longformer_cpp.plot.heat_map draws it in Python",
+            2, f"error: {option}: the program draws no pictures: use longformer_cpp.plot.heat_map in Python",
             "pip install 'longformer-cpp[plot]'")
         assert not list(tmp_path.iterdir())
         assert "png" not in run("attention", "--help").works().out

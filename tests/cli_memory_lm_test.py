@@ -245,7 +245,7 @@ class TestAttentionShares:
             return
         run("evaluate", out, text, "--attention-shares", "--characters", 10).fails(2, "fills the memories")
         run("evaluate", out, text, "--shares-picture", tmp_path / "s.svg").fails(
-            2, "--shares-picture: expected no picture: longformer_cpp.plot.attention_shares draws it")
+            2, "--shares-picture: the program draws no pictures: use longformer_cpp.plot.attention_shares")
         train(config, text, tmp_path / "new", "--attention-shares").fails(2, "eval_strategy")
         train(config, text, tmp_path / "new", "--attention-shares", "--eval-strategy", "epoch", "--eval-characters",
               20).fails(2, "fill the memories", "20")  # fmt: skip

@@ -284,7 +284,7 @@ bool is_picture(std::string_view name) {
 
 std::string picture_advice(std::string_view function) {
   return fmt::format(
-      "expected no picture: longformer_cpp.plot.{} draws it in Python "
+      "the program draws no pictures: use longformer_cpp.plot.{} in Python "
       "(pip install 'longformer-cpp[plot]')",
       function);
 }
