@@ -304,6 +304,16 @@ class TestHeatMap:
             plot.heat_map(attention, **options)
         assert not list(tmp_path.iterdir())
 
+    def test_files_of_something_else(self, tmp_path):
+        np.save(tmp_path / "a.npy", np.ones(3))
+        (tmp_path / "b.npz").write_text("no arrays")
+        (tmp_path / "c.npz").write_bytes(b"PK\x03\x04 no archive")
+        for name in ("a.npy", "b.npz", "c.npz"):
+            with pytest.raises(longformer_cpp.Error, match=f"{name}: expected the .npz file"):
+                plot.heat_map(tmp_path / name)
+        with pytest.raises(FileNotFoundError):
+            plot.heat_map(tmp_path / "absent.npz")
+
     def test_a_result_without_attentions(self, folder):
         model = longformer_cpp.load(folder("tiny_roberta"))
         with pytest.raises(longformer_cpp.Error, match="output_attentions=True"):

@@ -85,11 +85,13 @@ def heat_map(
 
 
 def _names(tokens: Encoding | Sequence[str] | None, text: str | None, count: int) -> list[str]:
-    """Names of the tokens, short enough for an axis; none where they have no names."""
+    """Names of the tokens, short enough for an axis; none where they have none or there is no room for them."""
     if tokens is None:
         return []
     if len(tokens) != count:
         raise Error(f"tokens: expected {counted(count, 'token')}, found {len(tokens):,}")
+    if count > _LARGE // _LEAST_ROOM:
+        return []
     names = list(tokens.tokens if isinstance(tokens, Encoding) else tokens)
     if isinstance(tokens, Encoding) and text is not None:
         for i, (begin, end) in enumerate(tokens.offsets):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -177,8 +178,7 @@ def _arrays_of(attention: Any, document: int) -> tuple[list[int | None], list[tu
         rest = [one[:, :, :0] for one in local] if of_global is None else [np.asarray(one[document]) for one in of_global]
         return list(range(len(local))), list(zip(local, rest)), True
     if isinstance(attention, (str, os.PathLike)):
-        with np.load(attention) as file:
-            return _arrays_of(dict(file), document)
+        return _arrays_of(_loaded(attention), document)
     if not isinstance(attention, Mapping):
         raise TypeError(
             "attention: expected what a model returns with output_attentions=True, the .npz file of `longformer "
@@ -194,6 +194,17 @@ def _arrays_of(attention: Any, document: int) -> tuple[list[int | None], list[tu
         raise Error(f"attention: expected arrays attentions.0 and so on, found {', '.join(attention) or 'none'}")
     # A file of one head does not say which.
     return numbers, arrays, len(arrays[0][0]) > 1
+
+
+def _loaded(file: str | os.PathLike[str]) -> dict[str, FloatArray]:
+    try:
+        arrays = np.load(file)
+    except (ValueError, EOFError, zipfile.BadZipFile):
+        arrays = None
+    if not isinstance(arrays, np.lib.npyio.NpzFile):
+        raise Error(f"{os.fspath(file)}: expected the .npz file of `longformer attention`, found another file")
+    with arrays:
+        return dict(arrays)
 
 
 def _layers_of(
