@@ -133,7 +133,7 @@ python: packages ## pip install the Python package into a fresh environment and 
 	$(PYTHON) -m venv $(BUILD)/python-venv
 	CXX=c++ $(BUILD)/python-venv/bin/pip install --quiet --disable-pip-version-check \
 	  --config-settings=cmake.define.LONGFORMER_WERROR=$(WERROR) \
-	  --config-settings=cmake.define.CMAKE_UNITY_BUILD=$(UNITY) . pytest mypy
+	  --config-settings=cmake.define.CMAKE_UNITY_BUILD=$(UNITY) '.[plot]' pytest mypy
 	$(BUILD)/python-venv/bin/python -m pytest -q python/tests
 
 # auditwheel takes the libraries in; at most 40 MB.

@@ -113,10 +113,11 @@ class Layers(TreeCase):
     def test_highway_in_kernels(self):
         self.refuses("src/models/bert.cc", '#include "hwy/highway.h"\n', "hwy belongs to kernels")
 
-    def test_pictures_are_for_the_program(self):
-        self.accepts("apps/cli/attention/picture.cc", "#include <cairo.h>\n#include <hb.h>\n")
-        for header in ("cairo.h", "cairo-pdf.h", "fontconfig/fontconfig.h", "hb-ft.h"):
-            self.refuses("src/engine/run/model.cc", f"#include <{header}>\n", "belongs to apps")
+    def test_libraries_in_their_rooms(self):
+        self.accepts("apps/cli/flags.cc", "#include <CLI/App.hpp>\n")
+        self.refuses("src/engine/run/model.cc", "#include <CLI/App.hpp>\n", "belongs to apps")
+        for header in ("md4c.h", "md4c-html.h"):
+            self.refuses("src/engine/run/model.cc", f"#include <{header}>\n", "belongs to text")
 
     def test_apps_and_python_see_public_headers_only(self):
         self.refuses("apps/cli/main.cc", '#include "models/bert.h"\n', "public headers only")

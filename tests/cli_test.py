@@ -525,9 +525,6 @@ class TestWrittenFiles:
         data.write_text('{"text": "a b", "label": "good"}\n')
         for option in ("--predictions", "--official-predictions", "--write-selected", "--losses"):
             run("evaluate", classifier, data, option, data).fails(2, option, "data.jsonl")
-        picture = tmp_path / "data.svg"
-        picture.write_text("a")
-        run("evaluate", classifier, picture, "--shares-picture", picture).fails(2, "--shares-picture", "data.svg")
         run("attention", BERT, document, "--format", "json", "-o", document).fails(2, "--output", "x.txt")
         run("coref", BERT, document, "--format", "json", "-o", document).fails(2, "--output", "x.txt")
         run("search", BERT, document, "--index", document, "--query", "a").fails(2, "--index", "x.txt")

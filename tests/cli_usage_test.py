@@ -97,6 +97,9 @@ class TestTasks:
             for word in words:
                 assert word in text, (verb, word)
 
+    def test_hidden_options_are_not_meant(self):
+        assert "--cells" not in run("attention", BERT, "--cell", "max").fails(2, "--cell").err
+
     def test_the_bound_is_explained(self):
         for verb in (["bench"], ["bench", "model"]):
             assert "0.14 of the bound" in re.sub(r"\s+", " ", run(*verb, "--help").works().out)
@@ -118,7 +121,7 @@ class TestOutputs:
         run("embed", BERT, "--text", "hello", "-o", tmp_path / "b.pdf", "--format", "json").works()
         assert (tmp_path / "b.pdf").read_bytes().startswith(b'{"file":')
 
-    @pytest.mark.parametrize("verb,known", [("embed", [".txt", ".jsonl", ".npy"]), ("attention", [".tsv", ".png", ".html"]),
+    @pytest.mark.parametrize("verb,known", [("embed", [".txt", ".jsonl", ".npy"]), ("attention", [".tsv", ".npz", ".html"]),
                                             ("coref", [".conll", ".html"])])  # fmt: skip
     def test_of_no_known_form(self, tmp_path, verb, known):
         model = FIXTURES / "fastcoref_roberta" if verb == "coref" else BERT

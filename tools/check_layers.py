@@ -66,9 +66,6 @@ THIRD_PARTY = {
     "md4c": {"text"},
     "nanobind": {"python"},
     "CLI": {"apps"},
-    "cairo": {"apps"},
-    "fontconfig": {"apps"},
-    "hb": {"apps"},
 }
 
 STANDARD = set(
@@ -163,7 +160,7 @@ def include_breach(path, room, quoted, header):
         return public_breach(path, header)
     if room == "public":
         return None
-    # "hwy" of hwy/highway.h, "cairo" of cairo.h and of cairo-pdf.h
+    # "hwy" of hwy/highway.h, "md4c" of md4c.h and of md4c-html.h
     package = re.split(r"[-.]", first)[0]
     if package in THIRD_PARTY and room not in THIRD_PARTY[package]:
         return f"{package} belongs to {', '.join(sorted(THIRD_PARTY[package]))}, found in {room}"

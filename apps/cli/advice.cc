@@ -1,5 +1,7 @@
 #include "advice.h"
 
+#include <algorithm>
+#include <array>
 #include <utility>
 
 #include "messages.h"
@@ -7,41 +9,32 @@
 namespace longformer::cli {
 namespace {
 
-std::string_view flag_of(Remedy remedy, std::string_view split) {
-  switch (remedy) {
-    case Remedy::truncate:
-      return "--truncate keeps the first ones";
-    case Remedy::truncate_context:
-      return "--truncate keeps the first ones of the context";
-    case Remedy::truncate_question:
-      return "--truncate keeps the first ones of the question";
-    case Remedy::split:
-      return split;
-    case Remedy::pooling:
-      return "--pooling chooses another";
-    case Remedy::format:
-      return "--format names it";
-    case Remedy::columns:
-      return "--columns names those of a file without a header";
-    case Remedy::quotes:
-      return "--no-quotes reads quotes as text";
-    case Remedy::skip_invalid:
-      return "--skip-invalid leaves such examples out and counts them";
-    case Remedy::evidence:
-      return "--evidence names the folder of the documents";
-    case Remedy::teacher:
-      return "--teacher names a model to learn from";
-    case Remedy::adapter:
-      return "--adapter names it beside its model";
-    case Remedy::resume_or_overwrite:
-      return "use --resume-from-checkpoint last or --overwrite-output-dir";
-    case Remedy::fewer_checkpoints:
-      return "--save-total-limit N keeps fewer checkpoints, --save-strategy no none";
-    case Remedy::new_head:
-      return "finetune --new-head takes those of the data";
-  }
-  return "";
-}
+struct Advice {
+  Remedy remedy;
+  std::string_view text;
+};
+
+/// An empty text stands for what the caller says of splitting.
+constexpr std::array kAdvice = std::to_array<Advice>({
+    {Remedy::truncate, "--truncate keeps the first ones"},
+    {Remedy::truncate_context, "--truncate keeps the first ones of the context"},
+    {Remedy::truncate_question, "--truncate keeps the first ones of the question"},
+    {Remedy::split, ""},
+    {Remedy::pooling, "--pooling chooses another"},
+    {Remedy::format, "--format names it"},
+    {Remedy::columns, "--columns names those of a file without a header"},
+    {Remedy::quotes, "--no-quotes reads quotes as text"},
+    {Remedy::skip_invalid, "--skip-invalid leaves such examples out and counts them"},
+    {Remedy::evidence, "--evidence names the folder of the documents"},
+    {Remedy::teacher, "--teacher names a model to learn from"},
+    {Remedy::adapter, "--adapter names it beside its model"},
+    {Remedy::resume_or_overwrite, "use --resume-from-checkpoint last or --overwrite-output-dir"},
+    {Remedy::fewer_checkpoints,
+     "--save-total-limit N keeps fewer checkpoints, --save-strategy no none"},
+    {Remedy::new_head, "finetune --new-head takes those of the data"},
+});
+static_assert(kAdvice.size() == static_cast<std::size_t>(Remedy::new_head) + 1,
+              "every remedy has its advice");
 
 }  // namespace
 
@@ -49,7 +42,8 @@ std::string advised(std::string message, std::span<const Remedy> remedies, std::
   message = shortened(std::move(message));
   const char* before = " (";
   for (const Remedy remedy : remedies) {
-    message.append(before).append(flag_of(remedy, split));
+    const std::string_view text = std::ranges::find(kAdvice, remedy, &Advice::remedy)->text;
+    message.append(before).append(text.empty() ? split : text);
     before = ", ";
   }
   if (!remedies.empty()) message += ")";

@@ -6,7 +6,6 @@
 #include <memory>
 #include <optional>
 
-#include "attention/shares_picture.h"
 #include "document_stream.h"
 #include "evaluation_report.h"
 #include "generation_flags.h"
@@ -172,20 +171,11 @@ void run_characters(const EvaluateFlags& flags, const std::string& folder, Messa
   options.data.encoding.note = encoding_note(messages);
   const LanguageModel model = LanguageModel::load(folder, flags.model.load_options(messages));
   // A file that cannot be written is refused before the work.
-  std::optional<Output> picture;
   std::optional<RecordFile> losses;
-  if (const std::string& file = flags.characters.shares_picture(); !file.empty()) {
-    picture.emplace(file);
-  }
   if (options.losses) losses.emplace(flags.characters.losses());
   ProgressLine progress(messages, 0, kWhole);
   options.progress = progress.unit(0, kWhole);
   const LanguageModelScore score = model.evaluate(options);
-  if (picture) {
-    const PictureFormat format = picture_format_of(flags.characters.shares_picture());
-    picture->write(shares_picture(format, score.attention_shares));
-    picture->finish();
-  }
   if (losses) {
     for (const SymbolLoss& one : score.losses) {
       losses->add(JsonLine().add("bytes", one.bytes).add("loss", one.loss).object());

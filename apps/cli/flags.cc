@@ -263,6 +263,32 @@ CLI::Validator one_of(const std::vector<std::string>& choices) {
   return CLI::Validator(check, "");
 }
 
+bool is_picture(std::string_view name) {
+  if (name.starts_with('.')) name.remove_prefix(1);
+  return name == "png" || name == "svg" || name == "pdf";
+}
+
+std::string picture_advice(std::string_view function) {
+  return fmt::format(
+      "the program draws no pictures: use longformer_cpp.plot.{} in Python "
+      "(pip install 'longformer-cpp[plot]')",
+      function);
+}
+
+CLI::Validator no_picture(std::string_view function) {
+  const auto check = [function](const std::string& text) -> std::string {
+    return is_picture(text) ? picture_advice(function) : "";
+  };
+  return CLI::Validator(check, "");
+}
+
+void refuse_picture(CLI::App& verb, const std::string& name, std::string_view function) {
+  const auto refuse = [name, function](const std::string&) {
+    throw UsageError(name + ": " + picture_advice(function));
+  };
+  verb.add_option_function<std::string>(name, refuse)->group("");
+}
+
 CLI::Option* add_choice(CLI::App& verb, const std::string& name, std::string& value,
                         const std::vector<std::string>& choices, const std::string& description) {
   return verb.add_option(name, value, description)->check(one_of(choices))->type_name("NAME");

@@ -135,6 +135,15 @@ CLI::Validator number_up_to(double most);
 CLI::Validator share_above_0();
 /// Takes the text of an option: one of the choices.
 CLI::Validator one_of(const std::vector<std::string>& choices);
+/// Why an option that asks for a picture is refused: which function of longformer_cpp.plot draws
+/// it.
+std::string picture_advice(std::string_view function);
+/// Takes the name of a format: any but those of pictures.
+CLI::Validator no_picture(std::string_view function);
+/// An option that asks for a picture; help leaves it out, and it is refused.
+void refuse_picture(CLI::App& verb, const std::string& name, std::string_view function);
+/// Whether a file's suffix or a format's name is that of a picture: png, svg or pdf.
+bool is_picture(std::string_view name);
 /// One of the choices.
 CLI::Option* add_choice(CLI::App& verb, const std::string& name, std::string& value,
                         const std::vector<std::string>& choices, const std::string& description);

@@ -6,7 +6,6 @@
 #include <span>
 #include <vector>
 
-#include "attention/shares_picture.h"
 #include "flags.h"
 #include "option_flags.h"
 #include "output.h"
@@ -19,14 +18,12 @@ void LanguageModelEvaluationFlags::add(CLI::App& verb) {
   for (const OptionField& field : all) options_.push_back(verb.get_option(flag_of(field.name)));
   protocol_[0] = verb.get_option("--window-characters");
   protocol_[1] = verb.get_option("--step-characters");
-  options_.push_back(verb.add_option("--shares-picture", shares_picture_,
-                                     "memories: draw that into a .png, .svg or .pdf")
-                         ->type_name("FILE"));
   options_.push_back(verb.add_option("--losses", losses_,
                                      "also write the loss of every character to this file: .jsonl "
                                      "(also without an ending), .json, .csv or .tsv")
                          ->type_name("FILE"));
   for (CLI::Option* option : options_) option->group("Language models");
+  refuse_picture(verb, "--shares-picture", "attention_shares");
 }
 
 std::string LanguageModelEvaluationFlags::given() const {
@@ -47,10 +44,6 @@ LanguageModelEvaluation LanguageModelEvaluationFlags::options() const {
   if (options.step > options.window) {
     throw UsageError(fmt::format("--step-characters: expected at most the window of {}, found {}",
                                  options.window, options.step));
-  }
-  if (!shares_picture_.empty()) {
-    static_cast<void>(picture_format_of(shares_picture_));
-    options.attention_shares = true;
   }
   options.losses = !losses_.empty();
   return options;

@@ -18,14 +18,12 @@ class LanguageModelEvaluationFlags {
   std::string given() const;
   /// Throws UsageError where options exclude each other.
   LanguageModelEvaluation options() const;
-  /// File for a picture of attention shares; empty where none is wanted.
-  const std::string& shares_picture() const { return shares_picture_; }
   /// File for the loss of every character; empty where none is wanted.
   const std::string& losses() const { return losses_; }
 
  private:
   LanguageModelEvaluation evaluation_;
-  std::string shares_picture_, losses_;
+  std::string losses_;
   std::vector<CLI::Option*> options_;
   CLI::Option* protocol_[2] = {};
 };

@@ -143,6 +143,7 @@ std::string explain(const CLI::ParseError& error, const CLI::App& program,
   if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
     std::vector<std::string> options;
     for (const CLI::Option* option : verb->get_options()) {
+      if (option->get_group().empty()) continue;
       for (const std::string& name : option->get_lnames()) options.push_back("--" + name);
     }
     std::vector<std::string> unknown = program.remaining(true);

@@ -24,9 +24,9 @@ struct NamedFile {
 };
 
 bool is_output(const CLI::Option& option) {
-  constexpr std::array<std::string_view, 7> kNames = {
-      "--output",         "--predictions", "--official-predictions", "--write-selected", "--losses",
-      "--shares-picture", "--index"};
+  constexpr std::array<std::string_view, 6> kNames = {
+      "--output",         "--predictions", "--official-predictions",
+      "--write-selected", "--losses",      "--index"};
   return option.get_type_name() == "FILE" &&
          std::ranges::find(kNames, option.get_name()) != kNames.end();
 }

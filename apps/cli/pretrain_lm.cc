@@ -6,12 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "attention/shares_picture.h"
 #include "language_model_flags.h"
 #include "longformer/checkpoint.h"
 #include "longformer/language_model.h"
 #include "option_flags.h"
-#include "output.h"
 #include "training_flags.h"
 #include "training_report.h"
 #include "verbs.h"
@@ -53,11 +51,6 @@ void run(const LanguageModelFlags& flags, Messages& messages) {
   }
   TrainingReport report(messages, tokens ? TrainingReport::Loss::nats : TrainingReport::Loss::bits);
   const TrainingResult result = train_language_model(options, report.callbacks());
-  if (const auto layers = last_shares(result.evaluations); !layers.empty()) {
-    Output picture(options.training.output_dir + "/attention_shares.svg");
-    picture.write(shares_picture(PictureFormat::svg, layers, result.evaluations));
-    picture.finish();
-  }
   report.finish(result, options.training.output_dir, flags.model.json);
 }
 

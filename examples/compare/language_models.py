@@ -11,12 +11,12 @@ characters of 16 MB as each reads in equal time, by the seconds of the runs of d
 the attention of models with memories goes while they learn. features: what of a Performer's features matters, half of all
 combinations of five settings, and single ones. settings: how much the many settings of a Compressive Transformer
 matter. windows: windows that grow, stay or fall with depth. stages: short segments first.
-Figures are added to docs/results/compare_language_models.jsonl. The LSTM needs torch.
+Figures are added to docs/results/compare_language_models.jsonl. The LSTM needs torch, and
+shares needs longformer_cpp.plot.
 """
 
 import json
 import pathlib
-import shutil
 import subprocess
 import sys
 
@@ -207,11 +207,13 @@ def of_positions(chosen, row, seed):
 
 
 def of_shares(chosen, row, seed):
+    from longformer_cpp import plot
+
     def run(program):
         arm = SHARES[row]
         folder = train(program, chosen, named(chosen, row, seed), arm, prefix(chosen.work, SIZES[-1]),
                        chosen.characters, seed, ["--attention-shares"])  # fmt: skip
-        shutil.copy(folder / "attention_shares.svg", chosen.work / f"{folder.name}.svg")
+        plot.attention_shares(folder / "log.jsonl", chosen.work / f"{folder.name}.svg")
         history = []
         for row_of_log in setting.log(folder):
             if "eval_cm_p0" in row_of_log:

@@ -1,6 +1,7 @@
 """The Python lines of README and docs run as they stand there."""
 
 import doctest
+import importlib.util
 import json
 import os
 import pathlib
@@ -65,6 +66,7 @@ def place(tmp_path_factory):
     for name in ("vocab.json", "merges.txt"):
         shutil.copy(fixtures / "tiny_roberta" / name, place / "led")
     (place / "novelist").symlink_to(fixtures / "character_lm" / "untied")
+    (place / "compressive").symlink_to(fixtures / "memory_lm" / "compressive")
     (place / "novels.txt").write_text("he was in the house she was with him " * 50)
     (place / "corpus" / "qrels").mkdir(parents=True)
     (place / "corpus" / "corpus.jsonl").write_text('{"_id": "1", "text": "he was"}\n{"_id": "2", "text": "she was"}\n')
@@ -76,6 +78,8 @@ def place(tmp_path_factory):
 @pytest.mark.parametrize(("language", "text"), PROGRAMS)
 def test_python_of_the_pages(place, tmp_path, language, text):
     """Programs run; sessions print what stands there, where the models are those of the quickstart."""
+    if "import plot" in text and not importlib.util.find_spec("matplotlib"):
+        pytest.skip("matplotlib is not installed")
     examples = doctest.DocTestParser().get_examples(text) if language == "console" else []
     program = "".join(example.source for example in examples) or text
     command = [sys.executable, "-"]

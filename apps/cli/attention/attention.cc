@@ -1,4 +1,4 @@
-// longformer attention: what the heads of a model attend to, as numbers, a picture or a page.
+// longformer attention: what the heads of a model attend to, as numbers or a page.
 #include <fmt/format.h>
 
 #include <array>
@@ -25,6 +25,8 @@ namespace {
 constexpr std::int64_t kTopK = 5;
 constexpr std::int64_t kPageTopK = 8;
 constexpr double kPageThreshold = 0.001;
+/// The function of longformer_cpp.plot that draws maps.
+constexpr std::string_view kPictures = "heat_map";
 
 constexpr std::array kFormats =
     std::to_array<NamedFormat<AttentionFormat>>({{".tsv", "text", AttentionFormat::text},
@@ -32,9 +34,6 @@ constexpr std::array kFormats =
                                                  {".jsonl", "json", AttentionFormat::json},
                                                  {".json", "json", AttentionFormat::json},
                                                  {".npz", "npz", AttentionFormat::npz},
-                                                 {".png", "png", AttentionFormat::png},
-                                                 {".svg", "svg", AttentionFormat::svg},
-                                                 {".pdf", "pdf", AttentionFormat::pdf},
                                                  {".html", "html", AttentionFormat::html}});
 
 struct AttentionFlags {
@@ -43,7 +42,6 @@ struct AttentionFlags {
   std::string layer, head;
   std::optional<double> threshold;
   std::int64_t top_k = 0;
-  std::string cells = "max";
   std::string global_attention;
   bool truncate = false;
   /// A text about the document, or that the model shall write one.
@@ -59,6 +57,9 @@ struct AttentionFlags {
       if (!format.empty() && format == known.name) return known.format;
     }
     if (model.json) return AttentionFormat::json;
+    if (format.empty() && !shows_sources() && is_picture(suffix_of(output))) {
+      throw UsageError("--output: " + picture_advice(kPictures));
+    }
     const auto* known = format.empty() ? format_of_output(output, kFormats) : nullptr;
     return known != nullptr ? known->format : AttentionFormat::text;
   }
@@ -81,7 +82,6 @@ struct AttentionFlags {
     options.limits.top_k = top_k;
     if (top_k == 0 && page) options.limits.top_k = kPageTopK;
     if (top_k == 0 && !page && !threshold) options.limits.top_k = kTopK;
-    options.reduction = cells == "mean" ? Reduction::mean : Reduction::max;
     const std::filesystem::path folder(model.model);
     options.model = (folder.has_filename() ? folder : folder.parent_path()).filename().string();
     return options;
@@ -136,7 +136,7 @@ class AttentionRun {
       write(output);
     } else {
       Output output(flags_.output);
-      // Without its one document a picture is no picture: the file is left as it was.
+      // Without its one document there is no result: the file is left as it was.
       if (write(output)) output.finish();
     }
   }
@@ -159,7 +159,7 @@ class AttentionRun {
       try {
         if (!document.error.empty()) throw Error(document.error);
         if (!std::exchange(first, false) && !many_documents()) {
-          throw Error("expected one document for a picture, a page or arrays, found another");
+          throw Error("expected one document for a page or arrays, found another");
         }
         const std::int64_t tokens = show(document, *report);
         any = true;
@@ -311,15 +311,13 @@ void add_attention(CLI::App& program, Action& action) {
   CLI::App& verb = add_verb(
       program,
       {.name = "attention",
-       .description = "Show what each token attends to: numbers, a picture, or a page to explore.",
+       .description = "Show what each token attends to: numbers, or a page to explore.",
        .details = "With --summary or --summarize, what each sentence of a text about the document "
-                  "looks at in it. Text and JSON list the strongest pairs of tokens. A picture "
-                  "(.png, .svg, "
-                  ".pdf), a page (.html) and arrays as transformers lays them out (.npz) take one "
-                  "document.",
+                  "looks at in it. Text and JSON list the strongest pairs of tokens. A page "
+                  "(.html) and arrays as transformers lays them out (.npz) take one document. "
+                  "longformer_cpp.plot.heat_map of the Python package draws the arrays.",
        .examples =
            "longformer attention MODEL report.txt --layer 3 --head 5\n"
-           "longformer attention MODEL report.txt --layer 3 --head all -o heads.png\n"
            "longformer attention MODEL report.txt -o report.html\n"
            "longformer attention MODEL report.txt --layer all --head all -o attentions.npz\n"
            "longformer attention LED report.txt --summarize -o sources.html"});
@@ -328,15 +326,15 @@ void add_attention(CLI::App& program, Action& action) {
   add_index(verb, "--layer", flags->layer, "from 0; all; or mean (mean; all in a page)");
   add_index(verb, "--head", flags->head, "from 0; all; or mean (mean; all in a page)");
   add_output(verb, flags->output,
-             "write to a file; the form follows from .tsv, .txt, .jsonl, .json, .npz, .png, .svg, "
-             ".pdf or .html");
-  add_choice(verb, "--format", flags->format, {"text", "json", "npz", "png", "svg", "pdf", "html"},
-             "text, json, npz, png, svg, pdf or html, whatever the file is called");
+             "write to a file; the form follows from .tsv, .txt, .jsonl, .json, .npz or .html");
+  verb.add_option("--format", flags->format, "text, json, npz or html, whatever the file is called")
+      ->check(no_picture(kPictures))
+      ->check(one_of({"text", "json", "npz", "html"}))
+      ->type_name("NAME");
   add_number(verb, "--top-k", flags->top_k, {.least = 1, .most = 1 << 20},
              "pairs per token (5 unless there is a threshold; 8 in a page)");
   add_threshold(verb, flags->threshold);
-  add_choice(verb, "--cells", flags->cells, {"max", "mean"},
-             "what a cell of several pairs shows: max or mean (max)");
+  refuse_picture(verb, "--cells", kPictures);
   const CLI::Option* summary =
       verb.add_option("--summary", flags->summary,
                       "LED and BART: show what the sentences of this text look at in the document")

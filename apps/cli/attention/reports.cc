@@ -135,22 +135,6 @@ class NpzReport final : public AttentionReport {
   std::vector<float> globals_;
 };
 
-class PictureReport final : public AttentionReport {
- public:
-  PictureReport(PictureFormat format, Reduction reduction, Output& output)
-      : format_(format), reduction_(reduction), output_(output) {}
-
-  void begin(const AttentionDocument& document) override { map_.emplace(document, reduction_); }
-  void add(const AttentionMap& map) override { map_->add(map); }
-  void end() override { output_.write(map_->file(format_)); }
-
- private:
-  PictureFormat format_;
-  Reduction reduction_;
-  Output& output_;
-  std::optional<HeatMap> map_;
-};
-
 class PageReport final : public AttentionReport {
  public:
   PageReport(const ReportOptions& options, Output& output) : options_(options), output_(output) {}
@@ -177,12 +161,6 @@ std::unique_ptr<AttentionReport> attention_report(const ReportOptions& options, 
       return std::make_unique<JsonReport>(options, output);
     case AttentionFormat::npz:
       return std::make_unique<NpzReport>(output);
-    case AttentionFormat::png:
-      return std::make_unique<PictureReport>(PictureFormat::png, options.reduction, output);
-    case AttentionFormat::svg:
-      return std::make_unique<PictureReport>(PictureFormat::svg, options.reduction, output);
-    case AttentionFormat::pdf:
-      return std::make_unique<PictureReport>(PictureFormat::pdf, options.reduction, output);
     case AttentionFormat::html:
       return std::make_unique<PageReport>(options, output);
     case AttentionFormat::text:

@@ -4,19 +4,17 @@
 #include <memory>
 #include <string>
 
-#include "attention/heat_map.h"
 #include "attention/maps.h"
 #include "attention/page.h"
 #include "output.h"
 
 namespace longformer::cli {
 
-enum class AttentionFormat { text, json, npz, png, svg, pdf, html };
+enum class AttentionFormat { text, json, npz, html };
 
 struct ReportOptions {
   AttentionFormat format = AttentionFormat::text;
   AttentionLimits limits;
-  Reduction reduction = Reduction::max;
   /// What the model is called on a page.
   std::string model;
 };

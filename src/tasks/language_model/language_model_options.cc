@@ -76,7 +76,7 @@ OptionFields fields(LanguageModelTraining& options) {
       {.name = "attention_shares",
        .value = &options.attention_shares,
        .help = "memories: evaluations log where attention goes (cm, em, seq by age, for each layer "
-               "too), and attention_shares.svg in the output folder shows it"},
+               "too)"},
   };
   append(all, without(fields(options.training), {"group_by_length"}));
   return all;
