@@ -12,7 +12,7 @@ namespace longformer {
 void take_data(Keywords& keywords, DataOptions& data);
 /// `no_singletons`, or `singletons` that is False: clusters of one mention are left out.
 void take_singletons(Keywords& keywords, bool& without);
-/// What of them one task alone knows: coreference, questions over paragraphs, TriviaQA.
+/// Options of one task alone: coreference, questions over paragraphs, TriviaQA.
 void take_tasks(Keywords& keywords, DataOptions& data);
 /// The same of training alone, with vectors of texts.
 void take_training_tasks(Keywords& keywords, DataOptions& data);

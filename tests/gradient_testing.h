@@ -1,4 +1,4 @@
-// What the rows of the table of gradients are (gradient_test.cc).
+// Rows of the table of gradients (gradient_test.cc).
 #pragma once
 
 #include <algorithm>

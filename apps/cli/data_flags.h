@@ -22,7 +22,7 @@ void add_coreference(CLI::App& verb, CoreferenceOptions& options, CoreferenceUse
 void add_multi_hop_losses(CLI::App& verb, MultiHopOptions& options);
 void add_evidence(CLI::App& verb, MultiHopOptions& options);
 
-/// What is learned of vectors of texts.
+/// Options of learning vectors of texts.
 void add_embedding_training(CLI::App& verb, EmbeddingTrainingOptions& options);
 
 /// How TriviaQA is read; for training also what is learned of it.

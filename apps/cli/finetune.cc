@@ -34,7 +34,7 @@ struct FinetuneFlags {
   }
 };
 
-/// What --help says.
+/// Text of --help.
 constexpr const char* kDetails =
     "Classification (one label, several, or numbers), labels of words, answers in documents "
     "(with several right ones the loss is −log of their probability together; trivia: TriviaQA, "
@@ -91,7 +91,7 @@ std::string listed(const std::vector<std::string>& names) {
   return text;
 }
 
-/// What the data said, and what will be lost of it.
+/// Reports the data, and the part of it that will be lost.
 void tell_data(const std::string& name, const FinetuneData& data, Messages& messages) {
   messages.note(fmt::format("{}: {}, {}, {}", name, counted(data.examples, "example"),
                             counted(data.rows, "row"), counted(data.tokens, "token")));
@@ -163,7 +163,7 @@ void run(const FinetuneFlags& flags, Messages& messages) {
   report.finish(result, options.training.output_dir, flags.model.json);
 }
 
-/// What models that write texts have beside all others.
+/// Options of models that write texts only.
 void add_sequence_options(CLI::App& verb, FinetuneFlags& flags) {
   constexpr const char* kGroup = "Texts (seq2seq)";
   FinetuneOptions& options = flags.options;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What attentions cost: language models in training and in use, encoders from 512 to 65,536 tokens.
+"""Costs of attentions: language models in training and in use, encoders from 512 to 65,536 tokens.
 
     experiments/compare/costs.py models [--model large]
     experiments/compare/costs.py encoders [--lengths 512 4096 16384 65536]
@@ -20,7 +20,7 @@ from setting import experiment
 STEP = 4096
 LENGTHS = (4096, 16384)
 WRITTEN = 64
-# What each sees: windows of 512, a segment and a memory of 512, besides 512 compressed rows of four each.
+# Reach of each: windows of 512, a segment and a memory of 512, besides 512 compressed rows of four each.
 MODELS = {
     "window": language_models.lm("window", STEP, windows=[511] * 6, dilations=[0] * 6),
     "dense": language_models.lm("dense", STEP),

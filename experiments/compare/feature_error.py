@@ -100,7 +100,7 @@ def with_random_weights(model, target):
 
 
 def head_error(folder, texts, features=256):
-    """Of every head: the error of P·V with positive features, mean and most of ‖q̃+k̃‖², and mean of e^{‖q̃+k̃‖²}/m,
+    """For every head, the error of P·V with positive features, mean and most of ‖q̃+k̃‖², and mean of e^{‖q̃+k̃‖²}/m,
     the relative variance of one weight by Lemma 2."""
 
     def run(_):
@@ -114,7 +114,7 @@ def head_error(folder, texts, features=256):
                 d = q.shape[-1]
                 exact = probabilities(q, k) @ v
                 q, k = q / d**0.25, k / d**0.25
-                # With weights of attention: large pairs that nobody attends to are harmless.
+                # Weighted by attention: large pairs that nobody attends to are harmless.
                 weights = probabilities(q * d**0.25, k * d**0.25)
                 z = (q**2).sum(-1)[..., None] + (k**2).sum(-1)[..., None, :] + 2 * q @ k.swapaxes(-1, -2)
                 directions = drawn((features, d), {}, generator)

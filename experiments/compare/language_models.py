@@ -122,7 +122,7 @@ def prefix(work, megabytes):
 
 
 def held_out(work):
-    """Of a novel that no model has read."""
+    """Part of a novel that no model has read."""
     path = work / "novels-test.txt"
     if not path.exists():
         path.write_bytes(setting.novels(work)[1].read_bytes()[-EVALUATED:])

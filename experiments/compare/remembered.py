@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What memories are good for, and what can be read in them.
+"""Use of memories, and the facts that can be read from them.
 
     LONGFORMER_DATA=data experiments/compare/remembered.py [--characters 40M] [--model medium]
 
@@ -101,7 +101,7 @@ def looks(program, chosen, folder):
 
 
 def accuracy(rows, labels, learning):
-    """Of a softmax regression of the classes that are frequent enough, and of always saying the most frequent one."""
+    """Accuracy of a softmax regression over the frequent classes, and of always choosing the most frequent one."""
     names, counts = numpy.unique(labels[learning], return_counts=True)
     names = names[counts >= 30]
     known = numpy.isin(labels, names)

@@ -352,7 +352,7 @@ def size_text(size):
 
 
 def costs():
-    """Of each model the last figures, whatever machine they are of."""
+    """Last figures of each model, from any machine."""
     quality, measured = {}, {}
     for run in rows_of("language_models"):
         if run["experiment"] == "time" or (run["experiment"] == "data" and run["megabytes"] == 16):

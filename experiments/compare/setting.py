@@ -1,4 +1,4 @@
-"""What the comparisons of attentions share: texts, models of one size, training, curves.
+"""Common parts of the comparisons of attentions: texts, models of one size, training, curves.
 
 Every experiment is one script, one file docs/results/compare_*.jsonl, one figure and one part of docs/compare.md. Scripts
 go on where a file of results ends, so they can be stopped at any time; a killed training goes on from its
@@ -105,7 +105,7 @@ def language_model(size, attention, **keys):
 
 
 def optimizer(steps, rate=1e-3, warmup=None):
-    """What every training has, unless an experiment is about it."""
+    """Options of every training, unless an experiment varies them."""
     return ["--optim", "adamw", "--learning-rate", rate, "--max-grad-norm", 0.25, "--lr-scheduler-type", "cosine",
             "--warmup-steps", warmup or min(500, steps // 5), "--max-steps", steps, "--save-steps", 500,
             "--save-total-limit", 1, "--logging-steps", 50, "--resume-from-checkpoint", "last"]  # fmt: skip

@@ -17,7 +17,7 @@ from setting import experiment
 
 LENGTHS = (128, 256, 512)
 RANKS = (16, 32, 64, 128, 256)
-# Of the cumulative curve, as parts of n.
+# Points of the cumulative curve, as parts of n.
 POINTS = (1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 3 / 4, 1)
 
 

@@ -83,7 +83,8 @@ def distance(first, second):
 
 
 def next_loss(program, chosen, source, arm, checkpoint, again):
-    """Of the segments behind a checkpoint, at a rate of 0; with a state made anew by reading so many segments again."""
+    """Loss of the segments after a checkpoint, at a learning rate of 0; its state comes from reading so many segments
+    again."""
     target = chosen.work / "updates-probe"
     shutil.rmtree(target, ignore_errors=True)
     copy = fork(checkpoint, target) / checkpoint.name

@@ -32,7 +32,7 @@ BINARY = os.environ.get("LONGFORMER_BINARY", str(ROOT / "build" / "longformer"))
 RANK = 64
 ARTICLE_RANK = 32
 NAME = "longformer-minilm-4096"
-#: What an adapter does not need beside its model, or gets written anew.
+#: Files that an adapter does not need besides its model, or that are rewritten.
 LEFT_OUT = ["checkpoint-*", "runs", "*log.jsonl", "adapter_model*", "config.json", "training_args.json", "vocab.txt",
             "tokenizer*", "special_tokens_map.json"]  # fmt: skip
 TARGETS = ["query", "key", "value", "intermediate.dense", "output.dense"]

@@ -167,12 +167,12 @@ def trivial(work, row):
 
 
 def start_of(text):
-    """What surely fits into the decoder's positions."""
+    """Beginning that surely fits into the decoder's positions."""
     return " ".join(text.split()[:WORDS])
 
 
 def attention_by_place(program, model, work):
-    """What tenth of what was read the true abstract's tokens look at."""
+    """Shares of attention of the true abstract's tokens, by tenths of the input."""
     tenths = [0.0] * 10
     for test in tests(work)[:SHOWN]:
         (looked,) = program("attention", model, "--text", test["text"], "--summary", start_of(test["summary"]),

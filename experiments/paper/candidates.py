@@ -23,7 +23,7 @@ FLAGS = ["--task", "candidates", "--learning-rate", 1e-4, "--head-learning-rate"
          "--gradient-accumulation-steps", 8, "--warmup-ratio", 0.1, "--save-strategy", "no", "--overwrite-output-dir",
          "--skip-invalid", "--bf16"]
 EPOCHS = ["--num-train-epochs", 5]
-# What finetune and evaluate are given; what finetune alone is given.
+# Options of finetune and evaluate; options of finetune alone.
 ROWS = {
     "4,096": ([], EPOCHS),
     "4,096, one epoch": ([], ["--num-train-epochs", 1]),

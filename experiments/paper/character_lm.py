@@ -26,7 +26,7 @@ BATCH = 2
 WINDOWS = [16, 32, 64, 128, 128, 256]
 MEAN_WINDOW = sum(WINDOWS) // LAYERS
 NO_DILATION = [0] * LAYERS
-# As in the paper: the lower half has none, then 1, 2 and 3.
+# The dilations of the paper: the lower half has none, then 1, 2 and 3.
 DILATIONS = [0, 0, 0, 1, 2, 3]
 ROWS = {
     "decreasing": (WINDOWS[::-1], NO_DILATION),
@@ -88,7 +88,7 @@ def bits(program, folder, form, part, text, *flags):
 
 
 def bits_with(program, folder, form, text, context):
-    """With at least so many characters before those that are scored."""
+    """BPC with at least so many characters before each scored one."""
     step = min(CONTEXT_STEP, context)
     return bits(program, folder, form, "validation", text, "--window-characters", context + step,
                 "--step-characters", step, "--characters", CONTEXT_CHARACTERS)

@@ -27,7 +27,7 @@ COMMON = ["--task", "coreference", "--gradient-accumulation-steps", 1, "--warmup
           "--overwrite-output-dir", "--bf16", *RATES]
 LITBANK_EPOCHS, CRAFT_EPOCHS = 15, 8
 LONGEST = 20480
-# Of CRAFT, 1.24 tokens each: what a model of so many tokens reads at once.
+# Words that a model of so many tokens reads at once; words of CRAFT have 1.24 tokens.
 PART_WORDS = {"512, one behind the other": 400, "4,096": 3200}
 
 
@@ -152,7 +152,8 @@ def litbank_runs(work, rows, seeds):
 
 
 def links_by_distance(gold, predicted):
-    """Of the nearest earlier mention of each right mention, by words between: how many are in one predicted cluster."""
+    """Share of right mentions that share a predicted cluster with their nearest earlier mention, by words between the
+    two."""
     counts = {}
     for key, found in zip(gold, predicted):
         cluster_of = {tuple(mention): number for number, cluster in enumerate(found) for mention in cluster}
@@ -186,7 +187,7 @@ def cut(data, target, words):
 
 
 def each_part_by_itself(program, folder, data, words):
-    """What a user of a short model does: the clusters of each part, none over two of them."""
+    """The way of a user with a short model: the clusters of each part, none over two of them."""
     parts, said, joined = folder / "parts.jsonl", folder / "parts-said.jsonl", folder / "joined.jsonl"
     begins = cut(data, parts, words)
     program("evaluate", folder, parts, "--dtype", "bf16", "--predictions", said)

@@ -1,4 +1,5 @@
-"""What the experiments of this folder share: they run the program and keep one JSON line per run.
+"""Common parts of the experiments of this folder: they run the program and keep one JSON line per
+run.
 
 A run has a key (which row, which seed) and gives figures. What is already in the file of results is not run
 again, so an experiment can be stopped and continued, or widened with --seeds.

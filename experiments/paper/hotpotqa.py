@@ -26,7 +26,8 @@ EPOCHS, RATE, BATCH = 4, 1e-4, 4
 FLAGS = ["--task", "multihop", "--learning-rate", RATE, "--head-learning-rate", 5 * RATE,
          "--gradient-accumulation-steps", BATCH, "--warmup-ratio", 0.1, "--save-strategy", "no",
          "--overwrite-output-dir", "--skip-invalid", "--bf16"]
-# With equal weights the losses of the evidence, means over its marks, hardly move the encoder.
+# Equal weights would not do: the losses of the evidence, means over its marks, then hardly move the
+# encoder.
 WEIGHTS = ["--loss-weights", "1,5,10,10"]
 # The paper's marks are global too, which finds less evidence here.
 QUESTION = ["--global-attention", "question"]
@@ -124,7 +125,7 @@ def squad_records(generator):
 
 
 def evidence_beginning(program, work, begun):
-    """What has learnt the evidence of SQuAD's questions too."""
+    """Model that has learnt the evidence of SQuAD's questions too."""
     data = work / "squad-evidence.json"
     if not data.exists():
         data.write_text(json.dumps(list(squad_records(random.Random(questions.SPLIT_SEED)))))
@@ -136,7 +137,7 @@ def evidence_beginning(program, work, begun):
 
 
 def read_flags(flags):
-    """What evaluate takes of a row's flags."""
+    """Flags of a row that evaluate takes."""
     return flags[2:]
 
 

@@ -343,7 +343,7 @@ def choose(program, model, data, count, seed):
         path = data / "tasks" / f"{file}.json.xz"
         if path.exists():
             materials.append(MultiHop(name, path))
-    # Of each tokenizer, cell (kind, size), form and weight: a list of ranks.
+    # List of ranks by tokenizer, cell (kind, size), form and weight.
     cells = {tokenizer: collections.defaultdict(lambda: collections.defaultdict(list))
              for tokenizer in TOKENIZERS}
     noise = {tokenizer: collections.defaultdict(list) for tokenizer in TOKENIZERS}

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What `longformer search` finds, asked as a user asks it: SQuAD and COVID-QA by `search … --json`.
+"""Hits of `longformer search`, called as a user calls it: SQuAD and COVID-QA by `search … --json`.
 
 fusion.py computes this table from vectors and a full-text index of its own; here the program reads files, keeps
 an index and ranks. SQuAD: each paragraph is a file in the folder of its article, and one passage of up to 510
@@ -28,7 +28,7 @@ from run import data_sets
 
 MODES = {"cosine (--mode dense)": "dense", "BM25 (--mode lexical)": "lexical", "both (search)": "hybrid"}
 MODEL_TOKENS, SPECIAL_TOKENS = 512, 2
-# Of a paragraph that is two passages both may be among the best.
+# A paragraph of two passages may have two hits among the best.
 TOP_K = 10
 CUTS = (1, 5)
 

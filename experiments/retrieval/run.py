@@ -122,7 +122,7 @@ def best_of_groups(scores, firsts):
 
 
 def means_of_groups(vectors, firsts):
-    """Of the rows of each group the mean, of length 1."""
+    """Mean of the rows of each group, scaled to length 1."""
     means = np.add.reduceat(vectors, firsts, axis=0)
     return means / np.linalg.norm(means, axis=1, keepdims=True)
 

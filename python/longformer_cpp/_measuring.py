@@ -80,5 +80,6 @@ def bench_search(**options: Any) -> dict[str, Any]:
 
 
 def machine_name(threads: int = 0) -> str:
-    """What figures are told with: the CPU, the number of threads and the instruction set of the kernels."""
+    """Description of the machine to report with figures: the CPU, the number of threads and the instruction set of the
+    kernels."""
     return _native.machine_name(as_integer(threads, "threads"))

@@ -64,9 +64,9 @@ int cgroup_threads() {
   return allowed;
 }
 
-/// What is known of a thread.
+/// State of a thread.
 struct ThreadState {
-  /// Of the innermost ThreadLimit.
+  /// Team of the innermost ThreadLimit.
   ThreadLimit::Team team;
   /// Whether it began a parallel region of parallel_for and is still inside.
   bool in_region = false;

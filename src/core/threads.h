@@ -108,7 +108,7 @@ class ParallelLoop {
   void ask();
 
   int threads_;
-  /// What the thread was in before.
+  /// State of the thread before this object.
   bool was_alone_, was_in_region_;
   bool asks_ = false;
   std::optional<ExactTeam> team_;

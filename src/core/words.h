@@ -32,7 +32,7 @@ std::optional<Number> finite_number(std::string_view text) {
 /// "1 document", "2 documents"; `many` where it is not `one` and an s.
 std::string counted(std::int64_t number, std::string_view one, std::string_view many = {});
 
-/// What stands between the commas of a list, without spaces around it. At least one, perhaps empty.
+/// Parts of a list between its commas, without spaces around them. At least one, perhaps empty.
 std::vector<std::string_view> parts_of_list(std::string_view list);
 
 }  // namespace longformer

@@ -27,7 +27,7 @@ using Json = nlohmann::ordered_json;
 constexpr std::size_t kMaxDepth = 128;
 constexpr std::size_t kMaxShown = 80;
 
-/// What a text is read for: see parse_json and parse_json_data.
+/// Purpose of reading a text: see parse_json and parse_json_data.
 enum class JsonUse { settings, data };
 
 /// Builds the value of a JSON text. The library's own builder looks every key of an ordered object

@@ -54,7 +54,7 @@ std::string shown(const nlohmann::ordered_json& value);
 /// so that a key which nothing reads can be reported.
 class ConfigReader {
  public:
-  /// What a key is called in this object, as {asked for, found}.
+  /// Names of keys in this object, as {asked for, found}.
   using KeyNames = std::span<const std::pair<std::string_view, std::string_view>>;
 
   /// Throws Error unless `object` is a JSON object. Object and names must outlive the reader.
@@ -77,7 +77,7 @@ class ConfigReader {
   const nlohmann::ordered_json& at(const std::string& key) const;
   const nlohmann::ordered_json& object() const { return object_; }
   const std::string& name() const { return name_; }
-  /// What a key is called in this object.
+  /// Name of a key in this object.
   std::string renamed(const std::string& key) const;
 
   /// Keys with a value that were never asked for, in their order.

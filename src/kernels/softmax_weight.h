@@ -1,4 +1,4 @@
-// What a key weighs in a softmax, and from where on it weighs nothing.
+// Weight of a key in a softmax, and the score below which it is 0.
 #pragma once
 
 #include <bit>

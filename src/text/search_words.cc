@@ -16,7 +16,7 @@
 namespace longformer::text {
 namespace {
 
-/// What tools/make_word_characters.py numbers scripts by. Scripts without blanks stand between
+/// Scripts, in the numbers of tools/make_word_characters.py. Scripts without blanks stand between
 /// east_asian (Han, kana and Bopomofo) and last_without_blanks; others follow.
 enum WordScript : std::uint16_t {
   common,
@@ -36,7 +36,7 @@ enum WordScript : std::uint16_t {
 /// Flags beside the script.
 constexpr std::uint16_t kScript = 0xff, kKeptMark = 0x100, kDigit = 0x200, kIgnored = 0x400,
                         kAccent = 0x800, kMark = kKeptMark | kAccent;
-/// What stands between words.
+/// Mark between words.
 constexpr std::uint16_t kBetween = 0xffff;
 
 /// Longer words are no words of a language, and their stems would take long.
@@ -124,7 +124,7 @@ constexpr PlainLetter kPlainLetters[] = {
     {U'ɲ', "n"},  {U'ɵ', "o"},       {U'ʂ', "s"},       {U'ʈ', "t"},       {U'ʉ', "u"},
     {U'ʋ', "v"},  {0x629, "\u0647"}, {0x649, "\u064a"}, {0x6a9, "\u0643"}, {0x6cc, "\u064a"}};
 
-/// What stands for a letter where words are compared; empty: the letter itself.
+/// Form of a letter for comparing words; empty: the letter itself.
 std::string_view plain_letter(char32_t c) {
   const auto* found =
       std::lower_bound(std::begin(kPlainLetters), std::end(kPlainLetters), c,

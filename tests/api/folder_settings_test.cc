@@ -1,5 +1,5 @@
-// What a folder says beside its weights: similarity, truncate_dim, where its encoder is, and heads
-// that config.json does not name.
+// Settings of a folder besides its weights: similarity, truncate_dim, where its encoder is, and
+// heads that config.json does not name.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -69,7 +69,7 @@ def make_base(kind, folder):
     return type(model)
 
 
-# What adapters of each model are made with.
+# Options of the adapters of each model.
 VARIANTS = {
     "bert": {
         "plain": {"r": 4},

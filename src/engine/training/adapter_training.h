@@ -1,4 +1,4 @@
-// What a training of an adapter is, by its options.
+// Training of an adapter, by its options.
 #pragma once
 
 #include <functional>

@@ -19,7 +19,7 @@
 
 namespace longformer {
 
-/// What is trained, and how it differs from the folder that it begins with.
+/// Weights to train, and how they differ from the folder that it begins with.
 struct TrainedModelSetup {
   /// A model folder. Without weights in it, all are drawn.
   std::string folder;
@@ -85,7 +85,7 @@ class TrainedModel {
   /// The loss of a batch as it is now, as `step` has it but without dropout.
   ops::LossSum loss(const tasks::TrainingBatch& batch) const;
 
-  /// As training::Objective wants them.
+  /// The interface of training::Objective.
   void save(const std::filesystem::path& folder) const;
   void load(const std::filesystem::path& folder) const;
 

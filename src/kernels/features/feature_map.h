@@ -10,7 +10,7 @@
 
 namespace longformer::kernels {
 
-/// What the products of features are an estimate of.
+/// Kernel that the products of features estimate.
 enum class FeatureKernel {
   softmax,        ///< e^{q·k/√d} by positive features, F = m
   hyperbolic,     ///< the same by pairs of ±, F = 2m

@@ -56,7 +56,7 @@ void add_settings(const ConvertOptions& options, Json& json) {
   }
 }
 
-/// What the attention of the target has, by the names of the model.
+/// New tensors of the target's attention, by the names of the model.
 std::vector<std::pair<std::string, Tensor>> drawn_tensors(const EncoderConfig& target,
                                                           std::uint64_t seed) {
   const Weights drawn = Weights::trained(Weights::drawn(seed), {.seed = seed});

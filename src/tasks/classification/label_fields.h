@@ -1,4 +1,4 @@
-// What the labels of a file say before they are classes: which are none, and which problem they
+// Labels of a file before they are classes: which cells are no label, and which problem the labels
 // make.
 #pragma once
 

@@ -14,7 +14,7 @@
 
 namespace longformer::tasks {
 
-/// What is scored of a text: every character of the range but its first, or the first so many.
+/// Part of a text to score: every character of the range but its first, or the first so many.
 struct ScoredText {
   const SymbolText& text;
   SymbolText::Range range;
@@ -30,7 +30,7 @@ using ScoreCallback = std::function<void(Index)>;
 
 struct TextScore {
   ops::LossSum loss;
-  /// That of every character, where they are asked for.
+  /// Loss of every character, if asked for.
   std::vector<float> losses = {};
   /// The layers that learn to compress add theirs, once for each segment.
   ops::LossSum compression = {};
