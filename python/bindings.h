@@ -57,7 +57,7 @@ struct Path : std::filesystem::path {
   using std::filesystem::path::path;
 };
 
-/// The same back.
+/// Name of a file as a str of Python.
 inline nb::str path_text(const std::string& path) {
   PyObject* text =
       PyUnicode_DecodeFSDefaultAndSize(path.data(), static_cast<Py_ssize_t>(path.size()));

@@ -14,7 +14,7 @@ void take_data(Keywords& keywords, DataOptions& data);
 void take_singletons(Keywords& keywords, bool& without);
 /// Options of one task alone: coreference, questions over paragraphs, TriviaQA.
 void take_tasks(Keywords& keywords, DataOptions& data);
-/// The same of training alone, with vectors of texts.
+/// Options of training alone, with vectors of texts.
 void take_training_tasks(Keywords& keywords, DataOptions& data);
 void take_masking(Keywords& keywords, MaskingOptions& masking);
 /// All of TrainingOptions.

@@ -11,7 +11,7 @@ namespace longformer::cli {
 /// How the files of a data set are read. `data` must live as long as the verb.
 void add_data_options(CLI::App& verb, DataOptions& data);
 
-/// The same for plain text without labels.
+/// Options for plain text without labels.
 void add_text_options(CLI::App& verb, DataOptions& data);
 
 /// How documents are read for coreference; for training also what a new head is like.

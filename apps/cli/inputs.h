@@ -43,7 +43,7 @@ struct Document {
 
   /// "file" or "file:line"; what messages about the document begin with.
   std::string label() const;
-  /// The same as one field of a line.
+  /// Place of the document as one field of a line.
   std::string field() const;
   /// {"file": …, "line": …}, with null for line 0, and "id" where there is one; what JSON lines
   /// about the document begin with.

@@ -38,7 +38,7 @@ class Output {
   /// A terminal gets control characters as text that can be seen: what a document holds is for
   /// readers, not for terminals. Elsewhere the text stays as it is.
   void write(std::string_view text);
-  /// The same for text that has been made so and marked for a terminal.
+  /// Writes text that is already safe and marked for a terminal.
   void write_marked(std::string_view text);
   /// Writes a JSON object: on a line of its own, or in a file that ends in .json as a part of the
   /// list that finish() closes.

@@ -9,7 +9,7 @@ namespace longformer::cli {
 extern const std::string_view kAttentionPage;
 /// Page with the marks <!--TITLE--> and <!--DATA-->.
 extern const std::string_view kSourcesPage;
-/// The same.
+/// Page with the marks <!--TITLE--> and <!--DATA-->.
 extern const std::string_view kCoreferencePage;
 
 }  // namespace longformer::cli

@@ -56,7 +56,7 @@ def sentence_spans(text):
 
 
 def short_spans(text):
-    """The same, of which long ones, such as tables, are cut at a space."""
+    """Spans of sentences; long ones, such as tables, are cut at a space."""
     for begin, end in sentence_spans(text):
         while end - begin > 2 * PASSAGE_CHARACTERS:
             cut = text.rfind(" ", begin + PASSAGE_CHARACTERS, begin + 2 * PASSAGE_CHARACTERS)

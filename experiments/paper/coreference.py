@@ -105,7 +105,7 @@ def documents_of(data):
 
 
 def trivial(work, name):
-    """The same words mean the same, of data that the program scores."""
+    """Baseline for data that the program scores: equal words corefer."""
     def measure(program):
         data, said = work / name, work / f"{name}.same-words.jsonl"
         same_words(data, said)

@@ -106,7 +106,8 @@ def converted(program, source, target, flags):
 
 
 def beginnings(program, work, model):
-    """The same of a conversion to 4,096 tokens, and as a model of 512 with n² attention, for other scripts."""
+    """The trained beginning of a conversion to 4,096 tokens, and its form as a model of 512 with n² attention, for
+    other scripts."""
     write_data(work)
     begun = beginning(program, work, "beginning", pathlib.Path(model))
     return begun, converted(program, begun, work / "questions-beginning-512", ["--max-positions", 512, "--window", 1024])

@@ -240,7 +240,7 @@ class Embedder:
         global_attention: str | None = None,
         batch_tokens: int | None = None,
     ) -> Passages:
-        """The same of passages that are given by their characters (begin, end), in the context of the document."""
+        """Embeds passages that are given by their characters (begin, end), in the context of the document."""
         items = as_items(spans, "spans", "a list of (begin, end)")
         try:
             pairs = [(int(begin), int(end)) for begin, end in items]

@@ -16,7 +16,7 @@ class LayerDifference:
 
     #: Frobenius norm of the difference by that of the first model's states.
     relative_error: float
-    #: The same of a layer by itself, when it reads what the first model's layer reads.
+    #: Difference of a layer by itself, when it reads the input of the first model's layer.
     alone: float
     #: Mean over the texts of the cosine between the mean vectors of both.
     cosine: float

@@ -321,7 +321,7 @@ class Model:
         callback: Callable[[int, str], object] | None = None,
         **options: Any,
     ) -> list[WrittenDocument]:
-        """The same as `longformer generate` does it: without the global attention and length of a summary."""
+        """Writes texts as `longformer generate` does: without the global attention and length of a summary."""
         return self._writer.write(texts, False, callback, options)
 
     def evaluate(self, data: str | os.PathLike[str], **options: Any) -> Evaluation:

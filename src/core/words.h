@@ -22,7 +22,7 @@ std::optional<Number> parsed_number(std::string_view text) {
   return value;
 }
 
-/// The same, absent for NaN and infinite ones too.
+/// The finite number that a whole text is; absent for anything else.
 template <std::floating_point Number>
 std::optional<Number> finite_number(std::string_view text) {
   const std::optional<Number> value = parsed_number<Number>(text);

@@ -29,8 +29,8 @@ void write_file(const std::string& path, std::string_view contents);
 /// holds twice.
 nlohmann::ordered_json parse_json(std::string_view text, const std::string& name);
 
-/// The same for records of data: the last one of equal keys counts, as in Python, and a whole
-/// number of more than 64 bits is a string of its digits.
+/// Parses records of data as parse_json does, with two differences: the last one of equal keys
+/// counts, as in Python, and a whole number of more than 64 bits is a string of its digits.
 nlohmann::ordered_json parse_json_data(std::string_view text, const std::string& name);
 
 /// read_file and parse_json.

@@ -112,7 +112,7 @@ struct EncoderConfig {
 /// that names file, key, expected and found.
 EncoderConfig read_config(const std::string& path);
 
-/// The same for an object that is parsed already.
+/// Parses an object that is already read.
 EncoderConfig parse_config(const formats::ConfigReader& config);
 
 }  // namespace longformer::models

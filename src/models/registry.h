@@ -143,7 +143,7 @@ const Family& family_of(std::string_view model_type, const std::string& name,
 /// Whether the config.json of a folder, or a file, is that of a language model; false for what
 /// cannot be read.
 bool is_language_model(const std::string& folder_or_file);
-/// The same for models that read a text and write another.
+/// Whether the model reads a text and writes another.
 bool is_encoder_decoder(const std::string& folder_or_file);
 
 }  // namespace longformer::models

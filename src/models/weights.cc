@@ -31,7 +31,7 @@ void replace_ending(std::string& name, std::string_view ending, std::string_view
   if (name.ends_with(ending)) name.replace(name.size() - ending.size(), ending.size(), by);
 }
 
-/// The same on every machine, unlike std::hash.
+/// A hash that is equal on every machine, unlike std::hash.
 std::uint64_t hash_of(const std::string& name) {
   std::uint64_t hash = 0;
   for (const char letter : name) hash = random_bits(hash, static_cast<unsigned char>(letter));

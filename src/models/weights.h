@@ -102,7 +102,7 @@ struct TensorNames {
   std::string model_name(std::string file_name) const;
   /// Without a prefix.
   std::string file_name(std::string model_name) const;
-  /// The same of a layer, whose tensors have their own names behind its name.
+  /// Name of a layer in the file, whose tensors have their own names behind its name.
   std::string file_layer(const std::string& layer) const;
 };
 
@@ -199,12 +199,12 @@ class Weights {
   /// itself when there is one. Throws Error when it is missing, not floating-point, or of another
   /// shape.
   Tensor get(const std::string& name, const Shape& shape, const Init& init) const;
-  /// The same as fp32.
+  /// The weight as fp32.
   Tensor get_fp32(const std::string& name, const Shape& shape, const Init& init) const;
 
   /// A tensor of the file, as it is there, whatever was trained.
   Tensor stored(const std::string& name, const Shape& shape) const;
-  /// The same in fp32, of the shape that it has.
+  /// A tensor of the file in fp32, in its own shape.
   Tensor stored_fp32(const std::string& name) const;
 
   /// Notes that tensors hold NaN or infinite numbers, in one line that names them: those that

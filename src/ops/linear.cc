@@ -243,7 +243,7 @@ void round_to(const Tensor& wide, Tensor& narrow) {
   });
 }
 
-/// The same as Tensor::to(), but in memory that the pool keeps.
+/// A copy as by Tensor::to(), but in memory that the pool keeps.
 Tensor rounded(const Context& context, const Tensor& x, DType dtype) {
   if (x.dtype() != DType::f32 || dtype != DType::bf16) return x.to(dtype);
   Tensor narrow = context.memory.tensor(x.shape(), dtype);

@@ -127,7 +127,8 @@ void multiply_backward(const Context& context, const Tensor& x, const Linear& de
 
 /// W + scale·B·A in fp32.
 Tensor merged(const Tensor& weight, const LowRank& addition);
-/// The same for ops that multiply with parameters themselves: sends gradients to A and B alone.
+/// Adapted weight for ops that multiply with parameters themselves: sends gradients to A and B
+/// alone.
 Tensor adapted_weight(const Context& context, const Tensor& weight, const LowRank& addition);
 
 }  // namespace longformer::ops

@@ -87,7 +87,7 @@ class RowReader {
 
   /// A text alone.
   Reading read(std::string text) const;
-  /// The same, of which the tokens are known.
+  /// A text alone whose tokens are known.
   Reading read(Encoding tokens, std::string text) const;
   /// A text behind a question, which every row repeats.
   Reading read(std::string_view question, std::string text) const;

@@ -77,8 +77,9 @@ class TrainedModel {
   /// parameters. `seed` is that of the dropout.
   training::MicroBatchLoss step(const tasks::TrainingBatch& batch, std::uint64_t seed) const;
 
-  /// The same of one batch of vectors whose activations are in memory part by part (GradCache, Gao
-  /// et al. 2021): vectors of all parts, the gradient of the loss for them, and each part again.
+  /// Forward and backward of one batch of vectors whose activations are in memory part by part
+  /// (GradCache, Gao et al. 2021): vectors of all parts, the gradient of the loss for them, and
+  /// each part again.
   training::MicroBatchLoss step_in_parts(std::span<const tasks::TrainingBatch> parts,
                                          std::uint64_t seed) const;
 

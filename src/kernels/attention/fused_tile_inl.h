@@ -11,7 +11,7 @@ inline constexpr Index kLanesOf = S::kColumns* Index{S::kLanes};
 template <class S>
 using Block = std::make_index_sequence<S::kRows * S::kColumns>;
 
-/// The same operations on one column of vectors of a tile.
+/// Operations of a tile on one column of its vectors.
 template <class S>
 struct OneColumn : S {
   static constexpr int kColumns = 1;

@@ -59,7 +59,7 @@ TextScore score_streaming(const models::LanguageModel& model, const ops::Context
 /// Means of what was summed. Throws Error where no character had full memories.
 std::vector<AttentionShares> mean_shares(const std::vector<models::AttentionShares>& layers);
 
-/// The same by name, cm_p0 and so on: first the means over layers, then layer_0_cm_p0 and so on.
+/// Shares by name, cm_p0 and so on: first the means over layers, then layer_0_cm_p0 and so on.
 std::vector<std::pair<std::string, double>> named_shares(
     const std::vector<AttentionShares>& layers);
 
