@@ -118,9 +118,7 @@ void add_coreference(CLI::App& verb, CoreferenceOptions& options, CoreferenceUse
 void add_multi_hop_losses(CLI::App& verb, MultiHopOptions& options) {
   verb.add_option_function<std::string>(
           "--loss-weights",
-          [&options](const std::string& text) {
-            static_cast<void>(read_weights(text, options.loss_weights));
-          },
+          [&options](const std::string& text) { read_weights(text, options.loss_weights); },
           "weights of the losses of answer spans, types of answer, paragraphs and sentences "
           "(1,1,1,1)")
       ->check([](const std::string& text) {

@@ -49,6 +49,12 @@ struct EvaluateFlags {
     all.generation.seed = static_cast<std::uint64_t>(seed);
     return all;
   }
+
+  /// Throws UsageError for values that do not go together.
+  void check_values() const {
+    all();
+    characters.options();
+  }
 };
 
 /// Name of the data of a head, as in `--task`.
@@ -498,8 +504,7 @@ void add_evaluate(CLI::App& program, Action& action) {
   verb.callback([flags, &verb, &action] {
     check(*flags);
     if (flags->task == kRetrieval) check_heeded(verb);
-    static_cast<void>(flags->all());
-    static_cast<void>(flags->characters.options());
+    flags->check_values();
     action = [flags](Messages& messages) { run(*flags, messages); };
   });
 }

@@ -32,6 +32,9 @@ struct FinetuneFlags {
     if (generation_num_beams > 0) all.generation.num_beams = generation_num_beams;
     return all;
   }
+
+  /// Throws UsageError for values that do not go together.
+  void check_values() const { all(); }
 };
 
 /// Text of --help.
@@ -242,7 +245,7 @@ void add_finetune(CLI::App& program, Action& action) {
       ->group("Training");
   add_json(verb, flags->model);
   verb.callback([flags, &action] {
-    static_cast<void>(flags->all());
+    flags->check_values();
     check_training(flags->options.training, !flags->options.validation_path.empty());
     action = [flags](Messages& messages) { run(*flags, messages); };
   });

@@ -11,6 +11,12 @@
 #include "output.h"
 
 namespace longformer::cli {
+namespace {
+
+/// Throws UsageError for a name whose ending is not that of a picture.
+void check_picture(const std::string& file) { picture_format_of(file); }
+
+}  // namespace
 
 CLI::Option* add_clean_up(CLI::App& verb, LanguageModelText& data) {
   return verb.add_flag("--clean-up", data.clean_up,
@@ -78,7 +84,7 @@ LanguageModelEvaluation LanguageModelEvaluationFlags::options() const {
                                  options.window, options.step));
   }
   if (!shares_picture_.empty()) {
-    static_cast<void>(picture_format_of(shares_picture_));
+    check_picture(shares_picture_);
     options.attention_shares = true;
   }
   options.losses = !losses_.empty();

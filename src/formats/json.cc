@@ -379,6 +379,10 @@ const nlohmann::ordered_json& ConfigReader::at(const std::string& key) const {
   return *found;
 }
 
+void ConfigReader::check_present(const std::string& key) const { at(key); }
+
+void ConfigReader::note_asked(const std::string& key) const { find(key); }
+
 std::vector<std::string> ConfigReader::unread() const {
   std::vector<std::string> unread;
   for (const auto& [key, value] : object_.items()) {

@@ -75,6 +75,10 @@ class ConfigReader {
                      std::string_view otherwise) const;
   /// The value of a key that must be present. Throws Error when it is absent.
   const nlohmann::ordered_json& at(const std::string& key) const;
+  /// Throws Error when the key is absent.
+  void check_present(const std::string& key) const;
+  /// Counts the key as asked for, for unread().
+  void note_asked(const std::string& key) const;
   const nlohmann::ordered_json& object() const { return object_; }
   const std::string& name() const { return name_; }
   /// Name of a key in this object.

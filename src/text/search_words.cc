@@ -188,15 +188,20 @@ bool is_ignorable(char32_t c) {
 
 bool is_without_blanks(char32_t c) { return is_without_blanks(kind_of(c)); }
 
+void check_language(const std::string& language) {
+  if (language == kNoLanguage) return;
+  const std::vector<std::string> known = stem_languages();
+  require(std::find(known.begin(), known.end(), language) != known.end(),
+          "language of a search index: expected {} or {}, found \"{}\"", fmt::join(known, ", "),
+          kNoLanguage, language);
+}
+
 /// Snowball's stems of one language.
 class WordSplitter::Stemmer {
  public:
   explicit Stemmer(const std::string& language) : scripts_(scripts_of(language)) {
     if (language == kNoLanguage) return;
-    const std::vector<std::string> known = stem_languages();
-    require(std::find(known.begin(), known.end(), language) != known.end(),
-            "language of a search index: expected {} or {}, found \"{}\"", fmt::join(known, ", "),
-            kNoLanguage, language);
+    check_language(language);
     stemmer_.reset(sb_stemmer_new(language.c_str(), nullptr));
     require(stemmer_ != nullptr, "language of a search index: no stems for {}", language);
   }

@@ -60,12 +60,9 @@ class Objective {
   Objective& operator=(const Objective&) = delete;
 
   /// Before the first step of a phase, and when a training is resumed within it.
-  virtual void begin_phase(const Phase& phase, std::int64_t number) {
-    static_cast<void>(phase);
-    static_cast<void>(number);
-  }
+  virtual void begin_phase(const Phase& /*phase*/, std::int64_t /*number*/) {}
   /// Before the first micro-batch of a step.
-  virtual void begin_step(std::int64_t step) { static_cast<void>(step); }
+  virtual void begin_step(std::int64_t /*step*/) {}
   /// Forward and backward: adds the gradient of MicroBatchLoss::loss to those of the parameters.
   virtual MicroBatchLoss run(const MicroBatch& batch) = 0;
   /// Metrics by names without "eval_"; must leave everything that training needs as it was.
@@ -83,8 +80,8 @@ class Objective {
   /// Takes up in place what `save` wrote: all parameters have the same bits again.
   virtual void load(const std::filesystem::path& folder) = 0;
   /// Further state that a resumed training needs: only checkpoints have it.
-  virtual void save_progress(const std::filesystem::path& folder) { static_cast<void>(folder); }
-  virtual void load_progress(const std::filesystem::path& folder) { static_cast<void>(folder); }
+  virtual void save_progress(const std::filesystem::path& /*folder*/) {}
+  virtual void load_progress(const std::filesystem::path& /*folder*/) {}
 };
 
 struct TrainerSetup {

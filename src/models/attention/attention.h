@@ -92,9 +92,7 @@ class Attention {
   virtual Tensor forward(const ops::Context& context, const Tensor& x,
                          const LayerInput& in) const = 0;
   /// A fresh state for so many streams; null for layers that keep nothing.
-  virtual std::unique_ptr<LayerState> start(DType dtype, Index streams) const {
-    static_cast<void>(dtype);
-    static_cast<void>(streams);
+  virtual std::unique_ptr<LayerState> start(DType /*dtype*/, Index /*streams*/) const {
     return nullptr;
   }
 };

@@ -61,8 +61,9 @@ std::vector<std::pair<std::string, Tensor>> drawn_tensors(const EncoderConfig& t
                                                           std::uint64_t seed) {
   const Weights drawn = Weights::trained(Weights::drawn(seed), {.seed = seed});
   const LayerSource source = layer_source(target, drawn, DType::f32);
+  // Making an attention draws its weights.
   for (Index layer = 0; layer < target.layers; ++layer) {
-    static_cast<void>(target.traits().attention(target, layer, source));
+    target.traits().attention(target, layer, source);
   }
   std::vector<std::pair<std::string, Tensor>> tensors;
   for (const auto& [name, value] : drawn.parameters()) {

@@ -97,8 +97,7 @@ class LanguageModelObjective final : public training::Objective {
   }
   std::vector<training::Phase> phases() const;
 
-  void begin_phase(const training::Phase& phase, std::int64_t number) override {
-    static_cast<void>(phase);
+  void begin_phase(const training::Phase& /*phase*/, std::int64_t number) override {
     phase_ = static_cast<std::size_t>(number);
     if (!config_.has_memory()) model_.set_windows(phases_[phase_].windows);
     memories_.reset();

@@ -223,9 +223,7 @@ class Retrieval {
   /// Finds before the work on the corpus the errors that would end the evaluation after it.
   void check_queries() const {
     for (const JudgedQuery& query : data_.queries) {
-      if (options_.official_predictions) {
-        static_cast<void>(tasks::run_lines(query.origin.id, Ranking()));
-      }
+      if (options_.official_predictions) tasks::check_run_id(query.origin.id);
       tasks::DataReport unused;
       tasks::read_record(tasks::place_of(data_.file, query.origin), options_.data, unused, [&] {
         Evaluation counts;
@@ -233,16 +231,18 @@ class Retrieval {
       });
     }
     if (!options_.official_predictions || data_.queries.empty()) return;
-    Ranking all;
-    for (const std::string& id : corpus_.ids) all.push_back({.id = id, .score = 0});
-    static_cast<void>(tasks::run_lines(data_.queries[0].origin.id, all));
+    for (const std::string& id : corpus_.ids) tasks::check_run_id(id);
+  }
+
+  /// Throws Error for passages that the model cannot take, which are no fault of a document.
+  void check_passages() const {
+    EmbedOptions how;
+    how.prompt = index_.options().passage_prompt;
+    embedder_.embed_passages("", index_.options().passages, how);
   }
 
   void add_documents(Evaluation& result) {
-    // Passages that the model cannot take are no fault of a document.
-    EmbedOptions how;
-    how.prompt = index_.options().passage_prompt;
-    static_cast<void>(embedder_.embed_passages("", index_.options().passages, how));
+    check_passages();
     tasks::DataReport report;
     tasks::read_corpus(folder_, options_.data, report, [&](const CorpusDocument& document) {
       if (!index_.contains(document.id, document.text)) {
