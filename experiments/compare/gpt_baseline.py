@@ -12,6 +12,7 @@ import argparse
 import json
 import math
 import pathlib
+import sys
 
 import torch
 from torch.nn import functional
@@ -67,6 +68,9 @@ def main():
     parser.add_argument("--scale", action="store_true")
     parser.add_argument("--seed", type=int, default=1)
     chosen = parser.parse_args()
+    for path in (chosen.text, chosen.validation):
+        if not pathlib.Path(path).exists():
+            sys.exit(f"error: {path}: expected a text, found nothing (language_models.py makes such files of LONGFORMER_DATA: docs/data.md)")
     torch.manual_seed(chosen.seed)
     text, validation = text_of(chosen.text), text_of(chosen.validation, 65537)
     model, steps = Model(chosen.scale), chosen.characters // (LENGTH * ROWS)

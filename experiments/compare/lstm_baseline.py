@@ -11,6 +11,7 @@ import argparse
 import json
 import math
 import pathlib
+import sys
 import time
 
 import torch
@@ -55,6 +56,9 @@ def main():
     parser.add_argument("--rate", type=float, default=1e-3)
     parser.add_argument("--seed", type=int, default=1)
     chosen = parser.parse_args()
+    for path in (chosen.text, chosen.validation, chosen.test):
+        if not pathlib.Path(path).exists():
+            sys.exit(f"error: {path}: expected a text, found nothing (language_models.py makes such files of LONGFORMER_DATA: docs/data.md)")
     torch.manual_seed(chosen.seed)
     text = torch.tensor(list(pathlib.Path(chosen.text).read_bytes()), dtype=torch.long)
     validation = torch.tensor(list(pathlib.Path(chosen.validation).read_bytes()[:65537]), dtype=torch.long)

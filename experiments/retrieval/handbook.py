@@ -14,6 +14,7 @@ import html.parser
 import json
 import pathlib
 import re
+import sys
 
 LEAST_CHARACTERS = 80
 # Characters of a translated heading.
@@ -64,6 +65,8 @@ def main():
     parser.add_argument("html", type=pathlib.Path, help="folder of the pages of one language")
     parser.add_argument("output", type=pathlib.Path, help="the folder to make")
     options = parser.parse_args()
+    if not any(options.html.glob("*.html")):
+        sys.exit(f"error: {options.html}: expected the pages (*.html) of the Debian package debian-handbook, found none (docs/data.md)")
     (options.output / "qrels").mkdir(parents=True, exist_ok=True)
     is_translated = re.compile(SCRIPTS.get(options.html.name[:2], ""))
     corpus, queries, judgements = [], [], ["query-id\tcorpus-id\tscore"]

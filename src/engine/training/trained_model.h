@@ -19,7 +19,7 @@
 
 namespace longformer {
 
-/// Weights to train, and how they differ from the folder that it begins with.
+/// Weights to train, and how they differ from the folder that the training begins with.
 struct TrainedModelSetup {
   /// A model folder. Without weights in it, all are drawn.
   std::string folder;
