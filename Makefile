@@ -11,7 +11,7 @@ CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/longformer
 ORACLE ?= $(CACHE)/oracle
 TEST_VENV ?= $(CACHE)/test
 
-# What `make lint` and `make check` compare the files with.
+# Commit that `make lint` and `make check` compare the files with.
 BASE ?=
 CHECK_BASE = $(or $(BASE),$(shell git merge-base HEAD origin/main 2>/dev/null || git merge-base HEAD main),HEAD)
 # A failure of ctest counts, whatever its output is piped into.
@@ -126,8 +126,8 @@ install: build ## Install program, library and headers (PREFIX=/usr/local)
 	cmake --build $(BUILD) -j $(JOBS)
 	cmake --install $(BUILD) --prefix $(PREFIX)
 
-# With compiler and warnings of every other build the compiler cache knows the sources already, in a
-# folder beside theirs the ones that are compiled together too.
+# The compiler cache knows the sources if compiler and warnings are those of every other build;
+# unity sources also need a build folder next to the others.
 python: packages ## pip install the Python package into a fresh environment and test it
 	rm -rf $(BUILD)/python-venv
 	$(PYTHON) -m venv $(BUILD)/python-venv

@@ -14,7 +14,6 @@ loading it (an answer for one token) plus the forward pass of 512 tokens.
 import argparse
 import html
 import json
-import os
 import pathlib
 import re
 import subprocess
@@ -24,8 +23,13 @@ import time
 
 import numpy
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "experiments"))
+import data_sets  # noqa: E402
+
 LENGTHS = (16, 64, 128, 256, 512, 768, 1024, 1536, 2048, 3072, 4096)
 MOST_TOKENS = 4096
+VOCABULARY = ("roberta_bpe/vocab.json", "roberta_bpe/merges.txt")
+ARTICLES = "hyperpartisan/articles-training-byarticle-20181122.xml"
 
 
 def make_folder(folder, hidden, layers):
@@ -41,15 +45,13 @@ def make_folder(folder, hidden, layers):
         attention_window=[512] * layers, max_position_embeddings=MOST_TOKENS + 2,
         type_vocab_size=1, pad_token_id=1, bos_token_id=0, eos_token_id=2, sep_token_id=2)  # fmt: skip
     transformers.LongformerForSequenceClassification(config).save_pretrained(folder)
-    vocabulary = pathlib.Path(os.environ["LONGFORMER_DATA"], "roberta_bpe")
-    for name in ("vocab.json", "merges.txt"):
-        shutil.copy(vocabulary / name, folder)
+    for name in VOCABULARY:
+        shutil.copy(data_sets.file(name), folder)
 
 
 def write_articles(folder, count):
     """Articles of the hyperpartisan set as text files."""
-    name = "articles-training-byarticle-20181122.xml"
-    xml = pathlib.Path(os.environ["LONGFORMER_DATA"], "hyperpartisan", name).read_text()
+    xml = data_sets.file(ARTICLES).read_text()
     files = []
     for article in re.findall(r"<article .*?</article>", xml, re.DOTALL)[:count]:
         text = html.unescape(re.sub(r"<[^>]+>", " ", article))
@@ -88,8 +90,7 @@ def main():
     parser.add_argument("--program", default="build/longformer")
     parser.add_argument("--folder", help="keep the random folder here, and take it when it is there")
     options = parser.parse_args()
-    if not os.path.isdir(os.path.join(os.environ.get("LONGFORMER_DATA", ""), "roberta_bpe")):
-        sys.exit("error: LONGFORMER_DATA: expected a folder with roberta_bpe and hyperpartisan, found none (docs/data.md lists the data)")
+    data_sets.folder(*VOCABULARY, ARTICLES)
     with tempfile.TemporaryDirectory() as temporary:
         folder = pathlib.Path(options.folder or pathlib.Path(temporary, "model"))
         if not folder.exists():

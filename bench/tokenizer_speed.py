@@ -19,6 +19,15 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "experiments"))
+import data_sets  # noqa: E402
+
+TEXT = "enwik8_head/enwik8.head4154064.xz"
+VOCABULARIES = {
+    "roberta": ["roberta_bpe/vocab.json", "roberta_bpe/merges.txt"],
+    "bert-uncased": ["bert_vocab/bert-base-uncased-vocab.txt"],
+    "bert-cased": ["bert_vocab/bert-base-cased-vocab.txt"],
+}
 PACKAGE = """
 import sys, time
 from tokenizers import Tokenizer
@@ -74,7 +83,7 @@ def package_json(name, data, target):
 
 def documents(data, size):
     """enwik8 cut at line ends."""
-    text = lzma.decompress((data / "enwik8_head" / "enwik8.head4154064.xz").read_bytes())
+    text = lzma.decompress((data / TEXT).read_bytes())
     start, parts = 0, []
     while start < len(text):
         end = text.find(b"\n", start + size)
@@ -113,8 +122,8 @@ def main():
         " tests/parity/unigram_cases.py",
     )
     arguments = parser.parse_args()
-    if not arguments.data or not (arguments.data / "enwik8_head").exists():
-        sys.exit("error: LONGFORMER_DATA: expected a folder with enwik8_head, found none (docs/data.md lists the data)")
+    needed = [file for name in arguments.tokenizers.split(",") for file in VOCABULARIES.get(name, [])]
+    data_sets.folder(TEXT, *needed, given=arguments.data)
     parts = documents(arguments.data, arguments.document)
     size = sum(map(len, parts))
     with tempfile.TemporaryDirectory() as name:

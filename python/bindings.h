@@ -1,4 +1,4 @@
-// What the parts of the native module share: arrays in and out, and notes as warnings.
+// Common parts of the native module: arrays in and out, and notes as warnings.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -57,7 +57,7 @@ struct Path : std::filesystem::path {
   using std::filesystem::path::path;
 };
 
-/// The same back.
+/// Name of a file as a str of Python.
 inline nb::str path_text(const std::string& path) {
   PyObject* text =
       PyUnicode_DecodeFSDefaultAndSize(path.data(), static_cast<Py_ssize_t>(path.size()));
@@ -136,7 +136,7 @@ void bind_measuring(nb::module_& module);
 
 }  // namespace longformer
 
-/// As that of std::filesystem::path, with a type that mypy --strict takes.
+/// Caster like the one of std::filesystem::path, with a type that mypy --strict takes.
 template <>
 struct nanobind::detail::type_caster<longformer::Path> {
   NB_TYPE_CASTER(longformer::Path, const_name("str | os.PathLike[str]"))

@@ -1,4 +1,4 @@
-// What makes vectors, as the parts of the module share it.
+// The embedder, shared by the parts of the module.
 #pragma once
 
 #include "keywords.h"

@@ -64,7 +64,7 @@ Options dict_of(const Evaluation& found) {
   return dict;
 }
 
-/// What an evaluation writes beside its numbers, as far as it is asked for.
+/// Files that an evaluation writes on request, besides its numbers.
 struct Written {
   std::string predictions, official, selected;
 

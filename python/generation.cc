@@ -74,7 +74,7 @@ Rows write(PythonGenerator& generator, const Texts& list, bool summarizes, const
            const nb::object& callback) {
   GenerationRequest request;
   bool truncate = false, refuse = false;
-  // As the program has it.
+  // The default of the program.
   request.seed = 1;
   Keywords keywords(summarizes ? "summarize" : "write", given);
   keywords.take("seed", request.seed).take("global_attention", request.global_attention);

@@ -4,7 +4,7 @@ namespace longformer {
 
 HeldSignals::HeldSignals() {
   sigfillset(&held_);
-  // What the processor raises in a thread is of this thread and does not wait.
+  // A signal that the processor raises in a thread belongs to this thread and does not wait.
   for (const int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS}) {
     sigdelset(&held_, own);
   }

@@ -60,7 +60,7 @@ auto without_gil(Work&& work, const std::function<void()>& check = check_signals
   }
 }
 
-/// The same, for what takes one call at a time: threads take turns.
+/// Like without_gil, for objects that take one call at a time: threads take turns.
 template <typename Work>
 auto in_turn(std::timed_mutex& mutex, Work&& work) {
   return without_gil([&] {

@@ -105,7 +105,7 @@ void take_too_long(Keywords& keywords, Options& options) {
   }
 }
 
-/// The same with `global_attention` and `batch_tokens`.
+/// Reads `global_attention` and `batch_tokens` too.
 template <typename Options>
 void take_reading(Keywords& keywords, Options& options) {
   take_too_long(keywords, options);

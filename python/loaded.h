@@ -1,4 +1,4 @@
-// What was loaded from a folder, as Python has it.
+// Objects loaded from a folder, for Python.
 #pragma once
 
 #include <functional>

@@ -26,10 +26,10 @@ class PythonModel {
 
   const ModelInfo& info() const { return loaded_.object().info(); }
   const Model& model() const { return loaded_.object(); }
-  /// Where it was found.
+  /// Folder of the model.
   const std::string& folder() const { return folder_; }
   const std::string& adapter() const { return adapter_; }
-  /// That of the folder, or of the adapter.
+  /// Tokenizer of the folder, or of the adapter.
   Tokenizer tokenizer() const { return Tokenizer::load(tokenizer_folder(folder_, adapter_)); }
 
   std::vector<Result> forward(const std::vector<Document>& documents, bool hidden_states,

@@ -102,7 +102,7 @@ Options folder_info(const Path& folder) {
 }
 
 NB_MODULE(_native, module) {
-  // What a daemon thread holds when the process ends is no leak.
+  // Objects that a daemon thread holds when the process ends are no leak.
   nb::set_leak_warnings(false);
   module.attr("version") = LONGFORMER_VERSION;
   const nb::exception<Error> error(module, "Error", PyExc_RuntimeError);

@@ -1,4 +1,4 @@
-// What models say of documents: classes, entities, answers, choices, clusters, masked tokens.
+// Results of models for documents: classes, entities, answers, choices, clusters, masked tokens.
 #include "longformer/tasks.h"
 
 #include <algorithm>

@@ -22,9 +22,9 @@ Options dict_of(const std::vector<std::pair<std::string, double>>& metrics) {
   return dict;
 }
 
-/// What Python hears of a training, and how it ends one. The exception of a signal or of a callback
-/// is kept until the step is over and a checkpoint is written; before the first step, and where it
-/// is the second one, it ends the work at once.
+/// Callbacks of a training to Python, and Python's ways to end it. The exception of a signal or of
+/// a callback is kept until the step is over and a checkpoint is written; before the first step,
+/// and where it is the second one, it ends the work at once.
 class Listener {
  public:
   Listener(nb::object callback, nb::object note)
@@ -44,7 +44,7 @@ class Listener {
     return {.training = callbacks(), .data = tell_notes, .validation = tell_notes};
   }
 
-  /// What without_gil asks, now and then: whether a signal has come.
+  /// Check of without_gil, now and then, for a signal.
   void check() {
     const nb::gil_scoped_acquire acquire;
     if (PyErr_CheckSignals() != 0) keep(nb::python_error());

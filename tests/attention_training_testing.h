@@ -14,7 +14,7 @@
 
 namespace longformer::kernels {
 
-/// What a case of relative positions adds to the inputs.
+/// Additional inputs of a case with relative positions.
 struct Positions {
   Tensor content_bias, position_bias, keys;
 };
@@ -108,7 +108,7 @@ struct TrainingInputs {
   }
 };
 
-/// What fused attention writes, into rows that begin as NaN.
+/// Output of fused attention, in rows that begin as NaN.
 struct FusedResult {
   Tensor out, logsumexp;
 

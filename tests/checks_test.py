@@ -195,6 +195,27 @@ class Rules(TreeCase):
         self.write("src/core/a.h", "int x;\n")
         self.assertIn("src/core/a.h: a header without #pragma once", self.breaches())
 
+    def test_comments_name_their_thing(self):
+        self.write("src/core/a.h", "#pragma once\n/// Rows of a batch.\n/// What they hold is undefined.\nint x;  ///< Whatever it is.\n")
+        self.write("src/core/b.cc", 'auto text = "// What it is";  // the text\n/* The same text as before. */\n')
+        self.write("tools/a.py", '"""Tools."""\n# Ofen and Withe are words.\nx = "# What"\n')
+        self.write("tools/b.sh", "#!/bin/sh\n# Both files.\n")
+        self.assertEqual(self.breaches(), "")
+        for word in ("Of", "With", "As", "What", "Where", "Whose", "That of", "The same of", "The same as"):
+            self.write("src/core/c.cc", f"int x;  // {word} a row\n")
+            self.assertIn(f"src/core/c.cc:1: a comment that begins with '{word}'", self.breaches())
+        self.write("src/core/c.cc", "int x;\n\n/** The same, in double. */\nint y;  ///< What it is.\n")
+        self.assertIn("src/core/c.cc:3: a comment that begins with 'The same'", self.breaches())
+        self.assertIn("src/core/c.cc:4: a comment that begins with 'What'", self.breaches())
+
+    def test_docstrings_and_scripts_name_their_thing(self):
+        self.write("tests/fixtures/a.py", 'def f():\n    """What is\n    returned."""\n')
+        self.write("tools/b.sh", "#!/bin/sh\n\n# Where it is.\ntrue\n")
+        self.write("Makefile", "all: ## With all\n")
+        self.write("src/CMakeLists.txt", "set(x 1)  # As before.\n")
+        for name in ("tests/fixtures/a.py:2: ", "tools/b.sh:3: ", "Makefile:1: ", "src/CMakeLists.txt:1: "):
+            self.assertIn(name, self.breaches())
+
 
 class Links(TreeCase):
     def setUp(self):

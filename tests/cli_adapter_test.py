@@ -267,7 +267,7 @@ def test_no_model_stands_beside_an_adapter(base, data, adapter, tmp_path):
 
 
 def test_the_first_pattern_counts(base, adapter, tmp_path):
-    """As in peft: what comes later in the file is never looked at."""
+    """Later patterns of the file are never read, as in peft."""
     patterns = [("query", 64), ("layer.0.attention.self.query", 1)]
     first = copied(adapter, tmp_path / "first", alpha_pattern=dict(patterns))
     other = copied(adapter, tmp_path / "other", alpha_pattern=dict(reversed(patterns)))

@@ -175,7 +175,7 @@ class TestBestModel:
         assert done.json[0]["best_metric"] == pytest.approx(min(values)) and max(values) > min(values)
 
     def test_an_unknown_one_is_refused_before_the_first_step(self, task, tmp_path):
-        """With the names of the task, all of them and no others."""
+        """The error lists exactly the names of the task."""
         model, rows, flags = task
         failed = finetuned(model, rows, tmp_path, *flags, "--max-steps", 1, "--metric-for-best-model", "eval_nonsense")
         assert failed.code == 2 and not (tmp_path / "out").exists()

@@ -233,7 +233,8 @@ class TestData:
                 for flags in ([], ["--stride", 0]):
                     run(*command, *flags).fails(1, "w.json", "2", named, "--skip-invalid")
             report = run("evaluate", tuned, data, "--skip-invalid", "--json").json[0]
-            # What is no question is none of the data set; what the model cannot read counts as wrong.
+            # Records that are no question do not belong to the data set; questions that the model
+            # cannot read count as wrong.
             is_read = named not in ("the special token [ent]", "question and candidates")
             assert report["skipped"] == 1 and report["examples"] == 2 and report["missing"] == (0 if is_read else 1)
             predictions = tmp_path / "p.json"

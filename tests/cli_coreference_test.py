@@ -181,7 +181,7 @@ class TestSpeakers:
         run("evaluate", tuned, data).fails(1, "d.jsonl:1: k: ", "[speaker]")
         data = write(tmp_path / "w.jsonl", [document("k", words=("he [/speaker]",))])
         run("evaluate", tuned, data).fails(1, "w.jsonl:1: k: ", "without the special tokens [speaker] and [/speaker]")
-        # What the model could not read counts as if it had found nothing.
+        # A document that the model cannot read counts as a document without results.
         rows = [document("k", HE_AND_SHE, ("he", "[speaker]", "she")), document("a", HE_AND_SHE)]
         data = write(tmp_path / "two.jsonl", rows)
         done = run("evaluate", tuned, data, "--skip-invalid", "--json", "--official-predictions", tmp_path / "p.conll")

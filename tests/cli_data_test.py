@@ -26,7 +26,7 @@ def write(path, content):
 
 
 def said(folder, model, data, *flags, stdin=b""):
-    """What evaluate says of each example, but for lines and ids."""
+    """Predictions of evaluate for each example, without lines and ids."""
     predictions = folder / "said.jsonl"
     result = run("evaluate", model, data, "--json", "--predictions", predictions, *flags, stdin=stdin)
     assert result.code == 0, result.err
@@ -142,7 +142,7 @@ MARKED = ["utf-8-sig", "utf-16", "utf-32"]
 
 
 def marked(text, coding):
-    """With a byte-order mark, of which big-endian codecs write none."""
+    """Text with a byte-order mark, which big-endian codecs do not write."""
     return ("\ufeff" + text).encode(coding) if coding.endswith("be") else text.encode(coding)
 
 

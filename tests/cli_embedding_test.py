@@ -79,7 +79,7 @@ class TestFinetune:
         assert max(np.abs(value - start[name.removeprefix("bert.")]).max() for name, value in one.items()) > 1e-2
 
     def test_a_text_that_is_as_right_is_no_wrong_answer(self, bert, tmp_path):
-        """With the same positive everywhere nothing is wrong: the loss is 0, as it is of one candidate."""
+        """Equal positives leave no wrong candidate: the loss is 0, as for a single candidate."""
         rows = [{"anchor": text(i), "positive": text(99)} for i in range(4)]
         data = write(tmp_path / "p.jsonl", rows)
         ran("finetune", bert, data, *FULL, "--per-device-train-batch-size", 4, "--gradient-accumulation-steps", 1,

@@ -258,7 +258,7 @@ class TestDataSets:
         assert f"{NOTE}" in result.err and "expected finite weights" in result.err
 
     def test_an_evaluation_while_training(self, tmp_path):
-        """Of words that the training does not meet."""
+        """The text has words that the training does not meet."""
         model = spoiled_word(CLASSIFIER, tmp_path / "model")
         train = self.reviews(tmp_path, (GOOD, GOOD, GOOD))
         (tmp_path / "held_out").mkdir()

@@ -62,7 +62,7 @@ def listed(folder, index="index"):
 
 class TestFormats:
     def text(self, result):
-        """What was read of a document of one passage."""
+        """Text that was read of a document of one passage."""
         (hit,) = result.works().json[0]["hits"]
         assert hit["begin"] == 0 and hit["end"] == len(hit["text"])
         return hit["text"]
@@ -114,7 +114,7 @@ class TestFormats:
 
 
 class TestFilesThatAreNoText:
-    """What is known by its first bytes is refused wherever documents are read."""
+    """Files recognised by their first bytes are refused wherever documents are read."""
 
     @pytest.mark.parametrize("kind", KINDS)
     def test_are_refused_by_name(self, longformer, tmp_path, kind):
@@ -258,7 +258,7 @@ class TestFolders:
         assert self.found(longformer, notes, "./notes/") == expected
         assert self.found(longformer, notes, notes / "notes", "notes/z.txt") == expected
         assert self.found(longformer, notes / "notes", ".") == expected
-        # As they were called.
+        # Hits have the names that were given.
         (row,) = search(longformer, notes, notes / "notes" / "z.txt", "notes/a.md").works().json
         assert {hit["file"] for hit in row["hits"]} == {f"{notes}/notes/z.txt", "notes/a.md"}
 
@@ -319,7 +319,7 @@ class TestFolders:
         assert result.code == 0 and result.json[0]["documents"] == 6
         assert result.err == ("longformer: note: left out 4 files that are no text: 3 times a PDF (notes/c.txt, notes/a.pdf, "
                               "notes/sub/b.pdf), a Word document (notes/d.docx)\n")  # fmt: skip
-        # What patterns leave out is left out on purpose.
+        # Patterns leave files out on purpose.
         assert search(longformer, notes, "notes", "--include", "*.md").works().json[0]["documents"] == 1
 
     def test_within(self, longformer, notes):
@@ -348,7 +348,7 @@ class TestFolders:
         result = search(longformer, notes, *flags)
         assert result.code == 0 and listed(notes) == before
         assert "note: gone from notes/sub, kept in the index: notes/sub/c.txt; --prune" in result.err
-        # What is left out now has its file, and z.txt is not below that folder.
+        # The documents left out now still have their files, and z.txt is not below that folder.
         result = search(longformer, notes, *flags, "--exclude", "deep", "--prune")
         assert result.code == 0 and "note: gone from notes/sub, taken out of the index: notes/sub/c.txt\n" in result.err
         assert listed(notes) == [name for name in before if name != "notes/sub/c.txt"]

@@ -56,7 +56,7 @@ def rows_of(path):
 
 
 def scorecard(rows, said):
-    """What the official scorer counts, from 0 to 1: two decisions for each row, both missed where nothing is said."""
+    """Figures of the official scorer, from 0 to 1: two decisions for each row, both missed where nothing is said."""
     scores = {}
     for prefix, pronouns in (("", FEMININE | MASCULINE), ("masculine_", MASCULINE), ("feminine_", FEMININE)):
         right = wrong = missed = 0

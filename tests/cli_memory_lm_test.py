@@ -172,7 +172,7 @@ class TestUse:
         assert len(losses) == whole["characters"] == 103
         assert [row["bytes"] for row in losses] == [len(character.encode()) for character in text.read_text()[1:104]]
         assert math.isclose(sum(row["loss"] for row in losses) / 103, whole["metrics"]["loss"], rel_tol=1e-6)
-        # That of the first ones is the same when the text ends with them.
+        # The losses of the first characters do not depend on the rest of the text.
         for count in (1, 5, 40):
             first = score(FIXTURE / name, text, "--characters", count, *flags)["metrics"]["loss"]
             assert math.isclose(sum(row["loss"] for row in losses[:count]) / count, first, rel_tol=1e-5)

@@ -102,7 +102,7 @@ class TestFinetune:
         assert all((one[name] == two[name]).all() for name in one)
 
     def test_the_seed_draws(self, tuned, data, tmp_path):
-        """Of a head that is there, only order and dropout are left to draw."""
+        """An existing head leaves only order and dropout to draw."""
         said = []
         for run_number, seed in enumerate((5, 5, 6)):
             out = tmp_path / str(run_number)
@@ -362,7 +362,7 @@ def test_predictions_that_were_written_score_as_the_model_did(tuned, data, tmp_p
     gold = [question(i) for i in range(12)]
     right = official(said, gold)
     assert all(abs(scored["metrics"][name] - value) <= 1e-9 for name, value in right.items())
-    # What is printed beside the official figures.
+    # Figures printed besides the official ones.
     titles = [len({t for t, _ in said["sp"][row["_id"]]} & {"he", "she"}) / 2 for row in gold]
     types = [(normal(said["answer"][row["_id"]]) == "yes") == (row["answer"] == "yes") for row in gold]
     assert scored["metrics"]["paragraph_recall"] == pytest.approx(np.mean(titles))

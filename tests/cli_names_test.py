@@ -13,7 +13,7 @@ from cli_test import BERT, FIXTURES, run
 CLASSIFIER = FIXTURES / "tiny_longformer_classifier"
 QA = FIXTURES / "tiny_longformer_qa"
 NAMES = re.findall(r"^  ([a-z][a-z-]+) {2,}", run("--help").works().out.split("Subcommands:")[-1], re.M)
-#: What stands behind the model for each verb that takes one.
+#: Arguments after the model, for each verb that takes one.
 BEHIND = {
     "info": [], "tokenize": ["--text", "a"], "embed": ["--text", "a"], "search": ["a.txt", "--query", "a"],
     "fill-mask": ["--text", "a"], "classify": ["--text", "a"], "ner": ["--text", "a"], "coref": ["--text", "a"],

@@ -146,7 +146,7 @@ class TestIndex:
         index = tmp_path / "index"
         first = evaluate(tmp_path, "--index", index, *PASSAGES)
         before = run("search", "--index", index, "--list", "--json").works().json
-        # What the index says of passages need not be said again, in any mode.
+        # Settings of passages that the index has need not be given again, in any mode.
         again = evaluate(tmp_path, "--index", index)
         assert again[1] == first[1] and run("search", "--index", index, "--list", "--json").works().json == before
         assert evaluate(tmp_path, "--index", index, "--mode", "dense")[0]["passages"] == first[0]["passages"]

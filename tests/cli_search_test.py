@@ -15,7 +15,7 @@ from cli_test import BERT, BINARY, longformer, run  # noqa: F401
 from terminal import read_to_the_end
 
 
-# What the version before made of its words; nothing else of an index was different.
+# Words as the version before wrote them; no other part of an index differed.
 OLDER_WORDS = (
     """
 DROP TABLE made_words;
@@ -336,7 +336,7 @@ class TestBench:
 
 
 def shown_when_stopped(folder, after):
-    """What a search of the folder shows on a terminal when it is stopped so late for two seconds."""
+    """Output of a search of the folder on a terminal when it is stopped at this point for two seconds."""
     ours, terminal = os.openpty()
     process = subprocess.Popen([BINARY, "search", str(BERT), str(folder), "--query", "a", "--passage-tokens", "1"],
                                stdout=subprocess.DEVNULL, stderr=terminal)  # fmt: skip

@@ -9,7 +9,7 @@ import pytest
 from cli_test import BERT, BINARY, FIXTURES, ROBERTA, run
 
 LED = FIXTURES / "tiny_led"
-#: What each verb that reads documents needs beside them.
+#: Arguments of each verb that reads documents, besides the documents.
 READERS = {
     "tokenize": [BERT], "embed": [BERT], "classify": [FIXTURES / "tiny_longformer_classifier"],
     "ner": [FIXTURES / "tiny_bert_tagger"], "coref": [FIXTURES / "coreference"],

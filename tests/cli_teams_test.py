@@ -57,7 +57,7 @@ def learned(model, flags, environment, folder):
 
 
 def found(verb, model, flags, environment, folder):
-    """What a verb finds, once as numbers and once as words."""
+    """Results of a verb, once as numbers and once as words."""
     environment = dict(environment)
     affinity = os.sched_getaffinity(0)
     if environment.pop(ONE_CORE, None):
@@ -102,7 +102,7 @@ def test_small_stacks_are_an_error_or_enough(models, setting):
     model = models["tiny_longformer_classifier"]
     flags = ["classify", model, "--text", TEXT, "--threads", 4]
     wanted = run(*flags).works().out
-    # With less than 64 KB the loader of programs has no room itself.
+    # Less than 64 KB leaves the loader of programs no room.
     for kilobytes in (64, 128, 200, 256, 1024):
         if setting == "ulimit":
             command = ["sh", "-c", f'ulimit -s {kilobytes} && exec "$0" "$@"', BINARY, *map(str, flags)]

@@ -1,4 +1,4 @@
-"""What documents, labels and names of files hold is shown on a terminal, and never tells it to do something."""
+"""Contents of documents, labels and names of files are shown on a terminal, and never control it."""
 
 import json
 import os
@@ -12,12 +12,13 @@ from terminal import read_to_the_end
 
 CLASSIFIER = FIXTURES / "tiny_longformer_classifier"
 BEFORE, AFTER = "a \x1b]0;title\x07b \x1b[2J\x9b31m \u202e\u2066 \x7f\x08\rc", "a ^[]0;title^Gb ^[[2J<U+009B>31m <U+202E><U+2066> ^?^H^Mc"
-# What tells a terminal something: control characters but line ends and tabs, of 8 bits too, and directions.
+# Characters that control a terminal: control characters but line ends and tabs, of 8 bits too, and
+# directions.
 TOLD = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]|\r(?!\n)")
 
 
 def on_terminal(*arguments, folder=None, errors=False, stdin=b""):
-    """What is shown on a terminal, and what goes elsewhere."""
+    """Output shown on a terminal, and output that goes elsewhere."""
     ours, terminal = os.openpty()
     streams = {"stdout": subprocess.PIPE, "stderr": terminal} if errors else {"stdout": terminal, "stderr": subprocess.PIPE}
     process = subprocess.Popen([BINARY, *map(os.fsencode, map(os.fspath, arguments))], stdin=subprocess.PIPE, cwd=folder, **streams)
@@ -93,7 +94,7 @@ class TestNamesOfFiles:
             assert [line.split("\t")[0] for line in lines] == list(self.NAMES.values()), verb
             rows = run(verb, model, *self.NAMES, *flags, "--json", folder=tmp_path).passes().json
             assert [row["file"] for row in rows] == list(self.NAMES)
-        # As a shell reads them.
+        # Names as a shell reads them.
         for name, quoted in self.NAMES.items():
             if quoted.startswith("$"):
                 assert subprocess.run(["bash", "-c", "printf %s " + quoted], capture_output=True).stdout == name.encode()

@@ -76,7 +76,7 @@ def without_added_tokens(source, target):
 
 
 def losses_of(out):
-    """Of steps and of evaluations."""
+    """Losses of steps and of evaluations."""
     lines = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
     return [line[name] for line in lines for name in ("loss", "eval_loss") if name in line]
 
@@ -297,7 +297,7 @@ class TestFinetune:
         failed.fails(2, "--head-learning-rate", "at least 0")
 
     def test_label_smoothing(self, reviews, tmp_path):
-        """What was learned by heart has a larger loss with it; choices are smoothed too; numbers are refused."""
+        """Memorised examples have a larger loss with smoothing; choices are smoothed too; numbers are refused."""
         losses = []
         for smoothing in (0, 0.2):
             out = tmp_path / f"tuned{smoothing}"

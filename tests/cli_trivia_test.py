@@ -289,7 +289,7 @@ class TestEvaluate:
         write(tmp_path / "evidence" / "wikipedia" / "a.txt", text)
         run("evaluate", QA, data, "--stride", 8, "--max-answer-tokens", 3, "--predictions", tmp_path / "p.jsonl").passes()
         row = json.loads((tmp_path / "p.jsonl").read_text())
-        # With so short answers the verb qa differs in scoring each where it has most context: it finds at most as much.
+        # The verb qa scores each of these short answers in the row with most context, so it finds at most as much.
         alone = run("qa", QA, "--text", text, "-q", "who was he", "--stride", 8, "--max-answer-tokens", 3, "--json").json[0]
         assert row["logit"] >= alone["answers"][0]["logit"] - 1e-5 and row["prediction"] in text
 

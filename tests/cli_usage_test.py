@@ -154,7 +154,7 @@ class TestQuiet:
 
 
 def completed(words, folder):
-    """What bash offers for a command line whose last word is begun."""
+    """Completions of bash for a command line whose last word is begun."""
     script = ('source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(( $# - 1 )); _longformer 2>/dev/null; '
               'printf "%s\\n" "${COMPREPLY[@]}"')  # fmt: skip
     file = folder / "completion"
@@ -192,7 +192,7 @@ class TestManualPage:
         for words in (".SS longformer bench attention", "\\fB\\-\\-num\\-train\\-epochs\\fR", ".SH EXIT STATUS",
                       "longformer embed MODEL novels/*.txt"):  # fmt: skip
             assert words in page, words
-        # What roff would take for a request of its own.
+        # Words that roff would take for a request of its own.
         known = {".TH", ".SH", ".SS", ".TP", ".PP", ".nf", ".fi"}
         assert {line.split()[0] for line in page.splitlines() if line.startswith((".", "'"))} <= known
         if shutil.which("groff"):

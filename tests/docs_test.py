@@ -4,6 +4,7 @@ Blocks fenced by ```sh run in the order of their page, in a folder of their own,
 quickstart and at most two steps of training. ```sh no-run: REASON marks what cannot run here.
 """
 
+import itertools
 import json
 import os
 import pathlib
@@ -238,3 +239,39 @@ def test_keys_are_on_the_page(page, call, models, data):
     text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8") + (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
     missing = {key for key in keys - DATA_KEYS if f"`{key}`" not in text}
     assert not missing, f"docs/{page}.md does not name {sorted(missing)}"
+
+
+#: A cell that is a figure: 0.53, 1.2e-6, 12 ms, 4.2 GB, 0.53 ± 0.02, 60 %.
+FIGURE = re.compile(r"[−+-]?[\d.,]+(?:e[−-]?\d+)?(?: ± [\d.,]+)?(?: ?(?:%|s|ms|GB|MB|×|MB/s))?(?:, .*)?$")
+BETTER = re.compile(r"\b(?:larger|smaller|more failures)\b[^.|]*\bbetter\b|\bbetter\b[^.|]*\b(?:larger|smaller)\b", re.I)
+#: Tables of settings: (page, first cell).
+SETTINGS = {("texts.md", "default"), ("training.md", "option"), ("training.md", "event")}
+
+
+def tables_of_figures(page):
+    """(line, text before it) of tables whose cells are mostly figures; a table that follows another one has the text before both."""
+    lines = page.read_text(encoding="utf-8").splitlines()
+    introduction = before = "\n".join(itertools.takewhile(lambda line: not line.startswith(("## ", "|")), lines))
+    at = 0
+    while at < len(lines):
+        if lines[at].startswith("#"):
+            before = ""
+        if not (lines[at].startswith("|") and re.match(r"\|[\s:|-]+\|$", "".join(lines[at + 1 : at + 2]))):
+            before += lines[at] + "\n"
+            at += 1
+            continue
+        rows = list(itertools.takewhile(lambda line: line.startswith("|"), lines[at:]))
+        cells = [cell.strip(" *`") for row in rows[2:] for cell in row.strip("|").split("|")[1:]]
+        figures = [cell for cell in cells if FIGURE.match(cell)]
+        if len(figures) * 2 > sum(map(bool, cells)) and (page.name, rows[0].split("|")[1].strip()) not in SETTINGS:
+            yield at + 1, introduction + before + rows[0]
+        at += len(rows)
+        following = next((line for line in lines[at:] if line), "")
+        if not following.startswith("|"):
+            before = ""
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_tables_of_figures_say_whether_larger_or_smaller_is_better(page):
+    silent = [line for line, text in tables_of_figures(page) if not BETTER.search(text)]
+    assert not silent, f"{page.name}: lines {silent}: expected 'larger is better' or 'smaller is better' before the table"

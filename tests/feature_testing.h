@@ -32,7 +32,7 @@ struct TrueFeatures {
   double half_square = 0;
 };
 
-/// What the formula gives a pair, up to factors of the query.
+/// Weight of a pair by the formula, up to factors of the query.
 inline double true_weight(const FeatureMap& map, const TrueFeatures& q, const TrueFeatures& k,
                           double top, double highest_key) {
   double sum = 0;

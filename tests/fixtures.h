@@ -1,4 +1,4 @@
-// Where the files lie that tests read.
+// Folder of the files that tests read.
 #pragma once
 
 #include <filesystem>

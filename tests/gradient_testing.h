@@ -1,4 +1,4 @@
-// What the rows of the table of gradients are (gradient_test.cc).
+// Rows of the table of gradients (gradient_test.cc).
 #pragma once
 
 #include <algorithm>
@@ -25,7 +25,7 @@ struct Row {
   std::vector<Shape> shapes;
   /// The op on tensors that want gradients.
   std::function<Tensor(const Context&, const std::vector<Tensor>&)> run;
-  /// The same in double.
+  /// The op in double.
   std::function<Doubles(const Inputs&)> truth;
   /// How many of the inputs, from the first, are activations rather than parameters.
   std::size_t activations = 1;

@@ -1,11 +1,11 @@
-"""What a program shows on a terminal, which the tests give it."""
+"""Output of a program on a terminal that the tests provide."""
 
 import errno
 import os
 
 
 def read_to_the_end(terminal):
-    """What was shown on a terminal that nobody writes to any more; the kernel passes it on in parts."""
+    """Remaining output of a terminal that nobody writes to any more; the kernel passes it on in parts."""
     parts = []
     with os.fdopen(terminal, "rb", buffering=0) as stream:
         try:

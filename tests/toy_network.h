@@ -17,7 +17,7 @@
 
 namespace longformer::toy {
 
-/// What the recorded steps of a tape hold, in elements.
+/// Elements that the recorded steps of a tape hold.
 class Ledger {
  public:
   /// Counts a tensor for as long as the result lives.

@@ -24,7 +24,7 @@ from terminal import read_to_the_end
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BINARY = pathlib.Path(os.environ.get("LONGFORMER_BINARY", str(ROOT / "build" / "longformer")))
 TRAINER = BINARY.parent / "tests" / "toy_trainer"
-# What depends on the clock.
+# Keys that depend on the clock.
 TIMES = ("tokens_per_second", "fraction_of_bound", "eval_runtime")
 
 
@@ -90,7 +90,7 @@ def test_killed_ten_times_at_random_moments(tmp_path, options):
             process.kill()
         assert process.returncode == -signal.SIGKILL, f"seed {seed}: it ended before it was killed"
         for folder in killed.glob("checkpoint-*"):
-            # What has the name of a checkpoint is whole.
+            # A folder with the name of a checkpoint is whole.
             if ".tmp" not in folder.name:
                 json.loads((folder / "trainer_state.json").read_text())
                 assert (folder / "optimizer.safetensors").stat().st_size > 100, f"seed {seed}"
@@ -132,7 +132,7 @@ def test_a_signal_writes_a_checkpoint_and_ends(tmp_path, name):
 
 
 def usual_signals():
-    """What may be ignored around the tests, in the background or under nohup, counts."""
+    """Restores signals that are ignored around the tests, in the background or under nohup."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
 

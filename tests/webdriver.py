@@ -79,7 +79,7 @@ class Browser:
         path.write_bytes(base64.b64decode(data))
 
     def errors(self):
-        """What the page complained about on its console."""
+        """Complaints of the page on its console."""
         entries = self._post("/se/log", {"type": "browser"})
         return [entry["message"] for entry in entries if entry["level"] in ("SEVERE", "WARNING")]
 

@@ -85,7 +85,7 @@ TEAMS = re.compile(r"#\s*pragma\s+omp\s+(?!simd\b)|\bomp_set_\w+\s*\(")
 TENSOR_DATA = re.compile(r"(\.|->)\s*(template\s+)?data\s*<|(\.|->)\s*raw\s*\(\s*\)")
 COPIED_DATA = re.compile(r"(\.|->)\s*to_floats\s*\(")
 
-# Where results leave the library, or what is plain numbers for good.
+# Files whose results leave the library, or that hold plain numbers for good.
 COPIES_DATA = {
     "src/api/attention.cc",
     "src/api/bench.cc",
@@ -115,7 +115,7 @@ def slice_of(path):
 
 
 def slice_breach(user, used):
-    """What is wrong with one folder of engine or tasks including another one, or None."""
+    """Fault of one folder of engine or tasks that includes another one, or None."""
     room, mine, other = user.parts[0], slice_of(user), slice_of(used)
     if room != used.parts[0] or mine is None or mine == other:
         return None
@@ -127,7 +127,7 @@ def slice_breach(user, used):
 
 
 def public_breach(user, header):
-    """What is wrong with a file's including a public header, or None."""
+    """Fault of including a public header, or None."""
     owner = PUBLIC.get(pathlib.PurePath(header).stem)
     if owner is None:
         return f"{header} has no row in PUBLIC of tools/check_layers.py"
@@ -149,7 +149,7 @@ def public_breach(user, header):
 
 
 def include_breach(path, room, quoted, header):
-    """What is wrong with one include, or None."""
+    """Fault of one include, or None."""
     first = header.split("/")[0]
     if "dnnl" in header:
         allowed = room == "kernels" and re.fullmatch(r"gemm.*\.(cc|h)", path.name)
@@ -178,7 +178,7 @@ def include_breach(path, room, quoted, header):
 
 
 def team_breach(path, code):
-    """What is wrong with a line that starts threads of OpenMP or changes its settings, or None."""
+    """Fault of a line that starts threads of OpenMP or changes its settings, or None."""
     if path.parts[:2] == ("src", "core") and path.stem == "threads":
         return None
     return "only src/core/threads.* begins parallel regions and sets OpenMP" if TEAMS.search(code) else None

@@ -13,20 +13,14 @@ An anchor is an id of HTML (`<a id="a3">`) or what GitHub makes of a heading. Ad
 not followed. Usage: check_links.py [ROOT]. Prints one line per breach and exits 1 when there is one.
 """
 
-import ast
 import functools
-import io
 import pathlib
 import re
 import sys
-import tokenize
 import urllib.parse
 
 from check_rules import DATA_FOLDERS, tree_files
-
-CPP = {".h", ".cc"}
-HASH = {".sh", ".cmake", ".toml", ".yml", ".yaml", ".txt"}
-HASH_NAMES = {"Makefile", "run"}
+from comments import CPP, HASH, HASH_NAMES, comments, line_of
 
 FENCE = re.compile(r"^ {0,3}(```+|~~~+).*?^ {0,3}\1[ \t]*$", re.DOTALL | re.MULTILINE)
 CODE = re.compile(r"(?<!`)(`+)(?!`)(?:(?!\n[ \t]*\n).)+?(?<!`)\1(?!`)", re.DOTALL)
@@ -39,11 +33,6 @@ IDENTIFIER = re.compile(r"<[a-z]+\b[^>]*?\b(?:id|name)=\"([^\"]+)\"")
 ANCHORS = r"#[\w-]+(?:(?:,| to| and)(?:\s|//+|#(?=\s))+#[\w-]+)*"
 CITATION = re.compile(rf"(?<![\w./-])(docs/[\w./-]*\.md)({ANCHORS})?")
 NAMED = re.compile(r"(?<![\w./#*{}-])[\w./-]+\.md\b(?:#[\w-]+)?")
-CPP_COMMENT = re.compile(
-    r"""R"(?P<tag>[^(\s]*)\(.*?\)(?P=tag)"|"(?:\\.|[^"\\\n])*"|(?<![0-9a-fA-F])'(?:\\.|[^'\\\n])+'"""
-    r"""|(?P<comment>//[^\n]*|/\*.*?\*/)""",
-    re.DOTALL,
-)
 
 
 def blank(match):
@@ -120,34 +109,6 @@ class Checker:
         if path.suffix == ".md":
             self.markdown(path, name, text)
         self.citations(path, name, text)
-
-
-def line_of(text, position):
-    return text.count("\n", 0, position) + 1
-
-
-def comments(path, text):
-    """(first line, text) of every comment and docstring of a source."""
-    if path.suffix in CPP:
-        found = [match for match in CPP_COMMENT.finditer(text) if match["comment"]]
-        return [(line_of(text, match.start()), match[0]) for match in found]
-    if path.suffix in (".py", ".pyi"):
-        return python_comments(text)
-    if path.suffix in HASH or path.name in HASH_NAMES:
-        found = re.finditer(r"(?:^|(?<=\s))#.*", text)
-        return [(line_of(text, match.start()), match[0]) for match in found]
-    return []
-
-
-def python_comments(text):
-    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
-    found = [(token.start[0], token.string) for token in tokens if token.type == tokenize.COMMENT]
-    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    for node in ast.walk(ast.parse(text)):
-        docstring = ast.get_docstring(node) if isinstance(node, documented) else None
-        if docstring is not None:
-            found.append((node.body[0].lineno, re.sub(r"^ {4}.*", "", docstring, flags=re.MULTILINE)))
-    return found
 
 
 def check_tree(root):

@@ -16,7 +16,7 @@ import xml.etree.ElementTree as ElementTree
 
 
 def absences():
-    """What this machine lacks, by the words that stand before patterns."""
+    """Things that this machine lacks, by the words before patterns."""
     return {
         "data": not os.environ.get("LONGFORMER_DATA"),
         "browser": not (shutil.which("chromium") and shutil.which("chromedriver")),

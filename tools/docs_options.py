@@ -15,7 +15,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "options.md"
-#: Where explanations begin in a help.
+#: Column where explanations begin in a help.
 COLUMN = 30
 #: An option that so many verbs have in the same words stands in one table for all of them.
 SHARED = 3

@@ -29,7 +29,7 @@ while (($#)); do
 done
 ((EUID == 0)) || { echo "fresh.sh: needs root, for debootstrap and chroot" >&2; exit 1; }
 
-# What stays from run to run: what the compilers made, and the root of --kept.
+# Folder that stays from run to run: results of compilers, and the root of --kept.
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/longformer/fresh-$suite
 mkdir -p "$cache/ccache"
 

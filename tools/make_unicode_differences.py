@@ -65,7 +65,7 @@ def utf8proc_decomposition(code_point, compatibility=False):
 
 
 def utf8proc_flags(c):
-    """What character_flags() of src/text/unicode.cc derives from utf8proc alone."""
+    """Flags that character_flags() of src/text/unicode.cc derives from utf8proc alone."""
     category = utf8proc_category(c)
     flags = 0
     if category[0] == "L":

@@ -54,7 +54,7 @@ struct ReportRow {
   std::vector<std::string> arguments;
 };
 
-/// The same on every machine, so that tables compare.
+/// Rows equal on every machine, so that tables compare.
 std::vector<ReportRow> report_rows(const std::string& config) {
   std::vector<ReportRow> rows;
   for (const std::string dtype : {"fp32", "bf16"}) {

@@ -14,7 +14,7 @@
 
 namespace longformer::cli {
 
-/// What was measured, and the pattern it was measured with.
+/// Measurement, and the pattern of its attention.
 struct BenchRow {
   BenchResult result;
   std::int64_t window = 0;
@@ -22,7 +22,7 @@ struct BenchRow {
   std::int64_t global = 0;
 };
 
-/// Where the rows of a benchmark go, and as what.
+/// Target and format of the rows of a benchmark.
 struct BenchOutput {
   std::string file, format;
   bool json = false;

@@ -105,7 +105,7 @@ std::string single_quoted(std::string_view text, std::string_view escaped) {
   return result;
 }
 
-/// What may follow the words of a verb; `depth` of them stand before.
+/// Words that may follow a verb, which has `depth` words before it.
 void add_zsh_case(const CLI::App& verb, std::size_t depth, std::string& text) {
   const std::string indent(4 * depth, ' ');
   const Verbs below = verbs_of(verb);

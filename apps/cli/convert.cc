@@ -22,7 +22,7 @@ namespace {
 struct ConvertFlags {
   ModelFlags source;
   std::string target;
-  /// What it becomes, or how it is written.
+  /// Target family, or form of writing.
   std::string to;
   /// A text on which the result is compared with the source.
   std::string report;
@@ -32,7 +32,7 @@ struct ConvertFlags {
 
 bool is_format(const std::string& to) { return to == "safetensors" || to == "bin"; }
 
-/// What was converted attends otherwise than it was trained to.
+/// A converted model attends otherwise than in its training.
 void tell_of_training(const ConvertFlags& flags, const FolderInfo& after, Output& output) {
   output.write(fmt::format(
       "It attends to {}, as it was not trained to: it has to be trained before it is used.\n"

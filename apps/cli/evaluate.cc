@@ -44,9 +44,15 @@ struct EvaluateFlags {
     all.generation.seed = all.masking.seed;
     return all;
   }
+
+  /// Throws UsageError for values that do not go together.
+  void check_values() const {
+    all();
+    characters.options();
+  }
 };
 
-/// What the data is called for a head, as in `--task`.
+/// Name of the data of a head, as in `--task`.
 std::string task_of(const std::string& head) {
   if (head == "sequence-classification") return "classify";
   if (head == "token-classification") return "ner";
@@ -59,7 +65,7 @@ std::string task_of(const std::string& head) {
   return head == "masked-lm" ? "mlm" : "none";
 }
 
-/// What the reader of the figures should know about a corpus and its queries.
+/// Notes about a corpus and its queries for the reader of the figures.
 void add_retrieval_notes(const Evaluation& result, Messages& messages) {
   if (result.unjudged_queries > 0) {
     messages.note(
@@ -86,7 +92,7 @@ void add_retrieval_notes(const Evaluation& result, Messages& messages) {
   }
 }
 
-/// What a model read of examples that are longer than it is.
+/// Notes on examples longer than the model: the part that it read.
 void add_length_notes(const Evaluation& result, Messages& messages) {
   const std::string examples = counted(result.examples, "example");
   const auto are_longer = [&](std::int64_t number) {
@@ -117,7 +123,7 @@ void add_length_notes(const Evaluation& result, Messages& messages) {
   }
 }
 
-/// What the reader of the figures should know about the data.
+/// Notes about the data for the reader of the figures.
 void add_notes(const Evaluation& result, Messages& messages) {
   add_retrieval_notes(result, messages);
   for (const std::string& note : result.notes) messages.note(note);
@@ -307,7 +313,7 @@ void add_data(CLI::App& verb, EvaluateFlags& flags) {
   verb.add_option("DATA", flags.data, "file or folder of examples with labels")->type_name("");
 }
 
-/// What a first stage over paragraphs leaves to a second one.
+/// Paragraphs that a first stage leaves to a second one.
 void add_selection(CLI::App& verb, EvaluateFlags& flags) {
   constexpr const char* kGroup = "Questions over paragraphs (multihop)";
   CLI::Option* selected =
@@ -375,7 +381,7 @@ void check_heeded(const CLI::App& verb) {
   }
 }
 
-/// With --score DATA stands alone, without it behind MODEL.
+/// DATA stands alone after --score; otherwise MODEL comes first.
 void check(const EvaluateFlags& flags) {
   check_retrieval(flags);
   check_record_file("--predictions", flags.predictions);
@@ -444,8 +450,7 @@ void add_evaluate(CLI::App& program, Action& action) {
   verb.callback([flags, &verb, &action] {
     check(*flags);
     if (flags->options.task == kRetrieval) check_heeded(verb);
-    static_cast<void>(flags->all());
-    static_cast<void>(flags->characters.options());
+    flags->check_values();
     action = [flags](Messages& messages) { run(*flags, messages); };
   });
 }

@@ -10,7 +10,7 @@ namespace longformer::cli {
 /// One JSON object on a line: metrics, and the counters that the task has. `is_of_file`:
 /// predictions were read from a file, and no model read anything.
 std::string json_of(const Evaluation& result, bool is_of_file = false);
-/// The same as a table for a person.
+/// Table of an evaluation for a person.
 std::string table_of(const Evaluation& result);
 
 }  // namespace longformer::cli

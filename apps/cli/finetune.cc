@@ -23,9 +23,12 @@ struct FinetuneFlags {
   FinetuneOptions options;
 
   FinetuneOptions all() const { return long_documents.applied_to(options); }
+
+  /// Throws UsageError for values that do not go together.
+  void check_values() const { all(); }
 };
 
-/// What --help says.
+/// Text of --help.
 constexpr const char* kDetails =
     "Classification (one label, several, or numbers), labels of words, answers in documents "
     "(with several right ones the loss is −log of their probability together; trivia: TriviaQA, "
@@ -82,7 +85,7 @@ std::string listed(const std::vector<std::string>& names) {
   return text;
 }
 
-/// What the data said, and what will be lost of it.
+/// Reports the data, and the part of it that will be lost.
 void tell_data(const std::string& name, const FinetuneData& data, Messages& messages) {
   messages.note(fmt::format("{}: {}, {}, {}", name, counted(data.examples, "example"),
                             counted(data.rows, "row"), counted(data.tokens, "token")));
@@ -172,7 +175,7 @@ void add_finetune(CLI::App& program, Action& action) {
   add_long_documents(verb, flags->long_documents, flags->options.batch_tokens);
   add_json(verb, flags->model);
   verb.callback([flags, &action] {
-    static_cast<void>(flags->all());
+    flags->check_values();
     check_training(flags->options.training, !flags->options.validation_path.empty());
     action = [flags](Messages& messages) { run(*flags, messages); };
   });

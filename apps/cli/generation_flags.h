@@ -36,7 +36,7 @@ void add_generation_options(CLI::App& verb, GenerationOptions& options);
 /// Name and value of every option that is set, as the flags take them.
 std::vector<std::pair<std::string, std::string>> described(const GenerationOptions& options);
 
-/// What else there is: --seed, --truncate, --extend, --refuse, --stride, --together and
+/// Remaining options: --seed, --truncate, --extend, --refuse, --stride, --together and
 /// --global-attention.
 void add_writing(CLI::App& verb, WritingFlags& flags);
 

@@ -25,13 +25,13 @@ class IndexNames {
 
   /// The name of a file or folder as somebody calls it here.
   std::string stored(const std::string& file) const;
-  /// The same of what may also be a name that is no file.
+  /// Stored name for a name that may also be no file.
   std::string stored_as(const std::string& name, std::span<const IndexedDocument> documents) const;
   /// Shows the document of this name by what its file was called.
   void call(const std::string& name, const std::string& file);
   /// A path that leads from the working folder to the file, or the name of what is no file.
   std::string shown(const std::string& name) const;
-  /// The same, whether or not there is a file.
+  /// Path from here to a name, whether or not there is a file.
   std::string path_from_here(const std::string& name) const;
   /// The whole path of a name.
   std::filesystem::path path(const std::string& name) const;

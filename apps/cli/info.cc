@@ -31,7 +31,7 @@ std::string pooling_text(const FolderInfo& info) {
   return text;
 }
 
-/// What the folder says of texts to embed: nothing of what is as it is without it.
+/// Settings of the folder for embedding texts; defaults are left out.
 void print_text_rows(const FolderInfo& info,
                      const std::function<void(const char*, std::string)>& row) {
   if (info.max_length > 0) row("longest to embed", grouped(info.max_length) + " tokens");

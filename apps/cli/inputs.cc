@@ -72,7 +72,7 @@ std::string bytes_of(std::FILE* stream, Document& document, bool stops_at_binary
   while ((size = std::fread(buffer.data(), 1, buffer.size(), stream)) > 0) {
     const bool first = bytes.empty();
     bytes.append(buffer.data(), size);
-    // What cannot be text may be large.
+    // A file that cannot be text may be large.
     if (first && (is_other_kind(bytes, document) || (stops_at_binary && is_binary(bytes)))) break;
   }
   if (std::ferror(stream)) document.error = cannot_read();

@@ -28,7 +28,7 @@ struct Document {
   std::string text;
   /// Bytes of the file, the line or the text that was read for it.
   std::int64_t bytes = 0;
-  /// What is asked about the text; empty unless InputOptions::question_field is given.
+  /// Question about the text; empty unless InputOptions::question_field is given.
   std::string question;
   /// The member "title" of a line of JSON where it is a string.
   std::string title = {};
@@ -43,7 +43,7 @@ struct Document {
 
   /// "file" or "file:line"; what messages about the document begin with.
   std::string label() const;
-  /// The same as one field of a line.
+  /// Place of the document as one field of a line.
   std::string field() const;
   /// {"file": …, "line": …}, with null for line 0, and "id" where there is one; what JSON lines
   /// about the document begin with.
@@ -62,10 +62,10 @@ struct InputOptions {
   std::string field = {};
   /// The field of the object that holds a question; empty for none.
   std::string question_field = {};
-  /// What a file that is one document holds: a name of longformer::DocumentFormat, or auto to tell
+  /// Format of a file that is one document: a name of longformer::DocumentFormat, or auto to tell
   /// by its name. Empty: its bytes are the text.
   std::string format = {};
-  /// What the files and stdin are in. Its notes go to the messages.
+  /// Encoding of the files and stdin. Its notes go to the messages.
   TextEncoding encoding = {};
 };
 

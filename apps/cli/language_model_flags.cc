@@ -11,7 +11,6 @@
 #include "output.h"
 
 namespace longformer::cli {
-
 void LanguageModelEvaluationFlags::add(CLI::App& verb) {
   const OptionFields all = fields(evaluation_);
   add_fields(verb, all);

@@ -1,4 +1,4 @@
-// What the verbs of language models share.
+// Options common to the verbs of language models.
 #pragma once
 
 #include <CLI/App.hpp>
@@ -28,7 +28,7 @@ class LanguageModelEvaluationFlags {
   CLI::Option* protocol_[2] = {};
 };
 
-/// What a language model is, as one line of JSON or as a table.
+/// Description of a language model, as one line of JSON or as a table.
 std::string language_model_info_text(const LanguageModelInfo& info, bool json);
 
 /// The score as one line of JSON, or as a table.

@@ -1,4 +1,4 @@
-// What the program says on stderr: one line per error or note. Results never go there.
+// Messages of the program on stderr: one line per error or note. Results never go there.
 #pragma once
 
 #include <string>

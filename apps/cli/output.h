@@ -24,7 +24,7 @@ class WriteError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Where results go. A file is written under a temporary name and renamed by finish(), so that a
+/// Target of results. A file is written under a temporary name and renamed by finish(), so that a
 /// failure leaves no half result. Throws WriteError when writing fails, BrokenPipe when nobody
 /// reads.
 class Output {
@@ -38,7 +38,7 @@ class Output {
   /// A terminal gets control characters as text that can be seen: what a document holds is for
   /// readers, not for terminals. Elsewhere the text stays as it is.
   void write(std::string_view text);
-  /// The same for text that has been made so and marked for a terminal.
+  /// Writes text that is already safe and marked for a terminal.
   void write_marked(std::string_view text);
   /// Writes a JSON object: on a line of its own, or in a file that ends in .json as a part of the
   /// list that finish() closes.
@@ -74,7 +74,7 @@ class JsonLine {
   }
   JsonLine& add(std::string_view key, std::int64_t value);
   JsonLine& add(std::string_view key, double value);
-  /// With as few digits as give the same float again.
+  /// Writes the fewest digits that read back as the same float.
   JsonLine& add(std::string_view key, float value);
   JsonLine& add(std::string_view key, bool value);
   JsonLine& add(std::string_view key, std::span<const float> values);
@@ -98,7 +98,7 @@ class JsonLine {
   std::string text_;
 };
 
-/// What stands before the values of a float32 array in NumPy's format.
+/// Header of a float32 array in NumPy's format.
 std::string npy_header(std::span<const std::int64_t> shape);
 
 /// A float32 matrix in NumPy's format. To a file rows stream; elsewhere they are kept until their
@@ -126,7 +126,8 @@ std::string bytes_text(double bytes);
 std::string grouped(std::int64_t number);
 /// "1 document", "2,000 documents"; `many` where it is not `one` and an s.
 std::string counted(std::int64_t number, std::string_view one, std::string_view many = {});
-/// What somebody typed as a message may show it: in quotes, on one line, of at most 80 bytes.
+/// Input of a user in the form that a message may show: in quotes, on one line, of at most 80
+/// bytes.
 std::string in_quotes(std::string_view text);
 
 }  // namespace longformer::cli

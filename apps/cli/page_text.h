@@ -5,11 +5,11 @@
 
 namespace longformer::cli {
 
-/// With <!--TITLE-->, <!--DATA--> and <!--MAPS--> where the content goes.
+/// Page with the marks <!--TITLE-->, <!--DATA--> and <!--MAPS--> for its content.
 extern const std::string_view kAttentionPage;
-/// With <!--TITLE--> and <!--DATA-->.
+/// Page with the marks <!--TITLE--> and <!--DATA-->.
 extern const std::string_view kSourcesPage;
-/// The same.
+/// Page with the marks <!--TITLE--> and <!--DATA-->.
 extern const std::string_view kCoreferencePage;
 
 }  // namespace longformer::cli

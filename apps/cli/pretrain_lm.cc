@@ -38,6 +38,9 @@ struct LanguageModelFlags {
     }
     return all;
   }
+
+  /// Throws UsageError for values that do not go together.
+  void check_values() const { all(); }
 };
 
 void run(const LanguageModelFlags& flags, Messages& messages) {
@@ -99,7 +102,7 @@ void add_pretrain_lm(CLI::App& program, Action& action) {
   }
   add_json(verb, flags->model);
   verb.callback([flags, &action] {
-    static_cast<void>(flags->all());
+    flags->check_values();
     check_training(flags->options.training, !flags->options.validation_file.empty());
     action = [flags](Messages& messages) { run(*flags, messages); };
   });

@@ -46,7 +46,7 @@ class ProgressLine {
 
   /// The next unit of work: so many documents of so many bytes. Closes the unit before.
   ProgressCallback unit(std::int64_t documents, std::int64_t bytes);
-  /// Of work before the first unit.
+  /// Reports work before the first unit.
   void tell(std::string_view line);
 
  private:

@@ -129,8 +129,8 @@ class SearchRun {
                     flags_.index, *former, *index().options().language));
   }
 
-  /// What the command line says about passages must be what the index has; what the folder says
-  /// otherwise is told.
+  /// Options for passages must equal those of the index; a difference of the folder is only
+  /// reported.
   void compare(const SearchOptions& found, const SearchOptions& wanted) {
     const auto differ = [this](bool given, const std::string& has, const std::string& option,
                                const std::string& value) {

@@ -1,4 +1,4 @@
-// What `search` prints: hits of a question, and what is in an index.
+// Output of `search`: hits of a question, and what is in an index.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct SearchAnswer {
   double seconds = 0;
 };
 
-/// What the index holds, and how long its new documents took.
+/// Contents of the index, and the time that its new documents took.
 struct IndexState {
   std::int64_t documents = 0, passages = 0;
   double seconds = 0;

@@ -19,7 +19,7 @@ namespace longformer::cli {
 class StopSignals {
  public:
   StopSignals() : StopSignals(std::function<void()>()) {}
-  /// With `before_end` the first one ends the process, behind that call. What is ignored stays so.
+  /// The first signal ends the process after a call of `before_end`. Ignored signals stay ignored.
   explicit StopSignals(std::function<void()> before_end);
   ~StopSignals();
   StopSignals(const StopSignals&) = delete;

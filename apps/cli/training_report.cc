@@ -40,7 +40,7 @@ std::string line_of(const TrainingProgress& progress, TrainingReport::Loss loss,
   return joined(std::move(parts), columns);
 }
 
-/// Where nobody reads any more, as behind a terminal that was closed, the training goes on.
+/// The training continues if nobody reads any more, for example after the terminal was closed.
 void print_line(const std::string& line) {
   const bool is_terminal = isatty(STDERR_FILENO) == 1;
   std::fputs(((is_terminal ? with_visible_controls(line) : line) + "\n").c_str(), stderr);

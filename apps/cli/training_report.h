@@ -1,4 +1,4 @@
-// What a training says on stderr, and its result.
+// Report of a training on stderr, and its result.
 #pragma once
 
 #include <chrono>

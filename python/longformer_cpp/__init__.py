@@ -133,7 +133,7 @@ __version__ = _native.version
 
 
 def info(folder: str | os.PathLike[str]) -> dict[str, Any]:
-    """What is in a checkpoint folder, without loading it: the keys of `longformer info --json` (docs/cli.md)."""
+    """Contents of a checkpoint folder, without loading it: the keys of `longformer info --json` (docs/cli.md)."""
     return dict(_native.info(as_path(folder, "folder")))
 
 

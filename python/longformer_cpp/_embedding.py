@@ -18,7 +18,7 @@ from ._native import Error
 if TYPE_CHECKING:
     from . import Model
 
-#: What one text becomes: vectors [rows, size], characters, tokens, and tokens that were cut.
+#: Result of one text: vectors [rows, size], characters, tokens, and tokens that were cut.
 _Vectors = tuple[FloatArray, list[tuple[int, int]], int, int]
 
 
@@ -31,7 +31,7 @@ class Passages:
     #: (begin, end) in characters of the document.
     spans: list[tuple[int, int]]
     texts: list[str]
-    #: Of the document with prompt and special ones.
+    #: Tokens of the document with its prompt and special ones.
     tokens: int
 
     def __len__(self) -> int:
@@ -92,7 +92,7 @@ class Embedder:
 
     @property
     def similarity_fn_name(self) -> str:
-        """What the folder says that vectors are compared by: cosine, dot, euclidean or manhattan."""
+        """Comparison of vectors that the folder names: cosine, dot, euclidean or manhattan."""
         return self._native.similarity
 
     def similarity(self, embeddings1: Any, embeddings2: Any) -> FloatArray:
@@ -240,7 +240,7 @@ class Embedder:
         global_attention: str | None = None,
         batch_tokens: int | None = None,
     ) -> Passages:
-        """The same of passages that are given by their characters (begin, end), in the context of the document."""
+        """Embeds passages that are given by their characters (begin, end), in the context of the document."""
         items = as_items(spans, "spans", "a list of (begin, end)")
         try:
             pairs = [(int(begin), int(end)) for begin, end in items]

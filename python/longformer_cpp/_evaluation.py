@@ -17,7 +17,7 @@ from ._native import Error
 
 @dataclass(frozen=True)
 class LabelMetrics:
-    """Of one label, or of one type of entity."""
+    """Metrics of one label, or of one type of entity."""
 
     label: str
     precision: float
@@ -28,7 +28,7 @@ class LabelMetrics:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What an evaluation found, as `longformer evaluate --json` prints it."""
+    """Result of an evaluation, as `longformer evaluate --json` prints it."""
 
     #: The head, or "retrieval".
     task: str
@@ -37,7 +37,7 @@ class Evaluation:
     labels: list[LabelMetrics]
     #: examples, skipped, tokens, truncated_tokens and so on: docs/cli.md.
     counts: dict[str, int]
-    #: What was wrong with the first example that was left out.
+    #: Fault of the first example that was left out.
     first_skipped: str
     #: How the data were understood, where they could be understood otherwise.
     notes: list[str]
@@ -58,7 +58,7 @@ class Scores(dict[str, float]):
         self.task = found.task
         #: examples, skipped, missing (those without a prediction, which count as wrong) and so on.
         self.counts = found.counts
-        #: What was wrong with the first example that was left out.
+        #: Fault of the first example that was left out.
         self.first_skipped = found.first_skipped
 
     @property

@@ -14,7 +14,7 @@ from ._arrays import Document, FloatArray, as_integers, documents_of, rows_like,
 from ._checks import as_one_or_more
 from ._native import Error
 
-# What None means for options that a folder may switch on: off, as in `transformers`.
+# Meaning of None for options that a folder may switch on: off, as in `transformers`.
 _OFF = {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0, "typical_p": 1.0,
         "epsilon_cutoff": 0.0, "eta_cutoff": 0.0}  # fmt: skip
 
@@ -23,9 +23,9 @@ _OFF = {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0, "typical_p":
 class WrittenText:
     """A text about a document."""
 
-    #: With the start token, and with the end token where it was written.
+    #: Ids with the start token, and the end token if it was written.
     ids: list[int]
-    #: With beams: what transformers calls sequences_scores.
+    #: For beams, the sequences_scores of transformers.
     score: float | None
     #: Why it ended: end_token, length, stop_string or time.
     end: str
@@ -50,7 +50,7 @@ class WrittenDocument:
 
 
 class GeneratedTexts:
-    """What generate gives: num_return_sequences texts for each document, best first."""
+    """Result of generate: num_return_sequences texts for each document, best first."""
 
     #: [rows, longest]: the texts of all documents behind each other, filled with the padding token.
     sequences: np.ndarray[Any, np.dtype[np.int64]]
@@ -73,7 +73,7 @@ class GeneratedTexts:
 
 
 class TextGenerator:
-    """What of a model writes texts; its methods are those of Model."""
+    """The part of a model that writes texts; its methods are those of Model."""
 
     def __init__(self, native: _native.TextGenerator) -> None:
         self._native = native
@@ -137,7 +137,7 @@ class TextGenerator:
 
 
 def _for_each(value: Any, name: str, documents: int) -> list[tuple[int, ...]]:
-    """What the text of each document begins with: one row for all of them, or for each its own."""
+    """Beginning of the text of each document: one row for all documents, or one for each."""
     if value is None:
         return [()] * documents
     rows = np.atleast_2d(as_integers(value, name))

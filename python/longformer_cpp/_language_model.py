@@ -43,7 +43,7 @@ class LanguageModel:
 
     @property
     def info(self) -> dict[str, Any]:
-        """What `longformer info` says of it."""
+        """Result of `longformer info` for the model."""
         return dict(self._native.info)
 
     def generate(

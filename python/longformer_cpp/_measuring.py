@@ -16,7 +16,7 @@ class LayerDifference:
 
     #: Frobenius norm of the difference by that of the first model's states.
     relative_error: float
-    #: The same of a layer by itself, when it reads what the first model's layer reads.
+    #: Difference of a layer by itself, when it reads the input of the first model's layer.
     alone: float
     #: Mean over the texts of the cosine between the mean vectors of both.
     cosine: float
@@ -80,5 +80,6 @@ def bench_search(**options: Any) -> dict[str, Any]:
 
 
 def machine_name(threads: int = 0) -> str:
-    """What figures are told with: the CPU, the number of threads and the instruction set of the kernels."""
+    """Description of the machine to report with figures: the CPU, the number of threads and the instruction set of the
+    kernels."""
     return _native.machine_name(as_integer(threads, "threads"))

@@ -93,7 +93,7 @@ def _attention(
 
 
 class ModelOutput:
-    """What a call of a model gives, named and laid out as in `transformers`.
+    """Result of a call of a model, named and laid out as in `transformers`.
 
     Matrices are float32 [batch, n, hidden size] for padded input and a list of [n_i, hidden size]
     for a list of documents; with a multiple-choice head every choice is a document. Rows where the
@@ -157,11 +157,10 @@ class ModelOutput:
 
     @cached_property
     def logits(self) -> Batched | None:
-        """What the head says: [batch, classes] of sequence classification; [batch, n, classes] (or a
-        list) of token classification; [batch, choices] (or a list) of multiple choice; [batch, n, 1] (or
-        a list) of candidate scoring, which counts at the candidates' tokens; [batch, n, vocabulary] (or
-        a list) of a masked LM. The last is computed when first asked for, by another pass over the
-        documents: a vocabulary of numbers per token is a lot."""
+        """Logits of the head: [batch, classes] of sequence classification; [batch, n, classes] (or a list) of token
+        classification; [batch, choices] (or a list) of multiple choice; [batch, n, 1] (or a list) of candidate scoring,
+        which counts at the candidates' tokens; [batch, n, vocabulary] (or a list) of a masked LM. The last is computed
+        when first asked for, by another pass over the documents: a vocabulary of numbers per token is a lot."""
         if self._head_logits is not None or not self._model.has_masked_lm_head:
             return self._head_logits
         return _batched([self._model.masked_lm_logits(d) for d in self._documents], self._length)
@@ -192,7 +191,7 @@ class Model:
 
     @cached_property
     def config(self) -> dict[str, Any]:
-        """What config.json says."""
+        """Contents of config.json."""
         folder = pathlib.Path(self._native.folder)
         return dict(json.loads((folder / "config.json").read_text(encoding="utf-8")))
 
@@ -203,7 +202,7 @@ class Model:
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
-        """That of the folder, or of the adapter where it has one."""
+        """Tokenizer of the folder, or of the adapter if it has one."""
         return Tokenizer(self._native.tokenizer_folder)
 
     @cached_property
@@ -323,7 +322,7 @@ class Model:
         callback: Callable[[int, str], object] | None = None,
         **options: Any,
     ) -> list[WrittenDocument]:
-        """The same as `longformer generate` does it: without the global attention and length of a summary."""
+        """Writes texts as `longformer generate` does: without the global attention and length of a summary."""
         return self._writer.write(texts, False, callback, options)
 
     @described("evaluate", reading=True)
@@ -347,7 +346,7 @@ class Model:
 
     @property
     def problem_type(self) -> str:
-        """As in config.json; empty when it does not say."""
+        """Problem type of config.json; empty if absent."""
         return self._native.problem_type
 
     def _with_globals(self, document: Document) -> Document:

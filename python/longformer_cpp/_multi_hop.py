@@ -30,7 +30,7 @@ class Evidence:
 
 @dataclass(frozen=True)
 class AnswerSpan:
-    """Where an answer stands: characters begin to end of a sentence, or of the title."""
+    """Place of an answer: characters begin to end of a sentence, or of the title."""
 
     paragraph: int
     #: None: in the title.

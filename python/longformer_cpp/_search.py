@@ -20,7 +20,7 @@ class SearchHit:
     file: str
     begin: int
     end: int
-    #: What hits are ordered by.
+    #: Score that orders the hits.
     score: float
     #: Cosine of question and passage; None in a lexical search.
     similarity: float | None
@@ -38,7 +38,7 @@ class IndexedDocument:
     file: str
     passages: int
     characters: int
-    #: Of the text.
+    #: Hash of the text.
     hash: str
     #: When it was read, UTC.
     time: str

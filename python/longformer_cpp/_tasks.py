@@ -1,4 +1,4 @@
-"""What models say of documents."""
+"""Results of models for documents."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class ClassScore:
 
 @dataclass(frozen=True)
 class Classification:
-    """What a document is classified as."""
+    """Class of a document."""
 
     #: Best first, the top_k ones.
     labels: list[ClassScore]
-    #: Of every class, in the order of the model.
+    #: Logits of all classes, in the order of the model.
     logits: list[float]
     #: Tokens of the document with special ones, those that were cut off, and segments that were read.
     tokens: int
@@ -202,7 +202,7 @@ class Clusters(list[list[Mention]]):
         segments: int,
     ):
         super().__init__(clusters)
-        #: Of each word, as BERT's basic tokenisation finds them: text[begin:end].
+        #: Words, as BERT's basic tokenisation finds them: text[begin:end].
         self.words = words
         #: The words with which sentences begin.
         self.sentences = sentences

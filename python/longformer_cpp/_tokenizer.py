@@ -85,7 +85,7 @@ class Tokenizer:
         add_special_tokens: bool = True,
         max_length: int | None = None,
     ) -> list[Encoding]:
-        """The same of each text, or of each text and its pair."""
+        """Encodings of each text, or of each text and its pair."""
         texts = as_texts(texts, "texts")
         if pairs is not None:
             pairs = as_texts(pairs, "pairs")

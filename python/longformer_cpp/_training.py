@@ -20,7 +20,7 @@ Callback = Callable[[dict[str, Any]], object]
 
 @dataclass(frozen=True)
 class TrainingResult:
-    """What a training came to."""
+    """Result of a training."""
 
     output_dir: str
     steps: int
@@ -36,7 +36,7 @@ class TrainingResult:
 
     @property
     def metrics(self) -> dict[str, float]:
-        """Of the last evaluation; empty where there was none."""
+        """Metrics of the last evaluation; empty if there was none."""
         return self.evaluations[-1][1] if self.evaluations else {}
 
 

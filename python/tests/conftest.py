@@ -51,7 +51,7 @@ def cases():
 
 @pytest.fixture(scope="session")
 def program():
-    """What `longformer … --json` prints: a list of objects. Without the program the package is tested alone."""
+    """Output of `longformer … --json`: a list of objects. Without the program the package is tested alone."""
     binary = os.environ.get("LONGFORMER_BINARY")
     if not binary:
         pytest.skip("LONGFORMER_BINARY names no program")

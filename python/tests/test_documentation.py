@@ -16,7 +16,8 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PACKAGES = str(pathlib.Path(longformer_cpp.__file__).resolve().parents[1])
 PAGES = [path for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))) if path.exists()]
-#: What the lines may name, converted from fixtures to more positions where the quickstart has not run.
+#: Models that the lines may name, converted from fixtures to more positions if the quickstart has not
+#: run.
 MODELS = {"quickstart/minilm-4096": "sentence_instructed"}
 
 

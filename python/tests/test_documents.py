@@ -37,7 +37,7 @@ def test_names_are_those_of_the_standard(tmp_path):
     names = sorted(html.entities.html5)
     endings = ("", ";", "x", " ", "=", ";;")
     check_references(tmp_path, [f"&{name.rstrip(';')}{ending}" for name in names for ending in endings])
-    # What is no name, or the beginning of one.
+    # Strings that are no name, and beginnings of names.
     check_references(tmp_path, [f"&{name.rstrip(';')[:-1]}" for name in names if len(name) > 2])
 
 

@@ -11,7 +11,7 @@ from conftest import FIXTURES
 
 import longformer_cpp
 
-#: With the separators of both kinds of questions.
+#: Ids with the separators of the two kinds of questions.
 LONG = np.array([*range(5, 11), 2, 2, 3, *range(9, 20)])
 ENCODERS = ["tiny_longformer", "tiny_longformer_classifier", "tiny_longformer_qa", "tiny_longformer_mlm",
             "tiny_longformer_choice", "tiny_bert", "tiny_bert_tagger", "tiny_roberta", "tiny_xlm_roberta",

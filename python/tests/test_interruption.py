@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 FIXTURES = pathlib.Path(__file__).resolve().parents[2] / "tests" / "fixtures"
-#: Where this package was found, in a build folder or installed.
+#: Folder of this package, a build folder or an installation.
 PACKAGES = str(pathlib.Path(longformer_cpp.__file__).resolve().parents[1])
 #: A busy machine answers later.
 SECONDS = 5.0

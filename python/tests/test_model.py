@@ -15,7 +15,7 @@ TOLERANCE = 1e-5
 
 
 class OnlyDlpack:
-    """What a foreign array looks like: nothing but the protocol."""
+    """A foreign array: it has the protocol and nothing else."""
 
     def __init__(self, array):
         self._array = array

@@ -1,4 +1,4 @@
-"""What the package says of itself, and its types."""
+"""Facts of the package about itself, and its types."""
 
 import pathlib
 import re

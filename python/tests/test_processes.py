@@ -28,7 +28,7 @@ def model_tokens(model):
 
 
 def in_fork(work):
-    """What `work` returns in a forked process, that it is true; a process that hangs is a failure."""
+    """Checks that `work` returns true in a forked process; a process that hangs is a failure."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         child = os.fork()

@@ -1,4 +1,4 @@
-"""What models say of documents. What the heads compute is held against PyTorch in tests/."""
+"""Results of models for documents. The numbers of the heads are compared with PyTorch in tests/."""
 
 import json
 

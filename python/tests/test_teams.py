@@ -1,4 +1,4 @@
-"""What other libraries of the process tell OpenMP changes no result, and stays as they left it."""
+"""Settings of OpenMP by other libraries of the process change no result, and stay as they were."""
 
 import ctypes
 import json
@@ -107,7 +107,7 @@ def test_a_callback_that_changes_the_settings(wide, openmp, tmp_path):
 
 
 def ends(program, *arguments, **environment):
-    """What a Python of its own prints, which ends well and without a complaint."""
+    """Output of a separate Python process, which must end well and without a complaint."""
     done = subprocess.run([sys.executable, "-c", program, *map(str, arguments)], capture_output=True, text=True,
                           timeout=60, env={**os.environ, **environment})  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")

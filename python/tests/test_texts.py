@@ -1,4 +1,4 @@
-"""What is a list of texts and what is none, in every entry that takes texts."""
+"""Values that are a list of texts, and values that are none, in every entry that takes texts."""
 
 import collections
 import csv

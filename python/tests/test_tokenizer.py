@@ -130,7 +130,7 @@ def test_convert(tmp_path, folder):
     assert len(ids) == 92
     assert longformer_cpp.load(target)([ids]).last_hidden_state[0].shape == (92, 16)
 
-    # Where the window covers everything and the positions are the first ones, it is the same function.
+    # The function is unchanged if the window covers everything and the positions are the first ones.
     longformer_cpp.convert(folder("tiny_bert"), tmp_path / "same", max_positions=24, window=64)
     short = ids[:20]
     before = longformer_cpp.load(folder("tiny_bert"))([short]).last_hidden_state[0]

@@ -44,7 +44,7 @@ def test_finetune(folder, program, data, tmp_path):
 
 
 def test_a_training_goes_on(folder, data, tmp_path):
-    """What a callback raises ends a training with a checkpoint, and it goes on as if it had never stopped."""
+    """An exception of a callback ends a training with a checkpoint, and it goes on as if it had never stopped."""
     path = folder("tiny_longformer_classifier")
     longformer_cpp.finetune(path, data, tmp_path / "whole", threads=1, **FINETUNE)
 

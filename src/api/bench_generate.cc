@@ -20,7 +20,7 @@ double seconds_between(Clock::time_point begin, Clock::time_point end) {
   return std::chrono::duration<double>(end - begin).count();
 }
 
-/// What a step reads once, however many texts there are: the matrices of the decoder and the
+/// Bytes that a step reads once, for any number of texts: the matrices of the decoder and the
 /// output; and for each document the keys and values of its tokens and of half of its text.
 double step_bytes(const models::EncoderConfig& config, const GenerateBenchOptions& options) {
   const auto width = static_cast<double>(config.hidden_size);

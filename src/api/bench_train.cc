@@ -23,7 +23,7 @@ namespace longformer {
 namespace {
 
 constexpr double kLabelled = 0.15;
-/// What the code of a step takes once it has run, oneDNN's and what it compiles: measured with tiny
+/// Memory of the code of a step after its first run, oneDNN's own and compiled: measured with tiny
 /// models in fp32 (13 MB) and bf16 (8 MB).
 constexpr std::int64_t kCodeBytes = std::int64_t{10} << 20;
 
@@ -103,7 +103,7 @@ BenchResult bench_task(const TrainBenchOptions& options, bool writes_texts) {
   return result;
 }
 
-/// What streams have read whose memories are full.
+/// State of streams whose memories are full.
 models::State full_memories(const models::LanguageModel& model, const ops::Context& context,
                             const models::Batch& segment) {
   const models::LanguageModelConfig& config = model.config();

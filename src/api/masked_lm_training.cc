@@ -101,7 +101,7 @@ TrainingResult train_masked_lm(const std::string& folder, const MaskedLmTraining
     require(!options.validation_file.empty(),
             "validation_file: expected text to evaluate on, as eval_strategy is {}",
             options.training.eval_strategy);
-    // What is wrong with these data shall not end a training that has begun.
+    // A fault in these data must be found before the training begins.
     validation = rows_of(*validation_text);
   }
   tell("training", *rows, callbacks);

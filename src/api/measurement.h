@@ -1,4 +1,4 @@
-// What the benchmarks of models, attention and training share: timing and figures.
+// Timing and figures, shared by the benchmarks of models, attention and training.
 #pragma once
 
 #include <initializer_list>

@@ -19,9 +19,9 @@ class Comm {
   virtual int ranks() const { return 1; }
   /// Replaces every number by its sum over all ranks, added in the order of the ranks, so that all
   /// of them hold the same bits.
-  virtual void sum(std::span<double> values) const { static_cast<void>(values); }
-  /// The same for the elements of a fp32 tensor.
-  virtual void sum(Tensor& values) const { static_cast<void>(values); }
+  virtual void sum(std::span<double> /*values*/) const {}
+  /// Sums the elements of a fp32 tensor.
+  virtual void sum(Tensor& /*values*/) const {}
 };
 
 }  // namespace longformer

@@ -16,7 +16,7 @@ template <typename... Args>
   throw Error(fmt::format(format, std::forward<Args>(args)...));
 }
 
-/// The same, with what would help.
+/// Throws Error with a message and remedies.
 template <typename... Args>
 [[noreturn]] void fail(std::vector<Remedy> remedies, fmt::format_string<Args...> format,
                        Args&&... args) {
@@ -29,7 +29,7 @@ void require(bool condition, fmt::format_string<Args...> format, Args&&... args)
   if (!condition) throw Error(fmt::format(format, std::forward<Args>(args)...));
 }
 
-/// The same, with what would help.
+/// Throws Error with the message and remedies when the condition does not hold.
 template <typename... Args>
 void require(bool condition, std::vector<Remedy> remedies, fmt::format_string<Args...> format,
              Args&&... args) {

@@ -1,4 +1,4 @@
-// What a file is by its first bytes: a message that names it helps more than the first fault that a
+// Kind of a file by its first bytes: a message that names it helps more than the first fault that a
 // reader of another format meets.
 #pragma once
 

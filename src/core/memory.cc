@@ -19,12 +19,12 @@ namespace {
 
 constexpr std::size_t kAlignment = 64;
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
-/// What a large pool may hold unused: a few activations of a document of 4,096 tokens.
+/// Unused bytes that a large pool may hold: a few activations of a document of 4,096 tokens.
 constexpr std::size_t kSlack = std::size_t{16} << 20;
 
-/// Where a large buffer begins within its first page. Loops over several buffers that all begin on
-/// a huge page meet in the same places of the caches, which costs AdamW four fifths of its speed on
-/// Zen 5; so buffers begin on different lines.
+/// Offset of a large buffer in its first page. Loops over several buffers that all begin on a huge
+/// page meet in the same places of the caches, which costs AdamW four fifths of its speed on Zen 5;
+/// so buffers begin on different lines.
 std::size_t first_line(const void* memory) {
   const std::uint64_t page = reinterpret_cast<std::uintptr_t>(memory) / kHugePage;
   return static_cast<std::size_t>((page * 0x9e3779b97f4a7c15ull) >> 58) * kAlignment;

@@ -28,7 +28,7 @@ class MemoryPool {
   /// An uninitialised tensor; its buffer returns to the pool when the last copy of it is gone.
   Tensor tensor(Shape shape, DType dtype);
 
-  /// The same, filled with zeros.
+  /// A tensor filled with zeros.
   Tensor zeros(Shape shape, DType dtype);
 
   /// Size of all buffers, in use or not.

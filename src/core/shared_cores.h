@@ -9,7 +9,7 @@
 
 namespace longformer {
 
-/// What was seen of other processes on the same cores. One thread at a time uses it.
+/// Observations of other processes on the same cores. One thread at a time uses it.
 class SharedCores {
  private:
   friend class ShortWork;

@@ -1,4 +1,4 @@
-// What a training pass leaves behind for its backward pass.
+// Record of a training pass for its backward pass.
 //
 // Ops compute at once. With a tape in their context, and where an input or a parameter wants a
 // gradient, they also give their result a Gradient and record a step that sends it on to the

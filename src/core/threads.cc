@@ -64,9 +64,9 @@ int cgroup_threads() {
   return allowed;
 }
 
-/// What is known of a thread.
+/// State of a thread.
 struct ThreadState {
-  /// Of the innermost ThreadLimit.
+  /// Team of the innermost ThreadLimit.
   ThreadLimit::Team team;
   /// Whether it began a parallel region of parallel_for and is still inside.
   bool in_region = false;
@@ -118,8 +118,7 @@ void check_own_stack() {
 
 /// How many threads come when so many are wanted: a parallel region that counts them.
 int team_that_comes(int wanted) {
-  static const int registered = pthread_atfork(nullptr, nullptr, after_fork);
-  static_cast<void>(registered);
+  [[maybe_unused]] static const int registered = pthread_atfork(nullptr, nullptr, after_fork);
   this_thread().had_team = true;
   int size = 1;
   std::atomic<std::size_t> least_stack = kLeastStack;
@@ -163,9 +162,13 @@ int available_threads() {
   return std::max(1, threads);
 }
 
-int checked_threads(std::int64_t wanted) {
+void check_threads(std::int64_t wanted) {
   require(wanted >= 0 && wanted <= kMostThreads,
           "threads: expected 0 (as many as there are) to {}, found {}", kMostThreads, wanted);
+}
+
+int checked_threads(std::int64_t wanted) {
+  check_threads(wanted);
   return wanted == 0 ? available_threads() : static_cast<int>(wanted);
 }
 

@@ -27,6 +27,8 @@ int available_threads();
 /// The threads that an option asks for: 0 means available_threads(). Throws Error for fewer and for
 /// more than kMostThreads.
 int checked_threads(std::int64_t wanted);
+/// Throws Error for a number of threads that checked_threads() refuses.
+void check_threads(std::int64_t wanted);
 
 /// Threads that a parallel region begun here may have, and that a product should be cut for: the
 /// innermost ThreadLimit of this thread; without one what OpenMP gives. 1 inside every parallel
@@ -108,7 +110,7 @@ class ParallelLoop {
   void ask();
 
   int threads_;
-  /// What the thread was in before.
+  /// State of the thread before this object.
   bool was_alone_, was_in_region_;
   bool asks_ = false;
   std::optional<ExactTeam> team_;

@@ -22,7 +22,7 @@ std::optional<Number> parsed_number(std::string_view text) {
   return value;
 }
 
-/// The same, absent for NaN and infinite ones too.
+/// The finite number that a whole text is; absent for anything else.
 template <std::floating_point Number>
 std::optional<Number> finite_number(std::string_view text) {
   const std::optional<Number> value = parsed_number<Number>(text);
@@ -32,7 +32,7 @@ std::optional<Number> finite_number(std::string_view text) {
 /// "1 document", "2 documents"; `many` where it is not `one` and an s.
 std::string counted(std::int64_t number, std::string_view one, std::string_view many = {});
 
-/// What stands between the commas of a list, without spaces around it. At least one, perhaps empty.
+/// Parts of a list between its commas, without spaces around them. At least one, perhaps empty.
 std::vector<std::string_view> parts_of_list(std::string_view list);
 
 }  // namespace longformer

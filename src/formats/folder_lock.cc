@@ -50,7 +50,9 @@ FolderLock::FolderLock(const std::filesystem::path& folder, const char* name)
   }
   const std::string id = std::to_string(::getpid());
   // It is for a message alone.
-  if (::ftruncate(file_, 0) == 0) static_cast<void>(::pwrite(file_, id.data(), id.size(), 0));
+  if (::ftruncate(file_, 0) == 0) {
+    [[maybe_unused]] const ssize_t written = ::pwrite(file_, id.data(), id.size(), 0);
+  }
 }
 
 FolderLock::~FolderLock() {

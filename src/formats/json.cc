@@ -27,7 +27,7 @@ using Json = nlohmann::ordered_json;
 constexpr std::size_t kMaxDepth = 128;
 constexpr std::size_t kMaxShown = 80;
 
-/// What a text is read for: see parse_json and parse_json_data.
+/// Purpose of reading a text: see parse_json and parse_json_data.
 enum class JsonUse { settings, data };
 
 /// Builds the value of a JSON text. The library's own builder looks every key of an ordered object
@@ -378,6 +378,10 @@ const nlohmann::ordered_json& ConfigReader::at(const std::string& key) const {
   require(found != nullptr, "{}: expected the key {}, found none", name_, quote(renamed(key)));
   return *found;
 }
+
+void ConfigReader::check_present(const std::string& key) const { at(key); }
+
+void ConfigReader::note_asked(const std::string& key) const { find(key); }
 
 std::vector<std::string> ConfigReader::unread() const {
   std::vector<std::string> unread;

@@ -29,8 +29,8 @@ void write_file(const std::string& path, std::string_view contents);
 /// holds twice.
 nlohmann::ordered_json parse_json(std::string_view text, const std::string& name);
 
-/// The same for records of data: the last one of equal keys counts, as in Python, and a whole
-/// number of more than 64 bits is a string of its digits.
+/// Parses records of data as parse_json does, with two differences: the last one of equal keys
+/// counts, as in Python, and a whole number of more than 64 bits is a string of its digits.
 nlohmann::ordered_json parse_json_data(std::string_view text, const std::string& name);
 
 /// read_file and parse_json.
@@ -54,7 +54,7 @@ std::string shown(const nlohmann::ordered_json& value);
 /// so that a key which nothing reads can be reported.
 class ConfigReader {
  public:
-  /// What a key is called in this object, as {asked for, found}.
+  /// Names of keys in this object, as {asked for, found}.
   using KeyNames = std::span<const std::pair<std::string_view, std::string_view>>;
 
   /// Throws Error unless `object` is a JSON object. Object and names must outlive the reader.
@@ -75,9 +75,13 @@ class ConfigReader {
                      std::string_view otherwise) const;
   /// The value of a key that must be present. Throws Error when it is absent.
   const nlohmann::ordered_json& at(const std::string& key) const;
+  /// Throws Error when the key is absent.
+  void check_present(const std::string& key) const;
+  /// Counts the key as asked for, for unread().
+  void note_asked(const std::string& key) const;
   const nlohmann::ordered_json& object() const { return object_; }
   const std::string& name() const { return name_; }
-  /// What a key is called in this object.
+  /// Name of a key in this object.
   std::string renamed(const std::string& key) const;
 
   /// Keys with a value that were never asked for, in their order.

@@ -12,7 +12,7 @@ namespace longformer::formats {
 /// letter E; other numbers get an e.
 std::string with_stand_ins(std::string_view text);
 
-/// What a number of such a text stands in for; absent for one that stands for itself.
+/// Value that a number of such a text represents; absent if it is an ordinary number.
 std::optional<double> value_of_stand_in(std::string_view number);
 
 }  // namespace longformer::formats

@@ -16,7 +16,7 @@ class NewFolder {
   NewFolder& operator=(const NewFolder&) = delete;
 
   const std::filesystem::path& target() const { return target_; }
-  /// Where its files go until then.
+  /// Folder of its files until then.
   const std::filesystem::path& path() const { return path_; }
 
   /// Waits until everything in it is on the disk. Throws Error with the system's reason.

@@ -13,7 +13,7 @@
 
 namespace longformer::formats {
 
-/// What the header of a file says.
+/// Contents of a file's header.
 struct SafetensorsHeader {
   StoredTensors tensors;
   std::map<std::string, std::string> metadata;

@@ -15,7 +15,8 @@ namespace longformer::formats {
 struct HarmlessKeys {
   /// Whatever their value is.
   std::span<const std::string_view> always = {};
-  /// With this value, written as JSON: the default of the library that the file comes from.
+  /// Keys that are ignored at this value, written as JSON: the default of the library that the file
+  /// comes from.
   std::span<const std::pair<std::string_view, std::string_view>> with_value = {};
   /// Any key whose value is false or empty: newer versions of a library write what they leave out.
   bool ignores_empty = false;

@@ -216,7 +216,7 @@ void append(std::string& bytes, Number value) {
   bytes.append(reinterpret_cast<const char*>(&value), sizeof value);
 }
 
-/// What an entry has in its own header and in the directory, from the version on: sizes in a ZIP64
+/// Fields of an entry in its own header and in the directory, from the version on: sizes in a ZIP64
 /// field of 16 bytes, because one rule serves files of every size.
 void append_common(std::string& bytes, const ZipContents& contents, std::uint32_t checksum,
                    std::size_t extra_bytes) {

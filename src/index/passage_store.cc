@@ -53,8 +53,7 @@ void make_words(const Database& database, const std::string& language) {
     DROP TABLE IF EXISTS words;
     DROP TABLE IF EXISTS made_words;
     CREATE TABLE made_words (version INTEGER NOT NULL, language TEXT NOT NULL);)");
-  // The tokenizer refuses a language that it does not know.
-  static_cast<void>(text::WordSplitter(language));
+  text::check_language(language);
   database.run(fmt::format("CREATE VIRTUAL TABLE words USING fts5 (text, content='passages', "
                            "content_rowid='id', tokenize='longformer {}')",
                            language)

@@ -22,7 +22,7 @@
 
 namespace longformer::index {
 
-/// What made the vectors of an index, by name.
+/// Settings that made the vectors of an index, by name.
 using Settings = std::map<std::string, std::string>;
 
 struct DocumentRow {
@@ -118,14 +118,14 @@ class PassageStore {
   KnownWords known(const WordQuery& words) const;
   /// BM25 (k1 1.2, b 0.75) of all passages that match a query of FTS5, in ascending order of ids.
   WordScores match(const std::string& query) const;
-  /// What the full-text index finds of some words and phrases in the text of a passage.
+  /// Places in the text of a passage where the full-text index finds some words and phrases.
   std::vector<ByteSpan> matches(std::string_view text, std::span<const std::string> terms) const;
 
  private:
   /// Within a transaction.
   void remove_document(Index id) const;
 
-  /// What has a canonically equivalent name: a file system may have taken letters apart.
+  /// Documents with a canonically equivalent name: a file system may have decomposed letters.
   std::vector<Index> find_equivalent(const std::string& name) const;
   void read_words(const std::optional<std::string>& language, bool writes);
 

@@ -14,8 +14,8 @@ struct Quotation {
   std::size_t outer_begin = 0, outer_end = 0;
 };
 
-/// What stands between two quotation marks of one kind in a text, in its order. The marks are those
-/// of Unicode's property Quotation_Mark, in the pairs that languages make of them.
+/// Parts of a text between two quotation marks of one kind, in order. The marks are those of
+/// Unicode's property Quotation_Mark, in the pairs that languages make of them.
 std::vector<Quotation> quotations(std::string_view text);
 
 }  // namespace longformer::index

@@ -7,8 +7,8 @@ namespace longformer::index {
 namespace {
 
 constexpr double kWeightOfWords = 14;
-/// What a word of rarity 1 reaches. Words that half of the passages have reach next to nothing, and
-/// no passage shall have a large share of that.
+/// Score that a word of rarity 1 can reach. A word in half of the passages can reach almost
+/// nothing, and no passage may get a large share of that.
 constexpr double kLeastReach = 2.2;
 
 /// Cosines that are alike but for rounding have a smaller standard deviation.

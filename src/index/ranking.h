@@ -5,11 +5,11 @@
 
 namespace longformer::index {
 
-/// What a hybrid search orders passages by: the standard deviations of a cosine from the mean of
-/// all passages, and kWeightOfWords times the share of BM25 that a passage could reach. So neither
-/// the model's scale of cosines nor the size of the index matters, and a question whose words say
-/// nothing is answered by its meaning. examples/retrieval/fusion.py chose form and weight among
-/// twelve, on text that no test set has.
+/// Score by which a hybrid search orders passages: the standard deviations of a cosine from the
+/// mean of all passages, and kWeightOfWords times the share of BM25 that a passage could reach. So
+/// neither the model's scale of cosines nor the size of the index matters, and a question whose
+/// words say nothing is answered by its meaning. experiments/retrieval/fusion.py chose form and
+/// weight among twelve, on text that no test set has.
 class Fusion {
  public:
   Fusion() = default;

@@ -13,7 +13,7 @@ namespace longformer::index {
 void compare(Similarity kind, const kernels::ByteVectors& vectors, std::span<const float> query,
              std::span<float> scores, int threads);
 
-/// The same of two exact vectors.
+/// Similarity of two exact vectors.
 float compare(Similarity kind, std::span<const float> a, std::span<const float> b);
 
 }  // namespace longformer::index

@@ -8,7 +8,7 @@
 
 namespace longformer::index {
 
-/// What quotation marks in a question mean: a phrase that must be there, or nothing.
+/// Meaning of quotation marks in a question: a phrase that must be there, or nothing.
 enum class QuotationMarks { phrases, ignored };
 
 /// The words of a question, and its phrases in quotation marks. A word is what stands between

@@ -82,7 +82,7 @@ std::vector<Place> places_of(text::WordSplitter& splitter, std::string_view text
   return places;
 }
 
-/// Where a form of the one place that is a form of the other ends.
+/// End of a form of one place that is a form of the other too.
 std::optional<std::size_t> end_of_match(const Place& found, const Place& wanted) {
   for (const Place::Form& one : found.forms) {
     for (const Place::Form& other : wanted.forms) {
@@ -92,7 +92,7 @@ std::optional<std::size_t> end_of_match(const Place& found, const Place& wanted)
   return std::nullopt;
 }
 
-/// Where words that begin at a place of a text end, if they stand there.
+/// End of words that begin at a place of a text, if the text has them there.
 std::optional<std::size_t> end_of_match(std::span<const Place> text,
                                         std::span<const Place> wanted) {
   if (wanted.empty() || text.size() < wanted.size()) return std::nullopt;

@@ -41,7 +41,7 @@ void index_words(text::WordSplitter& splitter, std::string_view text, WordsOf ki
 /// A part of a text in bytes.
 using ByteSpan = std::pair<std::size_t, std::size_t>;
 
-/// What the full-text index finds in a text of some words or phrases, each as WordQuery writes it:
+/// Places where the full-text index finds words or phrases in a text, each as WordQuery writes it:
 /// parts that do not overlap, in their order.
 std::vector<ByteSpan> matches(text::WordSplitter& splitter, std::string_view text,
                               std::span<const std::string> terms);

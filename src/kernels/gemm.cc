@@ -171,9 +171,10 @@ void store(const GemmShape& s, const std::vector<float>& sums, Output* c) {
   });
 }
 
-/// Where oneDNN refuses bf16: the same numbers, multiplied in fp32. A has a row for each token,
-/// which are taken some at a time: as a whole it would weigh twice what its bf16 does. The buffers
-/// stay, since memory that comes and goes leaves holes (351 MB instead of 329 for a small model).
+/// Products that oneDNN refuses in bf16: the same numbers, multiplied in fp32. A has a row for each
+/// token, which are taken some at a time: as a whole it would weigh twice what its bf16 does. The
+/// buffers stay, since memory that comes and goes leaves holes (351 MB instead of 329 for a small
+/// model).
 template <typename Output>
 void gemm_in_fp32(const GemmShape& s, const BFloat16* a, const BFloat16* b, Output* c) {
   constexpr Index kPiece = 512;

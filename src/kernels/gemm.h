@@ -22,7 +22,7 @@ struct GemmShape {
 /// fp32; runs on one thread when called inside parallel_for, else on all.
 void gemm(const GemmShape& shape, const float* a, const float* b, float* c);
 
-/// The same with bf16 factors and sums in fp32, for alpha 1 and beta 0 or 1. c is rounded once, at
+/// Product with bf16 factors and sums in fp32, for alpha 1 and beta 0 or 1. c is rounded once, at
 /// the end.
 void gemm(const GemmShape& shape, const BFloat16* a, const BFloat16* b, float* c);
 void gemm(const GemmShape& shape, const BFloat16* a, const BFloat16* b, BFloat16* c);

@@ -17,7 +17,7 @@ struct LossOptions {
   double scale = 1;
   /// For cross-entropy: (1 − s)·NLL + s times the mean of −log p over all classes.
   double label_smoothing = 0;
-  /// Where to put the cross-entropy of every row, 0 for those without a label; or nowhere.
+  /// Receives the cross-entropy of every row, 0 without a label; may be empty.
   std::span<float> each = {};
 };
 

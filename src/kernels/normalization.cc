@@ -102,7 +102,7 @@ Moments moments_of(const LayerNormGradientRows& r, const float* x) {
   return {mean, 1.0f / std::sqrt(variance + r.epsilon)};
 }
 
-/// With x̂ the normalised row and a = gradient·gamma: scale·(a − mean(a) − x̂·mean(a·x̂)).
+/// x̂ is the normalised row and a = gradient·gamma: scale·(a − mean(a) − x̂·mean(a·x̂)).
 template <typename T>
 void normalise_row_backward(const LayerNormGradientRows& r, const float* x, T* gradient) {
   const Float d;

@@ -29,7 +29,7 @@ struct RowLookup {
 /// Writes the sums of what the lookups find for the tokens of a range, [tokens, D] floats.
 void sum_table_rows(std::span<const RowLookup> lookups, RowRange tokens, float* to);
 
-/// Where scatter_rows() adds: row i of the gradient goes to row rows[i] of the sums.
+/// Targets of scatter_rows(): row i of the gradient goes to row rows[i] of the sums.
 struct RowScatter {
   std::span<const std::int32_t> rows;
   /// A row of the table that gets nothing; −1 is none.

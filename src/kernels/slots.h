@@ -28,7 +28,7 @@ struct SlotWindows {
   std::vector<std::uint8_t> slot_mask() const;
 };
 
-/// What becomes of the rows of a window that are not masked.
+/// Way to reduce the rows of a window that are not masked.
 enum class SlotKind {
   mean,
   largest,    ///< number by number; the first of several

@@ -1,4 +1,4 @@
-// What a key weighs in a softmax, and from where on it weighs nothing.
+// Weight of a key in a softmax, and the score below which it is 0.
 #pragma once
 
 #include <bit>
@@ -10,7 +10,7 @@ namespace longformer::kernels {
 /// show in fp32, but their products with values are subnormal, for each of which Intel CPUs take
 /// some 150 cycles (46 ms instead of 25 for a layer of 4,096 tokens).
 inline constexpr float kNegligibleExponent = -64;
-/// The same as an exponent of e.
+/// Negligible weight as an exponent of e.
 inline constexpr float kNegligibleLogit = -44.3614196f;
 
 /// e^x for x ≤ 0 with a relative error below 2e-7, 0 below kNegligibleLogit; a NaN stays. Unlike

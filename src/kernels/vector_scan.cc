@@ -64,8 +64,8 @@ namespace {
 
 HWY_EXPORT(DotProducts);
 
-/// What a thread takes at a time: long enough for the processor to read ahead, short enough for
-/// threads to end together.
+/// Bytes that a thread takes at a time: long enough for the processor to read ahead, short enough
+/// for threads to end together.
 constexpr Index kBlockBytes = Index{1} << 18;
 /// The products of a block are on the stack.
 constexpr Index kMostRows = 1024;

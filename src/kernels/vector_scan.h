@@ -56,7 +56,7 @@ struct IntegerQuery {
 Index query_levels(Index width);
 inline constexpr Index kWidestQuery = Index{1} << 23;
 
-/// Of finite numbers.
+/// The numbers must be finite.
 IntegerQuery integer_query(std::span<const float> query);
 
 /// scores[i] = the dot product of vector i and the query [d]; scores [n]. Sums of integers are

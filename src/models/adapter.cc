@@ -22,7 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-/// As older versions of peft call it.
+/// The file name of older versions of peft.
 constexpr const char* kTorchFile = "adapter_model.bin";
 
 /// Keys whose adapters compute something else.

@@ -20,12 +20,12 @@ namespace longformer::models {
 
 struct TensorNames;
 
-/// What counts of adapter_config.json.
+/// Settings used of adapter_config.json.
 struct AdapterConfig {
   Index rank = 8;
   double alpha = 8;
   double dropout = 0;
-  /// What is added is divided by √rank instead of the rank.
+  /// The product is divided by √rank instead of the rank.
   bool is_rank_stabilized = false;
   /// Names of layers, or endings of names: "query" is any layer whose last part it is. Empty for
   /// an adapter that says it in another way: its tensors have the names.
@@ -41,7 +41,7 @@ struct AdapterConfig {
 
   /// Whether a layer of this name in files of `transformers` is a target.
   bool targets_layer(std::string_view name) const;
-  /// What B·A is multiplied with in that layer.
+  /// Factor of B·A in that layer.
   float scale(std::string_view name, Index own_rank) const;
 };
 
@@ -50,7 +50,7 @@ inline constexpr const char* kAllLinear = "all-linear";
 
 inline constexpr const char* kAdapterConfigFile = "adapter_config.json";
 using formats::kAdapterFile;
-/// What stands before the names of a model's tensors in that file.
+/// Prefix of the names of a model's tensors in that file.
 inline constexpr std::string_view kPeftPrefix = "base_model.model.";
 /// Endings of the names of what is added to a layer.
 inline constexpr const char* kLowRankA = ".lora_A.weight";

@@ -151,8 +151,8 @@ std::optional<std::size_t> class_of(const std::string& key, std::size_t count) {
   return number && *number < count ? number : std::nullopt;
 }
 
-/// As in `transformers`: id2label counts, num_labels only without it. A class without a name keeps
-/// the one that `transformers` invents.
+/// The rule of `transformers`: id2label counts, num_labels only without it. A class without a name
+/// keeps the one that `transformers` invents.
 std::vector<std::string> labels_of(const ConfigReader& config) {
   const bool named = config.has("id2label");
   auto count = static_cast<std::size_t>(config.integer("num_labels", 2, 0, kMaxLabels));

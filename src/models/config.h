@@ -24,7 +24,7 @@ struct EncoderTraits;
 
 /// "gelu", "gelu_new", "quick_gelu", …: the hidden_act of config.json.
 std::string_view name_of(Activation activation);
-/// That of the key hidden_act. Throws Error for an unknown name.
+/// Activation that the key hidden_act names. Throws Error for an unknown name.
 Activation activation_of(const formats::ConfigReader& config);
 
 /// Dropout while training of what the last layer of a head is given.
@@ -59,7 +59,7 @@ struct EncoderConfig {
   Index type_vocab_size = 0;
   double layer_norm_eps = 0;
   Index pad_token_id = 0;
-  /// What each head of each layer sees: a window, or everything.
+  /// Pattern of each head of each layer: a window, or everything.
   std::vector<std::vector<HeadPattern>> patterns;
   double initializer_range = 0;
   /// Dropout while training: of embeddings and the results of sub-layers, and of attention
@@ -112,7 +112,7 @@ struct EncoderConfig {
 /// that names file, key, expected and found.
 EncoderConfig read_config(const std::string& path);
 
-/// The same for an object that is parsed already.
+/// Parses an object that is already read.
 EncoderConfig parse_config(const formats::ConfigReader& config);
 
 }  // namespace longformer::models

@@ -16,7 +16,7 @@ constexpr std::array<std::string_view, 8> kBookkeeping = {
 
 /// Keys that choose what is returned, how it is computed or stored, or that no class reads.
 constexpr std::array<std::string_view, 49> kAlways = {
-    // What is returned, and how it is computed.
+    // Keys that choose results and the way of computing them.
     "_attn_implementation", "_attn_implementation_autoset", "_attn_implementation_internal",
     "attn_implementation", "chunk_size_feed_forward", "gradient_checkpointing",
     "is_encoder_decoder", "onnx_export", "output_attentions", "output_hidden_states", "output_past",

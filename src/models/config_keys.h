@@ -8,7 +8,7 @@
 
 namespace longformer::models {
 
-/// What tools write into any config.json: where it comes from, and how it was made.
+/// Keys that tools write into any config.json: where it comes from, and how it was made.
 std::span<const std::string_view> bookkeeping_keys();
 
 /// Keys of `transformers` configurations.

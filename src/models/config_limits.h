@@ -1,5 +1,5 @@
-// What no config.json may exceed: far above every model, low enough that no product of two of them
-// overflows an Index.
+// Limits that no config.json may exceed: far above every model, low enough that no product of two
+// of them overflows an Index.
 #pragma once
 
 #include "core/dtype.h"

@@ -61,11 +61,11 @@ class DecoderLayerState final : public LayerState {
     }
   }
 
-  /// What each query of a pass sees of its own text: rows starts[s] … of the pass are the last
+  /// Keys of its own text that each query of a pass sees: rows starts[s] … of the pass are the last
   /// tokens of stream s.
   std::vector<kernels::KeySource> own_keys(std::span<const Index> starts) const;
-  /// What it sees of its document: all beams of a document are one source, whose keys are read
-  /// once.
+  /// Keys of its document that each query sees: all beams of a document are one source, whose keys
+  /// are read once.
   std::vector<kernels::KeySource> source_keys(std::span<const Index> starts) const;
 
   ops::KeySlots written;

@@ -17,7 +17,7 @@ struct DecoderConfig {
   /// Rows of the position table; the first `reserved_positions` of them belong to no token.
   Index position_rows = 0;
   Index reserved_positions = 0;
-  /// What a text begins with when the model is taught.
+  /// First token of a text in training.
   Index start_token_id = 2;
 
   /// Longest text in tokens.

@@ -40,8 +40,8 @@ class LanguageModel final : public Network {
   Tensor forward(const ops::Context& context, const Batch& batch,
                  const PassOptions& options = {}) const override;
   State start(DType dtype, Index streams = 1) const override;
-  /// With memories of other lengths than the configuration has. Throws Error where the model has
-  /// none, or not of these lengths.
+  /// Starts with memories of other lengths than in the configuration. Throws Error where the model
+  /// has none, or not of these lengths.
   State start(DType dtype, Index streams, const MemoryLengths& lengths) const;
 
   /// The loss of the character that follows each of the batch. With a tape the gradients follow:

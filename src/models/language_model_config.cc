@@ -296,7 +296,7 @@ LanguageModelConfig parse_language_model(const ConfigReader& config) {
           config.name(), kLanguageModelType, kCharacterLmType, formats::quote(type));
   LanguageModelConfig model;
   if (!is_old) {
-    static_cast<void>(config.at("attention"));
+    config.check_present("attention");
     model.attention = static_cast<LmAttention>(config.choice("attention", kAttentions, ""));
   }
   read_vocabulary(config, is_old ? "alphabet" : "vocabulary", model);

@@ -153,7 +153,7 @@ struct LanguageModelConfig {
     return compression_rate +
            std::accumulate(dilation_rates.begin(), dilation_rates.end(), Index{0});
   }
-  /// What the heads of a layer with windows see.
+  /// Pattern of the heads of a layer with windows.
   std::vector<kernels::HeadPattern> pattern(Index layer) const;
   /// Distance of the farthest character that a layer sees.
   Index reach(Index layer) const;
@@ -172,7 +172,7 @@ void check(const MemoryLengths& lengths, const LanguageModelConfig& config,
 LanguageModelConfig parse_language_model(const formats::ConfigReader& config);
 LanguageModelConfig read_language_model(const std::string& path);
 
-/// What parse_language_model reads back.
+/// The JSON that parse_language_model reads back.
 nlohmann::ordered_json to_json(const LanguageModelConfig& config);
 
 /// Windows for the layers of a model, as a list of numbers in a file. Throws Error unless there is

@@ -10,7 +10,7 @@ namespace {
 /// The parameters of some layers, stacked.
 struct Stacked {
   std::vector<Tensor> matrices = {}, biases = {};
-  /// What adapters add to each.
+  /// Additions of adapters to each part.
   std::vector<ops::LowRank> additions = {};
 };
 

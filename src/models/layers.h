@@ -10,7 +10,7 @@
 
 namespace longformer::models {
 
-/// Where a model takes its parts from.
+/// Source of the parts of a model.
 struct LayerSource {
   const Weights& weights;
   /// dtype of activations, and of the weights when multiplied.
@@ -32,7 +32,7 @@ struct LinearParts {
   /// Empty: "NAME.bias".
   std::string bias_name = {};
   kernels::LinearSlabs slabs = {};
-  /// What the bias begins with.
+  /// Initial value of the bias.
   double bias_value = 0;
   /// Instead of that of the source.
   std::optional<DType> dtype = std::nullopt;

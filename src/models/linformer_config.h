@@ -1,4 +1,5 @@
-// What config.json says of a Linformer's projections (docs/spec/low-rank-and-kernels.md#e2 to #e4).
+// Settings of a Linformer's projections in config.json (docs/spec/low-rank-and-kernels.md#e2 to
+// #e4).
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What a model of any family does: tokens in, hidden states out.
+// Interface of a model of any family: tokens in, hidden states out.
 #pragma once
 
 #include <memory>

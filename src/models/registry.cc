@@ -170,7 +170,7 @@ EncoderTraits bert() {
           .choice_dropout = {"classifier_dropout"}};
 }
 
-/// The same but for who attends to whom.
+/// Traits that differ only in the attention.
 EncoderTraits with_projections(EncoderTraits traits) {
   traits.attention = linformer_attention;
   traits.has_projections = true;

@@ -51,7 +51,7 @@ struct EncoderDefaults {
   double attention_dropout = 0.1;
 };
 
-/// Where a rate of dropout is in config.json; empty: nowhere.
+/// Key of a rate of dropout in config.json; empty: none.
 struct DropoutKey {
   std::string_view key = {};
   std::optional<double> otherwise = std::nullopt;
@@ -60,8 +60,8 @@ struct DropoutKey {
 /// In what encoders differ beside their sizes.
 struct EncoderTraits {
   EncoderDefaults defaults = {};
-  /// What config.json calls keys that have another name in BERT's, as {BERT's, here}; empty for
-  /// what is always the default.
+  /// Keys whose names differ from those of BERT's config.json, as {BERT's, here}; empty for a value
+  /// that is always the default.
   formats::ConfigReader::KeyNames keys = {};
   /// BERT's names among these keys that count before the other name, as in `transformers`.
   std::span<const std::string_view> aliases = {};
@@ -103,7 +103,7 @@ struct EncoderTraits {
   /// Whether there is dropout between attention and its norm, as behind the feed-forward.
   bool drops_attention_output = true;
 
-  /// What `transformers` calls the tokenizer, where a folder does not say it.
+  /// Tokenizer class of `transformers`, used if the folder names none.
   std::string_view tokenizer_class = "BertTokenizer";
 };
 
@@ -118,8 +118,8 @@ struct DecoderTraits {
 struct Family {
   /// The model_type of config.json.
   std::string_view model_type;
-  /// What config.json says as base_model_type, for families that only attend otherwise than others
-  /// do; else empty.
+  /// The base_model_type of config.json, for families that only attend otherwise than others do;
+  /// else empty.
   std::string_view base = {};
   /// How the class names of `transformers` begin; empty for a format of our own.
   std::string_view class_prefix;
@@ -143,7 +143,7 @@ const Family& family_of(std::string_view model_type, const std::string& name,
 /// Whether the config.json of a folder, or a file, is that of a language model; false for what
 /// cannot be read.
 bool is_language_model(const std::string& folder_or_file);
-/// The same for models that read a text and write another.
+/// Whether the model reads a text and writes another.
 bool is_encoder_decoder(const std::string& folder_or_file);
 
 }  // namespace longformer::models

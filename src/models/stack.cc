@@ -10,7 +10,7 @@
 namespace longformer::models {
 namespace {
 
-/// What a layer reads and keeps in one pass.
+/// Inputs and state of a layer in one pass.
 struct LayerPass {
   std::shared_ptr<const SharedInput> shared;
   NamedLosses* losses;

@@ -20,13 +20,14 @@ struct AttentionObserver {
   bool alone = false;
 };
 
-/// What a forward pass takes and gives beside its rows; all of it may be absent.
+/// Optional inputs and outputs of a forward pass besides its rows.
 struct PassOptions {
-  /// What was read before, which moves on; its streams are the documents of the batch.
+  /// State of the tokens read before, which the pass updates; its streams are the documents of the
+  /// batch.
   State* state = nullptr;
   /// Gets the input of the first layer and the output of every layer.
   std::vector<Tensor>* hidden_states = nullptr;
-  /// What each layer reads in place of the output of the layer below.
+  /// Input of each layer in place of the output of the layer below.
   const std::vector<Tensor>* layer_inputs = nullptr;
   const AttentionObserver* observer = nullptr;
   /// Gets the auxiliary losses of all layers.

@@ -1,4 +1,4 @@
-// What a model keeps of the tokens that it has read (docs/spec/design.md#state): the caller owns
+// State of a model after the tokens that it has read (docs/spec/design.md#state): the caller owns
 // it.
 #pragma once
 
@@ -25,7 +25,7 @@ class LayerState {
   /// The tensors that a fresh state needs to go on from here; restore() takes them.
   virtual std::vector<Tensor> saved() const = 0;
   virtual void restore(std::span<const Tensor> saved) = 0;
-  /// What it keeps that may want gradients from later passes.
+  /// Tensors of the state that may need gradients from later passes.
   virtual std::vector<Tensor*> trained() { return {}; }
 };
 

@@ -108,7 +108,7 @@ class TrainedAdapter {
 
 }  // namespace
 
-/// With a head, `transformers` has the encoder and the pooler behind a prefix.
+/// A model with a head has a prefix before encoder and pooler in `transformers`.
 std::string written_name(const EncoderConfig& config, const std::string& name) {
   const TensorNames& names = config.family->names;
   const bool is_inside =

@@ -15,7 +15,7 @@
 namespace longformer::models {
 
 struct TrainedFolder {
-  /// Where the tokenizer is, and tensors that were not trained.
+  /// Folder of the tokenizer and of tensors that were not trained.
   std::filesystem::path source;
   /// config.json as it will be written, and what it says.
   nlohmann::ordered_json json;
@@ -27,7 +27,7 @@ struct TrainedFolder {
   bool globals_from_local = false;
   /// For vectors of texts: the files of sentence-transformers go along, with this longest text.
   std::optional<Index> max_text_tokens = std::nullopt;
-  /// What a passage is read with, for config_sentence_transformers.json; empty leaves it.
+  /// Context of a passage, for config_sentence_transformers.json; empty leaves it.
   std::string passage_context = {};
 };
 

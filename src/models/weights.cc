@@ -31,7 +31,7 @@ void replace_ending(std::string& name, std::string_view ending, std::string_view
   if (name.ends_with(ending)) name.replace(name.size() - ending.size(), ending.size(), by);
 }
 
-/// The same on every machine, unlike std::hash.
+/// A hash that is equal on every machine, unlike std::hash.
 std::uint64_t hash_of(const std::string& name) {
   std::uint64_t hash = 0;
   for (const char letter : name) hash = random_bits(hash, static_cast<unsigned char>(letter));
@@ -81,7 +81,7 @@ struct Weights::Parameters {
   std::set<std::string> drawn;
   /// Directions of features that are drawn again.
   std::map<std::string, Init> redrawn;
-  /// What an adapter adds, by layers; empty for those to which it adds nothing.
+  /// Additions of an adapter, by layer; empty for layers without one.
   std::map<std::string, ops::LowRank> low_rank;
 
   bool may_draw(const std::string& name) const {
@@ -306,7 +306,8 @@ Tensor Weights::parameter(const std::string& name, const Shape& shape, const Ini
     if (grows) {
       value = kernels::with_further_rows(original, shape[0], all.training.seed ^ hash_of(name));
     } else {
-      // What an adapter leaves as it is stays in the file, of which a step may need few pages.
+      // A tensor that the adapter does not change stays in the file, of which a step may need few
+      // pages.
       value = is_kept ? original.to(DType::f32) : original.copied();
     }
     if (!value.is_same_as(original)) release(original);
@@ -357,7 +358,8 @@ ops::LowRank Weights::low_rank(const std::string& layer, Index out, Index in) co
   } else {
     if (!config->targets_layer(name) || !keeps(layer + ".weight")) return added;
     const std::uint64_t seed = all.training.seed;
-    // As in peft: what is added begins with zero, and A as torch begins a linear layer.
+    // The initial values of peft: the addition is zero, and A is drawn as torch draws a linear
+    // layer.
     added.a = drawn_tensor(layer + kLowRankA, {rank, in},
                            Init::uniform(1 / std::sqrt(static_cast<double>(in))), seed);
     added.b = Tensor::zeros({out, rank}, DType::f32);

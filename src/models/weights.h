@@ -37,7 +37,7 @@ struct Init {
   };
   Kind kind = Kind::zeros;
   double deviation = 0;
-  /// What Kind::constant begins with; Kind::uniform is within ± it.
+  /// Initial value of Kind::constant; Kind::uniform is within ± it.
   double value = 0;
   /// A row that is zero: that of padding.
   Index zero_row = -1;
@@ -102,7 +102,7 @@ struct TensorNames {
   std::string model_name(std::string file_name) const;
   /// Without a prefix.
   std::string file_name(std::string model_name) const;
-  /// The same of a layer, whose tensors have their own names behind its name.
+  /// Name of a layer in the file, whose tensors have their own names behind its name.
   std::string file_layer(const std::string& layer) const;
 };
 
@@ -150,7 +150,7 @@ class Weights {
   /// Whether a model should keep the tensors as they are, rather than packed copies of them.
   bool keeps_tensors() const { return is_trained() || is_recording(); }
 
-  /// What models have asked a recording for, each tensor once, in the order of asking.
+  /// Tensors that models have asked a recording for, each once, in the order of asking.
   const std::vector<WeightRecord>& recorded() const;
   /// Further names of recorded tensors: tied ones.
   const std::vector<std::string>& recorded_aliases() const;
@@ -168,14 +168,14 @@ class Weights {
   /// Names of parameters that were drawn.
   std::vector<std::string> drawn_parameters() const;
 
-  /// What is added to the product of a layer, "NAME.weight" [out, in], that is trained by an
-  /// adapter; empty for others, and where nothing is trained. Its parts are parameters,
-  /// "NAME.lora_A.weight" and "NAME.lora_B.weight".
+  /// Addition to the product of a layer, "NAME.weight" [out, in], that is trained by an adapter;
+  /// empty for others, and where nothing is trained. Its parts are parameters, "NAME.lora_A.weight"
+  /// and "NAME.lora_B.weight".
   ops::LowRank low_rank(const std::string& layer, Index out, Index in) const;
   /// Throws Error where a target of the adapter that is trained is none of the layers that models
   /// have asked for, or it has others.
   void check_low_rank() const;
-  /// What is known of the adapter that is trained; null where none is.
+  /// Configuration of the trained adapter; null if none is trained.
   const AdapterConfig* trained_adapter() const;
 
   bool has(const std::string& name) const;
@@ -199,12 +199,12 @@ class Weights {
   /// itself when there is one. Throws Error when it is missing, not floating-point, or of another
   /// shape.
   Tensor get(const std::string& name, const Shape& shape, const Init& init) const;
-  /// The same as fp32.
+  /// The weight as fp32.
   Tensor get_fp32(const std::string& name, const Shape& shape, const Init& init) const;
 
   /// A tensor of the file, as it is there, whatever was trained.
   Tensor stored(const std::string& name, const Shape& shape) const;
-  /// The same in fp32, of the shape that it has.
+  /// A tensor of the file in fp32, in its own shape.
   Tensor stored_fp32(const std::string& name) const;
 
   /// Notes that tensors hold NaN or infinite numbers, in one line that names them: those that
@@ -216,7 +216,7 @@ class Weights {
 
   /// A number that other weights hardly share: of names, shapes and samples of the data.
   std::uint64_t fingerprint() const;
-  /// That of the adapter that was given; empty: none was.
+  /// Folder of the given adapter; empty if none was given.
   std::string adapter_folder() const;
 
  private:

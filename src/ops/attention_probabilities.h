@@ -1,4 +1,5 @@
-// What the heads of a layer attend to, in the layout of `transformers` (docs/spec/attention.md#a4).
+// Probabilities of the heads of a layer, in the layout of `transformers`
+// (docs/spec/attention.md#a4).
 #pragma once
 
 #include <functional>

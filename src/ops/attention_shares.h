@@ -1,5 +1,4 @@
-// Where attention goes: to which kind of rows, and to how old ones
-// (docs/spec/language-models.md#g2-shares).
+// Shares of attention by kind and by age of rows (docs/spec/language-models.md#g2-shares).
 #pragma once
 
 #include <array>

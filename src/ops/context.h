@@ -1,4 +1,4 @@
-// What every op gets: where its buffers come from, how it computes, and whether it is trained.
+// Argument of every op: source of its buffers, way of computing, and tape of a training.
 #pragma once
 
 #include <cstdint>

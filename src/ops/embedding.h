@@ -52,7 +52,7 @@ using kernels::RowRange;
 /// Sum over the rows of each range, [ranges, D] fp32; an empty range gives zeros.
 Tensor sum_rows(const Context& context, const Tensor& x, std::span<const RowRange> ranges);
 
-/// What a sum of rows is divided by: their number, or its square root.
+/// Divisor of a sum of rows: their number, or its square root.
 enum class RowDivisor { count, root };
 
 /// Mean over the rows of each range, none of which is empty, [ranges, D] fp32.

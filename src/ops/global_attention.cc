@@ -12,7 +12,7 @@ namespace {
 
 using kernels::GlobalRows;
 
-/// What the backward pass of a layer keeps.
+/// Tensors kept for the backward pass of a layer.
 struct Kept {
   AttentionSpec spec;
   GlobalProjections projections;
@@ -46,7 +46,7 @@ void global_attention_backward(const Context& context, const Kept& kept, Dropout
 
 void global_attention(const Context& context, const AttentionSpec& spec,
                       const GlobalProjections& projections, const Tensor& x, Tensor& attended) {
-  // With many global tokens a pass that no backward pass follows projects all tokens instead.
+  // A pass without a backward pass projects all tokens instead if many of them are global.
   const bool serves = context.tape == nullptr || !context.tape->keeps_steps();
   const bool trained = wants_backward(context, x, attended, projections);
   // The masks of the local probabilities are others.

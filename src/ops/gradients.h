@@ -45,8 +45,8 @@ Tensor owned(const Context& context, Tensor gradient);
 /// must want one.
 Tensor& parameter_gradient(const Tensor& parameter);
 
-/// The same for whoever writes all of it: where it is fresh its numbers are undefined, and nothing
-/// is to be added to them.
+/// Gradient for a step that writes all of it: numbers of a fresh one are undefined, and nothing is
+/// to be added to them.
 struct ParameterGradient {
   Tensor& sum;
   bool fresh;
@@ -60,8 +60,8 @@ ParameterGradient parameter_gradient_to_write(const Tensor& parameter);
 void record(const Context& context, std::string_view op, Tensor& y,
             std::function<void(Tensor gradient)> backward);
 
-/// The same for an op with several results: backward runs when any of them has a gradient; those of
-/// the others are empty.
+/// Records an op with several results: backward runs when any of them has a gradient; those of the
+/// others are empty.
 void record(const Context& context, std::string_view op, std::span<Tensor> results,
             std::function<void(std::vector<Tensor> gradients)> backward);
 

@@ -168,7 +168,7 @@ void scale_all(Tensor& x, float factor) {
   kernels::scale(factor, x.raw(), x.size(), x.dtype());
 }
 
-/// What A reads, and scale·A·x [n, r], in the dtype of x.
+/// Input of A, and scale·A·x [n, r], in the dtype of x.
 struct LowRankRows {
   Tensor x, inner;
 };
@@ -193,7 +193,7 @@ void add_low_rank(const Context& context, const Tensor& x, const LowRank& additi
       x.dtype(), rows.inner.raw(), addition.b.to(x.dtype()).raw(), y.dtype(), part_of(y, part));
 }
 
-/// Of a parameter [m, n]: adds aᵀ·b of n rows.
+/// Adds aᵀ·b of n rows to the gradient of a parameter [m, n].
 void add_parameter_gradient(const Tensor& parameter, DType dtype, const void* a, const void* b,
                             Index rows) {
   const ParameterGradient to = parameter_gradient_to_write(parameter);
@@ -243,7 +243,7 @@ void round_to(const Tensor& wide, Tensor& narrow) {
   });
 }
 
-/// The same as Tensor::to(), but in memory that the pool keeps.
+/// A copy as by Tensor::to(), but in memory that the pool keeps.
 Tensor rounded(const Context& context, const Tensor& x, DType dtype) {
   if (x.dtype() != DType::f32 || dtype != DType::bf16) return x.to(dtype);
   Tensor narrow = context.memory.tensor(x.shape(), dtype);

@@ -27,7 +27,7 @@ struct LinearOptions {
   kernels::LinearSlabs slabs = {};
 };
 
-/// What an adapter adds to a layer that keeps its weights: scale · B·A·dropout(x) (LoRA, arXiv
+/// Addition of an adapter to a layer that keeps its weights: scale · B·A·dropout(x) (LoRA, arXiv
 /// 2106.09685).
 struct LowRank {
   /// [r, in] and [out, r], fp32; empty where nothing is added.
@@ -60,7 +60,7 @@ class Linear {
   /// Weights and biases of a trainable layer; none when packed.
   std::span<const Tensor> weights() const { return weights_; }
   std::span<const Tensor> biases() const { return biases_; }
-  /// What is added to the product of a weight; null where nothing is.
+  /// Addition to the product of a weight; null for none.
   const LowRank* low_rank(std::size_t index) const {
     return low_rank_.empty() || low_rank_[index].empty() ? nullptr : &low_rank_[index];
   }
@@ -127,7 +127,8 @@ void multiply_backward(const Context& context, const Tensor& x, const Linear& de
 
 /// W + scale·B·A in fp32.
 Tensor merged(const Tensor& weight, const LowRank& addition);
-/// The same for ops that multiply with parameters themselves: sends gradients to A and B alone.
+/// Adapted weight for ops that multiply with parameters themselves: sends gradients to A and B
+/// alone.
 Tensor adapted_weight(const Context& context, const Tensor& weight, const LowRank& addition);
 
 }  // namespace longformer::ops

@@ -22,8 +22,8 @@ using kernels::RowChoice;
 LossSum cross_entropy(const Context& context, const Tensor& logits,
                       std::span<const std::int32_t> labels, const LossOptions& options);
 
-/// The same of the logits that a dense layer makes of x [n, D], in blocks of rows: [n, C] is never
-/// in memory, neither forward nor backward.
+/// Cross-entropy of the logits that a dense layer makes of x [n, D], in blocks of rows: [n, C] is
+/// never in memory, neither forward nor backward.
 LossSum linear_cross_entropy(const Context& context, const Tensor& x, const Linear& decoder,
                              std::span<const std::int32_t> labels, const LossOptions& options);
 

@@ -33,7 +33,7 @@ void product(const kernels::GemmShape& shape, DType in, const void* a, const voi
   }
 }
 
-/// Where the matrices of the documents and heads are.
+/// Sizes and places of the matrices of documents and heads.
 struct Sizes {
   Sizes(const Tensor& x, const Tensor& projection, Index slots, std::span<const Index> starts)
       : heads(x.shape().size() == 3 ? x.dimension(0) : 1),

@@ -18,7 +18,7 @@ namespace longformer::text {
 
 class BertWordEncoder {
  public:
-  /// What a character becomes. Nearly every character does so whatever stands beside it.
+  /// Effect of normalisation on a character. It depends on the neighbours for few characters only.
   enum class Effect : std::uint8_t {
     not_known_yet,
     word,      ///< Continues a word with `bytes`.
@@ -34,7 +34,7 @@ class BertWordEncoder {
     std::array<char, 14> bytes{};
   };
 
-  /// What calls of one thread use again.
+  /// Buffers that calls of one thread reuse.
   struct Workspace {
     PieceCache cache;
     CharacterTable<NormalForm> forms;

@@ -140,7 +140,7 @@ std::vector<Boundary> boundaries(std::string_view text) {
     const Character character = character_of(decoded.value);
     if (character.kind == Class::invisible && result.size() > 1) continue;
     const Boundary boundary = reader.before(character);
-    // What is invisible between two letters of a word is inside the word too.
+    // An invisible character between two letters of a word is inside the word too.
     const bool joins = boundary == Boundary::inside_word || boundary == Boundary::between_letters;
     for (std::size_t i = joins ? open : result.size() - 1; i < result.size(); ++i) {
       if (result[i] != Boundary::inside_grapheme) result[i] = boundary;

@@ -1,4 +1,5 @@
-// Where a reader may stop in a text: between characters, words, sentences and paragraphs.
+// Boundaries of a text where a reader may stop: between characters, words, sentences and
+// paragraphs.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// What a character says about ends of words and sentences.
-// Written by tools/make_boundary_classes.py; do not edit.
+// Classes of characters for ends of words and sentences. Written by tools/make_boundary_classes.py;
+// do not edit.
 #pragma once
 
 #include "text/unicode_differences.h"

@@ -18,7 +18,7 @@ class ByteLevelEncoder {
   /// The vocabulary of the specification must outlive the encoder.
   explicit ByteLevelEncoder(const TokenizerSpec& spec);
 
-  /// What calls of one thread use again.
+  /// Buffers that calls of one thread reuse.
   struct Workspace {
     PieceCache cache;
     CharacterTable<std::uint8_t> classes;

@@ -15,8 +15,8 @@ class CharacterMap {
   /// Reads a map in base64; `name` is for messages. Throws Error for a malformed one.
   CharacterMap(std::string_view base64, const std::string& name);
 
-  /// What stands for the shortest key that the text begins with; nothing when there is none. Keys
-  /// that lead out of the map are no keys.
+  /// Replacement of the shortest key that the text begins with; absent if there is none. Keys that
+  /// lead out of the map are no keys.
   std::optional<std::string_view> find(std::string_view text) const;
 
  private:

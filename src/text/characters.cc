@@ -40,7 +40,7 @@ class Next {
   bool known_ = false;
 };
 
-/// What stands for a match, and where the match ends.
+/// Replacement of a match, and the end of the match.
 struct Match {
   std::size_t end = 0;
   std::string by = {};

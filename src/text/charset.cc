@@ -13,7 +13,7 @@
 namespace longformer::text {
 namespace {
 
-/// What browsers read under names that are less, or another charset, to iconv:
+/// Charsets that browsers read under names that mean less, or another charset, to iconv:
 /// https://encoding.spec.whatwg.org/#names-and-labels
 constexpr std::array<std::pair<std::string_view, std::string_view>, 39> kAsBrowsersRead = {{
     {"ascii", "windows-1252"},

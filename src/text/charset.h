@@ -18,13 +18,13 @@ struct ByteOrderMark {
   std::size_t size = 0;
 };
 
-/// Of UTF-8, UTF-16 and UTF-32.
+/// Recognises the marks of UTF-8, UTF-16 and UTF-32.
 ByteOrderMark byte_order_mark(std::string_view bytes);
 
 /// Whether more bytes may make a longer byte-order mark of them, or one at all.
 bool may_become_mark(std::string_view bytes);
 
-/// What a charset is called whose name is one of those of web pages, or of iconv.
+/// Name in iconv of a charset that has a name of web pages or of iconv.
 std::string charset_named(const std::string& name);
 /// Whether there is such a charset.
 bool is_charset(const std::string& name);

@@ -24,7 +24,7 @@ class DelimitedReader {
   /// Whether there was one more record. Empty lines are none. Throws Error that names file and line
   /// for a quote that is not closed and for text behind one that is.
   bool next(std::vector<std::string>& fields);
-  /// Where the record read last begins, from 1.
+  /// First line of the record read last, from 1.
   std::int64_t line() const { return begin_; }
 
  private:

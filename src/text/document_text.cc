@@ -93,7 +93,7 @@ std::string document_text(std::string_view content, DocumentFormat format,
   std::string charset(text::byte_order_mark(content).charset);
   if (charset.empty() && format == DocumentFormat::html) charset = text::html_charset(content);
   if (!charset.empty()) own.name = charset;
-  // What is refused needs no other note.
+  // A refused document needs no other note.
   std::vector<std::string> notes;
   own.note = [&notes](const std::string& note) { notes.push_back(note); };
   const std::string decoded = decoded_text(std::string(content), own, name);

@@ -1,4 +1,4 @@
-// Where a folder of sentence-transformers keeps its encoder.
+// Place of the encoder in a folder of sentence-transformers.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What the elements of HTML are: to a reader, and to the rules by which one ends another.
+// Elements of HTML: their role for a reader, and the rules by which one ends another.
 #pragma once
 
 #include <optional>
@@ -8,7 +8,7 @@
 
 namespace longformer::text {
 
-/// What an element is to a reader.
+/// Role of an element for a reader.
 enum class HtmlRole { within_line, block, line, cell, row_break, hidden };
 
 /// An element; what is not listed by the standard stands within a line.

@@ -98,7 +98,7 @@ std::size_t append_numeric(std::string_view text, std::string& out) {
   return end < text.size() && text[end] == ';' ? end + 1 : end;
 }
 
-/// The same for what stands behind "&": the longest name counts.
+/// Appends the character of a name after "&": the longest name counts.
 std::size_t append_named(std::string_view text, std::string& out) {
   static const Names names = read_names();
   std::size_t size = 0;

@@ -143,7 +143,7 @@ void HtmlTokens::skip_comment() {
   at_ = page_.size();
 }
 
-/// What stands before the next `end`, which is passed over.
+/// Text before the next `end`, which is skipped.
 std::string_view HtmlTokens::up_to(std::string_view end) {
   const std::size_t found = page_.find(end, at_);
   const std::string_view text = page_.substr(at_, found - at_);

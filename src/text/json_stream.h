@@ -14,14 +14,14 @@ namespace longformer::text {
 /// unigram model tell equal cuts apart by the last bit.
 double number_of_json(std::string_view digits);
 
-/// Where the large tables of a file are.
+/// Layout of the large tables of a file.
 enum class TableLayout {
   none,          ///< The file has none.
   whole_file,    ///< The file is one object of tokens and ids (vocab.json).
   inside_model,  ///< model.vocab and model.merges (tokenizer.json).
 };
 
-/// What a file holds.
+/// Contents of a file.
 struct JsonTables {
   nlohmann::json rest;    ///< Everything but the tables.
   Vocabulary vocabulary;  ///< Not yet finished.

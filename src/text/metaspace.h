@@ -18,7 +18,7 @@ namespace longformer::text {
 
 class MetaspaceEncoder {
  public:
-  /// What a character becomes, when that depends on nothing beside it.
+  /// Normal form of a character, if it does not depend on neighbours.
   struct NormalForm {
     enum class Kind : std::uint8_t { not_known_yet, simple, context };
     Kind kind = Kind::not_known_yet;
@@ -27,7 +27,7 @@ class MetaspaceEncoder {
     std::array<char, 13> bytes{};
   };
 
-  /// What calls of one thread use again.
+  /// Buffers that calls of one thread reuse.
   struct Workspace {
     PieceCache cache;
     CharacterTable<NormalForm> forms;

@@ -27,7 +27,7 @@ bool is_table_part(std::string_view name) {
 /// A browser opens these by itself, and a script may show what is hidden so.
 bool is_whole_page(std::string_view name) { return is_one_of(name, {"html", "head", "body"}); }
 
-/// What is hidden until it is found is there to be found.
+/// Text with `hidden="until-found"` can be found, so it is not hidden.
 bool has_hidden(const HtmlToken& tag) {
   const std::string_view* value = tag.attribute("hidden");
   return value != nullptr && ascii_lower(*value) != "until-found";
@@ -198,7 +198,7 @@ void OpenElements::end_in_place(std::size_t place) {
   places_[element.name].pop_back();
   stop_showing(element);
   if (element.hidden && !hides()) {
-    // What was opened within it goes on without it.
+    // Elements opened within it continue without it.
     for (std::size_t i = place + 1; i < open_.size(); ++i) text_.begin(open_[i].element);
   }
   while (!open_.empty() && open_.back().ended) pop();

@@ -13,7 +13,7 @@ namespace longformer::text {
 /// \w of Python's re but for the underscore, as str.isalnum() has it: marks are no part of words.
 bool is_python_word(char32_t character);
 
-/// What stands between letters without parting them for the rule of the final sigma.
+/// Characters between letters that do not separate them for the rule of the final sigma.
 bool is_case_ignorable(char32_t character);
 
 /// Whether a letter is of an alphabet with two cases.

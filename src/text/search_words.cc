@@ -16,7 +16,7 @@
 namespace longformer::text {
 namespace {
 
-/// What tools/make_word_characters.py numbers scripts by. Scripts without blanks stand between
+/// Scripts, in the numbers of tools/make_word_characters.py. Scripts without blanks stand between
 /// east_asian (Han, kana and Bopomofo) and last_without_blanks; others follow.
 enum WordScript : std::uint16_t {
   common,
@@ -36,7 +36,7 @@ enum WordScript : std::uint16_t {
 /// Flags beside the script.
 constexpr std::uint16_t kScript = 0xff, kKeptMark = 0x100, kDigit = 0x200, kIgnored = 0x400,
                         kAccent = 0x800, kMark = kKeptMark | kAccent;
-/// What stands between words.
+/// Mark between words.
 constexpr std::uint16_t kBetween = 0xffff;
 
 /// Longer words are no words of a language, and their stems would take long.
@@ -124,7 +124,7 @@ constexpr PlainLetter kPlainLetters[] = {
     {U'ɲ', "n"},  {U'ɵ', "o"},       {U'ʂ', "s"},       {U'ʈ', "t"},       {U'ʉ', "u"},
     {U'ʋ', "v"},  {0x629, "\u0647"}, {0x649, "\u064a"}, {0x6a9, "\u0643"}, {0x6cc, "\u064a"}};
 
-/// What stands for a letter where words are compared; empty: the letter itself.
+/// Form of a letter for comparing words; empty: the letter itself.
 std::string_view plain_letter(char32_t c) {
   const auto* found =
       std::lower_bound(std::begin(kPlainLetters), std::end(kPlainLetters), c,
@@ -188,15 +188,20 @@ bool is_ignorable(char32_t c) {
 
 bool is_without_blanks(char32_t c) { return is_without_blanks(kind_of(c)); }
 
+void check_language(const std::string& language) {
+  if (language == kNoLanguage) return;
+  const std::vector<std::string> known = stem_languages();
+  require(std::find(known.begin(), known.end(), language) != known.end(),
+          "language of a search index: expected {} or {}, found \"{}\"", fmt::join(known, ", "),
+          kNoLanguage, language);
+}
+
 /// Snowball's stems of one language.
 class WordSplitter::Stemmer {
  public:
   explicit Stemmer(const std::string& language) : scripts_(scripts_of(language)) {
     if (language == kNoLanguage) return;
-    const std::vector<std::string> known = stem_languages();
-    require(std::find(known.begin(), known.end(), language) != known.end(),
-            "language of a search index: expected {} or {}, found \"{}\"", fmt::join(known, ", "),
-            kNoLanguage, language);
+    check_language(language);
     stemmer_.reset(sb_stemmer_new(language.c_str(), nullptr));
     require(stemmer_ != nullptr, "language of a search index: no stems for {}", language);
   }

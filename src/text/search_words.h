@@ -46,12 +46,15 @@ bool is_ignorable(char32_t character);
 /// Whether it is one of a script that is written without blanks between words.
 bool is_without_blanks(char32_t character);
 
+/// Throws Error for a language that is not among stem_languages() and not kNoLanguage.
+void check_language(const std::string& language);
+
 /// Splits texts into words. An object serves one thread at a time.
 class WordSplitter {
  public:
   using Sink = std::function<void(const SearchWord&)>;
 
-  /// Throws Error for a language that is not among stem_languages() and not kNoLanguage.
+  /// Throws Error as check_language does.
   explicit WordSplitter(const std::string& language);
   ~WordSplitter();
 

@@ -17,7 +17,7 @@ class ShownText {
   std::string take();
 
  private:
-  /// What stands before the next text: the strongest that was asked for.
+  /// Separator before the next text: the strongest one asked for.
   enum class Separator { none, space, cell, line, paragraph };
 
   void separate(Separator separator);

@@ -20,7 +20,7 @@ constexpr std::string_view kOtherwise = "windows-1252";
 struct TextDecoder::Implementation {
   TextEncoding encoding;
   std::string name;
-  /// What the encoding is called by iconv; auto by that name.
+  /// Name of the encoding in iconv, or auto.
   std::string charset;
   std::size_t bytes_before = 0;
   bool told = false;

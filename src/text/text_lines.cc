@@ -32,7 +32,7 @@ ReadBytes reader_of(const std::string& path) {
   return [file = std::make_shared<InputFile>(path)](std::span<char> to) { return file->read(to); };
 }
 
-/// What an input is called in notes.
+/// Name of an input in notes.
 std::string shown_name(std::string path) { return path == "-" ? "standard input" : path; }
 
 }  // namespace
@@ -64,7 +64,7 @@ struct TextLines::Implementation {
     is_decoded = true;
   }
 
-  /// Where the line that begins at `begin` ends, once that is known.
+  /// End of the line that begins at `begin`, once known.
   std::size_t line_end() {
     const auto is_break = [](char byte) { return byte == '\n' || byte == '\r'; };
     std::size_t length = 0;

@@ -21,7 +21,7 @@ enum class Family { bert, mpnet, roberta, gpt2, albert, t5 };
 
 constexpr std::array<const char*, 7> roles{"bos", "eos", "unk", "sep", "pad", "cls", "mask"};
 
-// What the token classes of the families call their special tokens.
+// Names of special tokens in the token classes of the families.
 std::string usual_name(Family family, const std::string& role) {
   static const std::map<std::string, std::string> bert{
       {"unk", "[UNK]"}, {"sep", "[SEP]"}, {"pad", "[PAD]"}, {"cls", "[CLS]"}, {"mask", "[MASK]"}};

@@ -1,5 +1,5 @@
-// What each character is in a word of a search index.
-// Written by tools/make_word_characters.py; do not edit.
+// Class of each character in a word of a search index. Written by tools/make_word_characters.py; do
+// not edit.
 #pragma once
 
 #include "text/unicode_differences.h"

@@ -65,7 +65,7 @@ Json to_json(const TrainerState& state) {
 TrainerState trainer_state_from_json(const Json& object, const std::string& file) {
   const formats::ConfigReader reader(object, file);
   const auto count = [&](const char* key) {
-    static_cast<void>(reader.at(key));
+    reader.check_present(key);
     return reader.integer(key, 0, 0, std::numeric_limits<std::int64_t>::max());
   };
   TrainerState state{.step = count("global_step"),

@@ -15,8 +15,8 @@ namespace longformer::training {
 /// The file of a checkpoint that holds its TrainerState.
 inline constexpr const char* kStateFile = "trainer_state.json";
 
-/// Where a training is. Random numbers and the order of the data follow from these counters and the
-/// seed, so that nothing else needs to be kept.
+/// Progress of a training. Random numbers and the order of the data follow from these counters and
+/// the seed, so that nothing else needs to be kept.
 struct TrainerState {
   /// Steps done, and the tokens that they saw.
   std::int64_t step = 0;

@@ -33,7 +33,7 @@ struct DiskNeed {
 /// one is whole, and the model is written behind the last one.
 std::int64_t peak_disk_bytes(const DiskNeed& need);
 
-/// What the file system of a folder has left for this user; absent when unknown.
+/// Bytes that the file system of a folder has left for this user; absent when unknown.
 std::optional<std::int64_t> free_disk_bytes(const std::filesystem::path& folder);
 
 }  // namespace longformer::training

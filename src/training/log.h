@@ -1,4 +1,4 @@
-// What a training writes down as it goes: log.jsonl, and TensorBoard event files in runs/.
+// Log of a training: log.jsonl, and TensorBoard event files in runs/.
 #pragma once
 
 #include <filesystem>

@@ -57,8 +57,8 @@ class AdamW : public Optimizer {
   std::vector<Tensor> squares_;
 };
 
-/// As the Hugging Face Trainer uses it: without first moment; learning rates are given, or
-/// relative to the size of the weights.
+/// Adafactor as the Hugging Face Trainer uses it: without first moment; learning rates are given,
+/// or relative to the size of the weights.
 class Adafactor : public Optimizer {
  public:
   Adafactor(const TrainingOptions& options, ParameterSet& parameters, int threads)

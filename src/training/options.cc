@@ -74,7 +74,7 @@ void check(const TrainingOptions& options) {
   least("save_steps", options.save_steps, 1);
   least("save_total_limit", options.save_total_limit, 0);
   least("early_stopping_patience", options.early_stopping_patience, 0);
-  static_cast<void>(checked_threads(options.threads));
+  check_threads(options.threads);
   check_least("num_train_epochs", options.num_train_epochs, 0);
   check_least("learning_rate", options.learning_rate, 0);
   check_least("weight_decay", options.weight_decay, 0);

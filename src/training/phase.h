@@ -6,7 +6,7 @@
 
 namespace longformer::training {
 
-/// What a phase costs, told by the task; 0 where unknown.
+/// Cost of a phase, reported by the task; 0 if unknown.
 struct PhaseCost {
   std::int64_t tokens_per_step = 0;
   /// Useful FLOPs of a training step per token (3 × those of a forward pass).

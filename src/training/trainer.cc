@@ -437,7 +437,7 @@ Trainer::StepReport Trainer::step() {
   objective_.begin_step(state_.step);
   const MicroBatchLoss sum = run_micro_batches(rounds);
   done.tokens = sum.tokens;
-  // Where nothing was predicted there is nothing to learn, not even decay.
+  // A step without predictions changes no weight, not even by decay.
   const double scale = sum.weight > 0 ? 1 / sum.weight : 0;
   done.loss = sum.loss * scale;
   check_finite(done.loss, "loss");

@@ -60,31 +60,28 @@ class Objective {
   Objective& operator=(const Objective&) = delete;
 
   /// Before the first step of a phase, and when a training is resumed within it.
-  virtual void begin_phase(const Phase& phase, std::int64_t number) {
-    static_cast<void>(phase);
-    static_cast<void>(number);
-  }
+  virtual void begin_phase(const Phase& /*phase*/, std::int64_t /*number*/) {}
   /// Before the first micro-batch of a step.
-  virtual void begin_step(std::int64_t step) { static_cast<void>(step); }
+  virtual void begin_step(std::int64_t /*step*/) {}
   /// Forward and backward: adds the gradient of MicroBatchLoss::loss to those of the parameters.
   virtual MicroBatchLoss run(const MicroBatch& batch) = 0;
   /// Metrics by names without "eval_"; must leave everything that training needs as it was.
   virtual Metrics evaluate() { return {}; }
-  /// What the last evaluation found beside them, for the log alone.
+  /// Other figures of the last evaluation, for the log alone.
   virtual Metrics evaluation_details() { return {}; }
   /// The names of the metrics that it gives; none where they are unknown before.
   virtual std::vector<std::string> metric_names() const { return {}; }
-  /// What decides the model and the order of its data beside the options of the training, by name:
-  /// a training that goes on must have the same.
+  /// Settings, by name, that decide the model and the order of its data in addition to the options
+  /// of the training. A resumed training must have equal ones.
   virtual nlohmann::ordered_json setup() const { return nlohmann::ordered_json::object(); }
   /// Writes the model, as a Hugging Face folder in fp32, and any state of its own into a folder
   /// that exists.
   virtual void save(const std::filesystem::path& folder) = 0;
   /// Takes up in place what `save` wrote: all parameters have the same bits again.
   virtual void load(const std::filesystem::path& folder) = 0;
-  /// What else a training needs to go on: only checkpoints have it.
-  virtual void save_progress(const std::filesystem::path& folder) { static_cast<void>(folder); }
-  virtual void load_progress(const std::filesystem::path& folder) { static_cast<void>(folder); }
+  /// Further state that a resumed training needs: only checkpoints have it.
+  virtual void save_progress(const std::filesystem::path& /*folder*/) {}
+  virtual void load_progress(const std::filesystem::path& /*folder*/) {}
 };
 
 struct TrainerSetup {
@@ -94,7 +91,7 @@ struct TrainerSetup {
   /// for the plan and the progress. 0 where unknown.
   double gemm_flops = 0;
   double expected_fraction = 0.6;
-  /// What the file system of the output has left; absent: what it says itself.
+  /// Bytes that the file system of the output has left; absent: asks the file system.
   std::optional<std::int64_t> free_disk_bytes = {};
 };
 
@@ -125,7 +122,7 @@ class Trainer {
   /// Fills in the metric for the best model, or throws Error when there is none of its name.
   void set_metric();
   void open_output();
-  /// What is in memory beside the weights, before the first step.
+  /// Bytes in memory besides the weights, before the first step.
   std::int64_t data_bytes() const;
   void resume();
   /// Throws Error where the checkpoint is that of another model or order of data.
@@ -165,7 +162,7 @@ class Trainer {
   /// Says in the last checkpoint that the model of the whole training has been written.
   void mark_finished();
   std::string last_checkpoint() const;
-  /// Where to go on from, for messages.
+  /// Checkpoint to resume from, for messages.
   std::string last_good() const;
   void note(const std::string& text) const;
 
@@ -177,7 +174,7 @@ class Trainer {
   std::unique_ptr<Optimizer> optimizer_;
   Checkpoints checkpoints_;
   TrainingCallbacks callbacks_;
-  /// Of the output folder, while this lives.
+  /// Lock of the output folder during the life of this object.
   std::optional<formats::FolderLock> lock_;
   /// A checkpoint whose progress has not been taken up yet.
   std::filesystem::path resumed_from_;

@@ -1,4 +1,4 @@
-// What info says of a folder, read from config.json and file headers.
+// Result of info for a folder, read from config.json and file headers.
 #include <gtest/gtest.h>
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// Where sentences, words and graphemes end, and that passages and answers end there.
+// Ends of sentences, words and graphemes, at which passages and answers end.
 #include "text/boundaries.h"
 
 #include <gtest/gtest.h>

@@ -38,7 +38,7 @@ class Collation : public testing::TestWithParam<std::string> {
   }
 };
 
-/// As data with unanswerable questions have it: rows without an answer point to the first token.
+/// The form of data with unanswerable questions: rows without an answer point to the first token.
 std::vector<Example> collate(Collator& rows, const QuestionExample& question) {
   return tasks::collate(rows, question, /*has_unanswerable=*/true);
 }

@@ -97,7 +97,7 @@ TEST(DocumentStream, PassesOnWhatIsThrown) {
   };
   EXPECT_THROW(stream_documents(model, {}, failing, [&](const auto&) { ++seen; }),
                std::runtime_error);
-  // What came before the failure is answered first.
+  // Documents before the failure are answered first.
   EXPECT_EQ(seen, 3u);
 }
 

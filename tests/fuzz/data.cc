@@ -81,7 +81,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const auto read = tasks::read_coreference(file.path(), options);
     for (const auto& example : read.examples) {
       check(example);
-      // What is written comes back.
+      // Written text reads back unchanged.
       const std::string text = tasks::conll_text(example, example.clusters);
       const fuzzing::MemoryFile written(text);
       DataOptions conll;

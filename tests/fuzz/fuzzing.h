@@ -1,5 +1,5 @@
-// What the fuzz targets share: an input is a file or a text; an Error is a good answer, anything
-// else that leaves the library is a crash.
+// Common parts of the fuzz targets: an input is a file or a text; an Error is a good answer,
+// anything else that leaves the library is a crash.
 #pragma once
 
 #include <sys/mman.h>

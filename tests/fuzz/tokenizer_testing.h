@@ -1,4 +1,4 @@
-// What must hold of every text and tokenizer.
+// Properties of every text and tokenizer.
 #pragma once
 
 #include "fuzzing.h"

@@ -111,7 +111,7 @@ TEST(PassageStore, FindsDocumentsByTheirFolder) {
     }
     return found;
   };
-  // What has the name itself comes before what is below a folder of this name.
+  // A document with the name itself comes before documents in a folder of this name.
   EXPECT_EQ(names("a"), (Texts{"a"}));
   EXPECT_EQ(names("a/b"), (Texts{"a/b/y"}));
   EXPECT_EQ(names("a%"), (Texts{"a%/x"}));

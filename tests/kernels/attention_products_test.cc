@@ -133,7 +133,7 @@ TEST(Products, SameBitsEveryTimeAndForEveryNumberOfThreads) {
             run_backward(spec, x, 2, BackwardForm::products).key);
 }
 
-/// What masked rows hold is undefined.
+/// Contents of masked rows are undefined.
 TEST(Products, MaskedRowsMayHoldNaN) {
   const AttentionSpec spec = masked(self_attention(300, 2, 16, symmetric(40)), {0, 70, 71, 299});
   const TrainingInputs clean(spec, 9, DType::bf16);

@@ -1,5 +1,5 @@
-// What must hold for attention whatever the numbers: who sees whom, what changes nothing, and the
-// golden vectors of a Longformer layer.
+// Properties of attention for any numbers: who sees whom, what changes nothing, and the golden
+// vectors of a Longformer layer.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,8 +12,8 @@ namespace {
 
 // ---- who sees whom, read off the result ----
 
-/// With equal scores and one-hot values, out[i][j] is 1 / (number of visible keys) where i sees j.
-/// An online softmax may leave 2^-126 where it does not.
+/// Equal scores and one-hot values make out[i][j] 1 / (number of visible keys) where i sees j. An
+/// online softmax may leave 2^-126 where it does not.
 std::vector<std::vector<Index>> visible_keys(AttentionBackend backend, const AttentionSpec& spec) {
   const Index n = spec.rows->key_count();
   Inputs in = random_inputs(spec, 1);

@@ -260,7 +260,7 @@ TEST(Fused, ManyAlikeKeysDoNotAddUpTheirRounding) {
   }
 }
 
-/// What masked rows hold is undefined and must not be touched, not even multiplied by zero.
+/// Contents of masked rows are undefined and must not be touched, not even multiplied by zero.
 TEST(Backends, MaskedRowsMayHoldNan) {
   AttentionSpec spec = self_attention(150, 2, 16, symmetric(12));
   edit(spec).global_keys = {0, 60};
@@ -296,8 +296,8 @@ std::vector<Index> broken_rows(const Result& result, Index rows) {
   return broken;
 }
 
-/// What is not finite comes out where it is seen, does not vanish in a maximum, and leaves alone
-/// those who do not see it.
+/// A value that is not finite comes out in the rows that see it, does not vanish in a maximum, and
+/// leaves other rows unchanged.
 TEST(Backends, WhatIsNotFiniteShowsWhereItIsSeen) {
   const AttentionSpec spec = self_attention(300, 1, 16, symmetric(4));
   const std::vector<Index> seen_by = {46, 47, 48, 49, 50, 51, 52, 53, 54};

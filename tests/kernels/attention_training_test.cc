@@ -313,7 +313,7 @@ TEST(Backward, RowsWithoutGradientDoNotCount) {
   EXPECT_TRUE(max_difference(found.key, truth.key) <= 1e-5);
 }
 
-/// What masked rows hold is undefined and must not be touched.
+/// Contents of masked rows are undefined and must not be touched.
 TEST(Backward, MaskedRowsMayHoldNan) {
   const AttentionSpec spec =
       masked(with_globals(self_attention(150, 2, 16, symmetric(12)), {0, 60}), {5, 70, 71, 149});

@@ -64,7 +64,7 @@ Tensor attend(const Case& of, const Tensor& query, const Tensor& key, const Tens
   return out;
 }
 
-/// The same pair by pair.
+/// Attention computed pair by pair.
 Doubles truth(const Case& of, const Tensor& query, const Tensor& key, const Tensor& value,
               const Tensor& directions) {
   const Index d = of.map.head_size, n = of.starts.back();

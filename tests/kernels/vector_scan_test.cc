@@ -242,7 +242,7 @@ TEST(VectorScan, StoredBytesComeBackAsTheyWere) {
   EXPECT_EQ(first.scales, second.scales);
 }
 
-/// What a full sort gives; a NaN counts as −∞.
+/// Result of a full sort; a NaN counts as −∞.
 std::vector<Index> best_of_a_sort(const std::vector<float>& scores, Index count) {
   const auto rank = [&](Index i) { return std::isnan(scores[at(i)]) ? -kInfinity : scores[at(i)]; };
   std::vector<Index> indices(scores.size());

@@ -29,7 +29,7 @@ struct Outcome {
   bool is_read = false, is_told = false, is_error = false;
 };
 
-/// What becomes of one key in a file that has no other.
+/// Outcome of one key in a file that has no other.
 Outcome outcome_of(const std::string& family, const std::string& key, const Json& value) {
   const Json object = {{"model_type", family}, {key, value}};
   const ConfigReader reader(object, "config.json");
@@ -116,7 +116,7 @@ TEST(ConfigKeys, FormatsOfOurOwnHaveNoOtherKeys) {
   EXPECT_EQ(refused(begin + R"("attention": "dense", "windows": [4, 4]})"), "");
   EXPECT_NE(refused(begin + R"("attention": "dense", "window": [4, 4]})"), "");
   EXPECT_EQ(refused(windows + R"("transformers_version": "5.0", "dropout": 0.1})"), "");
-  // What a model of each attention is written as is read back.
+  // The written configuration of each attention is read back.
   for (const std::string attention : {"dense", "recurrent", "compressive", "performer"}) {
     const Json object = formats::parse_json(begin + R"("attention": ")" + attention + "\"}", "a");
     const Json written = to_json(parse_language_model(ConfigReader(object, "a")));

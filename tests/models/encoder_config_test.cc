@@ -106,7 +106,7 @@ TEST(EncoderConfig, ReadsTheKeysOfDistilBert) {
                {"config.json: dim: expected a multiple of n_heads = 12", "found 100"});
 }
 
-/// As the classes of `transformers` have them.
+/// Rates of the classes of `transformers`.
 TEST(EncoderConfig, RatesOfDropoutInHeads) {
   struct Rates {
     const char* text;

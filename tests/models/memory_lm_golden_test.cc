@@ -39,7 +39,7 @@ struct Layer {
         state(attention.start(DType::f32, 1)),
         output(det({8, 8}, 2, 0.5)) {}
 
-  /// What follows the output projection.
+  /// Numbers after the output projection.
   Doubles read(const Tensor& rows) {
     SharedInput shared;
     shared.starts = {0, rows.rows()};

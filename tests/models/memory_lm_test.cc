@@ -135,8 +135,8 @@ TEST_P(MemoryFixture, AttentionGoesWhereItDoesInPyTorch) {
   EXPECT_EQ(shares[0].queries, 0);
 }
 
-/// What was read in pieces, with the state written to disk between them, is what is read at once;
-/// and streams know nothing of each other.
+/// Reading in pieces, with the state written to disk between them, equals reading at once; streams
+/// do not influence each other.
 TEST_P(MemoryFixture, StatesGoOnWithTheSameBits) {
   OfPyTorch of(GetParam());
   std::vector<float> alone;
@@ -324,7 +324,8 @@ TEST(MemoryModels, LossesTrainDisjointWeights) {
   }
 }
 
-/// What a pass has compressed is constant for the next one, and segments of a pass drop others.
+/// Rows that a pass has compressed are constant for the next one, and segments of a pass drop
+/// others.
 TEST(MemoryModels, UnrolledPassesEndWithConstants) {
   OfPyTorch of("compressive_bptt");
   State state = of.model.start(DType::f32, 2);

@@ -1,4 +1,4 @@
-// What the tape records and what it leaves out, and who may write to a gradient.
+// Steps that the tape records and leaves out, and the writers of a gradient.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -626,7 +626,7 @@ TEST_P(Gradients, EqualCentralDifferences) {
   }
 }
 
-/// What stands in quotes behind "record(", or "record(context, "; empty where nothing does.
+/// Text in quotes after "record(" or "record(context, "; empty if there is none.
 std::string literal_name(const std::string& call) {
   const auto quote = call.find_first_not_of(" \n", call.find("context,") == 0 ? 8 : 0);
   if (quote == call.npos || call[quote] != '"') return "";

@@ -124,7 +124,7 @@ LossRow choice_row(double smoothing) {
           .weight = 2};
 }
 
-/// Of the triplets the second one is far enough apart to cost nothing.
+/// The second triplet is far enough apart to cost nothing.
 LossRow triplet_row() {
   static const std::vector<Triplet> triplets = {{0, 1, 2}, {3, 3, 4}, {2, 0, 1}, {1, 4, 0}};
   constexpr double kMargin = 0.5;

@@ -69,7 +69,7 @@ def make_base(kind, folder):
     return type(model)
 
 
-# What adapters of each model are made with.
+# Options of the adapters of each model.
 VARIANTS = {
     "bert": {
         "plain": {"r": 4},
@@ -111,7 +111,7 @@ def make_adapter(base, model_class, kind, settings, folder):
 
 
 def as_bin(folder):
-    """The same as older versions write it."""
+    """Adapter in the form of older versions."""
     file = folder / "adapter_model.safetensors"
     torch.save(safetensors.torch.load_file(file), folder / "adapter_model.bin")
     file.unlink()

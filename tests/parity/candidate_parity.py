@@ -53,7 +53,7 @@ def questions(count, seed, support_characters):
 
 
 class Tuned:
-    """What finetune wrote, as transformers reads it."""
+    """Model that finetune wrote, as transformers reads it."""
 
     def __init__(self, path, kind, model):
         self.path, self.kind = path, kind
@@ -63,7 +63,7 @@ class Tuned:
         self.marks = self.tokenizer.convert_tokens_to_ids(list(MARKS))
 
     def ids(self, text):
-        """As the authors' script joins words: no space before punctuation, one between words."""
+        """Joins words as the authors' script does: no space before punctuation, one between words."""
         for space, joined in ((" .", "."), (" ,", ","), (" !", "!"), (" ?", "?"), ("( ", "("), (" )", ")"), (" 's", "'s")):
             text = text.replace(space, joined)
         text = " ".join(text.split())

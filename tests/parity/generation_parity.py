@@ -302,7 +302,7 @@ def compare_questions(table, case, folder):
 
 
 def record_gradients(table, name, case, theirs, found, rounded=None):
-    """What fp32 costs PyTorch, in sums that cancel, it may cost us."""
+    """Our error may be as large as PyTorch's in fp32, in sums that cancel."""
     own = dict(rounded.named_parameters()) if rounded is not None else {}
     expected = {n: p.grad.numpy() for n, p in theirs.named_parameters() if p.grad is not None}
     every = max(numpy.abs(g).max() for g in expected.values())

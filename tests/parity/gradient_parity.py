@@ -33,12 +33,12 @@ FAMILIES = head_parity.DECK + (
 )
 TOLERANCE = 1e-3
 LOSS_TOLERANCE = 1e-4
-# What fp32 costs PyTorch, it may cost us.
+# Our error may be as large as PyTorch's in fp32.
 ROUNDING = 1.25
 # Half a unit in the last place of a probability, of which gradients of logits are made: each choice
 # has one, and their gradients cancel.
 SMALLEST = 2.0**-24
-# What the decoders of masked-LM heads are called that share the word embeddings.
+# Names of the decoders of masked-LM heads that share the word embeddings.
 TIED_DECODERS = (
     "cls.predictions.decoder.",
     "generator_lm_head.weight",
@@ -76,7 +76,7 @@ def draw(index, decks, longest):
 
 
 def place_three_separators(case, document, decks):
-    """What `transformers` insists on; documents too short for them get their mask by hand."""
+    """The three separators that `transformers` requires; documents too short for them get their mask by hand."""
     ids, n = document.ids, len(document.ids)
     ids[ids == head_parity.SEPARATOR] = 5
     if n < 3:

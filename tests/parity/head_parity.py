@@ -137,8 +137,8 @@ def run_ours(model, case):
 
 
 def specified(case, output):
-    """What an output specifies, as lists of arrays: visible tokens, and documents whose first token,
-    which speaks for them, is visible."""
+    """Specified part of an output, as lists of arrays: visible tokens, and documents whose first token, which speaks
+    for them, is visible."""
     seen = [d.seen() for d in case.documents]
 
     def tokens(batch):

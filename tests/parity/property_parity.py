@@ -1,4 +1,4 @@
-"""What must hold for any Longformer, checked on random models without another implementation.
+"""Properties of any Longformer, checked on random models without another implementation.
 
     python3 tests/parity/property_parity.py [--count 12] [--seed 1]
 

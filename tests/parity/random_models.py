@@ -33,7 +33,7 @@ FAMILIES = (
 )
 # Families whose positions do not follow the row of padding.
 FROM_ZERO = ("Bert", "DistilBert", "Electra")
-# What keys are called that have another name in the other families.
+# Names of keys that other families call otherwise.
 KEYS_OF_DISTILBERT = {
     "hidden_size": "dim",
     "num_hidden_layers": "n_layers",
@@ -84,7 +84,7 @@ DIVIDING_WINDOWS = (
     (512, 128),
 )
 OTHER_WINDOWS = ((2,), (2, 2), (2, 8), (8, 2), (6, 4), (10, 14), (30, 64), (100, 46), (258, 130))
-# What `attention_dilation` may be, of which `transformers` knows nothing.
+# Forms of `attention_dilation`, which `transformers` does not know.
 DILATIONS = ("absent", "one number", "of layers", "of heads", "absent", "of heads")
 GLOBALS = ("absent", "none", "first", "one", "several", "block", "hundreds", "all")
 MASKS = ("absent", "ones", "random", "sparse", "stretch", "right", "left", "single")
@@ -361,7 +361,8 @@ def build(case, folder, seed):
     config_file = pathlib.Path(folder, "config.json")
     config = json.loads(config_file.read_text())
     if case.plain_config:
-        # As in hand-written files: one number for all windows, no key that equals its default.
+        # The form of hand-written files: one number for all windows, no key that equals its
+        # default.
         defaults = model_class.config_class().to_dict()
         config = {
             k: v

@@ -105,7 +105,7 @@ def check_bart(binary, folder, rng):
 
 
 def save_as_allenai(led, folder):
-    """What scripts/convert_bart_to_longformerencoderdecoder.py of allenai/longformer writes."""
+    """The files that scripts/convert_bart_to_longformerencoderdecoder.py of allenai/longformer writes."""
     tensors = {}
     for name, value in led.state_dict().items():
         if name.endswith("embed_positions.weight"):

@@ -104,7 +104,7 @@ def xlm_roberta_words(model):
 
 
 def xlm_roberta_converted(model):
-    """As transformers 4 wrote it."""
+    """The form of transformers 4."""
     proto = model("nmt_nfkc")
     tokenizer = xlm_roberta(proto)
     tokenizer.normalizer = normalizers.Sequence(

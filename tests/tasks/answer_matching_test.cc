@@ -1,5 +1,5 @@
-// Where texts have one of the known answers: the traps of docs/spec/tasks.md#t0-words, and a
-// comparison with a search that tries every span.
+// Places of known answers in texts: the traps of docs/spec/tasks.md#t0-words, and a comparison with
+// a search that tries every span.
 #include "tasks/question_answering/answer_matching.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ namespace {
 
 using Strings = std::vector<std::string>;
 
-/// What stands at the spans of a text, each in brackets.
+/// The text with its spans in brackets.
 std::string found(const Strings& answers, std::string_view text,
                   AnswerMatching matching = AnswerMatching::words) {
   const std::vector<std::size_t> starts = character_starts(text);
@@ -42,7 +42,7 @@ TEST(TriviaNormalization, PunctuationBecomesSpacesAndArticlesGo) {
 }
 
 TEST(TriviaNormalization, OtherCharactersAreAsInPython) {
-  // What is no ASCII punctuation stays; an article beside it parts what stands around it.
+  // Punctuation outside ASCII stays; an article next to it separates its neighbours.
   EXPECT_EQ(normalized_trivia_answer("x–the–Y"), "x– –y");
   EXPECT_EQ(normalized_trivia_answer("“An”swer"), "“ ”swer");
   EXPECT_EQ(normalized_trivia_answer("ÉCOLE\u00a0Ünter\u2003Straße"), "école ünter straße");
@@ -96,7 +96,7 @@ TEST(AnswerMatching, SubstringsAreAnywhereWithoutRegardToCase) {
   EXPECT_EQ(found_substrings({"york"}, "Yorkshire, New York"), "[York][York]");
   EXPECT_EQ(found_substrings({"u.k. (x)*"}, "U.K. (X)* uxkx (x)"), "[U.K. (X)*]");
   EXPECT_EQ(found_substrings({"campbell bannerman"}, "Campbell-Bannerman"), "");
-  // As re.finditer: matches of one answer do not overlap.
+  // Matches of one answer do not overlap, as in re.finditer.
   EXPECT_EQ(found_substrings({"xx", "xxx"}, "xxxx"), "[xx][xxx][xx]");
   EXPECT_EQ(found_substrings({"ÉTÉ", "istanbul"}, "l’été, İSTANBUL"), "[été][İSTANBUL]");
 }

@@ -239,7 +239,7 @@ TEST_F(CoreferenceFiles, ConllTextComesBack) {
   EXPECT_EQ(back.examples[0].origin.id, "(k); part 000");
   EXPECT_EQ(back.examples[0].words.words, (Words{"a", "b", "_", "d_e", "_f_", "g"}));
   EXPECT_EQ(back.examples[0].words.sentences, one.words.sentences);
-  // What crosses in one cluster cannot be told apart in this form: ends belong to the last begin.
+  // Crossing mentions of one cluster are ambiguous in this form: ends belong to the last begin.
   Clusters expected = clusters;
   expected[1] = {{0, 3}, {1, 2}, {3, 3}};
   put_in_order(expected);

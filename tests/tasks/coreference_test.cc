@@ -319,7 +319,7 @@ class PlainLayers {
   std::map<std::string, Doubles> weights_;
 };
 
-/// What a head of drawn weights should say of a document, and how far from another answer it is.
+/// Expected result of a head of drawn weights for a document, and its distance from another result.
 struct PlainResult {
   std::vector<WordSpan> kept;
   std::vector<WordCluster> clusters;

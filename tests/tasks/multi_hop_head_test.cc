@@ -24,7 +24,7 @@ constexpr std::size_t kQuestions = 3;
 
 const std::string kFolder = (fixtures_folder() / "tiny_longformer_multi_hop").string();
 
-/// What the fixture holds.
+/// Contents of the fixture.
 class Expected {
  public:
   std::vector<float> floats(const std::string& key) const {

@@ -298,7 +298,7 @@ TEST_P(MultiHopRows, WithoutParagraphsTheQuestionIsRead) {
   EXPECT_TRUE(read.paragraphs.empty() && read.texts.empty());
 }
 
-// What is learnt.
+// Targets of a training.
 
 class MultiHopTargets : public MultiHopRows {
  protected:
@@ -310,7 +310,7 @@ class MultiHopTargets : public MultiHopRows {
     ids_ = examples.at(0).rows.at(0).ids;
     return examples[0].targets[0].multi_hop.value();
   }
-  /// What stands between the tokens of a span.
+  /// Text of a span of tokens.
   std::string read(Index start, Index end) const {
     const Ids ids(ids_.begin() + start, ids_.begin() + end + 1);
     std::string said = tokenizer_.decode(ids);

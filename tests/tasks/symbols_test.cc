@@ -1,4 +1,4 @@
-// What the numbers of language models stand for: bytes, chosen bytes, tokens.
+// Symbols of language models: bytes, chosen bytes, tokens.
 #include "tasks/language_model/symbols.h"
 
 #include <gtest/gtest.h>

@@ -75,7 +75,7 @@ TEST_P(TextGeneratorTest, AStopEndsTextsAsTheyAre) {
     ASSERT_LT(text.ids.size(), whole[i].texts[0].ids.size());
     EXPECT_TRUE(std::equal(text.ids.begin(), text.ids.end(), whole[i].texts[0].ids.begin()));
   }
-  // What was not read has neither text nor error.
+  // A document that was not read has neither text nor error.
   EXPECT_TRUE(cut[3].texts.empty() && cut[3].error.empty());
 }
 

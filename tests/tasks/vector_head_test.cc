@@ -1,5 +1,5 @@
-// What is learned of vectors of texts: losses against their definitions in double, and gradients
-// against central differences of these.
+// Losses of vectors of texts against their definitions in double, and gradients against central
+// differences of these.
 #include "tasks/embedding/vector_head.h"
 
 #include <gtest/gtest.h>

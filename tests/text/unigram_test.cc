@@ -93,7 +93,7 @@ TEST(Unigram, WithoutUnknownTokenUnknownTextIsAnError) {
   EXPECT_THROW(ids_of(words, {.scores = {-1}, .unknown = {}}, "ab"), Error);
 }
 
-// What the package writes after reading these.
+// Scores that the package writes after reading these.
 TEST(Unigram, ScoresAreReadWithTheRoundingOfThePackage) {
   const std::map<std::string, double> numbers{
       {"-3.0154635906219482", -3.015463590621948},

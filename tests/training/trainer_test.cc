@@ -122,7 +122,8 @@ TEST_F(TrainerTest, StepsAreThoseOfAPlainLoop) {
   wanted.max_grad_norm = 0.5;
   train(wanted);
 
-  // The same, written out: epochs of 7 micro-batches, two of them per step, the last step of one.
+  // The training written out: epochs of 7 micro-batches, two of them per step, the last step of
+  // one.
   toy::Network network;
   auto& items = network.parameters().items();
   std::vector<Tensor> means;

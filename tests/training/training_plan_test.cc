@@ -1,4 +1,4 @@
-// What a training finds before its first step and after its last one: room on the disk, another
+// Checks of a training before its first step and after its last one: room on the disk, another
 // training in its folder, a warm-up without end, nothing left to do.
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -93,7 +93,7 @@ TEST_F(TrainingPlanTest, WhatALimitedNumberOfCheckpointsNeeds) {
   EXPECT_EQ(peak_disk_bytes(kept), 30);
   kept.keeps_best = true;
   EXPECT_EQ(peak_disk_bytes(kept), 40);
-  // What is there makes room.
+  // Existing files make room.
   kept.before = 3;
   EXPECT_EQ(peak_disk_bytes(kept), 10);
   kept.before = 4;

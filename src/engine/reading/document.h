@@ -19,7 +19,7 @@ struct Document {
   std::vector<Remedy> remedies;
 };
 
-/// What `read` returns; a document with an error when it throws Error.
+/// Result of `read`; a document with an error when it throws Error.
 template <typename Read>
 Document read_document(Read&& read) {
   Document document;

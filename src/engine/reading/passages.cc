@@ -71,8 +71,7 @@ Index end_before_word(const TokenBoundaries& boundaries, Index begin, Index limi
   return boundaries.before(end) == Boundary::inside_grapheme ? begin + limit : end;
 }
 
-/// Where a passage that starts at `begin` ends: the latest of the best boundaries in its last
-/// third.
+/// End of a passage that starts at `begin`: the latest of the best boundaries in its last third.
 Index passage_end(const TokenBoundaries& boundaries, Index begin, Index limit, Index total) {
   if (begin + limit >= total) return total;
   Index best = begin + limit;

@@ -13,7 +13,7 @@
 
 namespace longformer::tasks {
 
-/// What is put before every text, as the encoder reads it.
+/// Prefix of every text, as the encoder reads it.
 struct Prompt {
   std::string text;
   Index characters = 0;
@@ -38,7 +38,8 @@ TokenRange tokens_with(CharacterSpan span, const Encoding& encoding);
 /// Least overlap of the segments of a document whose passages are pooled, unless it is said.
 inline constexpr Index kPassageOverlap = 512;
 
-/// What stands between characters of a text, of which `starts` are the places (character_starts).
+/// Part of a text between two characters; `starts` are the places of all characters
+/// (character_starts).
 std::string text_between(std::string_view text, std::span<const std::size_t> starts,
                          CharacterSpan span);
 

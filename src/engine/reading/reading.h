@@ -33,7 +33,7 @@ struct ReadingOptions {
   Index stride = 128;
   /// Null: left to the model.
   GlobalPositions global_positions = {};
-  /// What is read of a question before a text, in tokens; 0: all of it.
+  /// Tokens read of a question before a text; 0: all.
   Index max_question_tokens = 0;
 };
 
@@ -53,7 +53,7 @@ struct Reading {
   std::vector<TokenRange> ranges;
   std::vector<TokenRow> rows;
   Index prefix = 0;
-  /// With special tokens, before truncation; of several pairs, those of the longest.
+  /// Count with special tokens, before truncation; for several pairs, the count of the longest.
   Index tokens = 0;
   /// Tokens that truncation cut off, and those of a question behind max_question_tokens.
   Index truncated = 0;
@@ -80,14 +80,14 @@ class RowReader {
   RowReader(const Tokenizer& tokenizer, ReadingOptions options);
 
   const ReadingOptions& options() const { return options_; }
-  /// What stands around a text alone.
+  /// Template of a text alone.
   const TextTemplate& around() const { return around_; }
 
   // All throw Error for what is too long and for what leaves no room.
 
   /// A text alone.
   Reading read(std::string text) const;
-  /// The same, of which the tokens are known.
+  /// A text alone whose tokens are known.
   Reading read(Encoding tokens, std::string text) const;
   /// A text behind a question, which every row repeats.
   Reading read(std::string_view question, std::string text) const;

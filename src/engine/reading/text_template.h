@@ -1,4 +1,5 @@
-// What the tokenizer puts around a text, kept apart so that every segment of a long text gets it.
+// Special tokens that the tokenizer puts around a text, kept apart so that every segment of a long
+// text gets it.
 #pragma once
 
 #include <string_view>
@@ -12,9 +13,8 @@ class TextTemplate {
  public:
   /// The template of a text alone.
   explicit TextTemplate(const Tokenizer& tokenizer);
-  /// That of a text behind a question that every segment repeats; offsets of the question's tokens
-  /// are characters of the question, of which the first tokens stay, all of them where the most is
-  /// 0.
+  /// Template of a text after a question that every segment repeats. Offsets of the question's
+  /// tokens are characters of the question. The first `max_question_tokens` tokens stay; 0: all.
   TextTemplate(const Tokenizer& tokenizer, std::string_view question,
                Index max_question_tokens = 0);
 

@@ -32,7 +32,7 @@ void stream_documents(const Model& model, const StreamOptions& options,
                       const std::function<std::optional<Document>()>& next,
                       const std::function<void(const Document&)>& done);
 
-/// What a streaming call takes as its source, over a list that outlives it.
+/// Source of a streaming call, over a list that outlives it.
 template <typename Input>
 auto source_over(std::span<const Input> inputs) {
   return [inputs, next = std::size_t{0}]() mutable -> std::optional<Input> {

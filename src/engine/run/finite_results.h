@@ -1,4 +1,4 @@
-// What a model computed is a result only when all of it is finite.
+// Numbers of a model are a result only when all of them are finite.
 #pragma once
 
 #include <span>
@@ -6,7 +6,7 @@
 
 namespace longformer {
 
-/// What is wrong with numbers of a model, `what` they are; empty when all are finite.
+/// Fault of numbers of a model, named by `what`; empty when all are finite.
 std::string why_not_finite(std::span<const float> values, const char* what);
 
 /// Throws Error with that, behind the name of the document where it has one.

@@ -133,7 +133,7 @@ constexpr std::array<std::string_view, 2> kPoolingAlways = {"word_embedding_dime
 std::string note_of(const Json& object, const std::string& name,
                     std::span<const std::string_view> read, const HarmlessKeys& harmless) {
   const ConfigReader reader(object, name);
-  for (const std::string_view key : read) static_cast<void>(reader.has(std::string(key)));
+  for (const std::string_view key : read) reader.note_asked(std::string(key));
   return formats::unused_keys_note(reader, harmless);
 }
 

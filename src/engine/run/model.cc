@@ -35,7 +35,7 @@ std::vector<Index> globals_of_mask(std::span<const std::int32_t> mask, std::size
   return positions;
 }
 
-/// What each layer of the model is to read; empty where nothing is given.
+/// Input of each layer of the model; empty where nothing is given.
 std::vector<Tensor> layer_inputs(const Model::Implementation& model, const models::Batch& batch,
                                  std::span<const std::vector<float>> given) {
   if (given.empty()) return {};

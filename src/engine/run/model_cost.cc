@@ -15,8 +15,8 @@ kernels::AttentionRows one_document(Index n) {
   return kernels::self_attention_rows(std::array<Index, 2>{0, n});
 }
 
-/// What attention to k rows has beside the dense layers of every token, without the keys and values
-/// that it does not make of them (docs/spec/low-rank-and-kernels.md#e1).
+/// Operations of attention to k rows in addition to the dense layers of every token, less the keys
+/// and values that it does not compute for each token (docs/spec/low-rank-and-kernels.md#e1).
 double linformer_flops(const models::EncoderConfig& config,
                        const models::LinformerConfig& linformer, Index layer, std::int64_t n) {
   using models::ProjectionSharing;
@@ -82,7 +82,7 @@ double decoder_flops(const models::EncoderConfig& config, std::int64_t n, std::i
 
 namespace {
 
-/// What the layers of the decoder keep, and need while one of them goes back.
+/// Bytes that the layers of the decoder keep, and that one of them needs in its backward pass.
 std::int64_t decoder_bytes(const models::EncoderConfig& config, const TrainingShape& shape) {
   const auto size = static_cast<std::int64_t>(element_size(shape.dtype));
   const models::DecoderConfig& decoder = *config.decoder;

@@ -29,8 +29,8 @@ struct TrainingShape {
 /// Most bytes that the activations, their gradients and copies of weights take during a step.
 std::int64_t activation_bytes(const models::EncoderConfig& config, const TrainingShape& shape);
 
-/// The same of a language model: a segment of n characters with its decoder, and segments of
-/// `length`.
+/// Floating-point operations of a language model: a segment of n characters with its decoder, and
+/// segments of `length`.
 double language_model_flops(const models::LanguageModelConfig& config, std::int64_t n);
 /// A training step over such a segment does three times that, but for what is constant in it.
 double language_model_training_flops(const models::LanguageModelConfig& config, std::int64_t n);

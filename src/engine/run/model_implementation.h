@@ -1,4 +1,4 @@
-// What a public Model holds; shared by the parts of the API that run it.
+// Parts of a public Model; shared by the parts of the API that run it.
 #pragma once
 
 #include <functional>

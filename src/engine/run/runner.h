@@ -18,7 +18,7 @@
 
 namespace longformer {
 
-/// What a row is run for: the logits of the head, or sums or maxima of its hidden states.
+/// Result that a row is run for: the logits of the head, or sums or maxima of its hidden states.
 enum class Wanted { logits, sums, maxima };
 
 /// A row that is to be run; both parts must outlive the run.

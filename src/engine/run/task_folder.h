@@ -1,4 +1,5 @@
-// What the tasks ask of a checkpoint folder beyond the model: its head, and a tokenizer that fits.
+// Parts of a checkpoint folder that tasks need besides the model: its head, and a tokenizer that
+// fits.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What a training of an adapter is, by its options.
+// Training of an adapter, by its options.
 #pragma once
 
 #include <functional>
@@ -20,7 +20,8 @@ std::optional<models::AdapterTraining> adapter_training(
     const TrainingOptions& options, std::vector<std::string> usual,
     std::function<bool(const std::string& name)> is_kept);
 
-/// The same of an encoder, alone or with a decoder: queries and values, and all but the head.
+/// Adapter training of an encoder, alone or with a decoder: queries and values, and all but the
+/// head.
 std::optional<models::AdapterTraining> adapter_training(const TrainingOptions& options,
                                                         const models::EncoderConfig& config);
 

@@ -79,7 +79,7 @@ TrainedModel::TrainedModel(TrainedModelSetup setup, const TrainingOptions& optio
   const auto frozen = [keeps_pooler, chosen = setup_.frozen](const std::string& name) {
     return (keeps_pooler && name.starts_with("pooler.")) || (chosen && chosen(name));
   };
-  // What the trained head does not read, or would read as tensors of another head.
+  // Tensors that the trained head does not read, or would misread as tensors of another head.
   const auto left_out = [this, same = found == setup_.task, pools](const std::string& name) {
     if (name.starts_with("pooler.")) return !pools;
     if (setup_.draws_head) return !models::is_of_encoder(name);

@@ -19,7 +19,7 @@
 
 namespace longformer {
 
-/// What is trained, and how it differs from the folder that it begins with.
+/// Weights to train, and how they differ from the folder that the training begins with.
 struct TrainedModelSetup {
   /// A model folder. Without weights in it, all are drawn.
   std::string folder;
@@ -77,15 +77,16 @@ class TrainedModel {
   /// parameters. `seed` is that of the dropout.
   training::MicroBatchLoss step(const tasks::TrainingBatch& batch, std::uint64_t seed) const;
 
-  /// The same of one batch of vectors whose activations are in memory part by part (GradCache, Gao
-  /// et al. 2021): vectors of all parts, the gradient of the loss for them, and each part again.
+  /// Forward and backward of one batch of vectors whose activations are in memory part by part
+  /// (GradCache, Gao et al. 2021): vectors of all parts, the gradient of the loss for them, and
+  /// each part again.
   training::MicroBatchLoss step_in_parts(std::span<const tasks::TrainingBatch> parts,
                                          std::uint64_t seed) const;
 
   /// The loss of a batch as it is now, as `step` has it but without dropout.
   ops::LossSum loss(const tasks::TrainingBatch& batch) const;
 
-  /// As training::Objective wants them.
+  /// The interface of training::Objective.
   void save(const std::filesystem::path& folder) const;
   void load(const std::filesystem::path& folder) const;
 

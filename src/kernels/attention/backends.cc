@@ -139,7 +139,7 @@ float softmax_in_place(float* scores, Index count) {
     float part = 0;
 #pragma omp simd reduction(+ : part)
     for (Index i = first; i < end; ++i) {
-      // Where nothing is visible the difference of two infinities is NaN and must not be used.
+      // If nothing is visible, the difference of two infinities is NaN and must not be used.
       const float weight = softmax_weight(scores[i] - largest);
       scores[i] = scores[i] == kMaskedScore ? 0.0f : weight;
       part += scores[i];

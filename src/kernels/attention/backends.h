@@ -15,7 +15,7 @@
 
 namespace longformer::kernels {
 
-/// What a forward and a backward pass have in common.
+/// Inputs common to a forward and a backward pass.
 struct AttentionInputs {
   const Tensor& query;
   const Tensor& key;
@@ -40,8 +40,8 @@ inline constexpr float kMaskedScore = -std::numeric_limits<float>::infinity();
 enum class KeyKind : std::uint8_t { masked, ordinary, global };
 enum class QueryKind : std::uint8_t { nothing, windowed, everything };
 
-/// What the rows of one document are. Keys are counted from the first key of the document, queries
-/// from its first query.
+/// Rows of one document. Keys are counted from the first key of the document, queries from its
+/// first query.
 struct DocumentRows {
   DocumentRows(const AttentionSpec& spec, const AttentionDocument& document);
 

@@ -22,7 +22,7 @@ BackwardForm backward_form(const AttentionSpec& spec, DType dtype);
 void attention_backward(const AttentionSpec& spec, const AttentionBackwardArguments& in,
                         BackwardForm form);
 
-/// What all parts of a call share.
+/// Data shared by all parts of a call.
 struct BackwardPlan {
   const AttentionSpec& spec;
   const AttentionBackwardArguments& in;
@@ -45,7 +45,8 @@ struct BackwardPlan {
   bool sends_back(Index head, Index row) const;
 };
 
-/// What a range of queries of one head sends back to everything but the queries; rows of d numbers.
+/// Gradients that a range of queries of one head returns to everything but the queries; rows of d
+/// numbers.
 struct HeadSums {
   /// Products of whole tiles add zeros to so many rows behind the last key.
   static constexpr Index kRowsBehind = 64;

@@ -86,8 +86,8 @@ HWY_INLINE typename S::V Drop(const GradientWork& work, Index row, std::size_t i
   return S::Drop(x, work.dropout, work.columns[row + static_cast<Index>(i) / S::kColumns], lane);
 }
 
-/// What is kept of these probabilities, and the gradients of the scores, with which they become
-/// rows number `at` and following of the tile.
+/// Stores the kept probabilities and the gradients of the scores as rows number `at` and following
+/// of the tile.
 template <class S, std::size_t... I>
 HWY_INLINE void ScoreGradients(const GradientWork& work, Index row, Index at,
                                std::index_sequence<I...> all) {

@@ -295,7 +295,7 @@ void BackwardWorker::load_tile(Index tile) {
     finish_side(side);
   };
   load_queries(query_, relative_ ? &in.relative->content_bias : nullptr);
-  // What the keys get is right at once; rows of bf16 would be rounded.
+  // Gradients of keys are exact at once; rows of bf16 would be rounded.
   if (plan_.kernels.pack == 1) {
     const float scale = score_scale();
     for (Index i = 0; i < lanes * plan_.dims; ++i) query_.rows[i] *= scale;
@@ -394,7 +394,8 @@ float BackwardWorker::load_statistics(Index row, Index lane) {
   });
 }
 
-/// What the lanes see, in one of their ranges, of the chunk that ends at place `end`.
+/// Handles the part that the lanes see, in one of their ranges, of the chunk that ends at place
+/// `end`.
 void BackwardWorker::send_back(Index tile, Range Lane::*range, Index end, HeadSums& sums) {
   const Index lanes = plan_.kernels.lanes;
   const auto last = static_cast<Index>(lanes_.size()) - 1;

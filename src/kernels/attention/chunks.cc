@@ -129,7 +129,7 @@ void weigh_block(const Chunks& chunks, Index begin) {
   }
   float* values = gathered + layout.globals * d;
   for (Index j = first_key; j < last_key; ++j, values += d) {
-    // What masked rows hold is undefined, and 0 · NaN is NaN.
+    // Contents of masked rows are undefined, and 0 · NaN is NaN.
     if (rows.keys[j] == KeyKind::masked) {
       std::fill_n(values, d, 0.0f);
     } else {

@@ -217,7 +217,7 @@ void AttendSourceOf(const Tensor& query, const KeySource& source, Index head, Te
   }
 }
 
-/// What one query of a head sees: rows that are `stride` numbers apart, oldest first.
+/// Rows that one query of a head sees: rows that are `stride` numbers apart, oldest first.
 template <typename T>
 struct Window {
   /// q + u and q + v, scaled; the latter is null without relative positions.

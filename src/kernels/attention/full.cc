@@ -51,7 +51,7 @@ void attend_block(const FullHead& full, Index begin, std::span<std::uint8_t> vis
   gemm(sums, scores, values, head.out + begin * head.out_stride);
 }
 
-/// What masked rows hold is undefined, and 0 · NaN is NaN.
+/// Contents of masked rows are undefined, and 0 · NaN is NaN.
 void copy_unmasked(const DocumentRows& rows, const HeadRows& head, float* values) {
   const Index d = head.head_size;
   for (Index j = 0; j < rows.key_count; ++j) {

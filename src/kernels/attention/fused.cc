@@ -35,7 +35,7 @@ constexpr Index kLineBytes = 64;
 /// one global token of 4,096 the layer costs 1 % more instead of 6 %.
 constexpr std::size_t kFewQueries = 8;
 
-/// What all tasks of a call share.
+/// Data shared by all tasks of a call.
 struct Plan {
   const AttentionSpec& spec;
   const AttentionArguments& in;

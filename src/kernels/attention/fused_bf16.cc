@@ -122,7 +122,7 @@ struct Bf16 : Fp32Vector {
     return _mm512_castsi512_ps(_mm512_or_epi32(low_bits, high_bits));
   }
   static HWY_INLINE __m512i Widen(__m256bh bits) { return _mm512_cvtepu16_epi32((__m256i)bits); }
-  /// As bf16, to half as many units.
+  /// Stores as bf16, in half as many units.
   static HWY_INLINE void StoreNarrow(V v, float* to) {
     _mm256_store_si256(reinterpret_cast<__m256i*>(to), (__m256i)_mm512_cvtneps_pbh(v));
   }

@@ -11,7 +11,7 @@ inline constexpr Index kLanesOf = S::kColumns* Index{S::kLanes};
 template <class S>
 using Block = std::make_index_sequence<S::kRows * S::kColumns>;
 
-/// The same operations on one column of vectors of a tile.
+/// Operations of a tile on one column of its vectors.
 template <class S>
 struct OneColumn : S {
   static constexpr int kColumns = 1;
@@ -111,7 +111,7 @@ void Start(const TileWork& work) {
   }
 }
 
-/// What a tile of keys hands on, per lane. Sums begin at zero in each tile: one running sum over
+/// Results of a tile of keys, per lane. Sums begin at zero in each tile: one running sum over
 /// thousands of alike terms would round each of them the same way.
 template <class S>
 struct LaneState {
@@ -362,7 +362,7 @@ void AttendSeen(const TileWork& work, const Seen& seen) {
   AttendRange<S>(work, seen, begin, middle);
 }
 
-/// What only one column of lanes sees.
+/// Keys that only one column of lanes sees.
 template <class S>
 void AttendColumn(TileWork work, int column, Seen seen) {
   const Index lane = Index{column} * S::kLanes;

@@ -29,7 +29,7 @@ void write_rows(const GlobalRows& globals, const Floats& values, Tensor& out) {
 
 float scale_of(const GlobalAttention& in) { return 1.0f / std::sqrt(static_cast<float>(in.d())); }
 
-/// As many parts of x as threads: the same bits whatever else is in the batch.
+/// One part of x for each thread: the bits do not depend on the rest of the batch.
 Index parts_of(const GlobalAttention& in) {
   return std::clamp<Index>(in.count() / (2 * kKeysPerStep), 1, in.threads);
 }

@@ -39,7 +39,7 @@ void write_row(std::span<const float> values, Tensor& x, Index row);
 std::vector<float> project_queries(const GlobalRows& globals, const GlobalProjections& p,
                                    const Tensor& x);
 
-/// The same head-major, [H, g, d] fp32.
+/// Projected queries of the global rows, head-major, [H, g, d] fp32.
 Tensor project_global_queries(const GlobalRows& globals, const GlobalProjections& p,
                               const Tensor& x, Index head_size);
 

@@ -64,7 +64,7 @@ void softmax_across(const Band& band, float* largest, float* sum) {
   for (Index t = 0; t < band.diagonals(); ++t) {
     float* scores = band.diagonal(t);
     for (Index i = 0; i < n; ++i) {
-      // Where nothing is visible the difference of two infinities is NaN and must not be used.
+      // If nothing is visible, the difference of two infinities is NaN and must not be used.
       const float weight = softmax_weight(scores[i] - largest[i]);
       scores[i] = scores[i] == kMaskedScore ? 0.0f : weight;
       sum[i] += scores[i];

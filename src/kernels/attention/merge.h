@@ -7,7 +7,7 @@
 
 namespace longformer::kernels {
 
-/// What attention() has found over some of the keys.
+/// Result of attention() over some of the keys.
 struct AttentionPart {
   /// [n, H·d]
   Tensor out;

@@ -14,11 +14,10 @@ struct DocumentHead {
   Index head = 0;
 };
 
-/// Where the probabilities of a head are: one row per query of the document. In the band form the
-/// columns are the global keys of the document in ascending order, then the offsets
-/// −reach_left … reach_right of the window, the layout of `transformers`
-/// (docs/spec/attention.md#a4). With a reach without limit the form is dense: column j is key j of
-/// the document, global or not.
+/// Layout of the probabilities of a head: one row per query of the document. In the band form the
+/// columns are the global keys of the document in ascending order, then the offsets −reach_left …
+/// reach_right of the window, the layout of `transformers` (docs/spec/attention.md#a4). With a
+/// reach without limit the form is dense: column j is key j of the document, global or not.
 struct ProbabilityLayout {
   Index rows = 0;
   Index globals = 0;

@@ -1,5 +1,5 @@
-// What the forward and the backward pass by products share: prepared products, and the keys of a
-// task as matrices.
+// Parts shared by the forward and the backward pass by products: prepared products, and the keys of
+// a task as matrices.
 #pragma once
 
 #include <array>

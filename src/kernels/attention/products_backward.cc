@@ -141,7 +141,7 @@ SoftmaxGradientRows ProductBackwardWorker::gradient_rows(const KeyBlock& block) 
   return rows;
 }
 
-/// With P the weights and S the scores of a block: dV += Pᵀ·dO, dK += dSᵀ·Q, dQ += dS·K.
+/// P are the weights and S the scores of a block: dV += Pᵀ·dO, dK += dSᵀ·Q, dQ += dS·K.
 void ProductBackwardWorker::send_back(std::span<const Lane> lanes, Range Lane::*range,
                                       const KeyBlock& block, HeadSums& sums) {
   for (Index i = 0; i < kProductTile; ++i) {

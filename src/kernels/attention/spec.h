@@ -16,8 +16,8 @@ namespace longformer::kernels {
 /// A reach that covers every key.
 inline constexpr Index kUnlimitedReach = std::numeric_limits<Index>::max() / 4;
 
-/// What one head sees: the query at position i sees the keys i + s·dilation with
-/// −reach_left ≤ s ≤ reach_right. Dilation 1 means adjacent keys.
+/// Keys that one head sees: the query at position i sees the keys i + s·dilation with −reach_left ≤
+/// s ≤ reach_right. Dilation 1 means adjacent keys.
 struct HeadPattern {
   Index reach_left = 0;
   Index reach_right = 0;
@@ -35,8 +35,8 @@ struct AttentionDocument {
   Index query_offset = 0;
 };
 
-/// What the rows of a batch are, whatever a layer makes of them. A forward pass builds them once;
-/// all layers and their backward passes share them.
+/// Rows of a batch, independent of the layer. A forward pass builds them once; all layers and their
+/// backward passes share them.
 struct AttentionRows {
   std::vector<AttentionDocument> documents;
   /// Queries and keys are the same rows: a masked row is masked as a query too. Every document then

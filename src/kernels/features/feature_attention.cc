@@ -45,7 +45,7 @@ void for_blocks(Block rows, const Body& body) {
   }
 }
 
-/// What the passes have in common: where the rows of a task are, and sums over its keys.
+/// Common part of the passes: where the rows of a task are, and sums over its keys.
 class Reader {
  public:
   Reader(const FeatureAttentionSpec& spec, const Tensor& key, const Tensor& value)
@@ -149,7 +149,7 @@ void write_row(const float* from, float factor, Index count, T* to) {
   for (Index c = 0; c < count; ++c) to[c] = static_cast<T>(from[c] * factor);
 }
 
-/// What a masked row, and one that sees nothing, is multiplied by is 0.
+/// The factor of a masked row, and of a row that sees nothing, is 0.
 float inverse(const HeadBlock& queries, Index row, float denominator) {
   return queries.is_masked(row) || denominator == 0 ? 0 : 1 / denominator;
 }
@@ -391,7 +391,7 @@ class BackwardWorker {
     }
   }
 
-  /// With the last `own` keys, which are those of the block, seen beside the sums.
+  /// Uses the sums and, in addition, the last `own` keys, which are those of the block.
   void query_gradient(Block block, const HeadBlock& queries, const FeatureSums& sums, Index own) {
     const Index rows = block.size(), stride = head_.stride();
     gemm({.m = rows,
@@ -430,7 +430,7 @@ class BackwardWorker {
     put(in_.key_gradient, block);
   }
 
-  /// What the queries of a block return to the keys before.
+  /// Gradients that the queries of a block return to earlier keys.
   void add_returned(Index rows) {
     gemm({.m = head_.features(),
           .n = reader_.width(),

@@ -51,7 +51,7 @@ struct FeatureAttentionBackwardArguments {
   const Tensor& key;
   const Tensor& value;
   const Tensor& directions;
-  /// What feature_attention() has written, without sums.
+  /// Output of feature_attention(), without sums.
   const Tensor& out;
   /// [n, H·d]
   const Tensor& out_gradient;

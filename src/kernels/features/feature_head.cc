@@ -121,7 +121,7 @@ void FeatureHead::key_features(const HeadBlock& keys, const FeatureSums& sums, f
   std::copy_n(sums.maxima, stride_, raised_.begin());
   if (is_signed) std::fill(raised_.begin(), raised_.end(), highest);
   if (map_.is_exponential()) {
-    // With a floor the maxima are final, and greater than any shifted product.
+    // The floor makes the maxima final, and greater than any shifted product.
     shift_and_raise({features, keys.rows, stride_}, half_squares_.data(), raised_.data());
   }
   if (before != nullptr) {
@@ -143,7 +143,7 @@ void FeatureHead::key_features(const HeadBlock& keys, const FeatureSums& sums, f
   }
 }
 
-/// What is not made by the passes of feature_rows.h; with a floor those have gone before.
+/// Features that the passes of feature_rows.h do not make; with a floor those passes come first.
 void FeatureHead::plain_key_features(const HeadBlock& keys, const FeatureSums& sums,
                                      float* features) {
   const Index m = map_.directions;

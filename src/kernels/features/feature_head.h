@@ -57,8 +57,8 @@ class FeatureHead {
   /// Nothing was read.
   void clear(const FeatureSums& sums) const;
 
-  /// With a floor (FeatureMap::has_floor) all keys have to be looked at before the first features
-  /// are made.
+  /// A floor (FeatureMap::has_floor) requires a look at all keys before the first features are
+  /// made.
   void look_at(const HeadBlock& keys, const FeatureSums& sums);
 
   /// Raises the maxima of the sums to those of the keys, and writes the features of these,

@@ -10,7 +10,7 @@
 
 namespace longformer::kernels {
 
-/// What the products of features are an estimate of.
+/// Kernel that the products of features estimate.
 enum class FeatureKernel {
   softmax,        ///< e^{q·k/√d} by positive features, F = m
   hyperbolic,     ///< the same by pairs of ±, F = 2m
@@ -56,7 +56,7 @@ struct FeatureDraw {
 /// Ω of one head, [m, d] fp32: the same for the same seed on every machine.
 void draw_features(const FeatureDraw& draw, std::uint64_t seed, Tensor& directions);
 
-/// The same for all heads, [H, m, d], each with a draw of its own, or for one that they share.
+/// Directions for all heads, [H, m, d], each with a draw of its own, or for one that they share.
 void draw_head_features(const FeatureDraw& draw, std::uint64_t seed, Tensor& directions);
 
 }  // namespace longformer::kernels

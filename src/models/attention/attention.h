@@ -19,7 +19,7 @@
 
 namespace longformer::models {
 
-/// What a decoder reads beside its own tokens: the last hidden states of the encoder.
+/// Input of a decoder in addition to its own tokens: the last hidden states of the encoder.
 struct SourceStates {
   /// [n, D]
   Tensor hidden;
@@ -29,7 +29,7 @@ struct SourceStates {
   std::vector<std::uint8_t> mask = {};
 };
 
-/// What the layers of one forward pass share; backward passes keep it.
+/// Data shared by the layers of one forward pass; backward passes keep it.
 struct SharedInput {
   /// First row of each document, and the number of rows at the end.
   std::vector<Index> starts;
@@ -38,7 +38,7 @@ struct SharedInput {
   /// anything sees, [distances, D], or that of infused ones. Layers that have a state may do
   /// without it.
   std::function<Tensor()> make_distances = {};
-  /// Where positions are infused: which row of that table is the position of every row.
+  /// Row of the table of positions for every row, if positions are infused.
   std::vector<Index> places = {};
   /// For decoders: what the documents of the pass read, unless their state has it.
   std::optional<SourceStates> source = std::nullopt;
@@ -70,10 +70,10 @@ struct AttentionShares {
   double queries = 0;
 };
 
-/// What one layer is given beside its rows.
+/// Inputs of one layer besides its rows.
 struct LayerInput {
   const SharedInput& shared;
-  /// What the layer has kept of the tokens before; null for texts that begin.
+  /// State that the layer keeps of earlier tokens; null at the beginning of texts.
   LayerState* state = nullptr;
   const HeadObserver* observer = nullptr;
   /// The hidden states of SharedInput::source, as the layer is to read them.
@@ -92,9 +92,7 @@ class Attention {
   virtual Tensor forward(const ops::Context& context, const Tensor& x,
                          const LayerInput& in) const = 0;
   /// A fresh state for so many streams; null for layers that keep nothing.
-  virtual std::unique_ptr<LayerState> start(DType dtype, Index streams) const {
-    static_cast<void>(dtype);
-    static_cast<void>(streams);
+  virtual std::unique_ptr<LayerState> start(DType /*dtype*/, Index /*streams*/) const {
     return nullptr;
   }
 };
@@ -126,7 +124,7 @@ std::unique_ptr<Attention> linformer_attention(const EncoderConfig& config, Inde
 std::unique_ptr<Attention> performer_attention(const EncoderConfig& config, Index layer,
                                                const LayerSource& source);
 
-/// What the encoders have in common.
+/// Parts common to the encoders.
 LayerSource layer_source(const EncoderConfig& config, const Weights& weights, DType dtype);
 ops::Linear query_key_value(const EncoderConfig& config, Index layer, const LayerSource& source);
 std::string self_attention_name(Index layer);

@@ -58,7 +58,7 @@ Tensor Compressor::dilated(const ops::Context& context, const Tensor& old, Index
     rows = ops::linear(context, ops::row_windows(context, rows, 2, RowWindow::features),
                        dilations_[t], context.dtype);
   }
-  // What a stride does not reach is left out.
+  // Rows that no stride reaches are left out.
   const Index count = rows.rows() / streams, used = count / rate_ * rate_;
   std::vector<Index> order;
   for (Index s = 0; s < streams; ++s) {

@@ -81,12 +81,12 @@ class LinformerAttention final : public Attention {
   }
 
  private:
-  /// What keys or values are made with.
+  /// Projections that make keys or values.
   struct Side {
     ops::Linear projection;
     /// E or F.
     Tensor few;
-    /// Where every head has its own, which goes before the bias.
+    /// Shift of each head, added before the bias, if every head has its own.
     Tensor bias = {};
     std::optional<ops::Linear> convolution = std::nullopt;
   };

@@ -54,7 +54,7 @@ class LongformerAttention final : public Attention {
   }
 
  private:
-  /// With what adapters add.
+  /// Projections with the additions of adapters.
   ops::GlobalProjections global_projections(const ops::Context& context) const {
     ops::GlobalProjections all = global_;
     Tensor* weights[] = {&all.query_weight, &all.key_weight, &all.value_weight};
@@ -70,7 +70,7 @@ class LongformerAttention final : public Attention {
   std::uint64_t place_;
   ops::Linear query_key_value_;
   ops::GlobalProjections global_;
-  /// Of query, key and value.
+  /// Additions to query, key and value.
   std::vector<ops::LowRank> additions_;
 };
 

@@ -45,8 +45,7 @@ Tensor rows_of_streams(const ops::Context& context, std::span<const Tensor> part
   return ops::select_rows(context, ops::joined_rows(context, parts), order);
 }
 
-/// What a layer keeps. Keys and values follow from the rows; where nothing is trained they are kept
-/// too.
+/// State of a layer. Keys and values follow from the rows; without training they are kept too.
 class Memory final : public LayerState {
  public:
   Memory(const LanguageModelConfig& config, Index streams, DType dtype)
@@ -543,7 +542,7 @@ Tensor MemoryAttention::reconstruction_loss(const ops::Context& context, const T
                                             const Tensor& fewer, const Memory& memory) const {
   const Index streams = memory.streams(), segment = memory.running_count();
   const ops::Context quiet = without_tape(context);
-  // Where the memory is shorter than a segment, the segment's own first rows are among the old.
+  // If the memory is shorter than a segment, the segment's own first rows are among the old.
   const Index first = std::max<Index>(0, old.rows() / streams - memory.recent_count());
   const Index queries = segment - first;
   const Tensor query = query_key_value_.project(

@@ -46,8 +46,7 @@ FeatureAttention::FeatureAttention(const LanguageModelConfig& config, Index laye
                                      config.heads, config.head_size)),
       query_key_value_(config, layer, source) {}
 
-std::unique_ptr<LayerState> FeatureAttention::start(DType dtype, Index streams) const {
-  static_cast<void>(dtype);
+std::unique_ptr<LayerState> FeatureAttention::start(DType /*dtype*/, Index streams) const {
   return std::make_unique<ReadSums>(kernels::empty_feature_sums(spec_, streams));
 }
 

@@ -35,12 +35,12 @@ using Json = nlohmann::ordered_json;
 
 constexpr Index kMaxTarget = Index{1} << 24;
 
-/// What the source is, and what is made of it.
+/// Source and target of a conversion.
 struct Conversion {
   fs::path source;
   fs::path target;
   ConvertOptions options;
-  /// As `transformers` would write it.
+  /// Configuration of the source, as `transformers` would write it.
   Json source_json;
   EncoderConfig config;
   /// It was of the first implementation of Longformer.
@@ -166,7 +166,7 @@ void check_options(const ConvertOptions& options) {
           "format: expected safetensors or bin, found {}", quote(options.format));
 }
 
-/// What the weights become; nothing where they keep their dtype.
+/// Dtype of a weight in the target; absent if it keeps its dtype.
 std::optional<DType> dtype_of(const std::string& name) {
   if (name.empty()) return std::nullopt;
   for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {

@@ -1,4 +1,4 @@
-// What a converted folder has beside its weights, and how it takes its place.
+// Files of a converted folder besides its weights, and how the folder takes its place.
 #pragma once
 
 #include <cstdint>

@@ -11,7 +11,8 @@ namespace longformer::models {
 
 /// Whether a config.json is that of allenai's own LED, which calls itself a BART with windows.
 bool is_original_led(const nlohmann::ordered_json& config, const std::string& name);
-/// As `transformers` would write it. Throws Error for what its LED does not compute.
+/// Rewrites the configuration as `transformers` would write it. Throws Error for settings that its
+/// LED does not compute.
 void update_original_led(nlohmann::ordered_json& config, const std::string& name);
 
 /// Positions of the encoder repeated or cut, rows that belong to no token left out, projections
@@ -20,7 +21,7 @@ void update_original_led(nlohmann::ordered_json& config, const std::string& name
 ConvertedWeights convert_led_weights(const EncoderConfig& config, const Weights& source,
                                      const WeightPlan& plan);
 
-/// What config.json says of the result; `windows` has one for each layer of the encoder.
+/// The config.json of the result; `windows` has one for each layer of the encoder.
 nlohmann::ordered_json led_config(const nlohmann::ordered_json& source, const EncoderConfig& config,
                                   const std::vector<Index>& windows, Index max_positions);
 

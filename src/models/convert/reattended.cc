@@ -56,13 +56,14 @@ void add_settings(const ConvertOptions& options, Json& json) {
   }
 }
 
-/// What the attention of the target has, by the names of the model.
+/// New tensors of the target's attention, by the names of the model.
 std::vector<std::pair<std::string, Tensor>> drawn_tensors(const EncoderConfig& target,
                                                           std::uint64_t seed) {
   const Weights drawn = Weights::trained(Weights::drawn(seed), {.seed = seed});
   const LayerSource source = layer_source(target, drawn, DType::f32);
+  // Making an attention draws its weights.
   for (Index layer = 0; layer < target.layers; ++layer) {
-    static_cast<void>(target.traits().attention(target, layer, source));
+    target.traits().attention(target, layer, source);
   }
   std::vector<std::pair<std::string, Tensor>> tensors;
   for (const auto& [name, value] : drawn.parameters()) {

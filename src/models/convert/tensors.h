@@ -13,7 +13,7 @@
 
 namespace longformer::models {
 
-/// What becomes of a head, as its task says it.
+/// Conversion of a head, as its task defines it.
 struct HeadPlan {
   /// A dense layer [outputs, hidden size] that Longformer has under another name, or a layer of any
   /// shape that it has under the same.

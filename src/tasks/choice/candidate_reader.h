@@ -54,7 +54,7 @@ class CandidateReader {
   RowEnds ends_;
 };
 
-/// What stands before the supports in such a row: what a Longformer attends to globally.
+/// Part of such a row before the supports, to which a Longformer attends globally.
 std::vector<std::int64_t> of_candidate_part(const Encoding& row);
 
 /// The question with candidates and supports in another order, which depends on the seed alone, and

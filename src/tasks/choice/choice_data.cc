@@ -80,7 +80,7 @@ class AnswerKind {
 
  private:
   bool is_text_ = false;
-  /// Of the first answer.
+  /// Place of the first answer.
   std::string place_;
 };
 

@@ -67,9 +67,9 @@ class MultipleChoice final : public Task {
                                         config.hidden_size, names().head);
   }
 
-  /// What stands behind the separators between question and choice. `transformers` insists on three
-  /// separators and then skips two positions; with any other number a second separator is skipped
-  /// only where it directly follows.
+  /// Global tokens are those after the separators between question and choice. `transformers`
+  /// insists on three separators and then skips two positions; with any other number a second
+  /// separator is skipped only where it directly follows.
   std::vector<Index> globals_of_ids(const models::EncoderConfig& config,
                                     std::span<const std::int32_t> ids,
                                     const std::string& name) const override {

@@ -10,7 +10,7 @@
 namespace longformer::tasks {
 namespace {
 
-/// What the configuration says, else regression for one label, multi-label where values are given,
+/// Problem of the configuration, else regression for one label, multi-label where values are given,
 /// else single-label.
 ProblemType problem_of(const models::EncoderConfig& config, bool has_values) {
   if (!config.problem_type.empty()) return problem_type(config.problem_type);
@@ -45,7 +45,7 @@ class ClassificationHead final : public ClassifierHead {
   models::EncoderConfig config_;
 };
 
-/// What the model said of all examples, and what is right. C classes.
+/// Predictions of all examples, and their labels. C classes.
 struct Outcomes {
   std::vector<std::int32_t> predicted, expected;
   /// [examples, C]

@@ -25,7 +25,7 @@ std::string label_field(const DataOptions& options, const Json& object) {
   return object.contains("labels") && !object.contains("label") ? "labels" : "label";
 }
 
-/// What a file says, and the names of its classes where it has a column for each.
+/// Documents of a file, and the names of its classes if it has a column for each.
 struct Read {
   /// Those of the model, which may be called as what else is no label.
   const std::optional<LabelSet>& known;
@@ -106,7 +106,7 @@ UnresolvedDocument document_of(const Json& object, const DataOptions& options, R
   return document;
 }
 
-/// Where the columns of a table are; npos for one that is not there.
+/// Columns of a table; npos for an absent one.
 struct Columns {
   std::size_t text = 0, pair = 0, label = 0, id = 0, count = 0;
   /// In place of a label, one for each class.
@@ -241,7 +241,7 @@ LabelSet labels_of(const Documents& documents, ProblemType problem) {
   return LabelSet::collected(std::move(labels));
 }
 
-/// What all labels of the data are.
+/// Kind of all labels of the data.
 LabelKind kind_of(const Documents& documents, const ClassificationTarget& target,
                   ClassificationData& data) {
   LabelKindFinder finder(data.labels);

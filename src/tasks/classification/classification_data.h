@@ -41,11 +41,11 @@ struct ClassificationData {
   DataReport report;
 };
 
-/// What a model fixes before data is seen; what is absent is taken from the data. A problem without
-/// a name, here or in the options, is a regression for one label; else it is multi-label when any
-/// document has a list of labels, a regression when all labels are numbers and any of them is no
-/// whole one, or they are written as 3.0 and are more than 20, and otherwise single-label. Labels
-/// are collected from the data in sorted order.
+/// Settings that a model fixes before data is read; absent ones are taken from the data. A problem
+/// without a name, here or in the options, is a regression for one label; else it is multi-label
+/// when any document has a list of labels, a regression when all labels are numbers and any of them
+/// is no whole one, or they are written as 3.0 and are more than 20, and otherwise single-label.
+/// Labels are collected from the data in sorted order.
 struct ClassificationTarget {
   std::optional<ProblemType> problem = std::nullopt;
   std::optional<LabelSet> labels = std::nullopt;
@@ -66,7 +66,7 @@ ClassificationData read_classification(const std::string& path, const DataOption
 /// A document before its labels are resolved.
 struct UnresolvedDocument {
   Origin origin;
-  /// What stands for it in messages.
+  /// Name of the target in messages.
   std::string place;
   std::string text;
   std::optional<std::string> pair;

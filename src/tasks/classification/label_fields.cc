@@ -54,7 +54,7 @@ void put_points(Documents& documents) {
   }
 }
 
-/// What there is to know about all labels.
+/// Summary of all labels.
 struct Overview {
   bool lists = false;
   bool numbers = true;
@@ -115,7 +115,7 @@ ProblemType problem_of(const Overview& labels, DataReport& report) {
   return ProblemType::single_label;
 }
 
-/// What is fixed before the labels are looked at.
+/// Problem that is fixed before the labels are read.
 std::optional<ProblemType> fixed_problem(const DataOptions& options,
                                          const ClassificationTarget& target) {
   std::optional<ProblemType> fixed = target.problem;

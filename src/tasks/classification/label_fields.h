@@ -1,4 +1,4 @@
-// What the labels of a file say before they are classes: which are none, and which problem they
+// Labels of a file before they are classes: which cells are no label, and which problem the labels
 // make.
 #pragma once
 
@@ -11,7 +11,8 @@ namespace longformer::tasks {
 /// Throws Error for a field of a table that stands for no label, as pandas reads it: an empty one,
 /// NaN, NA, None and so on.
 void check_label_field(const std::string& field);
-/// The same for a value of JSON, which has null for none: an empty text, nan and <NA>.
+/// Throws Error for a value of JSON that stands for no label besides null: an empty text, nan and
+/// <NA>.
 void check_label_value(const std::string& value);
 
 /// The problem that the labels of all documents make, by `options` and `target` first. Numbers as

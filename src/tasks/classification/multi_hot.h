@@ -16,10 +16,10 @@ std::optional<bool> bit_of(const std::string& text);
 /// or commas; absent for the one label that others are.
 std::optional<std::vector<std::string>> listed_labels(const std::string& field);
 
-/// Where the lists of labels are such rows, puts the names of their classes in their place and
-/// returns all names: those that are known, else LABEL_0, LABEL_1, …; absent for lists of names.
-/// Throws Error that begins with `path` for rows of several lengths or another one than the known
-/// classes have, and where they may be either.
+/// Replaces lists of labels that are such rows by the names of their classes and returns all names:
+/// the known ones, else LABEL_0, LABEL_1, …; absent for lists of names. Throws Error that begins
+/// with `path` for rows of several lengths or another one than the known classes have, and where
+/// they may be either.
 std::optional<std::vector<std::string>> name_places(std::vector<UnresolvedDocument>& documents,
                                                     const std::optional<LabelSet>& known,
                                                     const std::string& path);

@@ -24,7 +24,7 @@ constexpr std::size_t kGapHeader = 128;
 
 constexpr const char* kTellingLayer = "antecedent_s2s_classifier.weight";
 
-/// What a new head is like.
+/// Configuration of a new head.
 CoreferenceConfig new_head(const CoreferenceOptions& options, const CoreferenceData& data,
                            Index hidden_size) {
   const bool singletons = data.singletons > 0;
@@ -36,8 +36,8 @@ CoreferenceConfig new_head(const CoreferenceOptions& options, const CoreferenceD
   head.top_lambda = options.top_lambda > 0 ? options.top_lambda : singletons ? 0.3 : 0.4;
   head.head_size = options.head_size > 0 ? options.head_size : 2 * hidden_size;
   head.dropout = options.dropout;
-  // With these the scores begin near 0 whatever the width: without, the first loss is in the
-  // hundreds.
+  // These scales make the scores begin near 0 for every width; without them the first loss is in
+  // the hundreds.
   head.mention_scale = 1 / std::sqrt(static_cast<double>(head.head_size));
   head.antecedent_scale = 1 / std::sqrt(2 * static_cast<double>(head.head_size));
   head.mention_loss = options.mention_loss;
@@ -100,8 +100,8 @@ class CoreferenceRows final : public CollatedExamples {
     return with_target(one_example(reading.reading), reading.words, part.clusters);
   }
 
-  /// As many whole sentences as fit, from one that the seed picks among those with so much behind
-  /// them; at least one sentence.
+  /// The whole sentences that fit, from a first one that the seed picks among those followed by
+  /// enough text; at least one sentence.
   TokenRange run_of(const CoreferenceWords& words, std::uint64_t seed) const {
     const std::vector<Index> tokens = reader_.sentence_tokens(words);
     const std::vector<TokenRange> sentences = sentences_of(words);

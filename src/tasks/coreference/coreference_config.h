@@ -1,5 +1,5 @@
-// What config.json says of a coreference head: the object coref_head of fastcoref's models, and
-// what they do not have.
+// Settings of a coreference head in config.json: the object coref_head of fastcoref's models, and
+// keys that fastcoref lacks.
 #pragma once
 
 #include <array>

@@ -242,7 +242,7 @@ Index word_at(std::span<const CharacterSpan> characters, std::int64_t place, boo
   return found - characters.begin();
 }
 
-/// Where the mentions of an object may stand.
+/// Range of the mentions of an object.
 struct MentionSpace {
   Index words = 0;
   /// The characters of each word; where clusters speak of characters.
@@ -316,7 +316,7 @@ std::vector<std::string> conll_labels(const std::vector<WordCluster>& clusters, 
   }
   std::vector<std::string> labels;
   for (std::size_t w = 0; w < words; ++w) {
-    // What is nested deepest begins last and ends first.
+    // The innermost mention begins last and ends first.
     std::sort(begins[w].rbegin(), begins[w].rend());
     std::sort(ends[w].begin(), ends[w].end());
     std::string label;

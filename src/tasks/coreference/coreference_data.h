@@ -42,7 +42,7 @@ struct CoreferenceData {
   std::int64_t mentions = 0, clusters = 0, singletons = 0;
 };
 
-/// What an object must have.
+/// Members that an object must have.
 struct CoreferenceMembers {
   bool words = true, clusters = true;
 };

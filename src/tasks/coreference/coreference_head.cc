@@ -207,7 +207,7 @@ Index CoreferenceHead::most_kept(const CoreferenceTarget& words, Index spans) co
   return std::min(share, spans);
 }
 
-/// What the links of the kept spans are made of.
+/// Inputs of the links between the kept spans.
 struct CoreferenceHead::Links {
   Tensor start_query, end_query, start_key, end_key;
 
@@ -308,7 +308,7 @@ Tensor CoreferenceHead::all_scores(const ops::Context& context, const Tensor& hi
                           : ops::joined_rows(wide(context), parts);
 }
 
-/// What the spans of these numbers mean; each that links to nothing begins a cluster.
+/// Clusters of the spans of these numbers; a span without a link begins a cluster.
 std::vector<WordCluster> CoreferenceHead::linked(const ops::Context& context, const Tensor& hidden,
                                                  const CoreferenceTarget& words,
                                                  const ScoredSpans& spans) const {

@@ -18,7 +18,7 @@
 
 namespace longformer::tasks {
 
-/// What such a head costs over a document of so many tokens.
+/// Cost of such a head over a document of so many tokens.
 HeadCost coreference_cost(const models::EncoderConfig& config, Index tokens);
 
 /// The names of the layers of the head.
@@ -35,7 +35,7 @@ struct MentionLayer {
   Tensor operator()(const ops::Context& context, const Tensor& x) const;
 };
 
-/// What the head says of a document.
+/// Result of the head for a document.
 struct CoreferenceResult {
   /// Clusters and mentions in their order.
   std::vector<WordCluster> clusters;

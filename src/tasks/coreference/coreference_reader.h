@@ -23,7 +23,7 @@ CoreferenceSegments segments_named(const std::string& name, CoreferenceSegments 
 
 struct CoreferenceReading {
   Reading reading;
-  /// Where the words are that were read whole; without clusters.
+  /// Places of the words that were read whole; without clusters.
   CoreferenceTarget words;
   /// Words behind a truncation.
   Index unread_words = 0;

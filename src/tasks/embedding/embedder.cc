@@ -77,7 +77,7 @@ void run_rows(const Model& model, std::span<const PooledRow> rows, const EmbedOp
   }
 }
 
-/// What of a document a row holds: its tokens, the vector of the first, and where it stands.
+/// Part of a document in a row: its tokens, the vector of the first, and where it stands.
 struct RowShare {
   ops::RowRange owned;
   Index vector = 0;

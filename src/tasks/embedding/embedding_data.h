@@ -18,7 +18,7 @@ struct MarkedPassage {
   std::vector<std::string> queries;
   /// The teacher's vector; empty: none is given.
   std::vector<float> vector;
-  /// What a teacher reads instead of the passage; absent: the passage.
+  /// Text that a teacher reads instead of the passage; absent: the passage.
   std::optional<std::string> target;
 };
 

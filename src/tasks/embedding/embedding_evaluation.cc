@@ -21,8 +21,8 @@ using Vector = std::vector<float>;
 
 constexpr std::size_t kFewest = 10;
 
-/// What is searched: texts by themselves once each, passages as often as they stand in documents,
-/// where the same words have other vectors.
+/// Texts to search: single texts once each, passages once per occurrence in a document, because
+/// equal words have other vectors there.
 class SearchedTexts {
  public:
   /// Vectors for the cosine have length 1, so that it is their dot product.

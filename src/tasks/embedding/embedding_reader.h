@@ -17,8 +17,8 @@ bool is_in_document(const EmbeddingExample& example, const EmbeddingTrainingOpti
 
 class EmbeddingReader {
  public:
-  /// What `setup` refers to must outlive the reader. Throws Error for a folder whose vectors cannot
-  /// be trained.
+  /// Objects that `setup` refers to must outlive the reader. Throws Error for a folder whose
+  /// vectors cannot be trained.
   EmbeddingReader(const CollationSetup& setup, EmbeddingLoss loss);
 
   /// One example of the texts, or one for each segment of a document that has passages. Throws
@@ -34,7 +34,7 @@ class EmbeddingReader {
                                       const Encoding& encoding) const;
   /// A teacher's vector. Throws Error when the model makes others.
   const std::vector<float>& checked(const std::vector<float>& vector) const;
-  /// Where no vector is learned yet.
+  /// A target without vectors to learn.
   EmbeddingTarget target() const;
 
   const Tokenizer& tokenizer_;

@@ -20,7 +20,7 @@ tasks::TrainingBatch TaughtSet::batch(std::span<const Index> examples,
       texts.push_back(std::move(vector.teacher_text));
     }
   }
-  // What a teacher reads may be longer than it takes, as a title makes a passage.
+  // A text may be too long for the teacher, for example a passage with a title.
   EmbedOptions options;
   options.too_long = TooLong::truncate;
   std::vector<Embedding> vectors = teacher_->embed(texts, options);

@@ -92,7 +92,7 @@ DenseModule read_dense(const std::string& folder) {
   require_vectors(config);
   require(!config.boolean("use_residual", false), "{}: use_residual: expected false, found true",
           path);
-  for (const char* key : {"in_features", "out_features"}) static_cast<void>(config.at(key));
+  for (const char* key : {"in_features", "out_features"}) config.check_present(key);
   return {.folder = folder,
           .in_features = config.integer("in_features", 0, 1, kMostFeatures),
           .out_features = config.integer("out_features", 0, 1, kMostFeatures),

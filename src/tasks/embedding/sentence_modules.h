@@ -33,26 +33,26 @@ using VectorModule = std::variant<DenseModule, NormalizeModule>;
 inline constexpr std::array kPoolings = {"cls", "mean", "max", "mean_sqrt_len_tokens", "lasttoken"};
 
 struct SentenceModules {
-  /// As the package names it, such as "mean", several joined by "+", whether or not it can be run;
+  /// Name in the package, such as "mean", several joined by "+", whether or not it can be run;
   /// empty when the folder does not say.
   std::string pooling;
   /// The file that says so.
   std::string pooling_file;
   /// Whether the tokens of a prompt are pooled with those of the text.
   bool include_prompt = true;
-  /// What is done with pooled vectors, in order.
+  /// Modules that pooled vectors go through, in order.
   std::vector<VectorModule> vector_modules;
   /// Longest text in tokens, special ones included; absent when the folder does not say.
   std::optional<Index> max_length;
   /// Texts are lower-cased first.
   bool lowercase = false;
-  /// What is put before a text, by name. "query" and "document" are always there.
+  /// Prefixes of texts, by name. "query" and "document" are always there.
   std::map<std::string, std::string> prompts = {{"query", ""}, {"document", ""}};
   /// The prompt of a text for which none is named; empty when there is none.
   std::string default_prompt_name;
   /// Only so many first elements of a finished vector are kept.
   std::optional<Index> truncate_dim;
-  /// What vectors are compared by.
+  /// Function that compares vectors.
   Similarity similarity = Similarity::cosine;
   /// "none" or "document": what a passage is read with.
   std::string passage_context = "none";

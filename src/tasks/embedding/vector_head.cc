@@ -24,7 +24,7 @@ struct VectorTable {
   std::vector<Pair> pairs;
   /// All that are not anchors.
   std::vector<Index> candidates;
-  /// Of each pair: the other candidates of its example.
+  /// For each pair, the other candidates of its example.
   std::vector<std::vector<Index>> negatives;
   /// Those that have a teacher's vector.
   std::vector<Index> taught;

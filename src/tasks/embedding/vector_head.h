@@ -15,7 +15,7 @@ class VectorHead final : public VectorLossHead {
 
   Tensor vectors(const ops::Context& context, const EncoderStates& states,
                  const Targets& targets) const override;
-  /// Where there is a distillation it is added.
+  /// A distillation, if there is one, is added.
   ops::LossSum loss_of(const ops::Context& context, const Tensor& vectors, const Targets& targets,
                        const HeadLossOptions& options) const override;
 };

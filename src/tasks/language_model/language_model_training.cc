@@ -23,7 +23,7 @@ namespace {
 
 using tasks::LanguageModelPhase;
 
-/// Where the tokenizer of a model of tokens lies.
+/// Folder of the tokenizer of a model of tokens.
 std::string symbols_folder(const LanguageModelTraining& options) {
   if (!options.model_folder.empty()) return options.model_folder;
   if (!options.tokenizer_folder.empty()) return options.tokenizer_folder;
@@ -97,8 +97,7 @@ class LanguageModelObjective final : public training::Objective {
   }
   std::vector<training::Phase> phases() const;
 
-  void begin_phase(const training::Phase& phase, std::int64_t number) override {
-    static_cast<void>(phase);
+  void begin_phase(const training::Phase& /*phase*/, std::int64_t number) override {
     phase_ = static_cast<std::size_t>(number);
     if (!config_.has_memory()) model_.set_windows(phases_[phase_].windows);
     memories_.reset();
@@ -143,7 +142,7 @@ class LanguageModelObjective final : public training::Objective {
  private:
   void set_phases();
   void check_shares() const;
-  /// What an evaluation reads.
+  /// Text that an evaluation reads.
   tasks::ScoredText validation() const {
     const tasks::SymbolText& text = held_out_ ? *held_out_ : text_;
     return {.text = text,
@@ -189,12 +188,12 @@ class LanguageModelObjective final : public training::Objective {
   tasks::Symbols symbols_;
   tasks::SymbolText text_;
   tasks::SymbolText::Range train_;
-  /// Where the validation text is a file of its own.
+  /// Present if the validation text is a file of its own.
   std::optional<tasks::SymbolText> held_out_;
   training::ParameterSet parameters_;
   std::vector<LanguageModelPhase> phases_;
   std::size_t phase_ = 0;
-  /// What the streams have read, while an epoch goes on.
+  /// State of the streams during an epoch.
   std::optional<models::State> memories_;
   training::Metrics details_;
   MemoryPool memory_;

@@ -12,7 +12,7 @@ constexpr Index kMost = Index{1} << 40;
 constexpr Index kMaxLength = Index{1} << 24;
 
 Index required(const formats::ConfigReader& phase, const std::string& key, Index most) {
-  static_cast<void>(phase.at(key));
+  phase.check_present(key);
   return phase.integer(key, 0, 1, most);
 }
 
@@ -36,7 +36,7 @@ LanguageModelPhase phase_of(const formats::ConfigReader& json,
   } else {
     phase.windows = models::layer_numbers(json, "windows", config.layers, 1);
   }
-  static_cast<void>(json.at("learning_rate"));
+  json.check_present("learning_rate");
   phase.learning_rate = json.number("learning_rate", 0);
   require(phase.learning_rate > 0, "{}: learning_rate: expected a number above 0, found {}",
           json.name(), phase.learning_rate);

@@ -48,7 +48,7 @@ class SymbolText {
   std::string text_;
   /// Tokens of the parts behind each other; empty where symbols are bytes.
   Symbols::Tokens tokens_;
-  /// Where validation and test begin.
+  /// First positions of validation and test.
   Index validation_ = 0, test_ = 0;
 };
 

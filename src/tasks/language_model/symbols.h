@@ -1,5 +1,5 @@
-// What the numbers of a language model stand for (docs/spec/file-formats.md#o1): characters of an
-// alphabet, chosen bytes, or tokens of a tokenizer.
+// Symbols of a language model (docs/spec/file-formats.md#o1): characters of an alphabet, chosen
+// bytes, or tokens of a tokenizer.
 #pragma once
 
 #include <cstdint>
@@ -42,13 +42,13 @@ class Symbols {
   std::vector<std::int32_t> encode(std::string_view text, const std::string& name) const;
   std::string decode(std::span<const std::int32_t> ids) const;
 
-  /// What a text begins behind when there is no prompt: a line break, a space, or the token for
-  /// that. Throws Error where a tokenizer has none.
+  /// Prompt of a text without one: a line break, a space, or the token for that. Throws Error where
+  /// a tokenizer has none.
   std::vector<std::int32_t> usual_prompt() const;
 
  private:
   text::Alphabet alphabet_;
-  /// Where bytes were chosen.
+  /// Chosen bytes, if the vocabulary is a choice.
   std::vector<std::uint8_t> bytes_;
   std::optional<Tokenizer> tokenizer_;
 };
@@ -60,7 +60,7 @@ class SymbolDecoder {
 
   /// The text that is complete with this number, maybe none.
   std::string next(std::int32_t id);
-  /// What is left at the end.
+  /// Characters left at the end.
   std::string rest();
 
  private:

@@ -14,7 +14,7 @@
 
 namespace longformer::tasks {
 
-/// What is scored of a text: every character of the range but its first, or the first so many.
+/// Part of a text to score: every character of the range but its first, or the first so many.
 struct ScoredText {
   const SymbolText& text;
   SymbolText::Range range;
@@ -30,7 +30,7 @@ using ScoreCallback = std::function<void(Index)>;
 
 struct TextScore {
   ops::LossSum loss;
-  /// That of every character, where they are asked for.
+  /// Loss of every character, if asked for.
   std::vector<float> losses = {};
   /// The layers that learn to compress add theirs, once for each segment.
   ops::LossSum compression = {};
@@ -59,7 +59,7 @@ TextScore score_streaming(const models::LanguageModel& model, const ops::Context
 /// Means of what was summed. Throws Error where no character had full memories.
 std::vector<AttentionShares> mean_shares(const std::vector<models::AttentionShares>& layers);
 
-/// The same by name, cm_p0 and so on: first the means over layers, then layer_0_cm_p0 and so on.
+/// Shares by name, cm_p0 and so on: first the means over layers, then layer_0_cm_p0 and so on.
 std::vector<std::pair<std::string, double>> named_shares(
     const std::vector<AttentionShares>& layers);
 

@@ -13,7 +13,7 @@
 namespace longformer {
 namespace {
 
-/// What people write for a mask, whichever of them the tokenizer has.
+/// Forms of a mask that people write, for tokenizers of every kind.
 constexpr std::array<std::string_view, 2> kMasks = {"[MASK]", "<mask>"};
 
 std::vector<MaskCandidate> best(std::span<const float> logits, std::int64_t top_k,

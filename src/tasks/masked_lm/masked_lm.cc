@@ -64,7 +64,7 @@ void score(std::span<const float> logits, std::int32_t label, Guesses& guesses) 
   guesses.right += best - logits.begin() == label ? 1 : 0;
 }
 
-/// What the model makes of the chosen tokens of a row; logits of all of them never exist together.
+/// Guesses of the model at the chosen tokens of a row; logits of all of them never exist together.
 Guesses guess(const EvaluatedModel& model, const MaskedRow& row, const TokenRow& tokens) {
   constexpr std::size_t kChunk = 256;
   Guesses guesses;
@@ -246,7 +246,7 @@ class MaskedText final : public DataSet {
   DataOptions options_;
   /// How rows for training are masked.
   MaskingOptions masking_;
-  /// What collate() has read last, so that evaluations of a training read nothing.
+  /// The text that collate() read last, so that evaluations of a training read no file.
   mutable std::shared_ptr<const PackedText> packed_;
 };
 

@@ -32,7 +32,7 @@ class MaskedLmHead final : public Head {
                     const Targets& targets, const HeadLossOptions& options) const override;
 
  private:
-  /// What the decoder is given.
+  /// Input of the decoder.
   Tensor transform(const ops::Context& context, const Tensor& hidden) const;
 
   ops::Linear dense_;

@@ -8,7 +8,7 @@
 namespace longformer::tasks {
 namespace {
 
-/// What the tokenizer puts before and behind a text.
+/// Special tokens before and after a text.
 struct Surroundings {
   std::vector<std::int32_t> prefix, suffix;
   explicit Surroundings(const Tokenizer& tokenizer) {

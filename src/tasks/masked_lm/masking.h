@@ -33,7 +33,7 @@ class DocumentPacker {
   /// The last row, if tokens are left.
   void finish(std::vector<std::vector<std::int32_t>>& rows);
 
-  /// What stands around the tokens of every row.
+  /// Special tokens around the tokens of every row.
   std::span<const std::int32_t> prefix() const { return prefix_; }
   std::span<const std::int32_t> suffix() const { return suffix_; }
 

@@ -31,7 +31,7 @@ const std::string& text_at(const MultiHopExample& example, Index paragraph, Inde
   return sentence == kTitle ? one.title : one.sentences[at(sentence)];
 }
 
-/// Where `find` finds the answer in titles of evidence and in those of its sentences that count.
+/// Places where `find` finds the answer in titles of evidence and in its supporting sentences.
 template <typename Find>
 std::vector<AnswerPlace> places_in_evidence(const MultiHopExample& example, bool all_sentences,
                                             const Find& find) {
@@ -142,7 +142,8 @@ class Selection {
     whole_ += kept == gold ? 1 : 0;
   }
 
-  /// What the model could not read stays as it is, so that the second stage counts it too.
+  /// Paragraphs that the model could not read stay unchanged, so that the second stage counts them
+  /// too.
   void add_unread(const EvaluationRun& run, const MultiHopExample& example) {
     std::vector<Index> all(example.question.paragraphs.size());
     std::iota(all.begin(), all.end(), Index{0});

@@ -58,12 +58,18 @@ NamedMultiHopQuestion named(const nlohmann::ordered_json& object, const std::str
   }
 }
 
+/// Throws Error for a tokenizer whose rows the model cannot take.
+void check_reader(const Tokenizer& tokenizer, const Model& model) {
+  [[maybe_unused]] const tasks::MultiHopReader reader(tokenizer,
+                                                      {.max_tokens = model.info().max_tokens});
+}
+
 }  // namespace
 
 MultiHopAnswerer::MultiHopAnswerer(Model model, Tokenizer tokenizer)
     : model_(std::move(model)), tokenizer_(std::move(tokenizer)) {
   require_task(model_, "model", tasks::multi_hop());
-  static_cast<void>(tasks::MultiHopReader(tokenizer_, {.max_tokens = model_.info().max_tokens}));
+  check_reader(tokenizer_, model_);
 }
 
 MultiHopAnswerer MultiHopAnswerer::load(const std::string& folder, const LoadOptions& options) {

@@ -10,7 +10,7 @@
 namespace longformer::tasks {
 namespace {
 
-/// What is written anew, rather than kept as it was.
+/// Members that are written new rather than copied.
 constexpr std::array<std::string_view, 6> kKnownMembers = {
     "_id", "id", "question", "answer", "supporting_facts", "context"};
 

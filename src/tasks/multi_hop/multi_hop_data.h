@@ -33,7 +33,7 @@ struct MultiHopExample {
   /// Absent in test files.
   std::optional<std::string> answer = std::nullopt;
   std::optional<std::vector<SupportingFact>> facts = std::nullopt;
-  /// What else the record has.
+  /// Other members of the record.
   Json others = Json::object();
 
   bool is_fact(const SupportingFact& sentence) const;

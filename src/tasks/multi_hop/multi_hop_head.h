@@ -27,7 +27,7 @@ struct EvidenceScorer {
   Tensor operator()(const ops::Context& context, const Tensor& x) const;
 };
 
-/// What the head says of a question.
+/// Logits of the head for a question.
 struct MultiHopLogits {
   /// [n]
   std::vector<float> starts, ends;
@@ -51,7 +51,7 @@ class MultiHopHead final : public Head {
   ops::LossSum loss(const ops::Context& context, const EncoderStates& states,
                     const Targets& targets, const HeadLossOptions& options) const override;
 
-  /// What the head says of a question whose rows have the states `hidden` [n, D]. Throws Error
+  /// Logits of the head for a question whose rows have the states `hidden` [n, D]. Throws Error
   /// unless all logits are finite.
   MultiHopLogits score(const ops::Context& context, const Tensor& hidden,
                        const MultiHopPlaces& places) const;

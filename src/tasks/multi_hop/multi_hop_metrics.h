@@ -37,7 +37,7 @@ struct MultiHopAnswer {
 /// Sums over questions.
 class MultiHopCounter {
  public:
-  /// What is absent on either side adds nothing to the sums.
+  /// An absent part on either side adds nothing to the sums.
   void add(const MultiHopAnswer& predicted, const MultiHopAnswer& gold);
 
   /// Names of the official script with values from 0 to 1, the joint ones first: sums by the number

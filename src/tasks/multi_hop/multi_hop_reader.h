@@ -33,7 +33,7 @@ struct ReadText {
   std::vector<CharacterSpan> offsets;
 };
 
-/// Where something stands of which the head speaks, in tokens counted over all rows.
+/// Places that the head scores, in tokens counted over all rows.
 struct MultiHopPlaces {
   /// The first token of every row.
   std::vector<Index> row_starts;

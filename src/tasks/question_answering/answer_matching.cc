@@ -9,7 +9,7 @@
 namespace longformer::tasks {
 namespace {
 
-/// What the evaluation turns into a space, or Python's str.split() takes as one.
+/// Characters that the evaluation turns into a space, or that Python's str.split() takes as one.
 bool is_blank(char32_t c) {
   if (c < 0x80) {
     const bool alphanumeric = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
@@ -73,8 +73,8 @@ class WordSplitter {
   const Take& take_;
   std::string word_;
   CharacterSpan span_ = {};
-  /// Where in the word its last run of letters and digits begins, and the character that the word
-  /// ended at before.
+  /// Begin of the last run of letters and digits in the word, and the character where the word
+  /// ended before.
   std::size_t run_ = kNoRun;
   std::int64_t before_run_ = 0;
 };
@@ -164,7 +164,7 @@ std::vector<CharacterSpan> AnswerMatcher::find_words(std::string_view text) cons
 
 std::vector<CharacterSpan> AnswerMatcher::find_substrings(std::string_view text) const {
   const std::vector<std::uint32_t> characters = without_case(text);
-  // Where the last match of the answer at each node ended.
+  // End of the last match of the answer at each node.
   std::vector<std::size_t> free_from(tree_.ends.size(), 0);
   std::vector<CharacterSpan> found;
   for (std::size_t first = 0; first < characters.size(); ++first) {

@@ -1,5 +1,5 @@
-// Where a text has one of the known answers to a question: right spans for data of distant
-// supervision, which say what the answer is and not where it stands (TriviaQA, HotpotQA).
+// Places of the known answers to a question in a text: right spans for distantly supervised data,
+// which give an answer without its place (TriviaQA, HotpotQA).
 #pragma once
 
 #include <cstdint>

@@ -14,7 +14,7 @@ bool is_punctuation(char32_t c) {
          (c >= 123 && c <= 126);
 }
 
-/// What Python's str.split() takes as a space beyond White_Space.
+/// Spaces of Python's str.split() in addition to White_Space.
 bool is_space(char32_t c) {
   return (text::character_flags(c) & text::CharacterFlags::whitespace) != 0 ||
          (c >= 0x1c && c <= 0x1f);

@@ -12,7 +12,7 @@
 
 namespace longformer::tasks {
 
-/// What a model says of one segment of a document.
+/// Logits of a model for one segment of a document.
 struct SegmentLogits {
   /// Tokens of the document.
   TokenRange range;

@@ -176,7 +176,7 @@ class QuestionSet final : public DataSet {
       for (const GoldAnswer& gold : example.answers) right.push_back(gold.text);
       const auto found = answers.find(example.origin.id);
       if (found == answers.end()) ++result.missing;
-      // What is missing is wrong, even where an empty answer would be right.
+      // A missing prediction is wrong, even if an empty answer would be right.
       const bool is_missing_right = found == answers.end() && right.empty();
       counter.add(is_missing_right ? "?" : found == answers.end() ? "" : found->second, right);
     }

@@ -31,14 +31,14 @@ Answers answers_of(const Document& document, const AnswerRules& rules);
 /// to whole words. Nothing for a document without tokens.
 std::optional<AnswerSpan> best_answer(const Document& document, Index max_tokens);
 
-/// What stands at the tokens of the document.
+/// Text of tokens of the document.
 std::string text_of(const Reading& reading, TokenRange tokens);
 
 /// Each position once, ascending.
 void sort_and_unite(std::vector<Index>& positions);
 
-/// Where the tokens of the document stand in its text, as whole graphemes. `starts` are
-/// character_starts of the text.
+/// Place of the document's tokens in its text, in whole graphemes. `starts` are character_starts of
+/// the text.
 CharacterSpan characters_of(const Reading& reading, std::span<const std::size_t> starts,
                             TokenRange tokens);
 

@@ -23,7 +23,7 @@ ReadingOptions with_short_questions(ReadingOptions options, const TriviaOptions&
   return options;
 }
 
-/// What is right in each row of a document; nothing when no row has a whole right span.
+/// Right spans of each row of a document; empty if no row has a whole one.
 std::vector<DocumentTarget> right_spans(const Reading& reading, const TriviaExample& example,
                                         const TriviaOptions& options) {
   const AnswerMatcher matcher(example.question->answers, options.matching);

@@ -45,7 +45,7 @@ std::vector<std::string> strings_of(const Json& list, const std::string& key) {
   return strings;
 }
 
-/// What the evaluation takes as right.
+/// Answers that the evaluation takes as right.
 std::vector<std::string> right_answers(const Json& answer) {
   require(answer.is_object(), "expected an object in the member \"Answer\", found {}",
           formats::shown(answer));

@@ -25,7 +25,7 @@ struct TriviaExample {
   /// Its id is "QUESTION--FILE".
   Origin origin;
   std::shared_ptr<const TriviaQuestion> question;
-  /// What its answer is a prediction for, in files of predictions.
+  /// Key of its answer in files of predictions.
   std::string key;
   /// The file of the document; empty where the data have its text.
   std::string file;
@@ -35,8 +35,8 @@ struct TriviaExample {
 struct TriviaData {
   std::string path;
   std::vector<TriviaExample> examples;
-  /// What is right for each key that a prediction is wanted for: the id of a question (Wikipedia)
-  /// or that of an example (Web).
+  /// Question of each key that a prediction is wanted for: the id of a question (Wikipedia) or that
+  /// of an example (Web).
   std::map<std::string, std::shared_ptr<const TriviaQuestion>> gold;
   /// Whether the documents of a question have one prediction together (Wikipedia).
   bool by_question = true;

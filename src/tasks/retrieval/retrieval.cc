@@ -23,7 +23,7 @@ using tasks::RetrievalData;
 
 using Ids = std::unordered_set<std::string>;
 
-/// What one pass over the corpus finds before any work is done.
+/// Result of a first pass over the corpus, before any encoding.
 struct Corpus {
   Ids ids;
   std::int64_t bytes = 0;
@@ -55,7 +55,7 @@ SearchOptions new_passages(const Embedder& embedder, const RetrievalEvaluation& 
   return search;
 }
 
-/// What stands before every query.
+/// Prompt of every query.
 EmbedOptions prompt_of(const RetrievalEvaluation& options) {
   EmbedOptions prompt;
   prompt.prompt = options.query_prompt;
@@ -99,7 +99,7 @@ class Meter {
     progress_.documents_total = documents;
   }
 
-  /// What reports a document in work.
+  /// Callback that reports the document in work.
   ProgressCallback of_document() {
     if (!report_) return {};
     return [this](const Progress& document) { show(document.tokens_done); };
@@ -131,7 +131,7 @@ class Meter {
   std::int64_t bytes_, bytes_done_ = 0, in_work_ = 0;
 };
 
-/// What reading the queries and judgements says.
+/// Reports on the reading of queries and judgements.
 void tell_queries(const RetrievalData& data, Evaluation& result) {
   result.task = kRetrieval;
   tasks::tell(data.report, result);
@@ -220,12 +220,10 @@ class Retrieval {
     return bytes;
   }
 
-  /// What would end the evaluation after the work on the corpus, before it.
+  /// Finds before the work on the corpus the errors that would end the evaluation after it.
   void check_queries() const {
     for (const JudgedQuery& query : data_.queries) {
-      if (options_.official_predictions) {
-        static_cast<void>(tasks::run_lines(query.origin.id, Ranking()));
-      }
+      if (options_.official_predictions) tasks::check_run_id(query.origin.id);
       tasks::DataReport unused;
       tasks::read_record(tasks::place_of(data_.file, query.origin), options_.data, unused, [&] {
         Evaluation counts;
@@ -233,16 +231,18 @@ class Retrieval {
       });
     }
     if (!options_.official_predictions || data_.queries.empty()) return;
-    Ranking all;
-    for (const std::string& id : corpus_.ids) all.push_back({.id = id, .score = 0});
-    static_cast<void>(tasks::run_lines(data_.queries[0].origin.id, all));
+    for (const std::string& id : corpus_.ids) tasks::check_run_id(id);
+  }
+
+  /// Throws Error for passages that the model cannot take, which are no fault of a document.
+  void check_passages() const {
+    EmbedOptions how;
+    how.prompt = index_.options().passage_prompt;
+    embedder_.embed_passages("", index_.options().passages, how);
   }
 
   void add_documents(Evaluation& result) {
-    // Passages that the model cannot take are no fault of a document.
-    EmbedOptions how;
-    how.prompt = index_.options().passage_prompt;
-    static_cast<void>(embedder_.embed_passages("", index_.options().passages, how));
+    check_passages();
     tasks::DataReport report;
     tasks::read_corpus(folder_, options_.data, report, [&](const CorpusDocument& document) {
       if (!index_.contains(document.id, document.text)) {

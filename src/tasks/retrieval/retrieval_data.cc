@@ -232,17 +232,18 @@ std::map<std::string, Ranking> read_run(const std::string& path) {
   return run;
 }
 
+void check_run_id(const std::string& id) {
+  require(id.find_first_of(kWhitespace) == std::string::npos,
+          "run: expected ids without blanks, which end them in files of TREC, found {}",
+          formats::quote(id));
+}
+
 std::string run_lines(const std::string& query, const Ranking& ranking) {
-  const auto check = [](const std::string& id) {
-    require(id.find_first_of(kWhitespace) == std::string::npos,
-            "run: expected ids without blanks, which end them in files of TREC, found {}",
-            formats::quote(id));
-  };
-  check(query);
+  check_run_id(query);
   std::string lines;
   std::size_t rank = 0;
   for (const ScoredDocument& one : ranking) {
-    check(one.id);
+    check_run_id(one.id);
     lines += fmt::format("{} Q0 {} {} {} longformer\n", query, one.id, ++rank, one.score);
   }
   return lines;

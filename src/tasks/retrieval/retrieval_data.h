@@ -74,5 +74,7 @@ std::map<std::string, Ranking> read_run(const std::string& path);
 
 /// The lines of such a file for one query. Throws Error for an id with blanks.
 std::string run_lines(const std::string& query, const Ranking& ranking);
+/// Throws Error for an id that run_lines() refuses.
+void check_run_id(const std::string& id);
 
 }  // namespace longformer::tasks

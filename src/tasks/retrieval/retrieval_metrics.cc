@@ -7,7 +7,7 @@
 namespace longformer::tasks {
 namespace {
 
-/// What nDCG and MRR look at.
+/// Number of hits that nDCG and MRR read.
 constexpr std::size_t kFirst = 10;
 
 /// Gain of a document at a rank that counts from 0.

@@ -12,7 +12,8 @@ namespace longformer::tasks {
 
 inline constexpr std::array<Index, 5> kRecallCutoffs = {1, 5, 10, 100, 1000};
 
-/// Of one query, or means over several; from 0 to 1. All are 0 where nothing is relevant.
+/// Scores of one query, or means over several; from 0 to 1, larger is better. All are 0 if nothing
+/// is relevant.
 struct RetrievalScores {
   /// Σ relevance ÷ log2(rank + 1) of the first ten, over that of the best order there is;
   /// relevance below 0 counts as 0.

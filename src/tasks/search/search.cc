@@ -82,7 +82,7 @@ void refuse_unknown(const Settings& found, const std::string& file) {
   formats::refuse_unused_keys(reader);
 }
 
-/// What the settings of an index say, as far as they are whole.
+/// Reads the settings of an index that are well-formed.
 class SettingsReader {
  public:
   SettingsReader(const Settings& settings, const std::string& file)
@@ -223,7 +223,7 @@ struct SearchIndex::Contents {
     return *codes;
   }
 
-  /// What a search compares vectors with; null where it compares none.
+  /// Codes that a search compares vectors with; null if it compares none.
   const index::Codes* codes_for(SearchMode mode) const {
     return mode == SearchMode::lexical ? nullptr : &current_codes();
   }
@@ -282,7 +282,7 @@ class Question {
     for (const auto& [id, score] : found) {
       next = std::lower_bound(next, passages_.end(), id);
       if (next == passages_.end()) return;
-      // What another process has put in since the codes were read is not among them.
+      // Passages that another process has added since the codes were read are not among them.
       if (*next != id) continue;
       scores_.words[static_cast<std::size_t>(next - passages_.begin())] = static_cast<float>(score);
     }
@@ -321,7 +321,7 @@ class Question {
     return ids;
   }
 
-  /// Where no passage has the phrases, those that have words of them count.
+  /// If no passage has the phrases, passages with words of them count.
   void rank_allowed() {
     find_allowed();
     const bool is_any_allowed = std::find(allowed_.begin(), allowed_.end(), true) != allowed_.end();
@@ -356,7 +356,7 @@ class Question {
     return passages;
   }
 
-  /// Of ascending ids.
+  /// Ids in ascending order.
   void allow_only(const std::vector<Index>& passages) {
     auto next = passages.begin();
     for (std::size_t row = 0; row < allowed_.size(); ++row) {

@@ -13,11 +13,11 @@
 namespace longformer::tasks {
 
 struct ColumnSentence {
-  /// Where its first word is; `place` is "file:line" of it, or of the line that is broken.
+  /// Line of its first word; `place` is "file:line" of it, or of the line that is broken.
   std::int64_t line = 0;
   std::string place = {};
   std::vector<std::string> words = {}, labels = {};
-  /// What is wrong with it; empty for a good one.
+  /// Fault of the line; empty for a good one.
   std::string error = {};
 };
 

@@ -74,7 +74,7 @@ void read_words(const std::string& path, const DataOptions& options, const Known
   });
 }
 
-/// What all labels of the data are.
+/// Kind of all labels of the data.
 LabelKind kind_of(const std::vector<UnresolvedWords>& documents, const KnownLabels& known,
                   TaggingData& data) {
   LabelKindFinder finder(data.labels);

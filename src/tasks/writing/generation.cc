@@ -123,7 +123,7 @@ struct Job {
   std::chrono::steady_clock::time_point begin = {};
   /// Whether the decoder has read its prompt.
   bool is_open = false;
-  /// What of its text was told.
+  /// Part of its text that was reported.
   std::string told = {};
 
   Index tokens() const {
@@ -386,7 +386,7 @@ std::optional<tasks::TextEnd> Writer::hurry(const Job& job) const {
 /// Tells what is certain of a text and was not told.
 void Writer::tell(Job& job, bool done) {
   if (!callback_) return;
-  // With beams the best text has more than what all of them share.
+  // The best text of several beams is longer than their common beginning.
   const auto found = done ? job.search->found() : std::vector<tasks::FoundText>();
   const auto certain = job.search->certain();
   const Ids ids = found.empty() ? Ids(certain.begin(), certain.end()) : found[0].ids;

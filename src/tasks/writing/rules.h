@@ -1,4 +1,4 @@
-// What stands between the logits of a model and the choice of a token
+// Rules between the logits of a model and the choice of a token
 // (docs/spec/led-and-generation.md#b8).
 #pragma once
 
@@ -34,7 +34,7 @@ class LogitsRules {
   /// Each id once.
   std::vector<std::int32_t> source_ids_;
   std::vector<SequenceBias> bad_words_;
-  /// What follows k − 1 ids in the source.
+  /// Ids that follow k − 1 ids in the source.
   std::map<std::vector<std::int32_t>, std::vector<std::int32_t>> source_ngrams_;
 };
 

@@ -40,7 +40,7 @@ void add(SequenceExample example, const std::string& name, bool skip_empty, Sequ
   data.examples.push_back(std::move(example));
 }
 
-/// Where the columns of a table are, and what they are called.
+/// Places and names of the columns of a table.
 struct Columns {
   std::size_t source = 0, target = 0, id = 0, count = 0;
   std::string target_name = {};

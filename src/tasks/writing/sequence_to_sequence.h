@@ -38,8 +38,8 @@ class DecoderHead final : public Head {
   double weight(const Targets& targets) const override;
 
  private:
-  /// What the decoder reads to say the labels: the start token, then all of them but the last;
-  /// padding in place of those that do not count.
+  /// Input of the decoder for which the labels are the output: the start token, then all of them
+  /// but the last; padding in place of those that do not count.
   models::Batch shifted(const Targets& targets) const;
 
   std::int32_t start_, padding_;

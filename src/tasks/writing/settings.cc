@@ -256,7 +256,7 @@ GenerationOptions parse_generation_options(const ConfigReader& config) {
         OptionReader{config.name(), name, config.at(name)}.read(option.emplace());
       },
       options);
-  // What a version before 4.12 wrote for BART.
+  // The key that versions before 4.12 wrote for BART.
   const bool forces_start = config.boolean("force_bos_token_to_be_generated", false);
   if (!options.forced_bos_token_id && forces_start) {
     options.forced_bos_token_id = options.bos_token_id;
@@ -265,7 +265,7 @@ GenerationOptions parse_generation_options(const ConfigReader& config) {
 }
 
 const formats::HarmlessKeys& harmless_generation_keys() {
-  // What is returned, how it is computed, and models that only help another one.
+  // Keys of results, of ways of computing, and of models that only assist another one.
   static constexpr std::array<std::string_view, 25> kAlways = {"_from_model_config",
                                                                "transformers_version",
                                                                "use_cache",

@@ -42,7 +42,7 @@ struct GenerationSettings {
   bool is_end(std::int32_t id) const;
 };
 
-/// What a model says of itself.
+/// Facts of a model that generation depends on.
 struct GenerationModel {
   Index vocab_size = 0;
   /// Longest text in tokens.

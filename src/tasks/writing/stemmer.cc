@@ -9,7 +9,7 @@
 namespace longformer::tasks {
 namespace {
 
-/// What an ending becomes.
+/// Ending and its replacement.
 struct Suffix {
   std::string_view ending, replacement;
 };

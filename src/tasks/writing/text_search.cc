@@ -38,7 +38,7 @@ void require_usable(std::span<const float> scores, std::size_t length) {
           length);
 }
 
-/// What both kinds of search know.
+/// State common to the two kinds of search.
 class SearchBase : public TextSearch {
  protected:
   SearchBase(const GenerationSettings& settings, const SearchStart& start)
@@ -161,7 +161,7 @@ class BeamSearch final : public SearchBase {
     Index beam = 0;
     std::int32_t id = 0;
     float sum = 0;
-    /// What candidates are ordered by: the sum, or where it was drawn.
+    /// Key that orders candidates: the sum, or where it was drawn.
     double key = 0;
   };
   std::vector<Candidate> candidates(std::span<float> logits) const;
@@ -187,7 +187,7 @@ std::vector<BeamSearch::Candidate> BeamSearch::candidates(std::span<float> logit
   for (Index b = 0; b < rows(); ++b) {
     require_finite(row_of(logits, b, rows()), beams_[at(b)].ids.size());
   }
-  // With 4 beams of 50,265 tokens a step of LED-base in bf16 took 1.3 ms longer on one thread.
+  // One thread took 1.3 ms longer for a step of LED-base in bf16 with 4 beams of 50,265 tokens.
   parallel_for(free_threads(), rows(), [&](Index b) { log_softmax(row_of(logits, b, rows())); });
   // A heap whose top is the worst of the best so far.
   std::vector<Candidate> best;
@@ -281,7 +281,7 @@ std::vector<Index> BeamSearch::step(std::span<float> logits, std::optional<TextE
       going_on.push_back(&candidate);
     }
   }
-  // What was drawn is in the order of drawing; beams are in that of their sums.
+  // Drawn texts stay in the order of drawing; beams are in the order of their sums.
   std::stable_sort(going_on.begin(), going_on.end(),
                    [](const auto* a, const auto* b) { return a->sum > b->sum; });
   going_on.resize(std::min(going_on.size(), width()));

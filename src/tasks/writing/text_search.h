@@ -20,17 +20,17 @@ std::string_view name_of(TextEnd end);
 struct FoundText {
   /// The prompt, and what was written; the end token included.
   std::vector<std::int32_t> ids;
-  /// With beams: the sum of the scores of its tokens ÷ length^length_penalty.
+  /// For beams, the sum of the scores of its tokens ÷ length^length_penalty.
   std::optional<double> score = std::nullopt;
   TextEnd end = TextEnd::length;
 };
 
-/// What a search begins with.
+/// Start of a search.
 struct SearchStart {
   /// The start token, and what follows it.
   std::span<const std::int32_t> prompt;
   std::span<const std::int32_t> source;
-  /// What is drawn depends on the seed, this number and the text, not on other documents.
+  /// Draws depend on the seed, this number and the text, not on other documents.
   std::uint64_t document = 0;
   /// Whether a text has come to what ends it beside its end token.
   std::function<bool(std::span<const std::int32_t> ids)> is_complete = {};

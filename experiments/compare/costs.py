@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+"""Costs of attentions: language models in training and in use, encoders from 512 to 65,536 tokens.
+
+    experiments/compare/costs.py models [--model large]
+    experiments/compare/costs.py encoders [--lengths 512 4096 16384 65536]
+
+models: language models of as many weights (41M), drawn at random; a training step of 4,096 characters, reading 4,096 and 16,384, and
+what a character costs that is written behind them. encoders: of BERT-base's size, with dense attention, windows, low
+rank and features. Everything in bf16, for which a machine should be idle. Figures are added to
+docs/results/compare_costs.jsonl, with the name of the CPU.
+"""
+
+import json
+import platform
+
+import language_models
+import setting
+from setting import experiment
+
+STEP = 4096
+LENGTHS = (4096, 16384)
+WRITTEN = 64
+# Reach of each: windows of 512, a segment and a memory of 512, besides 512 compressed rows of four each.
+MODELS = {
+    "window": language_models.lm("window", STEP, windows=[511] * 6, dilations=[0] * 6),
+    "dense": language_models.lm("dense", STEP),
+    "Transformer-XL": language_models.lm("recurrent", 512, **language_models.memories(512, 512)),
+    "Compressive": language_models.lm("compressive", 512, **language_models.memories(512, 512, 512), compression="mean",
+                                      compression_loss="none"),
+    "Performer": language_models.lm("performer", STEP, features=256),
+}  # fmt: skip
+BASE = {"vocab_size": 30522, "hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12,
+        "intermediate_size": 3072, "type_vocab_size": 2, "layer_norm_eps": 1e-12, "hidden_act": "gelu"}  # fmt: skip
+ENCODERS = {
+    "dense": {"model_type": "bert"},
+    "Longformer, window 512": {"model_type": "longformer", "attention_window": 512, "pad_token_id": 1},
+    "Linformer, k 256": {"model_type": "linformer", "base_model_type": "bert", "projected_length": 256},
+    "Performer, m 256": {"model_type": "performer", "base_model_type": "bert", "features": 256},
+}  # fmt: skip
+
+
+def cpu():
+    names = [line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")]
+    return names[0] if names else platform.processor()
+
+
+def written(chosen, name, config):
+    path = chosen.work / f"costs-{name}.json"
+    path.write_text(json.dumps(config))
+    return path
+
+
+def of_model(chosen, row):
+    def run(program):
+        keys = MODELS[row]["model"]
+        config = written(chosen, "model", setting.language_model(chosen.model, **keys))
+        steps = program("bench", "train", "--config", config, "-n", STEP, "--dtype", "bf16")[-1]
+        found = {"training_characters_per_second": round(steps["tokens_per_second"], 1),
+                 "training_bytes": steps["peak_rss_bytes"]}  # fmt: skip
+        for length in LENGTHS:
+            used = program("bench", "generate", "--config", config, "-n", length, "-t", WRITTEN, "--dtype", "bf16", "-r", 1)[-1]
+            found[f"read_{length}"] = {"characters_per_second": round(length / used["encode_seconds"], 1),
+                                       "seconds_per_1000_written": round(1000 * used["step_seconds"], 3),
+                                       "bytes": used["peak_rss_bytes"]}  # fmt: skip
+        return found
+
+    return run
+
+
+def of_encoder(chosen, row, length):
+    def run(program):
+        places = length + (2 if "Longformer" in row else 0)
+        config = written(chosen, "encoder", BASE | ENCODERS[row] | {"max_position_embeddings": places})
+        used = program("bench", "model", "--config", config, "-n", length, "--dtype", "bf16",
+                       "-r", 3 if length <= STEP else 1)[-1]  # fmt: skip
+        return {"seconds": used["seconds"], "bytes": used["peak_rss_bytes"], "gemm_gflops": used["gemm_gflops"]}
+
+    return run
+
+
+def main():
+    parser = setting.options(__doc__, "compare_costs.jsonl")
+    parser.add_argument("experiment", choices=("models", "encoders"))
+    parser.add_argument("--model", choices=setting.SIZES, default="large")
+    parser.add_argument("--lengths", type=int, nargs="+", default=(512, 4096, 16384, 65536))
+    chosen = setting.start(parser)
+    key = {"experiment": chosen.experiment, "cpu": cpu()}
+    if chosen.experiment == "models":
+        runs = [experiment.Run(key | {"model": chosen.model, "row": row}, of_model(chosen, row)) for row in MODELS]
+    else:
+        runs = [experiment.Run(key | {"row": row, "n": length}, of_encoder(chosen, row, length))
+                for length in chosen.lengths for row in ENCODERS]  # fmt: skip
+    experiment.perform(runs, chosen)
+
+
+if __name__ == "__main__":
+    main()
