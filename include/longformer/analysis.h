@@ -81,8 +81,9 @@ class GradientModel {
 struct LayerDifference {
   /// Frobenius norm of the difference of the hidden states by that of the first model's.
   double relative_error = 0;
-  /// The same of a layer that was given what the first model's layer reads: what this layer changes
-  /// by itself, without what the layers below it have changed. Of the embeddings as relative_error.
+  /// Relative error of a layer that was given the input of the first model's layer: the change of
+  /// this layer by itself, without the changes of the layers below. For the embeddings equal to
+  /// relative_error.
   double alone = 0;
   /// Mean over the texts of the cosine between the mean vectors of both.
   double cosine = 0;
@@ -108,9 +109,9 @@ ModelComparison compare_models(const Model& first, const Model& second, const To
 /// `repeats` runs.
 double gemm_gflops(const std::string& dtype, int threads, int repeats);
 
-/// What figures are told with: the CPU as it names itself, the number of threads (0: as many as
-/// this process may use) and the instruction set that the kernels take, as "Intel(R) Xeon(R)
-/// Processor (family 6, model 143), 2 threads, amx_bf16".
+/// Description of the machine, to report with figures: the CPU as it names itself, the number of
+/// threads (0: as many as this process may use) and the instruction set that the kernels take, as
+/// "Intel(R) Xeon(R) Processor (family 6, model 143), 2 threads, amx_bf16".
 std::string machine_name(int threads);
 
 struct BenchResult {

@@ -39,8 +39,8 @@ struct FolderInfo {
   /// Tokens to each side that can influence a token: the sum of the one-sided windows; max_tokens
   /// for dense attention.
   std::int64_t receptive_field = 0;
-  /// What tokens attend to, where that is neither other tokens nor windows of them: "256 rows for
-  /// all tokens (linear projection, layerwise)", "256 softmax features".
+  /// Rows or features that tokens attend to, if these are neither other tokens nor windows of them:
+  /// "256 rows for all tokens (linear projection, layerwise)", "256 softmax features".
   std::string attention = {};
   /// dtype of the weights in the file.
   std::string dtype;
@@ -53,11 +53,11 @@ struct FolderInfo {
   std::string tokenizer;
   bool has_pooler = false;
   bool has_masked_lm_head = false;
-  /// As in ModelInfo: the head that is run, the names of its classes, and their kind of problem.
+  /// Head that is run, names of its classes, and their kind of problem, as in ModelInfo.
   std::string head;
   std::vector<std::string> labels;
   std::string problem_type;
-  /// As sentence-transformers names it, such as "mean"; empty when the folder does not say.
+  /// Pooling by its name in sentence-transformers, such as "mean"; empty if the folder names none.
   std::string pooling;
   /// Whether its modules end with Normalize.
   bool normalize = false;

@@ -58,16 +58,15 @@ struct CoreferenceTarget {
   std::vector<WordCluster> clusters;
 };
 
-/// What there is to be said of a question over several paragraphs. Tokens are counted over all rows
-/// of the question.
+/// Target of a question over several paragraphs. Tokens are counted over all rows of the question.
 struct MultiHopTarget {
   /// 0: a span of the paragraphs, 1: yes, 2: no; −100 does not count.
   std::int32_t answer_type = -100;
   /// Tokens at which a right answer starts and ends; several are right together, none does not
   /// count.
   std::vector<std::int64_t> starts = {}, ends = {};
-  /// Where the mark of each paragraph and sentence stands, and whether it is evidence: 1 or 0. None
-  /// does not count.
+  /// Place of the mark of each paragraph and sentence, and whether it is evidence: 1 or 0. A mark
+  /// without either does not count.
   std::vector<std::int64_t> paragraphs = {}, sentences = {};
   std::vector<float> paragraph_labels = {}, sentence_labels = {};
   /// Weights of the losses of answer spans, types, paragraphs and sentences.
@@ -80,17 +79,17 @@ struct VectorTarget {
   std::int64_t begin = 0, end = 0;
   /// Texts with the same number are the same: neither is the other's wrong answer.
   std::uint64_t text = 0;
-  /// Of an anchor: the vector of the example, counted over all its rows, that belongs to it; −1 for
-  /// all others.
+  /// For an anchor, the vector of the example, counted over all its rows, that belongs to it; −1
+  /// for all others.
   std::int64_t answer = -1;
-  /// Of an anchor: how near the two should be; NaN where nobody says.
+  /// For an anchor, the wanted nearness of the two; NaN if unknown.
   float score = std::numeric_limits<float>::quiet_NaN();
   /// The teacher's vector, and what a teacher reads to make it; empty: none.
   std::vector<float> teacher = {};
   std::string teacher_text = {};
 };
 
-/// What vectors are made of a row, and what they should be.
+/// Vectors of a row, and their targets.
 struct EmbeddingTarget {
   std::vector<VectorTarget> vectors = {};
   /// Whether a vector is the largest element of each column rather than the mean, whether that is
@@ -100,7 +99,7 @@ struct EmbeddingTarget {
   EmbeddingTrainingOptions options = {};
 };
 
-/// What the head should have said about one document. −100 does not count.
+/// Wanted output of the head for one document. −100 does not count.
 struct DocumentTarget {
   /// Sequence classification: the class, [1]. Token classification and masked LM: one for each
   /// token. Multiple choice and candidate scoring: the number of the right choice, [1], at the

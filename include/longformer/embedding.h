@@ -25,8 +25,8 @@ enum class Pooling { cls, mean, max, mean_sqrt_len, last, tokens };
 /// else.
 Pooling pooling(const std::string& name);
 
-/// What the model reads together with a passage: nothing, so that each passage is embedded as a
-/// text of its own, or the document around it, from whose token states the passage is pooled.
+/// Context that the model reads together with a passage: nothing, so that each passage is embedded
+/// as a text of its own, or the document around it, from whose token states the passage is pooled.
 enum class PassageContext { none, document };
 
 /// Parses none or document. Throws Error for anything else.
@@ -42,7 +42,7 @@ struct EmbedOptions {
   TooLong too_long = TooLong::refuse;
   /// Absent: no token has global attention.
   std::optional<GlobalAttention> global_attention;
-  /// What is put before every text. Absent: the prompt that `prompt_name` names.
+  /// Prefix of every text. Absent: the prompt that `prompt_name` names.
   std::optional<std::string> prompt;
   /// A prompt of config_sentence_transformers.json. "query" and "document" always exist, empty
   /// unless the folder fills them. Absent: default_prompt_name of the folder, else no prompt.
@@ -62,7 +62,7 @@ struct EmbedOptions {
 struct Embedding {
   std::int64_t rows = 0;
   std::vector<float> values;
-  /// What each row covers, in characters of the text (token and passage rows; else the whole text).
+  /// Span of each row, in characters of the text (token and passage rows; else the whole text).
   std::vector<CharacterSpan> spans;
   /// Tokens of the document with its prompt and special ones, before truncation.
   std::int64_t tokens = 0;
@@ -77,8 +77,8 @@ class Embedder {
   /// Throws Error for files that cannot be read, and for a module of modules.json that cannot be
   /// run. A pooling that cannot be run is an error only where it is asked for.
   static Embedder load(const std::string& folder, const LoadOptions& options = {});
-  /// The same of a model that is loaded already, with the other files of its folder, or those of
-  /// its adapter where that has any.
+  /// An embedder of a loaded model, with the other files of its folder, or those of its adapter if
+  /// that has any.
   static Embedder of(Model model, const std::string& folder, const std::string& adapter = {});
 
   const Model& model() const { return model_; }
@@ -88,10 +88,10 @@ class Embedder {
   std::int64_t embedding_size(const EmbedOptions& options = {}) const;
   /// Longest text in tokens, with prompt and special tokens.
   std::int64_t max_length(const EmbedOptions& options = {}) const;
-  /// What is put before every text. Throws Error for a name that the folder does not have.
+  /// Prefix of every text. Throws Error for a name that the folder does not have.
   std::string prompt(const EmbedOptions& options = {}) const;
-  /// What the folder says of passages (`passage_context` of config_sentence_transformers.json),
-  /// none unless it says anything.
+  /// Context of passages that the folder names (`passage_context` of
+  /// config_sentence_transformers.json); none if absent.
   PassageContext passage_context() const;
   /// The similarity that the folder names for its vectors (similarity_fn_name).
   Similarity similarity() const;
@@ -121,8 +121,8 @@ class Embedder {
   Embedding embed_passages(std::string_view text, const PassageOptions& passages,
                            const EmbedOptions& options = {},
                            const ProgressCallback& progress = {}) const;
-  /// The same of passages that are given by their characters, in the context of the document.
-  /// Throws Error also for one without a token or longer than half of what the model takes.
+  /// Embeds passages that are given by their characters, in the context of the document. Throws
+  /// Error also for one without a token or longer than half of what the model takes.
   Embedding embed_spans(std::string_view text, std::span<const CharacterSpan> spans,
                         const EmbedOptions& options = {},
                         const ProgressCallback& progress = {}) const;

@@ -15,7 +15,7 @@ namespace longformer {
 enum class Remedy {
   /// Keep the first tokens of a text that is too long: TooLong::truncate.
   truncate,
-  /// The same, of the context of a question or, without one, of the question.
+  /// Keep the first tokens of the context of a question or, without one, of the question.
   truncate_context,
   truncate_question,
   /// Read such a text in segments that overlap: TooLong::split.

@@ -22,7 +22,7 @@ struct EvaluateOptions {
   /// FinetuneOptions::task, of those with the head of the model; empty: told by model and data.
   std::string task = {};
   DataOptions data = {};
-  /// What becomes of documents longer than the model, as in ClassifyOptions, TagOptions and
+  /// Handling of documents longer than the model, as in ClassifyOptions, TagOptions and
   /// AnswerOptions. Multiple choice never splits; text for a masked LM is always packed into rows.
   TooLong too_long = TooLong::refuse;
   std::int64_t stride = 128;
@@ -36,12 +36,12 @@ struct EvaluateOptions {
   /// the best answer by more than this.
   float no_answer_threshold = 0;
   MaskingOptions masking = {};
-  /// What writes the texts of a model that writes some, made of that model; it must outlive the
-  /// evaluation. How it does is in `generation`, but for what is said above: too_long, stride and
+  /// Writer of texts, made of the model, for a model that writes texts; it must outlive the
+  /// evaluation. Its options are in `generation`, except those above: too_long, stride and
   /// global_attention, which by default is the first token.
   const TextGenerator* generator = nullptr;
   GenerationRequest generation = {};
-  /// What makes the vectors of the task "embedding", of that model; it must outlive the evaluation.
+  /// Embedder for the task "embedding", made of the model; it must outlive the evaluation.
   const Embedder* embedder = nullptr;
   /// Its longest text in tokens; 0: that of its folder.
   std::int64_t max_text_tokens = 0;

@@ -24,15 +24,15 @@ struct FinetuneOptions {
   TrainingOptions training = usual_training();
   /// File or folder of examples with labels.
   std::string train_path = {};
-  /// Where training.eval_strategy asks for an evaluation; empty: none.
+  /// Data for the evaluations that training.eval_strategy asks for; empty: none.
   std::string validation_path = {};
   DataOptions data = {};
   /// "classify", "ner", "qa", "trivia", "choose", "candidates", "coreference", "multihop",
   /// "seq2seq" or "embedding"; empty takes that of the folder's head. "trivia" (TriviaQA) has the
   /// head of "qa", which takes its data too.
   std::string task = {};
-  /// What becomes of documents longer than the model. split trains on each segment with what of the
-  /// answer is in it.
+  /// Handling of documents longer than the model. split trains on each segment with the part of the
+  /// answer in it.
   TooLong too_long = TooLong::refuse;
   std::int64_t stride = 128;
   /// Draws the head anew, with the labels of the data, where the folder has one for the task.
@@ -66,7 +66,7 @@ struct FinetuneOptions {
 
 OptionFields fields(FinetuneOptions& options);
 
-/// What a data set said before training began.
+/// Counts of a data set, before the training begins.
 struct FinetuneData {
   std::string task;
   std::vector<std::string> labels;
@@ -97,7 +97,7 @@ struct FinetuneData {
 struct FinetuneCallbacks {
   TrainingCallbacks training = {};
   std::function<void(const FinetuneData&)> data = {};
-  /// The same of the validation data, where there will be an evaluation.
+  /// Called with the counts of the validation data, if there will be an evaluation.
   std::function<void(const FinetuneData&)> validation = {};
 };
 

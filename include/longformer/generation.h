@@ -33,11 +33,11 @@ struct TextGeneratorInfo {
 
 /// One text for a document.
 struct WrittenText {
-  /// With the start token, and with the end token where it was written.
+  /// Ids with the start token, and with the end token if it was written.
   std::vector<std::int32_t> ids;
   /// Without special tokens.
   std::string text;
-  /// With beams: what transformers calls sequences_scores.
+  /// For beams, the sequences_scores of transformers.
   std::optional<double> score;
   /// Why it ended: "end_token", "length", "stop_string", "time" or "interrupted".
   std::string end;
@@ -54,13 +54,13 @@ struct WrittenDocument {
   std::vector<Remedy> remedies;
 };
 
-/// What happens while documents are read and written.
+/// Event while documents are read and written.
 struct GenerationEvent {
   /// Documents that were read, and their tokens; then tokens that were written.
   std::int64_t documents_read = 0, tokens_read = 0, tokens_written = 0;
   /// The document that `text` continues; −1 where nothing is certain that was not told.
   std::int64_t document = -1;
-  /// What can no longer change: whole characters.
+  /// Text that can no longer change: whole characters.
   std::string text = {};
 };
 
@@ -104,7 +104,7 @@ struct FolderOptions {
 };
 FolderOptions read_generation_options(const std::string& folder);
 
-/// What a text looks at in its document while it is written.
+/// Attention of a text to its document while it is written.
 struct SourceAttention {
   /// n and m tokens with the special ones; offsets are characters.
   Encoding document, text;
@@ -136,7 +136,8 @@ class TextGenerator {
                           const std::function<void(const std::string&)>& note = {});
 
   const TextGeneratorInfo& info() const;
-  /// What all recipes for summaries take: the first token; absent for a model without windows.
+  /// Global attention of all recipes for summaries: the first token; absent for a model without
+  /// windows.
   std::optional<GlobalAttention> summary_globals() const;
   /// The options that the folder has, or that `transformers` would take from it.
   const GenerationOptions& folder_options() const;
@@ -147,8 +148,8 @@ class TextGenerator {
                                         const GenerationRequest& request = {},
                                         const GenerationCallback& callback = {}) const;
 
-  /// The same for documents that are tokens, which say themselves where they have global attention.
-  /// Nothing is decoded: texts are ids alone, and events have no text.
+  /// Writes texts for documents that are tokens, which name their own global tokens. Nothing is
+  /// decoded: texts are ids alone, and events have no text.
   std::vector<WrittenDocument> generate(std::span<const DocumentInput> documents,
                                         const GenerationRequest& request = {},
                                         const GenerationCallback& callback = {}) const;

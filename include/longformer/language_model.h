@@ -63,7 +63,7 @@ struct LanguageModelEvaluation {
   ProgressCallback progress = {};
 };
 
-/// Where the attention of a layer goes, mean over heads and characters whose memories were full: to
+/// Shares of a layer's attention, mean over heads and characters whose memories were full: to
 /// compressed rows, to the memory, to the own segment. Each kind of rows is in six parts of equal
 /// size by age, oldest first; all together are 1.
 struct AttentionShares {
@@ -118,7 +118,7 @@ struct LanguageModelInfo {
   std::string attention;
   /// "relative", "sinusoidal", "learned", "infused" or "none".
   std::string positions;
-  /// What a Performer has: "256 orthogonal softmax features".
+  /// Features of a Performer: "256 orthogonal softmax features".
   std::string features = {};
   /// "bytes", "text8", "204 bytes" or "30522 tokens (WordPiece)".
   std::string alphabet;

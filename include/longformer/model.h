@@ -97,8 +97,8 @@ struct ForwardOptions {
   bool last_hidden_state = true;
   /// Also return the embedding output and the output of every layer.
   bool hidden_states = false;
-  /// What each layer reads in place of the output of the layer below, [n, H] each: the hidden
-  /// states of another model, to see what a layer changes by itself. For one document.
+  /// Input of each layer in place of the output of the layer below, [n, H] each: the hidden states
+  /// of another model, to see the change of a layer by itself. For one document.
   std::span<const std::vector<float>> layer_inputs = {};
   /// Shows attention probabilities while the pass runs; nothing without a callback.
   AttentionSelection attention = {};
@@ -119,7 +119,7 @@ struct DocumentOutput {
   std::vector<std::vector<float>> hidden_states;
 };
 
-/// What is known of a loaded model.
+/// Facts of a loaded model.
 struct ModelInfo {
   std::string model_type;
   std::int64_t layers = 0;
@@ -217,7 +217,7 @@ class GlobalAttention {
   std::vector<std::int32_t> mask(const Model& model, const Encoding& tokens,
                                  std::string_view text) const;
 
-  /// The same for an encoder with a decoder, where `default` is no token, as in `transformers`.
+  /// Mask for an encoder with a decoder, where `default` is no token, as in `transformers`.
   std::vector<std::int32_t> mask(const Encoding& tokens, std::string_view text) const;
 
   /// The rule as it was given.

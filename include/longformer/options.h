@@ -56,7 +56,7 @@ struct OptionField {
 
 using OptionFields = std::vector<OptionField>;
 
-/// What options are asked for: some belong to training alone, some to evaluation.
+/// Purpose of a list of options: some belong to training alone, some to evaluation.
 enum class OptionUse { training, evaluation };
 
 /// More is an Error wherever a number of threads is an option; 0 always takes what CPU affinity,
@@ -135,7 +135,7 @@ struct SequenceBias {
   double bias = 0;
 };
 
-/// What is absent is as the folder says (generation_config.json, else config.json), else as
+/// An absent option is as the folder says (generation_config.json, else config.json), else as
 /// `transformers` has it. Lengths count tokens and the start token; max_new_tokens and
 /// min_new_tokens do not count it and come before max_length and min_length.
 struct GenerationOptions {
@@ -251,7 +251,7 @@ struct MultiHopOptions {
   double paragraph_threshold = -3;
 };
 
-/// Where a text is taken to have one of the known answers.
+/// Rule by which a text has one of the known answers.
 enum class AnswerMatching {
   /// A run of words of the text that are the words of an answer, both normalised as TriviaQA's
   /// evaluation does it, so that exactly what the metric would call right is found, and never a
@@ -261,7 +261,7 @@ enum class AnswerMatching {
   substring,
 };
 
-/// What is learned of several right spans of a document.
+/// Loss over several right spans of a document.
 enum class AnswerLoss {
   /// −log of the probability of all of them together ("OR loss"), over all rows of the document.
   any,
@@ -274,19 +274,19 @@ struct TriviaOptions {
   std::string evidence = {};
   AnswerMatching matching = AnswerMatching::words;
   AnswerLoss loss = AnswerLoss::any;
-  /// What is read of a question, in tokens.
+  /// Tokens read of a question.
   std::int64_t max_question_tokens = 55;
 };
 
 struct RetrievalOptions {
-  /// Whose judgements: those in qrels/SPLIT.tsv, or qrels/SPLIT.txt.
+  /// Judgements to use: those in qrels/SPLIT.tsv, or qrels/SPLIT.txt.
   std::string split = "test";
   /// Whether a document may be an answer to the query of its own id. Where it is the same text, as
   /// in ArguAna and Quora, that is no answer; so BEIR leaves it out of every ranking.
   bool keep_identical_ids = false;
 };
 
-/// What is learned of texts that belong together. The names are those of sentence-transformers.
+/// Loss for texts that belong together. The names are those of sentence-transformers.
 enum class EmbeddingLoss {
   /// MultipleNegativesRankingLoss: cross-entropy of an anchor's cosines ÷ temperature with the
   /// positives and negatives of the whole batch, of which its own positive is right. A text that is
@@ -304,12 +304,12 @@ struct EmbeddingTrainingOptions {
   /// Absent: cosine where the data have scores, contrastive where they have anchors or questions,
   /// else distillation. Where there are teacher's vectors, distillation is added to the others.
   std::optional<EmbeddingLoss> loss = {};
-  /// Of the contrastive loss.
+  /// Temperature of the contrastive loss.
   double temperature = 0.05;
   /// The contrastive loss is the mean of that of the anchors among the positives, and of the
   /// positives among the anchors (MultipleNegativesSymmetricRankingLoss).
   bool symmetric = false;
-  /// Of the triplet loss.
+  /// Margin of the triplet loss.
   double margin = 5;
   /// Factor of the distillation where it is added to another loss.
   double distillation_weight = 1;
@@ -359,7 +359,7 @@ struct DataOptions {
 
 /// How files are read; without the options of the tasks and without `skip_invalid`.
 OptionFields fields(DataOptions& options);
-/// The same for files of plain text.
+/// Reading of files of plain text.
 OptionFields text_fields(DataOptions& options);
 /// The options that each task adds, in the order of the table of tasks.
 OptionFields task_fields(DataOptions& options, OptionUse use);
@@ -405,7 +405,7 @@ struct ConvertOptions {
   std::function<void(const std::string&)> note = {};
 };
 
-/// What the source of a conversion was.
+/// Source of a conversion.
 struct ConvertedFrom {
   /// Its model_type, or "original longformer".
   std::string model_type;

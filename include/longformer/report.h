@@ -39,7 +39,7 @@ class Interruption {
 
  private:
   friend class ParallelLoop;
-  /// Where no exception may leave, the caller of ask() keeps it.
+  /// The caller of ask() keeps the exception if none may leave.
   static void ask();
   /// Whether this thread is outside the parallel loops of the library.
   static bool may_throw();
@@ -96,7 +96,7 @@ struct Evaluation {
   /// official figures are of all (TriviaQA, questions over paragraphs, choices, coreference, GAP);
   /// they count as wrong.
   std::int64_t missing = 0;
-  /// What was wrong with the first that was left out.
+  /// Fault of the first example that was left out.
   std::string first_skipped;
   /// How the data were understood, where they could be understood otherwise.
   std::vector<std::string> notes = {};

@@ -18,7 +18,7 @@ namespace longformer {
 // Search in whole documents by meaning and by words: passages with vectors in an index, best
 // matches for a question.
 
-/// What passages are ranked by: words (BM25), vectors (by the similarity of the index), or both.
+/// Scores that rank passages: words (BM25), vectors (by the similarity of the index), or both.
 enum class SearchMode { hybrid, dense, lexical };
 
 /// Parses hybrid, dense or lexical. Throws Error for anything else.
@@ -30,8 +30,8 @@ std::vector<std::string> search_languages();
 struct SearchHit {
   std::string file;
   CharacterSpan span;
-  /// What hits are ordered by: the similarity of a dense search, BM25 of a lexical one; of a hybrid
-  /// one what is made of both.
+  /// Score that orders the hits: the similarity of a dense search, BM25 of a lexical one, a
+  /// combination of the two for a hybrid one.
   float score = 0;
   /// Similarity of the vectors of question and passage: a cosine is −1 … 1. Absent in a lexical
   /// search.
@@ -47,9 +47,9 @@ struct SearchHit {
 /// How passages become vectors; an index remembers it.
 struct SearchOptions {
   Embedder::PassageOptions passages;
-  /// What vectors are compared by. Absent: what the folder says (similarity_fn_name).
+  /// Comparison of vectors. Absent: the one that the folder names (similarity_fn_name).
   std::optional<Similarity> similarity;
-  /// What is put before every passage. Absent: the prompt "document" of the folder.
+  /// Prefix of every passage. Absent: the prompt "document" of the folder.
   std::optional<std::string> passage_prompt;
   /// Words are compared by their stems in this language, one of search_languages(). Absent: the
   /// language of the index, "english" for a new one. Another language than that of an index makes
@@ -71,11 +71,10 @@ struct SearchQuery {
   /// This text is put before the question for its vector; absent, it is the prompt "query" of the
   /// folder.
   std::optional<std::string> prompt = {};
-  /// What stands in quotation marks ("…", „…“, «…», 「…」) must be in a passage in these words, or
-  /// other forms of them; where no passage has it, its words are searched. false: the marks mean
-  /// nothing.
+  /// Words in quotation marks ("…", „…“, «…», 「…」) must be in a passage in these words, or other
+  /// forms of them; where no passage has it, its words are searched. false: the marks mean nothing.
   bool phrases = true;
-  /// What becomes of a question that is longer than the model, for its vector.
+  /// Handling of a question that is longer than the model, for its vector.
   TooLong too_long = TooLong::refuse;
   /// Called where no passage has the phrases, with a sentence that says so.
   std::function<void(const std::string&)> note = {};
@@ -112,15 +111,15 @@ class SearchIndex {
   /// than the one that is asked for, gets its words made again from its passages; this throws Error
   /// where the file cannot be written.
   static SearchIndex open(const std::string& file, const std::optional<std::string>& language = {});
-  /// The same for questions to `embedder`. Throws Error too when other weights, another size or
-  /// another number type made it.
+  /// Opens an index for questions to `embedder`. Throws Error too when other weights, another size
+  /// or another number type made it.
   static SearchIndex open(const std::string& file, const Embedder& embedder,
                           const std::optional<std::string>& language = {});
-  /// The same to add and remove documents; makes the file where there is none. An index goes on
+  /// Opens an index to add and remove documents; makes the file if there is none. An index goes on
   /// with the options that it was made with. Throws Error too for a file that cannot be written.
   static SearchIndex edit(const std::string& file, const Embedder& embedder,
                           const SearchOptions& options = {});
-  /// The same to remove documents only, of a file that there is.
+  /// Opens an existing index to remove documents only.
   static SearchIndex edit(const std::string& file, const std::optional<std::string>& language = {});
 
   SearchIndex(SearchIndex&&) noexcept;
@@ -186,7 +185,7 @@ struct RetrievalEvaluation {
   std::optional<std::string> language = {};
   /// Absent: the prompt "query" of the folder.
   std::optional<std::string> query_prompt = {};
-  /// What becomes of queries longer than the model; documents have passages.
+  /// Handling of queries longer than the model; documents have passages.
   TooLong too_long = TooLong::refuse;
   /// The file of the index, which is made, or completed where documents are missing or have
   /// changed; empty: an index in memory. It must hold no other documents.

@@ -65,11 +65,11 @@ struct Classification {
   std::int64_t segments = 0;
 };
 
-/// What became of one document: the reason when it cannot be classified, else its classes.
+/// Outcome of one document: its classes, or the reason why it cannot be classified.
 struct ClassifyOutcome {
   std::string error;
   Classification classification;
-  /// What would have helped; see Error.
+  /// Remedies; see Error.
   std::vector<Remedy> remedies = {};
 };
 
@@ -135,7 +135,7 @@ struct Entity {
   std::int64_t first_token = 0, end_token = 0;
 };
 
-/// What became of one document: the reason when it cannot be tagged, else its entities in order.
+/// Outcome of one document: its entities in order, or the reason why it cannot be tagged.
 struct TagOutcome {
   std::string error;
   std::vector<Entity> entities;
@@ -145,12 +145,12 @@ struct TagOutcome {
   std::int64_t truncated = 0;
   /// Segments that the document was read in.
   std::int64_t segments = 0;
-  /// What would have helped; see Error.
+  /// Remedies; see Error.
   std::vector<Remedy> remedies = {};
 };
 
-/// What became of a document that is given as words: the reason when it cannot be tagged, else a
-/// label for each word, that of its first token. Lengths as in TagOutcome.
+/// Outcome of a document that is given as words: the reason why it cannot be tagged, else a label
+/// for each word, that of its first token. Lengths as in TagOutcome.
 struct WordLabels {
   std::string error;
   /// Index in ModelInfo::labels; −1 for words without a token and behind a truncation.
@@ -225,7 +225,7 @@ struct FilledMask {
 };
 
 struct FilledText {
-  /// With the best candidate in place of every mask.
+  /// Text with the best candidate in place of every mask.
   std::string text;
   /// Each is guessed by itself while the others stay masked.
   std::vector<FilledMask> masks;
@@ -238,7 +238,7 @@ class MaskFiller {
  public:
   /// Throws Error for a model without a masked-LM head and a tokenizer without a mask.
   MaskFiller(Model model, Tokenizer tokenizer);
-  /// The same of a folder.
+  /// Loads the model and the tokenizer of a folder.
   static MaskFiller load(const std::string& folder, const LoadOptions& options = {});
 
   const Model& model() const { return model_; }
@@ -314,7 +314,7 @@ class BestAnswers {
   std::vector<DocumentAnswer> answers_;
 };
 
-/// What became of one question: the reason when it cannot be asked, else its answers, best first.
+/// Outcome of one question: its answers, best first, or the reason why it cannot be asked.
 struct AnswerOutcome {
   std::string error;
   std::vector<Answer> answers;
@@ -329,7 +329,7 @@ struct AnswerOutcome {
   std::int64_t truncated = 0;
   /// Segments that the document was read in.
   std::int64_t segments = 0;
-  /// What would have helped; see Error.
+  /// Remedies; see Error.
   std::vector<Remedy> remedies = {};
 };
 
@@ -405,7 +405,7 @@ struct Evidence {
   float logit = 0;
 };
 
-/// What became of one question: the reason when it cannot be asked, else its answer.
+/// Outcome of one question: its answer, or the reason why it cannot be asked.
 struct MultiHopOutcome {
   std::string error;
   /// "yes", "no" or the text of the span; empty where there is none.
@@ -417,7 +417,7 @@ struct MultiHopOutcome {
   float score = 0;
   /// Those of the type; a span has the logit of its first plus that of its last token.
   float logit = 0;
-  /// Where the answer stands; absent for yes and no.
+  /// Place of the answer; absent for yes and no.
   std::optional<ParagraphSpan> span = {};
   /// In the order of the paragraphs.
   std::vector<Evidence> evidence;
@@ -428,7 +428,7 @@ struct MultiHopOutcome {
   std::int64_t tokens = 0, truncated = 0;
   /// Rows that were read.
   std::int64_t segments = 0;
-  /// What would have helped; see Error.
+  /// Remedies; see Error.
   std::vector<Remedy> remedies = {};
 };
 
@@ -512,11 +512,11 @@ struct ChoiceAnswer {
   std::int64_t segments = 1;
 };
 
-/// What became of one question: the reason when it cannot be answered, else its answer.
+/// Outcome of one question: its answer, or the reason why it cannot be answered.
 struct ChoiceOutcome {
   std::string error;
   ChoiceAnswer answer;
-  /// What would have helped; see Error.
+  /// Remedies; see Error.
   std::vector<Remedy> remedies = {};
 };
 
@@ -576,8 +576,8 @@ struct Mention {
   std::string text;
 };
 
-/// What became of one document: the reason when it cannot be read, else its clusters, in the order
-/// in which their first mentions begin, each with its mentions in order.
+/// Outcome of one document: the reason why it cannot be read, else its clusters, in the order in
+/// which their first mentions begin, each with its mentions in order.
 struct CoreferenceOutcome {
   std::string error;
   std::vector<std::vector<Mention>> clusters;
@@ -587,7 +587,7 @@ struct CoreferenceOutcome {
   std::vector<std::int64_t> sentences;
   /// Tokens of all words, and segments that they were read in.
   std::int64_t tokens = 0, segments = 0;
-  /// What would have helped; see Error.
+  /// Remedies; see Error.
   std::vector<Remedy> remedies = {};
 };
 

@@ -49,7 +49,7 @@ class TextLines {
  public:
   /// Throws Error with the system's reason when the input cannot be read.
   explicit TextLines(std::string path, const TextEncoding& encoding = {});
-  /// The same over bytes that were read before; `path` is where they come from, for messages.
+  /// Reads bytes that were read before; `path` is where they come from, for messages.
   TextLines(std::string path, std::shared_ptr<const std::string> bytes,
             const TextEncoding& encoding = {});
   ~TextLines();
@@ -110,7 +110,7 @@ struct CharacterSpan {
 /// The tokens of one text or pair. All vectors have one element per token.
 struct Encoding {
   std::vector<std::int32_t> ids;
-  /// Where the token comes from, in characters of its own sequence; {0, 0} for special tokens.
+  /// Place of each token, in characters of its own sequence; {0, 0} for special tokens.
   std::vector<CharacterSpan> offsets;
   std::vector<std::int32_t> type_ids;
   /// 1 for tokens that the template added.

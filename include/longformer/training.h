@@ -1,4 +1,4 @@
-// What all verbs that train have in common: options named as those of the Hugging Face Trainer
+// Common parts of all verbs that train: options named as those of the Hugging Face Trainer
 // (docs/training.md), the plan before the first step, progress, and the result.
 #pragma once
 
@@ -113,7 +113,7 @@ std::string to_json(const TrainingOptions& options);
 /// Error for unknown keys and values of another type.
 TrainingOptions training_options_from_json(const std::string& text, const std::string& name);
 
-/// What a training will do and need; known before its first step.
+/// Plan of a training: its steps and needs; known before its first step.
 struct TrainingPlan {
   std::int64_t trained_parameters = 0;
   std::int64_t frozen_parameters = 0;
@@ -129,8 +129,8 @@ struct TrainingPlan {
   /// Data and program: what is in memory before the first step.
   std::int64_t data_bytes = 0;
   std::int64_t peak_bytes = 0;
-  /// What output_dir will need on the disk at the most beside what is there: the final model and
-  /// the checkpoints that are kept. And what its file system has left; absent when unknown.
+  /// Peak disk use of output_dir, in addition to files that already exist: the final model and the
+  /// checkpoints kept at once. Free bytes of its file system; absent if unknown.
   std::int64_t disk_bytes = 0;
   std::optional<std::int64_t> free_disk_bytes = {};
   /// Predicted time of all steps that are left; 0 when unknown.
@@ -169,7 +169,7 @@ struct TrainingCallbacks {
   std::function<bool()> stop = {};
 };
 
-/// What an evaluation found.
+/// Result of an evaluation.
 struct EvaluationPoint {
   std::int64_t step = 0;
   std::vector<std::pair<std::string, double>> metrics = {};

@@ -1,4 +1,4 @@
-"""Where the attention of a model with memories goes, as bars: by kind and age of the rows."""
+"""Shares of attention of a model with memories, as bars: by kind and age of the rows."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def _draw(layers: list[_Shares], course: _Course, title: str | None) -> Figure:
 
 
 def _draw_course(axes: Axes, course: _Course) -> None:
-    """What goes to the three kinds at every evaluation, one above the other."""
+    """Shares of the three kinds at every evaluation, one above the other."""
     steps = [step for step, _ in course]
     sums = np.array([shares.sum(1) for _, shares in course]).T
     if len(course) > 1:

@@ -9,7 +9,7 @@ namespace longformer::tasks {
 
 const Task& coreference();
 
-/// What CoreferenceOptions has for a use.
+/// The options of CoreferenceOptions that a training or an evaluation has.
 OptionFields coreference_fields(CoreferenceOptions& options, OptionUse use);
 
 }  // namespace longformer::tasks

@@ -9,7 +9,7 @@ namespace longformer::tasks {
 /// The row of the table. It has no tensors: any encoder makes vectors.
 const Task& text_embedding();
 
-/// What EmbeddingTrainingOptions has for a use.
+/// The options of EmbeddingTrainingOptions that a training or an evaluation has.
 OptionFields embedding_fields(EmbeddingTrainingOptions& options, OptionUse use);
 
 }  // namespace longformer::tasks

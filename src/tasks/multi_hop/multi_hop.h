@@ -22,7 +22,7 @@ std::vector<Example> collate(Collator& rows, const MultiHopReader& reader,
 MultiHopLogits multi_hop_logits(const ops::Context& context, const Head& head, const Tensor& hidden,
                                 const MultiHopReading& reading);
 
-/// What MultiHopOptions has for a use.
+/// The options of MultiHopOptions that a training or an evaluation has.
 OptionFields multi_hop_fields(MultiHopOptions& options, OptionUse use);
 
 }  // namespace longformer::tasks

@@ -17,7 +17,7 @@ const Task& trivia_answering();
 std::vector<Example> collate(Collator& rows, const TriviaExample& example,
                              const DataOptions& options);
 
-/// What TriviaOptions has for a use.
+/// The options of TriviaOptions that a training or an evaluation has.
 OptionFields trivia_fields(TriviaOptions& options, OptionUse use);
 
 }  // namespace longformer::tasks
