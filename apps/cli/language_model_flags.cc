@@ -74,8 +74,8 @@ LanguageModelEvaluation LanguageModelEvaluationFlags::options() const {
     }
   }
   if (options.step > options.window) {
-    throw UsageError(fmt::format("--step-characters: expected at most the window of {}, found {}",
-                                 options.window, options.step));
+    throw UsageError("--step-characters", fmt::format("expected at most the window of {}, found {}",
+                                                      options.window, options.step));
   }
   if (!shares_picture_.empty()) {
     static_cast<void>(picture_format_of(shares_picture_));

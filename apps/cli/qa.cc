@@ -215,7 +215,7 @@ void check(const QaFlags& flags) {
     throw UsageError("--best compares answers of many documents: leave out --no-answer");
   }
   if (!flags.inputs.question_field.empty() && flags.inputs.field.empty()) {
-    throw UsageError("--question-field: expected --field too, which names the field of the text");
+    throw UsageError("--question-field", "expected --field too, which names the field of the text");
   }
 }
 

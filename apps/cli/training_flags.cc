@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "longformer/error.h"
+#include "usage.h"
 
 namespace longformer::cli {
 
@@ -174,11 +175,7 @@ void check_training(TrainingOptions options, bool has_validation) {
   try {
     check(options);
   } catch (const Error& error) {
-    std::string message = error.what();
-    const auto colon =
-        message.begin() + static_cast<std::ptrdiff_t>(std::min(message.find(':'), message.size()));
-    std::replace(message.begin(), colon, '_', '-');
-    throw UsageError("--" + message);
+    throw UsageError(flag_of(error.option()), error.reason());
   }
 }
 

@@ -42,7 +42,8 @@ class WritingRun {
     const auto has_length = [](const GenerationOptions& options) {
       return options.max_length || options.max_new_tokens;
     };
-    if (flags.stream && !flags.model.json) throw UsageError("--stream: expected --json beside it");
+    if (flags.stream && !flags.model.json)
+      throw UsageError("--stream", "expected --json beside it");
     if (!summarizes) return;
     if (!request_.global_attention) request_.global_attention = generator_.summary_globals();
     if (!has_length(folder) && !has_length(request_.options)) {

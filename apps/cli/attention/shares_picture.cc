@@ -198,8 +198,8 @@ PictureFormat picture_format_of(const std::string& file) {
   if (ending == ".svg") return PictureFormat::svg;
   if (ending == ".pdf") return PictureFormat::pdf;
   throw UsageError(
-      fmt::format("--shares-picture: expected a name that ends in .png, .svg or .pdf, found {}",
-                  in_quotes(file)));
+      "--shares-picture",
+      fmt::format("expected a name that ends in .png, .svg or .pdf, found {}", in_quotes(file)));
 }
 
 }  // namespace longformer::cli

@@ -14,8 +14,8 @@ namespace {
 
 tasks::CoreferenceReader reader_of(const Model& model, const Tokenizer& tokenizer,
                                    const ResolveOptions& options) {
-  require(options.batch_tokens > 0, "batch tokens: expected more than 0, found {}",
-          options.batch_tokens);
+  require(options.batch_tokens > 0, OptionName("batch_tokens", "batch tokens"),
+          "expected more than 0, found {}", options.batch_tokens);
   const models::EncoderConfig& config = model.implementation().config;
   tasks::ReadingOptions reading = {.max_tokens = model.info().max_tokens};
   if (options.stride) {

@@ -216,7 +216,7 @@ struct Embedder::Modules {
     if (options.pooling == Pooling::tokens) return model.info().hidden_size;
     const Index width = vectors.width();
     const Index kept = options.truncate_dim.value_or(description.truncate_dim.value_or(width));
-    require(kept >= 1, "truncate_dim: expected at least 1, found {}", kept);
+    require(kept >= 1, OptionName("truncate_dim"), "expected at least 1, found {}", kept);
     return std::min(kept, width);
   }
 
@@ -234,8 +234,8 @@ Pooling pooling(const std::string& name) {
   if (name == "mean_sqrt_len_tokens") return Pooling::mean_sqrt_len;
   if (name == "lasttoken") return Pooling::last;
   if (name == "tokens") return Pooling::tokens;
-  fail("pooling: expected cls, mean, max, mean_sqrt_len_tokens, lasttoken or tokens, found \"{}\"",
-       name);
+  fail(OptionName("pooling"),
+       "expected cls, mean, max, mean_sqrt_len_tokens, lasttoken or tokens, found \"{}\"", name);
 }
 
 PassageContext passage_context(const std::string& name) {
@@ -289,8 +289,8 @@ std::int64_t Embedder::embedding_size(const EmbedOptions& options) const {
 std::int64_t Embedder::max_length(const EmbedOptions& options) const {
   const std::int64_t most = model_.info().max_tokens;
   if (options.max_length) {
-    require(*options.max_length <= most, "max length: expected at most {} tokens, found {}", most,
-            *options.max_length);
+    require(*options.max_length <= most, OptionName("max_length", "max length"),
+            "expected at most {} tokens, found {}", most, *options.max_length);
     return *options.max_length;
   }
   return std::min(most, modules_->description.max_length.value_or(most));
@@ -305,7 +305,8 @@ std::string Embedder::prompt(const EmbedOptions& options) const {
   if (found != folder.prompts.end()) return found->second;
   std::string names;
   for (const auto& [known, text] : folder.prompts) names += (names.empty() ? "" : ", ") + known;
-  fail("prompt name: expected one of {}, found {}", names, formats::quote(name));
+  fail(OptionName("prompt_name", "prompt name"), "expected one of {}, found {}", names,
+       formats::quote(name));
 }
 
 PassageContext Embedder::passage_context() const {
@@ -339,8 +340,8 @@ std::vector<Embedding> Embedder::embed(std::span<const std::string> texts,
 std::vector<Embedding> Embedder::embed_unchecked(std::span<const std::string> texts,
                                                  const EmbedOptions& options,
                                                  const ProgressCallback& progress) const {
-  require(options.batch_tokens > 0, "batch tokens: expected more than 0, found {}",
-          options.batch_tokens);
+  require(options.batch_tokens > 0, OptionName("batch_tokens", "batch tokens"),
+          "expected more than 0, found {}", options.batch_tokens);
   const Prompt prompt =
       tasks::read_prompt(tokenizer_, this->prompt(options), modules_->description.include_prompt);
   const Pooling pooling = pooling_of(options);
@@ -394,9 +395,8 @@ Embedding Embedder::embed_passages_in_document(std::string_view text,
                        .overlap = passages.overlap_tokens};
   marked.passages = tasks::passages_behind(prompt, text, marked.encoding, rules_of(passages));
   const Index capacity = max_length(options) - tasks::TextTemplate(tokenizer_).size();
-  require(passages.passage_tokens <= capacity / 2,
-          "passage tokens: expected 1 to {} tokens each, found {}", capacity / 2,
-          passages.passage_tokens);
+  require(passages.passage_tokens <= capacity / 2, OptionName("passage_tokens", "passage tokens"),
+          "expected 1 to {} tokens each, found {}", capacity / 2, passages.passage_tokens);
   return embed_marked(std::move(marked), options, progress);
 }
 
@@ -448,14 +448,15 @@ Embedding Embedder::embed_marked(MarkedText marked, const EmbedOptions& options,
 Embedding Embedder::embed_passages_alone(std::string_view text, const PassageOptions& passages,
                                          const EmbedOptions& options,
                                          const ProgressCallback& progress) const {
-  require(options.pooling != Pooling::tokens,
-          "pooling: expected a pooling of tokens to one vector, found tokens");
+  require(options.pooling != Pooling::tokens, OptionName("pooling"),
+          "expected a pooling of tokens to one vector, found tokens");
   const std::string prompt = this->prompt(options);
   const Index around = tasks::TextTemplate(tokenizer_).size();
   const Index room = max_length(options) - around -
                      static_cast<Index>(tasks::encode_plain(tokenizer_, prompt).ids.size());
   require(passages.passage_tokens >= 1 && passages.passage_tokens <= room,
-          "passage tokens: expected 1 to {} tokens each, found {}", room, passages.passage_tokens);
+          OptionName("passage_tokens", "passage tokens"), "expected 1 to {} tokens each, found {}",
+          room, passages.passage_tokens);
   const Encoding encoding = tasks::encode_plain(tokenizer_, text);
   Embedding result;
   result.tokens = static_cast<Index>(encoding.ids.size()) + around;

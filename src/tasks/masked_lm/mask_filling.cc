@@ -99,7 +99,7 @@ MaskFiller MaskFiller::load(const std::string& folder, const LoadOptions& option
 }
 
 FilledText MaskFiller::fill(const std::string& text, const FillMaskOptions& options) const {
-  require(options.top_k >= 1, "top_k: expected at least 1, found {}", options.top_k);
+  require(options.top_k >= 1, OptionName("top_k"), "expected at least 1, found {}", options.top_k);
   const std::int32_t mask_id = *tokenizer_.special_tokens().mask;
   const std::string mask = tokenizer_.token(mask_id);
   const std::string masked = with_mask(text, mask);

@@ -51,7 +51,8 @@ Aggregation aggregation(const std::string& name) {
   if (name == "first") return Aggregation::first;
   if (name == "average") return Aggregation::average;
   if (name == "max") return Aggregation::max;
-  fail("aggregation: expected none, simple, first, average or max, found \"{}\"", name);
+  fail(OptionName("aggregation"), "expected none, simple, first, average or max, found \"{}\"",
+       name);
 }
 
 Tagger::Tagger(Model model, Tokenizer tokenizer)

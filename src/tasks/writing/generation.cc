@@ -165,11 +165,12 @@ class Writer {
         state_(implementation.decoder().begin(implementation.own.dtype)) {
     require(request.max_source_tokens >= 0 &&
                 max_source_tokens_ <= implementation.own.config.max_tokens(),
-            "max_source_length: expected at most the model's {} tokens, found {}",
+            OptionName("max_source_tokens", "max_source_length"),
+            "expected at most the model's {} tokens, found {}",
             implementation.own.config.max_tokens(), request.max_source_tokens);
     for (const std::int32_t id : prompt_) {
-      require(id >= 0 && id < own_.own.config.vocab_size,
-              "prompt: expected ids from 0 to {}, found {}", own_.own.config.vocab_size - 1, id);
+      require(id >= 0 && id < own_.own.config.vocab_size, OptionName("prompt"),
+              "expected ids from 0 to {}, found {}", own_.own.config.vocab_size - 1, id);
     }
   }
 
@@ -524,16 +525,19 @@ FolderOptions read_generation_options(const std::string& folder) {
 std::vector<WrittenDocument> TextGenerator::generate(std::span<const std::string> documents,
                                                      const GenerationRequest& request,
                                                      const GenerationCallback& callback) const {
-  require(request.together >= 1, "together: expected at least 1, found {}", request.together);
+  require(request.together >= 1, OptionName("together"), "expected at least 1, found {}",
+          request.together);
   require(!request.global_attention || info().has_global_attention,
-          "global attention: expected a model with windows, found {}", info().model_type);
+          OptionName("global_attention", "global attention"),
+          "expected a model with windows, found {}", info().model_type);
   return Writer(*implementation_, request, callback).run(documents);
 }
 
 std::vector<WrittenDocument> TextGenerator::generate(std::span<const DocumentInput> documents,
                                                      const GenerationRequest& request,
                                                      const GenerationCallback& callback) const {
-  require(request.together >= 1, "together: expected at least 1, found {}", request.together);
+  require(request.together >= 1, OptionName("together"), "expected at least 1, found {}",
+          request.together);
   require(!request.global_attention && !request.options.stop_strings,
           "documents that are tokens: expected no rule of global attention and no stop_strings, "
           "found some");
