@@ -18,7 +18,7 @@ namespace longformer {
 
 /// Throws Error about an argument: its name and the reason.
 [[noreturn]] inline void refuse_option(const std::string& name, std::string reason) {
-  throw Error({.subject = name, .reason = std::move(reason), .option = name});
+  throw Error(ErrorParts{.subject = name, .reason = std::move(reason), .option = name});
 }
 
 /// The keyword arguments of a call, of which each names the field that it fills. None is as if it

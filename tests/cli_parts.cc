@@ -28,7 +28,8 @@ struct Typed {
 };
 
 Error about_option(const std::string& option) {
-  return Error({.subject = "words that nobody reads", .reason = "any words", .option = option});
+  return Error(
+      ErrorParts{.subject = "words that nobody reads", .reason = "any words", .option = option});
 }
 
 std::string usage_of(const Error& error, const Typed& typed) {

@@ -50,7 +50,7 @@ std::vector<std::string> normalized(const std::vector<std::string>& typed) {
   std::vector<std::string> arguments = typed;
   for (std::string& argument : arguments) {
     if (argument == "--") break;
-    argument = normalized(std::move(argument));
+    argument = cli::normalized(std::move(argument));
   }
   return arguments;
 }

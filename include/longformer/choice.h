@@ -53,6 +53,10 @@ struct ChoiceAnswer {
   std::int64_t segments = 1;
 };
 
+/// {"tokens", "truncated", "segments", "best", "choice", "probabilities", "logits"}; `choices` are
+/// those of the question.
+std::string to_json(const ChoiceAnswer& answer, std::span<const std::string> choices);
+
 /// What became of one question: the reason when it cannot be answered, else its answer.
 struct ChoiceOutcome {
   std::string error;

@@ -70,6 +70,10 @@ struct ClassifyOutcome {
   std::vector<Remedy> remedies = {};
 };
 
+/// {"tokens", "truncated", "segments", "labels": [{"label", "score"}, …]}, the best `top_k`
+/// classes; 0: all.
+std::string to_json(const Classification& result, std::int64_t top_k = 0);
+
 /// A sequence-classification model with its tokenizer.
 class Classifier {
  public:

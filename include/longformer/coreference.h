@@ -55,6 +55,9 @@ struct CoreferenceOutcome {
   std::vector<Remedy> remedies = {};
 };
 
+/// {"tokens", "segments", "words", "clusters": [[{"begin", "end", "text"}, …], …]}.
+std::string to_json(const CoreferenceOutcome& result);
+
 /// A coreference model with its tokenizer.
 class CoreferenceResolver {
  public:

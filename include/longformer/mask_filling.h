@@ -45,6 +45,10 @@ struct FilledText {
   std::int64_t tokens = 0, truncated = 0;
 };
 
+/// {"filled", "masks": [{"position", "candidates": [{"id", "token", "text", "probability"}, …]},
+/// …]}.
+std::string to_json(const FilledText& text);
+
 /// A model with a masked-LM head and its tokenizer.
 class MaskFiller {
  public:

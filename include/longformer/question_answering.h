@@ -96,6 +96,11 @@ struct AnswerOutcome {
   std::vector<Remedy> remedies = {};
 };
 
+/// {"score", "logit", "begin", "end", "text"}.
+std::string to_json(const Answer& answer);
+/// {"tokens", "truncated", "segments", "answers": […], "no_answer_score", "no_answer_logit"}.
+std::string to_json(const AnswerOutcome& result);
+
 /// A question-answering model with its tokenizer.
 class QuestionAnswerer {
  public:

@@ -62,6 +62,10 @@ struct TagOutcome {
   std::vector<Remedy> remedies = {};
 };
 
+/// {"tokens", "truncated", "segments", "entities": [{"label", "score", "begin", "end", "text"},
+/// …]}; `with_tokens` adds the first token of each entity as "token".
+std::string to_json(const TagOutcome& result, bool with_tokens = false);
+
 /// What became of a document that is given as words: the reason when it cannot be tagged, else a
 /// label for each word, that of its first token. Lengths as in TagOutcome.
 struct WordLabels {

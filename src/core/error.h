@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -31,6 +33,12 @@ struct FileName {
   std::string_view name;
 };
 
+/// One of the texts of a call: "document 3", "question 3".
+struct TextIndex {
+  std::string_view kind;
+  std::size_t index;
+};
+
 /// The subject of an error, with its fields.
 inline ErrorParts about(const OptionName& option) {
   return {.subject = std::string(option.label), .reason = {}, .option = std::string(option.path)};
@@ -43,6 +51,12 @@ inline ErrorParts about(const ConfigKey& key) {
 
 inline ErrorParts about(const FileName& file) {
   return {.subject = std::string(file.name), .reason = {}};
+}
+
+inline ErrorParts about(const TextIndex& text) {
+  return {.subject = fmt::format("{} {}", text.kind, text.index),
+          .reason = {},
+          .document = static_cast<std::int64_t>(text.index)};
 }
 
 /// A subject of messages.

@@ -47,11 +47,11 @@ TEST(Error, OfANamelessFileIsItsReason) {
 }
 
 TEST(Error, KeepsItsOtherFieldsWhenOneChanges) {
-  ErrorParts parts = Error({.subject = "stride",
-                            .reason = "expected less",
-                            .option = "stride",
-                            .document = 3,
-                            .remedies = {Remedy::split}})
+  ErrorParts parts = Error(ErrorParts{.subject = "stride",
+                                      .reason = "expected less",
+                                      .option = "stride",
+                                      .document = 3,
+                                      .remedies = {Remedy::split}})
                          .parts();
   parts.remedies.clear();
   const Error error(parts);

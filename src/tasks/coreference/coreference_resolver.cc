@@ -7,6 +7,7 @@
 #include "engine/run/model_implementation.h"
 #include "engine/run/task_folder.h"
 #include "longformer/coreference.h"
+#include "longformer/json_line.h"
 #include "tasks/coreference/coreference.h"
 
 namespace longformer {
@@ -64,6 +65,23 @@ std::vector<std::vector<Mention>> mentions_of(const std::vector<WordCluster>& cl
 
 }  // namespace
 
+std::string to_json(const CoreferenceOutcome& result) {
+  JsonLine json;
+  json.add("tokens", result.tokens).add("segments", result.segments);
+  json.add("words", std::ssize(result.words));
+  std::string clusters;
+  for (const std::vector<Mention>& cluster : result.clusters) {
+    std::string mentions;
+    for (const Mention& mention : cluster) {
+      JsonLine row;
+      row.add("begin", mention.span.begin).add("end", mention.span.end).add("text", mention.text);
+      mentions += (mentions.empty() ? "" : ", ") + row.object();
+    }
+    clusters += (clusters.empty() ? "[" : ", [") + mentions + "]";
+  }
+  return json.add_json("clusters", "[" + clusters + "]").object();
+}
+
 CoreferenceResolver::CoreferenceResolver(Model model, Tokenizer tokenizer)
     : model_(std::move(model)), tokenizer_(std::move(tokenizer)) {
   require_task(model_, "model", tasks::coreference());
@@ -105,8 +123,8 @@ std::vector<CoreferenceOutcome> CoreferenceResolver::resolve(std::span<const std
   for (const std::string& text : texts) {
     results.push_back(resolve(text, options));
     const CoreferenceOutcome& outcome = results.back();
-    require(outcome.error.empty(), outcome.remedies, "document {}: {}", results.size() - 1,
-            outcome.error);
+    require(outcome.error.empty(), outcome.remedies, TextIndex{"document", results.size() - 1},
+            "{}", outcome.error);
   }
   return results;
 }

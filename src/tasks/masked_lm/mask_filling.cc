@@ -10,6 +10,7 @@
 
 #include "core/error.h"
 #include "engine/run/task_folder.h"
+#include "longformer/json_line.h"
 
 namespace longformer {
 namespace {
@@ -80,6 +81,20 @@ std::string filled(const std::string& text, const std::string& mask,
 }
 
 }  // namespace
+
+std::string to_json(const FilledText& text) {
+  std::vector<JsonLine> masks;
+  for (const FilledMask& mask : text.masks) {
+    std::vector<JsonLine> candidates;
+    for (const MaskCandidate& candidate : mask.candidates) {
+      JsonLine& row = candidates.emplace_back();
+      row.add("id", std::int64_t{candidate.id}).add("token", candidate.token);
+      row.add("text", candidate.text).add("probability", candidate.probability);
+    }
+    masks.emplace_back().add("position", mask.position).add_objects("candidates", candidates);
+  }
+  return JsonLine().add("filled", text.text).add_objects("masks", masks).object();
+}
 
 MaskFiller::MaskFiller(Model model, Tokenizer tokenizer)
     : model_(std::move(model)), tokenizer_(std::move(tokenizer)) {

@@ -116,8 +116,8 @@ std::vector<MultiHopOutcome> MultiHopAnswerer::answer(std::span<const MultiHopQu
   for (const MultiHopQuestion& question : questions) {
     results.push_back(answer(question, options));
     const MultiHopOutcome& outcome = results.back();
-    require(outcome.error.empty(), outcome.remedies, "question {}: {}", results.size() - 1,
-            outcome.error);
+    require(outcome.error.empty(), outcome.remedies, TextIndex{"question", results.size() - 1},
+            "{}", outcome.error);
   }
   return results;
 }

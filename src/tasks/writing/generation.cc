@@ -11,6 +11,7 @@
 #include "engine/reading/reading.h"
 #include "engine/run/model_implementation.h"
 #include "engine/run/task_folder.h"
+#include "longformer/json_line.h"
 #include "longformer/tokenizer.h"
 #include "models/language_model_config.h"
 #include "models/registry.h"
@@ -479,6 +480,19 @@ void Writer::advance(std::vector<Job>& jobs, std::vector<WrittenDocument>& resul
 }
 
 }  // namespace
+
+std::string to_json(const WrittenDocument& document) {
+  JsonLine json;
+  json.add("tokens", document.source_tokens).add("truncated", document.truncated);
+  json.add("segments", document.segments).add("global_tokens", document.global_tokens);
+  std::vector<JsonLine> texts;
+  for (const WrittenText& text : document.texts) {
+    JsonLine& row = texts.emplace_back().add("text", text.text);
+    if (text.score) row.add("score", *text.score);
+    row.add("end", text.end).add("ids", std::span<const std::int32_t>(text.ids));
+  }
+  return json.add_objects("texts", texts).object();
+}
 
 bool TextGenerator::is_one(const std::string& folder) { return models::is_encoder_decoder(folder); }
 
