@@ -15,6 +15,11 @@
 
 namespace longformer {
 
+/// Throws Error about an argument: its name and the reason.
+[[noreturn]] inline void refuse_option(const std::string& name, std::string reason) {
+  throw Error(ErrorParts{.subject = name, .reason = std::move(reason), .option = name});
+}
+
 /// The keyword arguments of a call, of which each names the field that it fills. None is as if it
 /// was not given. What has another type than the field is a TypeError of one line, and so is, in
 /// finish(), what no field has taken.
@@ -60,7 +65,7 @@ class Keywords {
       }
       names += (names.empty() ? "" : ", ") + std::string(known);
     }
-    throw Error(std::string(name) + ": expected one of " + names + ", found '" + chosen + "'");
+    refuse_option(name, "expected one of " + names + ", found '" + chosen + "'");
   }
 
   /// The argument itself, or None.

@@ -23,8 +23,8 @@ nb::bytes generate_text(PythonLanguageModel& model, const nb::str& prompt, const
   Keywords keywords("generate", given);
   keywords.take("characters", options.characters).take("temperature", options.temperature);
   keywords.take("top_k", options.top_k).take("seed", options.seed).finish();
-  if (!(options.temperature >= 0)) throw Error("temperature: expected at least 0");
-  if (options.top_k < 0) throw Error("top_k: expected at least 0");
+  if (!(options.temperature >= 0)) refuse_option("temperature", "expected at least 0");
+  if (options.top_k < 0) refuse_option("top_k", "expected at least 0");
   const std::string begin(utf8(prompt));
   const std::string text = model.call([&](const LanguageModel& one) {
     std::string drawn;

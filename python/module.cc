@@ -101,21 +101,76 @@ Options folder_info(const Path& folder) {
   return info;
 }
 
+/// Remedies by the names that they have in the library.
+nb::tuple names_of(const std::vector<Remedy>& remedies) {
+  const auto name = [](Remedy remedy) -> const char* {
+    switch (remedy) {
+      case Remedy::truncate:
+        return "truncate";
+      case Remedy::truncate_context:
+        return "truncate_context";
+      case Remedy::truncate_question:
+        return "truncate_question";
+      case Remedy::split:
+        return "split";
+      case Remedy::pooling:
+        return "pooling";
+      case Remedy::format:
+        return "format";
+      case Remedy::columns:
+        return "columns";
+      case Remedy::quotes:
+        return "quotes";
+      case Remedy::skip_invalid:
+        return "skip_invalid";
+      case Remedy::evidence:
+        return "evidence";
+      case Remedy::teacher:
+        return "teacher";
+      case Remedy::adapter:
+        return "adapter";
+      case Remedy::resume_or_overwrite:
+        return "resume_or_overwrite";
+      case Remedy::fewer_checkpoints:
+        return "fewer_checkpoints";
+      case Remedy::new_head:
+        return "new_head";
+    }
+    return "";
+  };
+  nb::list names;
+  for (const Remedy remedy : remedies) names.append(name(remedy));
+  return nb::tuple(names);
+}
+
+/// The error as an object of Python, with its fields.
+void set_python_error(const Error& error, nb::handle type) {
+  // The names of files in a message may have bytes that are no UTF-8.
+  const std::string_view message = error.what();
+  const nb::object text = nb::steal(PyUnicode_DecodeUTF8(
+      message.data(), static_cast<Py_ssize_t>(message.size()), "backslashreplace"));
+  const nb::object thrown = type(text);
+  if (!error.option().empty()) thrown.attr("option") = error.option();
+  if (error.document()) thrown.attr("document") = *error.document();
+  thrown.attr("remedies") = names_of(error.remedies());
+  PyErr_SetObject(type.ptr(), thrown.ptr());
+}
+
 NB_MODULE(_native, module) {
   // Objects that a daemon thread holds when the process ends are no leak.
   nb::set_leak_warnings(false);
   module.attr("version") = LONGFORMER_VERSION;
   const nb::exception<Error> error(module, "Error", PyExc_RuntimeError);
-  // The names of files in a message may have bytes that are no UTF-8.
+  // An error that Python code raises has none of the fields.
+  error.attr("option") = nb::none();
+  error.attr("document") = nb::none();
+  error.attr("remedies") = nb::tuple();
   nb::register_exception_translator(
       [](const std::exception_ptr& thrown, void* type) {
         try {
           std::rethrow_exception(thrown);
         } catch (const Error& found) {
-          const std::string_view message = found.what();
-          const nb::object text = nb::steal(PyUnicode_DecodeUTF8(
-              message.data(), static_cast<Py_ssize_t>(message.size()), "backslashreplace"));
-          PyErr_SetObject(static_cast<PyObject*>(type), text.ptr());
+          set_python_error(found, static_cast<PyObject*>(type));
         }
       },
       error.ptr());

@@ -210,7 +210,11 @@ Rows fill(Loaded<MaskFiller>& filler, const Texts& list, const Options& given) {
       try {
         all.push_back(one.fill(text, options));
       } catch (const Error& error) {
-        throw Error("texts[" + std::to_string(all.size()) + "]: " + error.what(), error.remedies());
+        ErrorParts parts = error.parts();
+        parts.subject = "texts[" + std::to_string(all.size()) + "]";
+        parts.reason = error.what();
+        parts.document = static_cast<std::int64_t>(all.size());
+        throw Error(std::move(parts));
       }
     }
     return all;

@@ -248,8 +248,9 @@ bool measure_in_child(const std::vector<std::string>& arguments, BenchRow& row,
 std::vector<std::int64_t> number_list(const std::string& option, const std::string& text,
                                       std::int64_t least) {
   const auto fail = [&]() -> std::vector<std::int64_t> {
-    throw UsageError(fmt::format("{}: expected numbers such as 512,4096 or 4096-65536*2, found {}",
-                                 option, in_quotes(text)));
+    throw UsageError(option,
+                     fmt::format("expected numbers such as 512,4096 or 4096-65536*2, found {}",
+                                 in_quotes(text)));
   };
   const auto number = [](const char*& at, const char* end, std::int64_t& value) {
     const auto [next, status] = std::from_chars(at, end, value);
@@ -263,7 +264,7 @@ std::vector<std::int64_t> number_list(const std::string& option, const std::stri
     std::int64_t first = 0;
     if (!number(at, end, first)) return fail();
     if (first < least) {
-      throw UsageError(fmt::format("{}: expected at least {}, found {}", option, least, first));
+      throw UsageError(option, fmt::format("expected at least {}, found {}", least, first));
     }
     numbers.push_back(first);
     if (at != end && *at == '-') {

@@ -180,12 +180,7 @@ class ChooseRun {
     }
     if (flags_.model.json) {
       JsonLine json = asked.document.json();
-      json.add("tokens", answer.tokens).add("truncated", answer.truncated);
-      json.add("segments", answer.segments);
-      json.add("best", answer.best).add("choice", text);
-      json.add("probabilities", std::span<const float>(answer.probabilities));
-      json.add("logits", std::span<const float>(answer.logits));
-      output_.write(json.line());
+      output_.write(json.add_members(to_json(answer, asked.question.choices)).line());
     } else {
       const float probability = answer.probabilities[static_cast<std::size_t>(answer.best)];
       output_.write(

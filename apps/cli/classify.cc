@@ -6,7 +6,6 @@
 #include <optional>
 #include <utility>
 
-#include "advice.h"
 #include "document_stream.h"
 #include "longformer/tasks.h"
 #include "verbs.h"
@@ -42,49 +41,37 @@ class ClassifyRun {
             Classifier::load(flags.model.encoder_folder(), flags.model.load_options(messages))) {}
 
   void run() {
-    const auto next = [this]() -> std::optional<ClassifyInput> {
-      auto document = documents_.next();
-      if (!document) return std::nullopt;
-      return ClassifyInput{.text = std::move(document->text)};
+    const auto classify = [this](const auto& next, const Classifier::Sink& sink) {
+      const auto input = [&next]() -> std::optional<ClassifyInput> {
+        auto text = next();
+        if (!text) return std::nullopt;
+        return ClassifyInput{.text = std::move(*text)};
+      };
+      classifier_.classify(input, sink, flags_.options());
     };
-    classifier_.classify(
-        next, [this](const ClassifyOutcome& outcome) { take(outcome); }, flags_.options());
-    documents_.finish();
+    documents_.stream<ClassifyOutcome>(
+        classify, [this](const Document& document, const ClassifyOutcome& outcome) {
+          say(document, outcome.classification);
+          return outcome.classification.tokens;
+        });
   }
 
  private:
-  void take(const ClassifyOutcome& outcome) {
-    const Document document = documents_.take();
-    if (outcome.error.empty()) {
-      accept(document, outcome.classification);
-    } else {
-      documents_.fail(document, advised(outcome.error, outcome.remedies));
-    }
-    documents_.done(outcome.classification.tokens);
-  }
-
-  void accept(const Document& document, const Classification& result) {
+  void say(const Document& document, const Classification& result) {
     documents_.note_length(document, result.tokens, result.truncated, result.segments);
+    if (flags_.model.json) {
+      documents_.output().write(document.json().add_members(to_json(result, flags_.top_k)).line());
+      return;
+    }
     std::span<const ClassScore> best = result.scores;
     if (flags_.top_k > 0) {
       best = best.first(std::min(static_cast<std::size_t>(flags_.top_k), best.size()));
     }
-    if (!flags_.model.json) {
-      std::string line = document.field();
-      for (const ClassScore& one : best) {
-        line += fmt::format("\t{}\t{:.4f}", on_one_line(one.label), one.score);
-      }
-      documents_.output().write(line + '\n');
-      return;
-    }
-    JsonLine json = document.json();
-    json.add("tokens", result.tokens).add("truncated", result.truncated);
-    json.add("segments", result.segments);
-    std::vector<JsonLine> rows;
+    std::string line = document.field();
     for (const ClassScore& one : best) {
-      rows.emplace_back().add("label", one.label).add("score", one.score);
+      line += fmt::format("\t{}\t{:.4f}", on_one_line(one.label), one.score);
     }
-    documents_.output().write(json.add_objects("labels", rows).line());
+    documents_.output().write(line + '\n');
   }
 
   const ClassifyFlags& flags_;

@@ -64,20 +64,6 @@ std::string with_visible_controls(std::string_view text) {
   return shown;
 }
 
-std::string with_escaped_controls(std::string_view json) {
-  std::string escaped;
-  for (std::size_t at = 0; at < json.size();) {
-    const Character c = character_at(json.substr(at));
-    if (c.value == 0x7f || is_long_control(c.value)) {
-      fmt::format_to(std::back_inserter(escaped), "\\u{:04x}", c.value);
-    } else {
-      escaped += json.substr(at, c.size);
-    }
-    at += c.size;
-  }
-  return escaped;
-}
-
 std::string quoted_name(std::string_view name) {
   if (std::none_of(name.begin(), name.end(), is_short_control)) return std::string(name);
   std::string quoted = "$'";

@@ -11,9 +11,6 @@ namespace longformer::cli {
 /// breaks and tabs stay.
 std::string with_visible_controls(std::string_view text);
 
-/// A text of JSON with such characters as escapes, which are the same text.
-std::string with_escaped_controls(std::string_view json);
-
 /// The name of a file as one field of a line, as GNU tools quote it: $'a\nb' where it has control
 /// characters, else as it is.
 std::string quoted_name(std::string_view name);

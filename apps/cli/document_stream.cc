@@ -29,12 +29,17 @@ DocumentStream::DocumentStream(const InputOptions& inputs, bool json, Messages& 
       inputs_(inputs, messages),
       progress_(messages_, inputs_.total_documents(), inputs_.total_bytes()) {}
 
+bool DocumentStream::read(Document& document) {
+  if (!inputs_.next(document)) return false;
+  std::string text = std::exchange(document.text, {});
+  waiting_.push(document, document.bytes);
+  document.text = std::move(text);
+  return true;
+}
+
 std::optional<Document> DocumentStream::next() {
   Document document;
-  while (inputs_.next(document)) {
-    std::string text = std::exchange(document.text, {});
-    waiting_.push(document, document.bytes);
-    document.text = std::move(text);
+  while (read(document)) {
     if (document.error.empty()) return document;
   }
   return std::nullopt;
@@ -52,12 +57,39 @@ Document DocumentStream::take() {
 }
 
 void DocumentStream::finish() {
-  while (const auto unread = waiting_.pop()) fail(unread->item, unread->item.error);
+  while (const auto unread = waiting_.pop()) {
+    if (!unread->item.error.empty()) fail(unread->item, unread->item.error);
+  }
+}
+
+TextUnit DocumentStream::begin_unit(std::vector<Document> all, std::size_t first) {
+  TextUnit unit = {.documents = {}, .texts = {}, .first = first, .progress = {}};
+  unit_size_ = all.size();
+  std::int64_t bytes = 0;
+  for (Document& document : all) {
+    if (!document.error.empty()) continue;
+    bytes += document.bytes;
+    unit.texts.push_back(std::exchange(document.text, {}));
+    unit.documents.push_back(std::move(document));
+  }
+  unit.progress = progress_.unit(std::ssize(all), bytes);
+  return unit;
+}
+
+void DocumentStream::finish_unit() {
+  const auto is_unreadable = [](const Document& document) { return !document.error.empty(); };
+  while (const auto unread = waiting_.pop_if(is_unreadable)) {
+    fail(unread->item, unread->item.error);
+  }
 }
 
 void DocumentStream::fail(const Document& document, const std::string& reason) {
   messages_.error(document.label() + ": " + reason);
-  if (json_) output_.write(document.json().add("error", reason).line());
+  if (write_failure_) {
+    write_failure_(document, reason);
+  } else if (json_) {
+    output_.write(document.json().add("error", reason).line());
+  }
 }
 
 void DocumentStream::done(std::int64_t tokens) {

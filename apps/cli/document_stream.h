@@ -1,14 +1,21 @@
-// Documents on their way through a task of the library, which reads them on a thread of its own and
-// gives back one outcome each, in order; and the flags of such verbs.
+// Documents on their way through the library: one loop for all verbs over texts, which adds to it
+// its flags and how it says one result.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
+#include "advice.h"
 #include "flags.h"
 #include "inputs.h"
 #include "longformer/embedding.h"
+#include "longformer/error.h"
 #include "messages.h"
 #include "output.h"
 #include "progress.h"
@@ -41,23 +48,49 @@ struct LongDocumentFlags {
 /// --truncate, --stride, --global-attention and --batch-tokens.
 void add_long_documents(CLI::App& verb, LongDocumentFlags& flags, std::int64_t batch_tokens);
 
-/// Pairs what was read with what became of it, and tells of documents that cannot be read. Results
-/// and errors come out in the order of the documents.
+/// Documents of one call of the library.
+struct TextUnit {
+  /// Documents that can be read, without their texts, and the texts.
+  std::vector<Document> documents;
+  std::vector<std::string> texts;
+  /// Number of the first document of the unit among all, those that cannot be read included.
+  std::size_t first = 0;
+  ProgressCallback progress;
+};
+
+/// What one_by_one learns of a document: its tokens, or why it failed.
+struct WorkedDocument {
+  std::int64_t tokens = 0;
+  std::string error = {};
+};
+
+/// Pairs what was read with its results, and reports documents that cannot be read. Results and
+/// errors come out in the order of the documents.
 class DocumentStream {
  public:
+  /// Writes a document that failed, and the reason.
+  using WriteFailure = std::function<void(const Document&, const std::string&)>;
+
   DocumentStream(const InputOptions& inputs, bool json, Messages& messages);
 
-  /// The next document that can be read; its text is not kept. Called on the thread of the
-  /// tokenizer.
+  /// What replaces the JSON line of a failed document.
+  void write_failures(WriteFailure write) { write_failure_ = std::move(write); }
+  /// How the verb calls the way out for documents that are too long.
+  void advise(std::string_view split) { split_ = split; }
+
+  std::int64_t total_documents() const { return inputs_.total_documents(); }
+  /// The next document, which may be one that cannot be read; its text is not kept.
+  bool read(Document& document);
+  /// The next document that can be read. Called on the thread of the tokenizer.
   std::optional<Document> next();
 
-  /// The document of the next outcome, without its text. Tells of those before it that could not be
+  /// The document of the next outcome, without its text. Reports those before it that could not be
   /// read.
   Document take();
-  /// Tells of what could not be read behind the last outcome.
+  /// Reports what could not be read behind the last outcome.
   void finish();
 
-  /// A document came to nothing: one line on stderr, and with --json one on stdout.
+  /// A document failed: one line on stderr, and with --json one on stdout.
   void fail(const Document& document, const std::string& reason);
   /// The document taken last is done: hands over what was written of it, and shows progress.
   void done(std::int64_t tokens);
@@ -65,16 +98,79 @@ class DocumentStream {
   void note_length(const Document& document, std::int64_t tokens, std::int64_t truncated,
                    std::int64_t segments);
 
+  /// Every text through a call that takes a source of texts and a sink of outcomes; `say` writes
+  /// the result of one document and returns its tokens.
+  template <typename Outcome, typename Call, typename Say>
+  void stream(const Call& call, const Say& say) {
+    call(
+        [this]() -> std::optional<std::string> {
+          auto document = next();
+          if (!document) return std::nullopt;
+          return std::move(document->text);
+        },
+        [this, &say](const Outcome& outcome) { done(tell(take(), outcome, say)); });
+    finish();
+  }
+
+  /// The same for a call that takes a unit of texts at once and returns their outcomes. Units come
+  /// from `next_unit`, an empty one at the end; `flush` hands over what was written of one.
+  template <typename NextUnit, typename Call, typename Say, typename Flush>
+  void in_units(const NextUnit& next_unit, const Call& call, const Say& say, const Flush& flush) {
+    std::size_t first = 0;
+    for (std::vector<Document> all = next_unit(); !all.empty(); all = next_unit()) {
+      const TextUnit unit = begin_unit(std::move(all), first);
+      first += unit_size_;
+      for (const auto& outcome : call(unit)) tell(take(), outcome, say);
+      finish_unit();
+      flush();
+    }
+    finish();
+  }
+
+  /// The same for work on one document at a time, with its text.
+  template <typename Work>
+  void one_by_one(const Work& work) {
+    Document document;
+    while (inputs_.next(document)) {
+      report_ = progress_.unit(1, document.bytes);
+      const WorkedDocument found = document.error.empty() ? work(std::as_const(document))
+                                                          : WorkedDocument{.error = document.error};
+      if (!found.error.empty()) {
+        fail(document, found.error);
+      } else if (report_) {
+        report_({1, 1, found.tokens, found.tokens});
+      }
+      output_.flush();
+    }
+  }
+  /// Progress of the document that is worked on alone.
+  const ProgressCallback& report() const { return report_; }
+
   Output& output() { return output_; }
 
  private:
+  /// Tokens of the document; 0 where it failed.
+  template <typename Outcome, typename Say>
+  std::int64_t tell(const Document& document, const Outcome& outcome, const Say& say) {
+    if (outcome.error.empty()) return say(document, outcome);
+    fail(document, advised(outcome.error, outcome.remedies, split_));
+    return 0;
+  }
+  TextUnit begin_unit(std::vector<Document> all, std::size_t first);
+  /// Reports documents of the unit that cannot be read and stand behind its last outcome.
+  void finish_unit();
+
   bool json_;
   Messages& messages_;
   Inputs inputs_;
   Waiting<Document> waiting_;
   std::int64_t bytes_ = 0;
+  std::size_t unit_size_ = 0;
+  std::string_view split_ = kStrideAdvice;
+  WriteFailure write_failure_;
   Output output_;
   ProgressLine progress_;
+  ProgressCallback report_;
 };
 
 }  // namespace longformer::cli

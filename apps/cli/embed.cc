@@ -6,11 +6,10 @@
 #include <memory>
 #include <optional>
 
-#include "advice.h"
+#include "document_stream.h"
 #include "longformer/embedding.h"
 #include "longformer/error.h"
 #include "output.h"
-#include "progress.h"
 #include "read_ahead.h"
 #include "verbs.h"
 
@@ -156,17 +155,9 @@ class VectorWriter {
   }
 
   void describe(const Document& document, const Embedding& embedding) {
-    JsonLine json = document.json();
-    json.add("tokens", embedding.tokens).add("truncated", embedding.truncated);
-    if (npy_) json.add("first_row", rows_);
-    if (flags_.many_rows()) {
-      json.add("rows", embedding.rows);
-      json.add("spans", std::span<const CharacterSpan>(embedding.spans));
-      if (!npy_) json.add_rows("embeddings", embedding.values, embedding.rows);
-    } else if (!npy_) {
-      json.add("embedding", std::span<const float>(embedding.values));
-    }
-    lines().write_object(json.object());
+    EmbeddingForm form = {.many_rows = flags_.many_rows()};
+    if (npy_) form.first_row = rows_;
+    lines().write_object(document.json().add_members(to_json(embedding, form)).object());
   }
 
   const EmbedFlags& flags_;
@@ -184,78 +175,53 @@ class EmbedRun {
       : flags_(flags),
         messages_(messages),
         options_(flags.options()),
-        inputs_(flags.inputs, messages),
+        documents_(flags.inputs, false, messages),
         embedder_(Embedder::load(flags.model.encoder_folder(), flags.model.load_options(messages))),
-        writer_(flags, embedder_.embedding_size(options_)),
-        progress_(messages_, inputs_.total_documents(), inputs_.total_bytes()) {
+        writer_(flags, embedder_.embedding_size(options_)) {
     // What the model cannot take is no fault of a document.
     static_cast<void>(embedder_.max_length(options_));
     static_cast<void>(embedder_.prompt(options_));
+    documents_.advise(kSplitAdvice);
+    documents_.write_failures([this](const Document& document, const std::string& reason) {
+      writer_.write_failed(document, reason);
+    });
   }
 
   void run() {
-    const std::size_t documents = flags_.passages() ? 1 : kUnitDocuments;
-    ReadAhead reader(inputs_, flags_.inputs, {.documents = documents, .bytes = kUnitBytes});
-    while (true) {
-      const std::vector<Document> unit = reader.next();
-      if (unit.empty()) break;
-      embed(unit);
-    }
+    const std::size_t most = flags_.passages() ? 1 : kUnitDocuments;
+    ReadAhead reader([this](Document& document) { return documents_.read(document); },
+                     flags_.inputs, {.documents = most, .bytes = kUnitBytes});
+    documents_.in_units([&] { return reader.next(); },
+                        [this](const TextUnit& unit) { return embedded(unit); },
+                        [this](const Document& document, const EmbedOutcome& outcome) {
+                          say(document, outcome.embedding);
+                          return outcome.embedding.tokens;
+                        },
+                        [this] { writer_.flush(); });
     writer_.finish();
   }
 
  private:
-  void embed(const std::vector<Document>& unit) {
-    std::vector<std::string> texts;
-    std::int64_t bytes = 0;
-    for (const Document& document : unit) {
-      if (!document.error.empty()) continue;
-      texts.push_back(document.text);
-      bytes += document.bytes;
-    }
-    const ProgressCallback report = progress_.unit(static_cast<std::int64_t>(unit.size()), bytes);
-    std::vector<Embedding> embeddings;
-    if (texts.size() > 1) {
-      try {
-        embeddings = embedder_.embed(texts, options_, report);
-      } catch (const Error&) {
-        // One document spoils the call; taken one by one, the others keep their vectors.
-        embeddings.clear();
-      }
-    }
-    std::size_t next = 0;
-    for (const Document& document : unit) {
-      if (!document.error.empty()) {
-        fail(document, document.error);
-      } else if (!embeddings.empty()) {
-        accept(document, embeddings[next++]);
-      } else {
-        embed_one(document, report);
-      }
-    }
-    writer_.flush();
-  }
-
-  void embed_one(const Document& document, const ProgressCallback& report) {
+  std::vector<EmbedOutcome> embedded(const TextUnit& unit) {
+    if (unit.texts.empty()) return {};
     try {
-      if (flags_.passages()) {
-        accept(document,
-               embedder_.embed_passages(document.text, flags_.passage_options(), options_, report));
-      } else {
-        accept(document, embedder_.embed({&document.text, 1}, options_, report).at(0));
-      }
+      if (!flags_.passages()) return embedder_.embed_each(unit.texts, options_, unit.progress);
+      return {{.error = {},
+               .embedding = embedder_.embed_passages(unit.texts[0], flags_.passage_options(),
+                                                     options_, unit.progress)}};
     } catch (const Error& error) {
       if (is_about_passages(error)) throw;
-      fail(document, advised(error, kSplitAdvice));
+      return std::vector<EmbedOutcome>(
+          unit.texts.size(), {.error = error.document() == 0 ? error.reason() : error.what(),
+                              .embedding = {},
+                              .remedies = error.remedies()});
     }
   }
 
-  void accept(const Document& document, const Embedding& embedding) {
+  void say(const Document& document, const Embedding& embedding) {
     const std::int64_t limit = embedder_.max_length(options_);
     if (embedding.truncated > 0) {
-      messages_.note(fmt::format("{}: {}, kept the first {}", document.label(),
-                                 counted(embedding.tokens, "token"),
-                                 grouped(embedding.tokens - embedding.truncated)));
+      documents_.note_length(document, embedding.tokens, embedding.truncated, 1);
     } else if (flags_.split && embedding.tokens > limit) {
       messages_.note(fmt::format("{}: {} tokens, read in overlapping segments of {}",
                                  document.label(), embedding.tokens, limit));
@@ -263,21 +229,12 @@ class EmbedRun {
     writer_.write(document, embedding);
   }
 
-  void fail(const Document& document, std::string reason) {
-    // The library counts the documents of a call; here every call that fails has one.
-    constexpr std::string_view kOnlyDocument = "document 0: ";
-    if (reason.starts_with(kOnlyDocument)) reason.erase(0, kOnlyDocument.size());
-    messages_.error(document.label() + ": " + reason);
-    writer_.write_failed(document, reason);
-  }
-
   const EmbedFlags& flags_;
   Messages& messages_;
   EmbedOptions options_;
-  Inputs inputs_;
+  DocumentStream documents_;
   Embedder embedder_;
   VectorWriter writer_;
-  ProgressLine progress_;
 };
 
 void add_options(CLI::App& verb, EmbedFlags& flags) {

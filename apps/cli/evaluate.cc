@@ -228,8 +228,8 @@ void check_official(const std::string& file, const std::string& task) {
   const char* form = task == "coreference" ? "CoNLL-2012 (.conll), or of GAP .tsv"
                      : task == kRetrieval  ? "a run of trec_eval (.trec, .run or .txt)"
                                            : "JSON (.json)";
-  throw UsageError(fmt::format("--official-predictions: expected a name for {}, found {}", form,
-                               in_quotes(file)));
+  throw UsageError("--official-predictions",
+                   fmt::format("expected a name for {}, found {}", form, in_quotes(file)));
 }
 
 void run_retrieval(const EvaluateFlags& flags, Messages& messages) {
@@ -360,7 +360,7 @@ void check_retrieval(const EvaluateFlags& flags) {
         "retrieval reads long documents as passages: leave out --stride and --global-attention");
   }
   if (flags.options.generation.options.top_k.value_or(1) < 1) {
-    throw UsageError("--top-k: expected at least 1 document per query");
+    throw UsageError("--top-k", "expected at least 1 document per query");
   }
 }
 
@@ -375,8 +375,7 @@ void check_heeded(const CLI::App& verb) {
     const bool is_heeded = !option->nonpositional() || option->get_group() == "Retrieval" ||
                            std::find(kHeeded.begin(), kHeeded.end(), name) != kHeeded.end();
     if (option->count() > 0 && !is_heeded) {
-      throw UsageError(
-          fmt::format("{}: expected without --task retrieval, which has no use for it", name));
+      throw UsageError(name, "expected without --task retrieval, which has no use for it");
     }
   }
 }
@@ -389,8 +388,8 @@ void check(const EvaluateFlags& flags) {
   if (flags.options.task == kRetrieval)
     check_official(flags.official_predictions, flags.options.task);
   if (const std::string suffix = suffix_of(flags.selected); !suffix.empty() && suffix != ".json") {
-    throw UsageError(fmt::format("--write-selected: expected a name that ends in .json, found {}",
-                                 in_quotes(flags.selected)));
+    throw UsageError("--write-selected", fmt::format("expected a name that ends in .json, found {}",
+                                                     in_quotes(flags.selected)));
   }
   const auto refuse_without = [](const char* argument, bool is_there) {
     if (is_there) return;

@@ -3,12 +3,9 @@
 
 #include <memory>
 
-#include "advice.h"
-#include "inputs.h"
-#include "longformer/error.h"
+#include "document_stream.h"
 #include "longformer/tasks.h"
 #include "output.h"
-#include "progress.h"
 #include "verbs.h"
 
 namespace longformer::cli {
@@ -27,72 +24,49 @@ class FillMaskRun {
   FillMaskRun(const FillMaskFlags& flags, Messages& messages)
       : flags_(flags),
         messages_(messages),
-        inputs_(flags.inputs, messages),
+        documents_(flags.inputs, flags.model.json, messages),
         filler_(MaskFiller::load(flags.model.encoder_folder(), flags.model.load_options(messages))),
         options_(flags.options) {
     options_.global_attention = global_attention(flags.global_attention);
   }
 
   void run() {
-    ProgressLine progress(messages_, inputs_.total_documents(), inputs_.total_bytes());
-    Document document;
-    while (inputs_.next(document)) {
-      const ProgressCallback report = progress.unit(1, document.bytes);
+    documents_.one_by_one([this](const Document& document) -> WorkedDocument {
       try {
-        if (!document.error.empty()) throw Error(document.error);
         const FilledText filled = filler_.fill(document.text, options_);
-        tell(document, filled);
-        const std::int64_t tokens = filled.tokens;
-        if (report) report({1, 1, tokens, tokens});
+        say(document, filled);
+        return {.tokens = filled.tokens};
       } catch (const Error& error) {
-        messages_.error(document.label() + ": " + advised(error));
-        if (flags_.model.json) {
-          output_.write(document.json().add("error", advised(error)).line());
-        }
+        return {.error = advised(error)};
       }
-      output_.flush();
-    }
+    });
   }
 
  private:
-  void tell(const Document& document, const FilledText& filled) {
+  void say(const Document& document, const FilledText& filled) {
     if (filled.truncated > 0) {
       messages_.note(fmt::format("{}: {} tokens, kept the first {}", document.label(),
                                  filled.tokens + filled.truncated, filled.tokens));
     }
+    Output& output = documents_.output();
     if (flags_.model.json) {
-      output_.write(json(document, filled).line());
+      output.write(document.json().add_members(to_json(filled)).line());
       return;
     }
-    output_.write(filled.text + (filled.text.ends_with('\n') ? "" : "\n"));
+    output.write(filled.text + (filled.text.ends_with('\n') ? "" : "\n"));
     for (std::size_t i = 0; i < filled.masks.size(); ++i) {
-      output_.write(fmt::format("  mask {} (token {})\n", i + 1, filled.masks[i].position));
+      output.write(fmt::format("  mask {} (token {})\n", i + 1, filled.masks[i].position));
       for (const MaskCandidate& candidate : filled.masks[i].candidates) {
-        output_.write(fmt::format("    {:.4f}  {}\n", candidate.probability, candidate.text));
+        output.write(fmt::format("    {:.4f}  {}\n", candidate.probability, candidate.text));
       }
     }
-  }
-
-  static JsonLine json(const Document& document, const FilledText& filled) {
-    std::vector<JsonLine> masks;
-    for (const FilledMask& mask : filled.masks) {
-      std::vector<JsonLine> rows;
-      for (const MaskCandidate& candidate : mask.candidates) {
-        JsonLine& row = rows.emplace_back();
-        row.add("id", std::int64_t{candidate.id}).add("token", candidate.token);
-        row.add("text", candidate.text).add("probability", candidate.probability);
-      }
-      masks.emplace_back().add("position", mask.position).add_objects("candidates", rows);
-    }
-    return document.json().add("filled", filled.text).add_objects("masks", masks);
   }
 
   const FillMaskFlags& flags_;
   Messages& messages_;
-  Inputs inputs_;
+  DocumentStream documents_;
   MaskFiller filler_;
   FillMaskOptions options_;
-  Output output_;
 };
 
 }  // namespace

@@ -125,8 +125,7 @@ std::optional<GlobalAttention> global_attention(const std::string& rule) {
   try {
     return GlobalAttention::parse(rule);
   } catch (const Error& error) {
-    const std::string_view message = error.what();
-    throw UsageError(fmt::format("--global-attention{}", message.substr(message.find(':'))));
+    throw UsageError("--global-attention", error.reason());
   }
 }
 
@@ -173,8 +172,8 @@ std::string suffix_of(const std::string& file) {
 }
 
 void refuse_suffix(const std::string& file, std::span<const std::string_view> known) {
-  throw UsageError(fmt::format("--output: expected a name that ends in {}, or --format, found {}",
-                               fmt::join(known, ", "), in_quotes(file)));
+  throw UsageError("--output", fmt::format("expected a name that ends in {}, or --format, found {}",
+                                           fmt::join(known, ", "), in_quotes(file)));
 }
 
 namespace {
@@ -224,9 +223,7 @@ std::optional<double> real_number(std::string_view text) {
   return number && std::isfinite(*number) ? number : std::nullopt;
 }
 
-bool is_about_passages(const Error& error) {
-  return std::string_view(error.what()).starts_with("passage tokens: ");
-}
+bool is_about_passages(const Error& error) { return error.option() == "passage_tokens"; }
 
 CLI::Validator finite_number() {
   const auto check = [](const std::string& text) -> std::string {

@@ -23,6 +23,16 @@ namespace longformer::cli {
 class UsageError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
+  /// About the value of an option, such as "--top-k"; the message names both.
+  UsageError(const std::string& option, const std::string& reason)
+      : std::runtime_error(option + ": " + reason), option_(option), reason_(reason) {}
+
+  /// The option; empty: the message is about none alone.
+  const std::string& option() const { return option_; }
+  const std::string& reason() const { return reason_; }
+
+ private:
+  std::string option_, reason_;
 };
 
 /// The work that the command line asks for; set while it is parsed.

@@ -36,8 +36,8 @@ GenerateOptions character_options(const GenerateFlags& flags) {
         }
       },
       given);
-  if (result.temperature < 0) throw UsageError("--temperature: expected at least 0");
-  if (result.top_k < 0) throw UsageError("--top-k: expected at least 0");
+  if (result.temperature < 0) throw UsageError("--temperature", "expected at least 0");
+  if (result.top_k < 0) throw UsageError("--top-k", "expected at least 0");
   return result;
 }
 
@@ -71,7 +71,8 @@ void run(const GenerateFlags& flags, Messages& messages) {
   const std::string folder = flags.writing.model.folder();
   if (LanguageModel::is_one(folder)) return draw_characters(flags, folder, messages);
   if (!flags.prompt.empty()) {
-    throw UsageError("--prompt: is for character language models; a document is a file or --text");
+    throw UsageError("--prompt",
+                     "is for character language models; a document is a file or --text");
   }
   write_texts(flags.writing, false, messages);
 }

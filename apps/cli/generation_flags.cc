@@ -65,7 +65,7 @@ std::string description_of(std::string_view name) {
 
 [[noreturn]] void refuse(const std::string& option, std::string_view expected,
                          std::string_view text) {
-  throw UsageError(fmt::format("{}: expected {}, found {}", option, expected, in_quotes(text)));
+  throw UsageError(option, fmt::format("expected {}, found {}", expected, in_quotes(text)));
 }
 
 double real(const std::string& option, std::string_view text, const char* expected) {

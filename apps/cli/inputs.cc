@@ -107,9 +107,9 @@ void read_whole(Document& document, const InputOptions& options) {
   }
 }
 
-/// A message of the library about a file that is named beside it.
-std::string without_name(std::string message, const std::string& file) {
-  return message.starts_with(file + ": ") ? message.substr(file.size() + 2) : message;
+/// The message of an error about a file that is named beside it.
+std::string without_name(const Error& error, const std::string& file) {
+  return error.parts().subject == file ? error.reason() : error.what();
 }
 
 /// The string in a field of a JSON object; without one the reason goes into `error`.
@@ -228,7 +228,7 @@ bool Inputs::open(Document& document) {
     lines_.emplace(document.file, options_.encoding);
     has_documents_ = false;
   } catch (const Error& error) {
-    document.error = without_name(error.what(), document.file);
+    document.error = without_name(error, document.file);
   }
   return lines_.has_value();
 }
@@ -249,7 +249,7 @@ bool Inputs::next_line(Document& document) {
       }
     } while (skips_blank && document.text.find_first_not_of(" \t") == std::string::npos);
   } catch (const Error& error) {
-    document.error = without_name(error.what(), document.file);
+    document.error = without_name(error, document.file);
     lines_.reset();
     return true;
   }

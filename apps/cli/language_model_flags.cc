@@ -9,6 +9,7 @@
 #include "flags.h"
 #include "option_flags.h"
 #include "output.h"
+#include "usage.h"
 
 namespace longformer::cli {
 void LanguageModelEvaluationFlags::add(CLI::App& verb) {
@@ -41,8 +42,8 @@ LanguageModelEvaluation LanguageModelEvaluationFlags::options() const {
     }
   }
   if (options.step > options.window) {
-    throw UsageError(fmt::format("--step-characters: expected at most the window of {}, found {}",
-                                 options.window, options.step));
+    throw UsageError("--step-characters", fmt::format("expected at most the window of {}, found {}",
+                                                      options.window, options.step));
   }
   options.losses = !losses_.empty();
   return options;

@@ -18,6 +18,7 @@
 #include "output.h"
 #include "output_files.h"
 #include "stop_signals.h"
+#include "usage.h"
 #include "verbs.h"
 
 namespace longformer::cli {
@@ -44,20 +45,11 @@ std::vector<std::string> names_of_verbs(const CLI::App& program) {
   return names;
 }
 
-/// --max_length is --max-length: both spellings are in use for the same options elsewhere.
-std::string normalized(std::string argument) {
-  if (!argument.starts_with("--")) return argument;
-  const auto end =
-      argument.begin() + static_cast<std::ptrdiff_t>(std::min(argument.find('='), argument.size()));
-  std::replace(argument.begin(), end, '_', '-');
-  return argument;
-}
-
 std::vector<std::string> normalized(const std::vector<std::string>& typed) {
   std::vector<std::string> arguments = typed;
   for (std::string& argument : arguments) {
     if (argument == "--") break;
-    argument = normalized(std::move(argument));
+    argument = cli::normalized(std::move(argument));
   }
   return arguments;
 }
@@ -88,58 +80,11 @@ std::string command_of(const CLI::App* app) {
                                       : command_of(app->get_parent()) + " " + app->get_name();
 }
 
-/// An option by the name that the command line has for it.
-std::string as_typed(const CLI::Option& option, const std::vector<std::string>& typed) {
-  for (const std::string& argument : typed) {
-    if (argument == "--") break;
-    const std::string word = argument.substr(0, argument.find('='));
-    for (const std::string& name : option.get_lnames()) {
-      if (normalized(word) == "--" + name) return word;
-    }
-    for (const std::string& name : option.get_snames()) {
-      if (!word.starts_with("--") && word.starts_with("-" + name)) return "-" + name;
-    }
-  }
-  return option.get_name();
-}
-
-/// The message about an option by the name that was typed.
-std::string with_typed_option(std::string message, const CLI::App& verb,
-                              const std::vector<std::string>& typed) {
-  const std::size_t end = message.find(':');
-  const CLI::Option* option = message.starts_with("--") && end != std::string::npos
-                                  ? verb.get_option_no_throw(message.substr(0, end))
-                                  : nullptr;
-  return option == nullptr ? message : message.replace(0, end, as_typed(*option, typed));
-}
-
-/// Whether an option holds a value that is right or wrong by itself, not the name of a file.
-bool is_value(const CLI::Option& option) {
-  const std::string type = option.get_type_name();
-  return option.count() > 0 && type != "FILE" && type != "FOLDER" && !type.starts_with("PATH");
-}
-
-/// The error that what was typed for an option cannot be, where that is what the library says: its
-/// messages about an option begin with the option's name, "max length: expected …".
-std::optional<UsageError> usage_error_of(const Error& error, const CLI::App& verb,
-                                         const std::vector<std::string>& typed) {
-  const std::string message = error.what();
-  const std::size_t end = message.find(": expected");
-  if (end == std::string::npos) return std::nullopt;
-  std::string name = message.substr(0, end);
-  std::replace_if(
-      name.begin(), name.end(), [](char c) { return c == '_' || c == ' '; }, '-');
-  if (!name.starts_with("--")) name.insert(0, name.size() == 1 ? "-" : "--");
-  const CLI::Option* option = verb.get_option_no_throw(name);
-  if (option == nullptr || !is_value(*option)) return std::nullopt;
-  return UsageError(as_typed(*option, typed) + advised(message.substr(end), error.remedies()));
-}
-
 /// What is wrong with the command line, with the option that may have been meant.
 std::string explain(const CLI::ParseError& error, const CLI::App& program,
                     const std::vector<std::string>& typed) {
   const CLI::App* verb = chosen(&program);
-  std::string message = with_typed_option(error.what(), *verb, typed);
+  std::string message = with_typed_option(error, *verb, typed);
   if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
     std::vector<std::string> options;
     for (const CLI::Option* option : verb->get_options()) {
@@ -207,7 +152,7 @@ int work(const Action& action, const CLI::App& verb, bool quiet,
   try {
     if (action) action(messages);
   } catch (const UsageError& error) {
-    throw UsageError(with_typed_option(error.what(), verb, typed));
+    throw UsageError(with_typed_option(error, verb, typed));
   } catch (const Error& error) {
     if (const auto usage = usage_error_of(error, verb, typed)) throw *usage;
     throw;
@@ -243,7 +188,7 @@ int run(int count, char** values) {
     output.finish();
     return kSuccess;
   } catch (const UsageError& error) {
-    throw UsageError(with_typed_option(error.what(), *chosen(&program), typed));
+    throw UsageError(with_typed_option(error, *chosen(&program), typed));
   }
   return work(action, *chosen(&program), quiet, typed);
 }

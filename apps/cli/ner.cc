@@ -2,10 +2,7 @@
 #include <fmt/format.h>
 
 #include <memory>
-#include <optional>
-#include <utility>
 
-#include "advice.h"
 #include "document_stream.h"
 #include "longformer/tasks.h"
 #include "verbs.h"
@@ -37,48 +34,29 @@ class NerRun {
         tagger_(Tagger::load(flags.model.encoder_folder(), flags.model.load_options(messages))) {}
 
   void run() {
-    const auto next = [this]() -> std::optional<std::string> {
-      auto document = documents_.next();
-      if (!document) return std::nullopt;
-      return std::move(document->text);
-    };
-    tagger_.tag(
-        next, [this](const TagOutcome& outcome) { take(outcome); }, flags_.options());
-    documents_.finish();
+    documents_.stream<TagOutcome>(
+        [this](const Tagger::Source& next, const Tagger::Sink& sink) {
+          tagger_.tag(next, sink, flags_.options());
+        },
+        [this](const Document& document, const TagOutcome& outcome) {
+          say(document, outcome);
+          return outcome.tokens;
+        });
   }
 
  private:
-  void take(const TagOutcome& outcome) {
-    const Document document = documents_.take();
-    if (!outcome.error.empty()) {
-      documents_.fail(document, advised(outcome.error, outcome.remedies));
-    } else {
-      documents_.note_length(document, outcome.tokens, outcome.truncated, outcome.segments);
-      flags_.model.json ? write_json(document, outcome) : write_text(document, outcome);
+  void say(const Document& document, const TagOutcome& outcome) {
+    documents_.note_length(document, outcome.tokens, outcome.truncated, outcome.segments);
+    if (flags_.model.json) {
+      const std::string result = to_json(outcome, flags_.aggregation == "none");
+      documents_.output().write(document.json().add_members(result).line());
+      return;
     }
-    documents_.done(outcome.tokens);
-  }
-
-  void write_text(const Document& document, const TagOutcome& outcome) {
     for (const Entity& entity : outcome.entities) {
       documents_.output().write(fmt::format(
           "{}\t{}\t{}\t{}\t{:.4f}\t{}\n", document.field(), entity.span.begin, entity.span.end,
           on_one_line(entity.label), entity.score, on_one_line(entity.text)));
     }
-  }
-
-  void write_json(const Document& document, const TagOutcome& outcome) {
-    JsonLine json = document.json();
-    json.add("tokens", outcome.tokens).add("truncated", outcome.truncated);
-    json.add("segments", outcome.segments);
-    std::vector<JsonLine> rows;
-    for (const Entity& entity : outcome.entities) {
-      JsonLine& row = rows.emplace_back();
-      row.add("label", entity.label).add("score", entity.score);
-      row.add("begin", entity.span.begin).add("end", entity.span.end).add("text", entity.text);
-      if (flags_.aggregation == "none") row.add("token", entity.first_token);
-    }
-    documents_.output().write(json.add_objects("entities", rows).line());
   }
 
   const NerFlags& flags_;

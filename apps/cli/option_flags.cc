@@ -14,6 +14,7 @@
 #include "flags.h"
 #include "longformer/error.h"
 #include "output.h"
+#include "usage.h"
 
 namespace longformer::cli {
 namespace {
@@ -165,12 +166,6 @@ class FlagOf {
 };
 
 }  // namespace
-
-std::string flag_of(const std::string& name) {
-  std::string flag = "--" + name;
-  std::ranges::replace(flag, '_', '-');
-  return flag;
-}
 
 OptionFields only(OptionFields fields, const std::vector<std::string>& names) {
   std::erase_if(fields, [&names](const OptionField& field) {

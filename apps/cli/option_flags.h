@@ -9,9 +9,6 @@
 
 namespace longformer::cli {
 
-/// "--learning-rate" of learning_rate.
-std::string flag_of(const std::string& name);
-
 /// The options of these names.
 OptionFields only(OptionFields fields, const std::vector<std::string>& names);
 

@@ -7,10 +7,8 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cmath>
 #include <cstring>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "control_characters.h"
 #include "flags.h"
@@ -22,33 +20,6 @@ namespace {
 
 /// Header bytes of an array file, as numpy writes them for small shapes; a multiple of 64.
 constexpr std::size_t kNpyHeaderSize = 128;
-
-std::string json_string(std::string_view text) {
-  return with_escaped_controls(nlohmann::json(std::string(text))
-                                   .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
-}
-
-/// JSON has no NaN and no infinity: they become null.
-template <typename Number>
-void append_number(std::string& text, Number number) {
-  if constexpr (std::is_floating_point_v<Number>) {
-    if (!std::isfinite(number)) {
-      text += "null";
-      return;
-    }
-  }
-  fmt::format_to(std::back_inserter(text), "{}", number);
-}
-
-template <typename Element, typename Append>
-void append_array(std::string& text, std::span<const Element> values, Append append) {
-  text += '[';
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    if (i > 0) text += ',';
-    append(values[i]);
-  }
-  text += ']';
-}
 
 }  // namespace
 
@@ -126,111 +97,6 @@ void Output::finish() {
     fail_write();
   }
   if (temporary_ != file_ && std::rename(temporary_.c_str(), file_.c_str()) != 0) fail_write();
-}
-
-std::string JsonLine::object() const { return fmt::format("{{{}}}", text_); }
-
-std::string JsonLine::line() const { return fmt::format("{{{}}}\n", text_); }
-
-void JsonLine::key(std::string_view name) {
-  if (!text_.empty()) text_ += ',';
-  text_ += '"';
-  text_ += name;
-  text_ += "\":";
-}
-
-JsonLine& JsonLine::add(std::string_view name, std::string_view value) {
-  key(name);
-  text_ += json_string(value);
-  return *this;
-}
-
-JsonLine& JsonLine::add(std::string_view name, std::int64_t value) {
-  key(name);
-  append_number(text_, value);
-  return *this;
-}
-
-JsonLine& JsonLine::add(std::string_view name, double value) {
-  key(name);
-  append_number(text_, value);
-  return *this;
-}
-
-JsonLine& JsonLine::add(std::string_view name, float value) {
-  key(name);
-  append_number(text_, value);
-  return *this;
-}
-
-JsonLine& JsonLine::add(std::string_view name, bool value) {
-  key(name);
-  text_ += value ? "true" : "false";
-  return *this;
-}
-
-JsonLine& JsonLine::add(std::string_view name, std::span<const float> values) {
-  key(name);
-  append_array(text_, values, [this](float value) { append_number(text_, value); });
-  return *this;
-}
-
-JsonLine& JsonLine::add(std::string_view name, std::span<const std::int32_t> values) {
-  key(name);
-  append_array(text_, values, [this](std::int32_t value) { append_number(text_, value); });
-  return *this;
-}
-
-JsonLine& JsonLine::add(std::string_view name, std::span<const std::int64_t> values) {
-  key(name);
-  append_array(text_, values, [this](std::int64_t value) { append_number(text_, value); });
-  return *this;
-}
-
-JsonLine& JsonLine::add(std::string_view name, std::span<const std::string> values) {
-  key(name);
-  append_array(text_, values, [this](const std::string& value) { text_ += json_string(value); });
-  return *this;
-}
-
-JsonLine& JsonLine::add(std::string_view name, std::span<const CharacterSpan> values) {
-  key(name);
-  append_array(text_, values, [this](const CharacterSpan& value) {
-    fmt::format_to(std::back_inserter(text_), "[{},{}]", value.begin, value.end);
-  });
-  return *this;
-}
-
-JsonLine& JsonLine::add_rows(std::string_view name, std::span<const float> values,
-                             std::int64_t rows) {
-  key(name);
-  text_ += '[';
-  const std::size_t columns = rows > 0 ? values.size() / static_cast<std::size_t>(rows) : 0;
-  for (std::size_t row = 0; row < static_cast<std::size_t>(rows); ++row) {
-    if (row > 0) text_ += ',';
-    append_array(text_, values.subspan(row * columns, columns),
-                 [this](float value) { append_number(text_, value); });
-  }
-  text_ += ']';
-  return *this;
-}
-
-JsonLine& JsonLine::add_null(std::string_view name) {
-  key(name);
-  text_ += "null";
-  return *this;
-}
-
-JsonLine& JsonLine::add_json(std::string_view name, std::string_view json) {
-  key(name);
-  text_ += json;
-  return *this;
-}
-
-JsonLine& JsonLine::add_objects(std::string_view name, std::span<const JsonLine> values) {
-  key(name);
-  append_array(text_, values, [this](const JsonLine& value) { text_ += value.object(); });
-  return *this;
 }
 
 std::string npy_header(std::span<const std::int64_t> shape) {

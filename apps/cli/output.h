@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "longformer/report.h"
 #include "longformer/text.h"
 
 namespace longformer::cli {
@@ -63,39 +64,6 @@ class Output {
   bool holds_list_ = false;
   bool is_empty_ = true;
   std::int64_t objects_ = 0;
-};
-
-/// One JSON object on one line, keys in the order in which they are added.
-class JsonLine {
- public:
-  JsonLine& add(std::string_view key, std::string_view value);
-  JsonLine& add(std::string_view key, const char* value) {
-    return add(key, std::string_view(value));
-  }
-  JsonLine& add(std::string_view key, std::int64_t value);
-  JsonLine& add(std::string_view key, double value);
-  /// Writes the fewest digits that read back as the same float.
-  JsonLine& add(std::string_view key, float value);
-  JsonLine& add(std::string_view key, bool value);
-  JsonLine& add(std::string_view key, std::span<const float> values);
-  JsonLine& add(std::string_view key, std::span<const std::int32_t> values);
-  JsonLine& add(std::string_view key, std::span<const std::int64_t> values);
-  JsonLine& add(std::string_view key, std::span<const std::string> values);
-  JsonLine& add(std::string_view key, std::span<const CharacterSpan> values);
-  /// [rows, row_size] as an array of arrays.
-  JsonLine& add_rows(std::string_view key, std::span<const float> values, std::int64_t rows);
-  JsonLine& add_null(std::string_view key);
-  /// A value that is JSON already.
-  JsonLine& add_json(std::string_view key, std::string_view json);
-  JsonLine& add_objects(std::string_view key, std::span<const JsonLine> values);
-
-  /// The object without a line break.
-  std::string object() const;
-  std::string line() const;
-
- private:
-  void key(std::string_view name);
-  std::string text_;
 };
 
 /// Header of a float32 array in NumPy's format.

@@ -34,7 +34,7 @@ struct LanguageModelFlags {
     }
     if (all.data.files.empty()) throw UsageError("expected MODEL DATA, or --config FILE DATA");
     if (all.model_folder.empty() && std::filesystem::is_directory(all.data.files.front())) {
-      throw UsageError("--config: expected DATA alone beside it, found a model too");
+      throw UsageError("--config", "expected DATA alone beside it, found a model too");
     }
     return all;
   }

@@ -130,17 +130,11 @@ class QaRun {
 
   void write_json(const std::string& question, const AnswerOutcome& outcome,
                   std::span<const Answer> answers) {
+    AnswerOutcome shown = outcome;
+    shown.answers.assign(answers.begin(), answers.end());
     JsonLine json = document_.json();
-    json.add("question", question).add("tokens", outcome.tokens);
-    json.add("truncated", outcome.truncated).add("segments", outcome.segments);
-    std::vector<JsonLine> rows;
-    for (const Answer& answer : answers) {
-      JsonLine& row = rows.emplace_back();
-      row.add("score", answer.score).add("logit", answer.logit);
-      row.add("begin", answer.span.begin).add("end", answer.span.end).add("text", answer.text);
-    }
-    json.add_objects("answers", rows).add("no_answer_score", outcome.no_answer_score);
-    documents_.output().write(json.add("no_answer_logit", outcome.no_answer_logit).line());
+    json.add("question", question).add_members(to_json(shown));
+    documents_.output().write(json.line());
   }
 
   /// A question and its best answers in all documents that it was asked about.
@@ -162,9 +156,7 @@ class QaRun {
   void write_best_json(const AskedOfAll& asked) {
     std::vector<JsonLine> rows;
     for (const auto& [document, answer] : asked.best.answers()) {
-      JsonLine& row = rows.emplace_back(all_documents_[document].json());
-      row.add("score", answer.score).add("logit", answer.logit);
-      row.add("begin", answer.span.begin).add("end", answer.span.end).add("text", answer.text);
+      rows.emplace_back(all_documents_[document].json()).add_members(to_json(answer));
     }
     JsonLine json;
     json.add("question", asked.question).add("documents", asked.documents);
@@ -215,7 +207,7 @@ void check(const QaFlags& flags) {
     throw UsageError("--best compares answers of many documents: leave out --no-answer");
   }
   if (!flags.inputs.question_field.empty() && flags.inputs.field.empty()) {
-    throw UsageError("--question-field: expected --field too, which names the field of the text");
+    throw UsageError("--question-field", "expected --field too, which names the field of the text");
   }
 }
 

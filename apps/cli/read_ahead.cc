@@ -28,10 +28,10 @@ bool nothing_waits(const InputOptions& options) {
   return !is_input || poll(&input, 1, 0) == 0;
 }
 
-ReadAhead::ReadAhead(Inputs& inputs, const InputOptions& options, UnitLimits limits)
+ReadAhead::ReadAhead(Source source, const InputOptions& options, UnitLimits limits)
     : limits_(limits),
       takes_what_is_there_(comes_in_slowly(options)),
-      thread_([this, &inputs] { read(inputs); }) {}
+      thread_([this, source = std::move(source)] { read(source); }) {}
 
 ReadAhead::~ReadAhead() {
   {
@@ -46,11 +46,11 @@ bool ReadAhead::is_full() const {
   return documents_.size() >= limits_.documents || bytes_ >= limits_.bytes;
 }
 
-void ReadAhead::read(Inputs& inputs) {
+void ReadAhead::read(const Source& source) {
   std::exception_ptr error;
   try {
     Document document;
-    while (inputs.next(document)) {
+    while (source(document)) {
       std::unique_lock lock(mutex_);
       changed_.wait(lock, [this] { return closed_ || !is_full(); });
       if (closed_) return;

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <deque>
 #include <exception>
+#include <functional>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -29,8 +30,10 @@ struct UnitLimits {
 /// Hands out the documents in units: full ones of files, and of a pipe what has come in.
 class ReadAhead {
  public:
-  /// The inputs must outlive it.
-  ReadAhead(Inputs& inputs, const InputOptions& options, UnitLimits limits);
+  /// Whether there was one more document; called on the thread of the reader.
+  using Source = std::function<bool(Document&)>;
+
+  ReadAhead(Source source, const InputOptions& options, UnitLimits limits);
   ~ReadAhead();
   ReadAhead(const ReadAhead&) = delete;
   ReadAhead& operator=(const ReadAhead&) = delete;
@@ -39,7 +42,7 @@ class ReadAhead {
   std::vector<Document> next();
 
  private:
-  void read(Inputs& inputs);
+  void read(const Source& source);
   bool is_full() const;
 
   UnitLimits limits_;

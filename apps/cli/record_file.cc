@@ -33,8 +33,9 @@ void check_record_file(const std::string& option, const std::string& file) {
                                                       ".json", ".csv",   ".tsv"};
   if (std::ranges::find(kKnown, suffix_of(file)) != kKnown.end()) return;
   throw UsageError(
-      fmt::format("{}: expected a name that ends in .jsonl, .ndjson, .json, .csv or .tsv, found {}",
-                  option, in_quotes(file)));
+      option,
+      fmt::format("expected a name that ends in .jsonl, .ndjson, .json, .csv or .tsv, found {}",
+                  in_quotes(file)));
 }
 
 RecordFile::RecordFile(const std::string& file) : output_(file) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "longformer/error.h"
+#include "usage.h"
 
 namespace longformer::cli {
 
@@ -11,11 +12,7 @@ void check_training(TrainingOptions options, bool has_validation) {
   try {
     check(options);
   } catch (const Error& error) {
-    std::string message = error.what();
-    const auto colon =
-        message.begin() + static_cast<std::ptrdiff_t>(std::min(message.find(':'), message.size()));
-    std::replace(message.begin(), colon, '_', '-');
-    throw UsageError("--" + message);
+    throw UsageError(flag_of(error.option()), error.reason());
   }
 }
 

@@ -25,8 +25,14 @@ class Waiting {
 
   /// The next one; absent when none waits.
   std::optional<Entry> pop() {
+    return pop_if([](const Item&) { return true; });
+  }
+
+  /// The next one; absent when none waits, or it is not what is wanted.
+  template <typename Wanted>
+  std::optional<Entry> pop_if(const Wanted& is_wanted) {
     const std::lock_guard lock(mutex_);
-    if (entries_.empty()) return std::nullopt;
+    if (entries_.empty() || !is_wanted(entries_.front().item)) return std::nullopt;
     Entry entry = std::move(entries_.front());
     entries_.pop_front();
     return entry;

@@ -5,12 +5,10 @@
 #include <string_view>
 #include <utility>
 
-#include "advice.h"
+#include "document_stream.h"
 #include "generation_flags.h"
-#include "inputs.h"
 #include "longformer/error.h"
 #include "output.h"
-#include "progress.h"
 #include "read_ahead.h"
 #include "stop_signals.h"
 
@@ -32,17 +30,18 @@ class WritingRun {
       : flags_(flags),
         summarizes_(summarizes),
         messages_(messages),
-        inputs_(flags.inputs, messages),
+        documents_(flags.inputs, flags.model.json, messages),
         generator_(TextGenerator::load(flags.model.folder(), flags.model.load_options(messages))),
         request_(flags.request()),
-        progress_(messages_, inputs_.total_documents(), inputs_.total_bytes()),
-        only_one_(inputs_.total_documents() == 1) {
+        only_one_(documents_.total_documents() == 1) {
+    documents_.advise(kSegments);
     const GenerationOptions& folder = generator_.folder_options();
     const auto& info = generator_.info();
     const auto has_length = [](const GenerationOptions& options) {
       return options.max_length || options.max_new_tokens;
     };
-    if (flags.stream && !flags.model.json) throw UsageError("--stream: expected --json beside it");
+    if (flags.stream && !flags.model.json)
+      throw UsageError("--stream", "expected --json beside it");
     if (!summarizes) return;
     if (!request_.global_attention) request_.global_attention = generator_.summary_globals();
     if (!has_length(folder) && !has_length(request_.options)) {
@@ -51,65 +50,49 @@ class WritingRun {
   }
 
   void run() {
-    std::vector<Document> unit;
-    std::size_t bytes = 0;
-    const auto write_unit = [&] {
-      write(unit);
-      done_ += unit.size();
-      unit.clear();
-      bytes = 0;
-    };
-    Document document;
-    while (signals_.received() == 0 && inputs_.next(document)) {
-      bytes += document.text.size();
-      unit.push_back(std::move(document));
-      const bool is_full = bytes >= kUnitBytes || unit.size() >= kUnitDocuments;
-      if (is_full || nothing_waits(flags_.inputs)) write_unit();
-    }
-    if (!unit.empty() && signals_.received() == 0) write_unit();
+    documents_.in_units([this] { return next_unit(); },
+                        [this](const TextUnit& unit) { return written(unit); },
+                        [this](const Document& document, const WrittenDocument& result) {
+                          // A signal has ended the work before this one.
+                          if (!result.texts.empty()) print(document, result);
+                          return result.source_tokens;
+                        },
+                        [this] { output_.flush(); });
     if (signals_.received() != 0) messages_.interrupted(signals_.received());
     output_.finish();
   }
 
  private:
+  /// Documents that are there, up to a full unit; none when a signal came.
+  std::vector<Document> next_unit() {
+    std::vector<Document> unit;
+    std::size_t bytes = 0;
+    Document document;
+    while (signals_.received() == 0 && documents_.read(document)) {
+      bytes += document.text.size();
+      unit.push_back(std::move(document));
+      const bool is_full = bytes >= kUnitBytes || unit.size() >= kUnitDocuments;
+      if (is_full || nothing_waits(flags_.inputs)) return unit;
+    }
+    return signals_.received() == 0 ? unit : std::vector<Document>();
+  }
+
   /// Whether the text is printed while it is written, as plain text.
   bool streams() const {
     return only_one_ && !flags_.model.json &&
            request_.options.num_return_sequences.value_or(1) == 1;
   }
 
-  void write(const std::vector<Document>& unit) {
-    std::vector<std::string> texts;
-    std::vector<const Document*> readable;
-    std::int64_t bytes = 0;
-    for (const Document& document : unit) {
-      if (!document.error.empty()) continue;
-      texts.push_back(document.text);
-      readable.push_back(&document);
-      bytes += document.bytes;
-    }
-    request_.first_document = done_;
-    const ProgressCallback report = progress_.unit(std::ssize(unit), bytes);
-    const auto results = generator_.generate(texts, request_, [&](const GenerationEvent& event) {
-      if (report) report({0, std::ssize(texts), event.tokens_read + event.tokens_written, 0});
-      if (event.document >= 0)
-        print_piece(*readable[static_cast<std::size_t>(event.document)], event);
+  std::vector<WrittenDocument> written(const TextUnit& unit) {
+    request_.first_document = unit.first;
+    return generator_.generate(unit.texts, request_, [&](const GenerationEvent& event) {
+      const std::int64_t tokens = event.tokens_read + event.tokens_written;
+      if (unit.progress) unit.progress({0, std::ssize(unit.texts), tokens, 0});
+      if (event.document >= 0) {
+        print_piece(unit.documents[static_cast<std::size_t>(event.document)], event);
+      }
       return signals_.received() == 0;
     });
-    std::size_t next = 0;
-    for (const Document& document : unit) {
-      if (!document.error.empty()) {
-        fail(document, document.error);
-        continue;
-      }
-      const WrittenDocument& result = results[next++];
-      if (!result.error.empty()) {
-        fail(document, advised(result.error, result.remedies, kSegments));
-      } else if (!result.texts.empty()) {
-        print(document, result);
-      }
-    }
-    output_.flush();
   }
 
   void print_piece(const Document& document, const GenerationEvent& event) {
@@ -126,25 +109,14 @@ class WritingRun {
 
   void print(const Document& document, const WrittenDocument& result) {
     describe(document, result);
-    if (flags_.model.json) return print_json(document, result);
+    if (flags_.model.json) {
+      return output_.write(document.json().add_members(to_json(result)).line());
+    }
     if (streamed_) return output_.write("\n");
     for (const WrittenText& text : result.texts) {
       const std::string line = on_one_line(text.text) + "\n";
       output_.write(only_one_ ? line : document.field() + "\t" + line);
     }
-  }
-
-  void print_json(const Document& document, const WrittenDocument& result) {
-    JsonLine json = document.json();
-    json.add("tokens", result.source_tokens).add("truncated", result.truncated);
-    json.add("segments", result.segments).add("global_tokens", result.global_tokens);
-    std::vector<JsonLine> rows;
-    for (const WrittenText& text : result.texts) {
-      JsonLine& row = rows.emplace_back().add("text", text.text);
-      if (text.score) row.add("score", *text.score);
-      row.add("end", text.end).add("ids", std::span<const std::int32_t>(text.ids));
-    }
-    output_.write(json.add_objects("texts", rows).line());
   }
 
   /// What a reader of the result should know of how it came about.
@@ -176,22 +148,15 @@ class WritingRun {
     return mine ? *mine : generator_.folder_options().num_beams.value_or(1);
   }
 
-  void fail(const Document& document, const std::string& reason) {
-    messages_.error(document.label() + ": " + reason);
-    if (flags_.model.json) output_.write(document.json().add("error", reason).line());
-  }
-
   const WritingFlags& flags_;
   bool summarizes_;
   Messages& messages_;
   /// Before anything computes.
   StopSignals signals_;
-  Inputs inputs_;
+  DocumentStream documents_;
   TextGenerator generator_;
   GenerationRequest request_;
-  Output output_;
-  ProgressLine progress_;
-  std::size_t done_ = 0;
+  Output& output_ = documents_.output();
   /// Lines may be many, whatever comes first.
   bool only_one_;
   bool streamed_ = false;

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "longformer/error.h"
 #include "longformer/model.h"
 #include "longformer/options.h"
 #include "longformer/report.h"
@@ -70,6 +71,25 @@ struct Embedding {
   std::int64_t truncated = 0;
 };
 
+/// Outcome of one text: its vectors, or the reason why it cannot be embedded.
+struct EmbedOutcome {
+  std::string error;
+  Embedding embedding;
+  /// Remedies; see Error.
+  std::vector<Remedy> remedies = {};
+};
+
+/// How an Embedding is written as JSON.
+struct EmbeddingForm {
+  /// The text has a vector for each token or passage, not one of its own.
+  bool many_rows = false;
+  /// Number of the first vector in an array that holds them; the JSON then has none.
+  std::optional<std::int64_t> first_row = std::nullopt;
+};
+/// {"tokens", "truncated", "embedding"}; many rows: "rows", "spans", "embeddings" in place of the
+/// last.
+std::string to_json(const Embedding& embedding, const EmbeddingForm& form = {});
+
 /// A model, its tokenizer, and what a folder of sentence-transformers says of texts and vectors:
 /// pooling, Dense and Normalize modules, prompts.
 class Embedder {
@@ -103,6 +123,12 @@ class Embedder {
   std::vector<Embedding> embed(std::span<const std::string> texts, const EmbedOptions& options = {},
                                const ProgressCallback& progress = {}) const;
 
+  /// An outcome for each text: one that cannot be embedded costs the others nothing.
+  /// Throws Error for options that do not fit the model.
+  std::vector<EmbedOutcome> embed_each(std::span<const std::string> texts,
+                                       const EmbedOptions& options = {},
+                                       const ProgressCallback& progress = {}) const;
+
   /// Passages of about `passage_tokens` tokens that end at sentence or word ends, and overlap by
   /// half when `overlapping_passages`.
   struct PassageOptions {
@@ -132,9 +158,10 @@ class Embedder {
   Embedder(Model model, Tokenizer tokenizer, std::shared_ptr<const Modules> modules)
       : model_(std::move(model)), tokenizer_(std::move(tokenizer)), modules_(std::move(modules)) {}
   Pooling pooling_of(const EmbedOptions& options) const;
-  std::vector<Embedding> embed_unchecked(std::span<const std::string> texts,
-                                         const EmbedOptions& options,
-                                         const ProgressCallback& progress) const;
+  enum class OnError { keep_others, stop };
+  std::vector<EmbedOutcome> outcomes(std::span<const std::string> texts,
+                                     const EmbedOptions& options, OnError on_error,
+                                     const ProgressCallback& progress) const;
   Embedding embed_passages_alone(std::string_view text, const PassageOptions& passages,
                                  const EmbedOptions& options,
                                  const ProgressCallback& progress) const;

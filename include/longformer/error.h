@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -41,18 +43,48 @@ enum class Remedy {
   new_head,
 };
 
+/// The fields of an Error.
+struct ErrorParts {
+  /// Name before the first colon of the message: a file, a text or an option. May be empty.
+  std::string subject = {};
+  /// The message without the subject.
+  std::string reason;
+  /// The option that is wrong, by its path in the structs of the library: "stride",
+  /// "training.warmup_steps", "data.format". Empty: the error is about no option.
+  std::string option = {};
+  /// The key that is wrong in a configuration, whose file is the subject.
+  std::string key = {};
+  /// Index of the text or question in the call; absent: the error is about no single one.
+  std::optional<std::int64_t> document = std::nullopt;
+  /// In the order in which they are best offered; mostly none.
+  std::vector<Remedy> remedies = {};
+};
+
 /// Thrown for every input that cannot be used. The message is one line that says what was expected
-/// and what was found, and names the file, tensor or option that it concerns.
+/// and what was found, and names the file, tensor or option that it concerns. Programs decide by
+/// the fields, never by the words of the message.
 class Error : public std::runtime_error {
  public:
   explicit Error(const std::string& message, std::vector<Remedy> remedies = {})
-      : std::runtime_error(message), remedies_(std::move(remedies)) {}
+      : Error(ErrorParts{.reason = message, .remedies = std::move(remedies)}) {}
 
-  /// In the order in which they are best offered; mostly none.
-  const std::vector<Remedy>& remedies() const { return remedies_; }
+  /// The message is the subject, a colon and the reason.
+  explicit Error(ErrorParts parts)
+      : std::runtime_error(parts.subject.empty() ? parts.reason
+                                                 : parts.subject + ": " + parts.reason),
+        parts_(std::move(parts)) {}
+
+  const std::string& reason() const { return parts_.reason; }
+  const std::string& option() const { return parts_.option; }
+  const std::string& key() const { return parts_.key; }
+  const std::optional<std::int64_t>& document() const { return parts_.document; }
+  const std::vector<Remedy>& remedies() const { return parts_.remedies; }
+
+  /// All fields, to throw the error again with others.
+  const ErrorParts& parts() const { return parts_; }
 
  private:
-  std::vector<Remedy> remedies_;
+  ErrorParts parts_;
 };
 
 /// The candidate that is closest in spelling to a word, or empty when none is close.

@@ -54,6 +54,10 @@ struct WrittenDocument {
   std::vector<Remedy> remedies;
 };
 
+/// {"tokens", "truncated", "segments", "global_tokens", "texts": [{"text", "score", "end", "ids"},
+/// …]}; "score" only where the text has one.
+std::string to_json(const WrittenDocument& document);
+
 /// Event while documents are read and written.
 struct GenerationEvent {
   /// Documents that were read, and their tokens; then tokens that were written.

@@ -73,6 +73,10 @@ struct ClassifyOutcome {
   std::vector<Remedy> remedies = {};
 };
 
+/// {"tokens", "truncated", "segments", "labels": [{"label", "score"}, …]}, the best `top_k`
+/// classes; 0: all.
+std::string to_json(const Classification& result, std::int64_t top_k = 0);
+
 /// A sequence-classification model with its tokenizer.
 class Classifier {
  public:
@@ -148,6 +152,10 @@ struct TagOutcome {
   /// Remedies; see Error.
   std::vector<Remedy> remedies = {};
 };
+
+/// {"tokens", "truncated", "segments", "entities": [{"label", "score", "begin", "end", "text"},
+/// …]}; `with_tokens` adds the first token of each entity as "token".
+std::string to_json(const TagOutcome& result, bool with_tokens = false);
 
 /// Outcome of a document that is given as words: the reason why it cannot be tagged, else a label
 /// for each word, that of its first token. Lengths as in TagOutcome.
@@ -232,6 +240,10 @@ struct FilledText {
   /// Tokens that were read with the special ones, and tokens that were cut off.
   std::int64_t tokens = 0, truncated = 0;
 };
+
+/// {"filled", "masks": [{"position", "candidates": [{"id", "token", "text", "probability"}, …]},
+/// …]}.
+std::string to_json(const FilledText& text);
 
 /// A model with a masked-LM head and its tokenizer.
 class MaskFiller {
@@ -332,6 +344,11 @@ struct AnswerOutcome {
   /// Remedies; see Error.
   std::vector<Remedy> remedies = {};
 };
+
+/// {"score", "logit", "begin", "end", "text"}.
+std::string to_json(const Answer& answer);
+/// {"tokens", "truncated", "segments", "answers": […], "no_answer_score", "no_answer_logit"}.
+std::string to_json(const AnswerOutcome& result);
 
 /// A question-answering model with its tokenizer.
 class QuestionAnswerer {
@@ -512,6 +529,10 @@ struct ChoiceAnswer {
   std::int64_t segments = 1;
 };
 
+/// {"tokens", "truncated", "segments", "best", "choice", "probabilities", "logits"}; `choices` are
+/// those of the question.
+std::string to_json(const ChoiceAnswer& answer, std::span<const std::string> choices);
+
 /// Outcome of one question: its answer, or the reason why it cannot be answered.
 struct ChoiceOutcome {
   std::string error;
@@ -590,6 +611,9 @@ struct CoreferenceOutcome {
   /// Remedies; see Error.
   std::vector<Remedy> remedies = {};
 };
+
+/// {"tokens", "segments", "words", "clusters": [[{"begin", "end", "text"}, …], …]}.
+std::string to_json(const CoreferenceOutcome& result);
 
 /// A coreference model with its tokenizer.
 class CoreferenceResolver {

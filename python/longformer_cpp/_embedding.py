@@ -197,7 +197,12 @@ class Embedder:
                     show(begin + done)
 
             batch = texts[begin : begin + size]
-            results += self._native.embed(batch, options, None if show is None else report)
+            try:
+                results += self._native.embed(batch, options, None if show is None else report)
+            except Error as error:
+                if error.document is not None:
+                    error.document += begin
+                raise
         return results
 
     def encode_query(self, sentences: str | Sequence[str], **options: Any) -> Any:

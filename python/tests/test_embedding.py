@@ -97,8 +97,16 @@ def test_similarity_of_the_folder(folder, tmp_path, kind):
 def test_long_texts(folder, program):
     path = folder("tiny_bert")
     model = longformer_cpp.load(path)
-    with pytest.raises(longformer_cpp.Error, match="expected at most"):
-        model.encode(LONG)
+    with pytest.raises(longformer_cpp.Error, match="expected at most") as raised:
+        model.encode(["he was", LONG])
+    assert raised.value.document == 1 and raised.value.option is None
+    assert raised.value.remedies == ("truncate", "split")
+    with pytest.raises(longformer_cpp.Error) as raised:
+        model.encode(["he was", "she was", LONG], batch_size=2)
+    assert raised.value.document == 2
+    with pytest.raises(longformer_cpp.Error) as raised:
+        model.encode(LONG, max_length=10**6)
+    assert (raised.value.option, raised.value.document) == ("max_length", None)
     for name in ("truncate", "split"):
         (row,) = rows(program, path, [LONG], "--" + name)
         assert np.abs(model.encode(LONG, **{name: True}) - np.array(row["embedding"])).max() <= 1e-6

@@ -27,8 +27,9 @@ class TestCoreference:
 
     def test_segments(self, resolver):
         assert resolver(TEXT, segments="independent", max_segment_length=12)
-        with pytest.raises(longformer_cpp.Error, match="segments: expected"):
+        with pytest.raises(longformer_cpp.Error, match="segments: expected") as raised:
             resolver(TEXT, segments="many")
+        assert (raised.value.option, raised.value.document, raised.value.remedies) == ("segments", None, ())
 
     def test_a_text_is_no_list_of_texts(self, resolver):
         with pytest.raises(TypeError, match="expected a list of texts"):

@@ -52,8 +52,8 @@ Tensor random_tensor(const Shape& shape, DType dtype, std::uint64_t seed) {
 }
 
 AttentionSpec attention_spec(const AttentionBenchOptions& options, Index n) {
-  require(options.causal || options.window % 2 == 0,
-          "window: expected an even number, half on each side, found {}", options.window);
+  require(options.causal || options.window % 2 == 0, OptionName("window"),
+          "expected an even number, half on each side, found {}", options.window);
   const Index reach = options.causal ? options.window : options.window / 2;
   AttentionSpec spec = kernels::self_attention(
       n, options.heads, options.head_size, {reach, options.causal ? 0 : reach, options.dilation});

@@ -70,7 +70,8 @@ GenerateBenchResult bench_generate(const GenerateBenchOptions& options) {
                   {"documents", options.documents},
                   {"beams", options.beams},
                   {"repeats", options.repeats}});
-  require(options.new_tokens >= 4, "new_tokens: expected at least 4, found {}", options.new_tokens);
+  require(options.new_tokens >= 4, OptionName("new_tokens"), "expected at least 4, found {}",
+          options.new_tokens);
   const std::string file = options.config.empty() ? options.model + "/config.json" : options.config;
   if (models::is_language_model(file)) {
     return bench_language_model(options, file, options.config.empty());

@@ -185,7 +185,8 @@ BenchResult bench_character_lm(const TrainBenchOptions& options, const std::stri
 BenchResult bench_train(const TrainBenchOptions& options) {
   check_positive(
       {{"n", options.n}, {"repeats", options.repeats}, {"text_tokens", options.text_tokens}});
-  require(options.lora_rank >= 0, "lora_rank: expected at least 0, found {}", options.lora_rank);
+  require(options.lora_rank >= 0, OptionName("lora_rank"), "expected at least 0, found {}",
+          options.lora_rank);
   const std::string config =
       options.config.empty() ? options.model + "/config.json" : options.config;
   const auto program = static_cast<std::int64_t>(resident_bytes()) + kCodeBytes;

@@ -58,8 +58,8 @@ ModelComparison compare_models(const Model& first, const Model& second, const To
   check(a, b);
   require(!texts.empty(), "comparison: expected texts, found none");
   const std::int64_t most = std::min(a.max_tokens, b.max_tokens);
-  require(max_length >= 0 && max_length <= most,
-          "max length: expected at most {}, which both models read, found {}", most, max_length);
+  require(max_length >= 0 && max_length <= most, OptionName("max_length", "max length"),
+          "expected at most {}, which both models read, found {}", most, max_length);
   std::vector<LayerSums> sums(static_cast<std::size_t>(a.layers + 1));
   ModelComparison comparison = {.layers = {}, .texts = std::ssize(texts)};
   for (const std::string& text : texts) {

@@ -138,8 +138,8 @@ const tasks::Task& asked_task(const Model& model, const EvaluateOptions& options
   const tasks::Task* asked = options.task.empty() ? task : &tasks::task_of_verb(options.task);
   require(asked != nullptr, "model: expected a head to evaluate, found none");
   const std::string& head = model.info().head;
-  require(asked->makes_vectors() || &asked->of_head() == task,
-          "task: expected one with the model's head, {}, found {}", head.empty() ? "none" : head,
+  require(asked->makes_vectors() || &asked->of_head() == task, OptionName("task"),
+          "expected one with the model's head, {}, found {}", head.empty() ? "none" : head,
           options.task);
   tasks::check_problem_type(options.data, *asked);
   return *asked;

@@ -30,8 +30,8 @@ bool head_fits(const models::EncoderConfig& config, const tasks::Task& task) {
 std::unique_ptr<tasks::DataSet> read_training_data(const models::EncoderConfig& config,
                                                    const tasks::Task& task,
                                                    const FinetuneOptions& options) {
-  require(!options.new_head || task.has_labels(),
-          "new_head: expected a task with labels, classify or ner, found {}", task.names().verb);
+  require(!options.new_head || task.has_labels(), OptionName("new_head"),
+          "expected a task with labels, classify or ner, found {}", task.names().verb);
   tasks::KnownLabels known;
   if (head_fits(config, task.of_head()) && task.has_labels() && !options.new_head) {
     known = {tasks::LabelSet(config.labels), config.problem_type};
@@ -54,17 +54,17 @@ std::unique_ptr<tasks::DataSet> read_validation_data(const models::EncoderConfig
     return task.read(options.validation_path, options.data, known);
   } catch (const Error& error) {
     // The labels may be those of the training data: another head would not help.
-    std::vector<Remedy> remedies = error.remedies();
-    std::erase(remedies, Remedy::new_head);
-    throw Error(error.what(), std::move(remedies));
+    ErrorParts parts = error.parts();
+    std::erase(parts.remedies, Remedy::new_head);
+    throw Error(std::move(parts));
   }
 }
 
 const tasks::Task& task_of(const models::EncoderConfig& config, const FinetuneOptions& options) {
   if (!options.task.empty()) return tasks::task_of_verb(options.task);
   const tasks::Task* task = tasks::task_named(config);
-  require(task != nullptr && !task->names().verb.empty(),
-          "task: expected a folder with a head, or one of {}; found {}", tasks::verb_names(),
+  require(task != nullptr && !task->names().verb.empty(), OptionName("task"),
+          "expected a folder with a head, or one of {}; found {}", tasks::verb_names(),
           config.architecture.empty() ? "neither" : config.architecture);
   return *task;
 }
@@ -104,8 +104,8 @@ struct Beginning {
   Index max_tokens(const models::EncoderConfig& config, const FinetuneOptions& options) const {
     const Index most = task.longest_document(config);
     require(options.max_source_tokens >= 0 && options.max_source_tokens <= most,
-            "max_source_length: expected at most the model's {} tokens, found {}", most,
-            options.max_source_tokens);
+            OptionName("max_source_tokens", "max_source_length"),
+            "expected at most the model's {} tokens, found {}", most, options.max_source_tokens);
     if (options.max_source_tokens > 0) return options.max_source_tokens;
     return modules ? std::min(most, modules->max_length.value_or(most)) : most;
   }
@@ -191,19 +191,22 @@ training::PhaseCost cost_of(const TrainedModel& model, const tasks::Task& task,
 void check_options(const FinetuneOptions& options, const tasks::DataSet& data) {
   const TrainingOptions& training = options.training;
   require(training.eval_strategy == "no" || !options.validation_path.empty(),
-          "validation_file: expected examples to evaluate on, as eval_strategy is {}, found none",
+          OptionName("validation_path", "validation_file"),
+          "expected examples to evaluate on, as eval_strategy is {}, found none",
           training.eval_strategy);
   require(options.head_learning_rate >= 0 && std::isfinite(options.head_learning_rate),
-          "head_learning_rate: expected a number of at least 0, found {}",
+          OptionName("head_learning_rate"), "expected a number of at least 0, found {}",
           options.head_learning_rate);
-  require(options.threshold >= 0 && options.threshold <= 1,
-          "threshold: expected a probability from 0 to 1, found {}", options.threshold);
+  require(options.threshold >= 0 && options.threshold <= 1, OptionName("threshold"),
+          "expected a probability from 0 to 1, found {}", options.threshold);
   require(training.per_device_train_batch_size >= data.least_batch(),
-          "per_device_train_batch_size: expected at least {} examples, of which the texts are each "
+          OptionName("training.per_device_train_batch_size"),
+          "expected at least {} examples, of which the texts are each "
           "other's wrong answers, found {}",
           data.least_batch(), training.per_device_train_batch_size);
   require(data.has_one_class() || training.label_smoothing_factor == 0,
-          "label_smoothing_factor: expected 0 where there is not one right class, found {}",
+          OptionName("training.label_smoothing_factor"),
+          "expected 0 where there is not one right class, found {}",
           training.label_smoothing_factor);
 }
 
@@ -320,9 +323,8 @@ TrainingResult finetune(const std::string& folder, const FinetuneOptions& option
   const auto data = read_training_data(config, named, used);
   check_options(used, *data);
   Beginning beginning(folder, task);
-  require(used.mini_batch_size == 0 || task.makes_vectors(),
-          "mini_batch_size: expected a training of vectors of texts, found one of {}",
-          task.names().verb);
+  require(used.mini_batch_size == 0 || task.makes_vectors(), OptionName("mini_batch_size"),
+          "expected a training of vectors of texts, found one of {}", task.names().verb);
   TrainedModelSetup setup = {.folder = folder,
                              .task = &task,
                              .labels = data->labels(),

@@ -51,13 +51,15 @@ TrainedModelSetup setup_of(const std::string& folder, const MaskedLmTraining& op
       .folder = folder, .task = &tasks::masked_lm(), .globals_from_local = options.copy_globals};
   const Index from = options.only_positions_from;
   require(!trains_adapter(options.training) || from == 0,
-          "only positions from: expected none with an adapter, found {}", from);
-  require(from >= 0, "only positions from: expected 0 or more, found {}", from);
+          OptionName("only_positions_from", "only positions from"),
+          "expected none with an adapter, found {}", from);
+  require(from >= 0, OptionName("only_positions_from", "only positions from"),
+          "expected 0 or more, found {}", from);
   if (from == 0) return setup;
   setup.frozen = [](const std::string& name) { return name != models::kPositionEmbeddings; };
   const models::EncoderConfig config = models::read_config(folder + "/config.json");
-  require(from < config.max_tokens(), "only positions from: expected less than {}, found {}",
-          config.max_tokens(), from);
+  require(from < config.max_tokens(), OptionName("only_positions_from", "only positions from"),
+          "expected less than {}, found {}", config.max_tokens(), from);
   setup.first_trained_position = config.first_position() + from;
   return setup;
 }
@@ -98,9 +100,8 @@ TrainingResult train_masked_lm(const std::string& folder, const MaskedLmTraining
       tasks::masked_text({options.validation_file}, options.data, options.masking);
   std::unique_ptr<tasks::TrainingSet> validation;
   if (options.training.eval_strategy != "no") {
-    require(!options.validation_file.empty(),
-            "validation_file: expected text to evaluate on, as eval_strategy is {}",
-            options.training.eval_strategy);
+    require(!options.validation_file.empty(), OptionName("validation_file"),
+            "expected text to evaluate on, as eval_strategy is {}", options.training.eval_strategy);
     // A fault in these data must be found before the training begins.
     validation = rows_of(*validation_text);
   }

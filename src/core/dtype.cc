@@ -57,7 +57,7 @@ std::string_view name_of(DType dtype) {
 DType compute_dtype(const std::string& name) {
   if (name == "fp32") return DType::f32;
   if (name == "bf16") return DType::bf16;
-  fail("dtype: expected fp32 or bf16, found \"{}\"", name);
+  fail(OptionName("dtype"), "expected fp32 or bf16, found \"{}\"", name);
 }
 
 float half_to_float(std::uint16_t half) {

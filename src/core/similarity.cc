@@ -43,7 +43,8 @@ Similarity similarity(const std::string& name) {
   for (std::size_t i = 0; i < kSimilarityNames.size(); ++i) {
     if (name == kSimilarityNames[i]) return static_cast<Similarity>(i);
   }
-  fail("similarity: expected cosine, dot, euclidean or manhattan, found \"{}\"", name);
+  fail(OptionName("similarity"), "expected cosine, dot, euclidean or manhattan, found \"{}\"",
+       name);
 }
 
 std::string_view name_of(Similarity similarity) {

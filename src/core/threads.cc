@@ -163,8 +163,8 @@ int available_threads() {
 }
 
 void check_threads(std::int64_t wanted) {
-  require(wanted >= 0 && wanted <= kMostThreads,
-          "threads: expected 0 (as many as there are) to {}, found {}", kMostThreads, wanted);
+  require(wanted >= 0 && wanted <= kMostThreads, OptionName("threads"),
+          "expected 0 (as many as there are) to {}, found {}", kMostThreads, wanted);
 }
 
 int checked_threads(std::int64_t wanted) {
@@ -207,8 +207,8 @@ ExactTeam::ExactTeam(int threads)
     : threads_(omp_get_max_threads()),
       levels_(omp_get_max_active_levels()),
       dynamic_(omp_get_dynamic()) {
-  require(threads == 1 || !omp_in_parallel(),
-          "threads: expected 1 inside a parallel region, found {}", threads);
+  require(threads == 1 || !omp_in_parallel(), OptionName("threads"),
+          "expected 1 inside a parallel region, found {}", threads);
   if (threads_ != threads) omp_set_num_threads(threads);
   if (levels_ < 1) omp_set_max_active_levels(1);
   if (dynamic_ != 0) omp_set_dynamic(0);

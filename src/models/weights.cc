@@ -390,8 +390,8 @@ void Weights::check_low_rank() const {
           const std::string name = tensor_names_.file_layer(entry.first);
           return !entry.second.empty() && (target == kAllLinear || ends_with_name(name, target));
         });
-    require(found, "lora_target: expected {} or {}, found {}", fmt::join(endings, ", "), kAllLinear,
-            formats::quote(target));
+    require(found, OptionName("training.lora_target"), "expected {} or {}, found {}",
+            fmt::join(endings, ", "), kAllLinear, formats::quote(target));
   }
   if (!adapter_) return;
   // Norms are trained whole or not at all.

@@ -41,8 +41,7 @@ struct TextDecoder::Implementation {
 
   void check_is_text(std::string_view beginning) const {
     const FileKind kind = file_kind(beginning);
-    require(kind.may_be_text(), "{}{}expected text, found {}", name, name.empty() ? "" : ": ",
-            described(kind));
+    require(kind.may_be_text(), FileName(name), "expected text, found {}", described(kind));
   }
 
   std::string decoded(std::string bytes) {
@@ -99,8 +98,8 @@ std::string TextDecoder::next(std::string bytes) {
 }
 
 void check(const TextEncoding& encoding) {
-  require(encoding.name == kAuto || text::is_charset(encoding.name),
-          "encoding: expected utf-8, latin-1, utf-16, auto or another name that iconv knows, found "
+  require(encoding.name == kAuto || text::is_charset(encoding.name), OptionName("encoding"),
+          "expected utf-8, latin-1, utf-16, auto or another name that iconv knows, found "
           "\"{}\"",
           encoding.name);
 }

@@ -329,9 +329,8 @@ struct Tokenizer::Implementation {
         pair ? static_cast<std::int64_t>(work.spans[1].size()) : 0};
     auto kept = counts;
     if (options.max_length) {
-      require(*options.max_length >= added,
-              "max_length: expected at least {} for the special tokens, found {}", added,
-              *options.max_length);
+      require(*options.max_length >= added, OptionName("max_length"),
+              "expected at least {} for the special tokens, found {}", added, *options.max_length);
       kept = kept_tokens(counts, pair, *options.max_length - added, options.strategy);
     }
     Encoding encoding;

@@ -149,7 +149,7 @@ std::unique_ptr<Optimizer> Optimizer::make(const TrainingOptions& options, Param
   if (options.optim == "adafactor") {
     return std::make_unique<Adafactor>(options, parameters, threads);
   }
-  fail("optim: expected adamw or adafactor, found '{}'", options.optim);
+  fail(OptionName("training.optim"), "expected adamw or adafactor, found '{}'", options.optim);
 }
 
 void Optimizer::step(double learning_rate, double gradient_scale) {

@@ -32,7 +32,8 @@ Schedule::Kind schedule_kind(const std::string& name) {
   if (name == "linear") return Schedule::Kind::linear;
   if (name == "cosine") return Schedule::Kind::cosine;
   if (name == "polynomial") return Schedule::Kind::polynomial;
-  fail("lr_scheduler_type: expected linear, constant, cosine or polynomial, found '{}'", name);
+  fail(OptionName("training.lr_scheduler_type"),
+       "expected linear, constant, cosine or polynomial, found '{}'", name);
 }
 
 std::int64_t warmup_of(std::int64_t warmup_steps, double warmup_ratio, std::int64_t steps) {

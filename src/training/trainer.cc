@@ -112,7 +112,8 @@ Phase single_phase(const TrainingOptions& options, std::int64_t micro_batches_pe
   const std::int64_t accumulation = options.gradient_accumulation_steps;
   std::int64_t steps = options.max_steps;
   if (steps <= 0) {
-    require(micro_batches_per_epoch > 0, "max_steps: expected a number, as the data have no end");
+    require(micro_batches_per_epoch > 0, OptionName("training.max_steps"),
+            "expected a number, as the data have no end");
     const auto per_epoch = static_cast<double>(divided_up(micro_batches_per_epoch, accumulation));
     steps = static_cast<std::int64_t>(std::ceil(options.num_train_epochs * per_epoch));
   }
@@ -139,10 +140,10 @@ Trainer::Trainer(TrainerSetup setup, ParameterSet& parameters, Objective& object
             "phase '{}': expected steps and accumulation, found {} and {}", phase.name, phase.steps,
             phase.accumulation);
     for (const auto& [name, strategy] :
-         {std::pair("eval_strategy", setup_.options.eval_strategy),
-          std::pair("save_strategy", setup_.options.save_strategy)}) {
-      require(phase.micro_batches_per_epoch > 0 || strategy != "epoch",
-              "{}: expected no or steps, as the data have no end, found 'epoch'", name);
+         {std::pair("training.eval_strategy", setup_.options.eval_strategy),
+          std::pair("training.save_strategy", setup_.options.save_strategy)}) {
+      require(phase.micro_batches_per_epoch > 0 || strategy != "epoch", OptionName(name),
+              "expected no or steps, as the data have no end, found 'epoch'");
     }
   }
   set_metric();
@@ -154,8 +155,8 @@ void Trainer::set_metric() {
   if (metric.empty()) metric = "loss";
   const std::vector<std::string> names = objective_.metric_names();
   const bool known = std::find(names.begin(), names.end(), without_prefix(metric)) != names.end();
-  require(known || names.empty(), "metric_for_best_model: expected one of {}, found '{}'",
-          fmt::join(names, ", "), metric);
+  require(known || names.empty(), OptionName("training.metric_for_best_model"),
+          "expected one of {}, found '{}'", fmt::join(names, ", "), metric);
 }
 
 TrainingResult Trainer::run(const TrainingCallbacks& callbacks) {
@@ -224,7 +225,8 @@ void Trainer::open_output() {
   // Beside each other they would be a model that nobody has trained.
   const bool is_adapter = trains_adapter();
   const bool is_other = is_adapter ? formats::has_weights(folder.string()) : has_adapter;
-  require(!is_other, "output_dir: expected a folder without {}, found one in '{}'",
+  require(!is_other, OptionName("training.output_dir"),
+          "expected a folder without {}, found one in '{}'",
           is_adapter ? "the weights of a model beside those of an adapter" : "an adapter",
           folder.string());
   if (options.overwrite_output_dir && options.resume_from_checkpoint.empty()) {
@@ -234,8 +236,8 @@ void Trainer::open_output() {
   const bool occupied = !checkpoints_.steps().empty() || fs::exists(folder / "config.json") ||
                         fs::exists(folder / "model.safetensors") || has_adapter;
   require(!occupied || options.overwrite_output_dir || !options.resume_from_checkpoint.empty(),
-          {Remedy::resume_or_overwrite},
-          "output_dir: expected a new folder, found a former training in '{}'", folder.string());
+          {Remedy::resume_or_overwrite}, OptionName("training.output_dir"),
+          "expected a new folder, found a former training in '{}'", folder.string());
 }
 
 std::int64_t Trainer::data_bytes() const {
@@ -255,9 +257,8 @@ void Trainer::resume() {
     folder = last_checkpoint();
   }
   const std::string state_file = (folder / kStateFile).string();
-  require(fs::exists(state_file),
-          "resume_from_checkpoint: expected a checkpoint with {}, found '{}'", kStateFile,
-          folder.string());
+  require(fs::exists(state_file), OptionName("training.resume_from_checkpoint"),
+          "expected a checkpoint with {}, found '{}'", kStateFile, folder.string());
   state_ = trainer_state_from_json(formats::read_json(state_file), state_file);
   const auto phases = static_cast<std::int64_t>(setup_.phases.size());
   require(state_.phase < phases, "{}: expected one of {} phases, found phase {}", state_file,
@@ -358,8 +359,8 @@ void Trainer::plan_disk(TrainingPlan& plan) const {
 void Trainer::check_plan(const TrainingPlan& plan) const {
   constexpr double kMegabyte = 1e6;
   const std::int64_t free = plan.free_disk_bytes.value_or(plan.disk_bytes);
-  require(plan.disk_bytes <= free, {Remedy::fewer_checkpoints},
-          "output_dir: expected {:.1f} MB of disk space for the model and its checkpoints, found "
+  require(plan.disk_bytes <= free, {Remedy::fewer_checkpoints}, OptionName("training.output_dir"),
+          "expected {:.1f} MB of disk space for the model and its checkpoints, found "
           "{:.1f} MB in '{}'",
           static_cast<double>(plan.disk_bytes) / kMegabyte, static_cast<double>(free) / kMegabyte,
           setup_.options.output_dir);
@@ -605,8 +606,8 @@ void Trainer::judge(TrainingProgress& progress) {
   log(std::move(line));
   if (!options.load_best_model_at_end && options.early_stopping_patience == 0) return;
 
-  require(metric.has_value(), "metric_for_best_model: expected one of {}, found '{}'", names,
-          options.metric_for_best_model);
+  require(metric.has_value(), OptionName("training.metric_for_best_model"),
+          "expected one of {}, found '{}'", names, options.metric_for_best_model);
   const bool first = !state_.best_metric;
   const bool gains =
       first || is_better(*metric, *state_.best_metric, options.early_stopping_threshold);

@@ -73,6 +73,7 @@ TEST(Runner, FoldsAndRefusesRowByRow) {
   for (const tasks::TokenRow& row : rows) wave.add({row, ranges});
   const std::vector<RowResult> results = runner.run(wave);
   ASSERT_EQ(results.size(), 3u);
+  EXPECT_EQ(runner.passes(), 1) << "a row that the model refuses costs no second pass";
   EXPECT_NE(results[1].error.find("at most 41 tokens, found 42"), std::string::npos);
   EXPECT_TRUE(results[1].values.empty());
   const auto width = static_cast<std::size_t>(model.info().hidden_size);

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "engine/run/model_implementation.h"
 #include "error_testing.h"
 #include "fixtures.h"
 #include "formats/json.h"
@@ -213,6 +214,47 @@ TEST_F(SentenceFolder, ALongTextIsAnErrorUnlessToldOtherwise) {
   EXPECT_EQ(error_of([&] { embedder.embed(texts, options); }), "");
   options.max_length = 25;
   expect_error(error_of([&] { embedder.embed(texts, options); }), {"at most 24", "found 25"});
+}
+
+/// More tokens than any model of the fixtures takes.
+std::string long_text() {
+  std::string text;
+  for (int i = 0; i < 10'000; ++i) text += "he was ";
+  return text;
+}
+
+TEST_F(SentenceFolder, ABadTextCostsTheOthersNothing) {
+  const Embedder embedder = Embedder::load(fixture("sentence_dense"));
+  const std::string bad = long_text();
+  const std::vector<std::string> texts = {"he was in the house", bad, "she was with him", bad};
+  const auto passes = [&] { return embedder.model().implementation().runner.passes(); };
+  std::int64_t tokens = 0;
+  const std::vector<EmbedOutcome> found = embedder.embed_each(
+      texts, {}, [&](const Progress& progress) { tokens = progress.tokens_done; });
+  EXPECT_EQ(passes(), 1);
+  ASSERT_EQ(found.size(), 4u);
+  EXPECT_NE(found[1].error.find("expected at most"), std::string::npos) << found[1].error;
+  EXPECT_EQ(found[1].error, found[3].error);
+  EXPECT_FALSE(found[1].remedies.empty());
+  EXPECT_TRUE(found[1].embedding.values.empty());
+  for (const std::size_t i : {std::size_t{0}, std::size_t{2}}) {
+    EXPECT_EQ(found[i].error, "");
+    EXPECT_EQ(found[i].embedding.values, embedder.embed({&texts[i], 1})[0].values);
+  }
+  EXPECT_EQ(tokens, found[0].embedding.tokens + found[2].embedding.tokens);
+}
+
+TEST_F(SentenceFolder, AnErrorKnowsItsText) {
+  const Embedder embedder = Embedder::load(fixture("sentence_dense"));
+  const std::vector<std::string> texts = {"he was", long_text()};
+  try {
+    static_cast<void>(embedder.embed(texts));
+    ADD_FAILURE() << "expected an error, found none";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.document(), 1);
+    EXPECT_EQ(error.option(), "");
+    EXPECT_TRUE(std::string(error.what()).starts_with("document 1: " + error.reason()));
+  }
 }
 
 TEST_F(SentenceFolder, TokensOfAPromptHaveNoCharactersOfTheText) {

@@ -106,8 +106,8 @@ struct AttentionFlags {
       throw UsageError("--top-k and --threshold are for text, JSON and pages");
     }
     if (form == AttentionFormat::html && top_k > PageLimits::kMostKeys) {
-      throw UsageError(fmt::format("--top-k: expected at most {} for a page, found {}",
-                                   PageLimits::kMostKeys, top_k));
+      throw UsageError("--top-k", fmt::format("expected at most {} for a page, found {}",
+                                              PageLimits::kMostKeys, top_k));
     }
   }
 };
@@ -348,7 +348,7 @@ void add_attention(CLI::App& program, Action& action) {
   verb.callback([flags, summary, &action] {
     flags->check();
     if (summary->count() > 0 && flags->summary.empty()) {
-      throw UsageError("--summary: expected a text, found an empty one");
+      throw UsageError("--summary", "expected a text, found an empty one");
     }
     static_cast<void>(global_attention(flags->global_attention));
     action = [flags](Messages& messages) {

@@ -95,8 +95,9 @@ std::vector<std::optional<std::int64_t>> chosen(Choice choice, std::int64_t coun
   if (choice.kind == Choice::Kind::mean) return {std::nullopt};
   if (choice.kind == Choice::Kind::one) {
     if (choice.number < count) return {choice.number};
-    throw UsageError(fmt::format("--{}: expected a number from 0 to {}, mean or all, found {}",
-                                 what, count - 1, choice.number));
+    throw UsageError("--" + what,
+                     fmt::format("expected a number from 0 to {}, mean or all, found {}", count - 1,
+                                 choice.number));
   }
   std::vector<std::optional<std::int64_t>> numbers;
   for (std::int64_t i = 0; i < count; ++i) numbers.emplace_back(i);

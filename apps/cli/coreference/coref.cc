@@ -5,8 +5,8 @@
 #include <memory>
 #include <optional>
 
-#include "advice.h"
 #include "coreference/forms.h"
+#include "document_stream.h"
 #include "longformer/tasks.h"
 #include "option_flags.h"
 #include "progress.h"
@@ -54,64 +54,47 @@ class CorefRun {
  public:
   CorefRun(const CorefFlags& flags, Messages& messages)
       : flags_(flags),
-        messages_(messages),
         form_(flags.form()),
-        inputs_(flags.inputs, messages),
+        documents_(flags.inputs, false, messages),
         resolver_(CoreferenceResolver::load(flags.model.encoder_folder(),
-                                            flags.model.load_options(messages))),
-        progress_(messages_, inputs_.total_documents(), inputs_.total_bytes()) {
+                                            flags.model.load_options(messages))) {
     flags.output.empty() ? output_.emplace() : output_.emplace(flags.output);
+    if (form_ != CoreferenceFormat::json) return;
+    documents_.write_failures([this](const Document& document, const std::string& reason) {
+      output_->write_object(document.json().add("error", reason).object());
+      output_->flush();
+    });
   }
 
   void run() {
-    Document document;
     bool any = false;
-    while (inputs_.next(document)) {
-      const std::string reason = resolved(document, any);
-      if (reason.empty()) {
-        any = true;
-      } else {
-        fail(document, reason);
+    documents_.one_by_one([&](const Document& document) -> WorkedDocument {
+      if (any && form_ == CoreferenceFormat::html) {
+        return {.error = "expected one document for a page, found another"};
       }
-      output_->flush();
-    }
+      ResolveOptions options = flags_.all();
+      options.progress = documents_.report();
+      const CoreferenceOutcome found = resolver_.resolve(document.text, options);
+      if (!found.error.empty()) return {.error = advised(found.error, found.remedies)};
+      say(document, found);
+      any = true;
+      return {.tokens = found.tokens};
+    });
     if (any || form_ == CoreferenceFormat::json) output_->finish();
   }
 
  private:
-  /// Why there is nothing about the document; empty where it was written.
-  std::string resolved(const Document& document, bool any) {
-    ResolveOptions options = flags_.all();
-    options.progress = progress_.unit(1, document.bytes);
-    if (!document.error.empty()) return document.error;
-    if (any && form_ == CoreferenceFormat::html) {
-      return "expected one document for a page, found another";
-    }
-    const CoreferenceOutcome found = resolver_.resolve(document.text, options);
-    if (!found.error.empty()) return advised(found.error, found.remedies);
-    if (found.segments > 1) {
-      messages_.note(fmt::format("{}: {}, read in {}", document.label(),
-                                 counted(found.tokens, "token"),
-                                 counted(found.segments, "segment")));
-    }
+  void say(const Document& document, const CoreferenceOutcome& found) {
+    documents_.note_length(document, found.tokens, 0, found.segments);
     write_coreference(*output_, {document, found, flags_.model.model}, form_);
-    return {};
-  }
-
-  void fail(const Document& document, const std::string& reason) {
-    messages_.error(document.label() + ": " + reason);
-    if (form_ == CoreferenceFormat::json) {
-      output_->write_object(document.json().add("error", reason).object());
-    }
+    output_->flush();
   }
 
   const CorefFlags& flags_;
-  Messages& messages_;
   CoreferenceFormat form_;
-  Inputs inputs_;
+  DocumentStream documents_;
   CoreferenceResolver resolver_;
   std::optional<Output> output_;
-  ProgressLine progress_;
 };
 
 }  // namespace

@@ -36,26 +36,8 @@ void write_lines(Output& output, const ResolvedDocument& resolved) {
   }
 }
 
-std::string list_of(const std::vector<std::string>& items) {
-  return fmt::format("[{}]", fmt::join(items, ", "));
-}
-
 void write_json(Output& output, const ResolvedDocument& resolved) {
-  const CoreferenceOutcome& found = resolved.found;
-  JsonLine json = resolved.document.json();
-  json.add("tokens", found.tokens).add("segments", found.segments);
-  json.add("words", static_cast<std::int64_t>(found.words.size()));
-  std::vector<std::string> clusters;
-  for (const std::vector<Mention>& cluster : found.clusters) {
-    std::vector<std::string> mentions;
-    for (const Mention& mention : cluster) {
-      JsonLine row;
-      row.add("begin", mention.span.begin).add("end", mention.span.end).add("text", mention.text);
-      mentions.push_back(row.object());
-    }
-    clusters.push_back(list_of(mentions));
-  }
-  output.write_object(json.add_json("clusters", list_of(clusters)).object());
+  output.write_object(resolved.document.json().add_members(to_json(resolved.found)).object());
 }
 
 /// Where a bracket stands in the text.

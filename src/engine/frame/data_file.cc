@@ -104,8 +104,8 @@ void read_records(const std::string& path, const DataOptions& options, DataRepor
     read_objects(path, options, report, read);
     return;
   }
-  require(options.format == "csv" || options.format == "tsv",
-          "format: expected jsonl, json, csv or tsv, found {}", options.format);
+  require(options.format == "csv" || options.format == "tsv", OptionName("data.format"),
+          "expected jsonl, json, csv or tsv, found {}", options.format);
   std::vector<std::string> names;
   read_rows(
       path, options, report, [&](const std::vector<std::string>& columns) { names = columns; },
@@ -124,7 +124,8 @@ void read_rows(const std::string& path, const DataOptions& options, DataReport& 
   const std::string& given = options.delimiter;
   require(given.empty() || (given.size() == 1 && given != "\"" && given != "\n" &&
                             static_cast<unsigned char>(given[0]) < 0x80),
-          "delimiter: expected one character of ASCII, found {}", formats::quote(given));
+          OptionName("data.delimiter"), "expected one character of ASCII, found {}",
+          formats::quote(given));
   const char usual = options.format == "tsv" ? '\t' : ',';
   text::DelimitedReader reader(
       lines_of(path, options),

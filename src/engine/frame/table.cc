@@ -98,7 +98,7 @@ const Task& task_of_verb(std::string_view verb) {
   for (const Task* task : all_tasks()) {
     if (!verb.empty() && task->names().verb == verb) return *task;
   }
-  fail("task: expected {}, found \"{}\"", verb_names(), verb);
+  fail(OptionName("task"), "expected {}, found \"{}\"", verb_names(), verb);
 }
 
 std::vector<std::string> training_verbs() {

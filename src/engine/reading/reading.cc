@@ -40,7 +40,7 @@ RowReader::RowReader(const Tokenizer& tokenizer, ReadingOptions options)
           options_.max_tokens);
   require(
       options_.too_long != TooLong::split || (options_.stride >= 0 && options_.stride < capacity),
-      "stride: expected 0 to {} tokens, found {}", capacity - 1, options_.stride);
+      OptionName("stride"), "expected 0 to {} tokens, found {}", capacity - 1, options_.stride);
 }
 
 Reading RowReader::read(std::string text) const {

@@ -187,8 +187,8 @@ class Consumer {
 void stream_documents(const Model& model, const StreamOptions& options,
                       const std::function<std::optional<Document>()>& next,
                       const std::function<void(const Document&)>& done) {
-  require(options.batch_tokens > 0, "batch tokens: expected more than 0, found {}",
-          options.batch_tokens);
+  require(options.batch_tokens > 0, OptionName("batch_tokens", "batch tokens"),
+          "expected more than 0, found {}", options.batch_tokens);
   Queue queue(4 * options.batch_tokens);
   const Producer producer(queue, next);
   Consumer consumer(model, options, queue);
@@ -200,8 +200,8 @@ void stream_documents(const Model& model, const StreamOptions& options,
 tasks::GlobalPositions global_positions(const Model& model,
                                         const std::optional<GlobalAttention>& rule) {
   if (!rule) return nullptr;
-  require(model.info().has_global_attention,
-          "global attention: expected a Longformer model, found {}", model.info().model_type);
+  require(model.info().has_global_attention, OptionName("global_attention", "global attention"),
+          "expected a Longformer model, found {}", model.info().model_type);
   return [model, rule = *rule](const Encoding& tokens, std::string_view text) {
     const std::vector<std::int32_t> mask = rule.mask(model, tokens, text);
     std::vector<Index> positions;

@@ -37,8 +37,8 @@ std::size_t question_end(const Encoding& tokens) {
   // An empty text beside a question has no tokens, but the question has.
   const bool pair = std::find(ids.begin(), ids.end(), 1) != ids.end();
   const auto last = std::find(ids.rbegin(), ids.rend(), 0);
-  require(pair && last != ids.rend(),
-          "global attention: expected a question and a text for the term question, found one text");
+  require(pair && last != ids.rend(), OptionName("global_attention", "global attention"),
+          "expected a question and a text for the term question, found one text");
   return static_cast<std::size_t>(ids.rend() - last);
 }
 
@@ -79,17 +79,17 @@ void GlobalAttention::parse_term(std::string_view term) {
     const auto last = number(term.substr(dash + 1));
     if (first && last && *first <= *last) return ranges_.emplace_back(*first, *last), void();
   }
-  fail(
-      "global attention: expected none, default, all, cls, question, sentences, every:K, a "
-      "position "
-      "or a range such as 0-15, found {}",
-      formats::quote(term));
+  fail(OptionName("global_attention", "global attention"),
+       "expected none, default, all, cls, question, sentences, every:K, a "
+       "position "
+       "or a range such as 0-15, found {}",
+       formats::quote(term));
 }
 
 std::vector<std::int32_t> GlobalAttention::mask(const Model& model, const Encoding& tokens,
                                                 std::string_view text) const {
-  require(model.info().has_global_attention,
-          "global attention: expected a Longformer model, found {}", model.info().model_type);
+  require(model.info().has_global_attention, OptionName("global_attention", "global attention"),
+          "expected a Longformer model, found {}", model.info().model_type);
   std::vector<std::int32_t> mask = this->mask(tokens, text);
   if (std::find(named_.begin(), named_.end(), Named::heads_default) != named_.end()) {
     const auto defaults = model.default_global_attention_mask(tokens.ids);

@@ -25,7 +25,7 @@ double median(std::vector<double> values) {
 }
 
 Timing measure(int repeats, const std::function<void()>& work) {
-  require(repeats >= 1, "repeats: expected at least 1, found {}", repeats);
+  require(repeats >= 1, OptionName("repeats"), "expected at least 1, found {}", repeats);
   using Clock = std::chrono::steady_clock;
   std::vector<double> seconds;
   for (int run = 0; run <= repeats; ++run) {

@@ -84,7 +84,7 @@ void Runner::run_rows(Wanted wanted, std::span<const Place> rows) {
   try {
     forward(wanted, rows);
   } catch (const Error& error) {
-    // One row spoils the batch; taken one by one, the others keep their results.
+    // The pass itself failed; taken one by one, the other rows keep their results.
     if (rows.size() > 1) {
       for (std::size_t i = 0; i < rows.size(); ++i) run_rows(wanted, rows.subspan(i, 1));
     } else {
@@ -97,17 +97,27 @@ void Runner::forward(Wanted wanted, std::span<const Place> rows) {
   const tasks::Task* task = wanted == Wanted::logits ? model_.task : nullptr;
   models::BatchBuilder builder(model_.config);
   std::vector<ops::RowRange> ranges;
-  for (const auto& [work, result] : rows) {
+  std::vector<Place> taken;
+  for (const Place& place : rows) {
+    const auto& [work, result] = place;
     const tasks::TokenRow& row = work->row;
     const Index first = builder.rows();
+    try {
+      const std::vector<Index> globals =
+          row.global_positions ? *row.global_positions
+                               : tasks::default_globals(model_.config, task, row.ids, "document");
+      builder.add({.ids = row.ids, .types = row.types, .globals = globals}, "document");
+    } catch (const Error& error) {
+      *result = {.values = {}, .error = error.what()};
+      continue;
+    }
+    taken.push_back(place);
     for (const ops::RowRange& range : work->ranges) {
       ranges.push_back({first + range.begin, first + range.end});
     }
-    const std::vector<Index> globals =
-        row.global_positions ? *row.global_positions
-                             : tasks::default_globals(model_.config, task, row.ids, "document");
-    builder.add({.ids = row.ids, .types = row.types, .globals = globals}, "document");
   }
+  if (taken.empty()) return;
+  ++passes_;
   const models::Batch batch = builder.finish();
   const ops::Context context = this->context();
   const Tensor hidden = model_.encoder.forward(context, batch);
@@ -121,8 +131,8 @@ void Runner::forward(Wanted wanted, std::span<const Place> rows) {
                                     : ops::max_rows(context, hidden, ranges);
   }
   Index first = 0;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    const auto& [work, result] = rows[i];
+  for (std::size_t i = 0; i < taken.size(); ++i) {
+    const auto& [work, result] = taken[i];
     Index count = static_cast<Index>(work->ranges.size());
     if (wanted == Wanted::logits) count = per_token ? batch.starts[i + 1] - batch.starts[i] : 1;
     if (count > 0) result->values = values.slice_rows(first, count).to_floats();

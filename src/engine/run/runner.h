@@ -1,6 +1,7 @@
 // Between callers and a model: rows of any number of threads, run in batches.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
@@ -66,6 +67,9 @@ class Runner {
   /// Waves that nobody has begun to run.
   std::size_t waiting() const;
 
+  /// Forward passes so far.
+  std::int64_t passes() const { return passes_; }
+
   /// For what is not a wave.
   Turn turn();
   /// Valid while it is one's turn: the pool serves one forward pass at a time.
@@ -90,6 +94,7 @@ class Runner {
   MemoryPool memory_;
   mutable std::mutex waiting_mutex_;
   std::vector<Request*> waiting_;
+  std::atomic<std::int64_t> passes_ = 0;
 };
 
 }  // namespace longformer

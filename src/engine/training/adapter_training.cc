@@ -15,8 +15,8 @@ namespace {
 std::vector<std::string> names_in_list(const std::string& list) {
   std::vector<std::string> names;
   for (const std::string_view name : parts_of_list(list)) {
-    require(!name.empty(), "lora_target: expected names between commas, found {}",
-            formats::quote(list));
+    require(!name.empty(), OptionName("training.lora_target"),
+            "expected names between commas, found {}", formats::quote(list));
     names.emplace_back(name);
   }
   return names;

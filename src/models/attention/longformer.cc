@@ -20,7 +20,8 @@ class LongformerAttention final : public Attention {
       const std::string name = self_attention_name(layer) + part + "_global";
       additions_.push_back(source.weights.low_rank(name, width, width));
       require(additions_.back().empty() || additions_.back().dropout == 0,
-              "lora_dropout: expected 0 where projections of global tokens are targets, which are "
+              OptionName("training.lora_dropout"),
+              "expected 0 where projections of global tokens are targets, which are "
               "never made of all tokens, found {}",
               additions_.back().dropout);
       weight = source.weights.get_fp32(name + ".weight", {width, width},

@@ -151,19 +151,19 @@ Json target_config(const Conversion& conversion, const std::string& architecture
 
 void check_options(const ConvertOptions& options) {
   const auto positions = options.max_positions.value_or(1);
-  require(positions >= 1 && positions <= kMaxTarget,
-          "max positions: expected a number from 1 to {}, found {}", kMaxTarget, positions);
+  require(positions >= 1 && positions <= kMaxTarget, OptionName("max_positions", "max positions"),
+          "expected a number from 1 to {}, found {}", kMaxTarget, positions);
   for (const Index window : options.windows) {
-    require(window >= 2 && window % 2 == 0 && window <= 2 * kMaxTarget,
-            "window: expected even numbers from 2 to {} (half on each side), found {}",
-            2 * kMaxTarget, window);
+    require(
+        window >= 2 && window % 2 == 0 && window <= 2 * kMaxTarget, OptionName("windows", "window"),
+        "expected even numbers from 2 to {} (half on each side), found {}", 2 * kMaxTarget, window);
   }
   const bool is_known = options.target == "longformer" || options.target == "linformer" ||
                         options.target == "performer" || makes_language_model(options);
   require(is_known, "target: expected longformer, linformer, performer or {}, found {}",
           kLanguageModelType, quote(options.target));
-  require(options.format == "safetensors" || options.format == "bin",
-          "format: expected safetensors or bin, found {}", quote(options.format));
+  require(options.format == "safetensors" || options.format == "bin", OptionName("format"),
+          "expected safetensors or bin, found {}", quote(options.format));
 }
 
 /// Dtype of a weight in the target; absent if it keeps its dtype.
@@ -172,7 +172,7 @@ std::optional<DType> dtype_of(const std::string& name) {
   for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
     if (name == name_of(dtype)) return dtype;
   }
-  fail("dtype: expected fp32, fp16 or bf16, found {}", quote(name));
+  fail(OptionName("dtype"), "expected fp32, fp16 or bf16, found {}", quote(name));
 }
 
 /// Without a trailing slash, so that a name can be formed beside it.
@@ -217,7 +217,7 @@ Conversion read_source(const std::string& source, const std::string& target,
   const Index positions = keeps_length ? conversion.config.max_tokens() : usual;
   const std::size_t windows = options.windows.size();
   require(windows <= 1 || windows == static_cast<std::size_t>(conversion.config.layers),
-          "window: expected one number, or {} for the {} layers, found {}",
+          OptionName("windows", "window"), "expected one number, or {} for the {} layers, found {}",
           conversion.config.layers, conversion.config.layers, windows);
   conversion.plan = {.max_positions = options.max_positions.value_or(positions),
                      .dtype = dtype_of(options.dtype)};
@@ -276,7 +276,8 @@ std::vector<std::pair<std::string, Tensor>> merged_tensors(
 ConvertedFrom merge_adapter(const std::string& source, const std::string& target,
                             const ConvertOptions& options) {
   require(options.target == "longformer" && !options.max_positions && options.windows.empty(),
-          "merge_adapter: expected no other attention and no other length beside it: convert the "
+          OptionName("merge_adapter"),
+          "expected no other attention and no other length beside it: convert the "
           "folder with the merged weights");
   Conversion conversion;
   conversion.source = source;

@@ -33,9 +33,10 @@ EncoderConfig parsed(const Json& json, const std::string& target) {
   try {
     return parse_config(formats::ConfigReader(json, target));
   } catch (const Error& error) {
-    const std::string message = error.what(), before = target + ": ";
-    throw Error(message.starts_with(before) ? message.substr(before.size()) : message,
-                error.remedies());
+    if (error.key().empty()) throw;
+    ErrorParts parts = error.parts();
+    parts.subject = parts.option = parts.key;
+    throw Error(std::move(parts));
   }
 }
 
@@ -82,8 +83,9 @@ bool is_of_head(const std::string& name) {
 Json reattended_config(const std::string& folder, const Json& source, const EncoderConfig& config,
                        const ConvertOptions& options, Index max_tokens) {
   const std::string base = base_of(folder, config);
-  require(options.windows.empty(), "window: expected none for a {}, which has no windows, found {}",
-          options.target, options.windows.size());
+  require(options.windows.empty(), OptionName("windows", "window"),
+          "expected none for a {}, which has no windows, found {}", options.target,
+          options.windows.size());
   Json json = source;
   for (const char* key : {"_name_or_path", "transformers_version", "attention_window",
                           "attention_dilation", "auto_map", "position_embedding_type"}) {

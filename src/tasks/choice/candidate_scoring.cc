@@ -191,7 +191,8 @@ class CandidateScoring final : public Task {
 
   void check_global_rule(const std::string& rule) const override {
     require(rule.find("sentences") == std::string::npos,
-            "global attention: expected a rule without sentences for candidates, found {}", rule);
+            OptionName("global_attention", "global attention"),
+            "expected a rule without sentences for candidates, found {}", rule);
   }
 
   std::span<const std::string> marks() const override { return kCandidateMarks; }

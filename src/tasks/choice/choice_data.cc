@@ -131,8 +131,8 @@ ChoiceQuestion choice_question(const Json& object) {
 ChoiceData read_choices(const std::string& path, const DataOptions& given) {
   DataOptions options = given;
   if (options.format.empty()) options.format = detect_format(path, options, "");
-  require(options.format == "json" || options.format == "jsonl",
-          "format: expected json (WikiHop) or jsonl for multiple choice, found {}", options.format);
+  require(options.format == "json" || options.format == "jsonl", OptionName("data.format"),
+          "expected json (WikiHop) or jsonl for multiple choice, found {}", options.format);
   ChoiceData data;
   data.path = path;
   AnswerKind kind;

@@ -7,6 +7,7 @@
 #include "engine/run/model_implementation.h"
 #include "engine/run/task_folder.h"
 #include "formats/json.h"
+#include "longformer/report.h"
 #include "longformer/tasks.h"
 #include "tasks/choice/candidate_scoring.h"
 #include "tasks/choice/choice_data.h"
@@ -54,6 +55,15 @@ ChoiceQuestion parse_choice_question(std::string_view json) {
   return tasks::choice_question(object);
 }
 
+std::string to_json(const ChoiceAnswer& answer, std::span<const std::string> choices) {
+  JsonLine json;
+  json.add("tokens", answer.tokens).add("truncated", answer.truncated);
+  json.add("segments", answer.segments).add("best", answer.best);
+  json.add("choice", choices[static_cast<std::size_t>(answer.best)]);
+  json.add("probabilities", std::span<const float>(answer.probabilities));
+  return json.add("logits", std::span<const float>(answer.logits)).object();
+}
+
 Chooser::Chooser(Model model, Tokenizer tokenizer)
     : model_(std::move(model)), tokenizer_(std::move(tokenizer)) {
   require_choice_head(model_, "model");
@@ -98,8 +108,8 @@ std::vector<ChoiceAnswer> Chooser::choose(std::span<const ChoiceQuestion> questi
   choose(
       source_over(questions),
       [&](const ChoiceOutcome& outcome) {
-        require(outcome.error.empty(), outcome.remedies, "question {}: {}", answers.size(),
-                outcome.error);
+        require(outcome.error.empty(), outcome.remedies, TextIndex{"question", answers.size()},
+                "{}", outcome.error);
         answers.push_back(outcome.answer);
       },
       options);

@@ -87,8 +87,8 @@ class MultipleChoice final : public Task {
   }
 
   void check_too_long(TooLong too_long) const override {
-    require(too_long != TooLong::split, {Remedy::truncate},
-            "stride: expected truncation of long contexts, found a stride");
+    require(too_long != TooLong::split, {Remedy::truncate}, OptionName("stride"),
+            "expected truncation of long contexts, found a stride");
   }
 
   std::unique_ptr<DataSet> read(const std::string& path, const DataOptions& options,

@@ -241,7 +241,8 @@ const Task& classification() {
 
 void check_problem_type(const DataOptions& options, const Task& task) {
   require(options.problem_type.empty() || &task == &classification(),
-          "problem type: expected a task that classifies documents, found {}",
+          OptionName("data.problem_type", "problem type"),
+          "expected a task that classifies documents, found {}",
           task.names().verb.empty() ? task.names().head : task.names().verb);
 }
 

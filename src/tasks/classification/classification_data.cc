@@ -214,8 +214,8 @@ void read_documents(const std::string& path, const DataOptions& options, DataRep
   } else if (format == "imdb") {
     read.documents = read_class_folders(path, options);
   } else {
-    require(format == "json" || format == "jsonl",
-            "format: expected jsonl, json, csv, tsv, fasttext, imdb or hyperpartisan for "
+    require(format == "json" || format == "jsonl", OptionName("data.format"),
+            "expected jsonl, json, csv, tsv, fasttext, imdb or hyperpartisan for "
             "classification, found {}",
             format);
     read_objects(path, options, report, [&](const Json& object, const Record& record) {
@@ -293,10 +293,10 @@ ProblemType problem_type(std::string_view name) {
   for (const auto& [type, text] : kProblems) {
     if (text == name) return type;
   }
-  fail(
-      "problem type: expected single_label_classification, multi_label_classification or "
-      "regression, found \"{}\"",
-      name);
+  fail(OptionName("data.problem_type", "problem type"),
+       "expected single_label_classification, multi_label_classification or "
+       "regression, found \"{}\"",
+       name);
 }
 
 ClassificationData read_classification(const std::string& path, const DataOptions& given,

@@ -5,6 +5,7 @@
 #include "engine/frame/scores.h"
 #include "engine/run/document_stream.h"
 #include "engine/run/task_folder.h"
+#include "longformer/report.h"
 #include "longformer/tasks.h"
 #include "tasks/classification/classification.h"
 
@@ -24,6 +25,18 @@ std::vector<float> scores_of(std::span<const float> logits, ScoreFunction functi
 }
 
 }  // namespace
+
+std::string to_json(const Classification& result, std::int64_t top_k) {
+  JsonLine json;
+  json.add("tokens", result.tokens).add("truncated", result.truncated);
+  json.add("segments", result.segments);
+  std::vector<JsonLine> labels;
+  for (const ClassScore& one : result.scores) {
+    if (top_k > 0 && std::ssize(labels) == top_k) break;
+    labels.emplace_back().add("label", one.label).add("score", one.score);
+  }
+  return json.add_objects("labels", labels).object();
+}
 
 Classifier::Classifier(Model model, Tokenizer tokenizer)
     : model_(std::move(model)), tokenizer_(std::move(tokenizer)) {
@@ -80,8 +93,8 @@ std::vector<Classification> Classifier::classify(std::span<const std::string> te
         return ClassifyInput{.text = std::move(*text)};
       },
       [&](const ClassifyOutcome& outcome) {
-        require(outcome.error.empty(), outcome.remedies, "document {}: {}", results.size(),
-                outcome.error);
+        require(outcome.error.empty(), outcome.remedies, TextIndex{"document", results.size()},
+                "{}", outcome.error);
         results.push_back(outcome.classification);
       },
       options);

@@ -123,8 +123,9 @@ std::optional<ProblemType> fixed_problem(const DataOptions& options,
   if (options.problem_type.empty()) return fixed;
   const ProblemType asked = problem_type(options.problem_type);
   require(!fixed || *fixed == asked, {Remedy::new_head},
-          "problem type: expected that of the model's head, {}, found {}",
-          name_of(fixed.value_or(asked)), options.problem_type);
+          OptionName("data.problem_type", "problem type"),
+          "expected that of the model's head, {}, found {}", name_of(fixed.value_or(asked)),
+          options.problem_type);
   return asked;
 }
 

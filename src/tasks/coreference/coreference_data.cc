@@ -341,8 +341,8 @@ CoreferenceData read_coreference(const std::string& path, const DataOptions& giv
   if (options.format == "conll") {
     ConllReader(path, options, data).read();
   } else {
-    require(options.format == "json" || options.format == "jsonl",
-            "format: expected conll, jsonl or json for coreference, found {}", options.format);
+    require(options.format == "json" || options.format == "jsonl", OptionName("data.format"),
+            "expected conll, jsonl or json for coreference, found {}", options.format);
     read_objects(path, options, data.report, [&](const Json& object, const Record& record) {
       CoreferenceExample example = example_of(object, record, members);
       example.repeated_spans = put_in_order(example.clusters);

@@ -36,8 +36,8 @@ CoreferenceSegments segments_named(const std::string& name, CoreferenceSegments 
   if (name.empty()) return otherwise;
   const auto& names = kCoreferenceSegments;
   const auto found = std::find(names.begin(), names.end(), name);
-  require(found != names.end(), "segments: expected one of {}, found {}", fmt::join(names, ", "),
-          name);
+  require(found != names.end(), OptionName("segments"), "expected one of {}, found {}",
+          fmt::join(names, ", "), name);
   return static_cast<CoreferenceSegments>(found - names.begin());
 }
 

@@ -6,6 +6,7 @@
 #include "engine/run/document_states.h"
 #include "engine/run/model_implementation.h"
 #include "engine/run/task_folder.h"
+#include "longformer/report.h"
 #include "longformer/tasks.h"
 #include "tasks/coreference/coreference.h"
 
@@ -14,8 +15,8 @@ namespace {
 
 tasks::CoreferenceReader reader_of(const Model& model, const Tokenizer& tokenizer,
                                    const ResolveOptions& options) {
-  require(options.batch_tokens > 0, "batch tokens: expected more than 0, found {}",
-          options.batch_tokens);
+  require(options.batch_tokens > 0, OptionName("batch_tokens", "batch tokens"),
+          "expected more than 0, found {}", options.batch_tokens);
   const models::EncoderConfig& config = model.implementation().config;
   tasks::ReadingOptions reading = {.max_tokens = model.info().max_tokens};
   if (options.stride) {
@@ -64,6 +65,23 @@ std::vector<std::vector<Mention>> mentions_of(const std::vector<WordCluster>& cl
 
 }  // namespace
 
+std::string to_json(const CoreferenceOutcome& result) {
+  JsonLine json;
+  json.add("tokens", result.tokens).add("segments", result.segments);
+  json.add("words", std::ssize(result.words));
+  std::string clusters;
+  for (const std::vector<Mention>& cluster : result.clusters) {
+    std::string mentions;
+    for (const Mention& mention : cluster) {
+      JsonLine row;
+      row.add("begin", mention.span.begin).add("end", mention.span.end).add("text", mention.text);
+      mentions += (mentions.empty() ? "" : ", ") + row.object();
+    }
+    clusters += (clusters.empty() ? "[" : ", [") + mentions + "]";
+  }
+  return json.add_json("clusters", "[" + clusters + "]").object();
+}
+
 CoreferenceResolver::CoreferenceResolver(Model model, Tokenizer tokenizer)
     : model_(std::move(model)), tokenizer_(std::move(tokenizer)) {
   require_task(model_, "model", tasks::coreference());
@@ -105,8 +123,8 @@ std::vector<CoreferenceOutcome> CoreferenceResolver::resolve(std::span<const std
   for (const std::string& text : texts) {
     results.push_back(resolve(text, options));
     const CoreferenceOutcome& outcome = results.back();
-    require(outcome.error.empty(), outcome.remedies, "document {}: {}", results.size() - 1,
-            outcome.error);
+    require(outcome.error.empty(), outcome.remedies, TextIndex{"document", results.size() - 1},
+            "{}", outcome.error);
   }
   return results;
 }

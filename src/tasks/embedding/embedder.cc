@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <functional>
+#include <utility>
 
 #include "core/error.h"
 #include "engine/reading/passages.h"
@@ -13,6 +15,7 @@
 #include "engine/run/task_folder.h"
 #include "formats/json.h"
 #include "longformer/embedding.h"
+#include "longformer/report.h"
 #include "tasks/embedding/pooled_vectors.h"
 #include "tasks/embedding/sentence_modules.h"
 #include "tasks/embedding/vector_modules.h"
@@ -33,6 +36,8 @@ struct PooledRow {
   /// The vector of each range.
   std::vector<Index> vectors;
   bool ends_document = false;
+  /// Index of the text in the call.
+  std::size_t text = 0;
 
   void add(Index vector, ops::RowRange range) {
     ranges.push_back(range);
@@ -52,9 +57,23 @@ tasks::VectorFold fold_of(Pooling pooling) {
   return pooling == Pooling::mean_sqrt_len ? tasks::VectorFold::mean_sqrt : tasks::VectorFold::mean;
 }
 
+/// The error of one text of a call.
+Error error_of(std::size_t text, EmbedOutcome outcome) {
+  ErrorParts parts = about(TextIndex{"document", text});
+  parts.reason = std::move(outcome.error);
+  parts.remedies = std::move(outcome.remedies);
+  return Error(std::move(parts));
+}
+
+/// Index and reason of a text with a row that the model refuses.
+using Refused = std::function<void(std::size_t, const std::string&)>;
+
+[[noreturn]] void refuse_all(std::size_t, const std::string& why) { throw Error(why); }
+
 /// Runs the rows in batches of at most `batch_tokens` tokens and folds their tokens.
 void run_rows(const Model& model, std::span<const PooledRow> rows, const EmbedOptions& options,
-              tasks::PooledVectors& vectors, const ProgressCallback& report) {
+              tasks::PooledVectors& vectors, const ProgressCallback& report,
+              const Refused& refused) {
   Progress progress;
   for (const PooledRow& row : rows) {
     progress.tokens_total += static_cast<Index>(row.row.ids.size());
@@ -67,8 +86,11 @@ void run_rows(const Model& model, std::span<const PooledRow> rows, const EmbedOp
     while (count < rows.size() && wave.add({rows[count].row, rows[count].ranges})) ++count;
     const std::vector<RowResult> results = model.implementation().runner.run(wave);
     for (std::size_t i = 0; i < count; ++i) {
-      if (!results[i].error.empty()) throw Error(results[i].error);
-      vectors.add(rows[i].vectors, rows[i].ranges, results[i].values);
+      if (results[i].error.empty()) {
+        vectors.add(rows[i].vectors, rows[i].ranges, results[i].values);
+      } else {
+        refused(rows[i].text, results[i].error);
+      }
       progress.documents_done += rows[i].ends_document ? 1 : 0;
     }
     rows = rows.subspan(count);
@@ -216,7 +238,7 @@ struct Embedder::Modules {
     if (options.pooling == Pooling::tokens) return model.info().hidden_size;
     const Index width = vectors.width();
     const Index kept = options.truncate_dim.value_or(description.truncate_dim.value_or(width));
-    require(kept >= 1, "truncate_dim: expected at least 1, found {}", kept);
+    require(kept >= 1, OptionName("truncate_dim"), "expected at least 1, found {}", kept);
     return std::min(kept, width);
   }
 
@@ -227,6 +249,20 @@ struct Embedder::Modules {
   }
 };
 
+std::string to_json(const Embedding& embedding, const EmbeddingForm& form) {
+  JsonLine json;
+  json.add("tokens", embedding.tokens).add("truncated", embedding.truncated);
+  if (form.first_row) json.add("first_row", *form.first_row);
+  if (form.many_rows) {
+    json.add("rows", embedding.rows);
+    json.add("spans", std::span<const CharacterSpan>(embedding.spans));
+    if (!form.first_row) json.add_rows("embeddings", embedding.values, embedding.rows);
+  } else if (!form.first_row) {
+    json.add("embedding", std::span<const float>(embedding.values));
+  }
+  return json.object();
+}
+
 Pooling pooling(const std::string& name) {
   if (name == "cls") return Pooling::cls;
   if (name == "mean") return Pooling::mean;
@@ -234,8 +270,8 @@ Pooling pooling(const std::string& name) {
   if (name == "mean_sqrt_len_tokens") return Pooling::mean_sqrt_len;
   if (name == "lasttoken") return Pooling::last;
   if (name == "tokens") return Pooling::tokens;
-  fail("pooling: expected cls, mean, max, mean_sqrt_len_tokens, lasttoken or tokens, found \"{}\"",
-       name);
+  fail(OptionName("pooling"),
+       "expected cls, mean, max, mean_sqrt_len_tokens, lasttoken or tokens, found \"{}\"", name);
 }
 
 PassageContext passage_context(const std::string& name) {
@@ -289,8 +325,8 @@ std::int64_t Embedder::embedding_size(const EmbedOptions& options) const {
 std::int64_t Embedder::max_length(const EmbedOptions& options) const {
   const std::int64_t most = model_.info().max_tokens;
   if (options.max_length) {
-    require(*options.max_length <= most, "max length: expected at most {} tokens, found {}", most,
-            *options.max_length);
+    require(*options.max_length <= most, OptionName("max_length", "max length"),
+            "expected at most {} tokens, found {}", most, *options.max_length);
     return *options.max_length;
   }
   return std::min(most, modules_->description.max_length.value_or(most));
@@ -305,7 +341,8 @@ std::string Embedder::prompt(const EmbedOptions& options) const {
   if (found != folder.prompts.end()) return found->second;
   std::string names;
   for (const auto& [known, text] : folder.prompts) names += (names.empty() ? "" : ", ") + known;
-  fail("prompt name: expected one of {}, found {}", names, formats::quote(name));
+  fail(OptionName("prompt_name", "prompt name"), "expected one of {}, found {}", names,
+       formats::quote(name));
 }
 
 PassageContext Embedder::passage_context() const {
@@ -329,18 +366,31 @@ std::uint64_t Embedder::fingerprint() const {
 std::vector<Embedding> Embedder::embed(std::span<const std::string> texts,
                                        const EmbedOptions& options,
                                        const ProgressCallback& progress) const {
-  std::vector<Embedding> results = embed_unchecked(texts, options, progress);
-  for (std::size_t i = 0; i < results.size(); ++i) {
-    require_finite(results[i].values, "vectors", fmt::format("document {}", i));
+  std::vector<EmbedOutcome> found = outcomes(texts, options, OnError::stop, progress);
+  std::vector<Embedding> results;
+  for (EmbedOutcome& one : found) {
+    one.error = why_not_finite(one.embedding.values, "vectors");
+    if (!one.error.empty()) throw error_of(results.size(), std::move(one));
+    results.push_back(std::move(one.embedding));
   }
   return results;
 }
 
-std::vector<Embedding> Embedder::embed_unchecked(std::span<const std::string> texts,
-                                                 const EmbedOptions& options,
-                                                 const ProgressCallback& progress) const {
-  require(options.batch_tokens > 0, "batch tokens: expected more than 0, found {}",
-          options.batch_tokens);
+std::vector<EmbedOutcome> Embedder::embed_each(std::span<const std::string> texts,
+                                               const EmbedOptions& options,
+                                               const ProgressCallback& progress) const {
+  std::vector<EmbedOutcome> found = outcomes(texts, options, OnError::keep_others, progress);
+  for (EmbedOutcome& one : found) {
+    if (one.error.empty()) one.error = why_not_finite(one.embedding.values, "vectors");
+  }
+  return found;
+}
+
+std::vector<EmbedOutcome> Embedder::outcomes(std::span<const std::string> texts,
+                                             const EmbedOptions& options, OnError on_error,
+                                             const ProgressCallback& progress) const {
+  require(options.batch_tokens > 0, OptionName("batch_tokens", "batch tokens"),
+          "expected more than 0, found {}", options.batch_tokens);
   const Prompt prompt =
       tasks::read_prompt(tokenizer_, this->prompt(options), modules_->description.include_prompt);
   const Pooling pooling = pooling_of(options);
@@ -348,25 +398,33 @@ std::vector<Embedding> Embedder::embed_unchecked(std::span<const std::string> te
                               reading_of(model_, tokenizer_, max_length(options), options));
   const TextReader reader = {
       .rows = rows, .tokenizer = tokenizer_, .prompt = prompt, .pooling = pooling};
-  std::vector<Embedding> results;
+  std::vector<EmbedOutcome> results(texts.size());
   std::vector<PooledRow> pooled;
   Index vectors = 0;
   for (std::size_t i = 0; i < texts.size(); ++i) {
+    const std::size_t first = pooled.size();
     try {
-      results.push_back(reader.read(texts[i], vectors, pooled));
+      results[i].embedding = reader.read(texts[i], vectors, pooled);
     } catch (const Error& error) {
-      throw Error(fmt::format("document {}: {}", i, error.what()), error.remedies());
+      results[i] = {.error = error.what(), .embedding = {}, .remedies = error.remedies()};
+      if (on_error == OnError::stop) throw error_of(i, std::move(results[i]));
     }
-    vectors += results.back().rows;
+    for (PooledRow& row : std::span(pooled).subspan(first)) row.text = i;
+    vectors += results[i].embedding.rows;
   }
   tasks::PooledVectors sums(fold_of(pooling), vectors, model_.info().hidden_size);
-  run_rows(model_, pooled, options, sums, progress);
+  run_rows(model_, pooled, options, sums, progress, [&](std::size_t i, const std::string& why) {
+    results[i].error = why;
+    if (on_error == OnError::stop) {
+      throw Error(ErrorParts{.reason = why, .document = static_cast<std::int64_t>(i)});
+    }
+  });
   const std::vector<float> all = modules_->finished(model_, options, pooling, std::move(sums));
   const Index width = vectors == 0 ? 0 : static_cast<Index>(all.size()) / vectors;
   const float* values = all.data();
-  for (Embedding& result : results) {
-    const Index size = result.rows * width;
-    result.values.assign(values, values + size);
+  for (EmbedOutcome& result : results) {
+    const Index size = result.embedding.rows * width;
+    if (result.error.empty()) result.embedding.values.assign(values, values + size);
     values += size;
   }
   return results;
@@ -394,9 +452,8 @@ Embedding Embedder::embed_passages_in_document(std::string_view text,
                        .overlap = passages.overlap_tokens};
   marked.passages = tasks::passages_behind(prompt, text, marked.encoding, rules_of(passages));
   const Index capacity = max_length(options) - tasks::TextTemplate(tokenizer_).size();
-  require(passages.passage_tokens <= capacity / 2,
-          "passage tokens: expected 1 to {} tokens each, found {}", capacity / 2,
-          passages.passage_tokens);
+  require(passages.passage_tokens <= capacity / 2, OptionName("passage_tokens", "passage tokens"),
+          "expected 1 to {} tokens each, found {}", capacity / 2, passages.passage_tokens);
   return embed_marked(std::move(marked), options, progress);
 }
 
@@ -440,7 +497,7 @@ Embedding Embedder::embed_marked(MarkedText marked, const EmbedOptions& options,
     rows[s].add(static_cast<Index>(i), {passage.begin + shift, passage.end + shift});
   }
   tasks::PooledVectors vectors(fold_of(mode), result.rows, model_.info().hidden_size);
-  if (result.rows > 0) run_rows(model_, rows, options, vectors, progress);
+  if (result.rows > 0) run_rows(model_, rows, options, vectors, progress, refuse_all);
   result.values = modules_->finished(model_, options, mode, std::move(vectors));
   return result;
 }
@@ -448,14 +505,15 @@ Embedding Embedder::embed_marked(MarkedText marked, const EmbedOptions& options,
 Embedding Embedder::embed_passages_alone(std::string_view text, const PassageOptions& passages,
                                          const EmbedOptions& options,
                                          const ProgressCallback& progress) const {
-  require(options.pooling != Pooling::tokens,
-          "pooling: expected a pooling of tokens to one vector, found tokens");
+  require(options.pooling != Pooling::tokens, OptionName("pooling"),
+          "expected a pooling of tokens to one vector, found tokens");
   const std::string prompt = this->prompt(options);
   const Index around = tasks::TextTemplate(tokenizer_).size();
   const Index room = max_length(options) - around -
                      static_cast<Index>(tasks::encode_plain(tokenizer_, prompt).ids.size());
   require(passages.passage_tokens >= 1 && passages.passage_tokens <= room,
-          "passage tokens: expected 1 to {} tokens each, found {}", room, passages.passage_tokens);
+          OptionName("passage_tokens", "passage tokens"), "expected 1 to {} tokens each, found {}",
+          room, passages.passage_tokens);
   const Encoding encoding = tasks::encode_plain(tokenizer_, text);
   Embedding result;
   result.tokens = static_cast<Index>(encoding.ids.size()) + around;
@@ -472,8 +530,9 @@ Embedding Embedder::embed_passages_alone(std::string_view text, const PassageOpt
   alone.prompt = prompt;
   // A word that a passage ends in may have more tokens where it is cut.
   alone.too_long = TooLong::split;
-  for (const Embedding& passage : embed_unchecked(texts, alone, as_one_document(progress))) {
-    result.values.insert(result.values.end(), passage.values.begin(), passage.values.end());
+  for (const EmbedOutcome& one : outcomes(texts, alone, OnError::stop, as_one_document(progress))) {
+    const std::vector<float>& values = one.embedding.values;
+    result.values.insert(result.values.end(), values.begin(), values.end());
   }
   return result;
 }

@@ -184,8 +184,8 @@ class VectorComparison {
 
   void teach(const Vector& vector, const Vector& teacher) {
     if (teacher.empty()) return;
-    require(vector.size() == teacher.size(),
-            "teacher: expected vectors of {} numbers, as the model makes, found {}", vector.size(),
+    require(vector.size() == teacher.size(), OptionName("data.embedding.teacher"),
+            "expected vectors of {} numbers, as the model makes, found {}", vector.size(),
             teacher.size());
     taught_cosine_ += similarity(Similarity::cosine, vector, teacher);
     taught_ += 1;

@@ -113,16 +113,16 @@ class TextEmbedding final : public Task {
   }
 
   void check_too_long(TooLong too_long) const override {
-    require(too_long != TooLong::split, {Remedy::truncate},
-            "stride: expected truncation of long texts, found a stride; documents with "
+    require(too_long != TooLong::split, {Remedy::truncate}, OptionName("stride"),
+            "expected truncation of long texts, found a stride; documents with "
             "passages are read in segments by themselves");
   }
 
   std::unique_ptr<DataSet> read(const std::string& path, const DataOptions& options,
                                 const KnownLabels&) const override {
     const EmbeddingTrainingOptions& how = options.embedding;
-    require(how.temperature > 0, "temperature: expected a number above 0, found {}",
-            how.temperature);
+    require(how.temperature > 0, OptionName("data.embedding.temperature"),
+            "expected a number above 0, found {}", how.temperature);
     return std::make_unique<EmbeddingSet>(read_embedding_data(path, options), how);
   }
 };

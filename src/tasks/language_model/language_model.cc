@@ -111,7 +111,8 @@ LanguageModelScore LanguageModel::evaluate(const LanguageModelEvaluation& option
           "memory lengths: expected a model with memories, found attention {}",
           models::name_of(model.config().attention));
   require(model.config().has_memory() || !options.attention_shares,
-          "attention shares: expected a model with memories, found attention {}",
+          OptionName("attention_shares", "attention shares"),
+          "expected a model with memories, found attention {}",
           models::name_of(model.config().attention));
   const tasks::SymbolText text(options.data, implementation_->symbols);
   const tasks::ScoredText scored = {
@@ -178,7 +179,7 @@ void LanguageModel::generate(const std::string& prompt, const GenerateOptions& o
   const tasks::Symbols& symbols = implementation_->symbols;
   std::vector<std::int32_t> next =
       prompt.empty() ? symbols.usual_prompt() : symbols.encode(prompt, "prompt");
-  require(!next.empty(), "prompt: expected text of at least one token, found none");
+  require(!next.empty(), OptionName("prompt"), "expected text of at least one token, found none");
   MemoryPool memory;
   const ops::Context context = implementation_->context(memory);
   models::State past = model.start(context.dtype);

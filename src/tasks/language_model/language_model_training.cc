@@ -38,10 +38,12 @@ models::LanguageModelConfig config_of(const LanguageModelTraining& options) {
   models::LanguageModelConfig config = models::read_language_model(
       options.config_file.empty() ? options.model_folder + "/config.json" : options.config_file);
   require(config.reads_tokens || options.tokenizer_folder.empty(),
-          "tokenizer: expected the vocabulary tokenizer in {}, found {}", options.config_file,
+          OptionName("tokenizer_folder", "tokenizer"),
+          "expected the vocabulary tokenizer in {}, found {}", options.config_file,
           config.vocabulary());
   require(!options.config_file.empty() || options.tokenizer_folder.empty(),
-          "tokenizer: expected none for a model that has one, found {}", options.tokenizer_folder);
+          OptionName("tokenizer_folder", "tokenizer"),
+          "expected none for a model that has one, found {}", options.tokenizer_folder);
   if (config.reads_tokens && config.vocab_size == 0) {
     config.vocab_size = Tokenizer::load(symbols_folder(options)).vocabulary_size();
   }
@@ -82,7 +84,8 @@ class LanguageModelObjective final : public training::Objective {
               held_out_->size());
     }
     require(options.segments == "random" || options.segments == "consecutive",
-            "segments: expected random or consecutive, found \"{}\"", options.segments);
+            OptionName("segments"), "expected random or consecutive, found \"{}\"",
+            options.segments);
     check_shares();
     weights_.check_low_rank();
     for (const auto& [name, value] : weights_.parameters()) {
@@ -202,20 +205,19 @@ class LanguageModelObjective final : public training::Objective {
 /// Attention shares need evaluations that go on behind full memories.
 void LanguageModelObjective::check_shares() const {
   if (!options_.attention_shares) return;
-  require(config_.has_memory(),
-          "attention shares: expected a model with memories, found attention {}",
-          models::name_of(config_.attention));
+  require(config_.has_memory(), OptionName("attention_shares", "attention shares"),
+          "expected a model with memories, found attention {}", models::name_of(config_.attention));
   require(options_.training.eval_strategy != "no",
-          "attention shares: expected an eval_strategy of steps or epoch, found no");
+          OptionName("attention_shares", "attention shares"),
+          "expected an eval_strategy of steps or epoch, found no");
   const models::MemoryLengths& lengths = config_.lengths;
   const Index rows = lengths.memory + (lengths.compressed + 1) * config_.compression_rate;
   const Index least = (rows / lengths.segment + 1) * lengths.segment + 1;
   const Index most = validation().count();
-  require(
-      most >= least,
-      "attention shares: expected evaluations of {} characters or more, which fill the memories "
-      "and go on, found {}",
-      least, most);
+  require(most >= least, OptionName("attention_shares", "attention shares"),
+          "expected evaluations of {} characters or more, which fill the memories "
+          "and go on, found {}",
+          least, most);
 }
 
 void LanguageModelObjective::set_phases() {
@@ -224,7 +226,7 @@ void LanguageModelObjective::set_phases() {
   if (options_.phases_file.empty()) {
     const Index length = options_.length.value_or(
         config_.has_memory() ? config_.lengths.segment : LanguageModelTraining::kUsualLength);
-    require(length >= 1, "length: expected 1 or more, found {}", length);
+    require(length >= 1, OptionName("length"), "expected 1 or more, found {}", length);
     models::MemoryLengths lengths = config_.lengths;
     lengths.segment = length;
     phases_.push_back({.name = {},
@@ -235,18 +237,17 @@ void LanguageModelObjective::set_phases() {
                        .batch = training.per_device_train_batch_size * accumulated});
   } else {
     phases_ = tasks::read_phases(options_.phases_file, config_);
-    require(accumulated == 1,
-            "gradient_accumulation_steps: expected 1, as the batch of a phase says it, found {}",
-            accumulated);
+    require(accumulated == 1, OptionName("training.gradient_accumulation_steps"),
+            "expected 1, as the batch of a phase says it, found {}", accumulated);
   }
   for (const LanguageModelPhase& phase : phases_) {
     require(segments(phase) >= 1, "{}: expected a text {}longer than {} of {} characters, found {}",
             text_.name(), held_out_ ? "" : "whose first 90 % are ",
             config_.has_memory() ? "the segments of a batch" : "a segment", pass_length(phase),
             train_.size());
-    require(phase.batch % rows(phase) == 0,
-            "per_device_train_batch_size: expected a divisor of the batch of {} of {}, found {}",
-            phase.batch, phase.name, rows(phase));
+    require(phase.batch % rows(phase) == 0, OptionName("training.per_device_train_batch_size"),
+            "expected a divisor of the batch of {} of {}, found {}", phase.batch, phase.name,
+            rows(phase));
   }
   if (!options_.phases_file.empty()) return;
   LanguageModelPhase& only = phases_[0];

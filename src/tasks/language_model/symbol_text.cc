@@ -53,8 +53,8 @@ void SymbolText::read(const std::string& file, const LanguageModelText& data) {
                         text::byte_order_mark(found).size == 0;
   if (!is_bytes) found = decoded_text(std::move(found), data.encoding, file);
   if (data.clean_up) {
-    require(symbols_.are_letters(), "clean-up: expected a model of the alphabet text8, found {}",
-            symbols_.description());
+    require(symbols_.are_letters(), OptionName("data.clean_up", "clean-up"),
+            "expected a model of the alphabet text8, found {}", symbols_.description());
     found = text::text8_of(found);
     require(!found.empty(), "{}: expected pages between <text …> and </text>, found none", file);
   }

@@ -91,7 +91,8 @@ std::vector<std::int32_t> Symbols::usual_prompt() const {
   for (const auto& id : {special.bos, special.cls, special.eos, special.sep}) {
     if (id) return {*id};
   }
-  fail("prompt: expected text, as the tokenizer has no token for the beginning of one");
+  fail(OptionName("prompt"),
+       "expected text, as the tokenizer has no token for the beginning of one");
 }
 
 std::string SymbolDecoder::told(bool all) {

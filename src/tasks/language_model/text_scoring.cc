@@ -34,8 +34,8 @@ TextScore score_windows(const models::LanguageModel& model, const ops::Context& 
                         const ScoredText& scored, const LanguageModelEvaluation& options,
                         const ScoreCallback& callback) {
   require(options.step >= 1 && options.step <= options.window,
-          "step_characters: expected a step from 1 to the window of {}, found {}", options.window,
-          options.step);
+          OptionName("step", "step_characters"),
+          "expected a step from 1 to the window of {}, found {}", options.window, options.step);
   const Index count = scored.count();
   TextScore total;
   std::vector<float> each;
@@ -92,8 +92,8 @@ TextScore score_streaming(const models::LanguageModel& model, const ops::Context
 std::vector<AttentionShares> mean_shares(const std::vector<models::AttentionShares>& layers) {
   std::vector<AttentionShares> means;
   for (const models::AttentionShares& layer : layers) {
-    require(layer.queries > 0,
-            "attention shares: expected a text that fills the memories and goes on, found none of "
+    require(layer.queries > 0, OptionName("attention_shares", "attention shares"),
+            "expected a text that fills the memories and goes on, found none of "
             "its characters behind full memories");
     AttentionShares mean = {layer.compressed, layer.memory, layer.segment};
     for (auto* kind : {&mean.compressed, &mean.memory, &mean.segment}) {

@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "engine/run/task_folder.h"
+#include "longformer/report.h"
 #include "longformer/tasks.h"
 
 namespace longformer {
@@ -80,6 +81,20 @@ std::string filled(const std::string& text, const std::string& mask,
 
 }  // namespace
 
+std::string to_json(const FilledText& text) {
+  std::vector<JsonLine> masks;
+  for (const FilledMask& mask : text.masks) {
+    std::vector<JsonLine> candidates;
+    for (const MaskCandidate& candidate : mask.candidates) {
+      JsonLine& row = candidates.emplace_back();
+      row.add("id", std::int64_t{candidate.id}).add("token", candidate.token);
+      row.add("text", candidate.text).add("probability", candidate.probability);
+    }
+    masks.emplace_back().add("position", mask.position).add_objects("candidates", candidates);
+  }
+  return JsonLine().add("filled", text.text).add_objects("masks", masks).object();
+}
+
 MaskFiller::MaskFiller(Model model, Tokenizer tokenizer)
     : model_(std::move(model)), tokenizer_(std::move(tokenizer)) {
   require(tokenizer_.special_tokens().mask.has_value(),
@@ -98,7 +113,7 @@ MaskFiller MaskFiller::load(const std::string& folder, const LoadOptions& option
 }
 
 FilledText MaskFiller::fill(const std::string& text, const FillMaskOptions& options) const {
-  require(options.top_k >= 1, "top_k: expected at least 1, found {}", options.top_k);
+  require(options.top_k >= 1, OptionName("top_k"), "expected at least 1, found {}", options.top_k);
   const std::int32_t mask_id = *tokenizer_.special_tokens().mask;
   const std::string mask = tokenizer_.token(mask_id);
   const std::string masked = with_mask(text, mask);

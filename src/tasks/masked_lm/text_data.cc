@@ -23,8 +23,8 @@ void read_texts(const std::string& path, const DataOptions& given, DataReport& r
     take_one(read_whole_text(path, options));
     return;
   }
-  require(options.format == "lines",
-          "format: expected text, lines, jsonl or json for a masked LM, found {}", options.format);
+  require(options.format == "lines", OptionName("data.format"),
+          "expected text, lines, jsonl or json for a masked LM, found {}", options.format);
   TextLines lines = lines_of(path, options);
   std::string line;
   while (lines.next(line)) {

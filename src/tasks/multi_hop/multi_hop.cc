@@ -328,8 +328,8 @@ class MultiHop final : public Task {
 
   void check_global_rule(const std::string& rule) const override {
     require(rule == "question" || rule == "none",
-            "global attention: expected question or none for questions over paragraphs, found {}",
-            rule);
+            OptionName("global_attention", "global attention"),
+            "expected question or none for questions over paragraphs, found {}", rule);
   }
 
   std::span<const std::string> marks() const override { return kMultiHopMarks; }

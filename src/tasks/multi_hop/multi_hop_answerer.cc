@@ -88,10 +88,11 @@ MultiHopOutcome MultiHopAnswerer::answer(const MultiHopQuestion& question,
   require(options.max_answer_tokens >= 1,
           "answer: expected a longest answer of at least 1 token, found {}",
           options.max_answer_tokens);
-  require(options.evidence_paragraphs >= 0, "evidence paragraphs: expected at least 0, found {}",
+  require(options.evidence_paragraphs >= 0,
+          OptionName("evidence_paragraphs", "evidence paragraphs"), "expected at least 0, found {}",
           options.evidence_paragraphs);
-  require(options.batch_tokens > 0, "batch tokens: expected more than 0, found {}",
-          options.batch_tokens);
+  require(options.batch_tokens > 0, OptionName("batch_tokens", "batch tokens"),
+          "expected more than 0, found {}", options.batch_tokens);
   const tasks::MultiHopReader reader(tokenizer_, reading_options(model_, options));
   const tasks::AnswerRules rules = {.top_k = 1, .max_tokens = options.max_answer_tokens};
   MultiHopOutcome outcome;
@@ -121,8 +122,8 @@ std::vector<MultiHopOutcome> MultiHopAnswerer::answer(std::span<const MultiHopQu
   for (const MultiHopQuestion& question : questions) {
     results.push_back(answer(question, options));
     const MultiHopOutcome& outcome = results.back();
-    require(outcome.error.empty(), outcome.remedies, "question {}: {}", results.size() - 1,
-            outcome.error);
+    require(outcome.error.empty(), outcome.remedies, TextIndex{"question", results.size() - 1},
+            "{}", outcome.error);
   }
   return results;
 }

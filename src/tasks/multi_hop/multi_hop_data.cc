@@ -151,8 +151,8 @@ MultiHopQuestion multi_hop_question(const Json& object) {
 MultiHopData read_multi_hop(const std::string& path, const DataOptions& given) {
   DataOptions options = given;
   if (options.format.empty()) options.format = detect_format(path, options, "");
-  require(options.format == "json" || options.format == "jsonl",
-          "format: expected json (HotpotQA) or jsonl for questions over paragraphs, found {}",
+  require(options.format == "json" || options.format == "jsonl", OptionName("data.format"),
+          "expected json (HotpotQA) or jsonl for questions over paragraphs, found {}",
           options.format);
   MultiHopData data;
   data.path = path;

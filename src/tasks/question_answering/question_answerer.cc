@@ -4,6 +4,7 @@
 #include "core/error.h"
 #include "engine/run/document_stream.h"
 #include "engine/run/task_folder.h"
+#include "longformer/report.h"
 #include "longformer/tasks.h"
 #include "tasks/question_answering/question_answering.h"
 
@@ -40,6 +41,28 @@ void BestAnswers::add(std::size_t document, std::span<const Answer> answers) {
     answers_.insert(place, {document, answer});
     if (answers_.size() > most_) answers_.pop_back();
   }
+}
+
+namespace {
+
+JsonLine line_of(const Answer& answer) {
+  JsonLine json;
+  json.add("score", answer.score).add("logit", answer.logit);
+  return json.add("begin", answer.span.begin).add("end", answer.span.end).add("text", answer.text);
+}
+
+}  // namespace
+
+std::string to_json(const Answer& answer) { return line_of(answer).object(); }
+
+std::string to_json(const AnswerOutcome& result) {
+  JsonLine json;
+  json.add("tokens", result.tokens).add("truncated", result.truncated);
+  json.add("segments", result.segments);
+  std::vector<JsonLine> answers;
+  for (const Answer& answer : result.answers) answers.push_back(line_of(answer));
+  json.add_objects("answers", answers).add("no_answer_score", result.no_answer_score);
+  return json.add("no_answer_logit", result.no_answer_logit).object();
 }
 
 QuestionAnswerer::QuestionAnswerer(Model model, Tokenizer tokenizer)
@@ -89,7 +112,8 @@ std::vector<DocumentAnswer> QuestionAnswerer::best_answers(const std::string& qu
     return Question{question, documents[asked++]};
   };
   const auto sink = [&](const AnswerOutcome& outcome) {
-    require(outcome.error.empty(), outcome.remedies, "document {}: {}", answered, outcome.error);
+    require(outcome.error.empty(), outcome.remedies, TextIndex{"document", answered}, "{}",
+            outcome.error);
     best.add(answered++, outcome.answers);
   };
   answer(source, sink, options);
@@ -102,8 +126,8 @@ std::vector<AnswerOutcome> QuestionAnswerer::answer(std::span<const Question> qu
   answer(
       source_over(questions),
       [&](const AnswerOutcome& outcome) {
-        require(outcome.error.empty(), outcome.remedies, "question {}: {}", results.size(),
-                outcome.error);
+        require(outcome.error.empty(), outcome.remedies, TextIndex{"question", results.size()},
+                "{}", outcome.error);
         results.push_back(outcome);
       },
       options);

@@ -290,11 +290,12 @@ std::vector<Example> collate(Collator& rows, const QuestionExample& example,
 }
 
 void check_answer_rules(const AnswerRules& rules, const ReadingOptions& reading) {
-  require(rules.top_k >= 1, "top k: expected at least 1, found {}", rules.top_k);
+  require(rules.top_k >= 1, OptionName("top_k", "top k"), "expected at least 1, found {}",
+          rules.top_k);
   require(rules.max_tokens >= 1, "answer: expected a longest answer of at least 1 token, found {}",
           rules.max_tokens);
   require(reading.too_long != TooLong::split || reading.stride >= rules.max_tokens,
-          "stride: expected at least the {} tokens of the longest answer, found {}",
+          OptionName("stride"), "expected at least the {} tokens of the longest answer, found {}",
           rules.max_tokens, reading.stride);
 }
 

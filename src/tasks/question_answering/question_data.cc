@@ -132,9 +132,8 @@ bool is_squad(const Json& value) {
 QuestionData read_questions(const std::string& path, const DataOptions& given) {
   DataOptions options = given;
   if (options.format.empty()) options.format = detect_format(path, options, "");
-  require(options.format == "json" || options.format == "jsonl",
-          "format: expected json (SQuAD) or jsonl for question answering, found {}",
-          options.format);
+  require(options.format == "json" || options.format == "jsonl", OptionName("data.format"),
+          "expected json (SQuAD) or jsonl for question answering, found {}", options.format);
   QuestionData data;
   data.path = path;
   Json whole = options.format == "json" ? read_whole_json(path, options) : Json();

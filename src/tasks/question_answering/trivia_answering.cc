@@ -17,8 +17,9 @@ namespace {
 constexpr float kNoSpan = -1e6f;
 
 ReadingOptions with_short_questions(ReadingOptions options, const TriviaOptions& trivia) {
-  require(trivia.max_question_tokens >= 1, "max question tokens: expected at least 1, found {}",
-          trivia.max_question_tokens);
+  require(trivia.max_question_tokens >= 1,
+          OptionName("data.trivia.max_question_tokens", "max question tokens"),
+          "expected at least 1, found {}", trivia.max_question_tokens);
   options.max_question_tokens = trivia.max_question_tokens;
   return options;
 }

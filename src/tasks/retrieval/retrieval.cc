@@ -305,7 +305,8 @@ class Retrieval {
 Evaluation evaluate_retrieval(const Embedder& embedder, const std::string& folder,
                               const RetrievalEvaluation& options) {
   const auto begin = std::chrono::steady_clock::now();
-  require(options.top_k >= 1, "top-k: expected at least 1, found {}", options.top_k);
+  require(options.top_k >= 1, OptionName("top_k", "top-k"), "expected at least 1, found {}",
+          options.top_k);
   Evaluation result = Retrieval(embedder, folder, options).run();
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
   result.seconds = seconds.count();

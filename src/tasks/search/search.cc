@@ -256,7 +256,8 @@ class Question {
         query_(query),
         words_(query.question,
                query.phrases ? index::QuotationMarks::phrases : index::QuotationMarks::ignored) {
-    require(query.top_k >= 1, "top-k: expected at least 1, found {}", query.top_k);
+    require(query.top_k >= 1, OptionName("top_k", "top-k"), "expected at least 1, found {}",
+            query.top_k);
   }
 
   /// Compares all passages with the vector of the question.

@@ -3,6 +3,7 @@
 #include "core/error.h"
 #include "engine/run/document_stream.h"
 #include "engine/run/task_folder.h"
+#include "longformer/report.h"
 #include "longformer/tasks.h"
 #include "tasks/tagging/entities.h"
 #include "tasks/tagging/tagging.h"
@@ -51,7 +52,22 @@ Aggregation aggregation(const std::string& name) {
   if (name == "first") return Aggregation::first;
   if (name == "average") return Aggregation::average;
   if (name == "max") return Aggregation::max;
-  fail("aggregation: expected none, simple, first, average or max, found \"{}\"", name);
+  fail(OptionName("aggregation"), "expected none, simple, first, average or max, found \"{}\"",
+       name);
+}
+
+std::string to_json(const TagOutcome& result, bool with_tokens) {
+  JsonLine json;
+  json.add("tokens", result.tokens).add("truncated", result.truncated);
+  json.add("segments", result.segments);
+  std::vector<JsonLine> entities;
+  for (const Entity& entity : result.entities) {
+    JsonLine& row = entities.emplace_back();
+    row.add("label", entity.label).add("score", entity.score);
+    row.add("begin", entity.span.begin).add("end", entity.span.end).add("text", entity.text);
+    if (with_tokens) row.add("token", entity.first_token);
+  }
+  return json.add_objects("entities", entities).object();
 }
 
 Tagger::Tagger(Model model, Tokenizer tokenizer)
@@ -122,8 +138,8 @@ std::vector<std::vector<Entity>> Tagger::tag(std::span<const std::string> texts,
   tag(
       source_over(texts),
       [&](const TagOutcome& outcome) {
-        require(outcome.error.empty(), outcome.remedies, "document {}: {}", results.size(),
-                outcome.error);
+        require(outcome.error.empty(), outcome.remedies, TextIndex{"document", results.size()},
+                "{}", outcome.error);
         results.push_back(outcome.entities);
       },
       options);

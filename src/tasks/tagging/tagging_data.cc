@@ -63,9 +63,8 @@ void read_words(const std::string& path, const DataOptions& options, const Known
     read_columns(path, options, known, report, documents);
     return;
   }
-  require(options.format == "json" || options.format == "jsonl",
-          "format: expected jsonl, json or conll for token classification, found {}",
-          options.format);
+  require(options.format == "json" || options.format == "jsonl", OptionName("data.format"),
+          "expected jsonl, json or conll for token classification, found {}", options.format);
   read_objects(path, options, report, [&](const Json& object, const Record& record) {
     UnresolvedWords document = words_of(object, options);
     document.place = record.place;

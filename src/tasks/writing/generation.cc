@@ -11,6 +11,7 @@
 #include "engine/reading/reading.h"
 #include "engine/run/model_implementation.h"
 #include "engine/run/task_folder.h"
+#include "longformer/report.h"
 #include "longformer/text.h"
 #include "models/language_model_config.h"
 #include "models/registry.h"
@@ -165,11 +166,12 @@ class Writer {
         state_(implementation.decoder().begin(implementation.own.dtype)) {
     require(request.max_source_tokens >= 0 &&
                 max_source_tokens_ <= implementation.own.config.max_tokens(),
-            "max_source_length: expected at most the model's {} tokens, found {}",
+            OptionName("max_source_tokens", "max_source_length"),
+            "expected at most the model's {} tokens, found {}",
             implementation.own.config.max_tokens(), request.max_source_tokens);
     for (const std::int32_t id : prompt_) {
-      require(id >= 0 && id < own_.own.config.vocab_size,
-              "prompt: expected ids from 0 to {}, found {}", own_.own.config.vocab_size - 1, id);
+      require(id >= 0 && id < own_.own.config.vocab_size, OptionName("prompt"),
+              "expected ids from 0 to {}, found {}", own_.own.config.vocab_size - 1, id);
     }
   }
 
@@ -479,6 +481,19 @@ void Writer::advance(std::vector<Job>& jobs, std::vector<WrittenDocument>& resul
 
 }  // namespace
 
+std::string to_json(const WrittenDocument& document) {
+  JsonLine json;
+  json.add("tokens", document.source_tokens).add("truncated", document.truncated);
+  json.add("segments", document.segments).add("global_tokens", document.global_tokens);
+  std::vector<JsonLine> texts;
+  for (const WrittenText& text : document.texts) {
+    JsonLine& row = texts.emplace_back().add("text", text.text);
+    if (text.score) row.add("score", *text.score);
+    row.add("end", text.end).add("ids", std::span<const std::int32_t>(text.ids));
+  }
+  return json.add_objects("texts", texts).object();
+}
+
 bool TextGenerator::is_one(const std::string& folder) { return models::is_encoder_decoder(folder); }
 
 TextGenerator TextGenerator::load(const std::string& folder, const LoadOptions& options) {
@@ -524,16 +539,19 @@ FolderOptions read_generation_options(const std::string& folder) {
 std::vector<WrittenDocument> TextGenerator::generate(std::span<const std::string> documents,
                                                      const GenerationRequest& request,
                                                      const GenerationCallback& callback) const {
-  require(request.together >= 1, "together: expected at least 1, found {}", request.together);
+  require(request.together >= 1, OptionName("together"), "expected at least 1, found {}",
+          request.together);
   require(!request.global_attention || info().has_global_attention,
-          "global attention: expected a model with windows, found {}", info().model_type);
+          OptionName("global_attention", "global attention"),
+          "expected a model with windows, found {}", info().model_type);
   return Writer(*implementation_, request, callback).run(documents);
 }
 
 std::vector<WrittenDocument> TextGenerator::generate(std::span<const DocumentInput> documents,
                                                      const GenerationRequest& request,
                                                      const GenerationCallback& callback) const {
-  require(request.together >= 1, "together: expected at least 1, found {}", request.together);
+  require(request.together >= 1, OptionName("together"), "expected at least 1, found {}",
+          request.together);
   require(!request.global_attention && !request.options.stop_strings,
           "documents that are tokens: expected no rule of global attention and no stop_strings, "
           "found some");

@@ -87,9 +87,8 @@ SequenceData read_sequences(const std::string& path, const DataOptions& given) {
   if (options.format == "csv" || options.format == "tsv") {
     read_table(options, names, data);
   } else {
-    require(options.format == "json" || options.format == "jsonl",
-            "format: expected jsonl, json, csv or tsv for texts about documents, found {}",
-            options.format);
+    require(options.format == "json" || options.format == "jsonl", OptionName("data.format"),
+            "expected jsonl, json, csv or tsv for texts about documents, found {}", options.format);
     read_objects(path, options, data.report, [&](const Json& object, const Record& record) {
       const auto is_there = [&](const std::string& name) { return object.contains(name); };
       const std::string target = chosen(names.target, "a text to write", is_there);

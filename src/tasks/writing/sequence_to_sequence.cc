@@ -76,8 +76,8 @@ std::vector<std::int32_t> target_tokens(const CollationSetup& setup, const std::
 }
 
 std::unique_ptr<TrainingSet> SequenceSet::collate(const CollationSetup& setup) const {
-  require(setup.reading.too_long != TooLong::split, {Remedy::truncate},
-          "stride: expected truncation of long documents in training, found a stride");
+  require(setup.reading.too_long != TooLong::split, {Remedy::truncate}, OptionName("stride"),
+          "expected truncation of long documents in training, found a stride");
   for (const SequenceExample& example : data_.examples) {
     require(!example.target.empty(), {Remedy::skip_invalid},
             "{}: expected a text to write, found an empty one",

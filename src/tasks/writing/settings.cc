@@ -103,7 +103,7 @@ void require_within(const std::optional<Number>& value, double least, double mos
                     const char* expected) {
   if (!value) return;
   const bool good = static_cast<double>(*value) >= least && static_cast<double>(*value) <= most;
-  require(good, "{}: expected {}, found {}", name, expected, *value);
+  require(good, OptionName(name), "expected {}, found {}", expected, *value);
 }
 
 constexpr double kSmallest = std::numeric_limits<double>::min();
@@ -140,32 +140,34 @@ void check_values(const GenerationOptions& options) {
   require_within(options.length_penalty, -kAny, kAny, "length_penalty", "a finite number");
   if (options.early_stopping) {
     const std::string& value = *options.early_stopping;
-    require(value == "true" || value == "false" || value == "never",
-            "early_stopping: expected true, false or never, found {}", formats::quote(value));
+    require(value == "true" || value == "false" || value == "never", OptionName("early_stopping"),
+            "expected true, false or never, found {}", formats::quote(value));
   }
 }
 
 void check_ids(const GenerationOptions& options, Index vocab_size) {
   const auto check = [vocab_size](const Ids& ids, const char* name) {
     for (const std::int32_t id : ids) {
-      require(id >= 0 && id < vocab_size, "{}: expected ids from 0 to {}, found {}", name,
+      require(id >= 0 && id < vocab_size, OptionName(name), "expected ids from 0 to {}, found {}",
               vocab_size - 1, id);
     }
   };
   const auto check_one = [&](const std::optional<std::int64_t>& id, const char* name) {
-    require(!id || (*id >= 0 && *id < vocab_size), "{}: expected an id from 0 to {}, found {}",
-            name, vocab_size - 1, id.value_or(0));
+    require(!id || (*id >= 0 && *id < vocab_size), OptionName(name),
+            "expected an id from 0 to {}, found {}", vocab_size - 1, id.value_or(0));
   };
   if (options.bad_words_ids) {
-    require(!options.bad_words_ids->empty(), "bad_words_ids: expected lists of ids, found none");
+    require(!options.bad_words_ids->empty(), OptionName("bad_words_ids"),
+            "expected lists of ids, found none");
     for (const Ids& word : *options.bad_words_ids) {
-      require(!word.empty(), "bad_words_ids: expected lists of ids, found an empty one");
+      require(!word.empty(), OptionName("bad_words_ids"),
+              "expected lists of ids, found an empty one");
       check(word, "bad_words_ids");
     }
   }
   if (options.sequence_bias) {
     for (const SequenceBias& one : *options.sequence_bias) {
-      require(!one.ids.empty(), "sequence_bias: expected ids, found none");
+      require(!one.ids.empty(), OptionName("sequence_bias"), "expected ids, found none");
       check(one.ids, "sequence_bias");
     }
   }
@@ -179,11 +181,12 @@ void check_ids(const GenerationOptions& options, Index vocab_size) {
   Ids forced = options.forced_eos_token_id.value_or(Ids());
   if (!forced.empty()) {
     require(!std::all_of(forced.begin(), forced.end(), is_suppressed),
-            "suppress_tokens: expected one of forced_eos_token_id not to be among them");
+            OptionName("suppress_tokens"),
+            "expected one of forced_eos_token_id not to be among them");
   }
   if (options.forced_bos_token_id) {
     require(!is_suppressed(static_cast<std::int32_t>(*options.forced_bos_token_id)),
-            "suppress_tokens: expected forced_bos_token_id {} not to be among them",
+            OptionName("suppress_tokens"), "expected forced_bos_token_id {} not to be among them",
             *options.forced_bos_token_id);
   }
 }
@@ -233,12 +236,13 @@ Index limit_of(const GenerationOptions& options, const GenerationModel& model) {
     limit = prompt + *options.max_new_tokens;
   } else if (options.max_length) {
     limit = *options.max_length;
-    require(prompt < limit, "max_length: expected more than the {} tokens of the prompt, found {}",
-            prompt, limit);
+    require(prompt < limit, OptionName("max_length"),
+            "expected more than the {} tokens of the prompt, found {}", prompt, limit);
   }
   require(limit <= model.max_tokens,
-          "{}: expected at most {} tokens in all, the positions of the decoder, found {}",
-          options.max_new_tokens ? "max_new_tokens" : "max_length", model.max_tokens, limit);
+          OptionName(options.max_new_tokens ? "max_new_tokens" : "max_length"),
+          "expected at most {} tokens in all, the positions of the decoder, found {}",
+          model.max_tokens, limit);
   return limit;
 }
 
@@ -346,22 +350,23 @@ GenerationSettings generation_settings(const GenerationOptions& call,
                                             : Stopping::usual;
   const Index returned = settings.num_return_sequences;
   require(settings.num_beams == 1 || returned <= settings.num_beams,
-          "num_return_sequences: expected at most num_beams = {}, found {}", settings.num_beams,
-          returned);
+          OptionName("num_return_sequences"), "expected at most num_beams = {}, found {}",
+          settings.num_beams, returned);
   require(returned == 1 || settings.num_beams > 1 || settings.do_sample,
-          "num_return_sequences: expected 1 without num_beams and do_sample, found {}", returned);
+          OptionName("num_return_sequences"),
+          "expected 1 without num_beams and do_sample, found {}", returned);
   const auto start =
       options.decoder_start_token_id ? options.decoder_start_token_id : options.bos_token_id;
-  require(start.has_value(),
-          "decoder_start_token_id: expected it, or bos_token_id, in the folder or the call, found "
+  require(start.has_value(), OptionName("decoder_start_token_id"),
+          "expected it, or bos_token_id, in the folder or the call, found "
           "neither");
   settings.start_token = static_cast<std::int32_t>(*start);
   settings.ends = options.eos_token_id.value_or(Ids());
   const Index candidates =
       std::max<Index>(2, 1 + static_cast<Index>(settings.ends.size())) * settings.num_beams;
   require(settings.num_beams == 1 || candidates <= settings.num_beams * model.vocab_size,
-          "num_beams: expected fewer than {} of a vocabulary of {}", settings.num_beams,
-          model.vocab_size);
+          OptionName("num_beams"), "expected fewer than {} of a vocabulary of {}",
+          settings.num_beams, model.vocab_size);
   settings.limit = limit_of(options, model);
   settings.least = options.min_new_tokens ? model.prompt_tokens + *options.min_new_tokens
                                           : options.min_length.value_or(0);
