@@ -1,10 +1,9 @@
 """Experiments and benchmarks without their data sets: each script names a missing file and ends with exit code 1.
 
-The data are asked for before any model, so a folder of models may be missing too. Packages that this Python lacks are
-empty here: a script that called one first would fail otherwise.
+The data are asked for before any model, so a folder of models may be missing too. Large packages are empty here: a
+script that called one first would fail otherwise.
 """
 
-import importlib.util
 import os
 import pathlib
 import re
@@ -69,18 +68,17 @@ def packages(tmp_path_factory):
     folder = tmp_path_factory.mktemp("packages")
     for name, text in PACKAGES.items():
         top, _, inner = name.partition(".")
-        if importlib.util.find_spec(top) is None:
-            (folder / top).mkdir()
-            (folder / top / "__init__.py").write_text(f"from . import {inner}\n" if inner else text)
-            if inner:
-                (folder / top / f"{inner}.py").write_text(text)
+        (folder / top).mkdir()
+        (folder / top / "__init__.py").write_text(f"from . import {inner}\n" if inner else text)
+        if inner:
+            (folder / top / f"{inner}.py").write_text(text)
     return folder
 
 
 def run(script, packages, work, data):
     arguments, _ = NEEDS[script]
-    path = os.pathsep.join([*filter(None, [os.environ.get("PYTHONPATH")]), str(packages)])
-    environment = {key: value for key, value in os.environ.items() if key != "LONGFORMER_DATA"} | {"PYTHONPATH": path} | data
+    environment = {key: value for key, value in os.environ.items() if key != "LONGFORMER_DATA"}
+    environment |= {"PYTHONPATH": str(packages)} | data
     return subprocess.run([sys.executable, ROOT / script, *arguments], cwd=work, env=environment, capture_output=True, text=True,
                           timeout=60)
 
