@@ -13,6 +13,7 @@
 #include "engine/run/model_implementation.h"
 #include "longformer/embedding.h"
 #include "tasks/classification/classification.h"
+#include "tasks/embedding/vector_modules.h"
 #include "tasks/retrieval/retrieval.h"
 #include "tasks/retrieval/retrieval_data.h"
 
@@ -31,7 +32,8 @@ class LoadedModel final : public tasks::EvaluatedModel {
     stream_documents(model_, options_, next, done);
   }
 
-  void with_states(std::span<const tasks::TokenRow> rows, const Use& use) const override {
+  void with_states(std::span<const tasks::TokenRow> rows,
+                   const tasks::UseStates& use) const override {
     const Model::Implementation& model = model_.implementation();
     const auto turn = model.turn();
     use(model.context(), model.task_head(),
@@ -83,6 +85,14 @@ class EmbedderVectors final : public tasks::TextVectors {
       vectors.emplace_back(from, from + width);
     }
     return vectors;
+  }
+
+  std::vector<float> finished(std::vector<float> vector) const override {
+    vector.resize(std::min(vector.size(), at(embedder_.embedding_size(plain_))));
+    if (plain_.normalize.value_or(false)) {
+      tasks::scale_to_unit_length(vector, std::ssize(vector));
+    }
+    return vector;
   }
 
  private:
@@ -165,7 +175,8 @@ Evaluation evaluate(const Model& model, const Tokenizer& tokenizer, const std::s
 }
 
 Evaluation evaluate_set(const Model& model, const Tokenizer& tokenizer, const std::string& path,
-                        const tasks::DataSet& data, const EvaluateOptions& options) {
+                        const tasks::DataSet& data, const EvaluateOptions& options,
+                        tasks::MeasuredPass* pass) {
   const tasks::Task& reader = asked_task(model, options);
   const std::string& head = model.info().head;
   require(!options.official_predictions || data.has_published_form(),
@@ -192,6 +203,7 @@ Evaluation evaluate_set(const Model& model, const Tokenizer& tokenizer, const st
                                          .selected = options.selected,
                                          .progress = options.progress};
   tasks::EvaluationRun run(loaded, path, used);
+  run.pass = pass;
   run.result.task = reader.makes_vectors() ? reader.names().verb : reader.of_head().names().head;
   run.start(data.report());
   data.evaluate(run);

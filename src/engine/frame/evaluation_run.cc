@@ -41,6 +41,27 @@ void EvaluationRun::count_text(const TextResult& text) {
   report_progress();
 }
 
+Document EvaluationRun::measured(std::size_t number, const std::function<Reading()>& read) const {
+  const Reading* kept = this->kept<Reading>(number);
+  Document document = read_document([&] { return kept != nullptr ? *kept : read(); });
+  if (!document.error.empty()) return document;
+  if (pass->record(number).has_examples()) {
+    try {
+      document.outputs = pass->logits(number);
+    } catch (const Error& error) {
+      document.error = error.what();
+    }
+    return document;
+  }
+  Document run;
+  model.stream(
+      [&, is_read = false]() mutable -> std::optional<Document> {
+        return std::exchange(is_read, true) ? std::nullopt : std::optional(std::move(document));
+      },
+      [&](const Document& done) { run = done; });
+  return run;
+}
+
 Document EvaluationRun::document_of(const TextResult& result) {
   Document document;
   document.error = result.error;

@@ -14,6 +14,7 @@
 #include "engine/frame/data_file.h"
 #include "engine/frame/head.h"
 #include "engine/frame/labels.h"
+#include "engine/frame/measured_pass.h"
 #include "engine/reading/reading.h"
 #include "longformer/evaluation_result.h"
 #include "longformer/tokenizer.h"
@@ -76,6 +77,9 @@ class TrainingSet {
   /// Throws Error for rows that the model does not take.
   virtual TrainingBatch batch(std::span<const Index> examples, const Epoch& epoch) const = 0;
   virtual const CollationReport& report() const = 0;
+  /// What evaluations need, one for each record of the data set; empty unless
+  /// CollationSetup::keeps_readings.
+  virtual std::span<const ReadRecord> records() const { return {}; }
 };
 
 /// What makes rows of examples; all of it must outlive what is made with it.
@@ -88,6 +92,8 @@ struct CollationSetup {
   /// Longest text to learn in tokens with the special ones; 0: what the model can write.
   Index max_target_tokens = 0;
   const DataOptions& data;
+  /// TrainingSet::records: the examples are evaluated too.
+  bool keeps_readings = false;
   /// The model's folder, for tasks whose rows depend on other files than the tokenizer's.
   std::string folder = {};
 };

@@ -90,7 +90,9 @@ class ShuffledQuestions final : public CollatedExamples {
         Reading reading = reader_.read(tokens);
         questions_.push_back(std::move(tokens));
         labels_.push_back(label);
-        return std::vector<Example>{with_targets(rows.example_of(reading), reading.places, label)};
+        Example whole = with_targets(rows.example_of(reading), reading.places, label);
+        rows.keep(std::move(reading).counts());
+        return std::vector<Example>{std::move(whole)};
       });
     }
   }

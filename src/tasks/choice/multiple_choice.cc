@@ -108,6 +108,7 @@ std::vector<Example> collate(Collator& rows, const ChoiceExample& example) {
   Reading reading = rows.reader().read(example.question);
   Example one = rows.example_of(reading);
   one.targets[0].labels = {right_choice(example)};
+  rows.keep(std::move(reading).counts());
   return {std::move(one)};
 }
 

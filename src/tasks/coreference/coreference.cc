@@ -74,8 +74,10 @@ class CoreferenceRows final : public CollatedExamples {
         rows.report().wide_mentions += wide_mentions(record, config_.max_span_width);
         rows.report().repeated_mentions += record.repeated_spans;
         sources_.push_back(reading.words.tokens > most_tokens_ ? record : CoreferenceExample());
-        Example one = rows.example_of(reading.reading);
-        return std::vector<Example>{with_target(std::move(one), reading.words, record.clusters)};
+        Example one = with_target(rows.example_of(reading.reading), reading.words, record.clusters);
+        reading.reading = std::move(reading.reading).counts();
+        rows.keep(std::move(reading));
+        return std::vector<Example>{std::move(one)};
       });
     }
   }

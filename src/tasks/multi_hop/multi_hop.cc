@@ -221,17 +221,20 @@ class MultiHopSet final : public DataSet {
     MultiHopCounter counter;
     MultiHopPredictions published;
     Selection selection;
-    for (const MultiHopExample& example : data_.examples) {
+    for (std::size_t number = 0; number < data_.examples.size(); ++number) {
+      const MultiHopExample& example = data_.examples[number];
       MultiHopReading read;
       MultiHopDecision found;
       bool is_reached = true;
       const Document document = read_document([&] {
-        read = reader.read(example.question);
-        run.model.with_states(read.reading.rows, [&](const ops::Context& context, const Head& head,
-                                                     const Tensor& hidden) {
-          const MultiHopLogits logits = multi_hop_logits(context, head, hidden, read);
-          found = decide(example.question, read, logits, rules, options_.evidence_paragraphs);
-        });
+        const auto* kept = run.kept<MultiHopReading>(number);
+        read = kept != nullptr ? *kept : reader.read(example.question);
+        run.with_states(
+            number, read.reading.rows,
+            [&](const ops::Context& context, const Head& head, const Tensor& hidden) {
+              const MultiHopLogits logits = multi_hop_logits(context, head, hidden, read);
+              found = decide(example.question, read, logits, rules, options_.evidence_paragraphs);
+            });
         is_reached = reaches_answer(example, read);
         return std::move(read.reading);
       });
@@ -363,6 +366,8 @@ std::vector<Example> collate(Collator& rows, const MultiHopReader& reader,
   if (example.facts) add_evidence(example, reading, target);
   Example one = rows.example_of(reading.reading);
   one.targets[0].multi_hop = std::move(target);
+  reading.reading = std::move(reading.reading).counts();
+  rows.keep(std::move(reading));
   return {std::move(one)};
 }
 

@@ -286,6 +286,7 @@ std::vector<Example> collate(Collator& rows, const QuestionExample& example,
     sort_and_unite(target.ends);
   }
   if (!reached) ++rows.report().unreached_answers;
+  rows.keep(std::move(reading));
   return examples;
 }
 

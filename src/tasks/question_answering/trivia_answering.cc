@@ -239,10 +239,12 @@ std::vector<Example> collate(Collator& rows, const TriviaExample& example,
   if (targets.empty()) {
     ++rows.report().unreached_answers;
     rows.drop(reading);
+    rows.keep(std::move(reading));
     return {};
   }
   Example whole = rows.example_of(reading);
   whole.targets = std::move(targets);
+  rows.keep(std::move(reading));
   return {std::move(whole)};
 }
 

@@ -135,6 +135,7 @@ std::vector<Example> collate(Collator& rows, const TaggingExample& example) {
   std::sort(seen.begin(), seen.end());
   seen.erase(std::unique(seen.begin(), seen.end()), seen.end());
   rows.report().unread_words += static_cast<Index>(example.words.size() - seen.size());
+  rows.keep(std::move(reading));
   return examples;
 }
 
