@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "longformer/dataset.h"
 #include "longformer/evaluation_result.h"
@@ -74,6 +75,12 @@ struct EvaluateOptions {
 /// broken, whose labels the model does not have, or that is too long.
 Evaluation evaluate(const Model& model, const Tokenizer& tokenizer, const std::string& path,
                     const EvaluateOptions& options = {});
+
+/// The counters of the evaluations of all tasks, each name once.
+std::vector<const Counter*> evaluation_counters();
+
+/// That of a task, by the name that FinetuneOptions::task has, or "retrieval".
+PublishedForm published_form(const std::string& task);
 
 struct ScoreOptions {
   /// FinetuneOptions::task, or "retrieval"; empty: told by the data.

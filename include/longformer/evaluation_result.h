@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "longformer/counts.h"
+
 namespace longformer {
 
 /// Precision, recall and F1 of one label, or of one type of entity.
@@ -14,6 +16,15 @@ struct LabelMetrics {
   double precision = 0, recall = 0, f1 = 0;
   /// Examples or entities of this label.
   std::int64_t support = 0;
+};
+
+/// The form in which the authors of a task publish predictions:
+/// EvaluateOptions::official_predictions.
+struct PublishedForm {
+  /// For messages.
+  std::string name = "JSON (.json)";
+  /// How names of such files end.
+  std::vector<std::string> endings = {".json"};
 };
 
 struct Evaluation {
@@ -49,43 +60,20 @@ struct Evaluation {
   std::vector<std::pair<std::string, double>> metrics;
   std::vector<LabelMetrics> labels;
 
-  /// Examples that were scored, and those left out as broken (DataOptions::skip_invalid).
-  std::int64_t examples = 0, skipped = 0;
-  /// Examples without a prediction in a file of them, or that the model could not read where the
-  /// official figures are of all (TriviaQA, questions over paragraphs, choices, coreference, GAP);
-  /// they count as wrong.
-  std::int64_t missing = 0;
-  /// What was wrong with the first that was left out.
+  /// Examples that were scored, and their tokens with special ones, before truncation.
+  std::int64_t examples = 0, tokens = 0;
+  /// What was left out, cut, or could not be read: counters of the task, such as
+  /// counts["truncated_examples"]. docs/evaluate.md lists them.
+  Counts counts = {};
+  /// What was wrong with the first example that was left out.
   std::string first_skipped;
   /// How the data were understood, where they could be understood otherwise.
   std::vector<std::string> notes = {};
-  /// Without text; they are scored.
-  std::int64_t empty = 0;
-  /// Tokens of all examples with special ones, before truncation; and what truncation cut off.
-  std::int64_t tokens = 0, truncated_examples = 0, truncated_tokens = 0;
-  /// Examples that were read in several segments.
-  std::int64_t segmented_examples = 0;
-  /// Documents of TriviaQA without an answer in what is read; they are scored.
-  std::int64_t unreached_answers = 0;
-  /// Words that no token was read of; scored as "O".
-  std::int64_t unread_words = 0;
-  /// Coreference: mentions of more words than the model takes for one, and mentions that are in a
-  /// second cluster, which does not count.
-  std::int64_t wide_mentions = 0, repeated_mentions = 0;
-  /// Questions over paragraphs: supporting facts of paragraphs or sentences that there are not,
-  /// which count as not found; and paragraphs and sentences whose marks truncation cut off.
-  std::int64_t missing_facts = 0, unread_paragraphs = 0, unread_sentences = 0;
-  /// Retrieval: documents and passages that were searched; queries without a judgement, which are
-  /// left out, and with none of a relevant document, which count as 0; judgements of documents that
-  /// are not in the corpus; and hits that were left out because they have the id of their query.
-  std::int64_t documents = 0, passages = 0, unjudged_queries = 0, irrelevant_queries = 0;
-  std::int64_t unknown_documents = 0, identical_ids = 0;
-  /// Masked LM: tokens that were chosen, of rows whose tokens are `tokens`.
-  std::int64_t masked_tokens = 0;
-  /// Tokens of texts that were written, texts that reached the longest length, and texts that are
-  /// one token again and again.
-  std::int64_t written_tokens = 0, cut_texts = 0, repeating_texts = 0;
   double seconds = 0;
 };
+
+/// What the reader of the figures should know: the notes, and a sentence for each count that is not
+/// 0.
+std::vector<CountNote> notes_of(const Evaluation& result);
 
 }  // namespace longformer

@@ -204,10 +204,35 @@ Evaluation evaluate_set(const Model& model, const Tokenizer& tokenizer, const st
                                          .progress = options.progress};
   tasks::EvaluationRun run(loaded, path, used);
   run.pass = pass;
+  run.result.counts = Counts(reader.counters());
   run.result.task = reader.makes_vectors() ? reader.names().verb : reader.of_head().names().head;
   run.start(data.report());
   data.evaluate(run);
   return std::move(run.result);
+}
+
+PublishedForm published_form(const std::string& task) {
+  if (task == kRetrieval) {
+    return {.name = "a run of trec_eval (.trec, .run or .txt)",
+            .endings = {".trec", ".run", ".txt"}};
+  }
+  for (const tasks::Task* one : tasks::all_tasks()) {
+    if (one->names().verb == task) return one->published_form();
+  }
+  return {};
+}
+
+std::vector<const Counter*> evaluation_counters() {
+  std::vector<const Counter*> all;
+  const auto add = [&all](const std::vector<const Counter*>& counters) {
+    for (const Counter* counter : counters) {
+      const auto same = [&](const Counter* one) { return one->name == counter->name; };
+      if (std::ranges::none_of(all, same)) all.push_back(counter);
+    }
+  };
+  for (const tasks::Task* task : tasks::all_tasks()) add(task->counters());
+  add(tasks::retrieval_counters());
+  return all;
 }
 
 Evaluation score(const std::string& predictions, const std::string& path,
@@ -220,6 +245,9 @@ Evaluation score(const std::string& predictions, const std::string& path,
   const auto data = task.read(path, read, {});
   Evaluation result;
   result.task = task.names().head;
+  std::vector<const Counter*> counters = task.counters();
+  std::erase_if(counters, [](const Counter* counter) { return counter->is_of_model; });
+  result.counts = Counts(counters);
   tasks::tell(data->report(), result);
   data->score(predictions, result);
   return result;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -227,30 +228,35 @@ FinetuneData summary_of(const tasks::Task& task, const tasks::DataSet& data,
   const tasks::CollationReport& report = rows.report();
   std::vector<std::string> added_tokens;
   for (const auto& [token, id] : model.added_tokens()) added_tokens.push_back(token);
+  Counts counts;
+  counts[tasks::kSkipped] = report.data.skipped;
+  counts[tasks::kEmpty] = report.data.empty;
+  for (const auto& [counter, number] : report.counts.all()) counts[*counter] = number;
   return {.task = std::string(task.names().verb),
           .labels = data.labels(),
           .problem_type = data.problem_type(),
           .examples = report.data.examples,
-          .skipped = report.data.skipped,
-          .empty = report.data.empty,
           .first_skipped = report.data.first_skipped,
           .notes = data.report().notes,
           .rows = report.rows,
           .tokens = report.tokens,
-          .truncated_documents = report.truncated_documents,
-          .truncated_tokens = report.truncated_tokens,
-          .truncated_targets = report.truncated_targets,
-          .unreached_answers = report.unreached_answers,
-          .wide_mentions = report.wide_mentions,
-          .repeated_mentions = report.repeated_mentions,
-          .missing_facts = report.missing_facts,
-          .unread_paragraphs = report.unread_paragraphs,
-          .unread_sentences = report.unread_sentences,
+          .counts = std::move(counts),
           .drawn = model.drawn(),
           .added_tokens = std::move(added_tokens)};
 }
 
 }  // namespace
+
+std::vector<CountNote> notes_of(const FinetuneData& data) {
+  std::vector<CountNote> notes;
+  for (const std::string& text : data.notes) notes.push_back({.text = text});
+  std::ranges::move(
+      notes_of(
+          data.counts, &Counter::training,
+          {.examples = data.examples, .tokens = data.tokens, .first_skipped = data.first_skipped}),
+      std::back_inserter(notes));
+  return notes;
+}
 
 TrainingResult finetune(const std::string& folder, const FinetuneOptions& options,
                         const FinetuneCallbacks& callbacks) {

@@ -64,12 +64,12 @@ training::Metrics Validation::run() {
   std::ranges::move(found.metrics, std::back_inserter(metrics));
   // Seen with BART-large and LED-large (docs/spec/training.md#c5), and where weights were drawn, at
   // first.
-  if (found.repeating_texts > 0 && setup_.note) {
+  if (const std::int64_t texts = found.counts["repeating_texts"]; texts > 0 && setup_.note) {
     setup_.note(fmt::format(
         "{} of {} texts are one token again and again: a model that has just been drawn begins so; "
         "one that wrote texts before has forgotten how, and wants a lower learning rate, more "
         "warm-up steps, or forced_bos_token_id in generation_config.json",
-        found.repeating_texts, found.examples));
+        texts, found.examples));
   }
   return metrics;
 }

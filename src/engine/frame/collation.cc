@@ -14,8 +14,8 @@ Example one_example(Reading& reading) {
 void Collator::count(const Reading& reading, Index rows) {
   ++report_.documents;
   report_.tokens += reading.tokens;
-  report_.truncated_documents += reading.truncated > 0 ? 1 : 0;
-  report_.truncated_tokens += reading.truncated;
+  report_.counts[kTruncatedDocuments] += reading.truncated > 0 ? 1 : 0;
+  report_.counts[kTruncatedTokens] += reading.truncated;
   report_.rows += rows;
 }
 

@@ -33,7 +33,10 @@ class Collator {
  public:
   /// The tokenizer must outlive the collator. Throws Error for options that leave no room.
   Collator(const Tokenizer& tokenizer, ReadingOptions options, bool label_all_pieces = false)
-      : reader_(tokenizer, std::move(options)), label_all_pieces_(label_all_pieces) {}
+      : reader_(tokenizer, std::move(options)), label_all_pieces_(label_all_pieces) {
+    // Their sentence stands before those of the task.
+    report_.counts[kTruncatedDocuments] = report_.counts[kTruncatedTokens] = 0;
+  }
 
   const RowReader& reader() const { return reader_; }
   bool label_all_pieces() const { return label_all_pieces_; }

@@ -76,7 +76,8 @@ struct EvaluationOptions {
   ProgressCallback progress = {};
 };
 
-/// What the reader of an evaluation is to know of reading the data.
+/// What the reader of an evaluation is to know of reading the data; counts of skipped and empty
+/// examples are added.
 void tell(const DataReport& report, Evaluation& result);
 
 class EvaluationRun {
@@ -204,6 +205,7 @@ class EvaluationRun {
   /// {"line", "id"} of a prediction.
   static Json named(const Origin& origin);
   void count_text(const TextResult& result);
+  void count_length(Index truncated, Index segments);
   void report_progress();
   bool usable(const Origin& origin, const Document& document);
 

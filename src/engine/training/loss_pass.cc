@@ -42,15 +42,15 @@ void LossPass::run_batch(bool keeps_states) {
   batches_.push_back(std::move(run));
 }
 
-LossPass::Place LossPass::place_of(Index example, Index first) {
+LossPass::ExampleRows LossPass::rows_of(Index example, Index first) {
   while (next_ <= example) run_batch(/*keeps_states=*/true);
   while (!batches_.empty() && batches_.front().end <= first) batches_.pop_front();
   const auto found =
       std::ranges::find_if(batches_, [&](const RunBatch& one) { return example < one.end; });
   require(found != batches_.end() && example >= found->first,
           "evaluation: expected records in their order, found example {} again", example);
-  const std::size_t place = at(example - found->first);
-  return {*found, found->documents[place], found->documents[place + 1]};
+  const std::size_t number = at(example - found->first);
+  return {*found, found->documents[number], found->documents[number + 1]};
 }
 
 std::vector<std::vector<float>> LossPass::logits(std::size_t record) {
@@ -58,11 +58,11 @@ std::vector<std::vector<float>> LossPass::logits(std::size_t record) {
   const bool per_token = model_.implementation().task_head().per_token();
   std::vector<std::vector<float>> logits;
   for (Index example = first; example < end; ++example) {
-    const Place place = place_of(example, first);
-    for (Index d = place.first; d < place.end; ++d) {
-      const Index begin = per_token ? place.batch.tokens[at(d)] : d;
-      const Index rows = per_token ? place.batch.tokens[at(d + 1)] - begin : 1;
-      logits.push_back(place.batch.states.said.slice_rows(begin, rows).to_floats());
+    const ExampleRows rows = rows_of(example, first);
+    for (Index d = rows.first; d < rows.end; ++d) {
+      const Index begin = per_token ? rows.batch.tokens[at(d)] : d;
+      const Index count = per_token ? rows.batch.tokens[at(d + 1)] - begin : 1;
+      logits.push_back(rows.batch.states.said.slice_rows(begin, count).to_floats());
       check_finite(logits.back(), "logits");
     }
   }
@@ -73,9 +73,9 @@ std::vector<std::vector<float>> LossPass::vectors(std::size_t record) {
   const auto& [reading, first, end] = this->record(record);
   std::vector<std::vector<float>> vectors;
   for (Index example = first; example < end; ++example) {
-    const Place place = place_of(example, first);
-    const RunBatch& batch = place.batch;
-    for (Index v = batch.vectors[at(place.first)]; v < batch.vectors[at(place.end)]; ++v) {
+    const ExampleRows rows = rows_of(example, first);
+    const RunBatch& batch = rows.batch;
+    for (Index v = batch.vectors[at(rows.first)]; v < batch.vectors[at(rows.end)]; ++v) {
       vectors.push_back(batch.states.said.slice_rows(v, 1).to_floats());
       check_finite(vectors.back(), "vectors");
     }
@@ -86,10 +86,10 @@ std::vector<std::vector<float>> LossPass::vectors(std::size_t record) {
 void LossPass::with_states(std::size_t record, const tasks::UseStates& use) {
   const auto& [reading, first, end] = this->record(record);
   require(end == first + 1, "evaluation: expected one example of a record, found {}", end - first);
-  const Place place = place_of(first, first);
-  const Index begin = place.batch.tokens[at(place.first)];
+  const ExampleRows rows = rows_of(first, first);
+  const Index begin = rows.batch.tokens[at(rows.first)];
   const Tensor hidden =
-      place.batch.states.hidden.slice_rows(begin, place.batch.tokens[at(place.end)] - begin);
+      rows.batch.states.hidden.slice_rows(begin, rows.batch.tokens[at(rows.end)] - begin);
   const Model::Implementation& model = model_.implementation();
   const auto turn = model.turn();
   use(model.context(), model.task_head(), hidden);

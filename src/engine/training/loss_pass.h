@@ -41,13 +41,13 @@ class LossPass final : public tasks::MeasuredPass {
     tasks::PassStates states = {};
   };
   /// Documents of an example in its batch.
-  struct Place {
+  struct ExampleRows {
     const RunBatch& batch;
     Index first = 0, end = 0;
   };
 
   /// Runs up to the example, and forgets those before `first`.
-  Place place_of(Index example, Index first);
+  ExampleRows rows_of(Index example, Index first);
   void run_batch(bool keeps_states);
 
   const TrainedModel& model_;

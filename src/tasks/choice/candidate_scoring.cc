@@ -141,7 +141,7 @@ class CandidateSet final : public DataSet {
     for (const ChoiceExample& example : data_.examples) {
       const auto found = answers.find(example.origin.id);
       if (found == answers.end()) {
-        ++result.missing;
+        ++result.counts[kMissing];
       } else {
         right += found->second == example.question.choices[at(example.label)] ? 1 : 0;
       }
@@ -197,6 +197,7 @@ class CandidateScoring final : public Task {
   }
 
   std::span<const std::string> marks() const override { return kCandidateMarks; }
+  std::vector<const Counter*> counters() const override { return official_counters(); }
 
   std::unique_ptr<DataSet> read(const std::string& path, const DataOptions& options,
                                 const KnownLabels&) const override {

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/frame/counters.h"
 #include "engine/frame/evaluation_run.h"
 #include "tasks/coreference/coreference_head.h"
 #include "tasks/coreference/coreference_reader.h"
@@ -38,11 +39,11 @@ void resolve_each(EvaluationRun& run, const CoreferenceOptions& options,
       return std::move(resolved.read.reading);
     });
     const bool is_read = run.one(record.origin, document, [&](Json& prediction) {
-      run.result.unread_words += resolved.read.unread_words;
+      run.result.counts[kUnreadWords] += resolved.read.unread_words;
       score(record, resolved, prediction);
     });
     if (is_read) continue;
-    ++run.result.missing;
+    ++run.result.counts[kMissing];
     miss(record);
   }
   run.finish();

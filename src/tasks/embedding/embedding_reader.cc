@@ -195,7 +195,8 @@ std::vector<Example> EmbeddingReader::read(const EmbeddingExample& example, Coll
   const auto has_teacher = [](const VectorTarget& vector) {
     return !vector.teacher.empty() || !vector.teacher_text.empty();
   };
-  const Index tokens = rows.report().tokens, truncated = rows.report().truncated_tokens;
+  const CollationReport& report = rows.report();
+  const Index tokens = report.tokens, truncated = report.counts[kTruncatedTokens.name];
   ReadVectors read;
   std::vector<Example> examples;
   if (is_in_document(example, options_)) {
@@ -205,8 +206,8 @@ std::vector<Example> EmbeddingReader::read(const EmbeddingExample& example, Coll
     read.texts.resize(example.texts.size());
     std::iota(read.texts.begin(), read.texts.end(), std::size_t{0});
   }
-  read.lengths = {.tokens = rows.report().tokens - tokens,
-                  .truncated = rows.report().truncated_tokens - truncated};
+  read.lengths = {.tokens = report.tokens - tokens,
+                  .truncated = report.counts[kTruncatedTokens.name] - truncated};
   rows.keep(std::move(read));
   if (loss_ != EmbeddingLoss::distillation) return examples;
   const auto all = examples.size();
