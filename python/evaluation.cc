@@ -29,34 +29,15 @@ Options dict_of(const Evaluation& found) {
   dict["task"] = found.task;
   dict["metrics"] = metrics;
   dict["labels"] = labels;
-  const std::pair<const char*, std::int64_t> counts[] = {
-      {"examples", found.examples},
-      {"skipped", found.skipped},
-      {"missing", found.missing},
-      {"empty", found.empty},
-      {"tokens", found.tokens},
-      {"truncated_examples", found.truncated_examples},
-      {"truncated_tokens", found.truncated_tokens},
-      {"segmented_examples", found.segmented_examples},
-      {"unreached_answers", found.unreached_answers},
-      {"unread_words", found.unread_words},
-      {"wide_mentions", found.wide_mentions},
-      {"repeated_mentions", found.repeated_mentions},
-      {"missing_facts", found.missing_facts},
-      {"unread_paragraphs", found.unread_paragraphs},
-      {"unread_sentences", found.unread_sentences},
-      {"documents", found.documents},
-      {"passages", found.passages},
-      {"unjudged_queries", found.unjudged_queries},
-      {"irrelevant_queries", found.irrelevant_queries},
-      {"unknown_documents", found.unknown_documents},
-      {"identical_ids", found.identical_ids},
-      {"masked_tokens", found.masked_tokens},
-      {"written_tokens", found.written_tokens},
-      {"cut_texts", found.cut_texts},
-      {"repeating_texts", found.repeating_texts}};
   nb::dict numbers;
-  for (const auto& [name, count] : counts) numbers[name] = count;
+  numbers["examples"] = found.examples;
+  numbers["tokens"] = found.tokens;
+  const auto add = [&numbers](const Counter& counter, std::int64_t number) {
+    numbers[nb::str(counter.name.data(), counter.name.size())] = number;
+  };
+  // Those of other tasks are 0.
+  for (const Counter* counter : evaluation_counters()) add(*counter, 0);
+  for (const auto& [counter, number] : found.counts.all()) add(*counter, number);
   dict["counts"] = numbers;
   dict["first_skipped"] = found.first_skipped;
   dict["notes"] = found.notes;

@@ -2,6 +2,7 @@
 // stands on the table trains, runs, evaluates and converts it.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -25,10 +26,22 @@
 #include "tasks/question_answering/question_answering.h"
 #include "tasks/tagging/tagging.h"
 #include "temporary_folder.h"
+#if __has_include("evaluation_report.h")
+#include "evaluation_report.h"
+#endif
 
 namespace longformer {
 namespace tasks {
 namespace {
+
+constexpr CountSentence kAreNegative = {.one = "{n} score is below 0",
+                                        .many = "{n} scores are below 0"};
+constexpr Counter kNegativeScores = {.name = "negative_scores",
+                                     .meaning = "scores below 0",
+                                     .evaluation = kAreNegative,
+                                     .training = kAreNegative,
+                                     .row = "negative scores",
+                                     .scope = CountScope::parts};
 
 /// The score of each word of a text, such as how long it is read.
 struct ScoredWords {
@@ -74,6 +87,10 @@ std::vector<Index> first_tokens(const Reading& reading) {
   return tokens;
 }
 
+std::int64_t negative_scores(const ScoredWords& example) {
+  return std::ranges::count_if(example.scores, [](float score) { return score < 0; });
+}
+
 class ScoreSet final : public DataSet {
  public:
   explicit ScoreSet(ScoredData data) : data_(std::move(data)) {}
@@ -88,6 +105,7 @@ class ScoreSet final : public DataSet {
       auto examples = rows.examples_of(reading);
       examples[0].targets[0].starts = first_tokens(reading);
       examples[0].targets[0].values = example.scores;
+      rows.report().counts[kNegativeScores] += negative_scores(example);
       return examples;
     });
   }
@@ -98,6 +116,7 @@ class ScoreSet final : public DataSet {
     run.each(
         data_.examples, [&](const ScoredWords& example) { return reader.read(example.words); },
         [&](const ScoredWords& example, const Document& document, Json& prediction) {
+          run.result.counts[kNegativeScores] += negative_scores(example);
           prediction["scores"] = Json::array();
           const std::vector<Index> tokens = first_tokens(document.reading);
           for (std::size_t w = 0; w < tokens.size(); ++w) {
@@ -136,6 +155,10 @@ class WordScores final : public Task {
   std::vector<Index> globals_of_ids(const models::EncoderConfig&, std::span<const std::int32_t> ids,
                                     const std::string&) const override {
     return {0, static_cast<Index>(ids.size()) - 1};
+  }
+
+  std::vector<const Counter*> counters() const override {
+    return reading_counters({&kNegativeScores});
   }
 
   std::unique_ptr<DataSet> read(const std::string& path, const DataOptions& options,
@@ -239,6 +262,32 @@ TEST_F(ToyTask, TrainsRunsEvaluatesAndConverts) {
   EXPECT_EQ(converted.default_global_attention_mask(ids), (std::vector<std::int32_t>{1, 0, 0, 1}));
   const Evaluation again = evaluate(converted, tokenizer, data_);
   EXPECT_TRUE(std::abs(again.metrics[0].second - trained.metrics[0].second) <= 1e-4);
+}
+
+TEST_F(ToyTask, HasACounter) {
+  FinetuneData seen;
+  FinetuneCallbacks callbacks;
+  callbacks.data = [&](const FinetuneData& data) { seen = data; };
+  FinetuneOptions one = options();
+  one.training.max_steps = 1;
+  finetune(fixture("tiny_bert_tagger"), one, callbacks);
+  EXPECT_EQ(seen.counts["negative_scores"], 8);
+  ASSERT_EQ(notes_of(seen).size(), 1u);
+  EXPECT_EQ(notes_of(seen)[0].text, "8 scores are below 0");
+
+  const Evaluation found = evaluate(Model::load(trained_), Tokenizer::load(trained_), data_);
+  EXPECT_EQ(found.counts["negative_scores"], 8);
+  EXPECT_TRUE(std::ranges::any_of(evaluation_counters(), [](const Counter* counter) {
+    return counter->name == "negative_scores";
+  }));
+#if __has_include("evaluation_report.h")
+  EXPECT_NE(cli::json_of(found).find(R"("negative_scores":8)"), std::string::npos);
+  EXPECT_NE(cli::table_of(found).find("negative scores                   8\n"), std::string::npos);
+  testing::internal::CaptureStderr();
+  cli::Messages messages;
+  cli::tell(notes_of(found), messages);
+  EXPECT_NE(testing::internal::GetCapturedStderr().find("8 scores are below 0"), std::string::npos);
+#endif
 }
 
 TEST_F(ToyTask, HasGradients) {

@@ -94,6 +94,7 @@ COPIES_DATA = {
     "src/api/gradients.cc",
     "src/engine/run/model.cc",
     "src/engine/run/runner.cc",
+    "src/engine/training/loss_pass.cc",
     "src/tasks/masked_lm/masked_lm.cc",
     "src/tasks/multi_hop/multi_hop_head.cc",
     "src/tasks/embedding/vector_modules.cc",

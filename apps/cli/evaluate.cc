@@ -65,106 +65,6 @@ std::string task_of(const std::string& head) {
   return head == "masked-lm" ? "mlm" : "none";
 }
 
-/// Notes about a corpus and its queries for the reader of the figures.
-void add_retrieval_notes(const Evaluation& result, Messages& messages) {
-  if (result.unjudged_queries > 0) {
-    messages.note(
-        fmt::format("left out {} of {}, which {} no judgements", grouped(result.unjudged_queries),
-                    counted(result.examples + result.unjudged_queries, "query", "queries"),
-                    result.unjudged_queries == 1 ? "has" : "have"));
-  }
-  if (result.irrelevant_queries > 0) {
-    messages.note(counted(result.irrelevant_queries,
-                          "query has judgements but no relevant document, and counts as 0",
-                          "queries have judgements but no relevant document, and count as 0"));
-  }
-  if (result.unknown_documents > 0) {
-    messages.note(counted(result.unknown_documents,
-                          "judgement is of a document that is not in the corpus; a relevant one "
-                          "counts as not found",
-                          "judgements are of documents that are not in the corpus; relevant ones "
-                          "count as not found"));
-  }
-  if (result.identical_ids > 0) {
-    messages.note(
-        fmt::format("left out {} of their query: see --keep-identical-ids",
-                    counted(result.identical_ids, "hit that has the id", "hits that have the id")));
-  }
-}
-
-/// Notes on examples longer than the model: the part that it read.
-void add_length_notes(const Evaluation& result, Messages& messages) {
-  const std::string examples = counted(result.examples, "example");
-  const auto are_longer = [&](std::int64_t number) {
-    return fmt::format("{} of {} {} longer than the model", grouped(number), examples,
-                       number == 1 ? "is" : "are");
-  };
-  if (result.truncated_examples > 0) {
-    messages.note(fmt::format("{}: cut {} of {}", are_longer(result.truncated_examples),
-                              grouped(result.truncated_tokens), counted(result.tokens, "token")));
-  }
-  if (result.segmented_examples > 0) {
-    messages.note(are_longer(result.segmented_examples) + ": read in segments");
-  }
-  if (result.unreached_answers > 0) {
-    const char* what = result.task == "question-answering" ? "document" : "question";
-    messages.note(fmt::format("{} of {} {} no answer in what is read",
-                              grouped(result.unreached_answers), counted(result.examples, what),
-                              result.unreached_answers == 1 ? "has" : "have"));
-  }
-  if (result.cut_texts > 0) {
-    messages.note(fmt::format("{} of {} reached the longest length: see --max-length",
-                              grouped(result.cut_texts), counted(result.examples, "text")));
-  }
-  if (result.repeating_texts > 0) {
-    messages.note(fmt::format("{} of {} {} one token again and again",
-                              grouped(result.repeating_texts), counted(result.examples, "text"),
-                              result.repeating_texts == 1 ? "is" : "are"));
-  }
-}
-
-/// Notes about the data for the reader of the figures.
-void add_notes(const Evaluation& result, Messages& messages) {
-  add_retrieval_notes(result, messages);
-  for (const std::string& note : result.notes) messages.note(note);
-  if (result.skipped > 0) {
-    messages.note(fmt::format("left out {}; {}", counted(result.skipped, "broken example"),
-                              result.first_skipped));
-  }
-  if (result.missing > 0) {
-    messages.note(counted(result.missing, "example has no prediction, and counts as wrong",
-                          "examples have no prediction, and count as wrong"));
-  }
-  if (result.empty > 0) {
-    messages.note(counted(result.empty, "example is empty", "examples are empty"));
-  }
-  add_length_notes(result, messages);
-  if (result.unread_words > 0) {
-    messages.note(counted(result.unread_words, "word was not read, and has no label or mention",
-                          "words were not read, and have no label or mention"));
-  }
-  if (result.wide_mentions > 0) {
-    messages.note(counted(result.wide_mentions, "mention has too many words to be found",
-                          "mentions have too many words to be found"));
-  }
-  if (result.repeated_mentions > 0) {
-    messages.note(counted(result.repeated_mentions,
-                          "mention is in a second cluster, which does not count",
-                          "mentions are in a second cluster, which does not count"));
-  }
-  if (result.missing_facts > 0) {
-    messages.note(
-        counted(result.missing_facts,
-                "supporting fact is of a sentence that there is not, and counts as not found",
-                "supporting facts are of sentences that there are not, and count as not found"));
-  }
-  if (result.unread_paragraphs > 0 || result.unread_sentences > 0) {
-    messages.note(fmt::format("{} and {} were not read, and count as no evidence",
-                              counted(result.unread_paragraphs, "paragraph"),
-                              counted(result.unread_sentences, "sentence")));
-  }
-}
-
 void run_characters(const EvaluateFlags& flags, const std::string& folder, Messages& messages) {
   if (!flags.options.task.empty()) {
     throw UsageError(fmt::format(
@@ -197,7 +97,7 @@ void run_score(const EvaluateFlags& flags, Messages& messages) {
   data.encoding.note = encoding_note(messages);
   const Evaluation result =
       score(flags.score, flags.model.model, {.task = flags.options.task, .data = data});
-  add_notes(result, messages);
+  tell(notes_of(result), messages);
   Output().write(flags.model.json ? json_of(result, true) : table_of(result));
 }
 
@@ -221,15 +121,11 @@ void check_official(const std::string& file, const std::string& task) {
   constexpr std::array<std::string_view, 6> kForms = {".json", ".jsonl", ".ndjson",
                                                       ".csv",  ".tsv",   ".conll"};
   const std::string suffix = suffix_of(file);
-  const bool is_right = task == "coreference" ? suffix == ".conll" || suffix == ".tsv"
-                        : task == kRetrieval  ? false
-                                              : suffix == ".json";
+  const PublishedForm form = published_form(task);
+  const bool is_right = std::ranges::find(form.endings, suffix) != form.endings.end();
   if (is_right || std::ranges::find(kForms, suffix) == kForms.end()) return;
-  const char* form = task == "coreference" ? "CoNLL-2012 (.conll), or of GAP .tsv"
-                     : task == kRetrieval  ? "a run of trec_eval (.trec, .run or .txt)"
-                                           : "JSON (.json)";
   throw UsageError("--official-predictions",
-                   fmt::format("expected a name for {}, found {}", form, in_quotes(file)));
+                   fmt::format("expected a name for {}, found {}", form.name, in_quotes(file)));
 }
 
 void run_retrieval(const EvaluateFlags& flags, Messages& messages) {
@@ -249,7 +145,7 @@ void run_retrieval(const EvaluateFlags& flags, Messages& messages) {
   const Evaluation result = evaluate_retrieval(embedder, flags.data, options);
   if (predictions) predictions->finish();
   if (official) official->finish();
-  add_notes(result, messages);
+  tell(notes_of(result), messages);
   Output().write(flags.model.json ? json_of(result) : table_of(result));
 }
 
@@ -304,7 +200,7 @@ void run(const EvaluateFlags& flags, Messages& messages) {
   if (predictions) predictions->finish();
   if (official) official->finish();
   if (selected) selected->finish();
-  add_notes(result, messages);
+  tell(notes_of(result), messages);
   Output().write(flags.model.json ? json_of(result) : table_of(result));
 }
 

@@ -14,52 +14,18 @@ namespace {
 
 constexpr std::string_view kRetrievalTask = "retrieval";
 
-/// A counter, and the tasks that it means something for.
-struct Counter {
-  std::string_view name;
-  std::int64_t Evaluation::*value;
-  /// Names as in Evaluation::task, each in spaces.
-  std::string_view tasks;
-};
-
-constexpr std::string_view kReaders =
-    " sequence-classification token-classification question-answering multiple-choice "
-    "candidate-scoring coreference multi-hop-question-answering sequence-to-sequence embedding ";
-constexpr std::string_view kOfficial =
-    " question-answering multiple-choice candidate-scoring coreference "
-    "multi-hop-question-answering ";
-
-/// Counters of what a model read or wrote.
-constexpr std::array kOfModels = std::to_array<Counter>({
-    {"truncated_examples", &Evaluation::truncated_examples, kReaders},
-    {"truncated_tokens", &Evaluation::truncated_tokens, kReaders},
-    {"segmented_examples", &Evaluation::segmented_examples, kReaders},
-    {"unread_words", &Evaluation::unread_words, " token-classification coreference "},
-    {"wide_mentions", &Evaluation::wide_mentions, " coreference "},
-    {"unread_paragraphs", &Evaluation::unread_paragraphs, " multi-hop-question-answering "},
-    {"unread_sentences", &Evaluation::unread_sentences, " multi-hop-question-answering "},
-    {"documents", &Evaluation::documents, " retrieval "},
-    {"passages", &Evaluation::passages, " retrieval "},
-    {"masked_tokens", &Evaluation::masked_tokens, " masked-lm "},
-    {"unreached_answers", &Evaluation::unreached_answers,
-     " question-answering multi-hop-question-answering "},
-    {"written_tokens", &Evaluation::written_tokens, " sequence-to-sequence "},
-    {"cut_texts", &Evaluation::cut_texts, " sequence-to-sequence "},
-    {"repeating_texts", &Evaluation::repeating_texts, " sequence-to-sequence "},
-});
-
-/// Counters of the data.
-constexpr std::array kOfData = std::to_array<Counter>({
-    {"missing", &Evaluation::missing, kOfficial},
-    {"repeated_mentions", &Evaluation::repeated_mentions, " coreference "},
-    {"missing_facts", &Evaluation::missing_facts, " multi-hop-question-answering "},
-    {"unjudged_queries", &Evaluation::unjudged_queries, " retrieval "},
-    {"irrelevant_queries", &Evaluation::irrelevant_queries, " retrieval "},
-    {"unknown_documents", &Evaluation::unknown_documents, " retrieval "},
-    {"identical_ids", &Evaluation::identical_ids, " retrieval "},
-});
+/// Keys that stand before those of the other counts.
+constexpr std::array<std::string_view, 2> kFirst = {"skipped", "empty"};
 
 }  // namespace
+
+void tell(const std::vector<CountNote>& notes, Messages& messages) {
+  for (const CountNote& note : notes) {
+    std::string option(note.option);
+    std::ranges::replace(option, '_', '-');
+    messages.note(option.empty() ? note.text : fmt::format("{}: see --{}", note.text, option));
+  }
+}
 
 std::string json_of(const Evaluation& result, bool is_of_file) {
   JsonLine metrics;
@@ -72,32 +38,29 @@ std::string json_of(const Evaluation& result, bool is_of_file) {
   }
   JsonLine json;
   json.add("task", result.task).add_json("metrics", metrics.object()).add_objects("labels", labels);
-  json.add("examples", result.examples).add("skipped", result.skipped).add("empty", result.empty);
+  json.add("examples", result.examples);
+  for (const std::string_view name : kFirst) json.add(name, result.counts[name]);
   if (!is_of_file && result.task != kRetrievalTask) json.add("tokens", result.tokens);
-  const std::string task = " " + result.task + " ";
-  // A counter that counted something is never left out.
-  const auto add = [&](const Counter& counter, bool is_there) {
-    const std::int64_t value = result.*counter.value;
-    const bool applies = is_there && counter.tasks.find(task) != std::string_view::npos;
-    if (applies || value != 0) json.add(counter.name, value);
-  };
-  for (const Counter& counter : kOfData) add(counter, true);
-  for (const Counter& counter : kOfModels) add(counter, !is_of_file);
+  for (const bool is_of_model : {false, true}) {
+    for (const auto& [counter, number] : result.counts.all()) {
+      const bool is_first = std::ranges::find(kFirst, counter->name) != kFirst.end();
+      if (counter->is_of_model == is_of_model && !is_first) json.add(counter->name, number);
+    }
+  }
   return json.add("seconds", result.seconds).line();
 }
 
 std::string table_of(const Evaluation& result) {
   std::string text;
-  const auto row = [&text](const std::string& name, const std::string& value) {
+  const auto row = [&text](std::string_view name, const std::string& value) {
     text += fmt::format("{:<22} {:>12}\n", name, value);
   };
   for (const auto& [name, value] : result.metrics) row(name, fmt::format("{:.4f}", value));
   row("examples", grouped(result.examples));
-  if (result.documents > 0) row("documents", grouped(result.documents));
-  if (result.passages > 0) row("passages", grouped(result.passages));
   if (result.task != kRetrievalTask) row("tokens", grouped(result.tokens));
-  if (result.written_tokens > 0) row("written tokens", grouped(result.written_tokens));
-  if (result.masked_tokens > 0) row("masked tokens", grouped(result.masked_tokens));
+  for (const auto& [counter, number] : result.counts.all()) {
+    if (number > 0 && !counter->row.empty()) row(counter->row, grouped(number));
+  }
   if (result.labels.empty()) return text;
   std::size_t width = 22;
   for (const LabelMetrics& one : result.labels) width = std::max(width, one.label.size());

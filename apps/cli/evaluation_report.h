@@ -2,10 +2,15 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "longformer/report.h"
+#include "messages.h"
 
 namespace longformer::cli {
+
+/// Notes of a result or of data, with the option that would change one.
+void tell(const std::vector<CountNote>& notes, Messages& messages);
 
 /// One JSON object on a line: metrics, and the counters that the task has. `is_of_file`:
 /// predictions were read from a file, and no model read anything.

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "document_stream.h"
+#include "evaluation_report.h"
 #include "longformer/finetuning.h"
 #include "option_flags.h"
 #include "output.h"
@@ -89,48 +90,7 @@ std::string listed(const std::vector<std::string>& names) {
 void tell_data(const std::string& name, const FinetuneData& data, Messages& messages) {
   messages.note(fmt::format("{}: {}, {}, {}", name, counted(data.examples, "example"),
                             counted(data.rows, "row"), counted(data.tokens, "token")));
-  for (const std::string& note : data.notes) messages.note(note);
-  if (data.skipped > 0) {
-    messages.note(fmt::format("left out {}; {}", counted(data.skipped, "broken example"),
-                              data.first_skipped));
-  }
-  if (data.empty > 0) {
-    messages.note(counted(data.empty, "example is empty", "examples are empty"));
-  }
-  if (data.truncated_documents > 0) {
-    messages.note(fmt::format("{} longer than the model: cut {}",
-                              counted(data.truncated_documents, "document is", "documents are"),
-                              counted(data.truncated_tokens, "token")));
-  }
-  if (data.truncated_targets > 0) {
-    messages.note(
-        counted(data.truncated_targets, "text to learn is cut", "texts to learn are cut"));
-  }
-  if (data.unreached_answers > 0) {
-    messages.note((data.task == "trivia"
-                       ? counted(data.unreached_answers, "document, which teaches nothing, has",
-                                 "documents, which teach nothing, have")
-                       : counted(data.unreached_answers, "question has", "questions have")) +
-                  " no answer in what is read");
-  }
-  if (data.wide_mentions > 0) {
-    messages.note(counted(data.wide_mentions, "mention has too many words to be found",
-                          "mentions have too many words to be found"));
-  }
-  if (data.missing_facts > 0) {
-    messages.note(counted(data.missing_facts, "supporting fact is of a sentence that there is not",
-                          "supporting facts are of sentences that there are not"));
-  }
-  if (data.unread_paragraphs > 0 || data.unread_sentences > 0) {
-    messages.note(fmt::format("{} and {} are not read",
-                              counted(data.unread_paragraphs, "paragraph"),
-                              counted(data.unread_sentences, "sentence")));
-  }
-  if (data.repeated_mentions > 0) {
-    messages.note(counted(data.repeated_mentions,
-                          "mention is in a second cluster, which does not count",
-                          "mentions are in a second cluster, which does not count"));
-  }
+  tell(notes_of(data), messages);
 }
 
 void tell(const FinetuneData& data, Messages& messages) {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "longformer/generation.h"
 #include "longformer/model.h"
@@ -71,6 +72,12 @@ OptionFields fields(EvaluateOptions& options);
 /// broken, whose labels the model does not have, or that is too long.
 Evaluation evaluate(const Model& model, const Tokenizer& tokenizer, const std::string& path,
                     const EvaluateOptions& options = {});
+
+/// The counters of the evaluations of all tasks, each name once.
+std::vector<const Counter*> evaluation_counters();
+
+/// Published form of a task, by the name that FinetuneOptions::task has, or "retrieval".
+PublishedForm published_form(const std::string& task);
 
 struct ScoreOptions {
   /// FinetuneOptions::task, or "retrieval"; empty: told by the data.

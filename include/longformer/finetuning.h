@@ -60,7 +60,8 @@ struct FinetuneOptions {
   /// time; the others wait, which costs a second forward pass and changes nothing else (GradCache).
   /// 0: all.
   std::int64_t mini_batch_size = 0;
-  /// Tokens of a forward pass of an evaluation.
+  /// Tokens of a forward pass over examples of an evaluation that have no loss; others are run in
+  /// the batches of their loss.
   std::int64_t batch_tokens = EvaluateOptions().batch_tokens;
 };
 
@@ -71,28 +72,25 @@ struct FinetuneData {
   std::string task;
   std::vector<std::string> labels;
   std::string problem_type;
-  std::int64_t examples = 0, skipped = 0, empty = 0;
+  std::int64_t examples = 0;
+  /// Fault of the first example that was left out.
   std::string first_skipped;
   /// How the data were understood, where they could be understood otherwise: the problem type that
   /// the labels make, labels that are numbers of classes, columns.
   std::vector<std::string> notes;
-  /// Rows of tokens to train on, and what truncation cut off.
-  std::int64_t rows = 0, tokens = 0, truncated_documents = 0, truncated_tokens = 0;
-  /// Texts to write that were cut.
-  std::int64_t truncated_targets = 0;
-  /// Questions whose answers are in no row.
-  std::int64_t unreached_answers = 0;
-  /// Mentions of more words than the head takes for one, and those in a second cluster, which does
-  /// not count.
-  std::int64_t wide_mentions = 0, repeated_mentions = 0;
-  /// Supporting facts of paragraphs or sentences that there are not, and paragraphs and sentences
-  /// that truncation cut off.
-  std::int64_t missing_facts = 0, unread_paragraphs = 0, unread_sentences = 0;
+  /// Rows of tokens to train on.
+  std::int64_t rows = 0, tokens = 0;
+  /// Numbers of examples that were left out or cut, or teach nothing: counters of the task.
+  Counts counts = {};
   /// Weights that the folder did not have and that were drawn.
   std::vector<std::string> drawn;
   /// Special tokens that the tokenizer did not have; their embeddings were drawn.
   std::vector<std::string> added_tokens;
 };
+
+/// Notes about the data before a training: those of reading, and a sentence for each count that
+/// is not 0.
+std::vector<CountNote> notes_of(const FinetuneData& data);
 
 struct FinetuneCallbacks {
   TrainingCallbacks training = {};

@@ -50,12 +50,90 @@ class Interruption {
   std::chrono::steady_clock::time_point due_;
 };
 
+/// A sentence for one and for several; empty: nothing is said. In it `{n}` stands for the number,
+/// `{NAME}` for that of another counter, or of "examples" or "tokens", `{NAME|noun|nouns}` for the
+/// number with its noun (nouns: noun and an s), `{A+B|…}` for a sum, and `{first_skipped}` for what
+/// was wrong with the first example that was left out.
+struct CountSentence {
+  std::string_view one = {}, many = {};
+};
+
+/// Kind of thing that is counted. Sentences stand in this order.
+enum class CountScope { data_set, examples, parts };
+
+/// A counter is described once, as a constant of the code that counts. JSON, notes, tables, Python
+/// and docs/evaluate.md follow from it.
+struct Counter {
+  std::string_view name;
+  /// For the table in docs/evaluate.md.
+  std::string_view meaning;
+  /// The notes of an evaluation, and of a training about its data.
+  CountSentence evaluation = {}, training = {};
+  /// The name of its row in the table of results; empty: it has none.
+  std::string_view row = {};
+  /// The option that changes it; empty for none.
+  std::string_view option = {};
+  CountScope scope = CountScope::examples;
+  /// A model counts it, so that a file of predictions has none.
+  bool is_of_model = false;
+};
+
+struct Count {
+  const Counter* counter = nullptr;
+  std::int64_t number = 0;
+};
+
+/// Counters with their numbers, in the order in which they were added.
+class Counts {
+ public:
+  Counts() = default;
+  /// All are 0.
+  explicit Counts(std::span<const Counter* const> counters);
+
+  /// The number of the counter, which is added where there is none of its name.
+  std::int64_t& operator[](const Counter& counter);
+  /// The number of the counter of that name; 0 where there is none.
+  std::int64_t operator[](std::string_view name) const;
+
+  const std::vector<Count>& all() const { return counts_; }
+
+ private:
+  std::vector<Count> counts_;
+};
+
+/// Sentence about a count that is not 0.
+struct CountNote {
+  CountScope scope = CountScope::examples;
+  std::string text;
+  /// Counter::option.
+  std::string_view option = {};
+};
+
+/// Numbers and words that sentences name beside the counts.
+struct CountContext {
+  std::int64_t examples = 0, tokens = 0;
+  std::string_view first_skipped = {};
+};
+
+/// The sentences of the counts that are not 0, in the order of their scopes; equal ones once.
+std::vector<CountNote> notes_of(const Counts& counts, CountSentence Counter::*sentence,
+                                const CountContext& context);
+
 /// Precision, recall and F1 of one label, or of one type of entity.
 struct LabelMetrics {
   std::string label;
   double precision = 0, recall = 0, f1 = 0;
   /// Examples or entities of this label.
   std::int64_t support = 0;
+};
+
+/// The form in which the authors of a task publish predictions:
+/// EvaluateOptions::official_predictions.
+struct PublishedForm {
+  /// For messages.
+  std::string name = "JSON (.json)";
+  /// How names of such files end.
+  std::vector<std::string> endings = {".json"};
 };
 
 struct Evaluation {
@@ -91,42 +169,15 @@ struct Evaluation {
   std::vector<std::pair<std::string, double>> metrics;
   std::vector<LabelMetrics> labels;
 
-  /// Examples that were scored, and those left out as broken (DataOptions::skip_invalid).
-  std::int64_t examples = 0, skipped = 0;
-  /// Examples without a prediction in a file of them, or that the model could not read where the
-  /// official figures are of all (TriviaQA, questions over paragraphs, choices, coreference, GAP);
-  /// they count as wrong.
-  std::int64_t missing = 0;
+  /// Examples that were scored, and their tokens with special ones, before truncation.
+  std::int64_t examples = 0, tokens = 0;
+  /// Numbers of examples that were left out, cut, or could not be read: counters of the task, such
+  /// as counts["truncated_examples"]. docs/evaluate.md lists them.
+  Counts counts = {};
   /// Fault of the first example that was left out.
   std::string first_skipped;
   /// How the data were understood, where they could be understood otherwise.
   std::vector<std::string> notes = {};
-  /// Without text; they are scored.
-  std::int64_t empty = 0;
-  /// Tokens of all examples with special ones, before truncation; and what truncation cut off.
-  std::int64_t tokens = 0, truncated_examples = 0, truncated_tokens = 0;
-  /// Examples that were read in several segments.
-  std::int64_t segmented_examples = 0;
-  /// Documents of TriviaQA without an answer in what is read; they are scored.
-  std::int64_t unreached_answers = 0;
-  /// Words that no token was read of; scored as "O".
-  std::int64_t unread_words = 0;
-  /// Coreference: mentions of more words than the model takes for one, and mentions that are in a
-  /// second cluster, which does not count.
-  std::int64_t wide_mentions = 0, repeated_mentions = 0;
-  /// Questions over paragraphs: supporting facts of paragraphs or sentences that there are not,
-  /// which count as not found; and paragraphs and sentences whose marks truncation cut off.
-  std::int64_t missing_facts = 0, unread_paragraphs = 0, unread_sentences = 0;
-  /// Retrieval: documents and passages that were searched; queries without a judgement, which are
-  /// left out, and with none of a relevant document, which count as 0; judgements of documents that
-  /// are not in the corpus; and hits that were left out because they have the id of their query.
-  std::int64_t documents = 0, passages = 0, unjudged_queries = 0, irrelevant_queries = 0;
-  std::int64_t unknown_documents = 0, identical_ids = 0;
-  /// Masked LM: tokens that were chosen, of rows whose tokens are `tokens`.
-  std::int64_t masked_tokens = 0;
-  /// Tokens of texts that were written, texts that reached the longest length, and texts that are
-  /// one token again and again.
-  std::int64_t written_tokens = 0, cut_texts = 0, repeating_texts = 0;
   double seconds = 0;
 };
 
@@ -179,5 +230,8 @@ class JsonLine {
   void key(std::string_view name);
   std::string text_;
 };
+/// Notes for the reader of the figures: those of the data, and a sentence for each count that is
+/// not 0.
+std::vector<CountNote> notes_of(const Evaluation& result);
 
 }  // namespace longformer

@@ -13,6 +13,7 @@
 #include "engine/run/model_implementation.h"
 #include "longformer/embedding.h"
 #include "tasks/classification/classification.h"
+#include "tasks/embedding/vector_modules.h"
 #include "tasks/retrieval/retrieval.h"
 #include "tasks/retrieval/retrieval_data.h"
 
@@ -31,7 +32,8 @@ class LoadedModel final : public tasks::EvaluatedModel {
     stream_documents(model_, options_, next, done);
   }
 
-  void with_states(std::span<const tasks::TokenRow> rows, const Use& use) const override {
+  void with_states(std::span<const tasks::TokenRow> rows,
+                   const tasks::UseStates& use) const override {
     const Model::Implementation& model = model_.implementation();
     const auto turn = model.turn();
     use(model.context(), model.task_head(),
@@ -83,6 +85,14 @@ class EmbedderVectors final : public tasks::TextVectors {
       vectors.emplace_back(from, from + width);
     }
     return vectors;
+  }
+
+  std::vector<float> finished(std::vector<float> vector) const override {
+    vector.resize(std::min(vector.size(), at(embedder_.embedding_size(plain_))));
+    if (plain_.normalize.value_or(false)) {
+      tasks::scale_to_unit_length(vector, std::ssize(vector));
+    }
+    return vector;
   }
 
  private:
@@ -165,7 +175,8 @@ Evaluation evaluate(const Model& model, const Tokenizer& tokenizer, const std::s
 }
 
 Evaluation evaluate_set(const Model& model, const Tokenizer& tokenizer, const std::string& path,
-                        const tasks::DataSet& data, const EvaluateOptions& options) {
+                        const tasks::DataSet& data, const EvaluateOptions& options,
+                        tasks::MeasuredPass* pass) {
   const tasks::Task& reader = asked_task(model, options);
   const std::string& head = model.info().head;
   require(!options.official_predictions || data.has_published_form(),
@@ -192,10 +203,36 @@ Evaluation evaluate_set(const Model& model, const Tokenizer& tokenizer, const st
                                          .selected = options.selected,
                                          .progress = options.progress};
   tasks::EvaluationRun run(loaded, path, used);
+  run.pass = pass;
+  run.result.counts = Counts(reader.counters());
   run.result.task = reader.makes_vectors() ? reader.names().verb : reader.of_head().names().head;
   run.start(data.report());
   data.evaluate(run);
   return std::move(run.result);
+}
+
+PublishedForm published_form(const std::string& task) {
+  if (task == kRetrieval) {
+    return {.name = "a run of trec_eval (.trec, .run or .txt)",
+            .endings = {".trec", ".run", ".txt"}};
+  }
+  for (const tasks::Task* one : tasks::all_tasks()) {
+    if (one->names().verb == task) return one->published_form();
+  }
+  return {};
+}
+
+std::vector<const Counter*> evaluation_counters() {
+  std::vector<const Counter*> all;
+  const auto add = [&all](const std::vector<const Counter*>& counters) {
+    for (const Counter* counter : counters) {
+      const auto same = [&](const Counter* one) { return one->name == counter->name; };
+      if (std::ranges::none_of(all, same)) all.push_back(counter);
+    }
+  };
+  for (const tasks::Task* task : tasks::all_tasks()) add(task->counters());
+  add(tasks::retrieval_counters());
+  return all;
 }
 
 Evaluation score(const std::string& predictions, const std::string& path,
@@ -208,6 +245,9 @@ Evaluation score(const std::string& predictions, const std::string& path,
   const auto data = task.read(path, read, {});
   Evaluation result;
   result.task = task.names().head;
+  std::vector<const Counter*> counters = task.counters();
+  std::erase_if(counters, [](const Counter* counter) { return counter->is_of_model; });
+  result.counts = Counts(counters);
   tasks::tell(data->report(), result);
   data->score(predictions, result);
   return result;

@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <utility>
 
-#include "api/evaluation.h"
+#include "api/validation.h"
 #include "core/error.h"
 #include "engine/frame/table.h"
 #include "engine/run/document_stream.h"
@@ -133,6 +134,9 @@ class Rows {
              .folder = begin.folder}),
         path_(path) {}
 
+  /// They will be evaluated.
+  void keep_readings() { setup_.keeps_readings = true; }
+
   std::unique_ptr<tasks::TrainingSet> of(const tasks::DataSet& data) const {
     auto rows = data.collate(setup_);
     require(rows->size() > 0, "{}: expected examples, found none", path_);
@@ -227,85 +231,35 @@ FinetuneData summary_of(const tasks::Task& task, const tasks::DataSet& data,
   const tasks::CollationReport& report = rows.report();
   std::vector<std::string> added_tokens;
   for (const auto& [token, id] : model.added_tokens()) added_tokens.push_back(token);
+  Counts counts;
+  counts[tasks::kSkipped] = report.data.skipped;
+  counts[tasks::kEmpty] = report.data.empty;
+  for (const auto& [counter, number] : report.counts.all()) counts[*counter] = number;
   return {.task = std::string(task.names().verb),
           .labels = data.labels(),
           .problem_type = data.problem_type(),
           .examples = report.data.examples,
-          .skipped = report.data.skipped,
-          .empty = report.data.empty,
           .first_skipped = report.data.first_skipped,
           .notes = data.report().notes,
           .rows = report.rows,
           .tokens = report.tokens,
-          .truncated_documents = report.truncated_documents,
-          .truncated_tokens = report.truncated_tokens,
-          .truncated_targets = report.truncated_targets,
-          .unreached_answers = report.unreached_answers,
-          .wide_mentions = report.wide_mentions,
-          .repeated_mentions = report.repeated_mentions,
-          .missing_facts = report.missing_facts,
-          .unread_paragraphs = report.unread_paragraphs,
-          .unread_sentences = report.unread_sentences,
+          .counts = std::move(counts),
           .drawn = model.drawn(),
           .added_tokens = std::move(added_tokens)};
 }
 
-/// The validation data, which are read before training begins: what is wrong with them shall not
-/// end it.
-struct Validation {
-  std::unique_ptr<tasks::DataSet> data;
-  std::unique_ptr<tasks::TrainingSet> rows;
-};
-
-/// Whether an evaluation has more than the loss.
-bool compares(const FinetuneOptions& options, const models::EncoderConfig& config,
-              const tasks::DataSet& data) {
-  if (data.metric_names().empty()) return false;
-  return !config.decoder || options.predict_with_generate;
-}
-
-training::Metrics metrics_of(const Beginning& begin, const tasks::DataSet& data,
-                             const TrainedModel& model, const Tokenizer& tokenizer,
-                             const FinetuneOptions& options,
-                             const std::function<void(const std::string&)>& note) {
-  const std::string& folder = begin.folder;
-  EvaluateOptions evaluation;
-  evaluation.task = options.task;
-  evaluation.data = options.data;
-  evaluation.too_long = options.too_long;
-  evaluation.stride = options.stride;
-  evaluation.global_attention = options.global_attention;
-  evaluation.threshold = options.threshold;
-  evaluation.batch_tokens = options.batch_tokens;
-  std::optional<TextGenerator> generator;
-  if (model.config().decoder) {
-    generator.emplace(TextGenerator::of(model.model(), folder));
-    evaluation.generator = &*generator;
-    evaluation.generation.options = options.generation;
-    evaluation.generation.max_source_tokens = options.max_source_tokens;
-  }
-  std::optional<Embedder> embedder;
-  if (model.implementation().task->makes_vectors()) {
-    evaluation.max_text_tokens = begin.max_tokens(model.config(), options);
-    embedder.emplace(Embedder::of(model.model(), folder));
-    evaluation.embedder = &*embedder;
-    evaluation.task = "embedding";
-  }
-  const auto found =
-      evaluate_set(model.model(), tokenizer, options.validation_path, data, evaluation);
-  // Seen with BART-large and LED-large (docs/spec/training.md#c5), and where weights were drawn, at
-  // first.
-  if (found.repeating_texts > 0 && note) {
-    note(fmt::format(
-        "{} of {} texts are one token again and again: a model that has just been drawn begins so; "
-        "one that wrote texts before has forgotten how, and wants a lower learning rate, more "
-        "warm-up steps, or forced_bos_token_id in generation_config.json",
-        found.repeating_texts, found.examples));
-  }
-  return found.metrics;
-}
-
 }  // namespace
+
+std::vector<CountNote> notes_of(const FinetuneData& data) {
+  std::vector<CountNote> notes;
+  for (const std::string& text : data.notes) notes.push_back({.text = text});
+  std::ranges::move(
+      notes_of(
+          data.counts, &Counter::training,
+          {.examples = data.examples, .tokens = data.tokens, .first_skipped = data.first_skipped}),
+      std::back_inserter(notes));
+  return notes;
+}
 
 TrainingResult finetune(const std::string& folder, const FinetuneOptions& options,
                         const FinetuneCallbacks& callbacks) {
@@ -346,34 +300,34 @@ TrainingResult finetune(const std::string& folder, const FinetuneOptions& option
   const Tokenizer tokenizer =
       matching_tokenizer(model.model(), folder, task.marks(), beginning.lowercases());
   const auto rows = Rows(used, beginning, model, tokenizer, used.train_path).of(*data);
-  Validation validation;
+  // The validation data are read before training begins: what is wrong with them shall not end it.
+  std::unique_ptr<tasks::DataSet> validation_data;
+  std::unique_ptr<tasks::TrainingSet> validation_rows;
+  std::optional<Validation> validation;
   if (used.training.eval_strategy != "no") {
-    validation.data = read_validation_data(model.config(), named, *data, used);
-    validation.rows =
-        Rows(used, beginning, model, tokenizer, used.validation_path).of(*validation.data);
+    validation_data = read_validation_data(model.config(), named, *data, used);
+    Rows made(used, beginning, model, tokenizer, used.validation_path);
+    if (Validation::has_metrics(used, config, *validation_data)) made.keep_readings();
+    validation_rows = made.of(*validation_data);
+    validation.emplace(Validation::Setup{.options = used,
+                                         .folder = folder,
+                                         .data = *validation_data,
+                                         .rows = *validation_rows,
+                                         .model = model,
+                                         .tokenizer = tokenizer,
+                                         .max_text_tokens = beginning.max_tokens(config, used),
+                                         .note = callbacks.training.note});
   }
-  const tasks::DataSet& measured = validation.data ? *validation.data : *data;
-  const bool compared = compares(used, config, measured);
-  TaskEvaluation evaluation = {.metric_names = {"loss"}};
-  if (compared)
-    std::ranges::copy(measured.metric_names(), std::back_inserter(evaluation.metric_names));
+  TaskEvaluation evaluation = {.metric_names = Validation::metric_names(
+                                   used, config, validation_data ? *validation_data : *data)};
   if (used.training.metric_for_best_model.empty()) {
-    used.training.metric_for_best_model = evaluation.metric_names[compared ? 1 : 0];
+    used.training.metric_for_best_model =
+        evaluation.metric_names[std::min<std::size_t>(1, evaluation.metric_names.size() - 1)];
   }
-  if (validation.data) {
-    evaluation.run = [&] {
-      const Index batch = used.training.per_device_train_batch_size;
-      training::Metrics metrics = {{"loss", mean_loss(model, *validation.rows, batch)}};
-      if (!compared) return metrics;
-      std::ranges::move(
-          metrics_of(beginning, *validation.data, model, tokenizer, used, callbacks.training.note),
-          std::back_inserter(metrics));
-      return metrics;
-    };
-  }
+  if (validation) evaluation.run = [&validation] { return validation->run(); };
   if (callbacks.data) callbacks.data(summary_of(named, *data, *rows, model));
-  if (callbacks.validation && validation.data) {
-    callbacks.validation(summary_of(named, *validation.data, *validation.rows, model));
+  if (callbacks.validation && validation) {
+    callbacks.validation(summary_of(named, *validation_data, *validation_rows, model));
   }
   TaskObjective objective(used.training, *rows, model, std::move(evaluation));
   objective.set_part_size(used.mini_batch_size);

@@ -86,6 +86,7 @@ Tensor Encoder::forward(const ops::Context& context, const Batch& batch,
   kernels::AttentionRows rows = kernels::self_attention_rows(batch.starts);
   rows.key_mask = batch.mask;
   if (has_global_attention_) rows.global_keys = batch.global_rows;
+  tokens_run_.fetch_add(batch.rows(), std::memory_order_relaxed);
   const auto shared = std::make_shared<SharedInput>();
   shared->starts = batch.starts;
   shared->rows = kernels::shared(std::move(rows));

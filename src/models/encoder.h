@@ -2,6 +2,8 @@
 // (docs/spec/encoder.md#a3, #a5).
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
@@ -27,6 +29,9 @@ class Encoder final : public Network {
                  const PassOptions& options = {}) const override;
   State start(DType dtype, Index streams = 1) const override;
 
+  /// Tokens that forward() was given so far: what passes cost, whatever batches they are in.
+  std::int64_t tokens_run() const { return tokens_run_.load(std::memory_order_relaxed); }
+
   bool has_pooler() const { return pooler_.has_value(); }
   /// tanh(W x + b) of the first token of every document, [documents, D] fp32.
   Tensor pool(const ops::Context& context, const Tensor& hidden, const Batch& batch) const;
@@ -40,6 +45,7 @@ class Encoder final : public Network {
   std::optional<ops::Linear> pooler_;
   double dropout_;
   bool has_global_attention_;
+  mutable std::atomic<std::int64_t> tokens_run_ = 0;
 };
 
 /// Position row of every token. Families whose positions follow the row of padding count the tokens

@@ -56,7 +56,7 @@ TEST_P(Collation, LabelsOfWordsAreThoseOfTransformers) {
       EXPECT_EQ(examples[0].rows[0].ids, one["ids"].get<Ids>());
       EXPECT_EQ(examples[0].targets[0].labels, one[all ? "all" : "first"].get<Ids>());
     }
-    EXPECT_EQ(rows.report().unread_words, 0);
+    EXPECT_EQ(rows.report().counts["unread_words"], 0);
     EXPECT_EQ(rows.report().documents, 4);
   }
 }
@@ -105,7 +105,7 @@ TEST_P(Collation, OverlappingRowsHoldTheirAnswersAlone) {
   const auto examples = collate(rows, question);
   ASSERT_EQ(examples.size(), 2u);
   EXPECT_EQ(rows.report().rows, 2);
-  EXPECT_EQ(rows.report().truncated_tokens, 0);
+  EXPECT_EQ(rows.report().counts["truncated_tokens"], 0);
   for (const Example& example : examples) {
     const Ids& ids = example.rows[0].ids;
     EXPECT_EQ(static_cast<Index>(ids.size()), size - 10);
@@ -135,9 +135,9 @@ TEST_P(Collation, AnswersBehindTheCutAreCounted) {
   const auto examples = collate(rows, question);
   ASSERT_EQ(examples.size(), 1u);
   EXPECT_EQ(examples[0].targets[0].starts, Positions{0});
-  EXPECT_EQ(rows.report().unreached_answers, 1);
-  EXPECT_EQ(rows.report().truncated_documents, 1);
-  EXPECT_EQ(rows.report().truncated_tokens,
+  EXPECT_EQ(rows.report().counts["unreached_answers"], 1);
+  EXPECT_EQ(rows.report().counts["truncated_documents"], 1);
+  EXPECT_EQ(rows.report().counts["truncated_tokens"],
             static_cast<Index>(whole.rows[0].ids.size()) - whole.targets[0].starts[0]);
   Collator refusing =
       collator({.max_tokens = whole.targets[0].starts[0], .too_long = TooLong::refuse});
@@ -162,7 +162,7 @@ TEST_P(Collation, EveryWordIsLabelledOnceInOverlappingRows) {
     }
   }
   EXPECT_EQ(seen, std::vector<int>(60, 1));
-  EXPECT_EQ(rows.report().unread_words, 0);
+  EXPECT_EQ(rows.report().counts["unread_words"], 0);
   Collator cutting = collator({.max_tokens = 24, .too_long = TooLong::truncate});
   int labelled = 0;
   const auto cut = collate(cutting, example);
@@ -170,7 +170,7 @@ TEST_P(Collation, EveryWordIsLabelledOnceInOverlappingRows) {
     labelled += label != kIgnoredLabel ? 1 : 0;
   }
   EXPECT_GT(labelled, 0);
-  EXPECT_EQ(cutting.report().unread_words, 60 - labelled);
+  EXPECT_EQ(cutting.report().counts["unread_words"], 60 - labelled);
 }
 
 TEST_P(Collation, ClassesAndGlobalTokens) {
@@ -232,7 +232,7 @@ TEST_P(Collation, PairsAreCutWhereTheyAreLongest) {
   Collator rows = collator({.max_tokens = 10, .too_long = TooLong::truncate});
   const auto cut = collate(rows, example)[0].rows[0];
   EXPECT_EQ(cut.ids, tokenizer_.encode_pair(example.text, *example.pair, {.max_length = 10}).ids);
-  EXPECT_EQ(rows.report().truncated_documents, 1);
+  EXPECT_EQ(rows.report().counts["truncated_documents"], 1);
   Collator split = collator({.max_tokens = 12, .too_long = TooLong::split, .stride = 2});
   EXPECT_GT(collate(split, example).size(), 1u);
 }

@@ -7,7 +7,7 @@
 #include "tasks/choice/choice_data.h"
 #include "tasks/classification/classification_data.h"
 #include "tasks/coreference/coreference_data.h"
-#include "tasks/coreference/gap_data.h"
+#include "tasks/coreference/gap/gap_data.h"
 #include "tasks/multi_hop/multi_hop_data.h"
 #include "tasks/question_answering/question_data.h"
 #include "tasks/question_answering/trivia_data.h"

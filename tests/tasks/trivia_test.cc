@@ -280,9 +280,9 @@ TEST_F(TriviaRows, DocumentsWithoutARightSpanInWhatIsReadAreDroppedAndCounted) {
   EXPECT_TRUE(collate(cut, example(text, {"london"}), {}).empty());
   EXPECT_TRUE(collate(cut, example("", {"london"}), {}).empty());
   EXPECT_EQ(collate(cut, example(text, {"woman"}), {}).size(), 1u);
-  EXPECT_EQ(cut.report().unreached_answers, 2);
+  EXPECT_EQ(cut.report().counts["unreached_answers"], 2);
   EXPECT_EQ(cut.report().documents, 3);
-  EXPECT_EQ(cut.report().truncated_documents, 2);
+  EXPECT_EQ(cut.report().counts["truncated_documents"], 2);
   EXPECT_EQ(cut.report().rows, 1);
   EXPECT_EQ(cut.report().data.empty, 1);
   Collator split = collator({.max_tokens = 30, .too_long = TooLong::split, .stride = 0});

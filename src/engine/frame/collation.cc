@@ -14,8 +14,8 @@ Example one_example(Reading& reading) {
 void Collator::count(const Reading& reading, Index rows) {
   ++report_.documents;
   report_.tokens += reading.tokens;
-  report_.truncated_documents += reading.truncated > 0 ? 1 : 0;
-  report_.truncated_tokens += reading.truncated;
+  report_.counts[kTruncatedDocuments] += reading.truncated > 0 ? 1 : 0;
+  report_.counts[kTruncatedTokens] += reading.truncated;
   report_.rows += rows;
 }
 
@@ -57,6 +57,7 @@ TrainingBatch training_batch(const models::EncoderConfig& config,
 void CollatedExamples::add(const std::string& place, const DataOptions& options,
                            const std::function<std::vector<Example>(Collator&)>& collate) {
   DataReport made;
+  ReadRecord record = {.first = size()};
   read_record(place, options, made, [&] {
     for (Example& example : collate(collator_)) {
       Index tokens = 0;
@@ -65,6 +66,10 @@ void CollatedExamples::add(const std::string& place, const DataOptions& options,
       examples_.push_back(std::move(example));
     }
   });
+  record.end = size();
+  record.reading = collator_.take_kept();
+  if (made.skipped > 0) record.reading.reset();
+  records_.push_back(std::move(record));
   DataReport& all = collator_.report().data;
   if (made.skipped == 0) return;
   if (all.skipped++ == 0) all.first_skipped = made.first_skipped;

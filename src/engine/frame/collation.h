@@ -3,8 +3,10 @@
 // common.
 #pragma once
 
+#include <any>
 #include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "engine/frame/task.h"
@@ -31,7 +33,10 @@ class Collator {
  public:
   /// The tokenizer must outlive the collator. Throws Error for options that leave no room.
   Collator(const Tokenizer& tokenizer, ReadingOptions options, bool label_all_pieces = false)
-      : reader_(tokenizer, std::move(options)), label_all_pieces_(label_all_pieces) {}
+      : reader_(tokenizer, std::move(options)), label_all_pieces_(label_all_pieces) {
+    // Their sentence stands before those of the task.
+    report_.counts[kTruncatedDocuments] = report_.counts[kTruncatedTokens] = 0;
+  }
 
   const RowReader& reader() const { return reader_; }
   bool label_all_pieces() const { return label_all_pieces_; }
@@ -46,11 +51,23 @@ class Collator {
   /// None: what is read of the document teaches nothing.
   void drop(const Reading& reading) { count(reading, /*rows=*/0); }
 
+  /// Keeps what was read of a record for its evaluations, where there will be some: a Reading whose
+  /// rows were taken, or what the task reads instead.
+  template <typename Read>
+  void keep(Read reading) {
+    if (keeps_readings_) kept_ = std::move(reading);
+  }
+  void keep_readings(bool keeps) { keeps_readings_ = keeps; }
+  /// What was kept since the last call; empty for nothing.
+  std::any take_kept() { return std::exchange(kept_, std::any()); }
+
  private:
   void count(const Reading& reading, Index rows);
 
   RowReader reader_;
   bool label_all_pieces_;
+  bool keeps_readings_ = false;
+  std::any kept_;
   CollationReport report_;
 };
 
@@ -66,6 +83,7 @@ class CollatedExamples : public TrainingSet {
   CollatedExamples(const CollationSetup& setup, const DataReport& read)
       : collator_(setup.tokenizer, setup.reading, setup.label_all_pieces), config_(setup.config) {
     collator_.report().data = read;
+    collator_.keep_readings(setup.keeps_readings);
   }
 
   /// Collates the record at `place`, or counts it as left out. Throws Error.
@@ -76,6 +94,7 @@ class CollatedExamples : public TrainingSet {
   std::span<const Index> lengths() const override { return lengths_; }
   TrainingBatch batch(std::span<const Index> examples, const Epoch& epoch) const override;
   const CollationReport& report() const override { return collator_.report(); }
+  std::span<const ReadRecord> records() const override { return records_; }
 
  protected:
   /// The example of that number as it is in an epoch.
@@ -89,6 +108,7 @@ class CollatedExamples : public TrainingSet {
   const models::EncoderConfig& config_;
   std::vector<Example> examples_;
   std::vector<Index> lengths_;
+  std::vector<ReadRecord> records_;
 };
 
 /// The training set of records that become examples by `collate(collator, record)`.

@@ -4,13 +4,14 @@
 #include <utility>
 
 #include "core/error.h"
+#include "engine/frame/counters.h"
 
 namespace longformer::tasks {
 
 void tell(const DataReport& report, Evaluation& result) {
-  result.skipped = report.skipped;
+  result.counts[kSkipped] += report.skipped;
   result.first_skipped = report.first_skipped;
-  result.empty = report.empty;
+  result.counts[kEmpty] += report.empty;
   result.notes = report.notes;
 }
 
@@ -22,23 +23,43 @@ void EvaluationRun::start(const DataReport& report) {
 void EvaluationRun::read(const Reading& reading) {
   ++records_;
   result.tokens += reading.tokens;
-  result.truncated_examples += reading.truncated > 0 ? 1 : 0;
-  result.truncated_tokens += reading.truncated;
-  result.segmented_examples += reading.ranges.size() > 1 ? 1 : 0;
+  count_length(reading.truncated, std::ssize(reading.ranges));
   report_progress();
+}
+
+void EvaluationRun::count_length(Index truncated, Index segments) {
+  result.counts[kTruncatedExamples] += truncated > 0 ? 1 : 0;
+  result.counts[kTruncatedTokens] += truncated;
+  result.counts[kSegmentedExamples] += segments > 1 ? 1 : 0;
 }
 
 void EvaluationRun::count_text(const TextResult& text) {
   ++result.examples;
   ++records_;
   result.tokens += text.source_tokens;
-  result.truncated_examples += text.truncated > 0 ? 1 : 0;
-  result.truncated_tokens += text.truncated;
-  result.segmented_examples += text.segments > 1 ? 1 : 0;
-  result.written_tokens += text.written_tokens;
-  result.cut_texts += text.is_cut ? 1 : 0;
-  result.repeating_texts += text.repeats ? 1 : 0;
+  count_length(text.truncated, text.segments);
   report_progress();
+}
+
+Document EvaluationRun::measured(std::size_t number, const std::function<Reading()>& read) const {
+  const Reading* kept = this->kept<Reading>(number);
+  Document document = read_document([&] { return kept != nullptr ? *kept : read(); });
+  if (!document.error.empty()) return document;
+  if (pass->record(number).has_examples()) {
+    try {
+      document.outputs = pass->logits(number);
+    } catch (const Error& error) {
+      document.error = error.what();
+    }
+    return document;
+  }
+  Document run;
+  model.stream(
+      [&, is_read = false]() mutable -> std::optional<Document> {
+        return std::exchange(is_read, true) ? std::nullopt : std::optional(std::move(document));
+      },
+      [&](const Document& done) { run = done; });
+  return run;
 }
 
 Document EvaluationRun::document_of(const TextResult& result) {
@@ -70,7 +91,7 @@ bool EvaluationRun::usable(const Origin& origin, const Document& document) {
     remedies.push_back(Remedy::skip_invalid);
     throw Error(message, std::move(remedies));
   }
-  if (result.skipped++ == 0) result.first_skipped = message;
+  if (result.counts[kSkipped]++ == 0) result.first_skipped = message;
   return false;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <any>
 #include <functional>
 #include <optional>
 #include <span>
@@ -12,6 +13,7 @@
 
 #include "engine/frame/data_file.h"
 #include "engine/frame/head.h"
+#include "engine/frame/measured_pass.h"
 #include "engine/frame/metrics.h"
 #include "engine/reading/document.h"
 #include "longformer/options.h"
@@ -34,10 +36,9 @@ class EvaluatedModel {
   /// document in order, with the logits of its rows or an error.
   virtual void stream(const Next& next, const Done& done) const = 0;
 
-  using Use = std::function<void(const ops::Context&, const Head&, const Tensor& hidden)>;
   /// Runs the encoder over rows and gives `use` their states behind each other, while nothing else
   /// computes. Throws Error.
-  virtual void with_states(std::span<const TokenRow> rows, const Use& use) const = 0;
+  virtual void with_states(std::span<const TokenRow> rows, const UseStates& use) const = 0;
 };
 
 /// A text that a model wrote about a document, or why it did not.
@@ -73,7 +74,8 @@ struct EvaluationOptions {
   ProgressCallback progress = {};
 };
 
-/// What the reader of an evaluation is to know of reading the data.
+/// What the reader of an evaluation is to know of reading the data; counts of skipped and empty
+/// examples are added.
 void tell(const DataReport& report, Evaluation& result);
 
 class EvaluationRun {
@@ -85,6 +87,9 @@ class EvaluationRun {
   const EvaluatedModel& model;
   const std::string& path;
   const EvaluationOptions& options;
+  /// In a training: the pass over the rows of the data set, which gives its loss too. Null: the
+  /// model is asked.
+  MeasuredPass* pass = nullptr;
   Evaluation result = {};
 
   /// What reading the data said, and how many examples there are.
@@ -100,12 +105,35 @@ class EvaluationRun {
       const Record& record = records[i++];
       return read_document([&] { return read(record); });
     };
-    const auto done = [&, i = std::size_t{0}](const Document& document) mutable {
-      const Record& record = records[i++];
+    const auto judge = [&](const Record& record, const Document& document) {
       one(record.origin, document, [&](Json& prediction) { score(record, document, prediction); });
     };
-    model.stream(next, done);
+    if (pass == nullptr) {
+      model.stream(next, [&, i = std::size_t{0}](const Document& document) mutable {
+        judge(records[i++], document);
+      });
+    } else {
+      for (std::size_t i = 0; i < records.size(); ++i) {
+        judge(records[i], measured(i, [&] { return read(records[i]); }));
+      }
+    }
     finish();
+  }
+
+  /// What collating kept of the record of this number; null where it kept nothing.
+  template <typename Read>
+  const Read* kept(std::size_t number) const {
+    return pass == nullptr ? nullptr : std::any_cast<Read>(&pass->record(number).reading);
+  }
+
+  /// For tasks whose head reads the states of a document: those of the record's `rows`, from the
+  /// pass of a training where it has them. Throws Error.
+  void with_states(std::size_t number, std::span<const TokenRow> rows, const UseStates& use) const {
+    if (pass != nullptr && pass->record(number).has_examples()) {
+      pass->with_states(number, use);
+    } else {
+      model.with_states(rows, use);
+    }
   }
 
   /// One record of which the model has said what it says, for tasks that ask it themselves:
@@ -169,10 +197,13 @@ class EvaluationRun {
   void add_labels(const ClassificationMetrics& metrics);
 
  private:
+  /// A record with what the pass has of it; one without examples is run by itself.
+  Document measured(std::size_t number, const std::function<Reading()>& read) const;
   static Document document_of(const TextResult& result);
   /// {"line", "id"} of a prediction.
   static Json named(const Origin& origin);
   void count_text(const TextResult& result);
+  void count_length(Index truncated, Index segments);
   void report_progress();
   bool usable(const Origin& origin, const Document& document);
 

@@ -65,7 +65,9 @@ Tensor ClassifierHead::logits(const ops::Context& context, const EncoderStates& 
 ops::LossSum ClassifierHead::loss(const ops::Context& context, const EncoderStates& states,
                                   const Targets& targets, const HeadLossOptions& options) const {
   check_count(targets.documents.size(), states.batch.documents(), "documents with targets");
-  return loss_of(context, logits(context, states), states.batch, targets, options);
+  const Tensor said = logits(context, states);
+  if (options.states != nullptr) options.states->said = said;
+  return loss_of(context, said, states.batch, targets, options);
 }
 
 Tensor Head::logits_of_rows(const ops::Context&, const Tensor&) const {

@@ -34,10 +34,21 @@ struct Targets {
   std::span<const Index> questions = {};
 };
 
+/// What a loss is made of, for a caller that wants more of the pass than the loss.
+struct PassStates {
+  /// The encoder's, [n, D].
+  Tensor hidden = {};
+  /// Logits as Head::logits() has them, or vectors as VectorLossHead::vectors() does; empty of a
+  /// head whose loss is made of neither.
+  Tensor said = {};
+};
+
 struct HeadLossOptions {
   /// The gradient is that of scale times the mean loss of the batch.
   double scale = 1;
   double label_smoothing = 0;
+  /// Is filled in; null: nobody wants it.
+  PassStates* states = nullptr;
 };
 
 /// How many of the labels count.
@@ -94,7 +105,9 @@ class VectorLossHead : public Head {
 
   ops::LossSum loss(const ops::Context& context, const EncoderStates& states,
                     const Targets& targets, const HeadLossOptions& options) const final {
-    return loss_of(context, vectors(context, states, targets), targets, options);
+    const Tensor all = vectors(context, states, targets);
+    if (options.states != nullptr) options.states->said = all;
+    return loss_of(context, all, targets, options);
   }
 };
 

@@ -11,9 +11,11 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/frame/counters.h"
 #include "engine/frame/data_file.h"
 #include "engine/frame/head.h"
 #include "engine/frame/labels.h"
+#include "engine/frame/measured_pass.h"
 #include "engine/reading/reading.h"
 #include "longformer/report.h"
 #include "longformer/text.h"
@@ -29,23 +31,10 @@ struct CollationReport {
   std::int64_t documents = 0;
   /// Tokens of the documents with special ones, before truncation.
   std::int64_t tokens = 0;
-  std::int64_t truncated_documents = 0, truncated_tokens = 0;
   /// Rows of all documents; of multiple choice, of all choices.
   std::int64_t rows = 0;
-  /// Words that have a label and no token in any row.
-  std::int64_t unread_words = 0;
-  /// Texts that the model shall write and that are longer than it can write.
-  std::int64_t truncated_targets = 0;
-  /// Questions with answers, none of which is whole in any row.
-  std::int64_t unreached_answers = 0;
-  /// Mentions of more words than the model takes for one.
-  std::int64_t wide_mentions = 0;
-  /// Mentions that are in a second cluster, which does not count.
-  std::int64_t repeated_mentions = 0;
-  /// Supporting facts of paragraphs or sentences that there are not.
-  std::int64_t missing_facts = 0;
-  /// Paragraphs and sentences whose marks truncation cut off.
-  std::int64_t unread_paragraphs = 0, unread_sentences = 0;
+  /// What truncation cut off, and what a task counts.
+  Counts counts = {};
 };
 
 /// Examples behind each other, as one forward pass and its loss take them.
@@ -76,6 +65,9 @@ class TrainingSet {
   /// Throws Error for rows that the model does not take.
   virtual TrainingBatch batch(std::span<const Index> examples, const Epoch& epoch) const = 0;
   virtual const CollationReport& report() const = 0;
+  /// What evaluations need, one for each record of the data set; empty unless
+  /// CollationSetup::keeps_readings.
+  virtual std::span<const ReadRecord> records() const { return {}; }
 };
 
 /// What makes rows of examples; all of it must outlive what is made with it.
@@ -88,6 +80,8 @@ struct CollationSetup {
   /// Longest text to learn in tokens with the special ones; 0: what the model can write.
   Index max_target_tokens = 0;
   const DataOptions& data;
+  /// TrainingSet::records: the examples are evaluated too.
+  bool keeps_readings = false;
   /// The model's folder, for tasks whose rows depend on other files than the tokenizer's.
   std::string folder = {};
 };
@@ -131,6 +125,16 @@ class DataSet {
   /// Whether evaluate() selects paragraphs for a second stage: EvaluationOptions::selected.
   virtual bool selects_paragraphs() const { return false; }
 };
+
+/// A published data set in a form of its own: a row in the table of its task.
+struct PublishedData {
+  /// Whether a file that begins so, with kTellingBytes or more of it, is one.
+  bool (*recognises)(std::string_view beginning);
+  std::unique_ptr<DataSet> (*read)(const std::string& path, const DataOptions& options);
+  /// The name of its predictions in messages, and how names of such files end.
+  std::string_view name, ending;
+};
+inline constexpr std::size_t kTellingBytes = 128;
 
 struct TaskNames {
   /// ModelInfo::head, such as "sequence-classification"; empty for a task without layers of its
@@ -230,6 +234,11 @@ class Task {
 
   /// Special tokens that the texts of the task need.
   virtual std::span<const std::string> marks() const { return {}; }
+
+  virtual PublishedForm published_form() const { return {}; }
+
+  /// What its evaluations count beside examples and tokens, in the order of their JSON.
+  virtual std::vector<const Counter*> counters() const { return reading_counters(); }
 
   /// Throws Error that names file and line.
   virtual std::unique_ptr<DataSet> read(const std::string& path, const DataOptions& options,

@@ -32,6 +32,8 @@ class TextVectors {
   virtual std::vector<std::vector<float>> of_passages(const std::string& document,
                                                       std::span<const CharacterSpan> passages,
                                                       TextLengths& lengths) const = 0;
+  /// A vector of a training, which is neither cut nor scaled yet, as of() gives it.
+  virtual std::vector<float> finished(std::vector<float> vector) const = 0;
 };
 
 }  // namespace longformer::tasks

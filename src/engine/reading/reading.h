@@ -65,6 +65,14 @@ struct Reading {
 
   /// Tokens of the text that are in some row.
   Index read() const { return ranges.empty() ? 0 : ranges.back().end; }
+  /// The reading without text, tokens and rows, for results that refer to no part of the text.
+  Reading counts() && {
+    text.clear();
+    text.shrink_to_fit();
+    encoding = {};
+    rows.clear();
+    return std::move(*this);
+  }
 };
 
 /// The one place that refuses, truncates and splits: which of `tokens` tokens stand in which row

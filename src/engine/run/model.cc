@@ -210,6 +210,7 @@ ops::LossSum Model::Implementation::loss(const ops::Context& context, const mode
   const Tensor hidden = encoder.forward(context, batch);
   const bool pools = tasks::reads_pooler(config, task);
   const Tensor pooled = pools ? encoder.pool(context, hidden, batch) : Tensor();
+  if (options.states != nullptr) options.states->hidden = hidden;
   return head.loss(context, {.hidden = hidden, .pooled = pooled, .batch = batch}, targets, options);
 }
 

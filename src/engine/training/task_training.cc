@@ -1,7 +1,6 @@
 #include "engine/training/task_training.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "core/hash.h"
 #include "core/random.h"
@@ -42,19 +41,6 @@ void TaskObjective::reorder(std::int64_t epoch) {
   const std::uint64_t seed = random_bits(options_.seed, static_cast<std::uint64_t>(epoch));
   order_ = options_.group_by_length ? tasks::shuffled_by_length(data_.lengths(), batch_size(), seed)
                                     : tasks::shuffled(data_.size(), seed);
-}
-
-double mean_loss(const TrainedModel& model, const tasks::TrainingSet& data, Index batch_size) {
-  double sum = 0, count = 0;
-  for (Index first = 0; first < data.size(); first += batch_size) {
-    std::vector<Index> chosen(static_cast<std::size_t>(std::min(batch_size, data.size() - first)));
-    std::iota(chosen.begin(), chosen.end(), first);
-    const ops::LossSum loss = model.loss(data.batch(chosen, tasks::kUnchanged));
-    if (loss.weight == 0) continue;
-    sum += static_cast<double>(chosen.size()) * loss.sum / loss.weight;
-    count += static_cast<double>(chosen.size());
-  }
-  return count > 0 ? sum / count : 0;
 }
 
 }  // namespace longformer

@@ -55,8 +55,4 @@ class TaskObjective final : public training::Objective {
   std::vector<Index> order_;
 };
 
-/// The loss over all examples in their order. As in the Hugging Face Trainer each has the mean loss
-/// of its batch, here of as many examples as a micro-batch has.
-double mean_loss(const TrainedModel& model, const tasks::TrainingSet& data, Index batch_size);
-
 }  // namespace longformer

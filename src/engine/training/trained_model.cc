@@ -139,7 +139,7 @@ training::MicroBatchLoss TrainedModel::step(const tasks::TrainingBatch& batch,
   context.dropout_seed = seed;
   context.recomputes = recomputes_;
   const double weight = implementation_->task_head().weight(targets_of(batch));
-  const ops::LossSum loss = loss_of(context, batch, weight);
+  const ops::LossSum loss = loss_of(context, batch, {.scale = weight});
   tape.backward();
   return {.loss = loss.weight > 0 ? weight * loss.sum / loss.weight : 0,
           .weight = weight,
@@ -191,15 +191,16 @@ training::MicroBatchLoss TrainedModel::step_in_parts(std::span<const tasks::Trai
   return {.loss = loss.sum, .weight = 1, .tokens = tokens};
 }
 
-ops::LossSum TrainedModel::loss(const tasks::TrainingBatch& batch) const {
+ops::LossSum TrainedModel::loss(const tasks::TrainingBatch& batch,
+                                tasks::PassStates* states) const {
   const auto turn = implementation_->turn();
-  return loss_of(implementation_->context(), batch, 1);
+  return loss_of(implementation_->context(), batch, {.states = states});
 }
 
 ops::LossSum TrainedModel::loss_of(const ops::Context& context, const tasks::TrainingBatch& batch,
-                                   double scale) const {
-  return implementation_->loss(context, batch.tokens, targets_of(batch),
-                               {.scale = scale, .label_smoothing = label_smoothing_});
+                                   tasks::HeadLossOptions options) const {
+  options.label_smoothing = label_smoothing_;
+  return implementation_->loss(context, batch.tokens, targets_of(batch), options);
 }
 
 nlohmann::ordered_json TrainedModel::description() const {

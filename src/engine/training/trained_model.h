@@ -83,8 +83,9 @@ class TrainedModel {
   training::MicroBatchLoss step_in_parts(std::span<const tasks::TrainingBatch> parts,
                                          std::uint64_t seed) const;
 
-  /// The loss of a batch as it is now, as `step` has it but without dropout.
-  ops::LossSum loss(const tasks::TrainingBatch& batch) const;
+  /// The loss of a batch as it is now, as `step` has it but without dropout. Fills in `states`
+  /// unless they are null.
+  ops::LossSum loss(const tasks::TrainingBatch& batch, tasks::PassStates* states = nullptr) const;
 
   /// The interface of training::Objective.
   void save(const std::filesystem::path& folder) const;
@@ -94,9 +95,8 @@ class TrainedModel {
   void add_parameters();
   /// Throws Error where an adapter cannot be trained.
   void check_adapter(bool is_adapter, bool is_drawn) const;
-  /// The gradient is that of `scale` times the mean loss.
   ops::LossSum loss_of(const ops::Context& context, const tasks::TrainingBatch& batch,
-                       double scale) const;
+                       tasks::HeadLossOptions options) const;
 
   TrainedModelSetup setup_;
   bool recomputes_;

@@ -90,7 +90,9 @@ class ShuffledQuestions final : public CollatedExamples {
         Reading reading = reader_.read(tokens);
         questions_.push_back(std::move(tokens));
         labels_.push_back(label);
-        return std::vector<Example>{with_targets(rows.example_of(reading), reading.places, label)};
+        Example whole = with_targets(rows.example_of(reading), reading.places, label);
+        rows.keep(std::move(reading).counts());
+        return std::vector<Example>{std::move(whole)};
       });
     }
   }
@@ -139,7 +141,7 @@ class CandidateSet final : public DataSet {
     for (const ChoiceExample& example : data_.examples) {
       const auto found = answers.find(example.origin.id);
       if (found == answers.end()) {
-        ++result.missing;
+        ++result.counts[kMissing];
       } else {
         right += found->second == example.question.choices[at(example.label)] ? 1 : 0;
       }
@@ -196,6 +198,7 @@ class CandidateScoring final : public Task {
   }
 
   std::span<const std::string> marks() const override { return kCandidateMarks; }
+  std::vector<const Counter*> counters() const override { return official_counters(); }
 
   std::unique_ptr<DataSet> read(const std::string& path, const DataOptions& options,
                                 const KnownLabels&) const override {

@@ -80,6 +80,8 @@ class MultipleChoice final : public Task {
     return positions_between(first + (skips_two ? 2 : 1), static_cast<Index>(ids.size()));
   }
 
+  std::vector<const Counter*> counters() const override { return official_counters(); }
+
   std::vector<Index> globals_of_texts(const models::EncoderConfig& config, const Encoding& tokens,
                                       const std::string& name) const override {
     auto positions = from_second_text(tokens);
@@ -108,6 +110,7 @@ std::vector<Example> collate(Collator& rows, const ChoiceExample& example) {
   Reading reading = rows.reader().read(example.question);
   Example one = rows.example_of(reading);
   one.targets[0].labels = {right_choice(example)};
+  rows.keep(std::move(reading).counts());
   return {std::move(one)};
 }
 
@@ -147,7 +150,7 @@ void evaluate_choices(EvaluationRun& run, const ChoiceData& data,
   run.each(data.examples, read_one, score);
   // A question that the model could not read counts as answered wrongly.
   const auto questions = std::ssize(data.examples);
-  run.result.missing = questions - run.result.examples;
+  run.result.counts[kMissing] = questions - run.result.examples;
   if (data.is_answered()) {
     run.add("accuracy", static_cast<double>(right) / static_cast<double>(questions));
   }

@@ -258,6 +258,7 @@ std::vector<Example> collate(Collator& rows, const ClassificationExample& exampl
     if (example.values.empty()) one.targets[0].labels = {example.label};
     one.targets[0].values = example.values;
   }
+  rows.keep(std::move(reading).counts());
   return examples;
 }
 

@@ -19,10 +19,10 @@ using Documents = std::vector<UnresolvedDocument>;
 constexpr std::size_t kFewClasses = 20;
 
 /// https://pandas.pydata.org/docs/reference/api/pandas.read_csv.html, na_values
-constexpr std::array<std::string_view, 19> kMissing = {
+constexpr std::array<std::string_view, 19> kNoLabelNames = {
     "",     "#N/A", "#N/A N/A", "#NA",  "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN",
     "<NA>", "N/A",  "NA",       "NULL", "NaN",     "None",     "n/a",  "nan",  "null"};
-constexpr std::array<std::string_view, 6> kMissingInJson = {"",     "-NaN", "-nan",
+constexpr std::array<std::string_view, 6> kNoLabelInJson = {"",     "-NaN", "-nan",
                                                             "<NA>", "NaN",  "nan"};
 
 /// "3,3" as "3.3"; absent for what is no number with a decimal comma.
@@ -138,14 +138,14 @@ bool is_in(const std::array<std::string_view, Size>& list, const std::string& te
 
 void check_label_field(const std::string& field) {
   require(!field.empty(), "expected a label, found an empty field");
-  require(!is_in(kMissing, field),
+  require(!is_in(kNoLabelNames, field),
           "expected a label, found {}, which stands for none in tables (JSON lines may have a "
           "class of this name)",
           formats::quote(field));
 }
 
 void check_label_value(const std::string& value) {
-  require(!is_in(kMissingInJson, value), "expected a label, found {}, which stands for none",
+  require(!is_in(kNoLabelInJson, value), "expected a label, found {}, which stands for none",
           formats::quote(value));
 }
 

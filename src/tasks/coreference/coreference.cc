@@ -1,6 +1,7 @@
 #include "tasks/coreference/coreference.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <set>
@@ -13,16 +14,37 @@
 #include "models/attention/attention.h"
 #include "tasks/coreference/coreference_metrics.h"
 #include "tasks/coreference/coreference_run.h"
-#include "tasks/coreference/gap.h"
-#include "tasks/coreference/gap_data.h"
+#include "tasks/coreference/gap/gap.h"
 
 namespace longformer::tasks {
 namespace {
 
-/// Bytes that tell a file of GAP.
-constexpr std::size_t kGapHeader = 128;
+/// Published data sets that measure in a form of their own.
+std::span<const PublishedData> published_data() {
+  static const std::array rows = {gap_published()};
+  return rows;
+}
 
 constexpr const char* kTellingLayer = "antecedent_s2s_classifier.weight";
+
+constexpr CountSentence kAreWide = {.one = "{n} mention has too many words to be found",
+                                    .many = "{n} mentions have too many words to be found"};
+constexpr CountSentence kAreRepeated = {
+    .one = "{n} mention is in a second cluster, which does not count",
+    .many = "{n} mentions are in a second cluster, which does not count"};
+
+constexpr Counter kWideMentions = {.name = "wide_mentions",
+                                   .meaning = "mentions of more words than the head takes for one",
+                                   .evaluation = kAreWide,
+                                   .training = kAreWide,
+                                   .scope = CountScope::parts,
+                                   .is_of_model = true};
+constexpr Counter kRepeatedMentions = {
+    .name = "repeated_mentions",
+    .meaning = "mentions that are in a second cluster, which does not count",
+    .evaluation = kAreRepeated,
+    .training = kAreRepeated,
+    .scope = CountScope::parts};
 
 /// Configuration of a new head.
 CoreferenceConfig new_head(const CoreferenceOptions& options, const CoreferenceData& data,
@@ -70,12 +92,14 @@ class CoreferenceRows final : public CollatedExamples {
     for (const CoreferenceExample& record : data.examples) {
       add(place_of(data.path, record.origin), setup.data, [&](Collator& rows) {
         CoreferenceReading reading = reader_.read(record.words);
-        rows.report().unread_words += reading.unread_words;
-        rows.report().wide_mentions += wide_mentions(record, config_.max_span_width);
-        rows.report().repeated_mentions += record.repeated_spans;
+        rows.report().counts[kUnreadWords] += reading.unread_words;
+        rows.report().counts[kWideMentions] += wide_mentions(record, config_.max_span_width);
+        rows.report().counts[kRepeatedMentions] += record.repeated_spans;
         sources_.push_back(reading.words.tokens > most_tokens_ ? record : CoreferenceExample());
-        Example one = rows.example_of(reading.reading);
-        return std::vector<Example>{with_target(std::move(one), reading.words, record.clusters)};
+        Example one = with_target(rows.example_of(reading.reading), reading.words, record.clusters);
+        reading.reading = std::move(reading.reading).counts();
+        rows.keep(std::move(reading));
+        return std::vector<Example>{std::move(one)};
       });
     }
   }
@@ -209,8 +233,8 @@ class CoreferenceSet final : public DataSet {
       const std::vector<WordCluster>& clusters = resolved.found.clusters;
       counter.add(example.clusters, clusters, options_.without_singletons);
       recall.add(example.clusters, resolved.found.kept);
-      run.result.wide_mentions += wide_mentions(example, widest);
-      run.result.repeated_mentions += example.repeated_spans;
+      run.result.counts[kWideMentions] += wide_mentions(example, widest);
+      run.result.counts[kRepeatedMentions] += example.repeated_spans;
       prediction["doc_key"] = example.origin.id;
       prediction["clusters"] = as_json(clusters);
       if (run.publishes()) run.publish(conll_text(example, clusters));
@@ -235,14 +259,14 @@ class CoreferenceSet final : public DataSet {
       const auto found = predicted_of.find(conll_key(example.origin.id));
       std::vector<WordCluster> clusters;
       if (found == predicted_of.end()) {
-        ++result.missing;
+        ++result.counts[kMissing];
       } else {
         check_words_of(place_of(predictions, found->second->origin), *found->second, example);
         clusters = found->second->clusters;
       }
       counter.add(example.clusters, clusters, options_.without_singletons);
     }
-    result.repeated_mentions = data_.repeated_spans;
+    result.counts[kRepeatedMentions] = data_.repeated_spans;
     result.examples = std::ssize(data_.examples);
     for (const auto& [name, value] : named(counter.scores())) {
       result.metrics.emplace_back(name, value);
@@ -282,6 +306,18 @@ class Coreference final : public Task {
   }
 
   std::span<const std::string> marks() const override { return kSpeakerMarks; }
+  std::vector<const Counter*> counters() const override {
+    return official_counters({&kUnreadWords, &kWideMentions, &kRepeatedMentions});
+  }
+
+  PublishedForm published_form() const override {
+    PublishedForm form = {.name = "CoNLL-2012 (.conll)", .endings = {".conll"}};
+    for (const PublishedData& one : published_data()) {
+      form.name += fmt::format(", or of {}", one.name);
+      form.endings.emplace_back(one.ending);
+    }
+    return form;
+  }
 
   std::string_view settings_key() const override { return kCoreferenceKey; }
   std::string unused_settings(const models::EncoderConfig& config) const override {
@@ -294,13 +330,18 @@ class Coreference final : public Task {
 
   std::unique_ptr<DataSet> read(const std::string& path, const DataOptions& options,
                                 const KnownLabels&) const override {
-    if (is_gap(read_beginning(path, options, kGapHeader))) return read_gap_set(path, options);
+    const std::string beginning = read_beginning(path, options, kTellingBytes);
+    for (const PublishedData& one : published_data()) {
+      if (one.recognises(beginning)) return one.read(path, options);
+    }
     return std::make_unique<CoreferenceSet>(read_coreference(path, options), options.coreference);
   }
 
   bool recognises(std::string_view beginning) const override {
-    return beginning.starts_with("#begin document") || is_gap(beginning) ||
-           beginning.find("\"clusters\"") != std::string_view::npos;
+    return beginning.starts_with("#begin document") ||
+           beginning.find("\"clusters\"") != std::string_view::npos ||
+           std::ranges::any_of(published_data(),
+                               [&](const PublishedData& one) { return one.recognises(beginning); });
   }
 };
 

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/frame/counters.h"
 #include "engine/frame/evaluation_run.h"
 #include "tasks/coreference/coreference_head.h"
 #include "tasks/coreference/coreference_reader.h"
@@ -24,24 +25,25 @@ void resolve_each(EvaluationRun& run, const CoreferenceOptions& options,
                   const Miss& miss) {
   const CoreferenceReader reader(run.model.tokenizer(), run.options.reading, options,
                                  coreference_config(run.model.config()));
-  for (const Record& record : records) {
+  for (std::size_t number = 0; number < records.size(); ++number) {
+    const Record& record = records[number];
     ResolvedWords resolved;
     const Document document = read_document([&] {
-      resolved.read = reader.read(words_of(record));
-      run.model.with_states(
-          resolved.read.reading.rows,
-          [&](const ops::Context& context, const Head& head, const Tensor& hidden) {
-            resolved.found = dynamic_cast<const CoreferenceHead&>(head).resolve(
-                context, hidden, resolved.read.words);
-          });
+      const auto* kept = run.kept<CoreferenceReading>(number);
+      resolved.read = kept != nullptr ? *kept : reader.read(words_of(record));
+      run.with_states(number, resolved.read.reading.rows,
+                      [&](const ops::Context& context, const Head& head, const Tensor& hidden) {
+                        resolved.found = dynamic_cast<const CoreferenceHead&>(head).resolve(
+                            context, hidden, resolved.read.words);
+                      });
       return std::move(resolved.read.reading);
     });
     const bool is_read = run.one(record.origin, document, [&](Json& prediction) {
-      run.result.unread_words += resolved.read.unread_words;
+      run.result.counts[kUnreadWords] += resolved.read.unread_words;
       score(record, resolved, prediction);
     });
     if (is_read) continue;
-    ++run.result.missing;
+    ++run.result.counts[kMissing];
     miss(record);
   }
   run.finish();

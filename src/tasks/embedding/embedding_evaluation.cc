@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <deque>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <numeric>
@@ -13,6 +15,7 @@
 #include "engine/frame/metrics.h"
 #include "engine/frame/text_vectors.h"
 #include "engine/reading/prompted_text.h"
+#include "tasks/embedding/embedding_reader.h"
 
 namespace longformer::tasks {
 namespace {
@@ -87,7 +90,7 @@ class VectorComparison {
         searched_(kind_) {}
 
   void compare() {
-    for (const EmbeddingExample& example : data_.examples) read(example);
+    for (std::size_t i = 0; i < data_.examples.size(); ++i) read(i);
     rank();
     run_.finish();
     if (!scores_.empty()) {
@@ -107,10 +110,12 @@ class VectorComparison {
 
  private:
   /// Makes the vectors of an example. What asks is ranked when all candidates are there.
-  void read(const EmbeddingExample& example) {
+  void read(std::size_t number) {
+    const EmbeddingExample& example = data_.examples[number];
     std::vector<AskingText> asking;
     const Document document = read_document([&] {
       lengths_ = {};
+      take_known(number);
       if (example.passages) {
         read_passages(example, asking);
       } else if (example.score || example.texts.size() == 1) {
@@ -136,8 +141,35 @@ class VectorComparison {
     });
   }
 
+  /// Takes the vectors of an example from the pass of a training.
+  void take_known(std::size_t number) {
+    known_passages_.clear();
+    known_texts_.clear();
+    const auto* kept = run_.kept<ReadVectors>(number);
+    if (kept == nullptr || !run_.pass->record(number).has_examples()) return;
+    std::vector<Vector> all = run_.pass->vectors(number);
+    const auto take = [&](const std::vector<std::size_t>& numbers, std::deque<Vector>& to) {
+      for (const std::size_t one : numbers) {
+        to.push_back(run_.options.vectors->finished(std::move(all[one])));
+      }
+    };
+    take(kept->passages, known_passages_);
+    take(kept->texts, known_texts_);
+    lengths_ = kept->lengths;
+  }
+
+  std::vector<Vector> vectors_of(std::span<const std::string> texts, TextUse use) {
+    if (known_texts_.size() < texts.size()) return run_.options.vectors->of(texts, use, lengths_);
+    std::vector<Vector> vectors;
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+      vectors.push_back(std::move(known_texts_.front()));
+      known_texts_.pop_front();
+    }
+    return vectors;
+  }
+
   void read_plain(const EmbeddingExample& example) {
-    const auto vectors = run_.options.vectors->of(example.texts, TextUse::plain, lengths_);
+    const auto vectors = vectors_of(example.texts, TextUse::plain);
     if (example.score) {
       scores_.push_back(*example.score);
       found_.push_back(similarity(kind_, vectors[0], vectors[1]));
@@ -148,8 +180,8 @@ class VectorComparison {
 
   void read_pair(const EmbeddingExample& example, std::vector<AskingText>& asking) {
     const std::span<const std::string> texts(example.texts);
-    auto anchor = run_.options.vectors->of(texts.first(1), TextUse::query, lengths_);
-    auto others = run_.options.vectors->of(texts.subspan(1), TextUse::document, lengths_);
+    auto anchor = vectors_of(texts.first(1), TextUse::query);
+    auto others = vectors_of(texts.subspan(1), TextUse::document);
     AskingText one = {.example = &example, .text = texts[0], .vector = std::move(anchor[0])};
     one.right = searched_.add_text(texts[1], std::move(others[0]));
     for (std::size_t i = 1; i < others.size(); ++i) {
@@ -162,10 +194,12 @@ class VectorComparison {
     const std::string& text = example.texts[0];
     std::vector<CharacterSpan> spans;
     for (const MarkedPassage& passage : *example.passages) spans.push_back(passage.span);
-    auto vectors = run_.options.vectors->of_passages(text, spans, lengths_);
+    std::vector<Vector> vectors(std::make_move_iterator(known_passages_.begin()),
+                                std::make_move_iterator(known_passages_.end()));
+    if (vectors.empty()) vectors = run_.options.vectors->of_passages(text, spans, lengths_);
     std::vector<std::vector<Vector>> queries;
     for (const MarkedPassage& passage : *example.passages) {
-      queries.push_back(run_.options.vectors->of(passage.queries, TextUse::query, lengths_));
+      queries.push_back(vectors_of(passage.queries, TextUse::query));
     }
     const auto starts = character_starts(text);
     for (std::size_t i = 0; i < spans.size(); ++i) {
@@ -218,6 +252,8 @@ class VectorComparison {
   std::string name_;
   /// The lengths of the texts of the example that is read.
   TextLengths lengths_;
+  /// Its vectors that need not be made.
+  std::deque<Vector> known_passages_, known_texts_;
   SearchedTexts searched_;
   std::vector<AskingText> asking_;
   /// The scores of pairs in the data, and the similarities of their vectors.

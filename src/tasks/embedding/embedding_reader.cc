@@ -1,6 +1,7 @@
 #include "tasks/embedding/embedding_reader.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 #include <variant>
 
@@ -31,6 +32,29 @@ std::string pooling_name(const SentenceModules& modules) {
           "lasttoken, found {}",
           modules.pooling_file, formats::quote(name));
   return name;
+}
+
+/// The numbers of the vectors of passages, each of which is at (segment, number in its first row),
+/// and of the questions in the rows behind.
+void number_vectors(const std::vector<Example>& segments,
+                    const std::vector<std::pair<std::size_t, Index>>& passages, ReadVectors& read) {
+  std::vector<std::size_t> first, questions;
+  std::size_t number = 0;
+  for (const Example& segment : segments) {
+    first.push_back(number);
+    questions.push_back(number + segment.targets[0].embedding->vectors.size());
+    for (const DocumentTarget& row : segment.targets) number += row.embedding->vectors.size();
+  }
+  std::vector<std::size_t> asked(segments.size(), 1);
+  for (const auto& [segment, place] : passages) {
+    read.passages.push_back(first[segment] + at(place));
+    const auto& rows = segments[segment].targets;
+    while (asked[segment] < rows.size() &&
+           rows[asked[segment]].embedding->vectors[0].answer == place) {
+      ++asked[segment];
+      read.texts.push_back(questions[segment]++);
+    }
+  }
 }
 
 }  // namespace
@@ -119,8 +143,8 @@ std::vector<TokenRange> EmbeddingReader::passages_of(const EmbeddingExample& exa
   return passages;
 }
 
-std::vector<Example> EmbeddingReader::read_passages(const EmbeddingExample& example,
-                                                    Collator& rows) const {
+std::vector<Example> EmbeddingReader::read_passages(const EmbeddingExample& example, Collator& rows,
+                                                    ReadVectors& read) const {
   const std::string& text = example.texts[0];
   Encoding encoding = encode_behind(tokenizer_, document_, text);
   const std::vector<TokenRange> passages = passages_of(example, encoding);
@@ -161,6 +185,7 @@ std::vector<Example> EmbeddingReader::read_passages(const EmbeddingExample& exam
       examples[segment].targets.back().embedding->divides_by_root = false;
     }
   }
+  number_vectors(examples, places, read);
   std::erase_if(examples,
                 [](const Example& one) { return one.targets[0].embedding->vectors.empty(); });
   return examples;
@@ -170,15 +195,29 @@ std::vector<Example> EmbeddingReader::read(const EmbeddingExample& example, Coll
   const auto has_teacher = [](const VectorTarget& vector) {
     return !vector.teacher.empty() || !vector.teacher_text.empty();
   };
-  std::vector<Example> examples = is_in_document(example, options_)
-                                      ? read_passages(example, rows)
-                                      : std::vector<Example>{read_texts(example, rows)};
+  const CollationReport& report = rows.report();
+  const Index tokens = report.tokens, truncated = report.counts[kTruncatedTokens.name];
+  ReadVectors read;
+  std::vector<Example> examples;
+  if (is_in_document(example, options_)) {
+    examples = read_passages(example, rows, read);
+  } else {
+    examples.push_back(read_texts(example, rows));
+    read.texts.resize(example.texts.size());
+    std::iota(read.texts.begin(), read.texts.end(), std::size_t{0});
+  }
+  read.lengths = {.tokens = report.tokens - tokens,
+                  .truncated = report.counts[kTruncatedTokens.name] - truncated};
+  rows.keep(std::move(read));
   if (loss_ != EmbeddingLoss::distillation) return examples;
+  const auto all = examples.size();
   std::erase_if(examples, [&](const Example& one) {
     return std::ranges::none_of(one.targets, [&](const DocumentTarget& row) {
       return std::ranges::any_of(row.embedding->vectors, has_teacher);
     });
   });
+  // The numbers are those of all examples.
+  if (examples.size() < all) rows.take_kept();
   require(!examples.empty(), {Remedy::teacher}, "expected a teacher's vector to learn, found none");
   return examples;
 }

@@ -2,10 +2,12 @@
 // `search` make them.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
 #include "engine/frame/collation.h"
+#include "engine/frame/text_vectors.h"
 #include "engine/reading/prompted_text.h"
 #include "tasks/embedding/embedding_data.h"
 #include "tasks/embedding/sentence_modules.h"
@@ -14,6 +16,14 @@ namespace longformer::tasks {
 
 /// Whether the vectors of an example are those of passages in their document.
 bool is_in_document(const EmbeddingExample& example, const EmbeddingTrainingOptions& options);
+
+/// Sources of the vectors of an example, for its evaluations: numbers among those of all its rows.
+struct ReadVectors {
+  /// Passages, and texts by themselves, in the order of the example. Questions of passages are not
+  /// there where nothing is learned of them.
+  std::vector<std::size_t> passages, texts;
+  TextLengths lengths;
+};
 
 class EmbeddingReader {
  public:
@@ -29,7 +39,8 @@ class EmbeddingReader {
   /// A row for a text alone. `prompt` is that of questions, of documents, or of neither.
   void add_text(const std::string& text, const Prompt& prompt, Collator& rows, Example& to) const;
   Example read_texts(const EmbeddingExample& example, Collator& rows) const;
-  std::vector<Example> read_passages(const EmbeddingExample& example, Collator& rows) const;
+  std::vector<Example> read_passages(const EmbeddingExample& example, Collator& rows,
+                                     ReadVectors& read) const;
   std::vector<TokenRange> passages_of(const EmbeddingExample& example,
                                       const Encoding& encoding) const;
   /// A teacher's vector. Throws Error when the model makes others.

@@ -19,6 +19,7 @@ class TaughtSet final : public tasks::TrainingSet {
   Index size() const override { return data_->size(); }
   std::span<const Index> lengths() const override { return data_->lengths(); }
   const tasks::CollationReport& report() const override { return data_->report(); }
+  std::span<const tasks::ReadRecord> records() const override { return data_->records(); }
   tasks::TrainingBatch batch(std::span<const Index> examples,
                              const tasks::Epoch& epoch) const override;
 

@@ -32,6 +32,11 @@ ops::Linear decoder(const models::EncoderConfig& config, const models::LayerSour
                         {.bias_name = weights.has(first) ? first : second});
 }
 
+constexpr Counter kMaskedTokens = {.name = "masked_tokens",
+                                   .meaning = "tokens that were guessed",
+                                   .row = "masked tokens",
+                                   .is_of_model = true};
+
 /// Documents as rows of tokens, and what reading them said.
 struct PackedText {
   std::vector<std::vector<std::int32_t>> rows;
@@ -235,7 +240,7 @@ class MaskedText final : public DataSet {
             run.path, run.result.tokens);
     const auto count = static_cast<double>(total.count);
     const double loss = total.loss / count;
-    run.result.masked_tokens = total.count;
+    run.result.counts[kMaskedTokens] = total.count;
     run.add("loss", loss);
     run.add("bpc", loss / std::numbers::ln2);
     run.add("perplexity", std::exp(loss));
@@ -279,6 +284,9 @@ class MaskedLm final : public Task {
   }
 
   bool has_logits_on_request() const override { return true; }
+  std::vector<const Counter*> counters() const override {
+    return {&kSkipped, &kEmpty, &kMaskedTokens};
+  }
 
   std::unique_ptr<DataSet> read(const std::string& path, const DataOptions& options,
                                 const KnownLabels&) const override {

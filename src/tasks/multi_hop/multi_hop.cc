@@ -20,6 +20,39 @@ constexpr const char* kTellingLayer = "sentence_scorer.dense.weight";
 /// The layer of a folder for answers in one document, which are spans all the same.
 constexpr const char* kSpanLayer = "qa_outputs";
 
+constexpr Counter kMissingFacts = {
+    .name = "missing_facts",
+    .meaning =
+        "questions over paragraphs: supporting facts of sentences that there are not, which "
+        "count as not found",
+    .evaluation =
+        {.one = "{n} supporting fact is of a sentence that there is not, and counts as not found",
+         .many =
+             "{n} supporting facts are of sentences that there are not, and count as not found"},
+    .training = {.one = "{n} supporting fact is of a sentence that there is not",
+                 .many = "{n} supporting facts are of sentences that there are not"},
+    .scope = CountScope::parts};
+
+constexpr std::string_view kUnreadEvidence =
+    "{unread_paragraphs|paragraph} and {unread_sentences|sentence} were not read, and count as no "
+    "evidence";
+constexpr std::string_view kUnreadInTraining =
+    "{unread_paragraphs|paragraph} and {unread_sentences|sentence} are not read";
+constexpr Counter kUnreadParagraphs = {
+    .name = "unread_paragraphs",
+    .meaning = "questions over paragraphs: paragraphs whose mark truncation cut off",
+    .evaluation = {.one = kUnreadEvidence, .many = kUnreadEvidence},
+    .training = {.one = kUnreadInTraining, .many = kUnreadInTraining},
+    .scope = CountScope::parts,
+    .is_of_model = true};
+constexpr Counter kUnreadSentences = {
+    .name = "unread_sentences",
+    .meaning = "questions over paragraphs: sentences whose mark truncation cut off",
+    .evaluation = kUnreadParagraphs.evaluation,
+    .training = kUnreadParagraphs.training,
+    .scope = CountScope::parts,
+    .is_of_model = true};
+
 /// A place in a title or sentence that holds the answer.
 struct AnswerPlace {
   Index paragraph = 0, sentence = kTitle;
@@ -210,36 +243,39 @@ class MultiHopSet final : public DataSet {
             data_.path);
     const MultiHopReader reader(setup.tokenizer, setup.reading);
     return collated(data_, setup, [&](Collator& rows, const MultiHopExample& example) {
-      rows.report().missing_facts += example.missing_facts();
+      rows.report().counts[kMissingFacts] += example.missing_facts();
       return tasks::collate(rows, reader, example, options_);
     });
   }
 
   void evaluate(EvaluationRun& run) const override {
-    run.result.missing_facts = data_.missing_facts;
+    run.result.counts[kMissingFacts] = data_.missing_facts;
     const MultiHopReader reader(run.model.tokenizer(), run.options.reading);
     const AnswerRules rules = {.top_k = 1, .max_tokens = run.options.max_answer_tokens};
     MultiHopCounter counter;
     MultiHopPredictions published;
     Selection selection;
-    for (const MultiHopExample& example : data_.examples) {
+    for (std::size_t number = 0; number < data_.examples.size(); ++number) {
+      const MultiHopExample& example = data_.examples[number];
       MultiHopReading read;
       MultiHopDecision found;
       bool is_reached = true;
       const Document document = read_document([&] {
-        read = reader.read(example.question);
-        run.model.with_states(read.reading.rows, [&](const ops::Context& context, const Head& head,
-                                                     const Tensor& hidden) {
-          const MultiHopLogits logits = multi_hop_logits(context, head, hidden, read);
-          found = decide(example.question, read, logits, rules, options_.evidence_paragraphs);
-        });
+        const auto* kept = run.kept<MultiHopReading>(number);
+        read = kept != nullptr ? *kept : reader.read(example.question);
+        run.with_states(
+            number, read.reading.rows,
+            [&](const ops::Context& context, const Head& head, const Tensor& hidden) {
+              const MultiHopLogits logits = multi_hop_logits(context, head, hidden, read);
+              found = decide(example.question, read, logits, rules, options_.evidence_paragraphs);
+            });
         is_reached = reaches_answer(example, read);
         return std::move(read.reading);
       });
       const bool is_read = run.one(example.origin, document, [&](Json& prediction) {
-        run.result.unread_paragraphs += read.unread_paragraphs;
-        run.result.unread_sentences += read.unread_sentences;
-        run.result.unreached_answers += is_reached ? 0 : 1;
+        run.result.counts[kUnreadParagraphs] += read.unread_paragraphs;
+        run.result.counts[kUnreadSentences] += read.unread_sentences;
+        run.result.counts[kUnreachedAnswers] += is_reached ? 0 : 1;
         const MultiHopAnswer said = {found.answer, facts_of(example.question, found.evidence)};
         counter.add(said, {example.answer, example.facts});
         describe(example, found, said, prediction);
@@ -250,7 +286,7 @@ class MultiHopSet final : public DataSet {
         if (run.options.selected) selection.add(run, example, found.paragraphs);
       });
       if (is_read) continue;
-      ++run.result.missing;
+      ++run.result.counts[kMissing];
       counter.add({}, {example.answer, example.facts});
       if (run.options.selected) selection.add_unread(run, example);
     }
@@ -272,11 +308,11 @@ class MultiHopSet final : public DataSet {
       if (answer != predicted.answers.end()) said.answer = answer->second;
       const auto facts = predicted.facts.find(example.origin.id);
       if (facts != predicted.facts.end()) said.facts = facts->second;
-      result.missing += said.answer && said.facts ? 0 : 1;
+      result.counts[kMissing] += said.answer && said.facts ? 0 : 1;
       counter.add(said, {example.answer, example.facts});
     }
     result.examples = std::ssize(data_.examples);
-    result.missing_facts = data_.missing_facts;
+    result.counts[kMissingFacts] = data_.missing_facts;
     result.metrics = counter.named();
   }
 
@@ -333,6 +369,10 @@ class MultiHop final : public Task {
   }
 
   std::span<const std::string> marks() const override { return kMultiHopMarks; }
+  std::vector<const Counter*> counters() const override {
+    return official_counters(
+        {&kMissingFacts, &kUnreadParagraphs, &kUnreadSentences, &kUnreachedAnswers});
+  }
 
   std::unique_ptr<DataSet> read(const std::string& path, const DataOptions& options,
                                 const KnownLabels&) const override {
@@ -354,20 +394,22 @@ const Task& multi_hop() {
 std::vector<Example> collate(Collator& rows, const MultiHopReader& reader,
                              const MultiHopExample& example, const MultiHopOptions& options) {
   MultiHopReading reading = reader.read(example.question);
-  CollationReport& report = rows.report();
-  report.unread_paragraphs += reading.unread_paragraphs;
-  report.unread_sentences += reading.unread_sentences;
+  Counts& counts = rows.report().counts;
+  counts[kUnreadParagraphs] += reading.unread_paragraphs;
+  counts[kUnreadSentences] += reading.unread_sentences;
   MultiHopTarget target = {.loss_weights = options.loss_weights};
   if (example.answer) {
     const AnswerType type = answer_type(*example.answer);
     target.answer_type = static_cast<std::int32_t>(type);
     if (type == AnswerType::span && !add_span(example, reading, target)) {
-      ++report.unreached_answers;
+      ++counts[kUnreachedAnswers];
     }
   }
   if (example.facts) add_evidence(example, reading, target);
   Example one = rows.example_of(reading.reading);
   one.targets[0].multi_hop = std::move(target);
+  reading.reading = std::move(reading.reading).counts();
+  rows.keep(std::move(reading));
   return {std::move(one)};
 }
 

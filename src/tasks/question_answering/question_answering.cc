@@ -175,7 +175,7 @@ class QuestionSet final : public DataSet {
       Strings right;
       for (const GoldAnswer& gold : example.answers) right.push_back(gold.text);
       const auto found = answers.find(example.origin.id);
-      if (found == answers.end()) ++result.missing;
+      if (found == answers.end()) ++result.counts[kMissing];
       // A missing prediction is wrong, even if an empty answer would be right.
       const bool is_missing_right = found == answers.end() && right.empty();
       counter.add(is_missing_right ? "?" : found == answers.end() ? "" : found->second, right);
@@ -211,6 +211,9 @@ class QuestionAnswering final : public Task {
   }
 
   bool has_span_logits() const override { return true; }
+  std::vector<const Counter*> counters() const override {
+    return official_counters({&kUnreachedAnswers});
+  }
 
   std::optional<HeadParts> parts(const models::EncoderConfig& config) const override {
     return HeadParts{.classifier = "qa_outputs",
@@ -285,7 +288,8 @@ std::vector<Example> collate(Collator& rows, const QuestionExample& example,
     sort_and_unite(target.starts);
     sort_and_unite(target.ends);
   }
-  if (!reached) ++rows.report().unreached_answers;
+  if (!reached) ++rows.report().counts[kUnreachedAnswers];
+  rows.keep(std::move(reading));
   return examples;
 }
 

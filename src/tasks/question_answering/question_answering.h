@@ -6,11 +6,24 @@
 #include <vector>
 
 #include "engine/frame/collation.h"
+#include "engine/frame/counters.h"
 #include "engine/reading/document.h"
 #include "tasks/question_answering/answers.h"
 #include "tasks/question_answering/question_data.h"
 
 namespace longformer::tasks {
+
+/// Training a document that is cut, and evaluating one, may leave out what answers its question.
+inline constexpr Counter kUnreachedAnswers = {
+    .name = "unreached_answers",
+    .meaning =
+        "TriviaQA and questions over paragraphs: documents or questions without an answer in "
+        "what is read",
+    .evaluation = {.one = "{n} of {examples|question} has no answer in what is read",
+                   .many = "{n} of {examples|question} have no answer in what is read"},
+    .training = {.one = "{n} question has no answer in what is read",
+                 .many = "{n} questions have no answer in what is read"},
+    .is_of_model = true};
 
 /// The task of data sets whose answers are in the document, at known places. Of TriviaQA, which has
 /// the same head, read() makes the data set of trivia_answering().

@@ -16,6 +16,16 @@ namespace {
 /// The score of a document without a span.
 constexpr float kNoSpan = -1e6f;
 
+/// A document is read alone, though its question has others.
+constexpr Counter kUnreachedDocuments = {
+    .name = kUnreachedAnswers.name,
+    .meaning = kUnreachedAnswers.meaning,
+    .evaluation = {.one = "{n} of {examples|document} has no answer in what is read",
+                   .many = "{n} of {examples|document} have no answer in what is read"},
+    .training = {.one = "{n} document, which teaches nothing, has no answer in what is read",
+                 .many = "{n} documents, which teach nothing, have no answer in what is read"},
+    .is_of_model = true};
+
 ReadingOptions with_short_questions(ReadingOptions options, const TriviaOptions& trivia) {
   require(trivia.max_question_tokens >= 1,
           OptionName("data.trivia.max_question_tokens", "max question tokens"),
@@ -110,7 +120,7 @@ class TriviaSet final : public DataSet {
     require(rows->size() > 0,
             "{}: expected a document with an answer in what is read to learn from, found none "
             "among {}",
-            data_.path, rows->report().unreached_answers);
+            data_.path, rows->report().counts[kUnreachedDocuments.name]);
     return rows;
   }
 
@@ -140,9 +150,9 @@ class TriviaSet final : public DataSet {
         of_key.text = answer;
         of_key.logit = logit;
       }
-      run.result.empty += reading.text.empty() ? 1 : 0;
+      run.result.counts[kEmpty] += reading.text.empty() ? 1 : 0;
       if (!right.empty() && right_spans(reading, example, options).empty()) {
-        ++run.result.unreached_answers;
+        ++run.result.counts[kUnreachedDocuments];
       }
       prediction["key"] = example.key;
       prediction["answers"] = right;
@@ -160,7 +170,7 @@ class TriviaSet final : public DataSet {
   void score(const std::string& predictions, Evaluation& result) const override {
     const TriviaCounter counter(data_, read_answers(predictions));
     result.examples = counter.keys();
-    result.missing = counter.keys() - counter.common();
+    result.counts[kMissing] = counter.keys() - counter.common();
     add_metrics(counter, std::nullopt, result);
   }
 
@@ -173,7 +183,7 @@ class TriviaSet final : public DataSet {
       any_right += answer.any_right ? 1 : 0;
     }
     const TriviaCounter counter(data_, published);
-    run.result.missing = counter.keys() - counter.common();
+    run.result.counts[kMissing] = counter.keys() - counter.common();
     add_metrics(counter, counter.percent(any_right), run.result);
     run.publish(answers_text(published));
   }
@@ -209,6 +219,9 @@ class TriviaAnswering final : public Task {
   }
 
   const Task& of_head() const override { return question_answering(); }
+  std::vector<const Counter*> counters() const override {
+    return official_counters({&kUnreachedDocuments});
+  }
 
   std::optional<HeadParts> parts(const models::EncoderConfig& config) const override {
     return of_head().parts(config);
@@ -242,12 +255,14 @@ std::vector<Example> collate(Collator& rows, const TriviaExample& example,
   rows.report().data.empty += reading.text.empty() ? 1 : 0;
   std::vector<DocumentTarget> targets = right_spans(reading, example, options.trivia);
   if (targets.empty()) {
-    ++rows.report().unreached_answers;
+    ++rows.report().counts[kUnreachedDocuments];
     rows.drop(reading);
+    rows.keep(std::move(reading));
     return {};
   }
   Example whole = rows.example_of(reading);
   whole.targets = std::move(targets);
+  rows.keep(std::move(reading));
   return {std::move(whole)};
 }
 

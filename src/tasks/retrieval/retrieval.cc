@@ -1,12 +1,14 @@
 #include "tasks/retrieval/retrieval.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <filesystem>
 #include <unordered_set>
 #include <utility>
 
 #include "core/error.h"
+#include "engine/frame/counters.h"
 #include "engine/frame/evaluation_run.h"
 #include "longformer/search.h"
 #include "tasks/retrieval/retrieval_data.h"
@@ -131,22 +133,62 @@ class Meter {
   std::int64_t bytes_, bytes_done_ = 0, in_work_ = 0;
 };
 
+constexpr Counter kUnjudgedQueries = {
+    .name = "unjudged_queries",
+    .meaning = "retrieval: queries without judgements, which are left out",
+    .evaluation = {.one = "left out {n} of {examples+n|query|queries}, which has no judgements",
+                   .many = "left out {n} of {examples+n|query|queries}, which have no judgements"},
+    .scope = CountScope::data_set};
+constexpr Counter kIrrelevantQueries = {
+    .name = "irrelevant_queries",
+    .meaning = "retrieval: queries with no judgement above 0, which count as 0",
+    .evaluation = {.one = "{n} query has judgements but no relevant document, and counts as 0",
+                   .many = "{n} queries have judgements but no relevant document, and count as 0"},
+    .scope = CountScope::data_set};
+constexpr Counter kUnknownDocuments = {
+    .name = "unknown_documents",
+    .meaning = "retrieval: judgements of documents that the corpus does not have",
+    .evaluation = {.one = "{n} judgement is of a document that is not in the corpus; a relevant "
+                          "one counts as not found",
+                   .many = "{n} judgements are of documents that are not in the corpus; relevant "
+                           "ones count as not found"},
+    .scope = CountScope::data_set};
+constexpr Counter kIdenticalIds = {
+    .name = "identical_ids",
+    .meaning = "retrieval: hits that were left out because they have the id of their query",
+    .evaluation = {.one = "left out {n|hit that has the id|hits that have the id} of their query",
+                   .many = "left out {n|hit that has the id|hits that have the id} of their query"},
+    .option = "keep_identical_ids",
+    .scope = CountScope::data_set};
+constexpr std::array kOfQueries = {&kUnjudgedQueries, &kIrrelevantQueries, &kUnknownDocuments,
+                                   &kIdenticalIds};
+constexpr Counter kDocuments = {.name = "documents",
+                                .meaning = "retrieval: documents that were searched",
+                                .row = "documents",
+                                .is_of_model = true};
+constexpr Counter kPassages = {.name = "passages",
+                               .meaning = "retrieval: passages that were searched",
+                               .row = "passages",
+                               .is_of_model = true};
+
 /// Reports on the reading of queries and judgements.
 void tell_queries(const RetrievalData& data, Evaluation& result) {
   result.task = kRetrieval;
+  for (const Counter* counter : kOfQueries) result.counts[*counter] = 0;
   tasks::tell(data.report, result);
   result.examples = std::ssize(data.queries);
-  result.unjudged_queries = data.unjudged;
+  result.counts[kUnjudgedQueries] = data.unjudged;
   for (const JudgedQuery& query : data.queries) {
     const bool has_relevant = std::any_of(query.relevance.begin(), query.relevance.end(),
                                           [](const auto& judged) { return judged.second > 0; });
-    result.irrelevant_queries += has_relevant ? 0 : 1;
+    result.counts[kIrrelevantQueries] += has_relevant ? 0 : 1;
   }
 }
 
 void add_skipped(const tasks::DataReport& report, Evaluation& result) {
-  if (result.skipped == 0) result.first_skipped = report.first_skipped;
-  result.skipped += report.skipped;
+  std::int64_t& skipped = result.counts[tasks::kSkipped];
+  if (skipped == 0) result.first_skipped = report.first_skipped;
+  skipped += report.skipped;
 }
 
 /// Takes the document out that has the id of the query; whether there was one.
@@ -192,7 +234,7 @@ class Retrieval {
     tasks::RetrievalCounter counter;
     tasks::DataReport report;
     for (const JudgedQuery& query : data_.queries) {
-      result.unknown_documents +=
+      result.counts[kUnknownDocuments] +=
           std::count_if(query.relevance.begin(), query.relevance.end(), is_unknown);
       Ranking ranking;
       const std::int64_t before = report.examples;
@@ -209,6 +251,8 @@ class Retrieval {
     add_skipped(report, result);
     require(result.examples > 0, "{}: expected a query that can be searched for, found none: {}",
             folder_, result.first_skipped);
+    result.counts[kDocuments] = index_.documents();
+    result.counts[kPassages] = index_.passages();
     result.metrics = counter.mean().named();
     return result;
   }
@@ -251,10 +295,8 @@ class Retrieval {
       meter_.done(std::ssize(document.text));
     });
     add_skipped(report, result);
-    result.empty += report.empty;
-    result.documents = index_.documents();
-    result.passages = index_.passages();
-    require(result.passages > 0, "{}: expected a document with text, found none", folder_);
+    result.counts[tasks::kEmpty] += report.empty;
+    require(index_.passages() > 0, "{}: expected a document with text, found none", folder_);
   }
 
   /// Counts the tokens of a query, of which the model may see the first ones alone.
@@ -266,8 +308,8 @@ class Retrieval {
     require(options_.too_long != TooLong::refuse, {Remedy::truncate},
             "expected a query of at most {} tokens, found {}", most, tokens);
     if (options_.too_long != TooLong::truncate) return;
-    ++result.truncated_examples;
-    result.truncated_tokens += tokens - most;
+    ++result.counts[tasks::kTruncatedExamples];
+    result.counts[tasks::kTruncatedTokens] += tokens - most;
   }
 
   Ranking ranking_of(const JudgedQuery& query, Evaluation& result) const {
@@ -285,7 +327,7 @@ class Retrieval {
       ranking.push_back({.id = std::move(one.name), .score = one.score});
     }
     tasks::sort_as_trec_eval(ranking);
-    if (!keeps && drop_identical(query.origin.id, ranking)) ++result.identical_ids;
+    if (!keeps && drop_identical(query.origin.id, ranking)) ++result.counts[kIdenticalIds];
     ranking.resize(std::min(ranking.size(), static_cast<std::size_t>(options_.top_k)));
     return ranking;
   }
@@ -302,6 +344,13 @@ class Retrieval {
 
 }  // namespace
 
+std::vector<const Counter*> tasks::retrieval_counters() {
+  std::vector<const Counter*> all = {&tasks::kSkipped, &tasks::kEmpty};
+  all.insert(all.end(), kOfQueries.begin(), kOfQueries.end());
+  all.insert(all.end(), {&kDocuments, &kPassages});
+  return all;
+}
+
 Evaluation evaluate_retrieval(const Embedder& embedder, const std::string& folder,
                               const RetrievalEvaluation& options) {
   const auto begin = std::chrono::steady_clock::now();
@@ -317,24 +366,22 @@ Evaluation score_run(const std::string& run, const std::string& folder,
                      const DataOptions& options) {
   const RetrievalData data = tasks::read_retrieval(folder, options);
   auto rankings = tasks::read_run(run);
+  const auto missing = std::ranges::count_if(
+      data.queries, [&](const JudgedQuery& query) { return !rankings.contains(query.origin.id); });
+  require(missing < std::ssize(data.queries), "{}: expected rankings of queries of {}, found none",
+          run, folder);
   Evaluation result;
+  result.counts[tasks::kSkipped] = 0;
+  if (missing > 0) result.counts[tasks::kMissing] = missing;
   tell_queries(data, result);
   tasks::RetrievalCounter counter;
   for (const JudgedQuery& query : data.queries) {
-    const auto found = rankings.find(query.origin.id);
-    Ranking ranking;
-    if (found == rankings.end()) {
-      ++result.missing;
-    } else {
-      ranking = std::move(found->second);
-    }
+    Ranking ranking = std::move(rankings[query.origin.id]);
     if (!options.retrieval.keep_identical_ids && drop_identical(query.origin.id, ranking)) {
-      ++result.identical_ids;
+      ++result.counts[kIdenticalIds];
     }
     counter.add(tasks::retrieval_scores(ranking, query.relevance));
   }
-  require(result.missing < result.examples, "{}: expected rankings of queries of {}, found none",
-          run, folder);
   result.metrics = counter.mean().named();
   return result;
 }

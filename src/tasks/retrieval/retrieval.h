@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "longformer/options.h"
 #include "longformer/report.h"
@@ -13,5 +14,12 @@ inline constexpr const char* kRetrieval = "retrieval";
 
 /// score() of a run, a file of TREC, with the queries and judgements of a folder.
 Evaluation score_run(const std::string& run, const std::string& folder, const DataOptions& options);
+
+namespace tasks {
+
+/// Those of an evaluation, in the order of its JSON.
+std::vector<const Counter*> retrieval_counters();
+
+}  // namespace tasks
 
 }  // namespace longformer

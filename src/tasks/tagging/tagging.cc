@@ -58,7 +58,7 @@ class TaggingSet final : public DataSet {
     const auto score = [&](const TaggingExample& example, const Document& document,
                            Json& prediction) {
       const std::vector<std::int32_t> labels = word_labels(document, names.size());
-      run.result.unread_words += std::count(labels.begin(), labels.end(), -1);
+      run.result.counts[kUnreadWords] += std::count(labels.begin(), labels.end(), -1);
       const Strings predicted = names_of(labels, names);
       const Strings expected = names_of(example.labels, names);
       entities.add(predicted, expected);
@@ -102,6 +102,9 @@ class Tagging final : public Task {
   }
 
   bool has_labels() const override { return true; }
+  std::vector<const Counter*> counters() const override {
+    return reading_counters({&kUnreadWords});
+  }
 
   std::unique_ptr<DataSet> read(const std::string& path, const DataOptions& options,
                                 const KnownLabels& known) const override {
@@ -134,7 +137,8 @@ std::vector<Example> collate(Collator& rows, const TaggingExample& example) {
   std::vector<Index> seen(words.begin(), words.begin() + reading.read());
   std::sort(seen.begin(), seen.end());
   seen.erase(std::unique(seen.begin(), seen.end()), seen.end());
-  rows.report().unread_words += static_cast<Index>(example.words.size() - seen.size());
+  rows.report().counts[kUnreadWords] += static_cast<Index>(example.words.size() - seen.size());
+  rows.keep(std::move(reading));
   return examples;
 }
 

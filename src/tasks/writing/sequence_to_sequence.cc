@@ -12,6 +12,29 @@
 namespace longformer::tasks {
 namespace {
 
+constexpr Counter kTruncatedTargets = {
+    .name = "truncated_targets",
+    .meaning = "texts to learn that were cut",
+    .training = {.one = "{n} text to learn is cut", .many = "{n} texts to learn are cut"},
+    .is_of_model = true};
+constexpr Counter kWrittenTokens = {.name = "written_tokens",
+                                    .meaning = "texts: tokens written",
+                                    .row = "written tokens",
+                                    .is_of_model = true};
+constexpr Counter kCutTexts = {
+    .name = "cut_texts",
+    .meaning = "texts that reached the longest length",
+    .evaluation = {.one = "{n} of {examples|text} reached the longest length",
+                   .many = "{n} of {examples|text} reached the longest length"},
+    .option = "max_length",
+    .is_of_model = true};
+constexpr Counter kRepeatingTexts = {
+    .name = "repeating_texts",
+    .meaning = "texts that are one token again and again",
+    .evaluation = {.one = "{n} of {examples|text} is one token again and again",
+                   .many = "{n} of {examples|text} are one token again and again"},
+    .is_of_model = true};
+
 class SequenceSet final : public DataSet {
  public:
   explicit SequenceSet(SequenceData data) : data_(std::move(data)) {}
@@ -48,6 +71,10 @@ class SequenceToSequence final : public Task {
     return std::make_unique<DecoderHead>(config, weights, dtype);
   }
 
+  std::vector<const Counter*> counters() const override {
+    return reading_counters({&kWrittenTokens, &kCutTexts, &kRepeatingTexts});
+  }
+
   bool is_present(const models::EncoderConfig& config, const models::Weights&) const override {
     return config.decoder.has_value();
   }
@@ -67,11 +94,11 @@ class SequenceToSequence final : public Task {
 
 /// The tokens of a target; cut to what the decoder takes, with the end token.
 std::vector<std::int32_t> target_tokens(const CollationSetup& setup, const std::string& target,
-                                        CollationReport& report) {
+                                        Counts& counts) {
   Index most = setup.config.decoder->max_tokens();
   if (setup.max_target_tokens > 0) most = std::min(most, setup.max_target_tokens);
   const Encoding tokens = setup.tokenizer.encode(target, {.max_length = most});
-  report.truncated_targets += tokens.truncated > 0 ? 1 : 0;
+  counts[kTruncatedTargets] += tokens.truncated > 0 ? 1 : 0;
   return tokens.ids;
 }
 
@@ -86,7 +113,7 @@ std::unique_ptr<TrainingSet> SequenceSet::collate(const CollationSetup& setup) c
   return collated(data_, setup, [&setup](Collator& rows, const SequenceExample& example) {
     Reading reading = rows.reader().read(example.source);
     Example one = rows.example_of(reading);
-    one.targets[0].labels = target_tokens(setup, example.target, rows.report());
+    one.targets[0].labels = target_tokens(setup, example.target, rows.report().counts);
     return std::vector<Example>{std::move(one)};
   });
 }
@@ -98,6 +125,9 @@ void SequenceSet::evaluate(EvaluationRun& run) const {
   const auto source = [](const SequenceExample& example) { return example.source; };
   const auto score = [&](const SequenceExample& example, const TextResult& found,
                          Json& prediction) {
+    run.result.counts[kWrittenTokens] += found.written_tokens;
+    run.result.counts[kCutTexts] += found.is_cut ? 1 : 0;
+    run.result.counts[kRepeatingTexts] += found.repeats ? 1 : 0;
     scores.push_back(rouge(example.target, found.text, run.options.rouge_stems));
     prediction["target"] = example.target;
     prediction["prediction"] = found.text;

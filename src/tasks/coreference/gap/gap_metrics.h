@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "tasks/coreference/gap_data.h"
+#include "tasks/coreference/gap/gap_data.h"
 
 namespace longformer::tasks {
 

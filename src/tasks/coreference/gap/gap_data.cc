@@ -1,4 +1,4 @@
-#include "tasks/coreference/gap_data.h"
+#include "tasks/coreference/gap/gap_data.h"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "tasks/coreference/gap_metrics.h"
+#include "tasks/coreference/gap/gap_metrics.h"
 
 namespace longformer::tasks {
 namespace {

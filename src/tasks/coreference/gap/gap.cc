@@ -1,4 +1,4 @@
-#include "tasks/coreference/gap.h"
+#include "tasks/coreference/gap/gap.h"
 
 #include <algorithm>
 #include <set>
@@ -7,8 +7,8 @@
 #include "core/error.h"
 #include "tasks/coreference/coreference.h"
 #include "tasks/coreference/coreference_run.h"
-#include "tasks/coreference/gap_data.h"
-#include "tasks/coreference/gap_metrics.h"
+#include "tasks/coreference/gap/gap_data.h"
+#include "tasks/coreference/gap/gap_metrics.h"
 
 namespace longformer::tasks {
 namespace {
@@ -86,7 +86,7 @@ class GapSet final : public DataSet {
     for (const GapExample& example : data_.examples) {
       const auto found = answers.find(example.origin.id);
       const bool is_missing = found == answers.end();
-      result.missing += is_missing ? 1 : 0;
+      result.counts[kMissing] += is_missing ? 1 : 0;
       counter.add(example, is_missing ? std::nullopt : std::optional(found->second));
     }
     result.examples = std::ssize(data_.examples);
@@ -103,10 +103,14 @@ class GapSet final : public DataSet {
   CoreferenceOptions options_;
 };
 
+std::unique_ptr<DataSet> read_set(const std::string& path, const DataOptions& options) {
+  return std::make_unique<GapSet>(read_gap(path, options), options.coreference);
+}
+
 }  // namespace
 
-std::unique_ptr<DataSet> read_gap_set(const std::string& path, const DataOptions& options) {
-  return std::make_unique<GapSet>(read_gap(path, options), options.coreference);
+PublishedData gap_published() {
+  return {.recognises = is_gap, .read = read_set, .name = "GAP .tsv", .ending = ".tsv"};
 }
 
 }  // namespace longformer::tasks
