@@ -8,7 +8,6 @@ breach and exits 1 when there is one.
 """
 
 import ast
-import fnmatch
 import pathlib
 import re
 import subprocess
@@ -28,12 +27,6 @@ POINTING = re.compile(
     r"(?:Of|With|As|What|Where|Whose|That of)\b"
     r"|The same(?:[.,:;]|$| (?:again|as|back|but|by|for|from|in|of|on|over|to|twice|whether|with|without)\b)"
 )
-# Files whose comments are still to be rewritten.
-POINTING_ALLOWED = (
-    "src/api/finetuning*", "src/engine/frame/*", "src/tasks/coreference/gap*",
-    "apps/cli/advice*", "apps/cli/attention/*", "apps/cli/coreference/*", "apps/cli/document_stream*", "apps/cli/embed*",
-    "apps/cli/flags*", "apps/cli/generate*", "apps/cli/main*", "apps/cli/qa*", "apps/cli/write_texts*",
-)  # fmt: skip
 # Data that is long by nature.
 DATA_FOLDERS = ("fixtures", "data")
 
@@ -144,8 +137,6 @@ def check_file(path, name):
 
 def pointing_comments(path, name, text):
     """Comments that begin with a word of POINTING."""
-    if any(fnmatch.fnmatch(name, pattern) for pattern in POINTING_ALLOWED):
-        return []
     found = [(line, POINTING.match(words)) for line, words in beginnings(path, text)]
     return [f"{name}:{line}: a comment that begins with '{match[0].rstrip('.,:;')}': name the thing" for line, match in found if match]
 

@@ -19,7 +19,7 @@ constexpr std::string_view kSplitAdvice = "--split takes all in overlapping segm
 std::string advised(std::string message, std::span<const Remedy> remedies,
                     std::string_view split = kStrideAdvice);
 
-/// The same of what was thrown; of other errors the message alone.
+/// Advice for a caught error; for an error of another type the message alone.
 std::string advised(const std::exception& error, std::string_view split = kStrideAdvice);
 
 }  // namespace longformer::cli

@@ -23,7 +23,7 @@
 
 namespace longformer::cli {
 
-/// What to do with documents that are longer than the model, and what is global in them.
+/// Handling of documents longer than the model, and their global attention.
 struct LongDocumentFlags {
   bool truncate = false;
   std::optional<std::int64_t> stride;
@@ -58,7 +58,7 @@ struct TextUnit {
   ProgressCallback progress;
 };
 
-/// What one_by_one learns of a document: its tokens, or why it failed.
+/// Outcome of a document in one_by_one: its tokens, or why it failed.
 struct WorkedDocument {
   std::int64_t tokens = 0;
   std::string error = {};
@@ -73,7 +73,7 @@ class DocumentStream {
 
   DocumentStream(const InputOptions& inputs, bool json, Messages& messages);
 
-  /// What replaces the JSON line of a failed document.
+  /// Replaces the JSON line of a failed document.
   void write_failures(WriteFailure write) { write_failure_ = std::move(write); }
   /// How the verb calls the way out for documents that are too long.
   void advise(std::string_view split) { split_ = split; }
@@ -112,7 +112,7 @@ class DocumentStream {
     finish();
   }
 
-  /// The same for a call that takes a unit of texts at once and returns their outcomes. Units come
+  /// A stream for a call that takes a unit of texts at once and returns their outcomes. Units come
   /// from `next_unit`, an empty one at the end; `flush` hands over what was written of one.
   template <typename NextUnit, typename Call, typename Say, typename Flush>
   void in_units(const NextUnit& next_unit, const Call& call, const Say& say, const Flush& flush) {
@@ -127,7 +127,7 @@ class DocumentStream {
     finish();
   }
 
-  /// The same for work on one document at a time, with its text.
+  /// A stream for work on one document at a time, with its text.
   template <typename Work>
   void one_by_one(const Work& work) {
     Document document;

@@ -96,7 +96,7 @@ void check(const EmbedFlags& flags) {
   }
 }
 
-/// Where vectors go, in each of the formats. Keeps the place of documents that failed.
+/// Target of vectors, in each of the formats. Keeps the place of documents that failed.
 class VectorWriter {
  public:
   VectorWriter(const EmbedFlags& flags, std::int64_t embedding_size)
@@ -178,7 +178,7 @@ class EmbedRun {
         documents_(flags.inputs, false, messages),
         embedder_(Embedder::load(flags.model.encoder_folder(), flags.model.load_options(messages))),
         writer_(flags, embedder_.embedding_size(options_)) {
-    // What the model cannot take is no fault of a document.
+    // An option that the model cannot take is no fault of a document.
     static_cast<void>(embedder_.max_length(options_));
     static_cast<void>(embedder_.prompt(options_));
     documents_.advise(kSplitAdvice);

@@ -1,4 +1,4 @@
-// What the verbs have in common: flags, the model folder, help, and mistakes in using them.
+// Common parts of the verbs: flags, the model folder, help, and mistakes in using them.
 #pragma once
 
 #include <CLI/App.hpp>
@@ -63,7 +63,7 @@ struct ModelFlags {
   std::int64_t threads = 0;
   bool json = false;
 
-  /// With notes of the library among the messages, which must outlive the model.
+  /// Options with notes of the library among the messages, which must outlive the model.
   LoadOptions load_options(Messages& messages) const {
     return {.dtype = dtype,
             .threads = static_cast<int>(threads),
@@ -72,10 +72,10 @@ struct ModelFlags {
   }
   /// The folder of the model; see longformer::find_model.
   std::string folder() const;
-  /// The same. Throws Error for the folder of a character language model, with the verbs that run
-  /// it.
+  /// The folder of a model of tokens. Throws Error for the folder of a character language model,
+  /// with the verbs that run it.
   std::string token_model_folder() const;
-  /// The same for models that write texts.
+  /// The folder of an encoder, alone.
   std::string encoder_folder() const;
 };
 
@@ -129,7 +129,7 @@ struct Range {
 
 CLI::Option* add_number(CLI::App& verb, const std::string& name, std::int64_t& value, Range range,
                         const std::string& description);
-/// The same for a number that need not be given.
+/// A number that need not be given.
 CLI::Option* add_number(CLI::App& verb, const std::string& name, std::optional<std::int64_t>& value,
                         Range range, const std::string& description);
 /// The number that a whole text is, a finite one; absent for anything else.

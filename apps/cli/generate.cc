@@ -19,7 +19,7 @@ struct GenerateFlags {
   std::int64_t characters = GenerateOptions().characters;
 };
 
-/// What of the options a language model knows. Throws UsageError for others.
+/// Options that a language model knows. Throws UsageError for others.
 GenerateOptions character_options(const GenerateFlags& flags) {
   GenerateOptions result;
   result.characters = flags.characters;

@@ -80,7 +80,7 @@ std::string command_of(const CLI::App* app) {
                                       : command_of(app->get_parent()) + " " + app->get_name();
 }
 
-/// What is wrong with the command line, with the option that may have been meant.
+/// Fault of the command line, with the option that may have been meant.
 std::string explain(const CLI::ParseError& error, const CLI::App& program,
                     const std::vector<std::string>& typed) {
   const CLI::App* verb = chosen(&program);

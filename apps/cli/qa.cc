@@ -178,8 +178,8 @@ class QaRun {
   Waiting<Asked> waiting_;
   Document document_;
   std::int64_t tokens_ = 0;
-  /// With --best: all documents that were read, without their texts, and the questions in their
-  /// order, with the place of each.
+  /// Result of --best: all documents that were read, without their texts, and the questions in
+  /// their order, with the place of each.
   std::vector<Document> all_documents_;
   std::vector<AskedOfAll> asked_of_all_;
   std::map<std::string, std::size_t> places_;

@@ -23,8 +23,8 @@ std::int64_t characters_of(const std::string& text) {
 
 bool is_blank(char c) { return std::string_view(kBlanks).find(c) != std::string_view::npos; }
 
-/// Where the sentences of a paragraph begin in its text, in characters: behind each other or, of
-/// data sets, apart by a blank where they have none themselves.
+/// Begins of the sentences of a paragraph in its text, in characters. Sentences follow each other
+/// directly; those of data sets are separated by a blank if they have none themselves.
 std::vector<std::int64_t> begins_of(const Paragraph& paragraph, bool is_document) {
   std::vector<std::int64_t> begins;
   std::int64_t at = 0;
@@ -40,7 +40,7 @@ std::vector<std::int64_t> begins_of(const Paragraph& paragraph, bool is_document
   return begins;
 }
 
-/// What is asked, where it stands, and what results call its paragraphs.
+/// Question, its place in the input, and the names of its paragraphs in results.
 struct Asked {
   /// The file with the record, where it is one of a data set.
   Document record;

@@ -1,4 +1,4 @@
-// What generate and summarize have in common: documents in, texts out.
+// Common parts of generate and summarize: documents in, texts out.
 #include <fmt/format.h>
 
 #include <optional>
@@ -18,7 +18,7 @@ namespace {
 /// Documents of one call of the library: enough to decode together, few enough to see results soon.
 constexpr std::size_t kUnitDocuments = 64;
 constexpr std::size_t kUnitBytes = std::size_t{1} << 22;
-/// What becomes of long documents here.
+/// Handling of long documents.
 constexpr std::string_view kSegments =
     "without --refuse all of it is read, in overlapping segments";
 /// New tokens of a summary where nothing says how long it may be.
@@ -119,7 +119,7 @@ class WritingRun {
     }
   }
 
-  /// What a reader of the result should know of how it came about.
+  /// Notes for a reader of the result on its origin.
   void describe(const Document& document, const WrittenDocument& result) {
     std::string told;
     if (result.truncated > 0) {

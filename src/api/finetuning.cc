@@ -42,7 +42,7 @@ std::unique_ptr<tasks::DataSet> read_training_data(const models::EncoderConfig& 
   return data;
 }
 
-/// With the labels of the model that is trained.
+/// Setup with the labels of the model that is trained.
 std::unique_ptr<tasks::DataSet> read_validation_data(const models::EncoderConfig& config,
                                                      const tasks::Task& task,
                                                      const tasks::DataSet& training,
@@ -82,11 +82,11 @@ models::AddedTokens added_tokens(const std::string& folder, const tasks::Task& t
   return added;
 }
 
-/// Where training begins, and what is read there but trained nowhere.
+/// Folder where training begins, and tensors that are read there but not trained.
 struct Beginning {
   const std::string& folder;
   const tasks::Task& task;
-  /// Of a model of vectors.
+  /// Settings of a model of vectors.
   std::optional<tasks::SentenceModules> modules = std::nullopt;
   std::shared_ptr<const Embedder> teacher = nullptr;
 
@@ -163,7 +163,7 @@ training::PhaseCost cost_of(const TrainedModel& model, const tasks::Task& task,
   double tokens = 0, flops = 0;
   const Index batch = options.training.per_device_train_batch_size;
   const bool in_parts = options.mini_batch_size > 0 && options.mini_batch_size < batch;
-  // What is in parts goes forward once more.
+  // A batch in parts is run forward once more.
   const double passes = passes_of_step(options.training) + (in_parts ? 1 : 0);
   const Index together = in_parts ? options.mini_batch_size : batch;
   Index longest = 0;

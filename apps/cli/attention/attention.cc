@@ -222,7 +222,7 @@ class AttentionRun {
   std::vector<std::optional<std::int64_t>> layers_, heads_;
 };
 
-/// What a text looks at in its document.
+/// Attention of a text to its document.
 class SourcesRun {
  public:
   SourcesRun(const AttentionFlags& flags, Messages& messages)
@@ -237,7 +237,7 @@ class SourcesRun {
       if (choice.kind == Choice::Kind::one) numbers->push_back(choice.number);
     }
     options_.global_attention = global_attention(flags.global_attention);
-    // As summarize does, and training.
+    // The default of summarize and of training.
     if (!options_.global_attention) options_.global_attention = generator_.summary_globals();
   }
 

@@ -78,7 +78,7 @@ struct AttentionLimits {
   double threshold = 0;
 };
 
-/// What a token attends to, strongest first, within limits.
+/// Tokens that a token attends to, strongest first, within limits.
 std::vector<Attended> strongest(const AttentionMap& map, std::int64_t query,
                                 AttentionLimits limits);
 

@@ -10,7 +10,7 @@
 
 namespace longformer::cli {
 
-/// What the page keeps of every token's attention; the rest is left out.
+/// Part of every token's attention that the page keeps; the rest is left out.
 struct PageLimits {
   /// Strongest keys of a token; of a global token, which sees everything, kGlobalKeys if that is
   /// more.
@@ -28,7 +28,7 @@ class AttentionPage {
  public:
   AttentionPage(const AttentionDocument& document, std::string model, PageLimits limits);
 
-  /// Where there are several heads, the mean of a layer's follows the last of them.
+  /// If there are several heads, the mean of a layer's follows the last of them.
   void add(const AttentionMap& map);
   /// The whole page.
   std::string html() const;

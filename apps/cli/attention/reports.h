@@ -15,7 +15,7 @@ enum class AttentionFormat { text, json, npz, html };
 struct ReportOptions {
   AttentionFormat format = AttentionFormat::text;
   AttentionLimits limits;
-  /// What the model is called on a page.
+  /// Name of the model on a page.
   std::string model;
 };
 

@@ -1,4 +1,4 @@
-// What a text looks at in the document that it is about, sentence by sentence.
+// Attention of a text to the document that it is about, sentence by sentence.
 #pragma once
 
 #include <cstdint>

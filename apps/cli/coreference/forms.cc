@@ -40,7 +40,7 @@ void write_json(Output& output, const ResolvedDocument& resolved) {
   output.write_object(resolved.document.json().add_members(to_json(resolved.found)).object());
 }
 
-/// Where a bracket stands in the text.
+/// Place of a bracket in the text.
 struct Bracket {
   std::int64_t place = 0;
   bool opens = false;
@@ -55,7 +55,7 @@ void write_marked(Output& output, const ResolvedDocument& resolved) {
     brackets.push_back({span.begin, true, span.end - span.begin, cluster});
     brackets.push_back({span.end, false, span.end - span.begin, cluster});
   }
-  // What ends stands before what begins; the longest opens first and closes last.
+  // Closing brackets precede opening ones; the longest mention opens first and closes last.
   std::stable_sort(brackets.begin(), brackets.end(), [](const Bracket& a, const Bracket& b) {
     if (a.place != b.place) return a.place < b.place;
     if (a.opens != b.opens) return b.opens;

@@ -15,7 +15,7 @@ enum class CoreferenceFormat { text, json, conll, marked, html };
 struct ResolvedDocument {
   const Document& document;
   const CoreferenceOutcome& found;
-  /// What the model is called on a page.
+  /// Name of the model on a page.
   const std::string& model;
 };
 

@@ -25,8 +25,8 @@ bool looks_like_name(const std::string& text, const Names& chains_with) {
   return !chains_with.contains(small);
 }
 
-/// What each chain is called: its commonest name; without one the text that tells it from other
-/// chains, often in it and in few of them.
+/// Title of each chain: its commonest name; without one the text that tells it from other chains,
+/// often in it and in few of them.
 std::vector<std::string> names_of(const CoreferenceOutcome& found) {
   Names chains_with;
   std::vector<Names> all;

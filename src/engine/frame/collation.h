@@ -16,8 +16,8 @@ namespace longformer::tasks {
 /// A token that no loss looks at.
 constexpr std::int32_t kIgnoredLabel = ops::kIgnored;
 
-/// What goes through a model together: of most tasks one row, of multiple choice one per choice, of
-/// candidate scoring one per part of the supports.
+/// Rows that go through a model together: for most tasks one row, of multiple choice one per
+/// choice, of candidate scoring one per part of the supports.
 struct Example {
   std::vector<TokenRow> rows;
   /// One for each row.
@@ -58,7 +58,7 @@ class Collator {
     if (keeps_readings_) kept_ = std::move(reading);
   }
   void keep_readings(bool keeps) { keeps_readings_ = keeps; }
-  /// What was kept since the last call; empty for nothing.
+  /// Values that were kept since the last call; empty for none.
   std::any take_kept() { return std::exchange(kept_, std::any()); }
 
  private:

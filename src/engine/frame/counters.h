@@ -63,7 +63,7 @@ inline constexpr Counter kUnreadWords = {
 
 /// Those of examples that a model reads, and `own` ones of the task behind them.
 std::vector<const Counter*> reading_counters(std::initializer_list<const Counter*> own = {});
-/// The same of a task where what the model could not read counts as wrong.
+/// Counters of a task in which an example that the model could not read counts as wrong.
 std::vector<const Counter*> official_counters(std::initializer_list<const Counter*> own = {});
 
 }  // namespace longformer::tasks

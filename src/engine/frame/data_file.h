@@ -1,5 +1,5 @@
-// What the readers of data sets have in common: formats, records with their place in the file, and
-// what to do with a record that is broken.
+// Common parts of the readers of data sets: formats, records with their place in the file, and the
+// handling of a broken record.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ struct DataReport {
   std::vector<std::string> notes = {};
 };
 
-/// Where an example comes from.
+/// Origin of an example.
 struct Origin {
   /// Line, or number of the record where a file is one JSON value, from 1; 0 for a file by itself.
   std::int64_t line = 0;
@@ -63,7 +63,7 @@ void read_rows(const std::string& path, const DataOptions& options, DataReport& 
                const std::function<void(const std::vector<std::string>& columns)>& begin,
                const std::function<void(std::vector<std::string>& fields, const Record&)>& read);
 
-/// Where a column is; the number of columns where it is none of them.
+/// Index of a column; the number of columns if there is no such column.
 std::size_t column_of(const std::vector<std::string>& columns, const std::string& name);
 
 /// The value of a whole JSON file of a data set.

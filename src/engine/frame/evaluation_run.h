@@ -74,7 +74,7 @@ struct EvaluationOptions {
   ProgressCallback progress = {};
 };
 
-/// What the reader of an evaluation is to know of reading the data; counts of skipped and empty
+/// Adds notes on reading the data for the reader of an evaluation; counts of skipped and empty
 /// examples are added.
 void tell(const DataReport& report, Evaluation& result);
 
@@ -92,7 +92,7 @@ class EvaluationRun {
   MeasuredPass* pass = nullptr;
   Evaluation result = {};
 
-  /// What reading the data said, and how many examples there are.
+  /// Notes on reading the data, and the number of examples.
   void start(const DataReport& report);
 
   /// Runs all records through the model, in order: `read` makes a Reading of each, on another
@@ -120,7 +120,7 @@ class EvaluationRun {
     finish();
   }
 
-  /// What collating kept of the record of this number; null where it kept nothing.
+  /// Values that collating kept of the record of this number; null for none.
   template <typename Read>
   const Read* kept(std::size_t number) const {
     return pass == nullptr ? nullptr : std::any_cast<Read>(&pass->record(number).reading);
@@ -162,7 +162,7 @@ class EvaluationRun {
   /// Throws Error where there was no example that could be scored.
   void finish() const;
 
-  /// The same with a text that the model writes about `source(record)`.
+  /// Runs with a text that the model writes about `source(record)`.
   template <typename Record, typename Source, typename Score>
   void each_text(const std::vector<Record>& records, const Source& source, const Score& score) {
     // Enough to decode together, few enough to see progress.

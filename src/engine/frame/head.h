@@ -17,7 +17,7 @@
 
 namespace longformer::tasks {
 
-/// What an encoder makes of a batch of n tokens.
+/// Output of an encoder for a batch of n tokens.
 struct EncoderStates {
   /// [n, D]
   const Tensor& hidden;
@@ -26,7 +26,7 @@ struct EncoderStates {
   const models::Batch& batch;
 };
 
-/// What a head should have said about a batch.
+/// Targets of a head for a batch.
 struct Targets {
   /// One for each document of the batch.
   std::span<const DocumentTarget> documents;
@@ -34,7 +34,7 @@ struct Targets {
   std::span<const Index> questions = {};
 };
 
-/// What a loss is made of, for a caller that wants more of the pass than the loss.
+/// Inputs of a loss, for a caller that wants more of the pass than the loss.
 struct PassStates {
   /// The encoder's, [n, D].
   Tensor hidden = {};

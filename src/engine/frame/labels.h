@@ -12,7 +12,7 @@ namespace longformer::tasks {
 
 struct DataReport;
 
-/// What the labels of a file are: all names of classes, or all numbers of classes.
+/// Kind of the labels of a file: all names of classes, or all numbers of classes.
 enum class LabelKind { names, numbers };
 
 /// The whole number that a label is, as pandas may write it too ("1.0"); absent for others.
@@ -42,11 +42,11 @@ class LabelSet {
   std::unordered_map<std::int64_t, std::int32_t> whole_;
 };
 
-/// What is known of the labels before data are read; what is absent is taken from the data.
+/// Known labels before data are read; absent parts are taken from the data.
 struct KnownLabels {
   std::optional<LabelSet> labels = std::nullopt;
   std::string problem_type = {};
-  /// That of the training data, which validation data share.
+  /// Kind of the training data's labels, which validation data share.
   std::optional<LabelKind> kind = std::nullopt;
 };
 

@@ -12,7 +12,7 @@
 
 namespace longformer::tasks {
 
-/// What collating a record left for its evaluations.
+/// Results of collating a record that its evaluations need.
 struct ReadRecord {
   /// A Reading, or what the task reads instead, without the rows, which the examples have; empty
   /// for a record that could not be read.

@@ -8,7 +8,7 @@
 
 namespace longformer::tasks {
 
-/// Where a ratio would be 0 ÷ 0 it is 0, as in scikit-learn and seqeval.
+/// A ratio of 0 ÷ 0 is 0, as in scikit-learn and seqeval.
 struct LabelScores {
   std::string label;
   double precision = 0, recall = 0, f1 = 0;

@@ -76,7 +76,7 @@ const Task* task_for(const models::EncoderConfig& config, const models::Weights&
 }
 
 const Task& task_of_data(const std::string& path, const DataOptions& options) {
-  // Where data are one JSON value, the last member of the first record must be in it.
+  // If the data are one JSON value, the last member of the first record must be in it.
   constexpr std::size_t kBeginning = std::size_t{1} << 18;
   const std::string file = read_beginning(path, options, kBeginning);
   std::string_view beginning = file;

@@ -20,8 +20,8 @@ const Task* task_of(const models::EncoderConfig& config, const models::Weights& 
 /// The task whose published data a file holds. Throws Error for a file of none.
 const Task& task_of_data(const std::string& path, const DataOptions& options);
 
-/// The same for the verb that wants a head: where architectures names none, it is the verb's if the
-/// weights have its tensors. An empty verb wants any.
+/// Task for a verb that wants a head: if architectures names none, the verb's task if the weights
+/// have its tensors. An empty verb wants any.
 const Task* task_for(const models::EncoderConfig& config, const models::Weights& weights,
                      std::string_view verb);
 
@@ -34,7 +34,7 @@ const Task& task_of_verb(std::string_view verb);
 /// "classify, ner, …": the names of `finetune`, for messages.
 std::string verb_names();
 
-/// The same as a list, and what `evaluate` calls all tasks.
+/// These names as a list, and the names of all tasks in `evaluate`.
 std::vector<std::string> training_verbs();
 std::vector<std::string> evaluation_names();
 

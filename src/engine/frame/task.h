@@ -24,7 +24,7 @@ namespace longformer::tasks {
 
 class EvaluationRun;  // evaluation_run.h
 
-/// What became of the examples of a data set, so that nothing is lost unnoticed.
+/// Counts of the examples of a data set, so that nothing is lost unnoticed.
 struct CollationReport {
   /// Examples, and those that were left out because they could not be read or made no rows.
   DataReport data = {};
@@ -33,7 +33,7 @@ struct CollationReport {
   std::int64_t tokens = 0;
   /// Rows of all documents; of multiple choice, of all choices.
   std::int64_t rows = 0;
-  /// What truncation cut off, and what a task counts.
+  /// Counts of truncation and of the task.
   Counts counts = {};
 };
 
@@ -46,7 +46,7 @@ struct TrainingBatch {
   std::vector<Index> questions;
 };
 
-/// What random choices in examples depend on.
+/// Values that random choices in examples depend on.
 struct Epoch {
   std::uint64_t seed = 0;
   std::int64_t number = 0;
@@ -65,12 +65,12 @@ class TrainingSet {
   /// Throws Error for rows that the model does not take.
   virtual TrainingBatch batch(std::span<const Index> examples, const Epoch& epoch) const = 0;
   virtual const CollationReport& report() const = 0;
-  /// What evaluations need, one for each record of the data set; empty unless
+  /// Records for evaluations, one for each of the data set; empty unless
   /// CollationSetup::keeps_readings.
   virtual std::span<const ReadRecord> records() const { return {}; }
 };
 
-/// What makes rows of examples; all of it must outlive what is made with it.
+/// Parts that make rows of examples; they must outlive their products.
 struct CollationSetup {
   const models::EncoderConfig& config;
   const Tokenizer& tokenizer;
@@ -93,7 +93,7 @@ class DataSet {
   /// Names of the classes for a head that has labels, and the problem_type of config.json.
   virtual std::vector<std::string> labels() const { return {}; }
   virtual std::string problem_type() const { return {}; }
-  /// What the labels of the data are; absent where names and numbers mean the same.
+  /// Kind of the labels of the data; absent where names and numbers mean the same.
   virtual std::optional<LabelKind> label_kind() const { return std::nullopt; }
   /// Whether every example has one right class, which label smoothing needs.
   virtual bool has_one_class() const { return true; }
@@ -106,7 +106,7 @@ class DataSet {
     static_cast<void>(config);
     return Json::object();
   }
-  /// What reading said; empty where evaluate() reads.
+  /// Notes on reading; empty if evaluate() reads.
   virtual DataReport report() const { return {}; }
   /// The names of Evaluation::metrics in their order, the most telling one first.
   virtual std::vector<std::string> metric_names() const = 0;
@@ -150,7 +150,7 @@ struct TaskNames {
   std::string_view evaluation = {};
 };
 
-/// What a head adds to the cost of an encoder over a document.
+/// Cost of a head in addition to the cost of an encoder over a document.
 struct HeadCost {
   /// Useful FLOPs of a forward pass.
   double flops = 0;
@@ -162,7 +162,7 @@ class Task {
  public:
   virtual ~Task() = default;
   virtual const TaskNames& names() const = 0;
-  /// What the task alone adds to the options of a training or an evaluation: flags of the program,
+  /// Options that only this task has, in a training or an evaluation: flags of the program,
   /// keywords of Python and their help follow. An option without a member in DataOptions is one of
   /// `further`.
   virtual OptionFields options(DataOptions& /*data*/, OptionUse /*use*/) const { return {}; }
@@ -202,7 +202,7 @@ class Task {
   virtual std::vector<Index> globals_of_ids(const models::EncoderConfig& config,
                                             std::span<const std::int32_t> ids,
                                             const std::string& name) const;
-  /// The same where it is known which token is of which text: separators in a text do not count.
+  /// Global tokens if the text of each token is known: separators in a text do not count.
   virtual std::vector<Index> globals_of_texts(const models::EncoderConfig& config,
                                               const Encoding& tokens,
                                               const std::string& name) const;
@@ -220,7 +220,7 @@ class Task {
     return {};
   }
 
-  /// What the head costs over a document of so many tokens, where that is worth reckoning with.
+  /// Cost of the head over a document of so many tokens, if it matters.
   virtual HeadCost head_cost(const models::EncoderConfig& config, Index tokens) const {
     static_cast<void>(config);
     static_cast<void>(tokens);
@@ -237,7 +237,7 @@ class Task {
 
   virtual PublishedForm published_form() const { return {}; }
 
-  /// What its evaluations count beside examples and tokens, in the order of their JSON.
+  /// Counters of its evaluations beside examples and tokens, in the order of their JSON.
   virtual std::vector<const Counter*> counters() const { return reading_counters(); }
 
   /// Throws Error that names file and line.
@@ -250,7 +250,7 @@ class Task {
   }
 };
 
-/// Where a document of these tokens has global attention by default; nowhere without a task.
+/// Tokens of a document with global attention by default; none without a task.
 std::vector<Index> default_globals(const models::EncoderConfig& config, const Task* task,
                                    std::span<const std::int32_t> ids, const std::string& name);
 

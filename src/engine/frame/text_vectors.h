@@ -1,4 +1,4 @@
-// What an evaluation asks of a model that makes vectors of texts.
+// Requests of an evaluation to a model that makes vectors of texts.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace longformer::tasks {
 
-/// What a text is for, which decides on the prompt before it.
+/// Purpose of a text, which decides its prompt.
 enum class TextUse { plain, query, document };
 
 /// How long the texts were of which vectors were made.
@@ -23,7 +23,7 @@ struct TextLengths {
 class TextVectors {
  public:
   virtual ~TextVectors() = default;
-  /// What the vectors are compared by. For the cosine they have length 1.
+  /// Comparison of the vectors. For the cosine they have length 1.
   virtual Similarity similarity() const = 0;
   /// One vector for each text, whose lengths are added. Throws Error.
   virtual std::vector<std::vector<float>> of(std::span<const std::string> texts, TextUse use,

@@ -18,7 +18,7 @@ bool nested(const CharacterSpan& x, const CharacterSpan& y) {
   return (x.begin <= y.begin && y.end <= x.end) || (y.begin <= x.begin && x.end <= y.end);
 }
 
-/// What the cluster of exactly the pronoun has.
+/// Cluster of exactly the pronoun.
 GapAnswer answer_of(const GapExample& example, const std::vector<WordCluster>& clusters,
                     const std::vector<CharacterSpan>& words) {
   const auto characters = [&](const WordSpan& span) {
