@@ -12,6 +12,8 @@
 #include "engine/frame/evaluation_run.h"
 #include "engine/frame/table.h"
 #include "error_testing.h"
+#include "formats/json.h"
+#include "formats/option_json.h"
 #include "longformer/analysis.h"
 #include "longformer/checkpoint.h"
 #include "longformer/evaluation.h"
@@ -28,6 +30,7 @@
 #include "temporary_folder.h"
 #if __has_include("evaluation_report.h")
 #include "evaluation_report.h"
+#include "option_flags.h"
 #endif
 
 namespace longformer {
@@ -42,6 +45,13 @@ constexpr Counter kNegativeScores = {.name = "negative_scores",
                                      .training = kAreNegative,
                                      .row = "negative scores",
                                      .scope = CountScope::parts};
+
+/// Name of the option with which all scores are multiplied.
+constexpr const char* kScale = "score_scale";
+
+double& scale_of(DataOptions& options) {
+  return std::get<double>(options.further.try_emplace(kScale, 1.0).first->second);
+}
 
 /// The score of each word of a text, such as how long it is read.
 struct ScoredWords {
@@ -141,6 +151,15 @@ class WordScores final : public Task {
     return names;
   }
 
+  OptionFields options(DataOptions& data, OptionUse) const override {
+    return {{.name = kScale,
+             .value = &scale_of(data),
+             .help = "score: factor of all scores ({})",
+             .group = "Scores of words",
+             .type = "X",
+             .most = 1000}};
+  }
+
   std::optional<HeadParts> parts(const models::EncoderConfig&) const override {
     return HeadParts{
         .classifier = "scorer", .outputs = 1, .per_token = true, .is_unmistakable = true};
@@ -165,11 +184,15 @@ class WordScores final : public Task {
                                 const KnownLabels&) const override {
     ScoredData data;
     data.path = path;
+    DataOptions copy = options;
+    const double scale = scale_of(copy);
     read_objects(path, options, data.report, [&](const Json& object, const Record& record) {
       ScoredWords one;
       one.origin = {record.number, id_of(object)};
       for (const Json& word : list_member(object, "words")) one.words.push_back(word);
-      for (const Json& score : list_member(object, "scores")) one.scores.push_back(score);
+      for (const Json& score : list_member(object, "scores")) {
+        one.scores.push_back(static_cast<float>(scale) * score.get<float>());
+      }
       require(one.words.size() == one.scores.size(), "expected {} scores, found {}",
               one.words.size(), one.scores.size());
       data.examples.push_back(std::move(one));
@@ -287,6 +310,39 @@ TEST_F(ToyTask, HasACounter) {
   cli::Messages messages;
   cli::tell(notes_of(found), messages);
   EXPECT_NE(testing::internal::GetCapturedStderr().find("8 scores are below 0"), std::string::npos);
+#endif
+}
+
+TEST_F(ToyTask, HasAnOption) {
+  EvaluateOptions evaluation;
+  FinetuneOptions training = options();
+  for (const OptionFields& all : {fields(evaluation), fields(training)}) {
+    const auto found = std::ranges::find(all, std::string("score_scale"), &OptionField::name);
+    ASSERT_NE(found, all.end());
+    EXPECT_EQ(found->group, "Scores of words");
+    EXPECT_EQ(formats::json_of({*found}).dump(), R"({"score_scale":1.0})");
+  }
+  const OptionFields all = fields(evaluation);
+  formats::read_options(all, formats::parse_json(R"({"score_scale": 2.5})", "request"), "request");
+  EXPECT_TRUE(std::get<double>(evaluation.data.further.at("score_scale")) == 2.5);
+
+  training.training.max_steps = 1;
+  finetune(fixture("tiny_bert_tagger"), training);
+  const Model model = Model::load(trained_);
+  const Tokenizer tokenizer = Tokenizer::load(trained_);
+  const double plain = evaluate(model, tokenizer, data_).metrics[0].second;
+  EXPECT_TRUE(evaluate(model, tokenizer, data_, evaluation).metrics[0].second > 2 * plain);
+#if __has_include("option_flags.h")
+  CLI::App program("a program", "toy");
+  cli::add_fields(program, fields(training));
+  EXPECT_NE(program.help().find("Scores of words:"), std::string::npos);
+  EXPECT_NE(program.help().find("--score-scale X"), std::string::npos);
+  EXPECT_NE(program.help().find("score: factor of all scores (1)"), std::string::npos);
+  std::vector<std::string> arguments = {"0.5", "--score-scale"};
+  program.parse(arguments);
+  EXPECT_TRUE(std::get<double>(training.data.further.at("score_scale")) == 0.5);
+  arguments = {"-1", "--score-scale"};
+  EXPECT_THROW(program.parse(arguments), CLI::ValidationError);
 #endif
 }
 

@@ -57,7 +57,11 @@ class Reader {
   }
   void operator()(const OptionField::Text& text) const {
     if (!json_.is_string()) refuse("a string");
-    text.read(json_.get<std::string>());
+    try {
+      text.read(json_.get<std::string>());
+    } catch (const Error& error) {
+      fail("{}: {}: {}", name_, key_, error.what());
+    }
   }
 
  private:

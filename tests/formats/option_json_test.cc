@@ -1,0 +1,96 @@
+// Options as JSON: every kind of value is written and read back, and wrong ones are named.
+#include "formats/option_json.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/option_fields.h"
+#include "error_testing.h"
+#include "formats/json.h"
+
+namespace longformer::formats {
+namespace {
+
+enum class Colour { red, blue };
+
+struct Options {
+  bool flag = false, contrary = true;
+  std::int64_t whole = 3;
+  std::uint64_t seed = 42;
+  double real = 0.25;
+  float small = 0.5f;
+  std::string text = "a";
+  std::vector<std::string> words = {"x", "y"};
+  std::vector<std::int64_t> numbers = {1, 2};
+  std::optional<bool> may = {};
+  std::optional<std::int64_t> count = {};
+  std::optional<double> share = 0.125;
+  std::vector<double> weights = {1, 2};
+  Colour colour = Colour::red;
+};
+
+OptionFields fields(Options& options) {
+  return {
+      {.name = "flag", .value = &options.flag, .help = ""},
+      {.name = "contrary", .value = &options.contrary, .help = ""},
+      {.name = "whole", .value = &options.whole, .help = ""},
+      {.name = "seed", .value = &options.seed, .help = ""},
+      {.name = "real", .value = &options.real, .help = ""},
+      {.name = "small", .value = &options.small, .help = ""},
+      {.name = "text", .value = &options.text, .help = ""},
+      {.name = "words", .value = &options.words, .help = ""},
+      {.name = "numbers", .value = &options.numbers, .help = ""},
+      {.name = "may", .value = &options.may, .help = ""},
+      {.name = "count", .value = &options.count, .help = ""},
+      {.name = "share", .value = &options.share, .help = ""},
+      {.name = "weights", .value = OptionField::Numbers(options.weights), .help = ""},
+      {.name = "colour",
+       .value = named_choice(options.colour, {{"red", Colour::red}, {"blue", Colour::blue}}),
+       .help = ""},
+  };
+}
+
+TEST(OptionJson, EveryKindIsWrittenAndReadBack) {
+  Options options;
+  EXPECT_EQ(json_of(fields(options)).dump(),
+            R"({"flag":false,"contrary":true,"whole":3,"seed":42,"real":0.25,"small":0.5,)"
+            R"("text":"a","words":["x","y"],"numbers":[1,2],"may":null,"count":null,)"
+            R"("share":0.125,"weights":[1.0,2.0],"colour":"red"})");
+  const std::string other =
+      R"({"flag":true,"contrary":false,"whole":-7,"seed":1,"real":2.0,"small":1.5,"text":"b",)"
+      R"("words":[],"numbers":[5],"may":true,"count":9,"share":1.0,"weights":[0.5,4.0],)"
+      R"("colour":"blue"})";
+  read_options(fields(options), parse_json(other, "o"), "o");
+  EXPECT_EQ(json_of(fields(options)).dump(), other);
+}
+
+TEST(OptionJson, AbsentAndNullKeepTheValue) {
+  Options options;
+  const std::string before = json_of(fields(options)).dump();
+  read_options(fields(options), parse_json(R"({"whole": null})", "o"), "o");
+  EXPECT_EQ(json_of(fields(options)).dump(), before);
+}
+
+TEST(OptionJson, WrongValuesAreNamed) {
+  const auto said = [](const std::string& text) {
+    Options options;
+    return error_of([&] { read_options(fields(options), parse_json(text, "o"), "o"); });
+  };
+  expect_error(said(R"({"flag": 1})"), {"o: flag: expected true or false, found 1"});
+  expect_error(said(R"({"whole": 1.5})"), {"o: whole: expected a whole number, found 1.5"});
+  expect_error(said(R"({"seed": -1})"), {"o: seed: expected a whole number, found -1"});
+  expect_error(said(R"({"real": "x"})"), {"o: real: expected a number, found \"x\""});
+  expect_error(said(R"({"text": 1})"), {"o: text: expected a string, found 1"});
+  expect_error(said(R"({"words": [1]})"), {"o: words: expected a list of strings"});
+  expect_error(said(R"({"numbers": [1.5]})"), {"o: numbers: expected a list of whole numbers"});
+  expect_error(said(R"({"weights": [1]})"), {"o: weights: expected a list of numbers"});
+  expect_error(said(R"({"colour": "green"})"), {"o: colour: expected one of red, blue, found 'green'"});
+  expect_error(said(R"({"wole": 1})"), {"wole", "whole"});
+}
+
+}  // namespace
+}  // namespace longformer::formats
