@@ -9,7 +9,7 @@
 namespace longformer {
 namespace {
 
-OptionField task_field(std::string& task) {
+OptionField evaluated_task(std::string& task) {
   std::vector<std::string> names = tasks::evaluation_names();
   names.emplace_back("retrieval");
   return {.name = "task",
@@ -28,7 +28,7 @@ OptionFields fields(EvaluateOptions& options) {
   append(all, {{.name = "skip_invalid",
                 .value = &options.data.skip_invalid,
                 .help = "leave out examples that are broken or too long, and count them"},
-               task_field(options.task),
+               evaluated_task(options.task),
                {.name = "merge",
                 .value = named_choice(options.merge,
                                       {{"mean", SegmentMerge::mean}, {"max", SegmentMerge::max}}),

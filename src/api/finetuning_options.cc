@@ -40,7 +40,7 @@ OptionFields writing_fields(FinetuneOptions& options) {
   };
 }
 
-OptionField task_field(std::string& task) {
+OptionField training_task(std::string& task) {
   const std::vector<std::string> names = tasks::training_verbs();
   return {.name = "task",
           .value = &task,
@@ -57,7 +57,7 @@ OptionFields fields(FinetuneOptions& options) {
        .help = "examples to evaluate on, at the end of each epoch unless --eval-strategy says "
                "otherwise (none)",
        .type = "FILE"},
-      task_field(options.task),
+      training_task(options.task),
       {.name = "new_head",
        .value = &options.new_head,
        .help = "classify and ner: draw the head anew, with the labels of DATA in place of those of "

@@ -249,9 +249,9 @@ struct PassageScores {
 };
 
 /// One question to an index.
-class Question {
+class AskedQuestion {
  public:
-  Question(const PassageStore& store, const SearchQuery& query)
+  AskedQuestion(const PassageStore& store, const SearchQuery& query)
       : store_(store),
         query_(query),
         words_(query.question,
