@@ -78,7 +78,7 @@ std::string answer_json(const SearchAnswer& answer, const IndexState& state) {
     object.add("score", hit.score);
     if (hit.similarity) object.add("similarity", *hit.similarity);
     if (hit.words) object.add("words", *hit.words);
-    object.add("text", hit.text).add("matched", hit.matched);
+    object.add("text", hit.text).add("matched", std::span<const CharacterSpan>(hit.matched));
   }
   JsonLine json;
   json.add("query", answer.question).add_objects("hits", objects);

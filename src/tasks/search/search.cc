@@ -478,9 +478,9 @@ class AskedQuestion {
 };
 
 /// The question with its vector and its words, as its mode wants them; without codes it is lexical.
-Question asked(const PassageStore& store, const index::Codes* codes, const SearchQuery& query,
+AskedQuestion asked(const PassageStore& store, const index::Codes* codes, const SearchQuery& query,
                const SearchOptions& made, const Embedder* embedder) {
-  Question question(store, query);
+  AskedQuestion question(store, query);
   if (codes != nullptr) {
     EmbedOptions options = vectors_for(*made.similarity, query.prompt, "query");
     options.too_long = query.too_long;
