@@ -343,7 +343,7 @@ TEST_P(MultiHopTargets, WordsOfFactsAndTitlesComeFirst) {
   EXPECT_EQ(one.paragraph_labels, (std::vector<float>{1, 0, 1}));
   EXPECT_EQ(one.sentence_labels, (std::vector<float>{0, 1, 0, 0, 1, 0}));
   EXPECT_EQ(one.loss_weights, (std::array<double, 4>{1, 2, 3, 4}));
-  EXPECT_EQ(report_.unreached_answers, 0);
+  EXPECT_EQ(report_.counts["unreached_answers"], 0);
 }
 
 TEST_P(MultiHopTargets, ThenOtherSentencesThenLetters) {
@@ -356,7 +356,7 @@ TEST_P(MultiHopTargets, ThenOtherSentencesThenLetters) {
   const MultiHopTarget none = target(answered("water"));
   EXPECT_TRUE(none.starts.empty() && none.ends.empty());
   EXPECT_EQ(none.answer_type, 0);
-  EXPECT_EQ(report_.unreached_answers, 1);
+  EXPECT_EQ(report_.counts["unreached_answers"], 1);
 }
 
 TEST_P(MultiHopTargets, YesAndNoHaveNoSpan) {
@@ -364,7 +364,7 @@ TEST_P(MultiHopTargets, YesAndNoHaveNoSpan) {
   const MultiHopTarget no = target(answered("the no"));
   EXPECT_EQ(no.answer_type, 2);
   EXPECT_TRUE(no.starts.empty());
-  EXPECT_EQ(report_.unreached_answers, 0);
+  EXPECT_EQ(report_.counts["unreached_answers"], 0);
 }
 
 TEST_P(MultiHopTargets, FactsThatThereAreNotHaveNoLabel) {
@@ -389,9 +389,9 @@ TEST_P(MultiHopTargets, WhatIsUnknownOrCutDoesNotCount) {
   const MultiHopTarget cut = target(answered("far"), end);
   EXPECT_EQ(cut.paragraphs, Places{title});
   EXPECT_TRUE(cut.sentences.empty() && cut.starts.empty());
-  EXPECT_EQ(report_.unreached_answers, 1);
-  EXPECT_EQ(report_.unread_paragraphs, 2);
-  EXPECT_EQ(report_.unread_sentences, 6);
+  EXPECT_EQ(report_.counts["unreached_answers"], 1);
+  EXPECT_EQ(report_.counts["unread_paragraphs"], 2);
+  EXPECT_EQ(report_.counts["unread_sentences"], 6);
 }
 
 INSTANTIATE_TEST_SUITE_P(Tokenizers, MultiHopRows, testing::Values("bert_uncased", "roberta"));

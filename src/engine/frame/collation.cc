@@ -11,6 +11,13 @@ Example one_example(Reading& reading) {
   return example;
 }
 
+Collator::Collator(const Tokenizer& tokenizer, ReadingOptions options, bool label_all_pieces)
+    : reader_(tokenizer, std::move(options)), label_all_pieces_(label_all_pieces) {
+  // Their sentence stands before those of the task.
+  report_.counts[kTruncatedDocuments] = 0;
+  report_.counts[kTruncatedTokens] = 0;
+}
+
 void Collator::count(const Reading& reading, Index rows) {
   ++report_.documents;
   report_.tokens += reading.tokens;
@@ -69,7 +76,7 @@ void CollatedExamples::add(const std::string& place, const DataOptions& options,
   record.end = size();
   record.reading = collator_.take_kept();
   if (made.skipped > 0) record.reading.reset();
-  records_.push_back(std::move(record));
+  if (collator_.keeps_readings()) records_.push_back(std::move(record));
   DataReport& all = collator_.report().data;
   if (made.skipped == 0) return;
   if (all.skipped++ == 0) all.first_skipped = made.first_skipped;

@@ -32,11 +32,7 @@ Example one_example(Reading& reading);
 class Collator {
  public:
   /// The tokenizer must outlive the collator. Throws Error for options that leave no room.
-  Collator(const Tokenizer& tokenizer, ReadingOptions options, bool label_all_pieces = false)
-      : reader_(tokenizer, std::move(options)), label_all_pieces_(label_all_pieces) {
-    // Their sentence stands before those of the task.
-    report_.counts[kTruncatedDocuments] = report_.counts[kTruncatedTokens] = 0;
-  }
+  Collator(const Tokenizer& tokenizer, ReadingOptions options, bool label_all_pieces = false);
 
   const RowReader& reader() const { return reader_; }
   bool label_all_pieces() const { return label_all_pieces_; }
@@ -58,6 +54,7 @@ class Collator {
     if (keeps_readings_) kept_ = std::move(reading);
   }
   void keep_readings(bool keeps) { keeps_readings_ = keeps; }
+  bool keeps_readings() const { return keeps_readings_; }
   /// Values that were kept since the last call; empty for none.
   std::any take_kept() { return std::exchange(kept_, std::any()); }
 

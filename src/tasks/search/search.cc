@@ -479,7 +479,7 @@ class AskedQuestion {
 
 /// The question with its vector and its words, as its mode wants them; without codes it is lexical.
 AskedQuestion asked(const PassageStore& store, const index::Codes* codes, const SearchQuery& query,
-               const SearchOptions& made, const Embedder* embedder) {
+                    const SearchOptions& made, const Embedder* embedder) {
   AskedQuestion question(store, query);
   if (codes != nullptr) {
     EmbedOptions options = vectors_for(*made.similarity, query.prompt, "query");
