@@ -23,18 +23,19 @@ OptionFields multi_hop_fields(MultiHopOptions& options, OptionUse use) {
              .type = "A,T,P,S"},
             evidence};
   }
-  return {evidence,
-          {.name = "keep_paragraphs",
-           .value = &options.keep_paragraphs,
-           .help = "at most so many of them ({})",
-           .group = group,
-           .least = 2},
-          {.name = "paragraph_threshold",
-           .value = &options.paragraph_threshold,
-           .help = "those whose logit is above it, never fewer than two ({})",
-           .group = group,
-           .type = "X",
-           .least = -std::numeric_limits<double>::infinity()}};
+  return {
+      evidence,
+      {.name = "keep_paragraphs",
+       .value = &options.keep_paragraphs,
+       .help = "--write-selected: most paragraphs of a question ({})",
+       .group = group,
+       .least = 2},
+      {.name = "paragraph_threshold",
+       .value = &options.paragraph_threshold,
+       .help = "--write-selected: paragraphs whose logit is above it, never fewer than two ({})",
+       .group = group,
+       .type = "X",
+       .least = -std::numeric_limits<double>::infinity()}};
 }
 
 }  // namespace longformer::tasks
