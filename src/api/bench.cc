@@ -42,8 +42,8 @@ using kernels::AttentionSpec;
 
 /// Throws Error unless so many of n tokens can be global.
 void check_global_tokens(std::int64_t global_tokens, std::int64_t n) {
-  require(global_tokens >= 0 && global_tokens <= n, "global_tokens: expected 0 to n = {}, found {}",
-          n, global_tokens);
+  require(global_tokens >= 0 && global_tokens <= n, OptionName("global_tokens"),
+          "expected 0 to n = {}, found {}", n, global_tokens);
 }
 
 /// Random activations, N(0, 1), in the given dtype.
@@ -214,13 +214,14 @@ BenchResult bench_attention(const AttentionBenchOptions& options) {
   check_global_tokens(options.global_tokens, options.n);
   const bool is_band = options.pattern == "band";
   require(is_band || options.pattern == "linformer" || options.pattern == "performer",
-          "pattern: expected band, linformer or performer, found \"{}\"", options.pattern);
+          OptionName("pattern"), "expected band, linformer or performer, found \"{}\"",
+          options.pattern);
   const auto backend = kernels::attention_backend(options.backend);
   const DType dtype = compute_dtype(options.dtype);
   const int threads = checked_threads(options.threads);
   const bool backward = options.pass == "backward";
-  require(backward || options.pass == "forward", "pass: expected forward or backward, found \"{}\"",
-          options.pass);
+  require(backward || options.pass == "forward", OptionName("pass"),
+          "expected forward or backward, found \"{}\"", options.pass);
   if (!is_band) {
     const ThreadLimit limit(threads);
     return bench_pattern(options, dtype, threads);

@@ -52,9 +52,10 @@ Layer performer(const AttentionBenchOptions& options, DType dtype) {
 
 /// E·X, the keys and values of its rows, and what the queries find in them; queries are given.
 Layer linformer(const AttentionBenchOptions& options, DType dtype) {
-  require(!options.causal, "pattern: expected none that is causal for linformer, found causal");
-  require(options.rows <= options.n, "rows: expected at most n = {}, found {}", options.n,
-          options.rows);
+  require(!options.causal, OptionName("pattern"),
+          "expected none that is causal for linformer, found causal");
+  require(options.rows <= options.n, OptionName("rows"), "expected at most n = {}, found {}",
+          options.n, options.rows);
   const Index width = options.heads * options.head_size, k = options.rows;
   const Tensor query = trained_tensor({options.heads, options.n, options.head_size}, dtype, 1);
   const Tensor x = trained_tensor({options.n, width}, dtype, 2);

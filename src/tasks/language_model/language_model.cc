@@ -173,12 +173,27 @@ LanguageModelScore LanguageModel::evaluate(const LanguageModelEvaluation& option
   return score;
 }
 
+namespace {
+
+/// Ids of the option `prompt`, which a wrong symbol in it is an error of.
+std::vector<std::int32_t> ids_of_prompt(const tasks::Symbols& symbols, const std::string& prompt) {
+  if (prompt.empty()) return symbols.usual_prompt();
+  try {
+    return symbols.encode(prompt, "prompt");
+  } catch (const Error& error) {
+    ErrorParts parts = error.parts();
+    if (parts.subject == "prompt") parts.option = "prompt";
+    throw Error(std::move(parts));
+  }
+}
+
+}  // namespace
+
 void LanguageModel::generate(const std::string& prompt, const GenerateOptions& options,
                              const std::function<bool(std::string_view)>& callback) const {
   const models::LanguageModel& model = implementation_->model;
   const tasks::Symbols& symbols = implementation_->symbols;
-  std::vector<std::int32_t> next =
-      prompt.empty() ? symbols.usual_prompt() : symbols.encode(prompt, "prompt");
+  std::vector<std::int32_t> next = ids_of_prompt(symbols, prompt);
   require(!next.empty(), OptionName("prompt"), "expected text of at least one token, found none");
   MemoryPool memory;
   const ops::Context context = implementation_->context(memory);
