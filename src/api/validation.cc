@@ -55,10 +55,12 @@ EvaluateOptions Validation::options() {
 training::Metrics Validation::run() {
   const FinetuneOptions& given = setup_.options;
   LossPass pass(setup_.model, setup_.rows, given.training.per_device_train_batch_size);
+  // A set that kept no records is asked of the model.
+  LossPass* known = setup_.rows.records().empty() ? nullptr : &pass;
   Evaluation found;
   if (has_metrics(given, setup_.model.config(), setup_.data)) {
     found = evaluate_set(setup_.model.model(), setup_.tokenizer, given.validation_path, setup_.data,
-                         options(), &pass);
+                         options(), known);
   }
   training::Metrics metrics = {{"loss", pass.mean_loss()}};
   std::ranges::move(found.metrics, std::back_inserter(metrics));
