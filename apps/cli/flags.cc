@@ -281,7 +281,7 @@ CLI::Validator no_picture(std::string_view function) {
 
 void refuse_picture(CLI::App& verb, const std::string& name, std::string_view function) {
   const auto refuse = [name, function](const std::string&) {
-    throw UsageError(name + ": " + picture_advice(function));
+    throw UsageError(name, picture_advice(function));
   };
   verb.add_option_function<std::string>(name, refuse)->group("");
 }
