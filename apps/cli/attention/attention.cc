@@ -58,7 +58,7 @@ struct AttentionFlags {
     }
     if (model.json) return AttentionFormat::json;
     if (format.empty() && !shows_sources() && is_picture(suffix_of(output))) {
-      throw UsageError("--output: " + picture_advice(kPictures));
+      throw UsageError("--output", picture_advice(kPictures));
     }
     const auto* known = format.empty() ? format_of_output(output, kFormats) : nullptr;
     return known != nullptr ? known->format : AttentionFormat::text;
