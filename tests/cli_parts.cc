@@ -54,6 +54,17 @@ TEST(Usage, AnErrorOfNoTypedValueIsNone) {
   EXPECT_EQ(usage_of(Error("warmup steps: expected more"), Typed({"-n", "3"})), "");
 }
 
+TEST(Usage, AMistakeHasTheNameThatWasTyped) {
+  const Typed typed({"--warmup_steps=3"});
+  const auto message = [&](const UsageError& error) {
+    return with_typed_option(error, typed.verb, typed.typed);
+  };
+  EXPECT_EQ(message(UsageError("--warmup-steps", "any: words")), "--warmup_steps: any: words");
+  EXPECT_EQ(message(UsageError("-n", "any words")), "-n: any words");
+  EXPECT_EQ(message(UsageError("--unknown", "any words")), "--unknown: any words");
+  EXPECT_EQ(message(UsageError("--warmup-steps: in words")), "--warmup-steps: in words");
+}
+
 TEST(Usage, RemediesFollowTheReason) {
   const Error error({.subject = "stride",
                      .reason = "any words",

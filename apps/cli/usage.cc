@@ -58,8 +58,9 @@ std::string flag_of(const std::string& option) {
 
 std::string with_typed_option(const UsageError& error, const CLI::App& verb,
                               const std::vector<std::string>& typed) {
-  const CLI::Option* option =
-      error.option().empty() ? nullptr : verb.get_option_no_throw(error.option());
+  // A short name such as -n stays, as the shorter one.
+  const bool is_long = error.option().starts_with("--");
+  const CLI::Option* option = is_long ? verb.get_option_no_throw(error.option()) : nullptr;
   return option == nullptr ? error.what() : as_typed(*option, typed) + ": " + error.reason();
 }
 
@@ -67,7 +68,7 @@ std::string with_typed_option(const CLI::ParseError& error, const CLI::App& verb
                               const std::vector<std::string>& typed) {
   const std::string message = error.what();
   const std::size_t end = message.find(": ");
-  if (end == std::string::npos || !message.starts_with("--")) return message;
+  if (end == std::string::npos) return message;
   return with_typed_option(UsageError(message.substr(0, end), message.substr(end + 2)), verb,
                            typed);
 }
