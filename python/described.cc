@@ -56,7 +56,7 @@ struct Default {
   }
 };
 
-nb::list described(const OptionFields& fields) {
+Rows described(const OptionFields& fields) {
   nb::list all;
   for (const OptionField& field : fields) {
     nb::object value = std::visit(Default(), field.value);
@@ -75,12 +75,12 @@ nb::list described(const OptionFields& fields) {
 }
 
 template <typename Options>
-nb::list described_options() {
+Rows described_options() {
   Options options;
   return described(fields(options));
 }
 
-nb::list options_of(const std::string& call) {
+Rows options_of(const std::string& call) {
   if (call == "finetune") return described_options<FinetuneOptions>();
   if (call == "pretrain_mlm") return described_options<MaskedLmTraining>();
   if (call == "pretrain_lm") return described_options<LanguageModelTraining>();

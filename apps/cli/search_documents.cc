@@ -266,9 +266,10 @@ void check(const SearchDocuments& documents) {
 std::int64_t add_documents(const SearchDocuments& documents, const Embedder& embedder,
                            SearchIndex& index, IndexNames& names, Messages& messages) {
   if (documents.prune && !index.names_are_from_its_folder()) {
-    throw Error(
-        "--prune: expected an index whose names are paths from its folder, found an older one, "
-        "whose names are paths from where it was made; make it anew, or --remove documents");
+    throw UsageError(
+        "--prune",
+        "expected an index whose names are paths from its folder, found an older one, whose names "
+        "are paths from where it was made; make it anew, or --remove documents");
   }
   return DocumentAdder(documents, embedder, index, names, messages).run();
 }
