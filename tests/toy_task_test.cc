@@ -370,6 +370,9 @@ TEST_F(ToyTask, HasGradients) {
 }
 
 TEST_F(ToyTask, IsNamedWhereTasksAreListed) {
+  EXPECT_EQ(tasks_of_head("word-scores"), std::vector<std::string>{"score"});
+  EXPECT_EQ(tasks_of_head("masked-lm"), std::vector<std::string>{"mlm"});
+  EXPECT_TRUE(tasks_of_head("").empty());
   FinetuneOptions wrong = options();
   wrong.task = "scores";
   expect_error(error_of([&] { finetune(fixture("tiny_bert_tagger"), wrong); }),

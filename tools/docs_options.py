@@ -21,7 +21,7 @@ COLUMN = 30
 SHARED = 3
 HEAD = """# Options
 
-Generated from `longformer VERB --help` by `tools/docs_options.py`; a test compares this page with the program. The value in parentheses is the default.
+After this page you know every option of every verb. Generated from `longformer VERB --help` by `tools/docs_options.py`; a test compares this page with the program. The value in parentheses is the default.
 An option that three verbs or more have in the same words stands under [shared options](#shared-options) only.
 """
 

@@ -52,19 +52,6 @@ struct EvaluateFlags {
   }
 };
 
-/// Name of the data of a head, as in `--task`.
-std::string task_of(const std::string& head) {
-  if (head == "sequence-classification") return "classify";
-  if (head == "token-classification") return "ner";
-  if (head == "question-answering") return "qa";
-  if (head == "multiple-choice") return "choose";
-  if (head == "candidate-scoring") return "candidates";
-  if (head == "coreference") return "coreference";
-  if (head == "multi-hop-question-answering") return "multihop";
-  if (head == "sequence-to-sequence") return "seq2seq";
-  return head == "masked-lm" ? "mlm" : "none";
-}
-
 void run_characters(const EvaluateFlags& flags, const std::string& folder, Messages& messages) {
   if (!flags.options.task.empty()) {
     throw UsageError(fmt::format(
@@ -161,10 +148,10 @@ void run(const EvaluateFlags& flags, Messages& messages) {
     throw Error(fmt::format("{}: expected a language model with {}, found another one",
                             in_quotes(folder), option));
   }
-  const std::string task = task_of(model.info().head);
-  // TriviaQA is other data for the same head.
-  const bool is_trivia = flags.options.task == "trivia" && task == "qa";
-  const bool is_asked = flags.options.task.empty() || flags.options.task == task || is_trivia;
+  const std::vector<std::string> tasks = tasks_of_head(model.info().head);
+  const std::string task = tasks.empty() ? "none" : tasks.front();
+  const std::string& asked = flags.options.task;
+  const bool is_asked = asked.empty() || std::ranges::find(tasks, asked) != tasks.end();
   // Any encoder makes vectors.
   const bool makes_vectors = flags.options.task == kEmbedding;
   if (!makes_vectors && (task == "none" || !is_asked)) {
@@ -179,8 +166,8 @@ void run(const EvaluateFlags& flags, Messages& messages) {
   check_official(flags.official_predictions, task);
   std::optional<RecordFile> predictions;
   std::optional<Output> official, selected;
-  // The head says the others.
-  if (!is_trivia && !makes_vectors) options.task.clear();
+  // The head names its own task.
+  if (asked == task) options.task.clear();
   options.predictions = sink_of(flags.predictions, predictions);
   options.official_predictions = sink_of(flags.official_predictions, official);
   options.selected = sink_of(flags.selected, selected);

@@ -19,7 +19,8 @@ using Ids = std::vector<std::int32_t>;
 
 constexpr std::array<std::pair<std::string_view, std::string_view>, 36> kDescriptions = {{
     {"max_length", "most tokens with the start token"},
-    {"max_new_tokens", "most tokens to write; counts before --max-length (20)"},
+    {"max_new_tokens",
+     "most tokens to write; counts before --max-length (summarize 512, generate 20)"},
     {"min_length", "fewest tokens with the start token"},
     {"min_new_tokens", "fewest tokens to write; counts before --min-length"},
     {"max_time", "seconds after which texts end"},
@@ -36,11 +37,12 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 36> kDescrip
     {"typical_p", "draw from the most typical tokens of this mass (1)"},
     {"top_h", "draw from the likeliest tokens up to this part of the entropy"},
     {"epsilon_cutoff", "draw from tokens at least so likely (0)"},
-    {"eta_cutoff", "the same, lower where much is likely (0)"},
+    {"eta_cutoff", "as --epsilon-cutoff, lower if many tokens are likely (0)"},
     {"repetition_penalty", "over 1: tokens of the text become less likely (1)"},
     {"encoder_repetition_penalty", "over 1: tokens of the document become likelier (1)"},
     {"no_repeat_ngram_size", "no so many tokens occur twice in a text; 0 is off (0)"},
-    {"encoder_no_repeat_ngram_size", "nor are copied from the document; 0 is off (0)"},
+    {"encoder_no_repeat_ngram_size",
+     "no so many tokens are copied from the document; 0 is off (0)"},
     {"bad_words_ids", "ids such as 5,81 that do not follow each other; may be repeated"},
     {"sequence_bias", "ids and what is added to the last logit: 5,81=-2.5; may be repeated"},
     {"suppress_tokens", "ids such as 3,17 that are never written"},
@@ -51,7 +53,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 36> kDescrip
     {"remove_invalid_values", "take logits that are no numbers for 0"},
     {"renormalize_logits", "probabilities sum to 1 behind all of this"},
     {"decoder_start_token_id", "the token that texts begin with"},
-    {"bos_token_id", "the same where there is none of that"},
+    {"bos_token_id", "start token without --decoder-start-token-id"},
     {"pad_token_id", "not used: nothing is padded"},
     {"eos_token_id", "ids that end a text"},
 }};

@@ -76,6 +76,10 @@ Evaluation evaluate(const Model& model, const Tokenizer& tokenizer, const std::s
 /// The counters of the evaluations of all tasks, each name once.
 std::vector<const Counter*> evaluation_counters();
 
+/// Names of the tasks of a head (ModelInfo::head), as EvaluateOptions::task has them: its own task
+/// first, then tasks with other data ("qa", "trivia"). Empty for no head.
+std::vector<std::string> tasks_of_head(const std::string& head);
+
 /// Published form of a task, by the name that FinetuneOptions::task has, or "retrieval".
 PublishedForm published_form(const std::string& task);
 

@@ -211,6 +211,16 @@ Evaluation evaluate_set(const Model& model, const Tokenizer& tokenizer, const st
   return std::move(run.result);
 }
 
+std::vector<std::string> tasks_of_head(const std::string& head) {
+  std::vector<std::string> names;
+  for (const tasks::Task* task : tasks::all_tasks()) {
+    const tasks::TaskNames& known = task->names();
+    if (head.empty() || known.head != head) continue;
+    names.emplace_back(known.verb.empty() ? known.evaluation : known.verb);
+  }
+  return names;
+}
+
 PublishedForm published_form(const std::string& task) {
   if (task == kRetrieval) {
     return {.name = "a run of trec_eval (.trec, .run or .txt)",

@@ -129,7 +129,7 @@ OptionFields optimizer_fields(TrainingOptions& options) {
        .most = 1},
       {.name = "adam_epsilon",
        .value = &options.adam_epsilon,
-       .help = "added to the root of the latter ({})",
+       .help = "added to the root of the mean of the square ({})",
        .group = group},
       {.name = "adafactor_relative_step",
        .value = &options.adafactor_relative_step,
