@@ -420,6 +420,12 @@ echo "$*" >>arguments.txt
         self.assertEqual(self.tidy("--base", "HEAD", "--seconds", 0, "--sample")[0], "")
         self.assertEqual(self.tidy("--base", "HEAD", "--seconds", 60, "--sample")[0], "abcd")
 
+    def test_only_changed_sources_end_with_their_time(self):
+        self.write("src/core/c.cc", "int x;\n")
+        self.assertEqual(self.tidy("--base", "HEAD", "--seconds", 0, "--changed")[0], "")
+        self.assertEqual(self.tidy("--base", "HEAD", "--seconds", 60, "--changed")[0], "c")
+        self.assertEqual(self.tidy("--base", "HEAD", "--seconds", 60, "--changed")[0], "")
+
     def test_without_the_commit_all_are_read(self):
         read, result = self.tidy("--base", "HEAD~9")
         self.assertEqual(read, "abcd")

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """clang-tidy over the sources of the library and the program; what has passed is not read again.
 
-    tools/tidy.py [--base COMMIT] [--seconds N] [--sample] [--seed WORD] [--jobs N] [--checks LIST]
+    tools/tidy.py [--base COMMIT] [--seconds N] [--sample | --changed] [--seed WORD] [--jobs N] [--checks LIST]
                   [--cache FOLDER] [--root FOLDER]
 
 Without --base all sources are checked. With it: those that differ from that commit, and for each
 header that differs a source that includes it. With --seconds as well, the others follow until the
 time is over, first those that include a changed header, then the rest as the seed shuffles it; so
 runs with different seeds come to all of them. With --sample the time limits all of it: what differs
-comes first. The configured build is build/tidy. --checks takes
+comes first; with --changed it limits those sources, and reads no others. The configured build is build/tidy. --checks takes
 the place of the list in .clang-tidy: "-*,clang-diagnostic-*" is what the compiler itself says.
 
 A source that passes leaves its hash in the cache: of itself, of the project's headers that it
@@ -153,6 +153,7 @@ def main():
     parser.add_argument("--base", help="check what differs from this commit")
     parser.add_argument("--seconds", type=float, help="go on with other sources for so long")
     parser.add_argument("--sample", action="store_true", help="stop after --seconds in any case")
+    parser.add_argument("--changed", action="store_true", help="only what differs, and stop after --seconds")
     parser.add_argument("--seed", default=str(time.time_ns()), help="draws the other sources")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     default = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache"))
@@ -173,6 +174,8 @@ def main():
         print(f"clang-tidy: no commit {options.base} here, all sources are checked")
     if options.seconds is None:
         others = []
+    elif options.changed:
+        must, others = [], must
     elif options.sample:
         must, others = [], must + others
     stamps = {name: cache.stamp(name) for name in sources}

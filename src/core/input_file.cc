@@ -32,12 +32,12 @@ InputFile::InputFile(std::string path) : path_(std::move(path)) {
   descriptor_ = path_ == kStandardInput ? ::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0)
                                         : ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   struct stat status = {};
-  require(descriptor_ >= 0 && ::fstat(descriptor_, &status) == 0, FileName(path_),
+  require(descriptor_ >= 0 && ::fstat(descriptor_, &status) == 0, FileName{path_},
           "expected a readable file, found: {}", std::strerror(errno));
   is_regular_ = S_ISREG(status.st_mode);
   if (!S_ISDIR(status.st_mode)) return;
   ::close(std::exchange(descriptor_, -1));
-  fail(FileName(path_), "expected a file, found a folder");
+  fail(FileName{path_}, "expected a file, found a folder");
 }
 
 InputFile::~InputFile() {
@@ -54,7 +54,7 @@ std::size_t InputFile::read(std::span<char> bytes) {
     if (!is_regular_) wait_for(descriptor_);
     const ssize_t count = ::read(descriptor_, bytes.data(), bytes.size());
     if (count >= 0) return static_cast<std::size_t>(count);
-    require(errno == EINTR || errno == EAGAIN, FileName(path_),
+    require(errno == EINTR || errno == EAGAIN, FileName{path_},
             "expected a readable file, found: {}", std::strerror(errno));
   }
 }

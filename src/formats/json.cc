@@ -335,7 +335,7 @@ std::int64_t ConfigReader::integer(const std::string& key, std::int64_t otherwis
                                                                                         << 62;
   const bool good = value.is_number_integer() && !too_large &&
                     value.get<std::int64_t>() >= minimum && value.get<std::int64_t>() <= maximum;
-  require(good, ConfigKey(name_, renamed(key)), "expected an integer from {} to {}, found {}",
+  require(good, ConfigKey{name_, renamed(key)}, "expected an integer from {} to {}, found {}",
           minimum, maximum, shown(value));
   return value.get<std::int64_t>();
 }
@@ -343,7 +343,7 @@ std::int64_t ConfigReader::integer(const std::string& key, std::int64_t otherwis
 double ConfigReader::number(const std::string& key, double otherwise) const {
   if (!has(key)) return otherwise;
   const Json& value = at(key);
-  require(is_finite_number(value), ConfigKey(name_, renamed(key)), "expected a number, found {}",
+  require(is_finite_number(value), ConfigKey{name_, renamed(key)}, "expected a number, found {}",
           shown(value));
   return value.get<double>();
 }
@@ -351,7 +351,7 @@ double ConfigReader::number(const std::string& key, double otherwise) const {
 bool ConfigReader::boolean(const std::string& key, bool otherwise) const {
   if (!has(key)) return otherwise;
   const Json& value = at(key);
-  require(value.is_boolean(), ConfigKey(name_, renamed(key)), "expected true or false, found {}",
+  require(value.is_boolean(), ConfigKey{name_, renamed(key)}, "expected true or false, found {}",
           shown(value));
   return value.get<bool>();
 }
@@ -359,7 +359,7 @@ bool ConfigReader::boolean(const std::string& key, bool otherwise) const {
 std::string ConfigReader::string(const std::string& key, const std::string& otherwise) const {
   if (!has(key)) return otherwise;
   const Json& value = at(key);
-  require(value.is_string(), ConfigKey(name_, renamed(key)), "expected a string, found {}",
+  require(value.is_string(), ConfigKey{name_, renamed(key)}, "expected a string, found {}",
           shown(value));
   return value.get<std::string>();
 }
@@ -368,7 +368,7 @@ std::size_t ConfigReader::choice(const std::string& key, std::span<const std::st
                                  std::string_view otherwise) const {
   const std::string name = string(key, std::string(otherwise));
   const auto found = std::find(names.begin(), names.end(), name);
-  require(found != names.end(), ConfigKey(name_, renamed(key)), "expected {}, found {}",
+  require(found != names.end(), ConfigKey{name_, renamed(key)}, "expected {}, found {}",
           fmt::join(names, ", "), quote(name));
   return static_cast<std::size_t>(found - names.begin());
 }

@@ -34,17 +34,17 @@ FeatureConfig read_features(const ConfigReader& config, bool causal) {
   const bool is_relu = features.kernel == FeatureKernel::relu;
   const bool is_elu = features.kernel == FeatureKernel::elu;
   features.features = config.integer("features", is_elu ? 0 : 256, 0, kMaxHidden);
-  require(features.features > 0 || is_relu || is_elu, ConfigKey(config.name(), "features"),
+  require(features.features > 0 || is_relu || is_elu, ConfigKey{config.name(), "features"},
           "expected 1 or more for the kernel {}, found 0",
           kKernels[static_cast<std::size_t>(features.kernel)]);
-  require(features.features == 0 || !is_elu, ConfigKey(config.name(), "features"),
+  require(features.features == 0 || !is_elu, ConfigKey{config.name(), "features"},
           "expected 0 for the kernel elu, which has no directions, found {}", features.features);
   features.epsilon = config.number("feature_epsilon", is_relu ? 1e-3 : 0);
   require(features.epsilon >= 0 && features.epsilon <= 1,
-          ConfigKey(config.name(), "feature_epsilon"), "expected a number from 0 to 1, found {}",
+          ConfigKey{config.name(), "feature_epsilon"}, "expected a number from 0 to 1, found {}",
           features.epsilon);
   const bool has_floor = features.map(1).has_floor();
-  require(!causal || !has_floor, ConfigKey(config.name(), "feature_epsilon"),
+  require(!causal || !has_floor, ConfigKey{config.name(), "feature_epsilon"},
           "expected 0 in a language model, as with another the maximum over "
           "all keys lets what follows change what was before, found {}",
           features.epsilon);

@@ -24,14 +24,14 @@ std::vector<Index> read_lengths(const ConfigReader& config, Index layers, Index 
   if (!config.has(key)) return std::vector<Index>(at(layers), usual);
   const auto& value = config.at(key);
   const std::size_t count = value.is_array() ? value.size() : 1;
-  require(count == 1 || count == at(layers), ConfigKey(config.name(), key),
+  require(count == 1 || count == at(layers), ConfigKey{config.name(), key},
           "expected one number, or {} for the {} layers, found {}", layers, layers,
           formats::shown(value));
   std::vector<Index> lengths;
   for (std::size_t i = 0; i < at(layers); ++i) {
     const auto& length = value.is_array() ? value[std::min(i, count - 1)] : value;
     require(length.is_number_integer() && length >= 1 && length <= most,
-            ConfigKey(config.name(), key),
+            ConfigKey{config.name(), key},
             "expected numbers from 1 to {}, the most tokens of a document, found {}", most,
             formats::shown(length));
     lengths.push_back(length.get<Index>());
@@ -42,20 +42,20 @@ std::vector<Index> read_lengths(const ConfigReader& config, Index layers, Index 
 void check(const ConfigReader& config, const LinformerConfig& linformer) {
   const std::string_view projection = kProjections[static_cast<std::size_t>(linformer.projection)];
   require(linformer.is_linear() || linformer.sharing != ProjectionSharing::none,
-          ConfigKey(config.name(), "projection_sharing"),
+          ConfigKey{config.name(), "projection_sharing"},
           "expected layerwise, key-value or headwise with the projection "
           "{}, found none",
           projection);
   for (const Index length : linformer.lengths) {
     require(linformer.is_linear() || linformer.most % length == 0,
-            ConfigKey(config.name(), "projected_length"),
+            ConfigKey{config.name(), "projected_length"},
             "expected divisors of {}, the most tokens of a document, with "
             "the projection {}, found {}",
             linformer.most, projection, length);
     const bool is_shared = linformer.sharing == ProjectionSharing::layerwise;
     require(linformer.is_linear() || !linformer.has_weights() || !is_shared ||
                 length == linformer.lengths[0],
-            ConfigKey(config.name(), "projected_length"),
+            ConfigKey{config.name(), "projected_length"},
             "expected one for all layers, which share a {}, found {} and {}", projection,
             linformer.lengths[0], length);
   }

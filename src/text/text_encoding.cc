@@ -41,7 +41,7 @@ struct TextDecoder::Implementation {
 
   void check_is_text(std::string_view beginning) const {
     const FileKind kind = file_kind(beginning);
-    require(kind.may_be_text(), FileName(name), "expected text, found {}", described(kind));
+    require(kind.may_be_text(), FileName{name}, "expected text, found {}", described(kind));
   }
 
   std::string decoded(std::string bytes) {

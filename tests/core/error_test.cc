@@ -34,15 +34,16 @@ TEST(Error, CallsAnOptionByItsLabel) {
 }
 
 TEST(Error, OfAConfigurationHasTheKeyAndNoOption) {
-  const Error error =
-      thrown_by([] { fail(ConfigKey("config.json", "features"), "expected more, found {}", 0); });
+  const Error error = thrown_by([] {
+    fail(ConfigKey{"config.json", "features"}, "expected more, found {}", 0);
+  });
   EXPECT_STREQ(error.what(), "config.json: features: expected more, found 0");
   EXPECT_EQ(error.key(), "features");
   EXPECT_TRUE(error.option().empty());
 }
 
 TEST(Error, OfANamelessFileIsItsReason) {
-  const Error error = thrown_by([] { fail(FileName(""), "expected text, found {}", "a picture"); });
+  const Error error = thrown_by([] { fail(FileName{""}, "expected text, found {}", "a picture"); });
   EXPECT_STREQ(error.what(), "expected text, found a picture");
 }
 

@@ -88,7 +88,8 @@ TEST(OptionJson, WrongValuesAreNamed) {
   expect_error(said(R"({"words": [1]})"), {"o: words: expected a list of strings"});
   expect_error(said(R"({"numbers": [1.5]})"), {"o: numbers: expected a list of whole numbers"});
   expect_error(said(R"({"weights": [1]})"), {"o: weights: expected a list of numbers"});
-  expect_error(said(R"({"colour": "green"})"), {"o: colour: expected one of red, blue, found 'green'"});
+  expect_error(said(R"({"colour": "green"})"),
+               {"o: colour: expected one of red, blue, found 'green'"});
   expect_error(said(R"({"wole": 1})"), {"wole", "whole"});
 }
 

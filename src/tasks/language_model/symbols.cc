@@ -33,7 +33,7 @@ void Symbols::check(std::string_view text, const std::string& name) const {
   if (bytes_.empty()) return text::check_characters(alphabet_, text, name);
   for (std::size_t i = 0; i < text.size(); ++i) {
     const auto byte = static_cast<std::uint8_t>(text[i]);
-    require(std::find(bytes_.begin(), bytes_.end(), byte) != bytes_.end(), FileName(name),
+    require(std::find(bytes_.begin(), bytes_.end(), byte) != bytes_.end(), FileName{name},
             "expected bytes of the {} symbols of the model, found {} at byte {}", bytes_.size(),
             byte, i);
   }
