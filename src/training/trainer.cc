@@ -45,10 +45,11 @@ void check_same(const Json& before, const Json& now, const std::string& file,
   // Objects of the same keys may differ in their order.
   if (before.is_object() && now.is_object()) {
     for (const auto& [key, value] : before.items()) {
-      check_same(value, now.contains(key) ? now.at(key) : Json(), file, place + ": " + key);
+      check_same(value, now.contains(key) ? now.at(key) : Json(), file,
+                 fmt::format("{}: {}", place, key));
     }
     for (const auto& [key, value] : now.items()) {
-      if (!before.contains(key)) check_same({}, value, file, place + ": " + key);
+      if (!before.contains(key)) check_same({}, value, file, fmt::format("{}: {}", place, key));
     }
     return;
   }
