@@ -153,10 +153,10 @@ void run(const EvaluateFlags& flags, Messages& messages) {
   const std::string& asked = flags.options.task;
   const bool is_asked = asked.empty() || std::ranges::find(tasks, asked) != tasks.end();
   // Any encoder makes vectors.
-  const bool makes_vectors = flags.options.task == kEmbedding;
+  const bool makes_vectors = asked == kEmbedding;
   if (!makes_vectors && (task == "none" || !is_asked)) {
     throw Error(fmt::format("{}: expected a head for {}, found {}", in_quotes(folder),
-                            flags.options.task.empty() ? "a task" : flags.options.task,
+                            asked.empty() ? "a task" : asked,
                             task == "none" ? "none" : model.info().head));
   }
   const Tokenizer tokenizer = Tokenizer::load(tokenizer_folder(folder, flags.model.adapter))

@@ -126,8 +126,8 @@ struct MaskedLmTraining {
   /// none.
   std::string validation_file = {};
   DataOptions data = {};
-  /// Which tokens to guess, and how documents are packed into rows. Of its seed only evaluation
-  /// makes use.
+  /// Choice of the tokens to guess, and packing of documents into rows. Only evaluation uses its
+  /// seed.
   MaskingOptions masking = {};
   /// Not 0: only the rows of positions from this one on are trained, all other weights are frozen
   /// (the paper's "extra positions only").

@@ -38,7 +38,7 @@ struct HeadAttention {
   std::vector<float> global;
 };
 
-/// Which probabilities to show, and to whom.
+/// Probabilities to show, and their receiver.
 struct AttentionSelection {
   /// From 0; empty for all.
   std::vector<std::int64_t> layers = {};

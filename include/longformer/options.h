@@ -112,7 +112,7 @@ struct TextEncoding {
   std::function<void(const std::string& note)> note = {};
 };
 
-/// Which tokens of a text a masked-LM model has to guess.
+/// Choice of the tokens that a masked-LM model has to guess.
 struct MaskingOptions {
   /// A token is chosen with this probability; of the chosen ones 80 % become the mask, 10 % a
   /// random token, 10 % stay (RoBERTa, docs/spec/training.md#c3).

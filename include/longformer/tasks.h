@@ -571,7 +571,7 @@ class Chooser {
   Tokenizer tokenizer_;
 };
 
-// Which mentions of a document mean the same, in documents of any length: people, places and things
+// Mentions that mean the same, in documents of any length: people, places and things
 // with everything that names them (Kirstain et al. 2021; docs/spec/tasks.md#t4).
 
 struct ResolveOptions {

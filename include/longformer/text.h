@@ -77,7 +77,7 @@ enum class DocumentFormat { text, markdown, html };
 /// Parses text, markdown or html. Throws Error for anything else.
 DocumentFormat document_format(const std::string& name);
 
-/// By the suffix of a file's name, in any case: .md and .markdown, .html, .htm and .xhtml; a name
+/// Format by the suffix of a name, in any case: .md and .markdown, .html, .htm and .xhtml; a name
 /// without a suffix is HTML when the content begins with <!doctype html or <html. All else is text.
 DocumentFormat document_format_of(const std::string& file, std::string_view content);
 
