@@ -1,6 +1,8 @@
 // The options of calls as the library describes them: for signatures and help.
+#include <map>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <variant>
 #include <vector>
 
@@ -8,8 +10,11 @@
 #include "longformer/checkpoint.h"
 #include "longformer/evaluation.h"
 #include "longformer/finetuning.h"
+#include "longformer/generation.h"
 #include "longformer/language_model.h"
 #include "longformer/options.h"
+#include "longformer/search.h"
+#include "longformer/tasks.h"
 
 using nanobind::literals::operator""_a;
 
@@ -32,12 +37,16 @@ struct TypeName {
   }
   std::string operator()(OptionField::Numbers) const { return "Sequence[float]"; }
   std::string operator()(const OptionField::Text&) const { return "str"; }
+  std::string operator()(const OptionField::Whole&) const { return "int"; }
+  std::string operator()(const OptionField::Flag&) const { return "bool"; }
 };
 
 /// The default; None where an empty value stands for "found out".
 struct Default {
   nb::object operator()(const std::string* text) const { return of_text(*text); }
   nb::object operator()(const OptionField::Text& text) const { return of_text(text.shown()); }
+  nb::object operator()(const OptionField::Whole& number) const { return nb::cast(number.shown()); }
+  nb::object operator()(const OptionField::Flag& flag) const { return nb::bool_(flag.shown()); }
   nb::object operator()(OptionField::Numbers numbers) const {
     return nb::cast(std::vector<double>(numbers.begin(), numbers.end()));
   }
@@ -61,11 +70,8 @@ Rows described(const OptionFields& fields) {
   for (const OptionField& field : fields) {
     nb::object value = std::visit(Default(), field.value);
     if (field.is_contrary) value = nb::bool_(false);
-    std::string help = field.help;
-    if (const std::size_t place = help.find("{}"); place != std::string::npos) {
-      help.replace(place, 2, nb::cast<std::string>(nb::str(value)));
-    }
-    all.append(nb::make_tuple(field.name, std::visit(TypeName(), field.value), value, help));
+    all.append(
+        nb::make_tuple(field.name, std::visit(TypeName(), field.value), value, help_of(field)));
     if (!field.shorthand.empty()) {
       all.append(nb::make_tuple(field.shorthand, "bool", false,
                                 field.name + "=\"" + field.shorthand + "\""));
@@ -80,14 +86,59 @@ Rows described_options() {
   return described(fields(options));
 }
 
+/// Help and type of a value of GenerationOptions.
+template <typename Value>
+std::string type_of(const std::optional<Value>&) {
+  if (std::is_same_v<Value, bool>) return "bool";
+  if (std::is_same_v<Value, std::int64_t>) return "int";
+  if (std::is_same_v<Value, double>) return "float";
+  if (std::is_same_v<Value, std::string>) return "str";
+  return "list";
+}
+
+/// Texts that a model writes: how they are searched for, and how documents are read.
+Rows writing_options() {
+  GenerationRequest request;
+  nb::list all;
+  for_each_generation_option(
+      [&all](const char* name, const char* help, const auto& option) {
+        all.append(nb::make_tuple(name, type_of(option), nb::none(), help));
+      },
+      request.options);
+  for (const nb::handle one : described(fields(request))) all.append(one);
+  return all;
+}
+
+using Describe = Rows (*)();
+const std::map<std::string, Describe>& calls() {
+  static const std::map<std::string, Describe> kCalls = {
+      {"finetune", described_options<FinetuneOptions>},
+      {"pretrain_mlm", described_options<MaskedLmTraining>},
+      {"pretrain_lm", described_options<LanguageModelTraining>},
+      {"evaluate_language_model", described_options<LanguageModelEvaluation>},
+      {"evaluate", described_options<EvaluateOptions>},
+      {"evaluate_retrieval", described_options<RetrievalEvaluation>},
+      {"convert", described_options<ConvertOptions>},
+      {"classify", described_options<ClassifyOptions>},
+      {"ner", described_options<TagOptions>},
+      {"qa", described_options<AnswerOptions>},
+      {"choose", described_options<ChooseOptions>},
+      {"coref", described_options<ResolveOptions>},
+      {"fill_mask", described_options<FillMaskOptions>},
+      {"answer_paragraphs", described_options<MultiHopAnswerOptions>},
+      {"encode", described_options<EmbedOptions>},
+      {"encode_passages", described_options<Embedder::PassageOptions>},
+      {"search_index", described_options<SearchOptions>},
+      {"query", described_options<SearchQuery>},
+      {"write", writing_options},
+  };
+  return kCalls;
+}
+
 Rows options_of(const std::string& call) {
-  if (call == "finetune") return described_options<FinetuneOptions>();
-  if (call == "pretrain_mlm") return described_options<MaskedLmTraining>();
-  if (call == "pretrain_lm") return described_options<LanguageModelTraining>();
-  if (call == "evaluate_language_model") return described_options<LanguageModelEvaluation>();
-  if (call == "evaluate") return described_options<EvaluateOptions>();
-  if (call == "convert") return described_options<ConvertOptions>();
-  throw nb::key_error(call.c_str());
+  const auto found = calls().find(call);
+  if (found == calls().end()) throw nb::key_error(call.c_str());
+  return found->second();
 }
 
 }  // namespace

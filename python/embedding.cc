@@ -15,23 +15,6 @@ using nanobind::literals::operator""_a;
 namespace longformer {
 namespace {
 
-void take_vectors(Keywords& keywords, EmbedOptions& options) {
-  std::string kind;
-  bool truncate = false, split = false;
-  keywords.take("pooling", kind).take("normalize", options.normalize);
-  keywords.take("prompt", options.prompt).take("prompt_name", options.prompt_name);
-  keywords.take("truncate_dim", options.truncate_dim);
-  keywords.take("max_length", options.max_length).take("batch_tokens", options.batch_tokens);
-  keywords.take("global_attention", options.global_attention);
-  keywords.take("truncate", truncate).take("split", split);
-  if (!kind.empty()) options.pooling = pooling(kind);
-  if (truncate && split) throw Error("truncate and split: expected one of them, found both");
-  if (options.prompt && options.prompt_name) {
-    throw Error("prompt and prompt_name: expected one of them, found both");
-  }
-  options.too_long = truncate ? TooLong::truncate : split ? TooLong::split : TooLong::refuse;
-}
-
 ProgressCallback progress_of(const nb::object& callback) {
   if (callback.is_none()) return {};
   return [&callback](const Progress& progress) {
@@ -52,7 +35,7 @@ Rows embed(PythonEmbedder& embedder, const Texts& list, const Options& given,
            const nb::object& progress) {
   EmbedOptions options;
   Keywords keywords("encode", given);
-  take_vectors(keywords, options);
+  take_fields(keywords, fields(options));
   keywords.finish();
   const std::vector<std::string> texts = texts_of(list);
   const auto width = static_cast<std::size_t>(embedder.object().embedding_size(options));
@@ -67,8 +50,8 @@ Record embed_passages(PythonEmbedder& embedder, const nb::str& text, const Optio
   EmbedOptions options;
   Embedder::PassageOptions passages;
   Keywords keywords("encode_passages", given);
-  take_vectors(keywords, options);
-  take_passages(keywords, passages);
+  take_fields(keywords, fields(options));
+  take_fields(keywords, fields(passages));
   keywords.finish();
   const std::string_view bytes = utf8(text);
   const auto width = static_cast<std::size_t>(embedder.object().embedding_size(options));
@@ -83,7 +66,7 @@ Record embed_spans(PythonEmbedder& embedder, const nb::str& text,
                    const Options& given) {
   EmbedOptions options;
   Keywords keywords("encode_spans", given);
-  take_vectors(keywords, options);
+  take_fields(keywords, fields(options));
   keywords.finish();
   std::vector<CharacterSpan> spans;
   for (const auto& [begin, end] : pairs) spans.push_back({begin, end});
@@ -95,14 +78,6 @@ Record embed_spans(PythonEmbedder& embedder, const nb::str& text,
 }
 
 }  // namespace
-
-void take_passages(Keywords& keywords, Embedder::PassageOptions& passages) {
-  std::string context;
-  keywords.take("passage_tokens", passages.passage_tokens);
-  keywords.take("overlapping_passages", passages.overlapping_passages);
-  keywords.take("overlap_tokens", passages.overlap_tokens).take("context", context);
-  if (!context.empty()) passages.context = passage_context(context);
-}
 
 void bind_embedding(nb::module_& module) {
   nb::class_<PythonEmbedder>(module, "Embedder")

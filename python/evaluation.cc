@@ -80,19 +80,12 @@ Wanted take_wanted(Keywords& keywords) {
 
 Record evaluate_search(const PythonModel& model, const std::string& data, Keywords& keywords) {
   RetrievalEvaluation options;
-  std::string mode, context;
-  bool truncate = false;
   Written written;
   const Wanted wanted = take_wanted(keywords);
-  keywords.take("mode", mode).take("top_k", options.top_k).take("context", context);
-  keywords.take("passage_tokens", options.passage_tokens).take("index", options.index);
-  keywords.take("passage_prompt", options.passage_prompt).take("language", options.language);
-  keywords.take("query_prompt", options.query_prompt).take("truncate", truncate);
-  keywords.take("split", options.data.retrieval.split);
-  keywords.take("keep_identical_ids", options.data.retrieval.keep_identical_ids);
+  take_fields(keywords, fields(options));
+  bool truncate = false;
+  keywords.take("top_k", options.top_k).take("truncate", truncate);
   keywords.take("skip_invalid", options.data.skip_invalid).finish();
-  if (!mode.empty()) options.mode = search_mode(mode);
-  if (!context.empty()) options.context = passage_context(context);
   if (truncate) options.too_long = TooLong::truncate;
   options.predictions = Written::into(written.predictions, wanted.predictions, "\n");
   options.official_predictions = Written::into(written.official, wanted.official, "");
@@ -108,7 +101,6 @@ void take_scoring(Keywords& keywords, EvaluateOptions& options) {
   take_fields(keywords, fields(options));
   options.task = task;
   take_singletons(keywords, options.data.coreference.without_singletons);
-  take_reading(keywords, options);
   options.generation.seed = options.masking.seed;
 }
 

@@ -73,18 +73,8 @@ void complete_summary(const TextGenerator& generator, GenerationRequest& request
 Rows write(PythonGenerator& generator, const Texts& list, bool summarizes, const Options& given,
            const nb::object& callback) {
   GenerationRequest request;
-  bool truncate = false, refuse = false;
-  // The default of the program.
-  request.seed = 1;
   Keywords keywords(summarizes ? "summarize" : "write", given);
-  keywords.take("seed", request.seed).take("global_attention", request.global_attention);
-  keywords.take("truncate", truncate).take("refuse", refuse).take("extend", request.extend);
-  keywords.take("stride", request.stride).take("together", request.together);
-  keywords.take("max_source_length", request.max_source_tokens);
-  if (truncate + refuse + request.extend > 1) {
-    throw Error("truncate, refuse and extend: expected one of them, found several");
-  }
-  request.too_long = truncate ? TooLong::truncate : refuse ? TooLong::refuse : TooLong::split;
+  take_fields(keywords, fields(request));
   request.options = generation_options(keywords);
   if (summarizes) complete_summary(generator.object(), request);
   const std::vector<std::string> texts = texts_of(list);

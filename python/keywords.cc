@@ -195,14 +195,6 @@ Keywords& Keywords::take(const char* name, std::vector<std::int64_t>& values) {
   return *this;
 }
 
-Keywords& Keywords::take(const char* name, std::optional<GlobalAttention>& rule) {
-  if (!has(name)) return know(name);
-  std::string text;
-  take(name, text);
-  rule = GlobalAttention::parse(text);
-  return *this;
-}
-
 Keywords& Keywords::take(const char* name, OptionField::Numbers numbers) {
   const nb::handle found = find(name);
   if (!found.is_valid()) return *this;
@@ -221,9 +213,28 @@ Keywords& Keywords::take(const char* name, const OptionField::Text& text) {
   try {
     text.read(given);
   } catch (const Error& error) {
-    throw Error(std::string(name) + ": " + error.what());
+    refuse_option(name, error.reason());
   }
   return *this;
+}
+
+Keywords& Keywords::take(const char* name, const OptionField::Whole& number) {
+  if (!has(name)) return know(name);
+  std::int64_t given = 0;
+  take(name, given);
+  number.read(given);
+  return *this;
+}
+
+Keywords& Keywords::take(const char* name, const OptionField::Flag& flag) {
+  bool is_raised = false;
+  take(name, is_raised);
+  if (is_raised) flag.raise();
+  return *this;
+}
+
+bool Keywords::is_set(const std::string& name) const {
+  return has(name.c_str()) && !nb::object(given_[name.c_str()]).is(nb::handle(Py_False));
 }
 
 nb::object Keywords::take_object(const char* name) {
@@ -258,6 +269,11 @@ void Keywords::finish() const {
 void take_fields(Keywords& keywords, const OptionFields& fields) {
   for (const OptionField& field : fields) {
     const char* name = field.name.c_str();
+    for (const std::string& other : field.excludes) {
+      if (keywords.is_set(field.name) && keywords.is_set(other)) {
+        throw Error(other + " and " + field.name + ": expected one of them, found both");
+      }
+    }
     if (field.is_contrary) {
       keywords.take_not(name, *std::get<bool*>(field.value));
       continue;

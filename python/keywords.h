@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <initializer_list>
 #include <optional>
 #include <string>
 #include <utility>
@@ -37,7 +36,6 @@ class Keywords {
   Keywords& take(const char* name, std::string& value);
   Keywords& take(const char* name, std::vector<std::string>& values);
   Keywords& take(const char* name, std::vector<std::int64_t>& values);
-  Keywords& take(const char* name, std::optional<GlobalAttention>& rule);
   template <typename Value>
   Keywords& take(const char* name, std::optional<Value>& value) {
     Value found = {};
@@ -49,25 +47,13 @@ class Keywords {
   Keywords& take(const char* name, OptionField::Numbers numbers);
   /// A text that is read; what it says of a wrong one begins with the name.
   Keywords& take(const char* name, const OptionField::Text& text);
+  Keywords& take(const char* name, const OptionField::Whole& number);
+  /// False is as if it was not given.
+  Keywords& take(const char* name, const OptionField::Flag& flag);
   /// A flag that says the contrary of the field.
   Keywords& take_not(const char* name, bool& value);
-  /// One of the names. Throws Error for another one.
-  template <typename Value>
-  Keywords& choose(const char* name, Value& value,
-                   std::initializer_list<std::pair<const char*, Value>> choices) {
-    std::string chosen, names;
-    if (!has(name)) return know(name);
-    take(name, chosen);
-    for (const auto& [known, meant] : choices) {
-      if (chosen == known) {
-        value = meant;
-        return *this;
-      }
-      names += (names.empty() ? "" : ", ") + std::string(known);
-    }
-    refuse_option(name, "expected one of " + names + ", found '" + chosen + "'");
-  }
-
+  /// Whether an argument is there, and neither None nor False.
+  bool is_set(const std::string& name) const;
   /// The argument itself, or None.
   nb::object take_object(const char* name);
   /// Arguments that no field has taken so far, as a dict.
@@ -90,32 +76,10 @@ class Keywords {
   std::vector<std::string> known_;
 };
 
-/// Takes each option of a list by its name.
+/// Takes each option of a list by its name. Throws Error for two that exclude each other.
 void take_fields(Keywords& keywords, const OptionFields& fields);
 
 /// dtype, threads and adapter; nothing else.
 LoadOptions load_options(const Options& given);
-
-/// `truncate` and `stride`: what becomes of long documents, as the verbs have it.
-template <typename Options>
-void take_too_long(Keywords& keywords, Options& options) {
-  bool truncate = false;
-  std::optional<std::int64_t> stride;
-  keywords.take("truncate", truncate).take("stride", stride);
-  if (truncate && stride) throw Error("truncate and stride: expected one of them, found both");
-  if (truncate) options.too_long = TooLong::truncate;
-  if (stride) {
-    options.too_long = TooLong::split;
-    options.stride = *stride;
-  }
-}
-
-/// Reads `global_attention` and `batch_tokens` too.
-template <typename Options>
-void take_reading(Keywords& keywords, Options& options) {
-  take_too_long(keywords, options);
-  keywords.take("global_attention", options.global_attention);
-  keywords.take("batch_tokens", options.batch_tokens);
-}
 
 }  // namespace longformer

@@ -56,13 +56,8 @@ PythonOutcome answer_over_paragraphs(Loaded<MultiHopAnswerer>& answerer, std::st
   }
   MultiHopAnswerOptions options;
   Keywords keywords("answer", given);
-  keywords.take("max_answer_tokens", options.max_answer_tokens);
-  keywords.take("evidence_paragraphs", options.evidence_paragraphs);
-  keywords.choose<TooLong>(
-      "too_long", options.too_long,
-      {{"refuse", TooLong::refuse}, {"truncate", TooLong::truncate}, {"split", TooLong::split}});
-  keywords.take("global_attention", options.global_attention);
-  keywords.take("batch_tokens", options.batch_tokens).finish();
+  take_fields(keywords, fields(options));
+  keywords.finish();
   return outcome_of(answerer.call([&](const MultiHopAnswerer& one) {
     return one.answer({&asked, 1}, options)[0];
   }));

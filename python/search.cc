@@ -69,11 +69,8 @@ class PythonIndex {
                           const Options& given) {
     SearchOptions options;
     Keywords keywords("SearchIndex", given);
-    take_passages(keywords, options.passages);
-    std::string compared;
-    keywords.take("passage_prompt", options.passage_prompt);
-    keywords.take("language", options.language).take("similarity", compared).finish();
-    if (!compared.empty()) options.similarity = similarity(compared);
+    take_fields(keywords, fields(options));
+    keywords.finish();
     return without_gil([&] {
       return make_index(file, embedder == nullptr ? nullptr : &embedder->object(), writes, options);
     });
@@ -96,14 +93,9 @@ SearchQuery query_of(const nb::str& question, const Options& given, Notes& notes
   SearchQuery query;
   query.note = notes.collector();
   query.question = utf8(question);
-  bool truncate = false;
-  std::string mode;
   Keywords keywords("query", given);
-  keywords.take("top_k", query.top_k).take("mode", mode).take("within", query.within);
-  keywords.take("prompt", query.prompt).take("phrases", query.phrases).take("truncate", truncate);
-  keywords.finish();
-  if (!mode.empty()) query.mode = search_mode(mode);
-  if (truncate) query.too_long = TooLong::truncate;
+  take_fields(keywords, fields(query));
+  keywords.take("prompt", query.prompt).take("phrases", query.phrases).finish();
   return query;
 }
 

@@ -21,18 +21,8 @@ Rows classify(Loaded<Classifier>& classifier, const Texts& list, const Options& 
   ClassifyOptions options;
   std::vector<std::string> pairs;
   Keywords keywords("classify", given);
-  take_reading(keywords, options);
+  take_fields(keywords, fields(options));
   keywords.take("pairs", pairs);
-  ScoreFunction function = ScoreFunction::softmax;
-  if (!keywords.take_object("function_to_apply").is_none()) {
-    keywords.choose<ScoreFunction>("function_to_apply", function,
-                                   {{"softmax", ScoreFunction::softmax},
-                                    {"sigmoid", ScoreFunction::sigmoid},
-                                    {"none", ScoreFunction::none}});
-    options.function = function;
-  }
-  keywords.choose<SegmentMerge>("merge", options.merge,
-                                {{"mean", SegmentMerge::mean}, {"max", SegmentMerge::max}});
   keywords.finish();
   const std::vector<std::string> texts = texts_of(list);
   std::vector<Classification> found = classifier.call([&](const Classifier& one) {
@@ -68,10 +58,8 @@ Rows classify(Loaded<Classifier>& classifier, const Texts& list, const Options& 
 Rows tag(Loaded<Tagger>& tagger, const Texts& list, const Options& given) {
   TagOptions options;
   Keywords keywords("ner", given);
-  take_reading(keywords, options);
-  std::string joined;
-  keywords.take("aggregation", joined).take("ignore_labels", options.ignored_labels).finish();
-  if (!joined.empty()) options.aggregation = aggregation(joined);
+  take_fields(keywords, fields(options));
+  keywords.finish();
   const std::vector<std::string> texts = texts_of(list);
   const auto found = tagger.call([&](const Tagger& one) { return one.tag(texts, options); });
   nb::list results;
@@ -97,8 +85,7 @@ Rows answer(Loaded<QuestionAnswerer>& answerer, const std::string& question, con
   AnswerOptions options;
   bool best = false, no_answer = false;
   Keywords keywords("qa", given);
-  take_reading(keywords, options);
-  keywords.take("top_k", options.top_k).take("max_answer_tokens", options.max_answer_tokens);
+  take_fields(keywords, fields(options));
   keywords.take("best", best).take("no_answer", no_answer).finish();
   if (best && no_answer) throw Error("best and no_answer: expected one of them, found both");
   const std::vector<std::string> documents = texts_of(list);
@@ -136,7 +123,7 @@ Rows answer(Loaded<QuestionAnswerer>& answerer, const std::string& question, con
 Record choose(Loaded<Chooser>& chooser, const ChoiceQuestion& asked, const Options& given) {
   ChooseOptions options;
   Keywords keywords("choose", given);
-  take_reading(keywords, options);
+  take_fields(keywords, fields(options));
   keywords.finish();
   const ChoiceAnswer answer = chooser.call([&](const Chooser& one) {
     return one.choose({&asked, 1}, options)[0];
@@ -170,10 +157,9 @@ Record coreference_of(const CoreferenceOutcome& outcome) {
 Rows resolve(Loaded<CoreferenceResolver>& resolver, const Texts& list, const Options& given) {
   ResolveOptions options;
   Keywords keywords("coref", given);
-  keywords.take("segments", options.segments);
-  keywords.take("max_segment_length", options.max_segment_tokens).take("stride", options.stride);
+  take_fields(keywords, fields(options));
   take_singletons(keywords, options.without_singletons);
-  keywords.take("batch_tokens", options.batch_tokens).finish();
+  keywords.finish();
   const std::vector<std::string> texts = texts_of(list);
   const auto outcomes =
       resolver.call([&](const CoreferenceResolver& one) { return one.resolve(texts, options); });
@@ -201,8 +187,8 @@ std::string conll_of(const nb::str& text, const std::vector<std::vector<PythonRa
 Rows fill(Loaded<MaskFiller>& filler, const Texts& list, const Options& given) {
   FillMaskOptions options;
   Keywords keywords("fill_mask", given);
-  keywords.take("top_k", options.top_k).take("truncate", options.truncate);
-  keywords.take("global_attention", options.global_attention).finish();
+  take_fields(keywords, fields(options));
+  keywords.finish();
   const std::vector<std::string> texts = texts_of(list);
   const auto found = filler.call([&](const MaskFiller& one) {
     std::vector<FilledText> all;

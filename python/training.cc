@@ -129,7 +129,6 @@ Options train_task(const Path& folder, const Options& given) {
   FinetuneOptions options;
   Keywords keywords("finetune", given);
   keywords.take("data", options.train_path);
-  take_reading(keywords, options);
   take_training(keywords, fields(options), options.training);
   Listener listener = listener_of(keywords);
   keywords.finish();

@@ -342,7 +342,7 @@ void add_attention_bench(CLI::App& bench, Action& action) {
   add_number(verb, "--head-size", flags->head_size, {.least = 1, .most = 4096},
              "size of a head (64)");
   add_choice(verb, "--pattern", flags->pattern, {"band", "linformer", "performer"},
-             "who attends to what (band)");
+             "attention pattern (band)");
   add_number(verb, "--rows", flags->rows, {.least = 1, .most = 1 << 24},
              "linformer: rows that stand for all tokens (256)");
   add_number(verb, "--features", flags->features, {.least = 1, .most = 1 << 16},

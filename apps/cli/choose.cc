@@ -13,6 +13,7 @@
 #include "longformer/error.h"
 #include "longformer/report.h"
 #include "longformer/tasks.h"
+#include "option_flags.h"
 #include "output.h"
 #include "progress.h"
 #include "verbs.h"
@@ -28,9 +29,7 @@ struct ChooseFlags {
   std::string context_file;
   std::string question;
   std::vector<std::string> choices;
-  LongDocumentFlags long_documents;
-
-  ChooseOptions options() const { return long_documents.applied_to(ChooseOptions()); }
+  ChooseOptions options;
 };
 
 /// A question, and where it comes from.
@@ -89,7 +88,7 @@ class ChooseRun {
   }
 
   void run() {
-    const ChooseOptions options = flags_.options();
+    const ChooseOptions& options = flags_.options;
     if (!inputs_) {
       answer_one(options);
       return;
@@ -216,7 +215,6 @@ void check(const ChooseFlags& flags) {
   if (!here && (!flags.question.empty() || !flags.context_file.empty())) {
     throw UsageError("--question and --context-file need --choice, once for each answer");
   }
-  static_cast<void>(flags.options());
 }
 
 }  // namespace
@@ -247,7 +245,7 @@ void add_choose(CLI::App& program, Action& action) {
   verb.add_option("--question", flags->question, "the question")->type_name("TEXT");
   add_repeatable(verb, "--choice", flags->choices, "an answer; repeated for each");
   add_encoding(verb, flags->inputs.encoding);
-  add_long_documents(verb, flags->long_documents, ChooseOptions().batch_tokens);
+  add_fields(verb, fields(flags->options));
   add_json(verb, flags->model);
   add_compute(verb, flags->model);
   verb.callback([flags, &action] {

@@ -8,6 +8,7 @@
 
 #include "document_stream.h"
 #include "longformer/tasks.h"
+#include "option_flags.h"
 #include "verbs.h"
 
 namespace longformer::cli {
@@ -18,18 +19,7 @@ struct ClassifyFlags {
   ModelFlags model;
   InputOptions inputs;
   std::int64_t top_k = 1;
-  std::string function;
-  std::string merge = "mean";
-  LongDocumentFlags long_documents;
-
-  ClassifyOptions options() const {
-    ClassifyOptions options = long_documents.applied_to(ClassifyOptions());
-    if (function == "softmax") options.function = ScoreFunction::softmax;
-    if (function == "sigmoid") options.function = ScoreFunction::sigmoid;
-    if (function == "none") options.function = ScoreFunction::none;
-    options.merge = merge == "max" ? SegmentMerge::max : SegmentMerge::mean;
-    return options;
-  }
+  ClassifyOptions options;
 };
 
 class ClassifyRun {
@@ -47,7 +37,7 @@ class ClassifyRun {
         if (!text) return std::nullopt;
         return ClassifyInput{.text = std::move(*text)};
       };
-      classifier_.classify(input, sink, flags_.options());
+      classifier_.classify(input, sink, flags_.options);
     };
     documents_.stream<ClassifyOutcome>(
         classify, [this](const Document& document, const ClassifyOutcome& outcome) {
@@ -79,16 +69,6 @@ class ClassifyRun {
   Classifier classifier_;
 };
 
-void add_options(CLI::App& verb, ClassifyFlags& flags) {
-  add_number(verb, "--top-k", flags.top_k, {.least = 0, .most = 1 << 20},
-             "classes per document, best first; 0 prints all (1)");
-  add_choice(verb, "--function-to-apply", flags.function, {"softmax", "sigmoid", "none"},
-             "softmax, sigmoid or none; else what the problem type of the model asks for");
-  add_long_documents(verb, flags.long_documents, ClassifyOptions().batch_tokens);
-  add_choice(verb, "--merge", flags.merge, {"mean", "max"},
-             "logits of a document: mean or max over its segments (mean)");
-}
-
 }  // namespace
 
 void add_classify(CLI::App& program, Action& action) {
@@ -105,11 +85,12 @@ void add_classify(CLI::App& program, Action& action) {
                    "longformer classify MODEL articles.jsonl --field text --top-k 3 --json"});
   add_model(verb, flags->model);
   add_inputs(verb, flags->inputs);
-  add_options(verb, *flags);
+  add_number(verb, "--top-k", flags->top_k, {.least = 0, .most = 1 << 20},
+             "classes per document, best first; 0 prints all (1)");
+  add_fields(verb, fields(flags->options));
   add_json(verb, flags->model);
   add_compute(verb, flags->model);
   verb.callback([flags, &action] {
-    static_cast<void>(flags->options());
     action = [flags](Messages& messages) { ClassifyRun(*flags, messages).run(); };
   });
 }

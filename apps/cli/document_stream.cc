@@ -7,22 +7,6 @@
 
 namespace longformer::cli {
 
-void add_long_documents(CLI::App& verb, LongDocumentFlags& flags, std::int64_t batch_tokens) {
-  flags.batch_tokens = batch_tokens;
-  CLI::Option* truncate = verb.add_flag("--truncate", flags.truncate,
-                                        "of a document that is too long for the model, keep the "
-                                        "first tokens");
-  verb.add_option_function<std::int64_t>(
-          "--stride", [&flags](std::int64_t tokens) { flags.stride = tokens; },
-          "read a document that is too long for the model in segments that overlap by N tokens")
-      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 30).description(""))
-      ->type_name("N")
-      ->excludes(truncate);
-  add_global_attention(verb, flags.global_attention);
-  add_number(verb, "--batch-tokens", flags.batch_tokens, {.least = 1},
-             fmt::format("tokens of one forward pass ({})", flags.batch_tokens));
-}
-
 DocumentStream::DocumentStream(const InputOptions& inputs, bool json, Messages& messages)
     : json_(json),
       messages_(messages),

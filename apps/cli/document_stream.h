@@ -23,31 +23,6 @@
 
 namespace longformer::cli {
 
-/// Handling of documents longer than the model, and their global attention.
-struct LongDocumentFlags {
-  bool truncate = false;
-  std::optional<std::int64_t> stride;
-  std::string global_attention;
-  std::int64_t batch_tokens = 0;
-
-  /// Fills in too_long, stride, global_attention and batch_tokens of the options of a task. Throws
-  /// UsageError.
-  template <typename Options>
-  Options applied_to(Options options) const {
-    if (truncate) options.too_long = TooLong::truncate;
-    if (stride) {
-      options.too_long = TooLong::split;
-      options.stride = *stride;
-    }
-    options.global_attention = cli::global_attention(global_attention);
-    options.batch_tokens = batch_tokens;
-    return options;
-  }
-};
-
-/// --truncate, --stride, --global-attention and --batch-tokens.
-void add_long_documents(CLI::App& verb, LongDocumentFlags& flags, std::int64_t batch_tokens);
-
 /// Documents of one call of the library.
 struct TextUnit {
   /// Documents that can be read, without their texts, and the texts.

@@ -5,10 +5,12 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <variant>
 
 #include "document_stream.h"
 #include "longformer/embedding.h"
 #include "longformer/error.h"
+#include "option_flags.h"
 #include "output.h"
 #include "read_ahead.h"
 #include "verbs.h"
@@ -29,26 +31,19 @@ constexpr std::array kFormats =
                                         {".json", "json", Format::json},
                                         {".npy", "npy", Format::npy}});
 
+constexpr const char* kPassages = "passages";
+
 struct EmbedFlags {
   ModelFlags model;
   InputOptions inputs;
-  std::string pooling;
-  std::int64_t truncate_dim = 0;
-  std::int64_t passage_tokens = 128;
-  std::string context;
-  std::optional<std::string> prompt;
-  std::optional<std::string> prompt_name;
-  std::int64_t max_length = 0;
-  bool normalize = false;
-  bool no_normalize = false;
-  bool truncate = false;
-  bool split = false;
-  std::string global_attention;
+  EmbedOptions options;
+  Embedder::PassageOptions passages;
+  /// A vector per passage, which is no pooling of the library.
+  bool has_passages = false;
   std::string output;
   std::string format;
 
-  bool passages() const { return pooling == "passages"; }
-  bool many_rows() const { return passages() || pooling == "tokens"; }
+  bool many_rows() const { return has_passages || options.pooling == Pooling::tokens; }
 
   Format chosen_format() const {
     for (const auto& known : kFormats) {
@@ -59,35 +54,14 @@ struct EmbedFlags {
     // Beside an array JSON describes the documents.
     return model.json && by_name != Format::npy ? Format::json : by_name;
   }
-
-  EmbedOptions options() const {
-    EmbedOptions options;
-    if (!pooling.empty() && !passages()) options.pooling = longformer::pooling(pooling);
-    if (truncate_dim > 0) options.truncate_dim = truncate_dim;
-    if (normalize || no_normalize) options.normalize = normalize;
-    if (truncate) options.too_long = TooLong::truncate;
-    if (split) options.too_long = TooLong::split;
-    options.global_attention = cli::global_attention(global_attention);
-    options.prompt = prompt;
-    options.prompt_name = prompt_name;
-    if (max_length > 0) options.max_length = max_length;
-    return options;
-  }
-
-  Embedder::PassageOptions passage_options() const {
-    Embedder::PassageOptions options;
-    options.passage_tokens = passage_tokens;
-    if (!context.empty()) options.context = passage_context(context);
-    return options;
-  }
 };
 
 void check(const EmbedFlags& flags) {
-  if (flags.passages() && (flags.truncate || flags.split)) {
+  if (flags.has_passages && flags.options.too_long != TooLong::refuse) {
     throw UsageError(
         "--pooling passages reads documents of any length: leave out --truncate and --split");
   }
-  if (!flags.passages() && !flags.context.empty()) {
+  if (!flags.has_passages && flags.passages.context) {
     throw UsageError("--context is for passages: add --pooling passages");
   }
   const bool npy_to_stdout = flags.chosen_format() == Format::npy && flags.output.empty();
@@ -174,7 +148,7 @@ class EmbedRun {
   EmbedRun(const EmbedFlags& flags, Messages& messages)
       : flags_(flags),
         messages_(messages),
-        options_(flags.options()),
+        options_(flags.options),
         documents_(flags.inputs, false, messages),
         embedder_(Embedder::load(flags.model.encoder_folder(), flags.model.load_options(messages))),
         writer_(flags, embedder_.embedding_size(options_)) {
@@ -188,7 +162,7 @@ class EmbedRun {
   }
 
   void run() {
-    const std::size_t most = flags_.passages() ? 1 : kUnitDocuments;
+    const std::size_t most = flags_.has_passages ? 1 : kUnitDocuments;
     ReadAhead reader([this](Document& document) { return documents_.read(document); },
                      flags_.inputs, {.documents = most, .bytes = kUnitBytes});
     documents_.in_units([&] { return reader.next(); },
@@ -205,10 +179,10 @@ class EmbedRun {
   std::vector<EmbedOutcome> embedded(const TextUnit& unit) {
     if (unit.texts.empty()) return {};
     try {
-      if (!flags_.passages()) return embedder_.embed_each(unit.texts, options_, unit.progress);
+      if (!flags_.has_passages) return embedder_.embed_each(unit.texts, options_, unit.progress);
       return {{.error = {},
-               .embedding = embedder_.embed_passages(unit.texts[0], flags_.passage_options(),
-                                                     options_, unit.progress)}};
+               .embedding = embedder_.embed_passages(unit.texts[0], flags_.passages, options_,
+                                                     unit.progress)}};
     } catch (const Error& error) {
       if (is_about_passages(error)) throw;
       return std::vector<EmbedOutcome>(
@@ -222,7 +196,7 @@ class EmbedRun {
     const std::int64_t limit = embedder_.max_length(options_);
     if (embedding.truncated > 0) {
       documents_.note_length(document, embedding.tokens, embedding.truncated, 1);
-    } else if (flags_.split && embedding.tokens > limit) {
+    } else if (options_.too_long == TooLong::split && embedding.tokens > limit) {
       messages_.note(fmt::format("{}: {} tokens, read in overlapping segments of {}",
                                  document.label(), embedding.tokens, limit));
     }
@@ -237,40 +211,33 @@ class EmbedRun {
   VectorWriter writer_;
 };
 
+/// The pooling of the library, and passages.
+OptionField pooling_field(OptionField field, bool& has_passages) {
+  const auto of_library = std::get<OptionField::Text>(field.value);
+  const auto read = [of_library, &has_passages](const std::string& text) {
+    has_passages = text == kPassages;
+    if (!has_passages) of_library.read(text);
+  };
+  field.value = OptionField::Text{read, of_library.shown};
+  field.choices.emplace_back(kPassages);
+  field.help =
+      "cls, mean, max, mean_sqrt_len_tokens, lasttoken, tokens (a vector per token) or "
+      "passages (a vector per passage); else what the folder says, else mean";
+  return field;
+}
+
 void add_options(CLI::App& verb, EmbedFlags& flags) {
-  add_number(verb, "--truncate-dim", flags.truncate_dim, {.least = 1, .most = 1 << 24},
-             "keep so many first elements of each vector; else as the folder says");
-  add_choice(verb, "--pooling", flags.pooling,
-             {"cls", "mean", "max", "mean_sqrt_len_tokens", "lasttoken", "tokens", "passages"},
-             "cls, mean, max, mean_sqrt_len_tokens, lasttoken, tokens (a vector per token) or "
-             "passages (a vector per passage); else what the folder says, else mean");
-  add_number(verb, "--passage-tokens", flags.passage_tokens, {.least = 1, .most = 1 << 24},
-             "length of a passage (128)");
-  add_context(verb, flags.context);
-  CLI::Option* prompt =
-      verb.add_option("--prompt", flags.prompt, "put this text before every document")
-          ->type_name("TEXT");
-  verb.add_option("--prompt-name", flags.prompt_name,
-                  "put this prompt of the folder before every document; else its default prompt")
-      ->type_name("NAME")
-      ->excludes(prompt);
-  add_number(verb, "--max-length", flags.max_length, {.least = 1},
-             "longest document in tokens; else what the folder says, else what the model takes");
-  CLI::Option* truncate = verb.add_flag("--truncate", flags.truncate,
-                                        "of a document that is too long for the model, keep the "
-                                        "first tokens");
-  verb.add_flag("--split", flags.split,
-                "read a document that is too long for the model in overlapping segments")
-      ->excludes(truncate);
-  CLI::Option* normalize = verb.add_flag("--normalize", flags.normalize,
-                                         "scale vectors to length 1; else what the folder says");
-  verb.add_flag("--no-normalize", flags.no_normalize, "leave vectors as they are")
-      ->excludes(normalize);
-  CLI::Option* rule = add_global_attention(verb, flags.global_attention);
+  const OptionFields passages = fields(flags.passages);
+  for (const OptionField& field : fields(flags.options)) {
+    if (field.name == "batch_tokens") continue;
+    add_fields(verb, {field.name == "pooling" ? pooling_field(field, flags.has_passages) : field});
+    if (field.name == "pooling") add_fields(verb, only(passages, {"passage_tokens", "context"}));
+  }
   verb.add_flag_callback(
-          "--global-first-token", [&flags] { flags.global_attention = "cls"; },
+          "--global-first-token",
+          [&flags] { flags.options.global_attention = GlobalAttention::parse("cls"); },
           "the same as --global-attention cls")
-      ->excludes(rule);
+      ->excludes(verb.get_option("--global-attention"));
   add_output(verb, flags.output,
              "write to this file instead of stdout; the form follows from .txt, .jsonl, .json or "
              ".npy");
@@ -297,7 +264,6 @@ void add_embed(CLI::App& program, Action& action) {
   add_compute(verb, flags->model);
   verb.callback([flags, &action] {
     check(*flags);
-    static_cast<void>(flags->options());
     action = [flags](Messages& messages) { EmbedRun(*flags, messages).run(); };
   });
 }

@@ -18,7 +18,6 @@
 #include "output.h"
 #include "progress.h"
 #include "record_file.h"
-#include "retrieval_flags.h"
 #include "verbs.h"
 
 namespace longformer::cli {
@@ -27,6 +26,7 @@ namespace {
 
 constexpr const char* kEmbedding = "embedding";
 constexpr const char* kRetrieval = "retrieval";
+constexpr const char* kRetrievalGroup = "Retrieval";
 
 /// Bytes of the whole work for the progress line, which measures by them.
 constexpr std::int64_t kWhole = std::int64_t{1} << 20;
@@ -34,21 +34,16 @@ constexpr std::int64_t kWhole = std::int64_t{1} << 20;
 struct EvaluateFlags {
   ModelFlags model;
   std::string data, predictions, official_predictions, selected, score;
-  LongDocumentFlags long_documents;
   EvaluateOptions options;
   LanguageModelEvaluationFlags characters;
-  RetrievalFlags retrieval;
+  /// Of its data the options of retrieval alone.
+  RetrievalEvaluation retrieval;
 
-  EvaluateOptions all() const {
-    EvaluateOptions all = long_documents.applied_to(options);
-    all.generation.seed = all.masking.seed;
-    return all;
-  }
-
-  /// Throws UsageError for values that do not go together.
-  void check_values() const {
-    all();
-    characters.options();
+  /// Of all readers of data.
+  DataOptions data_options() const {
+    DataOptions data = options.data;
+    data.retrieval = retrieval.data.retrieval;
+    return data;
   }
 };
 
@@ -80,12 +75,12 @@ void run_characters(const EvaluateFlags& flags, const std::string& folder, Messa
 
 /// Compares predictions without a model; MODEL is the data then.
 void run_score(const EvaluateFlags& flags, Messages& messages) {
-  DataOptions data = flags.options.data;
+  DataOptions data = flags.data_options();
   data.encoding.note = encoding_note(messages);
   const Evaluation result =
       score(flags.score, flags.model.model, {.task = flags.options.task, .data = data});
   tell(notes_of(result), messages);
-  Output().write(flags.model.json ? json_of(result, true) : table_of(result));
+  Output().write(flags.model.json ? to_json(result, ReadBy::file) + "\n" : table_of(result));
 }
 
 /// A file that takes what the library hands over; none for an empty name.
@@ -116,10 +111,10 @@ void check_official(const std::string& file, const std::string& task) {
 }
 
 void run_retrieval(const EvaluateFlags& flags, Messages& messages) {
-  RetrievalEvaluation options = flags.retrieval.options();
-  options.data = flags.options.data;
+  RetrievalEvaluation options = flags.retrieval;
+  options.data = flags.data_options();
   options.data.encoding.note = encoding_note(messages);
-  if (flags.long_documents.truncate) options.too_long = TooLong::truncate;
+  options.too_long = flags.options.too_long;
   options.top_k = flags.options.generation.options.top_k.value_or(options.top_k);
   const Embedder embedder =
       Embedder::load(flags.model.encoder_folder(), flags.model.load_options(messages));
@@ -133,7 +128,7 @@ void run_retrieval(const EvaluateFlags& flags, Messages& messages) {
   if (predictions) predictions->finish();
   if (official) official->finish();
   tell(notes_of(result), messages);
-  Output().write(flags.model.json ? json_of(result) : table_of(result));
+  Output().write(flags.model.json ? to_json(result) + "\n" : table_of(result));
 }
 
 void run(const EvaluateFlags& flags, Messages& messages) {
@@ -161,7 +156,8 @@ void run(const EvaluateFlags& flags, Messages& messages) {
   }
   const Tokenizer tokenizer = Tokenizer::load(tokenizer_folder(folder, flags.model.adapter))
                                   .with_rows(model.info().vocabulary_size);
-  EvaluateOptions options = flags.all();
+  EvaluateOptions options = flags.options;
+  options.generation.seed = options.masking.seed;
   options.data.encoding.note = encoding_note(messages);
   check_official(flags.official_predictions, task);
   std::optional<RecordFile> predictions;
@@ -188,7 +184,7 @@ void run(const EvaluateFlags& flags, Messages& messages) {
   if (official) official->finish();
   if (selected) selected->finish();
   tell(notes_of(result), messages);
-  Output().write(flags.model.json ? json_of(result) : table_of(result));
+  Output().write(flags.model.json ? to_json(result) + "\n" : table_of(result));
 }
 
 void add_data(CLI::App& verb, EvaluateFlags& flags) {
@@ -212,13 +208,12 @@ void add_selection(CLI::App& verb, EvaluateFlags& flags) {
 void add_scoring(CLI::App& verb, EvaluateFlags& flags) {
   EvaluateOptions& options = flags.options;
   add_fields(verb, fields(options));
-  add_long_documents(verb, flags.long_documents, EvaluateOptions().batch_tokens);
   add_selection(verb, flags);
   add_generation_options(verb, options.generation.options);
   verb.get_option("--top-k")->description(
       "retrieval: documents per query (1000); texts: draw among so many of the likeliest tokens");
   verb.add_option("--predictions", flags.predictions,
-                  "file for what is right and what the model says of each example; .jsonl (also "
+                  "file for the right answer and the prediction of each example; .jsonl (also "
                   "without an ending), .json, .csv or .tsv")
       ->type_name("FILE");
   verb.add_option("--official-predictions", flags.official_predictions,
@@ -226,19 +221,20 @@ void add_scoring(CLI::App& verb, EvaluateFlags& flags) {
       ->type_name("FILE");
   verb.add_option(
           "--score", flags.score,
-          "compare such a file with DATA, without a model; --task where DATA do not tell it")
+          "compare such a file with DATA, without a model; give --task if DATA do not show it")
       ->type_name("FILE");
 }
 
-void check_retrieval(const EvaluateFlags& flags) {
+void check_retrieval(const CLI::App& verb, const EvaluateFlags& flags) {
   const bool may_be_told_by_data = flags.options.task.empty() && !flags.score.empty();
   if (flags.options.task != kRetrieval && !may_be_told_by_data) {
-    const std::string option = flags.retrieval.given();
-    if (!option.empty()) throw UsageError(fmt::format("{} needs --task retrieval", option));
+    for (const CLI::Option* option : verb.get_options()) {
+      if (option->get_group() != kRetrievalGroup || option->count() == 0) continue;
+      throw UsageError(fmt::format("{} needs --task retrieval", option->get_name()));
+    }
   }
   if (flags.options.task != kRetrieval) return;
-  const LongDocumentFlags& reading = flags.long_documents;
-  if (reading.stride || !reading.global_attention.empty()) {
+  if (flags.options.too_long == TooLong::split || flags.options.global_attention) {
     throw UsageError(
         "retrieval reads long documents as passages: leave out --stride and --global-attention");
   }
@@ -255,7 +251,7 @@ void check_heeded(const CLI::App& verb) {
       "--dtype", "--threads",  "--quiet", "--help"};
   for (const CLI::Option* option : verb.get_options()) {
     const std::string name = option->get_name();
-    const bool is_heeded = !option->nonpositional() || option->get_group() == "Retrieval" ||
+    const bool is_heeded = !option->nonpositional() || option->get_group() == kRetrievalGroup ||
                            std::find(kHeeded.begin(), kHeeded.end(), name) != kHeeded.end();
     if (option->count() > 0 && !is_heeded) {
       throw UsageError(name, "expected without --task retrieval, which has no use for it");
@@ -264,8 +260,8 @@ void check_heeded(const CLI::App& verb) {
 }
 
 /// DATA stands alone after --score; otherwise MODEL comes first.
-void check(const EvaluateFlags& flags) {
-  check_retrieval(flags);
+void check(const CLI::App& verb, const EvaluateFlags& flags) {
+  check_retrieval(verb, flags);
   check_record_file("--predictions", flags.predictions);
   check_record_file("--losses", flags.characters.losses());
   if (flags.options.task == kRetrieval)
@@ -325,14 +321,14 @@ void add_evaluate(CLI::App& program, Action& action) {
   add_model(verb, flags->model);
   add_data(verb, *flags);
   add_scoring(verb, *flags);
-  flags->retrieval.add(verb, flags->options.data.retrieval);
+  add_fields(verb, fields(flags->retrieval));
   flags->characters.add(verb);
   add_json(verb, flags->model);
   add_compute(verb, flags->model);
   verb.callback([flags, &verb, &action] {
-    check(*flags);
+    check(verb, *flags);
     if (flags->options.task == kRetrieval) check_heeded(verb);
-    flags->check_values();
+    static_cast<void>(flags->characters.options());
     action = [flags](Messages& messages) { run(*flags, messages); };
   });
 }

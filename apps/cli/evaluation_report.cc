@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <string_view>
 #include <vector>
 
@@ -14,9 +13,6 @@ namespace {
 
 constexpr std::string_view kRetrievalTask = "retrieval";
 
-/// Keys that stand before those of the other counts.
-constexpr std::array<std::string_view, 2> kFirst = {"skipped", "empty"};
-
 }  // namespace
 
 void tell(const std::vector<CountNote>& notes, Messages& messages) {
@@ -25,29 +21,6 @@ void tell(const std::vector<CountNote>& notes, Messages& messages) {
     std::ranges::replace(option, '_', '-');
     messages.note(option.empty() ? note.text : fmt::format("{}: see --{}", note.text, option));
   }
-}
-
-std::string json_of(const Evaluation& result, bool is_of_file) {
-  JsonLine metrics;
-  for (const auto& [name, value] : result.metrics) metrics.add(name, value);
-  std::vector<JsonLine> labels;
-  for (const LabelMetrics& one : result.labels) {
-    JsonLine& row = labels.emplace_back();
-    row.add("label", one.label).add("precision", one.precision).add("recall", one.recall);
-    row.add("f1", one.f1).add("support", one.support);
-  }
-  JsonLine json;
-  json.add("task", result.task).add_json("metrics", metrics.object()).add_objects("labels", labels);
-  json.add("examples", result.examples);
-  for (const std::string_view name : kFirst) json.add(name, result.counts[name]);
-  if (!is_of_file && result.task != kRetrievalTask) json.add("tokens", result.tokens);
-  for (const bool is_of_model : {false, true}) {
-    for (const auto& [counter, number] : result.counts.all()) {
-      const bool is_first = std::ranges::find(kFirst, counter->name) != kFirst.end();
-      if (counter->is_of_model == is_of_model && !is_first) json.add(counter->name, number);
-    }
-  }
-  return json.add("seconds", result.seconds).line();
 }
 
 std::string table_of(const Evaluation& result) {

@@ -12,9 +12,6 @@ namespace longformer::cli {
 /// Notes of a result or of data, with the option that would change one.
 void tell(const std::vector<CountNote>& notes, Messages& messages);
 
-/// One JSON object on a line: metrics, and the counters that the task has. `is_of_file`:
-/// predictions were read from a file, and no model read anything.
-std::string json_of(const Evaluation& result, bool is_of_file = false);
 /// Table of an evaluation for a person.
 std::string table_of(const Evaluation& result);
 

@@ -5,6 +5,7 @@
 
 #include "document_stream.h"
 #include "longformer/tasks.h"
+#include "option_flags.h"
 #include "output.h"
 #include "verbs.h"
 
@@ -16,7 +17,6 @@ struct FillMaskFlags {
   ModelFlags model;
   InputOptions inputs;
   FillMaskOptions options;
-  std::string global_attention;
 };
 
 class FillMaskRun {
@@ -25,15 +25,13 @@ class FillMaskRun {
       : flags_(flags),
         messages_(messages),
         documents_(flags.inputs, flags.model.json, messages),
-        filler_(MaskFiller::load(flags.model.encoder_folder(), flags.model.load_options(messages))),
-        options_(flags.options) {
-    options_.global_attention = global_attention(flags.global_attention);
-  }
+        filler_(
+            MaskFiller::load(flags.model.encoder_folder(), flags.model.load_options(messages))) {}
 
   void run() {
     documents_.one_by_one([this](const Document& document) -> WorkedDocument {
       try {
-        const FilledText filled = filler_.fill(document.text, options_);
+        const FilledText filled = filler_.fill(document.text, flags_.options);
         say(document, filled);
         return {.tokens = filled.tokens};
       } catch (const Error& error) {
@@ -66,7 +64,6 @@ class FillMaskRun {
   Messages& messages_;
   DocumentStream documents_;
   MaskFiller filler_;
-  FillMaskOptions options_;
 };
 
 }  // namespace
@@ -82,15 +79,10 @@ void add_fill_mask(CLI::App& program, Action& action) {
                             "longformer fill-mask MODEL sentences.txt --lines --top-k 3 --json"});
   add_model(verb, flags->model);
   add_inputs(verb, flags->inputs);
-  add_number(verb, "--top-k", flags->options.top_k, {.least = 1, .most = 1 << 20},
-             "tokens per mask (5)");
-  verb.add_flag("--truncate", flags->options.truncate,
-                "of a document that is too long for the model, keep the first tokens");
-  add_global_attention(verb, flags->global_attention);
+  add_fields(verb, fields(flags->options));
   add_json(verb, flags->model);
   add_compute(verb, flags->model);
   verb.callback([flags, &action] {
-    static_cast<void>(global_attention(flags->global_attention));
     action = [flags](Messages& messages) { FillMaskRun(*flags, messages).run(); };
   });
 }

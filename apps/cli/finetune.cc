@@ -20,13 +20,7 @@ namespace {
 
 struct FinetuneFlags {
   ModelFlags model;
-  LongDocumentFlags long_documents;
   FinetuneOptions options;
-
-  FinetuneOptions all() const { return long_documents.applied_to(options); }
-
-  /// Throws UsageError for values that do not go together.
-  void check_values() const { all(); }
 };
 
 /// Text of --help.
@@ -103,7 +97,7 @@ void tell(const FinetuneData& data, Messages& messages) {
 void run(const FinetuneFlags& flags, Messages& messages) {
   const std::string folder = flags.model.token_model_folder();
   TrainingReport report(messages);
-  FinetuneOptions options = flags.all();
+  FinetuneOptions options = flags.options;
   options.data.encoding.note = encoding_note(messages);
   const FinetuneCallbacks callbacks = {
       .training = report.callbacks(),
@@ -132,10 +126,8 @@ void add_finetune(CLI::App& program, Action& action) {
       ->type_name("");
   add_fields(verb, fields(flags->options));
   verb.get_option("--output-dir")->required();
-  add_long_documents(verb, flags->long_documents, flags->options.batch_tokens);
   add_json(verb, flags->model);
   verb.callback([flags, &action] {
-    flags->check_values();
     check_training(flags->options.training, !flags->options.validation_path.empty());
     action = [flags](Messages& messages) { run(*flags, messages); };
   });

@@ -16,7 +16,6 @@
 #include "longformer/generation.h"
 #include "longformer/language_model.h"
 #include "longformer/options.h"
-#include "longformer/search.h"
 #include "option_flags.h"
 
 namespace longformer::cli {
@@ -97,36 +96,6 @@ void add_compute(CLI::App& verb, ModelFlags& flags) {
   add_choice(verb, "--dtype", flags.dtype, {"fp32", "bf16"},
              "weights and activations: fp32 or bf16 (fp32)");
   add_threads(verb, flags.threads);
-}
-
-CLI::Option* add_global_attention(CLI::App& verb, std::string& rule) {
-  return verb
-      .add_option(
-          "--global-attention", rule,
-          "tokens with global attention, terms separated by commas: none, default, all, cls, "
-          "question, sentences (the first token of each), every:64, 17, 0-15")
-      ->type_name("RULE");
-}
-
-CLI::Option* add_context(CLI::App& verb, std::string& context) {
-  return add_choice(verb, "--context", context, {"none", "document"},
-                    "what a passage is read with: none, or the document around it; else what the "
-                    "folder says, else none");
-}
-
-CLI::Option* add_language(CLI::App& verb, std::string& language) {
-  return add_choice(verb, "--language", language, search_languages(),
-                    "compare words by their stems in this language; else that of the index, "
-                    "english for a new one");
-}
-
-std::optional<GlobalAttention> global_attention(const std::string& rule) {
-  if (rule.empty()) return std::nullopt;
-  try {
-    return GlobalAttention::parse(rule);
-  } catch (const Error& error) {
-    throw UsageError("--global-attention", error.reason());
-  }
 }
 
 void add_inputs(CLI::App& verb, InputOptions& inputs) {

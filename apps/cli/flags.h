@@ -84,14 +84,6 @@ void add_json(CLI::App& verb, ModelFlags& flags);
 void add_threads(CLI::App& verb, std::int64_t& threads);
 /// --adapter, --dtype and --threads.
 void add_compute(CLI::App& verb, ModelFlags& flags);
-/// --global-attention.
-CLI::Option* add_global_attention(CLI::App& verb, std::string& rule);
-/// --context, of passages.
-CLI::Option* add_context(CLI::App& verb, std::string& context);
-/// --language
-CLI::Option* add_language(CLI::App& verb, std::string& language);
-/// The rule of a command line; absent when it is empty. Throws UsageError.
-std::optional<GlobalAttention> global_attention(const std::string& rule);
 /// FILES, --text, --lines, --field and --encoding.
 void add_inputs(CLI::App& verb, InputOptions& inputs);
 /// --encoding, of files and stdin.

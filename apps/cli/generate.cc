@@ -23,12 +23,12 @@ struct GenerateFlags {
 GenerateOptions character_options(const GenerateFlags& flags) {
   GenerateOptions result;
   result.characters = flags.characters;
-  result.seed = static_cast<std::uint64_t>(flags.writing.seed);
-  const GenerationOptions& given = flags.writing.options;
+  result.seed = flags.writing.request.seed;
+  const GenerationOptions& given = flags.writing.request.options;
   result.temperature = given.temperature.value_or(result.temperature);
   result.top_k = given.top_k.value_or(result.top_k);
   for_each_generation_option(
-      [](const std::string& name, const auto& option) {
+      [](const std::string& name, const char*, const auto& option) {
         if (option && name != "temperature" && name != "top_k") {
           throw UsageError(name +
                            ": not for a character language model, which knows --prompt, "
@@ -103,14 +103,12 @@ void add_generate(CLI::App& program, Action& action) {
       ->type_name("TEXT");
   add_number(verb, "-n,--characters", flags->characters, {.least = 1},
              "how many characters, or tokens, to draw from one (200)");
-  add_generation_options(verb, writing.options);
+  add_generation_options(verb, writing.request.options);
   add_writing(verb, writing);
   add_json(verb, writing.model);
   add_compute(verb, writing.model);
-  verb.callback([flags, &action] {
-    static_cast<void>(flags->writing.request());
-    action = [flags](Messages& messages) { run(*flags, messages); };
-  });
+  verb.callback(
+      [flags, &action] { action = [flags](Messages& messages) { run(*flags, messages); }; });
 }
 
 }  // namespace longformer::cli

@@ -17,18 +17,8 @@ namespace longformer::cli {
 struct WritingFlags {
   ModelFlags model;
   InputOptions inputs;
-  GenerationOptions options;
-  std::int64_t seed = 1;
-  std::string global_attention;
-  bool truncate = false;
-  bool refuse = false;
-  bool extend = false;
-  std::int64_t max_source_tokens = 0;
-  std::int64_t stride = GenerationRequest().stride;
-  std::int64_t together = GenerationRequest().together;
+  GenerationRequest request;
   bool stream = false;
-
-  GenerationRequest request() const;
 };
 
 /// A flag for every option of GenerationOptions.

@@ -103,20 +103,6 @@ std::string language_model_info_text(const LanguageModelInfo& info, bool json) {
 
 namespace {
 
-std::vector<JsonLine> shares_json(const std::vector<AttentionShares>& layers) {
-  std::vector<JsonLine> lines;
-  for (std::size_t layer = 0; layer < layers.size(); ++layer) {
-    JsonLine& line = lines.emplace_back().add("layer", static_cast<std::int64_t>(layer));
-    const auto add = [&line](const char* name, const std::array<double, 6>& ages) {
-      line.add(name, std::vector<float>(ages.begin(), ages.end()));
-    };
-    add("compressed", layers[layer].compressed);
-    add("memory", layers[layer].memory);
-    add("segment", layers[layer].segment);
-  }
-  return lines;
-}
-
 std::string shares_table(const std::vector<AttentionShares>& layers) {
   if (layers.empty()) return "";
   std::string text = fmt::format("\n{:<22} {:>12} {:>12} {:>12}\n", "attention goes to",
@@ -136,19 +122,7 @@ std::string shares_table(const std::vector<AttentionShares>& layers) {
 }  // namespace
 
 std::string language_model_score_text(const LanguageModelScore& score, bool json) {
-  if (json) {
-    JsonLine metrics;
-    metrics.add("bpc", score.bpc).add("loss", score.loss);
-    if (score.perplexity) metrics.add("perplexity", *score.perplexity);
-    if (score.word_perplexity) metrics.add("word_perplexity", *score.word_perplexity);
-    if (score.compression_loss) metrics.add("compression_loss", *score.compression_loss);
-    JsonLine line;
-    line.add("task", "character-lm").add_json("metrics", metrics.object());
-    if (!score.attention_shares.empty()) {
-      line.add_objects("attention_shares", shares_json(score.attention_shares));
-    }
-    return line.add("characters", score.characters).add("seconds", score.seconds).line();
-  }
+  if (json) return to_json(score) + "\n";
   std::string text;
   const auto row = [&text](const char* name, double value) {
     text += fmt::format("{:<22} {:>12.4f}\n", name, value);

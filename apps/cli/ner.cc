@@ -5,6 +5,7 @@
 
 #include "document_stream.h"
 #include "longformer/tasks.h"
+#include "option_flags.h"
 #include "verbs.h"
 
 namespace longformer::cli {
@@ -14,16 +15,7 @@ namespace {
 struct NerFlags {
   ModelFlags model;
   InputOptions inputs;
-  std::string aggregation = "simple";
-  std::vector<std::string> ignored_labels = {"O"};
-  LongDocumentFlags long_documents;
-
-  TagOptions options() const {
-    TagOptions options = long_documents.applied_to(TagOptions());
-    options.aggregation = longformer::aggregation(aggregation);
-    options.ignored_labels = ignored_labels;
-    return options;
-  }
+  TagOptions options;
 };
 
 class NerRun {
@@ -36,7 +28,7 @@ class NerRun {
   void run() {
     documents_.stream<TagOutcome>(
         [this](const Tagger::Source& next, const Tagger::Sink& sink) {
-          tagger_.tag(next, sink, flags_.options());
+          tagger_.tag(next, sink, flags_.options);
         },
         [this](const Document& document, const TagOutcome& outcome) {
           say(document, outcome);
@@ -48,7 +40,7 @@ class NerRun {
   void say(const Document& document, const TagOutcome& outcome) {
     documents_.note_length(document, outcome.tokens, outcome.truncated, outcome.segments);
     if (flags_.model.json) {
-      const std::string result = to_json(outcome, flags_.aggregation == "none");
+      const std::string result = to_json(outcome, flags_.options.aggregation == Aggregation::none);
       documents_.output().write(document.json().add_members(result).line());
       return;
     }
@@ -81,18 +73,10 @@ void add_ner(CLI::App& program, Action& action) {
                    "longformer ner MODEL articles.jsonl --field text --json"});
   add_model(verb, flags->model);
   add_inputs(verb, flags->inputs);
-  add_choice(verb, "--aggregation", flags->aggregation,
-             {"none", "simple", "first", "average", "max"},
-             "none (every token), simple (runs of one label), or whole words with the label of "
-             "their first token, their average or their maximum (simple)");
-  verb.add_option("--ignore-labels", flags->ignored_labels, "labels to leave out (O)")
-      ->delimiter(',')
-      ->type_name("LIST");
-  add_long_documents(verb, flags->long_documents, TagOptions().batch_tokens);
+  add_fields(verb, fields(flags->options));
   add_json(verb, flags->model);
   add_compute(verb, flags->model);
   verb.callback([flags, &action] {
-    static_cast<void>(flags->options());
     action = [flags](Messages& messages) { NerRun(*flags, messages).run(); };
   });
 }

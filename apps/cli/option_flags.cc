@@ -22,33 +22,6 @@ namespace {
 /// The largest whole number of an option that names no other.
 constexpr std::int64_t kMostWhole = std::int64_t{1} << 30;
 
-/// "0.05" and so on: a value as help shows it.
-struct Shown {
-  template <typename Value>
-  std::string operator()(const Value* value) const {
-    return fmt::format("{}", *value);
-  }
-  template <typename Value>
-  std::string operator()(const std::optional<Value>* value) const {
-    return *value ? fmt::format("{}", **value) : "";
-  }
-  template <typename Value>
-  std::string operator()(const std::vector<Value>* values) const {
-    return fmt::format("{}", fmt::join(*values, ","));
-  }
-  std::string operator()(OptionField::Numbers numbers) const {
-    return fmt::format("{}", fmt::join(numbers, ","));
-  }
-  std::string operator()(const OptionField::Text& text) const { return text.shown(); }
-};
-
-/// The help of a field with the value that it has now.
-std::string help_of(const OptionField& field) {
-  const std::size_t place = field.help.find("{}");
-  if (place == std::string::npos) return field.help;
-  return std::string(field.help).replace(place, 2, std::visit(Shown(), field.value));
-}
-
 /// A real number within the bounds of a field.
 CLI::Validator real_within(const OptionField& field) {
   const double least = field.least, most = field.most;
@@ -88,9 +61,13 @@ class FlagOf {
   }
   CLI::Option* operator()(std::optional<bool>* value) const {
     if (field_.type.empty()) {
-      return verb_.add_flag_function(
-          name_ + ",!--no-" + name_.substr(2), [value](std::int64_t count) { *value = count > 0; },
-          help_);
+      CLI::Option* option = verb_.add_flag_callback(
+          name_, [value] { *value = true; }, help_);
+      CLI::Option* contrary = verb_.add_flag_callback(
+          "--no-" + name_.substr(2), [value] { *value = false; }, "the contrary of " + name_);
+      contrary->excludes(option);
+      if (!field_.group.empty()) contrary->group(field_.group);
+      return option;
     }
     return verb_.add_option_function<bool>(
         name_, [value](const bool& given) { *value = given; }, help_);
@@ -110,11 +87,16 @@ class FlagOf {
   CLI::Option* operator()(double* value) const { return real(*value); }
   CLI::Option* operator()(float* value) const { return real(*value); }
   CLI::Option* operator()(std::optional<double>* value) const { return real(*value); }
+  CLI::Option* operator()(std::optional<std::string>* value) const {
+    CLI::Option* option = verb_.add_option(name_, *value, help_)->type_name("NAME");
+    return field_.choices.empty() ? option : option->check(one_of(field_.choices));
+  }
   CLI::Option* operator()(std::string* value) const {
     CLI::Option* option = verb_.add_option(name_, *value, help_)->type_name("NAME");
     return field_.choices.empty() ? option : option->check(one_of(field_.choices));
   }
   CLI::Option* operator()(std::vector<std::string>* values) const {
+    if (field_.is_repeated) return add_repeatable(verb_, name_, *values, help_);
     return verb_.add_option(name_, *values, help_)
         ->delimiter(',')
         ->allow_extra_args(false)
@@ -139,6 +121,15 @@ class FlagOf {
         return error.what();
       }
     });
+  }
+  CLI::Option* operator()(const OptionField::Whole& number) const {
+    return verb_
+        .add_option_function<std::int64_t>(
+            name_, [read = number.read](const std::int64_t& given) { read(given); }, help_)
+        ->check(CLI::Range(range().least, range().most).description(""));
+  }
+  CLI::Option* operator()(const OptionField::Flag& flag) const {
+    return verb_.add_flag_callback(name_, flag.raise, help_);
   }
 
  private:
@@ -174,11 +165,21 @@ OptionFields only(OptionFields fields, const std::vector<std::string>& names) {
   return fields;
 }
 
+OptionFields except(OptionFields fields, const std::vector<std::string>& names) {
+  std::erase_if(fields, [&names](const OptionField& field) {
+    return std::ranges::find(names, field.name) != names.end();
+  });
+  return fields;
+}
+
 void add_fields(CLI::App& verb, const OptionFields& fields) {
   for (const OptionField& field : fields) {
     CLI::Option* option = std::visit(FlagOf(verb, field), field.value);
     if (!field.type.empty()) option->type_name(field.type);
     if (!field.group.empty()) option->group(field.group);
+    for (const std::string& other : field.excludes) {
+      option->excludes(verb.get_option(flag_of(other)));
+    }
     if (field.shorthand.empty()) continue;
     std::string* value = std::get<std::string*>(field.value);
     CLI::Option* flag = verb.add_flag_callback(

@@ -23,21 +23,12 @@ struct QaFlags {
   ModelFlags model;
   InputOptions inputs;
   std::vector<std::string> questions;
-  std::int64_t top_k = 1;
-  std::int64_t max_answer_tokens = AnswerOptions().max_answer_tokens;
+  AnswerOptions options;
+  /// Models for multi-hop question answering.
+  MultiHopAnswerOptions multi_hop;
   bool no_answer = false;
   /// Answers are compared over all documents.
   bool best = false;
-  /// Models for multi-hop question answering.
-  DataOptions data;
-  LongDocumentFlags long_documents;
-
-  AnswerOptions options() const {
-    AnswerOptions options = long_documents.applied_to(AnswerOptions());
-    options.top_k = top_k;
-    options.max_answer_tokens = max_answer_tokens;
-    return options;
-  }
 };
 
 class QaRun {
@@ -50,7 +41,7 @@ class QaRun {
 
   void run() {
     answerer_.answer([this] { return next_question(); },
-                     [this](const AnswerOutcome& outcome) { take(outcome); }, flags_.options());
+                     [this](const AnswerOutcome& outcome) { take(outcome); }, flags_.options);
     documents_.finish();
     for (const AskedOfAll& asked : asked_of_all_) {
       flags_.model.json ? write_best_json(asked) : write_best_text(asked);
@@ -99,7 +90,7 @@ class QaRun {
   /// These are of the document that was taken last.
   void keep_best(const std::string& question, const AnswerOutcome& outcome) {
     const auto [place, is_new] = places_.try_emplace(question, asked_of_all_.size());
-    if (is_new) asked_of_all_.push_back({question, BestAnswers(flags_.top_k), 0});
+    if (is_new) asked_of_all_.push_back({question, BestAnswers(flags_.options.top_k), 0});
     AskedOfAll& asked = asked_of_all_[place->second];
     asked.best.add(all_documents_.size() - 1, outcome.answers);
     ++asked.documents;
@@ -116,7 +107,7 @@ class QaRun {
                            .logit = outcome.no_answer_logit,
                            .span = {},
                            .text = {}});
-    if (answers.size() > static_cast<std::size_t>(flags_.top_k)) answers.pop_back();
+    if (answers.size() > static_cast<std::size_t>(flags_.options.top_k)) answers.pop_back();
     return answers;
   }
 
@@ -187,15 +178,18 @@ class QaRun {
 
 /// Throws UsageError for flags that only models for one document have.
 MultiHopQuestions multi_hop_questions(const QaFlags& flags) {
-  if (flags.top_k != 1 || flags.no_answer || flags.best || !flags.inputs.question_field.empty()) {
+  if (flags.options.top_k != 1 || flags.no_answer || flags.best ||
+      !flags.inputs.question_field.empty()) {
     throw UsageError(
         "--top-k, --no-answer, --best and --question-field are for models that read one document, "
         "not for "
         "one of multi-hop question answering");
   }
-  MultiHopAnswerOptions options = flags.long_documents.applied_to(MultiHopAnswerOptions());
-  options.max_answer_tokens = flags.max_answer_tokens;
-  options.evidence_paragraphs = flags.data.multi_hop.evidence_paragraphs;
+  MultiHopAnswerOptions options = flags.multi_hop;
+  options.max_answer_tokens = flags.options.max_answer_tokens;
+  options.too_long = flags.options.too_long;
+  options.global_attention = flags.options.global_attention;
+  options.batch_tokens = flags.options.batch_tokens;
   return {flags.model, flags.inputs, flags.questions, std::move(options)};
 }
 
@@ -243,21 +237,20 @@ void add_qa(CLI::App& program, Action& action) {
                   "with --field, the field of the JSON object that holds its question")
       ->type_name("NAME")
       ->excludes(question);
-  add_number(verb, "--top-k", flags->top_k, {.least = 1, .most = 1 << 16},
-             "answers to a question, best first; they do not overlap (1)");
-  add_number(verb, "--max-answer-tokens", flags->max_answer_tokens, {.least = 1, .most = 1 << 16},
-             fmt::format("length of an answer ({})", flags->max_answer_tokens));
+  // The flags about answers of one document stand behind those of their number.
+  const OptionFields options = fields(flags->options);
+  const std::vector<std::string> of_answers = {"top_k", "max_answer_tokens"};
+  add_fields(verb, only(options, of_answers));
   verb.add_flag("--no-answer", flags->no_answer,
                 "rank \"no answer\", an empty text, among the answers (models trained on SQuAD 2)");
   verb.add_flag("--best", flags->best,
                 "the best --top-k answers in all documents that a question is asked about, by "
                 "logit, which stands in place of the score");
-  add_fields(verb, only(task_fields(flags->data, OptionUse::evaluation), {"evidence_paragraphs"}));
-  add_long_documents(verb, flags->long_documents, AnswerOptions().batch_tokens);
+  add_fields(verb, only(fields(flags->multi_hop), {"evidence_paragraphs"}));
+  add_fields(verb, except(options, of_answers));
   add_json(verb, flags->model);
   add_compute(verb, flags->model);
   verb.callback([flags, &action] {
-    static_cast<void>(flags->options());
     action = [flags](Messages& messages) {
       if (MultiHopAnswerer::is_one(flags->model.token_model_folder())) {
         return answer_multi_hop(multi_hop_questions(*flags), messages);

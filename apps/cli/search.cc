@@ -16,6 +16,7 @@
 #include "help.h"
 #include "longformer/error.h"
 #include "longformer/text.h"
+#include "option_flags.h"
 #include "output.h"
 #include "search_documents.h"
 #include "search_report.h"
@@ -29,32 +30,13 @@ struct SearchFlags {
   ModelFlags model;
   SearchDocuments documents;
   std::vector<std::string> queries;
-  std::int64_t top_k = 3;
-  std::string mode;
-  std::vector<std::string> within;
+  SearchQuery query;
   std::string index;
   bool list = false, statistics = false;
   std::vector<std::string> removed;
-  std::int64_t passage_tokens = 128;
+  SearchOptions options;
   bool passage_tokens_given = false;
-  std::string context, language, similarity;
-  std::optional<std::string> passage_prompt;
-  std::optional<std::string> query_prompt;
 
-  SearchOptions options() const {
-    SearchOptions options;
-    options.passages.passage_tokens = passage_tokens;
-    if (!context.empty()) options.passages.context = passage_context(context);
-    if (!similarity.empty()) options.similarity = longformer::similarity(similarity);
-    options.passage_prompt = passage_prompt;
-    if (!language.empty()) options.language = language;
-    return options;
-  }
-
-  /// Without a model only words can be searched.
-  SearchMode search_mode() const {
-    return mode.empty() ? SearchMode::hybrid : longformer::search_mode(mode);
-  }
   bool manages() const { return list || statistics || !removed.empty(); }
 };
 
@@ -75,7 +57,7 @@ struct OpenIndex {
 };
 
 OpenIndex open_index(const SearchFlags& flags, Messages& messages) {
-  const std::optional<std::string> language = flags.options().language;
+  const std::optional<std::string> language = flags.options.language;
   if (flags.model.model.empty()) return {std::nullopt, SearchIndex::open(flags.index, language)};
   const bool reads = flags.documents.inputs.files.empty();
   if (reads && !std::filesystem::exists(flags.index)) {
@@ -85,8 +67,8 @@ OpenIndex open_index(const SearchFlags& flags, Messages& messages) {
       Embedder::load(flags.model.encoder_folder(), flags.model.load_options(messages));
   SearchIndex index = reads ? SearchIndex::open(flags.index, embedder, language)
                       : flags.index.empty()
-                          ? SearchIndex(embedder, flags.options())
-                          : SearchIndex::edit(flags.index, embedder, flags.options());
+                          ? SearchIndex(embedder, flags.options)
+                          : SearchIndex::edit(flags.index, embedder, flags.options);
   return {std::move(embedder), std::move(index)};
 }
 
@@ -99,7 +81,7 @@ class SearchRun {
         names_(flags.index, open_.index) {
     note_language();
     if (!open_.embedder) return;
-    compare(index().options(), completed(flags.options(), *open_.embedder));
+    compare(index().options(), completed(flags.options, *open_.embedder));
   }
 
   void run() {
@@ -149,15 +131,17 @@ class SearchRun {
              std::to_string(wanted.passages.passage_tokens));
     }
     if (found.passages.context != wanted.passages.context) {
-      differ(!flags_.context.empty(), fmt::format("with context {}", context_name(found)),
-             "--context", context_name(wanted));
+      differ(flags_.options.passages.context.has_value(),
+             fmt::format("with context {}", context_name(found)), "--context",
+             context_name(wanted));
     }
     if (found.similarity != wanted.similarity) {
-      differ(!flags_.similarity.empty(), fmt::format("compared by {}", similarity_name(found)),
-             "--similarity", similarity_name(wanted));
+      differ(flags_.options.similarity.has_value(),
+             fmt::format("compared by {}", similarity_name(found)), "--similarity",
+             similarity_name(wanted));
     }
     if (found.passage_prompt != wanted.passage_prompt) {
-      differ(flags_.passage_prompt.has_value(),
+      differ(flags_.options.passage_prompt.has_value(),
              fmt::format("behind the prompt '{}'", on_one_line(found.passage_prompt.value_or(""))),
              "--passage-prompt", fmt::format("'{}'", on_one_line(*wanted.passage_prompt)));
     }
@@ -197,10 +181,10 @@ class SearchRun {
 
   /// The names of --within in the index. A folder around that of the index is in no name.
   std::vector<std::string> within() {
-    if (flags_.within.empty()) return {};
+    if (flags_.query.within.empty()) return {};
     std::vector<std::string> names;
     const std::vector<IndexedDocument> documents = index().list();
-    for (const std::string& name : flags_.within) {
+    for (const std::string& name : flags_.query.within) {
       if (!names_.is_around(name)) {
         names.push_back(names_.stored_as(name, documents));
         continue;
@@ -216,12 +200,9 @@ class SearchRun {
   void answer(const std::string& question) {
     const Stopwatch watch;
     SearchAnswer answer = {.question = question, .hits = {}, .note = {}, .seconds = 0};
-    SearchQuery query = {.question = question,
-                         .top_k = flags_.top_k,
-                         .mode = flags_.search_mode(),
-                         .within = {},
-                         .prompt = flags_.query_prompt,
-                         .note = [&](const std::string& note) { answer.note = note; }};
+    SearchQuery query = flags_.query;
+    query.question = question;
+    query.note = [&](const std::string& note) { answer.note = note; };
     try {
       query.within = within();
       answer.hits = open_.embedder ? index().query(*open_.embedder, query) : index().query(query);
@@ -298,7 +279,7 @@ void check(SearchFlags& flags) {
     return;
   }
   if (flags.model.model.empty() &&
-      (flags.index.empty() || flags.mode.empty() || flags.search_mode() != SearchMode::lexical)) {
+      (flags.index.empty() || flags.query.mode != SearchMode::lexical)) {
     throw UsageError(
         "no model: only --index with --mode lexical, --list, --stats or --remove "
         "does without; see longformer search --help");
@@ -337,8 +318,8 @@ void add_search(CLI::App& program, Action& action) {
   add_model(verb, flags->model)->required(false);
   add_search_documents(verb, flags->documents);
   add_repeatable(verb, "--query", flags->queries, "a question; may be repeated");
-  add_number(verb, "--top-k", flags->top_k, {.least = 1, .most = 1 << 20},
-             "passages per question (3)");
+  const OptionFields query = fields(flags->query), options = fields(flags->options);
+  add_fields(verb, only(query, {"top_k"}));
   verb.add_option("--index", flags->index,
                   "keep passages and vectors in this SQLite file; documents that are in it are "
                   "not read again")
@@ -348,25 +329,13 @@ void add_search(CLI::App& program, Action& action) {
   add_repeatable(verb, "--remove", flags->removed,
                  "take a document out of the index, or all of a folder; may be "
                  "repeated");
-  add_choice(verb, "--mode", flags->mode, {"hybrid", "dense", "lexical"},
-             "rank by words and meaning, by meaning, or by words (hybrid)");
-  add_repeatable(verb, "--within", flags->within,
-                 "search in this document alone, or in those of this folder; may be "
-                 "repeated");
-  CLI::Option* passage = add_number(verb, "--passage-tokens", flags->passage_tokens,
-                                    {.least = 1, .most = 1 << 24}, "length of a passage (128)");
-  add_context(verb, flags->context);
-  add_language(verb, flags->language);
-  add_choice(verb, "--similarity", flags->similarity, {"cosine", "dot", "euclidean", "manhattan"},
-             "compare vectors so in a new index; else as the folder says, or by the cosine");
-  verb.add_option("--passage-prompt", flags->passage_prompt,
-                  "put this text before every passage; else the prompt 'document' of the folder")
-      ->type_name("TEXT");
-  verb.add_option("--query-prompt", flags->query_prompt,
-                  "put this text before every question; else the prompt 'query' of the folder")
-      ->type_name("TEXT");
+  add_fields(verb, only(query, {"mode", "within"}));
+  add_fields(verb, only(options,
+                        {"passage_tokens", "context", "language", "similarity", "passage_prompt"}));
+  add_fields(verb, only(query, {"query_prompt"}));
   add_json(verb, flags->model);
   add_compute(verb, flags->model);
+  const CLI::Option* passage = verb.get_option("--passage-tokens");
   verb.callback([flags, passage, &action] {
     flags->passage_tokens_given = passage->count() > 0;
     check(*flags);

@@ -238,12 +238,12 @@ void add_search_documents(CLI::App& verb, SearchDocuments& documents) {
       ->type_name("GLOB");
   add_repeatable(verb, "--exclude", documents.patterns.exclude,
                  "of folders leave out files and folders that match this, as drafts/; may be "
-                 "repeated (none; what is hidden is always left out)")
+                 "repeated (none; hidden files are always left out)")
       ->type_name("GLOB");
   add_choice(verb, "--format", inputs.format, {"auto", "text", "markdown", "html"},
-             "what the files hold: auto tells by the suffix (auto)");
+             "format of the files; auto: by the suffix (auto)");
   verb.add_flag("--prune", documents.prune,
-                "take documents out of the index whose files are gone from the folders");
+                "remove documents from the index whose files are gone from the folders");
   verb.add_flag("--lines", inputs.lines, "each line of the files is a document");
   verb.add_option("--field", inputs.field,
                   "each line is a JSON object that holds the document in this field")

@@ -73,12 +73,7 @@ std::string answer_text(const SearchAnswer& answer, const std::string& similarit
 std::string answer_json(const SearchAnswer& answer, const IndexState& state) {
   std::vector<JsonLine> objects;
   for (const SearchHit& hit : answer.hits) {
-    JsonLine& object = objects.emplace_back();
-    object.add("file", hit.file).add("begin", hit.span.begin).add("end", hit.span.end);
-    object.add("score", hit.score);
-    if (hit.similarity) object.add("similarity", *hit.similarity);
-    if (hit.words) object.add("words", *hit.words);
-    object.add("text", hit.text).add("matched", std::span<const CharacterSpan>(hit.matched));
+    objects.emplace_back().add_members(to_json(hit));
   }
   JsonLine json;
   json.add("query", answer.question).add_objects("hits", objects);
@@ -92,10 +87,7 @@ std::string documents_text(const std::vector<IndexedDocument>& documents, bool j
   std::string text;
   for (const IndexedDocument& document : documents) {
     if (json) {
-      JsonLine line;
-      line.add("file", document.name).add("passages", document.passages);
-      line.add("characters", document.characters).add("hash", document.hash);
-      text += line.add("time", document.time).line();
+      text += to_json(document) + "\n";
     } else {
       text += fmt::format("{}\t{}\t{}\t{}\n", quoted_name(document.name),
                           counted(document.passages, "passage"),

@@ -21,12 +21,11 @@ void add_summarize(CLI::App& program, Action& action) {
                    "longformer summarize MODEL book.txt --max-new-tokens 200"});
   add_model(verb, flags->model);
   add_inputs(verb, flags->inputs);
-  add_generation_options(verb, flags->options);
+  add_generation_options(verb, flags->request.options);
   add_writing(verb, *flags);
   add_json(verb, flags->model);
   add_compute(verb, flags->model);
   verb.callback([flags, &action] {
-    static_cast<void>(flags->request());
     action = [flags](Messages& messages) { write_texts(*flags, true, messages); };
   });
 }

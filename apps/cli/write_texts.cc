@@ -32,7 +32,7 @@ class WritingRun {
         messages_(messages),
         documents_(flags.inputs, flags.model.json, messages),
         generator_(TextGenerator::load(flags.model.folder(), flags.model.load_options(messages))),
-        request_(flags.request()),
+        request_(flags.request),
         only_one_(documents_.total_documents() == 1) {
     documents_.advise(kSegments);
     const GenerationOptions& folder = generator_.folder_options();

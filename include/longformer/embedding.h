@@ -58,6 +58,8 @@ struct EmbedOptions {
   std::int64_t batch_tokens = 16384;
 };
 
+OptionFields fields(EmbedOptions& options);
+
 /// Vectors of one document: [rows, embedding size] row-major; rows is 1, or the number of tokens or
 /// passages.
 struct Embedding {
@@ -176,5 +178,7 @@ class Embedder {
   Tokenizer tokenizer_;
   std::shared_ptr<const Modules> modules_;
 };
+
+OptionFields fields(Embedder::PassageOptions& options);
 
 }  // namespace longformer

@@ -73,6 +73,12 @@ OptionFields fields(EvaluateOptions& options);
 Evaluation evaluate(const Model& model, const Tokenizer& tokenizer, const std::string& path,
                     const EvaluateOptions& options = {});
 
+/// Who read the examples of an evaluation: a file of predictions has none of the counts of a model.
+enum class ReadBy { model, file };
+/// {"task", "metrics": {…}, "labels": […], "examples", "skipped", "empty", "tokens", …, "seconds"}:
+/// metrics, and the counters that the task has.
+std::string to_json(const Evaluation& result, ReadBy read_by = ReadBy::model);
+
 /// The counters of the evaluations of all tasks, each name once.
 std::vector<const Counter*> evaluation_counters();
 

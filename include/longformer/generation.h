@@ -74,7 +74,7 @@ using GenerationCallback = std::function<bool(const GenerationEvent&)>;
 struct GenerationRequest {
   GenerationOptions options = {};
   /// Draws depend on it and on the number of the document alone.
-  std::uint64_t seed = 0;
+  std::uint64_t seed = 1;
   /// Number of the first document.
   std::uint64_t first_document = 0;
   /// Tokens that every text begins with. The start token stands before them, unless it is the first
@@ -82,8 +82,7 @@ struct GenerationRequest {
   std::vector<std::int32_t> prompt = {};
   /// Which tokens of a document have global attention; absent: none, as in `transformers`.
   std::optional<GlobalAttention> global_attention = std::nullopt;
-  /// The program splits, unless told otherwise.
-  TooLong too_long = TooLong::refuse;
+  TooLong too_long = TooLong::split;
   /// Documents that are longer than the encoder are read whole instead: token t has the position
   /// t mod N of the N that there are, as `convert` would repeat them.
   bool extend = false;
@@ -96,6 +95,10 @@ struct GenerationRequest {
   /// values of all of them are kept.
   std::int64_t together = 8;
 };
+
+/// What is not one of `options`, whose names and help are those of for_each_generation_option; and
+/// without first_document and prompt.
+OptionFields fields(GenerationRequest& request);
 
 /// The options of a JSON object. Throws Error for other keys and for values of other types.
 GenerationOptions parse_generation_options(const std::string& json);

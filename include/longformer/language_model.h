@@ -113,6 +113,10 @@ struct LanguageModelScore {
   double seconds = 0;
 };
 
+/// {"task", "metrics": {"bpc", "loss", …}, "attention_shares", "characters", "seconds"}, without the
+/// losses; optional values where the score has them.
+std::string to_json(const LanguageModelScore& score);
+
 struct LanguageModelInfo {
   /// "window", "dense", "recurrent", "compressive" or "performer".
   std::string attention;

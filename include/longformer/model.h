@@ -234,4 +234,7 @@ class GlobalAttention {
   std::vector<std::int64_t> steps_;
 };
 
+/// The option --global-attention.
+OptionField global_attention_field(std::optional<GlobalAttention>& rule);
+
 }  // namespace longformer

@@ -20,22 +20,33 @@ namespace longformer {
 /// An option as every interface shows it: the flag --learning-rate of the program, the keyword
 /// learning_rate of Python, a key of JSON. The structs of options list theirs: fields(options).
 struct OptionField {
-  /// A value that users write as a text.
+  // Values that are written otherwise than they are kept. `read` throws Error("expected …, found
+  // …"); `shown` is the value before the user gives one, empty where that is none.
+
   struct Text {
-    /// Throws Error("expected …, found …").
     std::function<void(const std::string&)> read;
     std::function<std::string()> shown;
+  };
+  struct Whole {
+    std::function<void(std::int64_t)> read;
+    std::function<std::optional<std::int64_t>()> shown;
+  };
+  /// A flag that stands for a value of a member; it can only be raised.
+  struct Flag {
+    std::function<void()> raise;
+    std::function<bool()> shown;
   };
   /// The member of the struct, which must outlive the field; `Numbers` have a fixed count.
   using Numbers = std::span<double>;
   using Value =
       std::variant<bool*, std::int64_t*, std::uint64_t*, double*, float*, std::string*,
                    std::vector<std::string>*, std::vector<std::int64_t>*, std::optional<bool>*,
-                   std::optional<std::int64_t>*, std::optional<double>*, Numbers, Text>;
+                   std::optional<std::int64_t>*, std::optional<double>*,
+                   std::optional<std::string>*, Numbers, Text, Whole, Flag>;
 
   /// In words with underscores.
   std::string name;
-  Value value;
+  Value value = {};
   /// A phrase. "{}" stands for the value before the user gives one: the default.
   std::string help;
   /// The heading that the option stands under.
@@ -52,9 +63,16 @@ struct OptionField {
   bool is_contrary = false;
   /// A flag that stands for this choice, as --bf16 for --dtype bf16.
   std::string shorthand = {};
+  /// Other options of the list, which must not be given beside it.
+  std::vector<std::string> excludes = {};
+  /// Given once for each text of a list, where others take texts between commas.
+  bool is_repeated = false;
 };
 
 using OptionFields = std::vector<OptionField>;
+
+/// `help` with the value in place of "{}".
+std::string help_of(const OptionField& field);
 
 /// Purpose of a list of options: some belong to training alone, some to evaluation.
 enum class OptionUse { training, evaluation };
@@ -170,45 +188,63 @@ struct GenerationOptions {
   std::optional<std::vector<std::int32_t>> eos_token_id = {};
 };
 
-/// Calls visit(name, option) for every option of one or of several of them in step.
+/// Calls visit(name, help, option) for every option of one or of several of them in step.
 template <typename Visit, typename... Options>
 void for_each_generation_option(Visit&& visit, Options&... options) {
-  visit("max_length", options.max_length...);
-  visit("max_new_tokens", options.max_new_tokens...);
-  visit("min_length", options.min_length...);
-  visit("min_new_tokens", options.min_new_tokens...);
-  visit("max_time", options.max_time...);
-  visit("stop_strings", options.stop_strings...);
-  visit("num_beams", options.num_beams...);
-  visit("num_return_sequences", options.num_return_sequences...);
-  visit("length_penalty", options.length_penalty...);
-  visit("early_stopping", options.early_stopping...);
-  visit("do_sample", options.do_sample...);
-  visit("temperature", options.temperature...);
-  visit("top_k", options.top_k...);
-  visit("top_p", options.top_p...);
-  visit("min_p", options.min_p...);
-  visit("typical_p", options.typical_p...);
-  visit("top_h", options.top_h...);
-  visit("epsilon_cutoff", options.epsilon_cutoff...);
-  visit("eta_cutoff", options.eta_cutoff...);
-  visit("repetition_penalty", options.repetition_penalty...);
-  visit("encoder_repetition_penalty", options.encoder_repetition_penalty...);
-  visit("no_repeat_ngram_size", options.no_repeat_ngram_size...);
-  visit("encoder_no_repeat_ngram_size", options.encoder_no_repeat_ngram_size...);
-  visit("bad_words_ids", options.bad_words_ids...);
-  visit("sequence_bias", options.sequence_bias...);
-  visit("suppress_tokens", options.suppress_tokens...);
-  visit("begin_suppress_tokens", options.begin_suppress_tokens...);
-  visit("forced_bos_token_id", options.forced_bos_token_id...);
-  visit("forced_eos_token_id", options.forced_eos_token_id...);
-  visit("exponential_decay_length_penalty", options.exponential_decay_length_penalty...);
-  visit("remove_invalid_values", options.remove_invalid_values...);
-  visit("renormalize_logits", options.renormalize_logits...);
-  visit("decoder_start_token_id", options.decoder_start_token_id...);
-  visit("bos_token_id", options.bos_token_id...);
-  visit("pad_token_id", options.pad_token_id...);
-  visit("eos_token_id", options.eos_token_id...);
+  visit("max_length", "most tokens with the start token", options.max_length...);
+  visit("max_new_tokens",
+        "most tokens to write; counts before --max-length (summarize 512, generate 20)",
+        options.max_new_tokens...);
+  visit("min_length", "fewest tokens with the start token", options.min_length...);
+  visit("min_new_tokens", "fewest tokens to write; counts before --min-length",
+        options.min_new_tokens...);
+  visit("max_time", "seconds after which texts end", options.max_time...);
+  visit("stop_strings", "a text ends behind it; may be repeated", options.stop_strings...);
+  visit("num_beams", "texts that are followed at a time (1)", options.num_beams...);
+  visit("num_return_sequences", "texts for each document (1)", options.num_return_sequences...);
+  visit("length_penalty", "beams: scores are divided by length to this power (1)",
+        options.length_penalty...);
+  visit("early_stopping", "beams: true, false or never (false)", options.early_stopping...);
+  visit("do_sample", "draw tokens instead of taking the likeliest", options.do_sample...);
+  visit("temperature", "divides the logits before drawing (1)", options.temperature...);
+  visit("top_k", "draw from so many of the likeliest tokens; 0 from all (50)", options.top_k...);
+  visit("top_p", "draw from the likeliest tokens of this mass (1)", options.top_p...);
+  visit("min_p", "draw from tokens at least this part as likely as the likeliest",
+        options.min_p...);
+  visit("typical_p", "draw from the most typical tokens of this mass (1)", options.typical_p...);
+  visit("top_h", "draw from the likeliest tokens up to this part of the entropy", options.top_h...);
+  visit("epsilon_cutoff", "draw from tokens at least so likely (0)", options.epsilon_cutoff...);
+  visit("eta_cutoff", "as --epsilon-cutoff, lower if many tokens are likely (0)",
+        options.eta_cutoff...);
+  visit("repetition_penalty", "over 1: tokens of the text become less likely (1)",
+        options.repetition_penalty...);
+  visit("encoder_repetition_penalty", "over 1: tokens of the document become likelier (1)",
+        options.encoder_repetition_penalty...);
+  visit("no_repeat_ngram_size", "no so many tokens occur twice in a text; 0 is off (0)",
+        options.no_repeat_ngram_size...);
+  visit("encoder_no_repeat_ngram_size",
+        "no so many tokens are copied from the document; 0 is off (0)",
+        options.encoder_no_repeat_ngram_size...);
+  visit("bad_words_ids", "ids such as 5,81 that do not follow each other; may be repeated",
+        options.bad_words_ids...);
+  visit("sequence_bias", "ids and what is added to the last logit: 5,81=-2.5; may be repeated",
+        options.sequence_bias...);
+  visit("suppress_tokens", "ids such as 3,17 that are never written", options.suppress_tokens...);
+  visit("begin_suppress_tokens", "ids that no text begins with", options.begin_suppress_tokens...);
+  visit("forced_bos_token_id", "the first token to write", options.forced_bos_token_id...);
+  visit("forced_eos_token_id", "ids of which one is the last token at the limit",
+        options.forced_eos_token_id...);
+  visit("exponential_decay_length_penalty", "behind N tokens the end becomes likelier by F: N,F",
+        options.exponential_decay_length_penalty...);
+  visit("remove_invalid_values", "take logits that are no numbers for 0",
+        options.remove_invalid_values...);
+  visit("renormalize_logits", "probabilities sum to 1 behind all of this",
+        options.renormalize_logits...);
+  visit("decoder_start_token_id", "the token that texts begin with",
+        options.decoder_start_token_id...);
+  visit("bos_token_id", "start token without --decoder-start-token-id", options.bos_token_id...);
+  visit("pad_token_id", "not used: nothing is padded", options.pad_token_id...);
+  visit("eos_token_id", "ids that end a text", options.eos_token_id...);
 }
 
 struct CoreferenceOptions {

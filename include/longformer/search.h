@@ -21,9 +21,6 @@ namespace longformer {
 /// Scores that rank passages: words (BM25), vectors (by the similarity of the index), or both.
 enum class SearchMode { hybrid, dense, lexical };
 
-/// Parses hybrid, dense or lexical. Throws Error for anything else.
-SearchMode search_mode(const std::string& name);
-
 /// The languages that an index may have: of the stems of its words, or "none".
 std::vector<std::string> search_languages();
 
@@ -44,6 +41,10 @@ struct SearchHit {
   std::vector<CharacterSpan> matched;
 };
 
+/// {"file", "begin", "end", "score", "similarity", "words", "text", "matched": [[begin, end], …]};
+/// "similarity" and "words" where the hit has them.
+std::string to_json(const SearchHit& hit);
+
 /// How passages become vectors; an index remembers it.
 struct SearchOptions {
   Embedder::PassageOptions passages;
@@ -56,6 +57,8 @@ struct SearchOptions {
   /// its words again, and changes nothing else.
   std::optional<std::string> language;
 };
+
+OptionFields fields(SearchOptions& options);
 
 /// The options with what the folder says for those that are absent.
 SearchOptions completed(const SearchOptions& options, const Embedder& embedder);
@@ -80,6 +83,9 @@ struct SearchQuery {
   std::function<void(const std::string&)> note = {};
 };
 
+/// Without the question.
+OptionFields fields(SearchQuery& query);
+
 /// A document with the score of its best passage, as SearchHit has it.
 struct RankedDocument {
   std::string name;
@@ -96,6 +102,9 @@ struct IndexedDocument {
   /// When it was read, UTC: 2026-11-24 23:44:46.
   std::string time;
 };
+
+/// {"file", "passages", "characters", "hash", "time"}.
+std::string to_json(const IndexedDocument& document);
 
 /// Passages of documents with their vectors and words, in memory or in a file, a SQLite database.
 /// Every document is written at once and whole: a process that is killed loses at most the document
@@ -198,6 +207,9 @@ struct RetrievalEvaluation {
   /// Documents are those of the corpus, then the queries; the total of tokens is an estimate.
   ProgressCallback progress = {};
 };
+
+/// Without `top_k`, and of `data` the options of retrieval alone.
+OptionFields fields(RetrievalEvaluation& options);
 
 /// Searches for the queries of a folder with corpus.jsonl, queries.jsonl and judgements in qrels as
 /// SearchIndex::rank does, without phrases: quotation marks in a query mean nothing. A document

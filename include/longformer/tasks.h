@@ -40,6 +40,8 @@ struct ClassifyOptions {
   std::int64_t batch_tokens = 8192;
 };
 
+OptionFields fields(ClassifyOptions& options);
+
 /// A text, or a pair of texts. Of a pair that is too long TooLong::truncate cuts the longer text;
 /// TooLong::split keeps the first one whole and reads the second in segments.
 struct ClassifyInput {
@@ -109,9 +111,6 @@ class Classifier {
 
 // Entities in documents of any length (docs/spec/encoder.md#a6): the token-classification pipeline.
 
-/// Parses none, simple, first, average or max. Throws Error for anything else.
-Aggregation aggregation(const std::string& name);
-
 struct TagOptions {
   Aggregation aggregation = Aggregation::simple;
   /// Entities of these labels are left out.
@@ -126,6 +125,8 @@ struct TagOptions {
   /// Documents of one forward pass together hold at most this many tokens (at least one segment).
   std::int64_t batch_tokens = 8192;
 };
+
+OptionFields fields(TagOptions& options);
 
 struct Entity {
   /// Without "B-" or "I-", except with Aggregation::none.
@@ -217,6 +218,8 @@ struct FillMaskOptions {
   std::optional<GlobalAttention> global_attention = {};
 };
 
+OptionFields fields(FillMaskOptions& options);
+
 struct MaskCandidate {
   std::int32_t id = 0;
   /// The entry of the vocabulary, and what it reads.
@@ -289,6 +292,8 @@ struct AnswerOptions {
   /// Documents of one forward pass together hold at most this many tokens (at least one segment).
   std::int64_t batch_tokens = 8192;
 };
+
+OptionFields fields(AnswerOptions& options);
 
 struct Answer {
   /// Probability of the first times that of the last token, over all tokens of the document and the
@@ -406,6 +411,8 @@ struct MultiHopAnswerOptions {
   std::int64_t batch_tokens = 8192;
 };
 
+OptionFields fields(MultiHopAnswerOptions& options);
+
 /// A part of a title or sentence.
 struct ParagraphSpan {
   std::int64_t paragraph = 0;
@@ -514,6 +521,8 @@ struct ChooseOptions {
   std::int64_t batch_tokens = 8192;
 };
 
+OptionFields fields(ChooseOptions& options);
+
 struct ChoiceAnswer {
   /// Index of the choice with the largest logit.
   std::int64_t best = 0;
@@ -589,6 +598,9 @@ struct ResolveOptions {
   /// Tells of the tokens of the document that is being read.
   ProgressCallback progress = {};
 };
+
+/// Without `progress`.
+OptionFields fields(ResolveOptions& options);
 
 struct Mention {
   WordSpan words;

@@ -14,6 +14,7 @@ from . import _native
 from ._arrays import FloatArray
 from ._checks import as_count, as_items, as_one_or_more, as_text, found, given
 from ._native import Error
+from ._options import described
 
 if TYPE_CHECKING:
     from . import Model
@@ -112,6 +113,7 @@ class Embedder:
         """The prompt of this name; "query" and "document" always exist."""
         return self._native.prompt(as_text(name, "name"))
 
+    @described("encode")
     def encode(
         self,
         sentences: str | Sequence[str],
@@ -132,7 +134,7 @@ class Embedder:
         truncate: bool = False,
         split: bool = False,
         global_attention: str | None = None,
-        batch_tokens: int | None = None,
+        batch_tokens: int = 16384,
     ) -> Any:
         """The vectors of texts, float32 [texts, embedding size]; of a single text [embedding size]. The first
         keywords are those of sentence-transformers: with output_value "token_embeddings" a list of arrays
@@ -213,6 +215,7 @@ class Embedder:
         """encode with the prompt "document" of the folder."""
         return self.encode(sentences, **{"prompt_name": "document", **options})
 
+    @described("encode", "encode_passages")
     def encode_passages(
         self,
         text: str,
@@ -226,13 +229,14 @@ class Embedder:
         pooling: str | None = None,
         max_length: int | None = None,
         global_attention: str | None = None,
-        batch_tokens: int | None = None,
+        batch_tokens: int = 16384,
     ) -> Passages:
         """The passages of a document of any length, of about so many tokens, that end with a sentence or word. With
         context "none" each is a text of its own, with "document" it is pooled from the states of the document
         around it, whose segments overlap by overlap_tokens; None: as the folder says."""
         return self._passages(text, self._native.embed_passages(as_text(text, "text"), given(locals(), "text")))
 
+    @described("encode")
     def encode_spans(
         self,
         text: str,
@@ -243,7 +247,7 @@ class Embedder:
         pooling: str | None = None,
         max_length: int | None = None,
         global_attention: str | None = None,
-        batch_tokens: int | None = None,
+        batch_tokens: int = 16384,
     ) -> Passages:
         """Embeds passages that are given by their characters (begin, end), in the context of the document."""
         items = as_items(spans, "spans", "a list of (begin, end)")

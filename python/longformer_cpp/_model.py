@@ -304,6 +304,7 @@ class Model:
         """The likeliest tokens where texts have a mask: see MaskFiller."""
         return self._filler(texts, **options)
 
+    @described("write")
     def summarize(
         self,
         texts: str | Sequence[str],
@@ -316,6 +317,7 @@ class Model:
         text, piece by piece."""
         return self._writer.write(texts, True, callback, options)
 
+    @described("write")
     def write(
         self,
         texts: str | Sequence[str],
@@ -325,7 +327,7 @@ class Model:
         """Writes texts as `longformer generate` does: without the global attention and length of a summary."""
         return self._writer.write(texts, False, callback, options)
 
-    @described("evaluate", reading=True)
+    @described("evaluate")
     def evaluate(self, data: str | os.PathLike[str], **options: Any) -> Evaluation:
         """How well the model does on a data set with labels, with the options of `longformer evaluate`: task, format,
         truncate, stride, skip_invalid and so on. predictions=True keeps what the model says of every example;

@@ -10,6 +10,7 @@ from typing import Any
 from . import _native
 from ._checks import as_items, as_text, as_texts, found
 from ._native import Error
+from ._options import described
 from ._tasks import model_of
 
 #: Title, and text or sentences.
@@ -83,6 +84,7 @@ class MultiHopAnswerer:
         self.model = model_of(model, dtype, threads, adapter)
         self._native = _native.MultiHopAnswerer(self.model._native)
 
+    @described("answer_paragraphs")
     def __call__(
         self,
         question: str,
@@ -91,18 +93,21 @@ class MultiHopAnswerer:
         evidence_paragraphs: int = 2,
         too_long: str = "refuse",
         global_attention: str | None = None,
-        batch_tokens: int | None = None,
+        batch_tokens: int = 8192,
     ) -> MultiHopAnswer:
         """Evidence is of so many paragraphs; 0: every sentence whose logit is above 0. What is longer than the
         model is an error unless too_long is "truncate", which cuts the end, or "split", which reads rows of as
         many whole paragraphs as fit. global_attention is "question" or "none"; None adds the marks of paragraphs
         and sentences to the question. Rows of one forward pass together hold at most batch_tokens (8,192)."""
+        if too_long not in ("refuse", "truncate", "split"):
+            raise Error(f"too_long: expected one of refuse, truncate, split, found {found(too_long)}")
         items = as_items(paragraphs, "paragraphs", "a list of (title, text)")
         read = [_paragraph(item, f"paragraphs[{i}]") for i, item in enumerate(items)]
         options = {
             "max_answer_tokens": max_answer_tokens,
             "evidence_paragraphs": evidence_paragraphs,
-            "too_long": too_long,
+            "truncate": too_long == "truncate",
+            "stride": 0 if too_long == "split" else None,
             "global_attention": global_attention,
             "batch_tokens": batch_tokens,
         }

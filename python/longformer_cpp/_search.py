@@ -11,6 +11,7 @@ from typing import Any
 from . import _native
 from ._checks import as_path, as_text, counted, given
 from ._embedding import Embedder
+from ._options import described
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,7 @@ class SearchIndex:
     keeps its language, and gets its words made again for another one.
     """
 
+    @described("search_index")
     def __init__(
         self,
         model: Any = None,
@@ -129,6 +131,7 @@ class SearchIndex:
         """All documents in the order of their names."""
         return [IndexedDocument(*document) for document in self._native.list()]
 
+    @described("query")
     def query(
         self,
         question: str,
@@ -146,6 +149,7 @@ class SearchIndex:
         options = given(locals(), "question")
         return [SearchHit(*hit) for hit in self._native.query(as_text(question, "question"), options)]
 
+    @described("query")
     def rank(
         self,
         question: str,

@@ -11,6 +11,7 @@ from . import _native
 from ._checks import as_count, as_one_or_more, as_text, as_texts, counted, given
 from ._checks import found as shown
 from ._native import Error
+from ._options import described
 
 if TYPE_CHECKING:
     from . import Model
@@ -56,6 +57,7 @@ class Classifier:
         self.model = model_of(model, dtype, threads, adapter, "classify")
         self._native = _native.Classifier(self.model._native)
 
+    @described("classify")
     def __call__(
         self,
         texts: str | Sequence[str],
@@ -66,7 +68,7 @@ class Classifier:
         stride: int | None = None,
         merge: str = "mean",
         global_attention: str | None = None,
-        batch_tokens: int | None = None,
+        batch_tokens: int = 8192,
     ) -> list[Classification]:
         """The top_k (0: all) classes of each text, or of each text and its pair, with the options of
         `longformer classify`."""
@@ -110,6 +112,7 @@ class Tagger:
         self.model = model_of(model, dtype, threads, adapter, "ner")
         self._native = _native.Tagger(self.model._native)
 
+    @described("ner")
     def __call__(
         self,
         texts: str | Sequence[str],
@@ -118,7 +121,7 @@ class Tagger:
         truncate: bool = False,
         stride: int | None = None,
         global_attention: str | None = None,
-        batch_tokens: int | None = None,
+        batch_tokens: int = 8192,
     ) -> list[list[Entity]]:
         """The entities of each text, with the options of `longformer ner`: aggregation is none, simple, first,
         average or max."""
@@ -163,6 +166,7 @@ class MaskFiller:
         self.model = model_of(model, dtype, threads, adapter)
         self._native = _native.MaskFiller(self.model._native)
 
+    @described("fill_mask")
     def __call__(
         self,
         texts: str | Sequence[str],
@@ -242,6 +246,7 @@ class CoreferenceResolver:
         self.model = model_of(model, dtype, threads, adapter, "coreference")
         self._native = _native.CoreferenceResolver(self.model._native)
 
+    @described("coref")
     def __call__(
         self,
         text: str,
@@ -249,7 +254,7 @@ class CoreferenceResolver:
         max_segment_length: int | None = None,
         stride: int | None = None,
         singletons: bool = True,
-        batch_tokens: int | None = None,
+        batch_tokens: int = 8192,
         no_singletons: bool = False,
     ) -> Clusters:
         """The clusters of a text, in the order in which their first mentions begin. Segments are overlapping,
@@ -257,6 +262,7 @@ class CoreferenceResolver:
         leaves out what is mentioned once."""
         return self.resolve([as_text(text, "text")], **given(locals(), "text"))[0]
 
+    @described("coref")
     def resolve(
         self,
         texts: Sequence[str],
@@ -264,7 +270,7 @@ class CoreferenceResolver:
         max_segment_length: int | None = None,
         stride: int | None = None,
         singletons: bool = True,
-        batch_tokens: int | None = None,
+        batch_tokens: int = 8192,
         no_singletons: bool = False,
     ) -> list[Clusters]:
         """The clusters of each text."""
@@ -299,6 +305,7 @@ class QuestionAnswerer:
         self.model = model_of(model, dtype, threads, adapter, "qa")
         self._native = _native.QuestionAnswerer(self.model._native)
 
+    @described("qa")
     def __call__(
         self,
         question: str,
@@ -310,7 +317,7 @@ class QuestionAnswerer:
         best: bool = False,
         no_answer: bool = False,
         global_attention: str | None = None,
-        batch_tokens: int | None = None,
+        batch_tokens: int = 8192,
     ) -> list[Answer]:
         """The top_k answers of each document in turn, or with best those of all documents, by logit. A
         document that is longer than the model is an error unless truncate cuts it, or stride reads it in
@@ -345,6 +352,7 @@ class Chooser:
         self.model = model_of(model, dtype, threads, adapter, "choose")
         self._native = _native.Chooser(self.model._native)
 
+    @described("choose")
     def __call__(
         self,
         question: str,
@@ -354,7 +362,7 @@ class Chooser:
         truncate: bool = False,
         stride: int | None = None,
         global_attention: str | None = None,
-        batch_tokens: int | None = None,
+        batch_tokens: int = 8192,
     ) -> Choice:
         """The best of the choices. What is too long for the model is an error unless truncate cuts the
         context, or stride, of candidates alone, reads it in parts."""

@@ -40,7 +40,7 @@ class TrainingResult:
         return self.evaluations[-1][1] if self.evaluations else {}
 
 
-@described("finetune", reading=True)
+@described("finetune")
 def finetune(
     model: str | os.PathLike[str],
     data: str | os.PathLike[str],

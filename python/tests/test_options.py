@@ -16,6 +16,44 @@ CALLS = {
     "evaluate_language_model": lc.LanguageModel.evaluate,
 }
 
+#: Calls that name their options: the function, the list, and options by another name in Python (None: not there).
+NAMED = [
+    (lc.Classifier.__call__, "classify", {}),
+    (lc.Tagger.__call__, "ner", {}),
+    (lc.QuestionAnswerer.__call__, "qa", {}),
+    (lc.Chooser.__call__, "choose", {}),
+    (lc.CoreferenceResolver.__call__, "coref", {}),
+    (lc.CoreferenceResolver.resolve, "coref", {}),
+    (lc.MaskFiller.__call__, "fill_mask", {}),
+    (lc.MultiHopAnswerer.__call__, "answer_paragraphs", {"truncate": "too_long", "stride": "too_long"}),
+    (lc.Embedder.encode, "encode", {"normalize": "normalize_embeddings"}),
+    (lc.Embedder.encode_passages, "encode_passages", {}),
+    (lc.SearchIndex.query, "query", {"query_prompt": "prompt", "no_phrases": "phrases"}),
+    (lc.SearchIndex.rank, "query", {"query_prompt": "prompt", "no_phrases": "phrases"}),
+]
+
+
+@pytest.mark.parametrize("function, call, renamed", NAMED, ids=lambda value: getattr(value, "__qualname__", None))
+def test_named_options_are_those_of_the_library(function, call, renamed):
+    parameters = inspect.signature(function).parameters
+    for name, _, default, help in _native.options_of(call):
+        assert renamed.get(name, name) in parameters, name
+        if name in renamed:
+            continue
+        ours = parameters[name].default
+        # A list that is empty, and one that is a tuple here.
+        same = ours == default or (not ours and not default) or (isinstance(default, list) and list(ours) == default)
+        assert same, (name, ours, default)
+        assert help.split()[0] in function.__doc__
+
+
+def test_texts_have_all_options_of_generation():
+    for function in (lc.Model.summarize, lc.Model.write):
+        parameters = inspect.signature(function).parameters
+        for name, *_ in _native.options_of("write"):
+            assert name in parameters
+    assert {"num_beams", "top_h", "extend", "together"} <= set(inspect.signature(lc.Model.summarize).parameters)
+
 
 @pytest.mark.parametrize("call", CALLS)
 def test_signature_and_help_have_every_option(call):

@@ -4,6 +4,7 @@
 
 #include "core/option_fields.h"
 #include "engine/frame/table.h"
+#include "engine/run/reading_fields.h"
 #include "longformer/evaluation.h"
 
 namespace longformer {
@@ -29,11 +30,7 @@ OptionFields fields(EvaluateOptions& options) {
                 .value = &options.data.skip_invalid,
                 .help = "leave out examples that are broken or too long, and count them"},
                evaluated_task(options.task),
-               {.name = "merge",
-                .value = named_choice(options.merge,
-                                      {{"mean", SegmentMerge::mean}, {"max", SegmentMerge::max}}),
-                .help = "logits of a document: mean or max over its segments ({})",
-                .choices = {"mean", "max"}},
+               merge_field(options.merge),
                {.name = "threshold",
                 .value = &options.threshold,
                 .help = "multi-label: probability above which a class is predicted ({})",
@@ -63,6 +60,7 @@ OptionFields fields(EvaluateOptions& options) {
         .value = &options.generation.max_source_tokens,
         .help = "texts: longest document in tokens (the model's)",
         .least = 1}});
+  append(all, reading_fields(options));
   return all;
 }
 

@@ -5,6 +5,7 @@
 
 #include "core/option_fields.h"
 #include "engine/frame/table.h"
+#include "engine/run/reading_fields.h"
 #include "longformer/finetuning.h"
 
 namespace longformer {
@@ -60,8 +61,9 @@ OptionFields fields(FinetuneOptions& options) {
       training_task(options.task),
       {.name = "new_head",
        .value = &options.new_head,
-       .help = "classify and ner: draw the head anew, with the labels of DATA in place of those of "
-               "the model"},
+       .help =
+           "classify and ner: a new random head with the labels of DATA, in place of that of the "
+           "model"},
   };
   append(all, fields(options.data));
   append(all,
@@ -87,12 +89,13 @@ OptionFields fields(FinetuneOptions& options) {
   append(all, task_fields(options.data, OptionUse::training));
   all.push_back({.name = "mini_batch_size",
                  .value = &options.mini_batch_size,
-                 .help = "so many examples of a batch are in memory at a time; the result is the "
+                 .help = "examples of a batch that are in memory at a time; the result is the "
                          "same, a step takes a third longer (all)",
                  .group = "Vectors of texts (embedding)",
                  .least = 1});
   append(all, writing_fields(options));
   append(all, fields(options.training));
+  append(all, reading_fields(options));
   return all;
 }
 

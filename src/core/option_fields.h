@@ -11,27 +11,28 @@
 
 namespace longformer {
 
-/// An enumeration as the names of its values.
+/// A field whose value is one of an enumeration, or absent, by the names of its values.
 template <typename Enum>
-OptionField::Text named_choice(Enum& value, std::vector<std::pair<std::string, Enum>> names) {
-  const auto read = [&value, names](const std::string& text) {
-    std::vector<std::string> known;
+OptionField with_names(OptionField field, Enum& value,
+                       std::vector<std::pair<std::string, Enum>> names) {
+  for (const auto& [name, meant] : names) field.choices.push_back(name);
+  const auto read = [&value, names, known = field.choices](const std::string& text) {
     for (const auto& [name, meant] : names) {
       if (name == text) {
         value = meant;
         return;
       }
-      known.push_back(name);
     }
     fail("expected one of {}, found '{}'", fmt::join(known, ", "), text);
   };
   const auto shown = [&value, names] {
     for (const auto& [name, meant] : names) {
-      if (value == Enum(meant)) return name;
+      if (value == meant) return name;
     }
     return std::string();
   };
-  return {.read = read, .shown = shown};
+  field.value = OptionField::Text{read, shown};
+  return field;
 }
 
 /// Adds one list to another.

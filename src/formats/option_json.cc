@@ -31,6 +31,11 @@ struct Written {
     return std::vector<double>(values.begin(), values.end());
   }
   Json operator()(const OptionField::Text& text) const { return text.shown(); }
+  Json operator()(const OptionField::Whole& number) const {
+    const auto value = number.shown();
+    return value ? Json(*value) : Json();
+  }
+  Json operator()(const OptionField::Flag& flag) const { return flag.shown(); }
 };
 
 /// Fills in a member from JSON.
@@ -62,6 +67,16 @@ class Reader {
     } catch (const Error& error) {
       fail("{}: {}: {}", name_, key_, error.what());
     }
+  }
+  void operator()(const OptionField::Whole& number) const {
+    std::int64_t value = 0;
+    (*this)(&value);
+    number.read(value);
+  }
+  void operator()(const OptionField::Flag& flag) const {
+    bool is_raised = false;
+    (*this)(&is_raised);
+    if (is_raised) flag.raise();
   }
 
  private:
@@ -112,7 +127,15 @@ void read_options(const OptionFields& fields, const Json& object, const std::str
   const ConfigReader file(object, name);
   for (const OptionField& field : fields) file.has(field.name);
   refuse_unused_keys(file);
+  const auto is_set = [&object](const std::string& key) {
+    const auto found = object.find(key);
+    return found != object.end() && !found->is_null() && *found != false;
+  };
   for (const OptionField& field : fields) {
+    for (const std::string& other : field.excludes) {
+      require(!is_set(field.name) || !is_set(other),
+              "{}: {} and {}: expected one of them, found both", name, other, field.name);
+    }
     const auto found = object.find(field.name);
     if (found == object.end() || found->is_null()) continue;
     std::visit(Reader(*found, name, field.name), field.value);

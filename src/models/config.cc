@@ -151,21 +151,22 @@ std::optional<std::size_t> class_of(const std::string& key, std::size_t count) {
   return number && *number < count ? number : std::nullopt;
 }
 
-/// The rule of `transformers`: id2label counts, num_labels only without it. A class without a name
-/// keeps the one that `transformers` invents.
+/// The rule of `transformers`: id2label counts, unless num_labels names another number; then no
+/// name counts. A class without a name keeps the one that `transformers` invents.
 std::vector<std::string> labels_of(const ConfigReader& config) {
-  const bool named = config.has("id2label");
+  bool is_named = config.has("id2label");
   auto count = static_cast<std::size_t>(config.integer("num_labels", 2, 0, kMaxLabels));
-  if (named) {
+  if (is_named) {
     const auto& names = config.at("id2label");
     require(names.is_object() && names.size() <= static_cast<std::size_t>(kMaxLabels),
             "{}: id2label: expected an object of class names, found {}", config.name(),
             shown(names));
-    count = names.size();
+    is_named = !config.has("num_labels") || names.size() == count;
+    if (is_named) count = names.size();
   }
   std::vector<std::string> labels;
   for (std::size_t i = 0; i < count; ++i) labels.push_back(fmt::format("LABEL_{}", i));
-  if (!named) return labels;
+  if (!is_named) return labels;
   for (const auto& [key, name] : config.at("id2label").items()) {
     const auto label = class_of(key, count);
     if (label) labels[*label] = name.is_string() ? name.get<std::string>() : name.dump();

@@ -63,8 +63,8 @@ std::vector<std::string_view> all_harmless() {
   keys.insert(keys.end(), kBookkeeping.begin(), kBookkeeping.end());
   // An encoder writes no text, and generation reads these by itself.
   const GenerationOptions options;
-  for_each_generation_option([&keys](const char* name, const auto&) { keys.emplace_back(name); },
-                             options);
+  for_each_generation_option(
+      [&keys](const char* name, const char*, const auto&) { keys.emplace_back(name); }, options);
   return keys;
 }
 

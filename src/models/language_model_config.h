@@ -148,10 +148,11 @@ struct LanguageModelConfig {
     return compression_loss == CompressionLoss::attention ||
            compression_loss == CompressionLoss::autoencoding;
   }
-  /// Least rows that are compressed at a time; one less may wait.
+  /// Least rows that are compressed at a time, a multiple of the rate; one less may wait.
   Index least_compressed() const {
-    return compression_rate +
-           std::accumulate(dilation_rates.begin(), dilation_rates.end(), Index{0});
+    const Index needed =
+        compression_rate + std::accumulate(dilation_rates.begin(), dilation_rates.end(), Index{0});
+    return (needed + compression_rate - 1) / compression_rate * compression_rate;
   }
   /// Pattern of the heads of a layer with windows.
   std::vector<kernels::HeadPattern> pattern(Index layer) const;

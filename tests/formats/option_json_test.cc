@@ -31,6 +31,9 @@ struct Options {
   std::optional<double> share = 0.125;
   std::vector<double> weights = {1, 2};
   Colour colour = Colour::red;
+  std::optional<std::string> name = {};
+  bool is_cut = false;
+  std::optional<std::int64_t> overlap = {};
 };
 
 OptionFields fields(Options& options) {
@@ -48,9 +51,18 @@ OptionFields fields(Options& options) {
       {.name = "count", .value = &options.count, .help = ""},
       {.name = "share", .value = &options.share, .help = ""},
       {.name = "weights", .value = OptionField::Numbers(options.weights), .help = ""},
-      {.name = "colour",
-       .value = named_choice(options.colour, {{"red", Colour::red}, {"blue", Colour::blue}}),
+      with_names({.name = "colour", .help = ""}, options.colour,
+                 {{"red", Colour::red}, {"blue", Colour::blue}}),
+      {.name = "name", .value = &options.name, .help = ""},
+      {.name = "cut",
+       .value = OptionField::Flag{[&options] { options.is_cut = true; },
+                                  [&options] { return options.is_cut; }},
        .help = ""},
+      {.name = "overlap",
+       .value = OptionField::Whole{[&options](std::int64_t given) { options.overlap = given; },
+                                   [&options] { return options.overlap; }},
+       .help = "",
+       .excludes = {"cut"}},
   };
 }
 
@@ -59,11 +71,12 @@ TEST(OptionJson, EveryKindIsWrittenAndReadBack) {
   EXPECT_EQ(json_of(fields(options)).dump(),
             R"({"flag":false,"contrary":true,"whole":3,"seed":42,"real":0.25,"small":0.5,)"
             R"("text":"a","words":["x","y"],"numbers":[1,2],"may":null,"count":null,)"
-            R"("share":0.125,"weights":[1.0,2.0],"colour":"red"})");
+            R"("share":0.125,"weights":[1.0,2.0],"colour":"red","name":null,"cut":false,)"
+            R"("overlap":null})");
   const std::string other =
       R"({"flag":true,"contrary":false,"whole":-7,"seed":1,"real":2.0,"small":1.5,"text":"b",)"
       R"("words":[],"numbers":[5],"may":true,"count":9,"share":1.0,"weights":[0.5,4.0],)"
-      R"("colour":"blue"})";
+      R"("colour":"blue","name":"n","cut":false,"overlap":4})";
   read_options(fields(options), parse_json(other, "o"), "o");
   EXPECT_EQ(json_of(fields(options)).dump(), other);
 }
@@ -91,6 +104,34 @@ TEST(OptionJson, WrongValuesAreNamed) {
   expect_error(said(R"({"colour": "green"})"),
                {"o: colour: expected one of red, blue, found 'green'"});
   expect_error(said(R"({"wole": 1})"), {"wole", "whole"});
+  expect_error(said(R"({"cut": 1})"), {"o: cut: expected true or false, found 1"});
+  expect_error(said(R"({"overlap": 1.5})"), {"o: overlap: expected a whole number, found 1.5"});
+  expect_error(said(R"({"name": 1})"), {"o: name: expected a string, found 1"});
+}
+
+TEST(OptionJson, OptionsThatExcludeEachOther) {
+  const auto read = [](const std::string& text) {
+    Options options;
+    read_options(fields(options), parse_json(text, "o"), "o");
+    return options;
+  };
+  expect_error(error_of([&] { read(R"({"cut": true, "overlap": 0})"); }),
+               {"o: cut and overlap: expected one of them, found both"});
+  EXPECT_EQ(read(R"({"cut": false, "overlap": 2})").overlap, 2);
+  EXPECT_TRUE(read(R"({"cut": true, "overlap": null})").is_cut);
+}
+
+TEST(OptionFields, HelpShowsTheValue) {
+  Options options;
+  options.overlap = 5;
+  OptionFields all = fields(options);
+  for (OptionField& field : all) field.help = "x ({})";
+  const std::vector<std::string> shown = {
+      "x (false)", "x (true)", "x (3)",   "x (42)",    "x (0.25)", "x (0.5)",
+      "x (a)",     "x (x,y)",  "x (1,2)", "x ()",      "x ()",     "x (0.125)",
+      "x (1,2)",   "x (red)",  "x ()",    "x (false)", "x (5)"};
+  ASSERT_EQ(all.size(), shown.size());
+  for (std::size_t i = 0; i < all.size(); ++i) EXPECT_EQ(help_of(all[i]), shown[i]) << all[i].name;
 }
 
 }  // namespace

@@ -195,11 +195,12 @@ INSTANTIATE_TEST_SUITE_P(
     Models, MemoryFixture,
     testing::Values("recurrent", "recurrent_post", "recurrent_same_length", "transformer_xl",
                     "compressive", "compressive_shared", "compressive_max", "compressive_dilated",
-                    "compressive_used", "compressive_autoencoding", "compressive_bptt",
-                    "recurrent_sinusoidal", "recurrent_infused", "compressive_infused",
-                    "compressive_unplaced", "dense_relative", "dense_learned", "dense_infused",
-                    "dense_unplaced", "window_sinusoidal", "performer_softmax",
-                    "performer_hyperbolic", "performer_relu", "performer_elu"));
+                    "compressive_waiting", "compressive_used", "compressive_autoencoding",
+                    "compressive_bptt", "recurrent_sinusoidal", "recurrent_infused",
+                    "compressive_infused", "compressive_unplaced", "dense_relative",
+                    "dense_learned", "dense_infused", "dense_unplaced", "window_sinusoidal",
+                    "performer_softmax", "performer_hyperbolic", "performer_relu",
+                    "performer_elu"));
 
 /// Each law of docs/spec/language-models.md#g3 makes two models the same.
 TEST(MemoryModels, SpecialCasesAreOtherModels) {

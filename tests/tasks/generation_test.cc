@@ -115,7 +115,7 @@ TEST(Generation, MeetsTheTableOfTheSpecification) {
     const GenerationOptions given =
         parse_generation_options(formats::ConfigReader(json, "options"));
     for_each_generation_option(
-        [](const char*, auto& mine, const auto& other) {
+        [](const char*, const char*, auto& mine, const auto& other) {
           if (other) mine = other;
         },
         options, given);

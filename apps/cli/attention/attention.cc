@@ -14,6 +14,7 @@
 #include "longformer/generation.h"
 #include "longformer/model.h"
 #include "longformer/text.h"
+#include "option_flags.h"
 #include "output.h"
 #include "progress.h"
 #include "verbs.h"
@@ -42,7 +43,7 @@ struct AttentionFlags {
   std::string layer, head;
   std::optional<double> threshold;
   std::int64_t top_k = 0;
-  std::string global_attention;
+  std::optional<GlobalAttention> global_attention;
   bool truncate = false;
   /// A text about the document, or that the model shall write one.
   std::string summary;
@@ -122,7 +123,6 @@ class AttentionRun {
         inputs_(flags.inputs, messages),
         tokenizer_(Tokenizer::load(tokenizer_folder(folder_, flags.model.adapter))),
         model_(Model::load(folder_, flags.model.load_options(messages))) {
-    global_attention_ = global_attention(flags_.global_attention);
     layers_ = chosen(flags_.choice(flags_.layer), model_.info().layers, "layer");
     heads_ = chosen(flags_.choice(flags_.head), model_.info().heads, "head");
   }
@@ -179,7 +179,7 @@ class AttentionRun {
   /// 1 for global tokens. Without a rule those of the model's head; a document alone is no question
   /// and no choice, so there heads that ask for these get none.
   std::vector<std::int32_t> global_tokens(const Encoding& encoding, const std::string& text) const {
-    if (global_attention_) return global_attention_->mask(model_, encoding, text);
+    if (flags_.global_attention) return flags_.global_attention->mask(model_, encoding, text);
     const std::string& head = model_.info().head;
     const bool of_pairs = head == "question-answering" || head == "multiple-choice";
     if (of_pairs) return std::vector<std::int32_t>(encoding.ids.size(), 0);
@@ -218,7 +218,6 @@ class AttentionRun {
   Inputs inputs_;
   Tokenizer tokenizer_;
   Model model_;
-  std::optional<GlobalAttention> global_attention_;
   std::vector<std::optional<std::int64_t>> layers_, heads_;
 };
 
@@ -236,7 +235,7 @@ class SourcesRun {
                                           std::pair{flags.choice(flags.head), &options_.heads}}) {
       if (choice.kind == Choice::Kind::one) numbers->push_back(choice.number);
     }
-    options_.global_attention = global_attention(flags.global_attention);
+    options_.global_attention = flags.global_attention;
     // The default of summarize and of training.
     if (!options_.global_attention) options_.global_attention = generator_.summary_globals();
   }
@@ -274,7 +273,7 @@ class SourcesRun {
   std::string written(const std::string& document) const {
     GenerationRequest request;
     request.global_attention = options_.global_attention;
-    if (flags_.truncate) request.too_long = TooLong::truncate;
+    request.too_long = flags_.truncate ? TooLong::truncate : TooLong::refuse;
     const WrittenDocument result = generator_.generate(std::span(&document, 1), request)[0];
     if (!result.error.empty()) throw Error(result.error, result.remedies);
     return result.texts.at(0).text;
@@ -339,8 +338,8 @@ void add_attention(CLI::App& program, Action& action) {
       verb.add_option("--summary", flags->summary,
                       "LED and BART: show what the sentences of this text look at in the document")
           ->type_name("TEXT");
-  verb.add_flag("--summarize", flags->summarize, "the same of the text that the model writes");
-  add_global_attention(verb, flags->global_attention);
+  verb.add_flag("--summarize", flags->summarize, "the same for the text that the model writes");
+  add_fields(verb, {global_attention_field(flags->global_attention)});
   verb.add_flag("--truncate", flags->truncate,
                 "of a document that is too long for the model, keep the first tokens");
   add_json(verb, flags->model);
@@ -350,7 +349,6 @@ void add_attention(CLI::App& program, Action& action) {
     if (summary->count() > 0 && flags->summary.empty()) {
       throw UsageError("--summary", "expected a text, found an empty one");
     }
-    static_cast<void>(global_attention(flags->global_attention));
     action = [flags](Messages& messages) {
       if (flags->shows_sources()) return SourcesRun(*flags, messages).run();
       AttentionRun(*flags, messages).run();

@@ -20,15 +20,7 @@ struct CorefFlags {
   ModelFlags model;
   InputOptions inputs;
   std::string output, format;
-  DataOptions data;
   ResolveOptions options;
-
-  ResolveOptions all() const {
-    ResolveOptions all = options;
-    all.segments = data.coreference.segments;
-    all.max_segment_tokens = data.coreference.max_segment_tokens;
-    return all;
-  }
 
   /// By --format or --json, else by the ending of the file, else lines. Throws UsageError.
   CoreferenceFormat form() const {
@@ -72,7 +64,7 @@ class CorefRun {
       if (any && form_ == CoreferenceFormat::html) {
         return {.error = "expected one document for a page, found another"};
       }
-      ResolveOptions options = flags_.all();
+      ResolveOptions options = flags_.options;
       options.progress = documents_.report();
       const CoreferenceOutcome found = resolver_.resolve(document.text, options);
       if (!found.error.empty()) return {.error = advised(found.error, found.remedies)};
@@ -123,14 +115,7 @@ void add_coref(CLI::App& program, Action& action) {
   add_choice(verb, "--format", flags->format, {"text", "json", "conll", "marked", "html"},
              "text (lines of mentions), json, conll (CoNLL-2012), marked (the text with brackets "
              "around mentions) or html (a page: a click lights a chain)");
-  verb.add_flag("--no-singletons", flags->options.without_singletons,
-                "leave out what is mentioned once");
-  add_fields(verb, only(task_fields(flags->data, OptionUse::evaluation),
-                        {"segments", "max_segment_length"}));
-  add_number(verb, "--stride", flags->options.stride, {.least = 0},
-             "least overlap of overlapping segments in tokens (128, or a quarter of a short one)");
-  add_number(verb, "--batch-tokens", flags->options.batch_tokens, {.least = 1},
-             fmt::format("tokens of one forward pass ({})", flags->options.batch_tokens));
+  add_fields(verb, fields(flags->options));
   add_json(verb, flags->model);
   add_compute(verb, flags->model);
   verb.callback([flags, &action] {

@@ -21,7 +21,7 @@ OptionField delimiter_field(std::string& delimiter) {
   };
   return {.name = "delimiter",
           .value = OptionField::Text{read, [&delimiter] { return delimiter; }},
-          .help = "what is between the fields of CSV and TSV files, as ; or tab (comma, tab)",
+          .help = "delimiter of the fields of CSV and TSV files, as ; or tab (comma, tab)",
           .type = "C"};
 }
 
@@ -40,7 +40,7 @@ OptionField encoding_field(TextEncoding& encoding) {
   return {.name = "encoding",
           .value = OptionField::Text{read, [&encoding] { return encoding.name; }},
           .help =
-              "what the files are in: utf-8, latin-1, utf-16, another name that iconv knows, "
+              "encoding of the files: utf-8, latin-1, utf-16, another name that iconv knows, "
               "or auto: what a byte-order mark says, else UTF-8 where it is that, else "
               "windows-1252 ({})",
           .type = "NAME"};

@@ -151,7 +151,7 @@ std::vector<std::string> generation_keys() {
   std::vector<std::string> keys = {"force_bos_token_to_be_generated"};
   const GenerationOptions none;
   for_each_generation_option(
-      [&](const char* name, const auto&) {
+      [&](const char* name, const char*, const auto&) {
         const std::string key = name;
         if (!key.ends_with("_token_id") || key.starts_with("forced_")) keys.push_back(key);
       },

@@ -1,6 +1,8 @@
 #include <string>
 
 #include "core/option_fields.h"
+#include "engine/run/reading_fields.h"
+#include "longformer/tasks.h"
 #include "tasks/coreference/coreference.h"
 
 namespace longformer::tasks {
@@ -8,7 +10,9 @@ namespace {
 
 const std::string kGroup = "Coreference";
 
-OptionFields reading_fields(CoreferenceOptions& options) {
+/// Of a training, an evaluation or a call.
+template <typename Options>
+OptionFields segment_fields(Options& options) {
   return {
       {.name = "segments",
        .value = &options.segments,
@@ -64,7 +68,7 @@ OptionFields new_head_fields(CoreferenceOptions& options) {
 }  // namespace
 
 OptionFields coreference_fields(CoreferenceOptions& options, OptionUse use) {
-  OptionFields all = reading_fields(options);
+  OptionFields all = segment_fields(options);
   if (use == OptionUse::training) {
     append(all, new_head_fields(options));
   } else {
@@ -77,3 +81,20 @@ OptionFields coreference_fields(CoreferenceOptions& options, OptionUse use) {
 }
 
 }  // namespace longformer::tasks
+
+namespace longformer {
+
+OptionFields fields(ResolveOptions& options) {
+  OptionFields all = {{.name = "no_singletons",
+                       .value = &options.without_singletons,
+                       .help = "leave out clusters of one mention"}};
+  append(all, tasks::segment_fields(options));
+  append(all, {{.name = "stride",
+                .value = &options.stride,
+                .help = "least overlap of overlapping segments in tokens (128, or a quarter of a "
+                        "short one)"},
+               batch_tokens_field(options.batch_tokens)});
+  return all;
+}
+
+}  // namespace longformer

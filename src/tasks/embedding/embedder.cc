@@ -263,17 +263,6 @@ std::string to_json(const Embedding& embedding, const EmbeddingForm& form) {
   return json.object();
 }
 
-Pooling pooling(const std::string& name) {
-  if (name == "cls") return Pooling::cls;
-  if (name == "mean") return Pooling::mean;
-  if (name == "max") return Pooling::max;
-  if (name == "mean_sqrt_len_tokens") return Pooling::mean_sqrt_len;
-  if (name == "lasttoken") return Pooling::last;
-  if (name == "tokens") return Pooling::tokens;
-  fail(OptionName("pooling"),
-       "expected cls, mean, max, mean_sqrt_len_tokens, lasttoken or tokens, found \"{}\"", name);
-}
-
 PassageContext passage_context(const std::string& name) {
   if (name == "none") return PassageContext::none;
   if (name == "document") return PassageContext::document;

@@ -1,7 +1,12 @@
+#include "tasks/embedding/embedding_options.h"
+
+#include <optional>
 #include <string>
-#include <vector>
+#include <variant>
 
 #include "core/option_fields.h"
+#include "engine/run/reading_fields.h"
+#include "longformer/embedding.h"
 #include "tasks/embedding/text_embedding.h"
 
 namespace longformer::tasks {
@@ -10,17 +15,18 @@ OptionFields embedding_fields(EmbeddingTrainingOptions& options, OptionUse use) 
   if (use != OptionUse::training) return {};
   const std::string group = "Vectors of texts (embedding)";
   return {
-      {.name = "loss",
-       .value = named_choice(options.loss, {{"contrastive", EmbeddingLoss::contrastive},
-                                            {"triplet", EmbeddingLoss::triplet},
-                                            {"cosine", EmbeddingLoss::cosine},
-                                            {"distillation", EmbeddingLoss::distillation}}),
-       .help = "contrastive: an anchor's positive among all texts of the batch; triplet; cosine: "
-               "near the score; distillation: the teacher's vectors alone (cosine with scores, "
-               "contrastive with anchors or questions, else distillation)",
-       .group = group,
-       .type = "contrastive|triplet|cosine|distillation",
-       .choices = {"contrastive", "triplet", "cosine", "distillation"}},
+      with_names({.name = "loss",
+                  .help = "contrastive: an anchor's positive among all texts of the batch; "
+                          "triplet; cosine: near the score; distillation: the teacher's vectors "
+                          "alone (cosine with scores, contrastive with anchors or questions, else "
+                          "distillation)",
+                  .group = group,
+                  .type = "contrastive|triplet|cosine|distillation"},
+                 options.loss,
+                 {{"contrastive", EmbeddingLoss::contrastive},
+                  {"triplet", EmbeddingLoss::triplet},
+                  {"cosine", EmbeddingLoss::cosine},
+                  {"distillation", EmbeddingLoss::distillation}}),
       {.name = "temperature",
        .value = &options.temperature,
        .help = "contrastive: cosines are divided by it ({})",
@@ -33,7 +39,7 @@ OptionFields embedding_fields(EmbeddingTrainingOptions& options, OptionUse use) 
        .group = group},
       {.name = "margin",
        .value = &options.margin,
-       .help = "triplet: by how much a negative is farther away ({})",
+       .help = "triplet: margin between negative and positive ({})",
        .group = group,
        .type = "X",
        .most = 1e6},
@@ -58,4 +64,103 @@ OptionFields embedding_fields(EmbeddingTrainingOptions& options, OptionUse use) 
   };
 }
 
+OptionField passage_context_field(std::optional<PassageContext>& context) {
+  using Choice = std::optional<PassageContext>;
+  return with_names(
+      {.name = "context",
+       .help = "what a passage is read with: none, or the document around it; else "
+               "what the folder says, else none"},
+      context,
+      {{"none", Choice(PassageContext::none)}, {"document", Choice(PassageContext::document)}});
+}
+
 }  // namespace longformer::tasks
+
+namespace longformer {
+namespace {
+
+OptionField split_field(TooLong& too_long) {
+  return {.name = "split",
+          .value = OptionField::Flag{[&too_long] { too_long = TooLong::split; },
+                                     [&too_long] { return too_long == TooLong::split; }},
+          .help = "read a document that is too long for the model in overlapping segments",
+          .excludes = {"truncate"}};
+}
+
+OptionField pooling_field(std::optional<Pooling>& pooling) {
+  using Choice = std::optional<Pooling>;
+  return with_names(
+      {.name = "pooling",
+       .help = "cls, mean, max, mean_sqrt_len_tokens, lasttoken or tokens (a vector per "
+               "token); else what the folder says, else mean"},
+      pooling,
+      {{"cls", Choice(Pooling::cls)},
+       {"mean", Choice(Pooling::mean)},
+       {"max", Choice(Pooling::max)},
+       {"mean_sqrt_len_tokens", Choice(Pooling::mean_sqrt_len)},
+       {"lasttoken", Choice(Pooling::last)},
+       {"tokens", Choice(Pooling::tokens)}});
+}
+
+}  // namespace
+
+Pooling pooling(const std::string& name) {
+  std::optional<Pooling> found;
+  std::get<OptionField::Text>(pooling_field(found).value).read(name);
+  return *found;
+}
+
+OptionFields fields(EmbedOptions& options) {
+  return {
+      {.name = "truncate_dim",
+       .value = &options.truncate_dim,
+       .help = "keep the first N elements of each vector; else as the folder says",
+       .type = "N",
+       .least = 1,
+       .most = 1 << 24},
+      pooling_field(options.pooling),
+      {.name = "prompt",
+       .value = &options.prompt,
+       .help = "put this text before every document",
+       .type = "TEXT"},
+      {.name = "prompt_name",
+       .value = &options.prompt_name,
+       .help = "put this prompt of the folder before every document; else its default prompt",
+       .type = "NAME",
+       .excludes = {"prompt"}},
+      {.name = "max_length",
+       .value = &options.max_length,
+       .help = "longest document in tokens; else what the folder says, else what the model takes",
+       .type = "N",
+       .least = 1},
+      truncate_field(options.too_long),
+      split_field(options.too_long),
+      {.name = "normalize",
+       .value = &options.normalize,
+       .help = "scale vectors to length 1; else as the folder says"},
+      global_attention_field(options.global_attention),
+      batch_tokens_field(options.batch_tokens),
+  };
+}
+
+OptionFields fields(Embedder::PassageOptions& options) {
+  return {
+      {.name = "passage_tokens",
+       .value = &options.passage_tokens,
+       .help = "length of a passage ({})",
+       .type = "N",
+       .least = 1,
+       .most = 1 << 24},
+      tasks::passage_context_field(options.context),
+      {.name = "overlapping_passages",
+       .value = &options.overlapping_passages,
+       .help = "each passage begins in the middle of the one before it"},
+      {.name = "overlap_tokens",
+       .value = &options.overlap_tokens,
+       .help = "in the context of the document: overlap of segments in tokens ({})",
+       .type = "N",
+       .least = 0},
+  };
+}
+
+}  // namespace longformer

@@ -1,25 +1,34 @@
 #include <string>
 
 #include "core/option_fields.h"
+#include "engine/run/reading_fields.h"
+#include "longformer/tasks.h"
 #include "tasks/multi_hop/multi_hop.h"
 
 namespace longformer::tasks {
+namespace {
+
+const std::string kGroup = "Questions over paragraphs (multihop)";
+
+OptionField evidence_field(std::int64_t& paragraphs) {
+  return {.name = "evidence_paragraphs",
+          .value = &paragraphs,
+          .help =
+              "paragraphs that the evidence is of, all sentences above 0 and always the best "
+              "one; 0: every sentence above 0 ({})",
+          .group = kGroup};
+}
+
+}  // namespace
 
 OptionFields multi_hop_fields(MultiHopOptions& options, OptionUse use) {
-  const std::string group = "Questions over paragraphs (multihop)";
-  const OptionField evidence = {
-      .name = "evidence_paragraphs",
-      .value = &options.evidence_paragraphs,
-      .help =
-          "paragraphs that the evidence is of, all sentences above 0 and always the best one; "
-          "0: every sentence above 0 ({})",
-      .group = group};
+  const OptionField evidence = evidence_field(options.evidence_paragraphs);
   if (use == OptionUse::training) {
     return {{.name = "loss_weights",
              .value = OptionField::Numbers(options.loss_weights),
              .help = "weights of the losses of answer spans, types of answer, paragraphs and "
                      "sentences ({})",
-             .group = group,
+             .group = kGroup,
              .type = "A,T,P,S"},
             evidence};
   }
@@ -28,14 +37,32 @@ OptionFields multi_hop_fields(MultiHopOptions& options, OptionUse use) {
       {.name = "keep_paragraphs",
        .value = &options.keep_paragraphs,
        .help = "--write-selected: most paragraphs of a question ({})",
-       .group = group,
+       .group = kGroup,
        .least = 2},
       {.name = "paragraph_threshold",
        .value = &options.paragraph_threshold,
        .help = "--write-selected: paragraphs whose logit is above it, never fewer than two ({})",
-       .group = group,
+       .group = kGroup,
        .type = "X",
        .least = -std::numeric_limits<double>::infinity()}};
 }
 
 }  // namespace longformer::tasks
+
+namespace longformer {
+
+OptionFields fields(MultiHopAnswerOptions& options) {
+  OptionFields all = {
+      {.name = "max_answer_tokens",
+       .value = &options.max_answer_tokens,
+       .help = "length of an answer ({})",
+       .type = "N",
+       .least = 1,
+       .most = 1 << 16},
+      tasks::evidence_field(options.evidence_paragraphs),
+  };
+  append(all, reading_fields(options));
+  return all;
+}
+
+}  // namespace longformer

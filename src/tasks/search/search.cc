@@ -176,13 +176,6 @@ std::vector<std::string> search_languages() {
   return languages;
 }
 
-SearchMode search_mode(const std::string& name) {
-  if (name == "hybrid") return SearchMode::hybrid;
-  if (name == "dense") return SearchMode::dense;
-  if (name == "lexical") return SearchMode::lexical;
-  fail("mode of a search: expected hybrid, dense or lexical, found \"{}\"", name);
-}
-
 SearchOptions completed(const SearchOptions& options, const Embedder& embedder) {
   SearchOptions all = options;
   all.passages.context = options.passages.context.value_or(embedder.passage_context());

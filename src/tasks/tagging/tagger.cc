@@ -46,16 +46,6 @@ std::vector<Entity> entities_of(const tasks::Reading& document,
 
 }  // namespace
 
-Aggregation aggregation(const std::string& name) {
-  if (name == "none") return Aggregation::none;
-  if (name == "simple") return Aggregation::simple;
-  if (name == "first") return Aggregation::first;
-  if (name == "average") return Aggregation::average;
-  if (name == "max") return Aggregation::max;
-  fail(OptionName("aggregation"), "expected none, simple, first, average or max, found \"{}\"",
-       name);
-}
-
 std::string to_json(const TagOutcome& result, bool with_tokens) {
   JsonLine json;
   json.add("tokens", result.tokens).add("truncated", result.truncated);

@@ -531,7 +531,8 @@ FolderOptions read_generation_options(const std::string& folder) {
   const bool has_own = std::filesystem::exists(folder + "/generation_config.json");
   bool any = false;
   for_each_generation_option(
-      [&any](const char*, const auto& option) { any = any || option.has_value(); }, found.options);
+      [&any](const char*, const char*, const auto& option) { any = any || option.has_value(); },
+      found.options);
   if (any || has_own) found.file = has_own ? "generation_config.json" : "config.json";
   return found;
 }

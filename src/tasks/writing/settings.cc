@@ -196,7 +196,7 @@ std::vector<std::string> given_among(const GenerationOptions& options,
                                      std::span<const std::string_view> names) {
   std::vector<std::string> given;
   for_each_generation_option(
-      [&](const char* name, const auto& option) {
+      [&](const char* name, const char*, const auto& option) {
         if (option && std::find(names.begin(), names.end(), name) != names.end()) {
           given.emplace_back(name);
         }
@@ -255,7 +255,7 @@ bool GenerationSettings::is_end(std::int32_t id) const {
 GenerationOptions parse_generation_options(const ConfigReader& config) {
   GenerationOptions options;
   for_each_generation_option(
-      [&](const char* name, auto& option) {
+      [&](const char* name, const char*, auto& option) {
         if (!config.has(name)) return;
         OptionReader{config.name(), name, config.at(name)}.read(option.emplace());
       },
@@ -331,7 +331,7 @@ GenerationSettings generation_settings(const GenerationOptions& call,
   GenerationSettings settings;
   settings.options = folder;
   for_each_generation_option(
-      [](const char*, auto& mine, const auto& of_call) {
+      [](const char*, const char*, auto& mine, const auto& of_call) {
         if (of_call) mine = of_call;
       },
       settings.options, call);

@@ -1,0 +1,27 @@
+// The options of reading that most calls have, described: documents longer than the model, global
+// attention, tokens of a forward pass.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "longformer/model.h"
+#include "longformer/options.h"
+
+namespace longformer {
+
+OptionField truncate_field(TooLong& too_long);
+OptionField stride_field(TooLong& too_long, std::int64_t& stride);
+OptionField batch_tokens_field(std::int64_t& tokens);
+/// How the logits of segments become those of the document.
+OptionField merge_field(SegmentMerge& merge);
+
+/// All four, of the options of a task.
+template <typename Options>
+OptionFields reading_fields(Options& options) {
+  return {truncate_field(options.too_long), stride_field(options.too_long, options.stride),
+          global_attention_field(options.global_attention),
+          batch_tokens_field(options.batch_tokens)};
+}
+
+}  // namespace longformer
