@@ -53,8 +53,8 @@ def options_of(text):
         elif match := re.fullmatch(r"([A-Z][^.]*):", line):
             group = match[1]
         elif group and line.startswith("  -"):
-            # Names end before the column of the explanations, or fill a line of their own.
-            aside = len(line) > COLUMN and line[COLUMN - 1] == " "
+            # Names end before the column of the explanations, or fill a line of their own: "--long-name NAME".
+            aside = len(line) > COLUMN and line[COLUMN - 1] == " " and not re.fullmatch("[A-Z]+", line[COLUMN:])
             found.append([group, line[:COLUMN].strip(), line[COLUMN:]] if aside else [group, line.strip(), ""])
         elif group and found and re.match(r" {20,}\S", line):
             found[-1][2] = f"{found[-1][2]} {line.strip()}".strip()
