@@ -147,7 +147,8 @@ struct ModelInfo {
 
 /// Any number of threads may call the functions of a Model, and of objects that share it, at a
 /// time: the calls take turns, in the order in which they come, and each has the threads of
-/// LoadOptions. Short work (up to 512 tokens) has one while other processes want the cores. In a
+/// LoadOptions. Verbs take a turn for each batch of rows, so that a short call does not wait for a
+/// long document. Short work (up to 512 tokens) has one while other processes want the cores. In a
 /// process that was forked the thread that forked computes alone, and others as before; a fork
 /// during a call of another thread leaves the model of the new process locked for ever.
 class Model {

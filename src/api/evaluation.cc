@@ -35,9 +35,9 @@ class LoadedModel final : public tasks::EvaluatedModel {
   void with_states(std::span<const tasks::TokenRow> rows,
                    const tasks::UseStates& use) const override {
     const Model::Implementation& model = model_.implementation();
+    const Tensor states = states_of(model, rows, {.batch_tokens = options_.batch_tokens});
     const auto turn = model.turn();
-    use(model.context(), model.task_head(),
-        states_of(model, rows, {.batch_tokens = options_.batch_tokens}));
+    use(model.context(), model.task_head(), states);
   }
 
  private:

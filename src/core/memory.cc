@@ -9,7 +9,9 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <limits>
 #include <map>
+#include <mutex>
 #include <utility>
 
 #include "core/error.h"
@@ -77,32 +79,48 @@ struct MemoryPool::Buffers {
     std::shared_ptr<void> memory;
     std::size_t capacity = 0;
   };
-  std::multimap<std::size_t, std::shared_ptr<void>> free;
-  std::size_t free_bytes = 0, used_bytes = 0, most_used_bytes = 0;
 
   Buffer take(std::size_t bytes) {
-    const auto found = free.lower_bound(bytes);
+    const std::lock_guard lock(mutex_);
+    const auto found = free_.lower_bound(bytes);
     // A much larger one is left for a request that needs it: with the double of a request a
     // training in bf16 held its sums of rows in buffers of wide rows, 7 % of its memory.
-    const bool fits = found != free.end() && found->first <= bytes + bytes / 8 + 4096;
+    const bool fits = found != free_.end() && found->first <= bytes + bytes / 8 + 4096;
     Buffer buffer;
     if (fits) {
       buffer = {std::move(found->second), found->first};
-      free_bytes -= found->first;
-      free.erase(found);
+      free_bytes_ -= found->first;
+      free_.erase(found);
     } else {
       make_room(bytes);
       buffer = {allocate_aligned(bytes), bytes};
     }
-    used_bytes += buffer.capacity;
-    most_used_bytes = std::max(most_used_bytes, used_bytes);
+    used_bytes_ += buffer.capacity;
+    most_used_bytes_ = std::max(most_used_bytes_, used_bytes_);
     return buffer;
   }
 
   void give_back(const Buffer& buffer) {
-    used_bytes -= buffer.capacity;
-    free_bytes += buffer.capacity;
-    free.emplace(buffer.capacity, buffer.memory);
+    const std::lock_guard lock(mutex_);
+    used_bytes_ -= buffer.capacity;
+    free_bytes_ += buffer.capacity;
+    free_.emplace(buffer.capacity, buffer.memory);
+  }
+
+  void shrink(std::size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    while (bytes > 0 && !free_.empty()) {
+      auto buffer = free_.lower_bound(bytes);
+      if (buffer == free_.end()) --buffer;
+      bytes -= std::min(bytes, buffer->first);
+      free_bytes_ -= buffer->first;
+      free_.erase(buffer);
+    }
+  }
+
+  std::size_t bytes() const {
+    const std::lock_guard lock(mutex_);
+    return used_bytes_ + free_bytes_;
   }
 
  private:
@@ -110,15 +128,19 @@ struct MemoryPool::Buffers {
   /// than was ever in use. Some slack lets the layers hand the same pages on: clearing new ones
   /// took 4 % of a training step.
   void make_room(std::size_t bytes) {
-    const std::size_t used = used_bytes + bytes;
-    const std::size_t most = std::max(most_used_bytes, used);
+    const std::size_t used = used_bytes_ + bytes;
+    const std::size_t most = std::max(most_used_bytes_, used);
     const std::size_t slack = std::min(most / 4, std::max(most / 32, kSlack));
-    while (!free.empty() && used + free_bytes > most + slack) {
-      const auto largest = std::prev(free.end());
-      free_bytes -= largest->first;
-      free.erase(largest);
+    while (!free_.empty() && used + free_bytes_ > most + slack) {
+      const auto largest = std::prev(free_.end());
+      free_bytes_ -= largest->first;
+      free_.erase(largest);
     }
   }
+
+  mutable std::mutex mutex_;
+  std::multimap<std::size_t, std::shared_ptr<void>> free_;
+  std::size_t free_bytes_ = 0, used_bytes_ = 0, most_used_bytes_ = 0;
 };
 
 MemoryPool::MemoryPool() : buffers_(std::make_shared<Buffers>()) {}
@@ -135,7 +157,7 @@ Tensor MemoryPool::tensor(Shape shape, DType dtype) {
   return Tensor(std::move(lease), data, std::move(shape), dtype);
 }
 
-std::size_t MemoryPool::bytes() const { return buffers_->used_bytes + buffers_->free_bytes; }
+std::size_t MemoryPool::bytes() const { return buffers_->bytes(); }
 
 Tensor MemoryPool::zeros(Shape shape, DType dtype) {
   Tensor zeros = tensor(std::move(shape), dtype);
@@ -143,9 +165,8 @@ Tensor MemoryPool::zeros(Shape shape, DType dtype) {
   return zeros;
 }
 
-void MemoryPool::clear() {
-  buffers_->free.clear();
-  buffers_->free_bytes = 0;
-}
+void MemoryPool::clear() { shrink(std::numeric_limits<std::size_t>::max()); }
+
+void MemoryPool::shrink(std::size_t bytes) { buffers_->shrink(bytes); }
 
 }  // namespace longformer

@@ -16,8 +16,8 @@ std::shared_ptr<void> allocate_aligned(std::size_t bytes);
 std::size_t resident_bytes();
 
 /// Keeps released buffers for the next request of a similar size, so that the layers of a forward
-/// pass touch the same pages; but never more in all than were once in use. Not thread-safe: one
-/// pool belongs to one forward pass at a time.
+/// pass touch the same pages; but never more in all than were once in use. One pool belongs to one
+/// forward pass at a time; its tensors may end on any thread meanwhile.
 class MemoryPool {
  public:
   MemoryPool();
@@ -36,6 +36,9 @@ class MemoryPool {
 
   /// Gives the unused buffers back to the system.
   void clear();
+
+  /// Gives back unused buffers until they make up so many bytes, or none is left.
+  void shrink(std::size_t bytes);
 
  private:
   struct Buffers;

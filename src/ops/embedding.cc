@@ -102,6 +102,16 @@ Tensor select_rows(const Context& context, const Tensor& x, std::span<const Inde
   return selected;
 }
 
+void copy_rows(const Tensor& x, std::span<const RowRange> ranges, Tensor to) {
+  assert(to.dtype() == x.dtype() && to.columns() == x.columns());
+  auto* next = static_cast<std::byte*>(to.raw());
+  for (const RowRange& range : ranges) {
+    const Tensor part = x.slice_rows(range.begin, range.end - range.begin);
+    next = std::copy_n(static_cast<const std::byte*>(part.raw()), part.bytes(), next);
+  }
+  assert(next == static_cast<std::byte*>(to.raw()) + to.bytes());
+}
+
 Tensor sum_rows(const Context& context, const Tensor& x, std::span<const RowRange> ranges) {
   const auto count = static_cast<Index>(ranges.size());
   Tensor sums = context.memory.tensor({count, x.columns()}, DType::f32);

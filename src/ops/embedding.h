@@ -49,6 +49,10 @@ Tensor select_rows(const Context& context, const Tensor& x, std::span<const Inde
 using kernels::larger;
 using kernels::RowRange;
 
+/// Copies the rows of each range of x, one range after another, to `to`: as many rows of the same
+/// dtype, in any memory. For serving: no gradient comes back.
+void copy_rows(const Tensor& x, std::span<const RowRange> ranges, Tensor to);
+
 /// Sum over the rows of each range, [ranges, D] fp32; an empty range gives zeros.
 Tensor sum_rows(const Context& context, const Tensor& x, std::span<const RowRange> ranges);
 

@@ -130,6 +130,33 @@ TEST(MemoryPool, LeavesAMuchLargerBufferToOthers) {
   EXPECT_EQ(pool.bytes(), kept.bytes() + narrow.bytes());
 }
 
+TEST(MemoryPool, ShrinksByWhatIsAskedFor) {
+  MemoryPool pool;
+  const Tensor kept = pool.tensor({1000}, DType::f32);
+  {
+    const Tensor small = pool.tensor({2000}, DType::f32), large = pool.tensor({9000}, DType::f32);
+    pool.shrink(1);
+    EXPECT_EQ(pool.bytes(), 48000u) << "nothing of it is unused";
+  }
+  pool.shrink(0);
+  EXPECT_EQ(pool.bytes(), 48000u);
+  pool.shrink(5000);
+  EXPECT_EQ(pool.bytes(), 40000u) << "the smallest one that is enough";
+  pool.shrink(1 << 20);
+  EXPECT_EQ(pool.bytes(), 4000u);
+}
+
+TEST(MemoryPool, TensorsEndOnAnyThread) {
+  MemoryPool pool;
+  constexpr int kTensors = 2000;
+  std::vector<Tensor> left;
+  for (int i = 0; i < kTensors; ++i) left.push_back(pool.tensor({1 + i % 7}, DType::f32));
+  std::thread other([&] { left.clear(); });
+  for (int i = 0; i < kTensors; ++i) pool.tensor({1 + i % 5}, DType::f32).data<float>()[0] = 1;
+  other.join();
+  EXPECT_LE(pool.bytes(), std::size_t{kTensors} * 8 * sizeof(float));
+}
+
 TEST(MemoryPool, TensorsOutliveThePool) {
   Tensor survivor;
   {

@@ -15,14 +15,19 @@
 #include <optional>
 #include <thread>
 
+#include "engine/run/document_states.h"
 #include "engine/run/document_stream.h"
 #include "engine/run/model_implementation.h"
+#include "error_testing.h"
 #include "fixtures.h"
 #include "longformer/embedding.h"
+#include "longformer/generation.h"
 #include "longformer/language_model.h"
 #include "longformer/report.h"
 #include "longformer/search.h"
 #include "longformer/tasks.h"
+#include "tasks/multi_hop/multi_hop_reader.h"
+#include "temporary_folder.h"
 
 namespace longformer {
 namespace {
@@ -43,6 +48,42 @@ RowResult alone(Runner& runner, Wanted wanted, const Work& work) {
   EXPECT_TRUE(wave.add(work));
   return runner.run(wave).at(0);
 }
+
+/// The states of one row by the encoder alone, [n, D].
+Tensor encoded(const Model::Implementation& model, const models::Sequence& row) {
+  models::BatchBuilder builder(model.config);
+  builder.add(row, "row");
+  const Turn turn = model.turn();
+  const Tensor hidden = model.encoder.forward(model.context(), builder.finish());
+  Tensor states(hidden.shape(), hidden.dtype());
+  const std::vector<ops::RowRange> all = {{0, hidden.rows()}};
+  ops::copy_rows(hidden, all, states);
+  return states;
+}
+
+double difference(const Tensor& a, const Tensor& b) {
+  const std::vector<float> left = a.to_floats(), right = b.to_floats();
+  if (left.size() != right.size()) return INFINITY;
+  double largest = 0;
+  for (std::size_t i = 0; i < left.size(); ++i) {
+    const double here = std::abs(static_cast<double>(left[i]) - right[i]);
+    largest = here <= largest ? largest : here;
+  }
+  return largest;
+}
+
+/// A row whose states are wanted, and memory for them.
+struct WantedRow {
+  WantedRow(const Model::Implementation& model, std::size_t size, std::int32_t seed)
+      : row(row_of(size, seed)),
+        states({std::ssize(row.ids), model.config.hidden_size}, model.dtype) {}
+
+  Work work() const { return {.row = row, .ranges = tokens, .states = states}; }
+
+  tasks::TokenRow row;
+  Tensor states;
+  std::vector<ops::RowRange> tokens = {{0, std::ssize(row.ids)}};
+};
 
 template <typename Call>
 void from_threads(int count, Call&& call) {
@@ -189,6 +230,165 @@ TEST(Runner, WavesThatWaitTogetherGetTheirOwnResults) {
   }
 }
 
+class States : public testing::TestWithParam<const char*> {
+ protected:
+  Model load(const std::string& name) const {
+    return Model::load(fixture(name), {.dtype = GetParam()});
+  }
+};
+
+TEST_P(States, AreThoseOfTheEncoder) {
+  const Model model = load("tiny_longformer_classifier");
+  const Model::Implementation& own = model.implementation();
+  tasks::TokenRow row = row_of(20, 1);
+  row.global_positions = {0, 7};
+  const Tensor expected =
+      encoded(own, {.ids = row.ids, .types = row.types, .globals = *row.global_positions});
+  Tensor states({8, own.config.hidden_size}, own.dtype);
+  const std::vector<ops::RowRange> some = {{0, 1}, {3, 9}, {19, 20}};
+  const RowResult result =
+      alone(own.runner, Wanted::states, {.row = row, .ranges = some, .states = states});
+  EXPECT_EQ(result.error, "");
+  EXPECT_TRUE(result.values.empty());
+  EXPECT_TRUE(states.slice_rows(0, 1).equals(expected.slice_rows(0, 1)));
+  EXPECT_TRUE(states.slice_rows(1, 6).equals(expected.slice_rows(3, 6)));
+  EXPECT_TRUE(states.slice_rows(7, 1).equals(expected.slice_rows(19, 1)));
+}
+
+TEST_P(States, HavePositionsAndMask) {
+  const Model model = load("tiny_led");
+  const Model::Implementation& own = model.implementation();
+  const WantedRow wanted(own, 30, 4);
+  std::vector<std::int32_t> positions, mask(30, 1);
+  for (std::int32_t t = 0; t < 30; ++t) positions.push_back(3 + t % 16);
+  mask[28] = mask[29] = 0;
+  Work work = wanted.work();
+  work.positions = positions;
+  work.mask = mask;
+  EXPECT_EQ(alone(own.runner, Wanted::states, work).error, "");
+  const Tensor expected =
+      encoded(own, {.ids = wanted.row.ids, .positions = positions, .mask = mask});
+  EXPECT_TRUE(wanted.states.equals(expected));
+  EXPECT_FALSE(wanted.states.equals(encoded(own, {.ids = wanted.row.ids})));
+}
+
+TEST_P(States, OfADocumentAreThoseOfItsRows) {
+  const Model model = load("tiny_longformer_classifier");
+  const Model::Implementation& own = model.implementation();
+  const std::vector<tasks::TokenRow> rows = {row_of(20, 1), row_of(9, 2), row_of(33, 3)};
+  std::vector<std::int64_t> done;
+  const auto note = [&](const Progress& progress) {
+    done.push_back(progress.tokens_done);
+    EXPECT_EQ(progress.tokens_total, 62);
+  };
+  const Tensor states = states_of(own, rows, {.batch_tokens = 30, .progress = note});
+  EXPECT_EQ(done, (std::vector<std::int64_t>{29, 62}));
+  EXPECT_EQ(own.runner.passes(), 2);
+  EXPECT_EQ(states.dtype(), own.dtype);
+  Index first = 0;
+  for (const tasks::TokenRow& row : rows) {
+    const Index size = std::ssize(row.ids);
+    const Tensor expected = encoded(own, {.ids = row.ids, .types = row.types});
+    EXPECT_TRUE(difference(states.slice_rows(first, size), expected) <= 1e-5);
+    first += size;
+  }
+}
+
+TEST_P(States, OfCallersThatWaitTogetherAreOnePass) {
+  const Model model = load("tiny_longformer_classifier");
+  const Model::Implementation& own = model.implementation();
+  Runner& runner = own.runner;
+  const std::vector<WantedRow> rows = {{own, 20, 1}, {own, 31, 2}, {own, 42, 3}, {own, 9, 4}};
+  std::vector<RowResult> found(rows.size());
+  std::vector<std::thread> callers;
+  {
+    const Turn turn = runner.turn();
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      callers.emplace_back([&, i] {
+        Wave wave(Wanted::states, 200);
+        wave.add(rows[i].work());
+        found[i] = runner.run(wave).at(0);
+      });
+    }
+    while (runner.waiting() < rows.size()) std::this_thread::yield();
+  }
+  for (std::thread& caller : callers) caller.join();
+  EXPECT_EQ(runner.passes(), 1);
+  EXPECT_NE(found[2].error.find("at most 41 tokens, found 42"), std::string::npos);
+  for (const std::size_t i : {0, 1, 3}) {
+    EXPECT_EQ(found[i].error, "");
+    const tasks::TokenRow& row = rows[i].row;
+    const Tensor expected = encoded(own, {.ids = row.ids, .types = row.types});
+    EXPECT_TRUE(difference(rows[i].states, expected) <= 1e-5) << i;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, States, testing::Values("fp32", "bf16"),
+                         [](const auto& one) { return std::string(one.param); });
+
+TEST(DocumentStates, AShortRequestRunsBetweenTwoWaves) {
+  const Model model = Model::load(fixture("tiny_longformer_classifier"));
+  const Model::Implementation& own = model.implementation();
+  Runner& runner = own.runner;
+  const std::vector<tasks::TokenRow> rows(5, row_of(20, 1));
+  const tasks::TokenRow short_row = row_of(3, 2);
+  std::thread document, caller;
+  std::latch answered(1);
+  std::vector<std::int64_t> passes;
+  {
+    const Turn turn = runner.turn();
+    document = std::thread([&] {
+      const auto note = [&](const Progress&) {
+        if (passes.empty()) answered.wait();
+        passes.push_back(runner.passes());
+      };
+      states_of(own, rows, {.batch_tokens = 20, .progress = note});
+    });
+    while (runner.waiting() < 1) std::this_thread::yield();
+    caller = std::thread([&] {
+      alone(runner, Wanted::logits, {.row = short_row});
+      answered.count_down();
+    });
+    while (runner.waiting() < 2) std::this_thread::yield();
+  }
+  document.join();
+  caller.join();
+  // The first one is the document's, the second one is the short request's.
+  EXPECT_EQ(passes, (std::vector<std::int64_t>{2, 3, 4, 5, 6}));
+}
+
+TEST(DocumentStates, ARowThatIsRefusedIsTheErrorOfItsDocument) {
+  const Model model = Model::load(fixture("tiny_longformer_classifier"));
+  const std::vector<tasks::TokenRow> rows = {row_of(20, 1), row_of(42, 2), row_of(9, 3)};
+  expect_error(error_of([&] { states_of(model.implementation(), rows, {}); }),
+               {"at most 41 tokens", "found 42"});
+}
+
+TEST(DocumentStates, OfThreadsAreAsAlone) {
+  class Stop {};
+  const Model model = Model::load(fixture("tiny_longformer_classifier"), {.threads = 2});
+  const Model::Implementation& own = model.implementation();
+  std::vector<tasks::TokenRow> rows;
+  for (std::int32_t i = 0; i < 12; ++i) rows.push_back(row_of(at(3 + i * 11 % 30), i));
+  const Tensor expected = states_of(own, rows, {});
+  const auto run = [&](std::int64_t batch_tokens) {
+    const Tensor found = states_of(own, rows, {.batch_tokens = batch_tokens});
+    EXPECT_TRUE(difference(found, expected) <= 1e-5);
+  };
+  from_threads(4, [&](int caller) {
+    if (caller < 3) {
+      for (int i = 0; i < 20; ++i) run(20 + 40 * caller);
+      return;
+    }
+    // An interruption ends the work of its caller alone.
+    const auto run_until_interrupted = [&] {
+      const Interruption interruption([] { throw Stop(); });
+      for (int i = 0; i < 1000000; ++i) run(400);
+    };
+    for (int i = 0; i < 3; ++i) EXPECT_THROW(run_until_interrupted(), Stop);
+  });
+}
+
 TEST(Turns, WhoAsksAgainGoesBehindThoseWhoWait) {
   Turns turns;
   std::atomic<bool> asks = false, served = false;
@@ -277,6 +477,108 @@ TEST(Callers, OneDocumentDoesNotWaitForAnothersFile) {
   EXPECT_EQ(classifier.classify(text).size(), 1u);
   answered = true;
   endless.join();
+}
+
+TEST(Callers, CoreferenceFindsWhatItFindsAlone) {
+  const CoreferenceResolver resolver = CoreferenceResolver::load(fixture("coreference"));
+  std::vector<std::string> texts, expected;
+  for (int i = 0; i < 4; ++i) {
+    std::string& text = texts.emplace_back();
+    for (int sentence = 0; sentence <= i; ++sentence) {
+      text += "he was in the house . she was with him at the house and from her . ";
+    }
+  }
+  ResolveOptions options;
+  options.batch_tokens = 30;
+  for (const std::string& text : texts)
+    expected.push_back(to_json(resolver.resolve(text, options)));
+  EXPECT_NE(expected[0].find("\"begin\""), std::string::npos);
+  from_threads(4, [&](int caller) {
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+      const std::size_t mine = (i + at(caller)) % texts.size();
+      EXPECT_EQ(to_json(resolver.resolve(texts[mine], options)), expected[mine]);
+    }
+  });
+}
+
+/// The tokens of a BERT, the last of which are the marks of questions over paragraphs.
+Tokenizer multi_hop_tokenizer(const TemporaryFolder& folder, std::int64_t tokens) {
+  std::vector<std::string> words;
+  std::ifstream known(fixture("tiny_bert") + "/vocab.txt");
+  for (std::string word; std::getline(known, word);) words.push_back(word);
+  words.resize(at(tokens) - tasks::kMultiHopMarks.size());
+  words.insert(words.end(), tasks::kMultiHopMarks.begin(), tasks::kMultiHopMarks.end());
+  std::ofstream file(folder.path() / "vocab.txt");
+  for (const std::string& word : words) file << word << '\n';
+  file.close();
+  std::filesystem::copy(fixture("tiny_bert") + "/tokenizer_config.json", folder.path());
+  return Tokenizer::load(folder.path().string(), tasks::kMultiHopMarks);
+}
+
+TEST(Callers, QuestionsOverParagraphsGetTheAnswersTheyGetAlone) {
+  const Model model = Model::load(fixture("tiny_longformer_multi_hop"));
+  const TemporaryFolder folder;
+  const MultiHopAnswerer answerer(model, multi_hop_tokenizer(folder, model.info().vocabulary_size));
+  MultiHopAnswerOptions options;
+  options.too_long = TooLong::split;
+  options.batch_tokens = 50;
+  std::vector<MultiHopQuestion> questions;
+  for (int i = 0; i < 5; ++i) {
+    MultiHopQuestion& question = questions.emplace_back();
+    question.question = "was he in the house";
+    for (int p = 0; p <= i; ++p) {
+      question.paragraphs.push_back(
+          {.title = "the house", .sentences = {"she was in it .", "he was not with her ."}});
+    }
+  }
+  const auto said_of = [&](const MultiHopQuestion& question) {
+    const MultiHopOutcome outcome = answerer.answer(question, options);
+    EXPECT_EQ(outcome.error, "");
+    return outcome;
+  };
+  std::vector<MultiHopOutcome> expected;
+  for (const MultiHopQuestion& question : questions) expected.push_back(said_of(question));
+  EXPECT_GT(expected.back().segments, 1);
+  from_threads(4, [&](int caller) {
+    for (std::size_t i = 0; i < questions.size(); ++i) {
+      const std::size_t mine = (i + at(caller)) % questions.size();
+      const MultiHopOutcome found = said_of(questions[mine]);
+      EXPECT_EQ(found.answer, expected[mine].answer);
+      EXPECT_TRUE(std::abs(found.logit - expected[mine].logit) <= 1e-4);
+    }
+  });
+}
+
+TEST(Callers, TextsAboutDocumentsAreThoseWrittenAlone) {
+  const TemporaryFolder folder;
+  std::filesystem::copy(fixture("tiny_led"), folder.path() / "led");
+  for (const char* file : {"vocab.json", "merges.txt"}) {
+    std::filesystem::copy(fixture("tiny_roberta/") + file, folder.path() / "led" / file);
+  }
+  const std::string led = (folder.path() / "led").string();
+  std::vector<std::string> texts;
+  for (int i = 0; i < 5; ++i) {
+    std::string& text = texts.emplace_back();
+    for (int word = 0; word < 10 + 20 * i; ++word)
+      text += word % 3 == i % 3 ? "the " : "house and ";
+  }
+  GenerationRequest request;
+  request.options.max_length = 12;
+  request.max_source_tokens = 64;
+  request.too_long = TooLong::split;
+  request.stride = 8;
+  request.together = 2;
+  const auto expected = TextGenerator::load(led).generate(texts, request);
+  EXPECT_GT(expected.back().segments, 1);
+  // Threads also meet at the tokenizer, which is read for the first text.
+  const TextGenerator generator = TextGenerator::load(led);
+  from_threads(4, [&](int) {
+    const auto found = generator.generate(texts, request);
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+      EXPECT_EQ(found[i].error, "");
+      EXPECT_EQ(found[i].texts.at(0).ids, expected[i].texts.at(0).ids);
+    }
+  });
 }
 
 TEST(Callers, TwoTextsAndAnEvaluationInterleave) {

@@ -135,8 +135,8 @@ TEST_F(MultiHopHeadTest, LogitsAreThoseOfPyTorch) {
       places.row_starts.push_back(begin);
       begin += std::ssize(question.ids[r]);
     }
-    const auto turn = loaded.turn();
     const Tensor states = states_of(loaded, rows, {.batch_tokens = 64});
+    const auto turn = loaded.turn();
     const auto found = dynamic_cast<const tasks::MultiHopHead&>(loaded.task_head())
                            .score(loaded.context(), states, places);
     std::vector<float> spans;

@@ -2,33 +2,36 @@
 
 #include <vector>
 
+#include "core/error.h"
 #include "ops/embedding.h"
 
 namespace longformer {
 
 Tensor states_of(const Model::Implementation& model, std::span<const tasks::TokenRow> rows,
                  const StateOptions& options) {
-  const ops::Context context = model.context();
-  std::vector<Tensor> parts;
-  models::BatchBuilder builder(model.config);
+  std::vector<ops::RowRange> tokens;
   Index total = 0, done = 0;
-  for (const tasks::TokenRow& row : rows) total += std::ssize(row.ids);
-  const auto run = [&] {
-    if (builder.rows() == 0) return;
-    parts.push_back(model.encoder.forward(context, builder.finish()));
-    done += parts.back().rows();
-    if (options.progress) options.progress({0, 1, done, total});
-  };
   for (const tasks::TokenRow& row : rows) {
-    if (builder.rows() + std::ssize(row.ids) > options.batch_tokens) run();
-    builder.add({.ids = row.ids,
-                 .types = row.types,
-                 .globals = row.global_positions ? std::span<const Index>(*row.global_positions)
-                                                 : std::span<const Index>()},
-                "document");
+    tokens.push_back({0, std::ssize(row.ids)});
+    total += std::ssize(row.ids);
   }
-  run();
-  return parts.size() == 1 ? parts[0] : ops::joined_rows(context, parts);
+  const Tensor states({total, model.config.hidden_size}, model.dtype);
+  for (std::size_t next = 0; next < rows.size();) {
+    Wave wave(Wanted::states, options.batch_tokens);
+    for (; next < rows.size(); ++next) {
+      const bool fits =
+          wave.add({.row = rows[next],
+                    .ranges = {&tokens[next], 1},
+                    .states = states.slice_rows(done + wave.tokens(), tokens[next].end)});
+      if (!fits) break;
+    }
+    for (const RowResult& result : model.runner.run(wave)) {
+      require(result.error.empty(), "{}", result.error);
+    }
+    done += wave.tokens();
+    if (options.progress) options.progress({0, 1, done, total});
+  }
+  return states;
 }
 
 }  // namespace longformer

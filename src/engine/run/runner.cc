@@ -94,33 +94,69 @@ void Runner::run_rows(Wanted wanted, std::span<const Place> rows) {
 }
 
 void Runner::forward(Wanted wanted, std::span<const Place> rows) {
-  const tasks::Task* task = wanted == Wanted::logits ? model_.task : nullptr;
   models::BatchBuilder builder(model_.config);
-  std::vector<ops::RowRange> ranges;
+  const std::vector<Place> taken = accepted(wanted, rows, builder);
+  if (taken.empty()) return;
+  ++passes_;
+  const models::Batch batch = builder.finish();
+  const Tensor hidden = model_.encoder.forward(context(), batch);
+  if (wanted == Wanted::states) {
+    copy_states(taken, batch, hidden);
+  } else {
+    store_values(wanted, taken, batch, hidden);
+  }
+}
+
+/// Adds the rows to the batch. Those that the model refuses get an error and are left out.
+std::vector<Runner::Place> Runner::accepted(Wanted wanted, std::span<const Place> rows,
+                                            models::BatchBuilder& builder) const {
+  const tasks::Task* task = wanted == Wanted::logits ? model_.task : nullptr;
   std::vector<Place> taken;
   for (const Place& place : rows) {
     const auto& [work, result] = place;
     const tasks::TokenRow& row = work->row;
-    const Index first = builder.rows();
     try {
       const std::vector<Index> globals =
           row.global_positions ? *row.global_positions
                                : tasks::default_globals(model_.config, task, row.ids, "document");
-      builder.add({.ids = row.ids, .types = row.types, .globals = globals}, "document");
+      builder.add({.ids = row.ids,
+                   .types = row.types,
+                   .positions = work->positions,
+                   .mask = work->mask,
+                   .globals = globals},
+                  "document");
+      taken.push_back(place);
     } catch (const Error& error) {
       *result = {.values = {}, .error = error.what()};
-      continue;
     }
-    taken.push_back(place);
-    for (const ops::RowRange& range : work->ranges) {
+  }
+  return taken;
+}
+
+void Runner::copy_states(std::span<const Place> rows, const models::Batch& batch,
+                         const Tensor& hidden) {
+  // A caller's new memory takes pages when it is first written. Unused buffers make room for it, so
+  // that the process needs no more than the pass itself did.
+  std::size_t bytes = 0;
+  for (const Place& place : rows) bytes += place.first->states.bytes();
+  memory_.shrink(bytes);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const Work& work = *rows[i].first;
+    const Index first = batch.starts[i];
+    ops::copy_rows(hidden.slice_rows(first, batch.starts[i + 1] - first), work.ranges, work.states);
+  }
+}
+
+void Runner::store_values(Wanted wanted, std::span<const Place> rows, const models::Batch& batch,
+                          const Tensor& hidden) {
+  const ops::Context context = this->context();
+  std::vector<ops::RowRange> ranges;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const Index first = batch.starts[i];
+    for (const ops::RowRange& range : rows[i].first->ranges) {
       ranges.push_back({first + range.begin, first + range.end});
     }
   }
-  if (taken.empty()) return;
-  ++passes_;
-  const models::Batch batch = builder.finish();
-  const ops::Context context = this->context();
-  const Tensor hidden = model_.encoder.forward(context, batch);
   Tensor values;
   bool per_token = false;
   if (wanted == Wanted::logits) {
@@ -131,8 +167,8 @@ void Runner::forward(Wanted wanted, std::span<const Place> rows) {
                                     : ops::max_rows(context, hidden, ranges);
   }
   Index first = 0;
-  for (std::size_t i = 0; i < taken.size(); ++i) {
-    const auto& [work, result] = taken[i];
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const auto& [work, result] = rows[i];
     Index count = static_cast<Index>(work->ranges.size());
     if (wanted == Wanted::logits) count = per_token ? batch.starts[i + 1] - batch.starts[i] : 1;
     if (count > 0) result->values = values.slice_rows(first, count).to_floats();

@@ -14,23 +14,32 @@
 #include "core/turns.h"
 #include "engine/reading/reading.h"
 #include "longformer/model.h"
+#include "models/batch.h"
 #include "ops/context.h"
 #include "ops/embedding.h"
 
 namespace longformer {
 
-/// Result that a row is run for: the logits of the head, or sums or maxima of its hidden states.
-enum class Wanted { logits, sums, maxima };
+/// Result that a row is run for: the logits of the head, sums or maxima of its hidden states, or
+/// the states themselves.
+enum class Wanted { logits, sums, maxima, states };
 
-/// A row that is to be run; both parts must outlive the run.
+/// A row that is to be run; its parts must outlive the run.
 struct Work {
   const tasks::TokenRow& row;
-  /// The tokens of the row that are folded into one vector each; unused for logits.
+  /// Tokens of the row: each range is folded into one vector, or its states are copied. Logits need
+  /// no ranges.
   std::span<const ops::RowRange> ranges = {};
+  /// The states of the ranges, one after another, are copied to this tensor of the model's dtype.
+  /// It must not come from the pool, whose tensors serve one forward pass at a time.
+  Tensor states = {};
+  /// The rest of models::Sequence, [n] each; empty for the usual values.
+  std::span<const std::int32_t> positions = {}, mask = {};
 };
 
 struct RowResult {
-  /// Logits, [outputs] or [n, outputs] of a head that speaks for every token; or [ranges, D].
+  /// Logits, [outputs] or [n, outputs] of a head that speaks for every token; or [ranges, D]. Empty
+  /// for states, which are in Work::states.
   std::vector<float> values;
   /// Why the model refuses the row; then there are no values.
   std::string error;
@@ -88,6 +97,11 @@ class Runner {
   void run_batch(std::span<Request* const> requests);
   void run_rows(Wanted wanted, std::span<const Place> rows);
   void forward(Wanted wanted, std::span<const Place> rows);
+  std::vector<Place> accepted(Wanted wanted, std::span<const Place> rows,
+                              models::BatchBuilder& builder) const;
+  void copy_states(std::span<const Place> rows, const models::Batch& batch, const Tensor& hidden);
+  void store_values(Wanted wanted, std::span<const Place> rows, const models::Batch& batch,
+                    const Tensor& hidden);
 
   const Model::Implementation& model_;
   Turns turns_;

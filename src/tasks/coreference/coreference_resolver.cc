@@ -33,10 +33,10 @@ std::vector<WordCluster> clusters_of(const Model& public_model,
                                      const tasks::CoreferenceReading& read,
                                      const ResolveOptions& options) {
   const Model::Implementation& model = public_model.implementation();
-  const auto turn = model.turn();
   const Tensor states =
       states_of(model, read.reading.rows,
                 {.batch_tokens = options.batch_tokens, .progress = options.progress});
+  const auto turn = model.turn();
   auto clusters = dynamic_cast<const tasks::CoreferenceHead&>(model.task_head())
                       .resolve(model.context(), states, read.words)
                       .clusters;

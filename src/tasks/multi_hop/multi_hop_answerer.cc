@@ -99,9 +99,9 @@ MultiHopOutcome MultiHopAnswerer::answer(const MultiHopQuestion& question,
   const Document document = read_document([&] {
     tasks::MultiHopReading read = reader.read(question);
     const Model::Implementation& model = model_.implementation();
-    const auto turn = model.turn();
     const Tensor states =
         states_of(model, read.reading.rows, {.batch_tokens = options.batch_tokens});
+    const auto turn = model.turn();
     const tasks::MultiHopLogits logits =
         tasks::multi_hop_logits(model.context(), model.task_head(), states, read);
     fill(tasks::decide(question, read, logits, rules, options.evidence_paragraphs), logits,

@@ -1,14 +1,17 @@
 #include "longformer/generation.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <filesystem>
 #include <memory>
+#include <mutex>
 #include <utility>
 
 #include "core/error.h"
 #include "core/threads.h"
 #include "engine/reading/reading.h"
+#include "engine/run/document_states.h"
 #include "engine/run/model_implementation.h"
 #include "engine/run/task_folder.h"
 #include "longformer/report.h"
@@ -58,6 +61,7 @@ struct TextGenerator::Implementation {
   const models::Decoder& decoder() const { return head->decoder(); }
   /// Read when a text first needs it: logits need none.
   const Tokenizer& tokenizer() const {
+    const std::lock_guard lock(reading_tokenizer_);
     if (!tokenizer_) {
       const std::string from = tokenizer_folder(folder, own.weights.adapter_folder());
       tokenizer_.emplace(
@@ -84,6 +88,7 @@ struct TextGenerator::Implementation {
   std::unique_ptr<tasks::DecoderHead> made_head;
   const tasks::DecoderHead* head;
   TextGeneratorInfo info;
+  mutable std::mutex reading_tokenizer_;
   mutable std::optional<Tokenizer> tokenizer_;
 };
 
@@ -133,6 +138,32 @@ struct Job {
     return sum;
   }
 };
+
+/// Tokens of a row whose states the decoder reads: special tokens, and those of the text that have
+/// most context in this row.
+struct KeptTokens {
+  std::array<ops::RowRange, 3> ranges;
+
+  Index count() const {
+    Index sum = 0;
+    for (const ops::RowRange& range : ranges) sum += range.end - range.begin;
+    return sum;
+  }
+};
+
+std::vector<KeptTokens> kept_tokens(const tasks::Reading& reading) {
+  const auto owned =
+      tasks::owned_tokens(reading.ranges, std::ssize(reading.encoding.ids) - reading.truncated);
+  std::vector<KeptTokens> kept;
+  for (std::size_t r = 0; r < reading.rows.size(); ++r) {
+    const Index begin = reading.prefix + owned[r].begin - reading.ranges[r].begin;
+    const Index text_end = reading.prefix + reading.ranges[r].size();
+    kept.push_back({{{{0, reading.prefix},
+                      {begin, begin + owned[r].size()},
+                      {text_end, std::ssize(reading.rows[r].ids)}}}});
+  }
+  return kept;
+}
 
 /// The start token and what the caller puts behind it.
 Ids prompt_of(const GenerationRequest& request, std::int32_t start) {
@@ -188,7 +219,7 @@ class Writer {
   bool read(const Document& document, Job& job, WrittenDocument& result) const;
   bool has_room(std::span<const Job> jobs, const Job& next) const;
   void admit(Job job, std::vector<Job>& jobs, WrittenDocument& result);
-  void encode(const Job& job);
+  Tensor encode(const Job& job);
   std::vector<std::int32_t> positions_of(Index tokens) const;
   void start_search(Job& job) const;
   Tensor decode(std::span<Job> jobs);
@@ -227,7 +258,11 @@ tasks::RowReader Writer::reader() const {
   return {own_.tokenizer(), std::move(options)};
 }
 
-void Writer::read(const std::string& text, Job& job) const { job.reading = reader().read(text); }
+void Writer::read(const std::string& text, Job& job) const {
+  job.reading = reader().read(text);
+  // These models know no types of tokens.
+  for (tasks::TokenRow& row : job.reading.rows) row.types.clear();
+}
 
 void Writer::read(const DocumentInput& tokens, Job& job) const {
   for (const auto& given : {tokens.token_type_ids, tokens.position_ids}) {
@@ -297,9 +332,12 @@ bool Writer::has_room(std::span<const Job> jobs, const Job& next) const {
 /// The encoder reads a document, of which the decoder keeps keys and values.
 void Writer::admit(Job job, std::vector<Job>& jobs, WrittenDocument& result) {
   try {
+    const Tensor hidden = encode(job);
+    const std::vector<std::uint8_t> mask(job.mask.begin(), job.mask.end());
     Turn turn = own_.own.turn();
     turn.computes(job.tokens());
-    encode(job);
+    own_.decoder().read(context_, hidden, mask, state_);
+    ++event_.documents_read;
   } catch (const Error& error) {
     result.error = error.what();
     return;
@@ -325,37 +363,28 @@ std::vector<std::int32_t> Writer::positions_of(Index tokens) const {
   return positions;
 }
 
-/// Segments of a document are read one after another; their states are joined, each token from the
-/// segment in which it has most context.
-void Writer::encode(const Job& job) {
-  const tasks::Reading& reading = job.reading;
-  const auto owned =
-      tasks::owned_tokens(reading.ranges, std::ssize(reading.encoding.ids) - reading.truncated);
-  std::vector<Tensor> parts;
-  for (std::size_t r = 0; r < reading.rows.size(); ++r) {
-    const tasks::TokenRow& row = reading.rows[r];
-    const std::vector<Index> globals = row.global_positions.value_or(std::vector<Index>());
-    models::BatchBuilder builder(own_.own.config);
+/// Segments of a document are read one after another, each in a turn of its own; their states are
+/// joined, each token from the segment in which it has most context.
+Tensor Writer::encode(const Job& job) {
+  const std::vector<KeptTokens> kept = kept_tokens(job.reading);
+  Index tokens = 0, first = 0;
+  for (const KeptTokens& one : kept) tokens += one.count();
+  const Tensor hidden({tokens, own_.own.config.hidden_size}, own_.own.dtype);
+  for (std::size_t r = 0; r < kept.size(); ++r) {
+    const tasks::TokenRow& row = job.reading.rows[r];
     const std::vector<std::int32_t> positions = positions_of(std::ssize(row.ids));
-    builder.add({.ids = row.ids, .positions = positions, .mask = job.mask, .globals = globals},
-                "document");
-    const models::Batch batch = builder.finish();
-    const Tensor hidden = own_.own.encoder.forward(context_, batch);
-    std::vector<Index> kept;
-    const Index begin = reading.prefix + owned[r].begin - reading.ranges[r].begin;
-    const Index text_end = reading.prefix + reading.ranges[r].size();
-    for (Index t = 0; t < batch.rows(); ++t) {
-      const bool is_special = t < reading.prefix || t >= text_end;
-      if (is_special || (t >= begin && t < begin + owned[r].size())) kept.push_back(t);
-    }
-    parts.push_back(std::ssize(kept) == batch.rows() ? hidden
-                                                     : ops::select_rows(context_, hidden, kept));
-    event_.tokens_read += batch.rows();
+    Wave wave(Wanted::states, StateOptions().batch_tokens);
+    wave.add({.row = row,
+              .ranges = kept[r].ranges,
+              .states = hidden.slice_rows(first, kept[r].count()),
+              .positions = positions,
+              .mask = job.mask});
+    const RowResult result = own_.own.runner.run(wave).at(0);
+    require(result.error.empty(), "{}", result.error);
+    first += kept[r].count();
+    event_.tokens_read += std::ssize(row.ids);
   }
-  const std::vector<std::uint8_t> mask(job.mask.begin(), job.mask.end());
-  const Tensor hidden = parts.size() == 1 ? parts[0] : ops::joined_rows(context_, parts);
-  own_.decoder().read(context_, hidden, mask, state_);
-  ++event_.documents_read;
+  return hidden;
 }
 
 void Writer::start_search(Job& job) const {
