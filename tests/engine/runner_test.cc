@@ -1,5 +1,7 @@
 // Several callers of one model: results as alone, in order, and no caller waits for all that
 // another one has.
+//
+// Reruns: tsan
 #include "engine/run/runner.h"
 
 #include <fmt/format.h>
@@ -24,7 +26,7 @@
 #include "longformer/search.h"
 #include "longformer/tasks.h"
 
-namespace longformer {
+namespace longformer::runner_test {
 namespace {
 
 std::string fixture(const std::string& name) { return (fixtures_folder() / name).string(); }
@@ -321,4 +323,4 @@ TEST(Callers, TwoTextsAndAnEvaluationInterleave) {
 }
 
 }  // namespace
-}  // namespace longformer
+}  // namespace longformer::runner_test

@@ -12,7 +12,7 @@
 #include "error_testing.h"
 #include "formats/json.h"
 
-namespace longformer::formats {
+namespace longformer::formats::option_json_test {
 namespace {
 
 enum class Colour { red, blue };
@@ -94,4 +94,4 @@ TEST(OptionJson, WrongValuesAreNamed) {
 }
 
 }  // namespace
-}  // namespace longformer::formats
+}  // namespace longformer::formats::option_json_test
