@@ -224,9 +224,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string fixture(const std::string& name) {
-  return (fixtures_folder() / name).string();
-}
+std::string fixture(const std::string& name) { return (fixtures_folder() / name).string(); }
 
 class ToyTask : public testing::Test {
  protected:

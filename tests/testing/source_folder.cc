@@ -1,5 +1,5 @@
-// The one source that knows where the tree lies, so that the compiler cache finds the others from any
-// other checkout.
+// The one source that knows where the tree lies, so that the compiler cache finds the others from
+// any other checkout.
 #include "fixtures.h"
 
 namespace longformer {
