@@ -12,6 +12,7 @@
 #include "engine/frame/evaluation_run.h"
 #include "engine/frame/table.h"
 #include "error_testing.h"
+#include "fixtures.h"
 #include "formats/json.h"
 #include "formats/option_json.h"
 #include "longformer/analysis.h"
@@ -223,9 +224,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string fixture(const std::string& name) {
-  return (fs::path(__FILE__).parent_path() / "fixtures" / name).string();
-}
+std::string fixture(const std::string& name) { return (fixtures_folder() / name).string(); }
 
 class ToyTask : public testing::Test {
  protected:

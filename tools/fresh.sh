@@ -159,7 +159,7 @@ program_builds() {
 
 program_works() {
   program_builds
-  inside "\$HOME/.cache/longformer/test/bin/python -m pytest -q -p no:cacheprovider tests/cli_test.py"
+  inside "\$HOME/.cache/longformer/test/bin/python -m pytest -q -p no:cacheprovider tests/apps/cli/cli_test.py"
 }
 
 # Warnings only; clang-tidy asks for one check beside them.
@@ -171,12 +171,12 @@ clang_reads() {
 
 # Tests that differ from the base come first.
 drawn_tests() {
-  git diff --name-only --diff-filter=d "$base" -- 'tests/*_test.cc' 'tests/cli_*_test.py'
-  git ls-files 'tests/*_test.cc' 'tests/cli_*_test.py' | shuf --random-source=<(yes "$seed" || true)
+  git diff --name-only --diff-filter=d "$base" -- 'tests/*/*_test.cc' 'tests/apps/cli/cli_*_test.py'
+  git ls-files 'tests/*/*_test.cc' 'tests/apps/cli/cli_*_test.py' | shuf --random-source=<(yes "$seed" || true)
 }
 
 drawn_tests_pass() {
-  local end=$((SECONDS + seconds)) name file count=0
+  local end=$((SECONDS + seconds)) name file program count=0
   while read -r file; do
     ((SECONDS < end)) || break
     name=$(basename "${file%.*}")
@@ -184,7 +184,8 @@ drawn_tests_pass() {
     if [[ $file == *.py ]]; then
       inside "\$HOME/.cache/longformer/test/bin/python -m pytest -q -p no:cacheprovider $file"
     else
-      without_warnings "cmake --build build --target $name && build/tests/$name --gtest_brief=1"
+      program=$(basename "$(dirname "$file")")_test
+      without_warnings "cmake --build build --target $program && build/tests/$program --file=$name --gtest_brief=1"
     fi
     count=$((count + 1))
   done < <(drawn_tests | awk '!seen[$0]++')

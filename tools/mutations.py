@@ -19,7 +19,7 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-# The test programs that see a room of src/ at work.
+# The tests that see a room of src/ at work.
 UNIT_TESTS = {
     "kernels": ("attention_test", "attention_properties_test"),
     "ops": ("ops_test", "api_test"),
@@ -148,19 +148,22 @@ class Tree:
         return done
 
     def build(self, tests):
-        targets = [*tests, "longformer_python"]
+        targets = [*sorted({self.room(t) + "_test" for t in tests}), "longformer_python"]
         command = ["cmake", "--build", self.build_folder, "-j", str(self.options.jobs)]
         self.run([*command, "--target", *targets], must_pass=True)
 
     def failing(self, tests):
-        """Names of the unit test programs that fail, and the finished comparison."""
-        programs = [
-            t for t in tests if self.run([self.program(t), "--gtest_brief=1"]).returncode != 0
-        ]
-        return programs, self.run([self.options.python, *PARITY])
+        """Names of the unit tests that fail, and the finished comparison."""
+        failing = [t for t in tests if self.run(self.command(t)).returncode != 0]
+        return failing, self.run([self.options.python, *PARITY])
 
-    def program(self, name):
-        return next(p for p in self.build_folder.rglob(name) if p.is_file())
+    def room(self, test):
+        """The room of tests/ROOM/TEST.cc."""
+        return next((self.root / "tests").glob(f"*/{test}.cc")).parent.name
+
+    def command(self, test):
+        program = self.build_folder / "tests" / f"{self.room(test)}_test"
+        return [program, f"--file={test}", "--gtest_brief=1"]
 
 
 def edited(tree, mutation):

@@ -13,7 +13,7 @@ import pytest
 
 FIXTURES = pathlib.Path(__file__).resolve().parents[2] / "tests" / "fixtures"
 # Makers of models that the tests of the program use too.
-sys.path.append(str(FIXTURES.parent))
+sys.path.append(str(FIXTURES.parent / "apps" / "cli"))
 
 
 def read_safetensors(path):

@@ -1,5 +1,7 @@
 // The public API on small folders that `transformers` wrote, with the outputs that it computed
 // (tests/fixtures/make_models.py).
+//
+// Reruns: tsan isa
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -15,7 +17,7 @@
 #include "longformer/error.h"
 #include "longformer/model.h"
 
-namespace longformer {
+namespace longformer::api_test {
 namespace {
 
 std::string fixture(const std::string& name) { return (fixtures_folder() / name).string(); }
@@ -340,4 +342,4 @@ TEST(Bench, FractionsAreConsistent) {
 }
 
 }  // namespace
-}  // namespace longformer
+}  // namespace longformer::api_test

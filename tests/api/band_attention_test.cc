@@ -1,4 +1,6 @@
 // band_attention of the public interface: what its options mean, and what it refuses.
+//
+// Reruns: tsan
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,7 +12,7 @@
 #include "longformer/analysis.h"
 #include "longformer/error.h"
 
-namespace longformer {
+namespace longformer::band_attention_test {
 namespace {
 
 constexpr std::int64_t kHeads = 2;
@@ -146,4 +148,4 @@ TEST(BandAttention, SaysWhatIsWrong) {
 }
 
 }  // namespace
-}  // namespace longformer
+}  // namespace longformer::band_attention_test

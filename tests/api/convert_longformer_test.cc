@@ -19,7 +19,7 @@
 #include "longformer/options.h"
 #include "models/config.h"
 
-namespace longformer::models {
+namespace longformer::models::convert_longformer_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -472,4 +472,4 @@ TEST_F(LongformerConversion, FollowsALinkToTheTarget) {
 }
 
 }  // namespace
-}  // namespace longformer::models
+}  // namespace longformer::models::convert_longformer_test

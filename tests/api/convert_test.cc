@@ -19,7 +19,7 @@
 #include "longformer/options.h"
 #include "models/config.h"
 
-namespace longformer::models {
+namespace longformer::models::convert_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -495,4 +495,4 @@ TEST(TileRows, RepeatsWhatFollowsTheReservedRows) {
 }
 
 }  // namespace
-}  // namespace longformer::models
+}  // namespace longformer::models::convert_test

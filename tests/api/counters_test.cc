@@ -11,7 +11,7 @@
 #include "longformer/evaluation.h"
 #include "longformer/report.h"
 
-namespace longformer {
+namespace longformer::counters_test {
 namespace {
 
 constexpr Counter kCut = {
@@ -127,4 +127,4 @@ TEST(PublishedForms, NameTheirFiles) {
 }
 
 }  // namespace
-}  // namespace longformer
+}  // namespace longformer::counters_test

@@ -16,7 +16,7 @@
 #include "longformer/tasks.h"
 #include "temporary_folder.h"
 
-namespace longformer {
+namespace longformer::folder_settings_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -198,4 +198,4 @@ TEST(FolderSettings, ATextWithATokenWithoutARowIsAnErrorThatNamesIt) {
 }
 
 }  // namespace
-}  // namespace longformer
+}  // namespace longformer::folder_settings_test

@@ -12,7 +12,7 @@
 #include "formats/safetensors.h"
 #include "longformer/checkpoint.h"
 
-namespace longformer {
+namespace longformer::info_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -200,4 +200,4 @@ TEST_F(InfoTest, FailsWhereNothingCanBeSaid) {
 }
 
 }  // namespace
-}  // namespace longformer
+}  // namespace longformer::info_test

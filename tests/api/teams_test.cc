@@ -1,4 +1,6 @@
 // The team that a product is cut for is the team that runs it, whatever OpenMP is told around it.
+//
+// Reruns: tsan
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <omp.h>
@@ -34,7 +36,7 @@ extern "C" void GOMP_parallel(void (*work)(void*), void* data, unsigned threads,
   own(work, data, regions_break ? 1 : threads, flags);
 }
 
-namespace longformer {
+namespace longformer::teams_test {
 namespace {
 
 /// Settings that the owner of a thread may have made.
@@ -316,4 +318,4 @@ TEST(Model, AnswersInsideAParallelRegionOfTheCaller) {
 }
 
 }  // namespace
-}  // namespace longformer
+}  // namespace longformer::teams_test

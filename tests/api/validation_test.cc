@@ -21,7 +21,7 @@
 #include "longformer/options.h"
 #include "temporary_folder.h"
 
-namespace longformer {
+namespace longformer::validation_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -400,4 +400,4 @@ TEST_F(ValidationTest, NothingIsReadAgain) {
 }
 
 }  // namespace
-}  // namespace longformer
+}  // namespace longformer::validation_test

@@ -1,3 +1,4 @@
+// Reruns: tsan
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -22,7 +23,7 @@
 #include "error_testing.h"
 #include "longformer/report.h"
 
-namespace longformer {
+namespace longformer::core_test {
 namespace {
 
 TEST(Half, RoundsToTheNearestAndBack) {
@@ -364,4 +365,4 @@ TEST(DType, NamesOfOptions) {
 }
 
 }  // namespace
-}  // namespace longformer
+}  // namespace longformer::core_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace longformer {
+namespace longformer::error_test {
 namespace {
 
 Error thrown_by(const auto& call) {
@@ -63,4 +63,4 @@ TEST(Error, KeepsItsOtherFieldsWhenOneChanges) {
 }
 
 }  // namespace
-}  // namespace longformer
+}  // namespace longformer::error_test

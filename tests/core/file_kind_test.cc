@@ -9,7 +9,7 @@
 
 #include "error_testing.h"
 
-namespace longformer {
+namespace longformer::file_kind_test {
 namespace {
 
 using namespace std::string_literals;
@@ -117,4 +117,4 @@ TEST(FileKind, IsTheMessage) {
 }
 
 }  // namespace
-}  // namespace longformer
+}  // namespace longformer::file_kind_test

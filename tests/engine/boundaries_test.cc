@@ -15,7 +15,7 @@
 #include "text/graphemes.h"
 #include "text/unicode.h"
 
-namespace longformer::text {
+namespace longformer::text::boundaries_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -207,4 +207,4 @@ TEST(Answers, AreWholeWordsOverWhatATokenizerLeavesOut) {
 }
 
 }  // namespace
-}  // namespace longformer::text
+}  // namespace longformer::text::boundaries_test

@@ -18,7 +18,7 @@
 #include "tasks/tagging/tagging.h"
 #include "temporary_folder.h"
 
-namespace longformer::tasks {
+namespace longformer::tasks::collation_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -342,4 +342,4 @@ TEST(PublishedData, RowsHoldTheAnswersOfQuestions) {
 }
 
 }  // namespace
-}  // namespace longformer::tasks
+}  // namespace longformer::tasks::collation_test

@@ -1,4 +1,6 @@
 // Documents in a stream: order, batches, errors, and where global attention is asked for.
+//
+// Reruns: tsan
 #include "engine/run/document_stream.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +20,7 @@
 #include "longformer/model.h"
 #include "longformer/tasks.h"
 
-namespace longformer {
+namespace longformer::document_stream_test {
 namespace {
 
 std::string fixture(const std::string& name) { return (fixtures_folder() / name).string(); }
@@ -207,4 +209,4 @@ TEST(Scores, AreStableAndSumToOne) {
 }
 
 }  // namespace
-}  // namespace longformer
+}  // namespace longformer::document_stream_test

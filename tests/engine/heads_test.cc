@@ -1,5 +1,7 @@
 // Heads of folders that `transformers` wrote, against the logits that it computed
 // (tests/fixtures/make_models.py), and where heads put global attention by default.
+//
+// Reruns: tsan
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -23,7 +25,7 @@
 #include "tasks/question_answering/question_answering.h"
 #include "tasks/tagging/tagging.h"
 
-namespace longformer {
+namespace longformer::heads_test {
 namespace {
 
 using tasks::default_globals;
@@ -251,4 +253,4 @@ TEST(DefaultGlobals, NeedASeparator) {
 }
 
 }  // namespace
-}  // namespace longformer
+}  // namespace longformer::heads_test

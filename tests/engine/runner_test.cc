@@ -1,5 +1,7 @@
 // Several callers of one model: results as alone, in order, and no caller waits for all that
 // another one has.
+//
+// Reruns: tsan
 #include "engine/run/runner.h"
 
 #include <fmt/format.h>
@@ -29,7 +31,7 @@
 #include "tasks/multi_hop/multi_hop_reader.h"
 #include "temporary_folder.h"
 
-namespace longformer {
+namespace longformer::runner_test {
 namespace {
 
 std::string fixture(const std::string& name) { return (fixtures_folder() / name).string(); }
@@ -623,4 +625,4 @@ TEST(Callers, TwoTextsAndAnEvaluationInterleave) {
 }
 
 }  // namespace
-}  // namespace longformer
+}  // namespace longformer::runner_test

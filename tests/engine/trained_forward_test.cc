@@ -1,5 +1,7 @@
 // One forward: a model in training computes what a model that serves computes, with and without a
 // tape.
+//
+// Reruns: tsan
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -17,7 +19,7 @@
 #include "longformer/options.h"
 #include "tasks/classification/classification.h"
 
-namespace longformer {
+namespace longformer::trained_forward_test {
 namespace {
 
 std::string fixture(const std::string& name) { return (fixtures_folder() / name).string(); }
@@ -166,4 +168,4 @@ INSTANTIATE_TEST_SUITE_P(Fixtures, TrainedForward,
                                          "tiny_longformer_mlm", "tiny_longformer_qa"));
 
 }  // namespace
-}  // namespace longformer
+}  // namespace longformer::trained_forward_test

@@ -16,7 +16,7 @@
 #include "formats/safetensors.h"
 #include "longformer/report.h"
 
-namespace longformer::formats {
+namespace longformer::formats::formats_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -369,4 +369,4 @@ TEST(ConfigReader, ChecksTypesAndLimits) {
 }
 
 }  // namespace
-}  // namespace longformer::formats
+}  // namespace longformer::formats::formats_test

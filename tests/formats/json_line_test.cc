@@ -8,7 +8,7 @@
 
 #include "longformer/report.h"
 
-namespace longformer {
+namespace longformer::json_line_test {
 namespace {
 
 struct Span {
@@ -48,4 +48,4 @@ TEST(JsonLine, EscapesWhatATerminalWouldObey) {
 }
 
 }  // namespace
-}  // namespace longformer
+}  // namespace longformer::json_line_test

@@ -12,7 +12,7 @@
 #include "error_testing.h"
 #include "formats/json.h"
 
-namespace longformer::formats {
+namespace longformer::formats::option_json_test {
 namespace {
 
 enum class Colour { red, blue };
@@ -135,4 +135,4 @@ TEST(OptionFields, HelpShowsTheValue) {
 }
 
 }  // namespace
-}  // namespace longformer::formats
+}  // namespace longformer::formats::option_json_test

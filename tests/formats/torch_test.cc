@@ -16,7 +16,7 @@
 #include "formats/torch_file.h"
 #include "formats/zip_archive.h"
 
-namespace longformer::formats {
+namespace longformer::formats::torch_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -492,4 +492,4 @@ TEST_F(ZipTest, EveryCut) {
 }
 
 }  // namespace
-}  // namespace longformer::formats
+}  // namespace longformer::formats::torch_test

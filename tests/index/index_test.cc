@@ -15,7 +15,7 @@
 #include "index/word_query.h"
 #include "temporary_folder.h"
 
-namespace longformer::index {
+namespace longformer::index::index_test {
 namespace {
 
 using Texts = std::vector<std::string>;
@@ -522,4 +522,4 @@ TEST(Fusion, WithoutOneOfBothTheOtherOrders) {
 }
 
 }  // namespace
-}  // namespace longformer::index
+}  // namespace longformer::index::index_test

@@ -1,5 +1,7 @@
 // The probabilities that attention weighs values with, against the scalar reference and against
 // what the backends make of them.
+//
+// Reruns: tsan isa
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -10,7 +12,7 @@
 #include "kernels/attention/probabilities.h"
 #include "kernels/reference.h"
 
-namespace longformer::kernels {
+namespace longformer::kernels::attention_probabilities_test {
 namespace {
 
 /// Starts as NaN: what is left out shows.
@@ -152,4 +154,4 @@ TEST(Probabilities, Refused) {
 }
 
 }  // namespace
-}  // namespace longformer::kernels
+}  // namespace longformer::kernels::attention_probabilities_test

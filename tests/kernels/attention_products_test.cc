@@ -1,5 +1,7 @@
 // Fused attention by products of tiles on every CPU, whether it would be chosen there or not:
 // against the double-precision scalar reference, forward and backward.
+//
+// Reruns: tsan isa
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,7 +11,7 @@
 #include "kernels/attention/products.h"
 #include "kernels/gemm.h"
 
-namespace longformer::kernels {
+namespace longformer::kernels::attention_products_test {
 namespace {
 
 // Largest differences seen: 9.1e-3 of values of up to 4 in size, logsumexp 7.5e-5.
@@ -226,4 +228,4 @@ TEST(LinearSlabs, GiveTheSameNumbers) {
 }
 
 }  // namespace
-}  // namespace longformer::kernels
+}  // namespace longformer::kernels::attention_products_test

@@ -1,5 +1,7 @@
 // Properties of attention for any numbers: who sees whom, what changes nothing, and the golden
 // vectors of a Longformer layer.
+//
+// Reruns: tsan isa
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -7,7 +9,7 @@
 #include "attention_testing.h"
 #include "kernels/reference.h"
 
-namespace longformer::kernels {
+namespace longformer::kernels::attention_properties_test {
 namespace {
 
 // ---- who sees whom, read off the result ----
@@ -423,4 +425,4 @@ TEST(Fused, ADocumentHasTheSameBitsAloneAndInABatch) {
 }
 
 }  // namespace
-}  // namespace longformer::kernels
+}  // namespace longformer::kernels::attention_properties_test

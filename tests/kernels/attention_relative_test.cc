@@ -1,12 +1,14 @@
 // Relative positions as in Transformer-XL against the original's numbers, and what attention in
 // training refuses.
+//
+// Reruns: tsan isa
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
 #include "attention_training_testing.h"
 
-namespace longformer::kernels {
+namespace longformer::kernels::attention_relative_test {
 namespace {
 
 // ---- Transformer-XL ----
@@ -223,4 +225,4 @@ TEST(Refused, TensorsThatDoNotFit) {
 }
 
 }  // namespace
-}  // namespace longformer::kernels
+}  // namespace longformer::kernels::attention_relative_test

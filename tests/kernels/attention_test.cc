@@ -1,5 +1,7 @@
 // Every backend of band attention against the double-precision scalar reference, and what is
 // refused.
+//
+// Reruns: tsan isa
 #include "kernels/attention/attention.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +14,7 @@
 #include "core/error.h"
 #include "kernels/reference.h"
 
-namespace longformer::kernels {
+namespace longformer::kernels::attention_test {
 namespace {
 
 struct Tolerance {
@@ -495,4 +497,4 @@ TEST(WhyNot, ChunksSaysWhy) {
 }
 
 }  // namespace
-}  // namespace longformer::kernels
+}  // namespace longformer::kernels::attention_test

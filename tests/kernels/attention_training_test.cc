@@ -1,5 +1,7 @@
 // Attention in training: dropout, relative positions, and the gradients. The double-precision
 // reference is held against central differences, the fast kernels against the reference.
+//
+// Reruns: tsan isa
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,7 +10,7 @@
 
 #include "attention_training_testing.h"
 
-namespace longformer::kernels {
+namespace longformer::kernels::attention_training_test {
 namespace {
 
 struct Case {
@@ -374,4 +376,4 @@ TEST(Reference, DropoutIsInvertedAndOfItsRate) {
 }
 
 }  // namespace
-}  // namespace longformer::kernels
+}  // namespace longformer::kernels::attention_training_test

@@ -1,5 +1,7 @@
 // The Performer's attention: golden vectors (docs/spec/golden.md#m3), its formulas pair by pair,
 // and what must hold (docs/spec/low-rank-and-kernels.md#f7).
+//
+// Reruns: tsan
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,7 +13,7 @@
 #include "feature_testing.h"
 #include "golden.h"
 
-namespace longformer::kernels {
+namespace longformer::kernels::feature_attention_test {
 namespace {
 
 constexpr std::array<FeatureKernel, 5> kKernels = {
@@ -261,4 +263,4 @@ TEST(FeatureAttention, PiecesGiveWhatTheWholeGives) {
 }
 
 }  // namespace
-}  // namespace longformer::kernels
+}  // namespace longformer::kernels::feature_attention_test

@@ -1,6 +1,8 @@
 // Random directions of features: the golden block (docs/spec/golden.md#m3), and the laws of the
 // estimate (arXiv 2009.14794, Lemma 2 and Theorem 2; docs/spec/low-rank-and-kernels.md#f2, #f3,
 // #f7).
+//
+// Reruns: tsan
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -11,7 +13,7 @@
 #include "golden.h"
 #include "kernels/initialization.h"
 
-namespace longformer::kernels {
+namespace longformer::kernels::feature_draw_test {
 namespace {
 
 constexpr Index kSize = 16;
@@ -171,4 +173,4 @@ TEST(FeatureDraw, TheErrorOfAttentionFallsAsTheRootOfFeatures) {
 }
 
 }  // namespace
-}  // namespace longformer::kernels
+}  // namespace longformer::kernels::feature_draw_test

@@ -1,4 +1,6 @@
 // Attention of a decoder to keys that it keeps, against a sum in double precision.
+//
+// Reruns: tsan isa
 #include "kernels/attention/few_queries.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +13,7 @@
 #include "attention_training_testing.h"
 #include "core/random.h"
 
-namespace longformer::kernels {
+namespace longformer::kernels::few_queries_test {
 namespace {
 
 struct Shape4 {
@@ -227,4 +229,4 @@ TEST(FewQueriesInWindows, TheSameBitsWhateverElseIsInTheBatch) {
 }
 
 }  // namespace
-}  // namespace longformer::kernels
+}  // namespace longformer::kernels::few_queries_test

@@ -1,5 +1,7 @@
 // Products of matrices of many sizes, strides and transpositions against plain loops. oneDNN serves
 // each kind by other code, on each instruction set and in each of its versions.
+//
+// Reruns: isa
 #include "kernels/gemm.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +14,7 @@
 
 #include "core/dtype.h"
 
-namespace longformer::kernels {
+namespace longformer::kernels::gemm_test {
 namespace {
 
 struct Stored {
@@ -110,4 +112,4 @@ INSTANTIATE_TEST_SUITE_P(Dtypes, Products, testing::Values("fp32", "bf16_to_fp32
                          [](const auto& info) { return info.param; });
 
 }  // namespace
-}  // namespace longformer::kernels
+}  // namespace longformer::kernels::gemm_test

@@ -1,5 +1,7 @@
 // Vectors as bytes and their scan, against sums of integers in 64 bits and dot products in double;
 // the best scores against a full sort.
+//
+// Reruns: tsan isa
 #include "kernels/vector_scan.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +15,7 @@
 
 #include "core/random.h"
 
-namespace longformer::kernels {
+namespace longformer::kernels::vector_scan_test {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -282,4 +284,4 @@ TEST(VectorScan, BestEqualsAFullSort) {
 }
 
 }  // namespace
-}  // namespace longformer::kernels
+}  // namespace longformer::kernels::vector_scan_test

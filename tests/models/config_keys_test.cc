@@ -14,7 +14,7 @@
 #include "models/config.h"
 #include "models/language_model_config.h"
 
-namespace longformer::models {
+namespace longformer::models::config_keys_test {
 namespace {
 
 using formats::ConfigReader;
@@ -139,4 +139,4 @@ TEST(ConfigKeys, LinformersAndPerformersHaveTheKeysOfTheirBaseAndTheirOwn) {
 }
 
 }  // namespace
-}  // namespace longformer::models
+}  // namespace longformer::models::config_keys_test

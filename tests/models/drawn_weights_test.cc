@@ -12,7 +12,7 @@
 #include "models/encoder.h"
 #include "models/registry.h"
 
-namespace longformer::models {
+namespace longformer::models::drawn_weights_test {
 namespace {
 
 const std::filesystem::path kFixtures = fixtures_folder();
@@ -100,4 +100,4 @@ TEST(DrawnWeights, OtherTablesDoNotGrow) {
 }
 
 }  // namespace
-}  // namespace longformer::models
+}  // namespace longformer::models::drawn_weights_test

@@ -1,6 +1,8 @@
 // Linformer and Performer encoders against an independent PyTorch version in double precision
 // (tests/fixtures/make_efficient_encoders.py), the golden vectors (docs/spec/golden.md#m6), and the
 // laws that must hold (docs/spec/low-rank-and-kernels.md#e6, #f7).
+//
+// Reruns: tsan
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -19,7 +21,7 @@
 #include "models/registry.h"
 #include "temporary_folder.h"
 
-namespace longformer::models {
+namespace longformer::models::efficient_encoder_test {
 namespace {
 
 using Doubles = std::vector<double>;
@@ -266,4 +268,4 @@ TEST(Linformer, AttentionIsThatOfTheGoldenVectors) {
 }
 
 }  // namespace
-}  // namespace longformer::models
+}  // namespace longformer::models::efficient_encoder_test

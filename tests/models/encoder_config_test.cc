@@ -10,7 +10,7 @@
 #include "formats/json.h"
 #include "models/config.h"
 
-namespace longformer::models {
+namespace longformer::models::encoder_config_test {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -216,4 +216,4 @@ TEST(EncoderConfig, ReportsEachBadValue) {
 }
 
 }  // namespace
-}  // namespace longformer::models
+}  // namespace longformer::models::encoder_config_test

@@ -1,6 +1,8 @@
 // Transformer-XL, the Compressive Transformer and the Performer against the golden vectors of their
 // specification: a numpy script in double precision, checked against the authors' code
 // (docs/spec/golden.md#m2, #m7, #m8).
+//
+// Reruns: tsan
 #include <gtest/gtest.h>
 
 #include <array>
@@ -14,7 +16,7 @@
 #include "models/attention/memory.h"
 #include "ops/positions.h"
 
-namespace longformer::models {
+namespace longformer::models::memory_lm_golden_test {
 namespace {
 
 /// x·Wᵀ of x [n, in] and W [out, in].
@@ -396,4 +398,4 @@ TEST(MemoryModels, LogitsAreThoseOfTheGoldenVectors) {
 }
 
 }  // namespace
-}  // namespace longformer::models
+}  // namespace longformer::models::memory_lm_golden_test

@@ -1,6 +1,8 @@
 // Language models of all kinds against an independent PyTorch version in double precision
 // (tests/fixtures/make_memory_lm.py), and the laws that must hold between them
 // (docs/spec/low-rank-and-kernels.md#f7, docs/spec/language-models.md#g3).
+//
+// Reruns: tsan
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,7 +16,7 @@
 #include "memory_lm_testing.h"
 #include "models/attention/memory.h"
 
-namespace longformer::models {
+namespace longformer::models::memory_lm_test {
 namespace {
 
 std::string fixture(const std::string& name) {
@@ -374,4 +376,4 @@ TEST(MemoryModels, BadLengthsAndTexts) {
 }
 
 }  // namespace
-}  // namespace longformer::models
+}  // namespace longformer::models::memory_lm_test

@@ -16,7 +16,7 @@
 #include "models/encoder.h"
 #include "models/registry.h"
 
-namespace longformer::models {
+namespace longformer::models::sequence_models_test {
 namespace {
 
 using Ids = std::vector<std::int32_t>;
@@ -189,4 +189,4 @@ INSTANTIATE_TEST_SUITE_P(All, SequenceModel, testing::Values("tiny_led", "tiny_b
                          [](const auto& info) { return info.param; });
 
 }  // namespace
-}  // namespace longformer::models
+}  // namespace longformer::models::sequence_models_test

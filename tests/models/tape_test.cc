@@ -17,7 +17,7 @@
 #include "ops/normalization.h"
 #include "ops/recompute.h"
 
-namespace longformer::ops {
+namespace longformer::ops::tape_test {
 namespace {
 
 using Floats = std::vector<float>;
@@ -186,4 +186,4 @@ TEST(FrozenLayers, CostNoBackwardPass) {
 }
 
 }  // namespace
-}  // namespace longformer::ops
+}  // namespace longformer::ops::tape_test

@@ -16,7 +16,7 @@
 #include "formats/torch_file.h"
 #include "models/registry.h"
 
-namespace longformer::models {
+namespace longformer::models::weights_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -211,4 +211,4 @@ TEST_F(WeightsTest, NoWeights) {
 }
 
 }  // namespace
-}  // namespace longformer::models
+}  // namespace longformer::models::weights_test

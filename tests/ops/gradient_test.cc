@@ -1,6 +1,8 @@
 // Every op that records a backward pass has a row: its forward pass against plain loops in double,
 // and its gradients against central differences of those loops. The losses have a table of their
 // own (loss_test).
+//
+// Reruns: tsan
 #include <gtest/gtest.h>
 
 #include <array>
@@ -36,7 +38,7 @@
 #include "span_gradient_rows.h"
 #include "vector_gradient_rows.h"
 
-namespace longformer::ops {
+namespace longformer::ops::gradient_test {
 namespace {
 
 Doubles normalised(Doubles x, const Doubles& gamma, const Doubles& beta) {
@@ -684,4 +686,4 @@ INSTANTIATE_TEST_SUITE_P(Ops, Gradients, testing::ValuesIn(cases()), [](const au
 });
 
 }  // namespace
-}  // namespace longformer::ops
+}  // namespace longformer::ops::gradient_test

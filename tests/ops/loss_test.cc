@@ -1,5 +1,7 @@
 // Every loss has a row: its value against its definition in double, and its gradient against
 // central differences of that.
+//
+// Reruns: tsan
 #include "ops/loss.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +20,7 @@
 #include "ops/gradients.h"
 #include "ops/row_vectors.h"
 
-namespace longformer::ops {
+namespace longformer::ops::loss_test {
 namespace {
 
 using Doubles = std::vector<double>;
@@ -276,4 +278,4 @@ TEST(LogSoftmax, IsThatOfTheDefinition) {
 }
 
 }  // namespace
-}  // namespace longformer::ops
+}  // namespace longformer::ops::loss_test

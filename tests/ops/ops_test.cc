@@ -1,4 +1,6 @@
 // Every op against plain loops, over odd sizes, in fp32 and bf16.
+//
+// Reruns: tsan isa
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,7 +20,7 @@
 #include "ops/linear.h"
 #include "ops/row_blocks.h"
 
-namespace longformer::ops {
+namespace longformer::ops::ops_test {
 namespace {
 
 using kernels::Activation;
@@ -447,4 +449,4 @@ TEST(DropElements, HaveTheirRateAndOneMaskForAnyBlocks) {
 }
 
 }  // namespace
-}  // namespace longformer::ops
+}  // namespace longformer::ops::ops_test

@@ -1,5 +1,7 @@
 // Scores of spans, the loss of their links and what links them, against plain loops in double
 // (span_testing.h).
+//
+// Reruns: tsan isa
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,7 +19,7 @@
 #include "ops/spans.h"
 #include "span_testing.h"
 
-namespace longformer::kernels {
+namespace longformer::kernels::span_scores_test {
 namespace {
 
 using testing_spans::Doubles;
@@ -356,4 +358,4 @@ TEST(SpanOps, SendTheGradientsOfTheLossToAllFactors) {
 }
 
 }  // namespace
-}  // namespace longformer::kernels
+}  // namespace longformer::kernels::span_scores_test

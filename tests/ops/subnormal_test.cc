@@ -1,5 +1,7 @@
 // No kernel computes with subnormal numbers where its inputs are of ordinary size: Intel CPUs take
 // an assist of some 150 cycles for each. The sticky flags of MXCSR tell, on every x86 CPU.
+//
+// Reruns: isa
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -16,7 +18,7 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-namespace longformer {
+namespace longformer::subnormal_test {
 namespace {
 
 using kernels::Activation;
@@ -211,5 +213,5 @@ TEST(Subnormals, MomentsOfAdamWDecayToZero) {
 }
 
 }  // namespace
-}  // namespace longformer
+}  // namespace longformer::subnormal_test
 #endif

@@ -9,7 +9,7 @@
 #include <chrono>
 #include <random>
 
-namespace longformer::tasks {
+namespace longformer::tasks::answer_matching_test {
 namespace {
 
 using Strings = std::vector<std::string>;
@@ -205,4 +205,4 @@ TEST(AnswerMatching, TimeDoesNotDependOnTheNumberOfAnswers) {
 }
 
 }  // namespace
-}  // namespace longformer::tasks
+}  // namespace longformer::tasks::answer_matching_test

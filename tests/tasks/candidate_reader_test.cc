@@ -10,7 +10,7 @@
 #include "error_testing.h"
 #include "fixtures.h"
 
-namespace longformer::tasks {
+namespace longformer::tasks::candidate_reader_test {
 namespace {
 
 using Ids = std::vector<std::int32_t>;
@@ -143,4 +143,4 @@ TEST(ShuffledCandidates, KeepsTheAnswerAndEverythingElse) {
 }
 
 }  // namespace
-}  // namespace longformer::tasks
+}  // namespace longformer::tasks::candidate_reader_test

@@ -1,5 +1,7 @@
 // The character Longformer against an independent PyTorch version of it in double precision
 // (tests/fixtures/make_character_lm.py): logits, loss, gradients; and reading piece by piece.
+//
+// Reruns: tsan
 #include <gtest/gtest.h>
 
 #include <array>
@@ -19,7 +21,7 @@
 #include "tasks/language_model/text_scoring.h"
 #include "temporary_folder.h"
 
-namespace longformer::models {
+namespace longformer::models::character_lm_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -442,4 +444,4 @@ TEST(Characters, CleanUpIsThatOfTheScriptOfText8) {
 }
 
 }  // namespace
-}  // namespace longformer::models
+}  // namespace longformer::models::character_lm_test

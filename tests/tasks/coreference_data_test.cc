@@ -9,7 +9,7 @@
 #include "error_testing.h"
 #include "temporary_folder.h"
 
-namespace longformer::tasks {
+namespace longformer::tasks::coreference_data_test {
 namespace {
 
 using Clusters = std::vector<WordCluster>;
@@ -273,4 +273,4 @@ TEST(WordsOfText, AreThoseOfBertWithTheirCharacters) {
 }
 
 }  // namespace
-}  // namespace longformer::tasks
+}  // namespace longformer::tasks::coreference_data_test

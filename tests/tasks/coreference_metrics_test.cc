@@ -19,7 +19,7 @@
 #include "formats/json.h"
 #include "tasks/coreference/assignment.h"
 
-namespace longformer::tasks {
+namespace longformer::tasks::coreference_metrics_test {
 namespace {
 
 using Clusters = std::vector<WordCluster>;
@@ -302,4 +302,4 @@ TEST(BestAssignment, OfAChainOfClustersIsFound) {
 }
 
 }  // namespace
-}  // namespace longformer::tasks
+}  // namespace longformer::tasks::coreference_metrics_test

@@ -1,5 +1,7 @@
 // The head for coreference, its losses and what is read, against a second one in PyTorch
 // (tests/fixtures/make_coreference.py).
+//
+// Reruns: tsan
 #include "tasks/coreference/coreference.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +31,7 @@
 #include "tasks/coreference/coreference_head.h"
 #include "temporary_folder.h"
 
-namespace longformer::tasks {
+namespace longformer::tasks::coreference_test {
 namespace {
 
 std::string fixture(const std::string& name) {
@@ -574,4 +576,4 @@ TEST(CoreferenceTraining, LongDocumentsAreAnotherRunOfSentencesInEveryEpoch) {
 }
 
 }  // namespace
-}  // namespace longformer::tasks
+}  // namespace longformer::tasks::coreference_test

@@ -9,7 +9,7 @@
 #include "tasks/tagging/tagging_data.h"
 #include "temporary_folder.h"
 
-namespace longformer::tasks {
+namespace longformer::tasks::data_labels_test {
 namespace {
 
 using Strings = std::vector<std::string>;
@@ -300,4 +300,4 @@ TEST_F(LabelsTest, RowsOfAnotherWidthAreBroken) {
 }
 
 }  // namespace
-}  // namespace longformer::tasks
+}  // namespace longformer::tasks::data_labels_test

@@ -11,7 +11,7 @@
 #include "temporary_folder.h"
 #include "text/delimited.h"
 
-namespace longformer::tasks {
+namespace longformer::tasks::data_test {
 namespace {
 
 using Strings = std::vector<std::string>;
@@ -464,4 +464,4 @@ TEST(PublishedData, IsReadWhole) {
 }
 
 }  // namespace
-}  // namespace longformer::tasks
+}  // namespace longformer::tasks::data_test

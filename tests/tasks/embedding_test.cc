@@ -1,5 +1,7 @@
 // Vectors of texts and passages: folders that sentence-transformers saved against the vectors that
 // it computed (tests/fixtures/make_sentence_models.py), prompts, context, and the search index.
+//
+// Reruns: tsan
 #include "longformer/embedding.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +20,7 @@
 #include "longformer/search.h"
 #include "temporary_folder.h"
 
-namespace longformer {
+namespace longformer::embedding_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -401,4 +403,4 @@ TEST_F(SentenceFolder, AnIndexBelongsToTheModulesToo) {
 }
 
 }  // namespace
-}  // namespace longformer
+}  // namespace longformer::embedding_test

@@ -12,7 +12,7 @@
 #include "formats/json.h"
 #include "tasks/writing/text_search.h"
 
-namespace longformer::tasks {
+namespace longformer::tasks::generation_test {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -312,4 +312,4 @@ TEST(Generation, OneBeamIsGreedyAndDrawingWithTopKOneToo) {
 }
 
 }  // namespace
-}  // namespace longformer::tasks
+}  // namespace longformer::tasks::generation_test

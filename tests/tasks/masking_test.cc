@@ -12,7 +12,7 @@
 #include "error_testing.h"
 #include "fixtures.h"
 
-namespace longformer::tasks {
+namespace longformer::tasks::masking_test {
 namespace {
 
 using Ids = std::vector<std::int32_t>;
@@ -166,4 +166,4 @@ TEST(MaskingRulesOf, ATokenizer) {
 }
 
 }  // namespace
-}  // namespace longformer::tasks
+}  // namespace longformer::tasks::masking_test

@@ -13,7 +13,7 @@
 #include "fixtures.h"
 #include "tasks/question_answering/answer_metrics.h"
 
-namespace longformer::tasks {
+namespace longformer::tasks::metrics_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -145,4 +145,4 @@ TEST(Metrics, WantAPredictionForEach) {
 }
 
 }  // namespace
-}  // namespace longformer::tasks
+}  // namespace longformer::tasks::metrics_test

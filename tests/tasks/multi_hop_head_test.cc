@@ -1,5 +1,7 @@
 // The head for questions over paragraphs against PyTorch in double precision
 // (tests/fixtures/make_multi_hop.py): logits, loss and all gradients; and metrics by hand.
+//
+// Reruns: tsan
 #include "tasks/multi_hop/multi_hop_head.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +19,7 @@
 #include "longformer/analysis.h"
 #include "tasks/multi_hop/multi_hop_metrics.h"
 
-namespace longformer {
+namespace longformer::multi_hop_head_test {
 namespace {
 
 constexpr std::size_t kQuestions = 3;
@@ -269,4 +271,4 @@ TEST(MultiHopMetrics, WhatIsAbsentAddsNothing) {
 }
 
 }  // namespace
-}  // namespace longformer
+}  // namespace longformer::multi_hop_head_test

@@ -12,7 +12,7 @@
 #include "fixtures.h"
 #include "temporary_folder.h"
 
-namespace longformer::tasks {
+namespace longformer::tasks::multi_hop_test {
 namespace {
 
 using Ids = std::vector<std::int32_t>;
@@ -526,4 +526,4 @@ TEST(MultiHopDecoding, ParagraphsAreSelectedForASecondStage) {
 }
 
 }  // namespace
-}  // namespace longformer::tasks
+}  // namespace longformer::tasks::multi_hop_test

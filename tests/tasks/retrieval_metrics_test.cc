@@ -15,7 +15,7 @@
 #include "formats/json.h"
 #include "temporary_folder.h"
 
-namespace longformer::tasks {
+namespace longformer::tasks::retrieval_metrics_test {
 namespace {
 
 const std::filesystem::path kFixture = fixtures_folder() / "retrieval";
@@ -311,4 +311,4 @@ TEST(RetrievalData, ReadsRunsAndWritesThem) {
 }
 
 }  // namespace
-}  // namespace longformer::tasks
+}  // namespace longformer::tasks::retrieval_metrics_test

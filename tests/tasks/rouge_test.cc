@@ -13,7 +13,7 @@
 #include "formats/json.h"
 #include "tasks/writing/stemmer.h"
 
-namespace longformer::tasks {
+namespace longformer::tasks::rouge_test {
 namespace {
 
 constexpr double kTolerance = 1e-9;
@@ -85,4 +85,4 @@ TEST(Rouge, IntervalsAreThoseOfThePackage) {
 }
 
 }  // namespace
-}  // namespace longformer::tasks
+}  // namespace longformer::tasks::rouge_test

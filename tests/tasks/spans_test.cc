@@ -9,7 +9,7 @@
 #include "tasks/question_answering/answers.h"
 #include "tasks/tagging/entities.h"
 
-namespace longformer::tasks {
+namespace longformer::tasks::spans_test {
 namespace {
 
 const std::vector<std::string> kLabels = {"O", "B-PER", "I-PER", "LOC"};
@@ -136,4 +136,4 @@ TEST(Answers, WordsGoOnWhereNoSpaceOrSignSeparates) {
 }
 
 }  // namespace
-}  // namespace longformer::tasks
+}  // namespace longformer::tasks::spans_test

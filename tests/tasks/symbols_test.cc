@@ -11,7 +11,7 @@
 #include "tasks/language_model/symbol_text.h"
 #include "temporary_folder.h"
 
-namespace longformer::tasks {
+namespace longformer::tasks::symbols_test {
 namespace {
 
 std::string fixture(const std::string& name) { return (fixtures_folder() / name).string(); }
@@ -99,4 +99,4 @@ TEST(Symbols, PartsAreCutAlike) {
 }
 
 }  // namespace
-}  // namespace longformer::tasks
+}  // namespace longformer::tasks::symbols_test

@@ -15,7 +15,7 @@
 #include "longformer/generation.h"
 #include "temporary_folder.h"
 
-namespace longformer {
+namespace longformer::text_generator_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -137,4 +137,4 @@ INSTANTIATE_TEST_SUITE_P(All, TextGeneratorTest, testing::Values("tiny_led", "ti
                          [](const auto& info) { return info.param; });
 
 }  // namespace
-}  // namespace longformer
+}  // namespace longformer::text_generator_test

@@ -21,7 +21,7 @@
 #include "tasks/question_answering/trivia_metrics.h"
 #include "temporary_folder.h"
 
-namespace longformer::tasks {
+namespace longformer::tasks::trivia_test {
 namespace {
 
 using TestJson = nlohmann::json;
@@ -537,4 +537,4 @@ TEST(BestAnswersOfDocuments, AreThoseOfEachDocumentAlone) {
 }
 
 }  // namespace
-}  // namespace longformer::tasks
+}  // namespace longformer::tasks::trivia_test

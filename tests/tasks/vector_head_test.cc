@@ -1,5 +1,7 @@
 // Losses of vectors of texts against their definitions in double, and gradients against central
 // differences of these.
+//
+// Reruns: tsan
 #include "tasks/embedding/vector_head.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +17,7 @@
 #include "error_testing.h"
 #include "ops/gradients.h"
 
-namespace longformer::tasks {
+namespace longformer::tasks::vector_head_test {
 namespace {
 
 using Doubles = std::vector<double>;
@@ -177,4 +179,4 @@ TEST(VectorHead, RefusesTargetsThatDoNotFit) {
 }
 
 }  // namespace
-}  // namespace longformer::tasks
+}  // namespace longformer::tasks::vector_head_test

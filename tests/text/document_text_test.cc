@@ -11,7 +11,7 @@
 #include "longformer/text.h"
 #include "text/unicode.h"
 
-namespace longformer {
+namespace longformer::document_text_test {
 namespace {
 
 using namespace std::string_literals;
@@ -373,4 +373,4 @@ TEST(HostileDocuments, AreAlwaysValidText) {
 }
 
 }  // namespace
-}  // namespace longformer
+}  // namespace longformer::document_text_test

@@ -9,7 +9,7 @@
 
 #include "error_testing.h"
 
-namespace longformer::text {
+namespace longformer::text::search_words_test {
 namespace {
 
 using Texts = std::vector<std::string>;
@@ -214,4 +214,4 @@ TEST(SearchWords, LongWordsAreTakenAsTheyAre) {
 }
 
 }  // namespace
-}  // namespace longformer::text
+}  // namespace longformer::text::search_words_test

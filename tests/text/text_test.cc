@@ -1,6 +1,8 @@
 // Tokenizers against what the `tokenizers` package encodes
 // (tests/fixtures/make_tokenizer_fixtures.py), against the published values of the real
 // vocabularies, and with files and texts that are not in order.
+//
+// Reruns: tsan
 #include "longformer/text.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +24,7 @@
 #include "text/unicode.h"
 #include "tokenizer_cases.h"
 
-namespace longformer {
+namespace longformer::text_test {
 namespace {
 
 TEST(TokenizerJson, ByteLevelBpe) { expect_cases("roberta", "roberta"); }
@@ -429,4 +431,4 @@ TEST(Unicode, BytesHaveCharacters) {
 }
 
 }  // namespace
-}  // namespace longformer
+}  // namespace longformer::text_test

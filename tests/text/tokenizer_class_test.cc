@@ -3,7 +3,7 @@
 
 #include "tokenizer_cases.h"
 
-namespace longformer {
+namespace longformer::tokenizer_class_test {
 namespace {
 
 const Json& class_cases() {
@@ -173,4 +173,4 @@ TEST(OldFolders, TheEncoderIsInTheFolderOfTheFirstModule) {
 }
 
 }  // namespace
-}  // namespace longformer
+}  // namespace longformer::tokenizer_class_test

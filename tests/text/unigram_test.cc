@@ -14,7 +14,7 @@
 #include "text/unicode.h"
 #include "tokenizer_cases.h"
 
-namespace longformer {
+namespace longformer::unigram_test {
 namespace {
 
 using Words = std::vector<std::string>;
@@ -172,7 +172,7 @@ TEST(Properties, WordByWordIsAsWhole) {
   }
 }
 
-TEST(HugeTexts, TakeLinearTime) {
+TEST(HugeTexts, TakeLinearTimeByUnigram) {
   for (const auto* name : {"xlm_roberta", "albert", "unigram"}) {
     const auto tokenizer = Tokenizer::load(fixture(name));
     for (const std::string unit : {"a", " ", "\n", "\u65e5", "\u0301", "\x01", "a ", "\u2581"}) {
@@ -272,4 +272,4 @@ TEST(CharacterMaps, AnyBytesAreSafe) {
 }
 
 }  // namespace
-}  // namespace longformer
+}  // namespace longformer::unigram_test

@@ -1,5 +1,7 @@
 // Optimizer steps, clipping and schedules, held against torch and transformers by the recordings
 // of tests/fixtures/make_optimizers.py.
+//
+// Reruns: tsan
 #include "training/optimizer.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +21,7 @@
 #include "kernels/optimizer_steps.h"
 #include "training/schedule.h"
 
-namespace longformer::training {
+namespace longformer::training::optimizer_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -306,4 +308,4 @@ TEST(Schedule, WarmupAndNames) {
 }
 
 }  // namespace
-}  // namespace longformer::training
+}  // namespace longformer::training::optimizer_test

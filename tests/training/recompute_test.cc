@@ -1,4 +1,6 @@
 // Gradient recomputes: the bits of the plain pass, in less memory.
+//
+// Reruns: tsan
 #include "ops/recompute.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +17,7 @@
 #include "models/stack.h"
 #include "toy_network.h"
 
-namespace longformer {
+namespace longformer::recompute_test {
 namespace {
 
 constexpr Index kWidth = 16;
@@ -245,4 +247,4 @@ TEST(AuxiliaryLosses, ComeBackByNameWithTheirGradients) {
 }
 
 }  // namespace
-}  // namespace longformer
+}  // namespace longformer::recompute_test

@@ -1,4 +1,6 @@
 // The training loop on a network of two layers: what it computes, writes, keeps and refuses.
+//
+// Reruns: tsan
 #include "training/trainer.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +23,7 @@
 #include "kernels/optimizer_steps.h"
 #include "toy_network.h"
 
-namespace longformer::training {
+namespace longformer::training::trainer_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -630,4 +632,4 @@ TEST(TrainingOptionsCheck, NamesTheOption) {
 }
 
 }  // namespace
-}  // namespace longformer::training
+}  // namespace longformer::training::trainer_test

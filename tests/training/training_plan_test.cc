@@ -15,7 +15,7 @@
 #include "training/disk_plan.h"
 #include "training/trainer.h"
 
-namespace longformer::training {
+namespace longformer::training::training_plan_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -266,4 +266,4 @@ TEST(TrainingOptionsCheck, TheStrategyFollowsFromTheValidationData) {
 }
 
 }  // namespace
-}  // namespace longformer::training
+}  // namespace longformer::training::training_plan_test

@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 using Json = nlohmann::json;
 using Ids = std::vector<std::int32_t>;
 
-inline const fs::path kFixtures = fs::path(__FILE__).parent_path() / "fixtures" / "tokenizers";
+inline const fs::path kFixtures = fixtures_folder() / "tokenizers";
 
 inline std::string fixture(const std::string& name) { return (kFixtures / name).string(); }
 

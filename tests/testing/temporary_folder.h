@@ -9,6 +9,8 @@
 #include <map>
 #include <string>
 
+#include "fixtures.h"
+
 namespace longformer {
 
 class TemporaryFolder {
@@ -41,8 +43,7 @@ inline std::filesystem::path data_folder() {
   namespace fs = std::filesystem;
   const char* named = std::getenv("LONGFORMER_DATA");
   const fs::path folder =
-      named ? fs::path(named)
-            : fs::path(__FILE__).parent_path().parent_path().parent_path() / "shared" / "data";
+      named ? fs::path(named) : source_folder().parent_path() / "shared" / "data";
   return fs::is_directory(folder) ? folder : fs::path();
 }
 

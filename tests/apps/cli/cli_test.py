@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 from terminal import read_to_the_end
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 BINARY = os.environ.get("LONGFORMER_BINARY", str(ROOT / "build" / "longformer"))
 FIXTURES = ROOT / "tests" / "fixtures"
 BERT = FIXTURES / "tiny_bert"

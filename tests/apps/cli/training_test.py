@@ -21,7 +21,7 @@ import time
 import pytest
 from terminal import read_to_the_end
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 BINARY = pathlib.Path(os.environ.get("LONGFORMER_BINARY", str(ROOT / "build" / "longformer")))
 TRAINER = BINARY.parent / "tests" / "toy_trainer"
 # Keys that depend on the clock.

@@ -1,5 +1,6 @@
 // The words of a search index of each line of stdin, one line each: the form of every word behind
-// the bytes that it stands for. What tests/search_words_sweep_test.py asks about all characters.
+// the bytes that it stands for. What tests/text/search_words_sweep_test.py asks about all
+// characters.
 #include <cstdio>
 #include <iostream>
 #include <string>
