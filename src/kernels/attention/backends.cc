@@ -3,14 +3,13 @@
 #include <algorithm>
 
 #include "core/threads.h"
+#include "kernels/attention/tasks.h"
 
 namespace longformer::kernels {
 namespace {
 
 /// Weights that are summed in fp32.
 constexpr Index kSumPart = 256;
-
-Index floor_divide(Index a, Index b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
 
 /// The offsets at which a query at position `first` to `last` can meet a key.
 OffsetRange offsets_between(const HeadPattern& pattern, const DocumentRows& rows, Index first,

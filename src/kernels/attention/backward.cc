@@ -16,7 +16,7 @@ namespace longformer::kernels {
 namespace {
 
 /// Queries whose windows slide through one chunk of keys.
-constexpr Index kQueriesPerTask = 512;
+constexpr Index kQueriesPerBackwardTask = 512;
 /// A window of 512 with its task fits in one chunk; longer sequences of keys are cut into chunks
 /// that leave room in the second-level cache.
 constexpr Index kWholeChunk = 1280;
@@ -32,7 +32,7 @@ Index longest_sequence(const AttentionSpec& spec) {
   Index most = 0;
   for (const HeadPattern& head : spec.heads) {
     const Index reach = std::min(head.reach_left, longest) + std::min(head.reach_right, longest);
-    most = std::max(most, std::min(reach + kQueriesPerTask, longest) + globals);
+    most = std::max(most, std::min(reach + kQueriesPerBackwardTask, longest) + globals);
   }
   return most;
 }
@@ -41,7 +41,7 @@ Index longest_sequence(const AttentionSpec& spec) {
 Index parts_of(Index heads, int threads, Index queries) {
   if (heads % threads == 0 || heads >= 4 * threads) return 1;
   return std::clamp<Index>(divide_up(Index{4} * threads, heads), 1,
-                           std::max<Index>(queries / kQueriesPerTask, 1));
+                           std::max<Index>(queries / kQueriesPerBackwardTask, 1));
 }
 
 /// Rows of the keys that some windows of these queries reach.
@@ -184,8 +184,9 @@ BackwardPlan::BackwardPlan(const AttentionSpec& spec_in, const AttentionBackward
   dims = padded_dims(kernels, spec.head_size);
   const Index longest = longest_sequence(spec);
   chunk_rows = longest <= kWholeChunk ? std::max<Index>(longest, 1) : kPartChunk;
-  queries_per_task = round_up(
-      std::min(kQueriesPerTask, std::max<Index>(spec.rows->query_count(), 1)), kernels.lanes);
+  queries_per_task =
+      round_up(std::min(kQueriesPerBackwardTask, std::max<Index>(spec.rows->query_count(), 1)),
+               kernels.lanes);
   distances = spec.relative_positions ? in.relative->keys.dimension(1) : 0;
   parts = parts_of(static_cast<Index>(spec.heads.size()), std::max(in.threads, 1),
                    spec.rows->query_count());

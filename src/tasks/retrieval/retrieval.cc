@@ -23,11 +23,11 @@ using tasks::JudgedQuery;
 using tasks::Ranking;
 using tasks::RetrievalData;
 
-using Ids = std::unordered_set<std::string>;
+using IdSet = std::unordered_set<std::string>;
 
 /// Result of a first pass over the corpus, before any encoding.
 struct Corpus {
-  Ids ids;
+  IdSet ids;
   std::int64_t bytes = 0;
 };
 
@@ -80,7 +80,7 @@ void check_passages(const SearchOptions& found, const RetrievalEvaluation& asked
 }
 
 SearchIndex open_index(const Embedder& embedder, const RetrievalEvaluation& options,
-                       const Ids& corpus) {
+                       const IdSet& corpus) {
   const SearchOptions search = new_passages(embedder, options);
   if (options.index.empty()) return SearchIndex(embedder, search);
   SearchIndex index = SearchIndex::edit(options.index, embedder, search);

@@ -12,13 +12,13 @@ namespace {
 using Names = std::vector<std::string>;
 
 /// The names that a field may have, in order of preference.
-struct Fields {
+struct FieldNames {
   Names source, target;
 };
 
-Fields fields_of(const DataOptions& options) {
-  Fields fields = {.source = {"text", "source", "document", "article"},
-                   .target = {"summary", "target", "highlights", "abstract"}};
+FieldNames fields_of(const DataOptions& options) {
+  FieldNames fields = {.source = {"text", "source", "document", "article"},
+                       .target = {"summary", "target", "highlights", "abstract"}};
   if (options.text_field != DataOptions().text_field) fields.source = {options.text_field};
   if (!options.label_field.empty()) fields.target = {options.label_field};
   return fields;
@@ -46,7 +46,7 @@ struct Columns {
   std::string target_name = {};
 };
 
-Columns columns_of(const Names& header, const Fields& names, const std::string& path) {
+Columns columns_of(const Names& header, const FieldNames& names, const std::string& path) {
   const auto is_there = [&](const std::string& name) {
     return column_of(header, name) < header.size();
   };
@@ -62,7 +62,7 @@ Columns columns_of(const Names& header, const Fields& names, const std::string& 
   }
 }
 
-void read_table(const DataOptions& options, const Fields& names, SequenceData& data) {
+void read_table(const DataOptions& options, const FieldNames& names, SequenceData& data) {
   Columns columns;
   read_rows(
       data.path, options, data.report,
@@ -83,7 +83,7 @@ SequenceData read_sequences(const std::string& path, const DataOptions& given) {
   if (options.format.empty()) options.format = detect_format(path, options, "");
   SequenceData data;
   data.path = path;
-  const Fields names = fields_of(options);
+  const FieldNames names = fields_of(options);
   if (options.format == "csv" || options.format == "tsv") {
     read_table(options, names, data);
   } else {
