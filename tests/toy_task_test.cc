@@ -303,7 +303,7 @@ TEST_F(ToyTask, HasACounter) {
     return counter->name == "negative_scores";
   }));
 #if __has_include("evaluation_report.h")
-  EXPECT_NE(cli::json_of(found).find(R"("negative_scores":8)"), std::string::npos);
+  EXPECT_NE(to_json(found).find(R"("negative_scores":8)"), std::string::npos);
   EXPECT_NE(cli::table_of(found).find("negative scores                   8\n"), std::string::npos);
   testing::internal::CaptureStderr();
   cli::Messages messages;

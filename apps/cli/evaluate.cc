@@ -36,10 +36,10 @@ struct EvaluateFlags {
   std::string data, predictions, official_predictions, selected, score;
   EvaluateOptions options;
   LanguageModelEvaluationFlags characters;
-  /// Of its data the options of retrieval alone.
+  /// Its data hold the options of retrieval alone.
   RetrievalEvaluation retrieval;
 
-  /// Of all readers of data.
+  /// The options of all readers of data.
   DataOptions data_options() const {
     DataOptions data = options.data;
     data.retrieval = retrieval.data.retrieval;

@@ -147,30 +147,6 @@ void refuse_suffix(const std::string& file, std::span<const std::string_view> kn
 
 namespace {
 
-CLI::Option* limited(CLI::Option* option, Range range) {
-  const auto check = [range](const std::string& text) -> std::string {
-    const auto number = whole_number(text);
-    if (number && *number >= range.least && *number <= range.most) return "";
-    return fmt::format("expected a whole number from {} to {}, found {}", range.least, range.most,
-                       in_quotes(text));
-  };
-  return option->check(CLI::Validator(check, ""))->type_name("N");
-}
-
-}  // namespace
-
-CLI::Option* add_number(CLI::App& verb, const std::string& name, std::int64_t& value, Range range,
-                        const std::string& description) {
-  return limited(verb.add_option(name, value, description), range);
-}
-
-CLI::Option* add_number(CLI::App& verb, const std::string& name, std::optional<std::int64_t>& value,
-                        Range range, const std::string& description) {
-  return limited(verb.add_option(name, value, description), range);
-}
-
-namespace {
-
 template <typename Number>
 std::optional<Number> parsed(std::string_view text) {
   // A sign before it is what people write, and from_chars does not take it.
@@ -182,6 +158,34 @@ std::optional<Number> parsed(std::string_view text) {
 }
 
 }  // namespace
+
+CLI::Option* limited(CLI::Option* option, Range range) {
+  const auto check = [range](const std::string& text) -> std::string {
+    const auto number = whole_number(text);
+    if (number && *number >= range.least && *number <= range.most) return "";
+    return fmt::format("expected a whole number from {} to {}, found {}", range.least, range.most,
+                       in_quotes(text));
+  };
+  return option->check(CLI::Validator(check, ""))->type_name("N");
+}
+
+CLI::Validator unsigned_number() {
+  const auto check = [](const std::string& text) -> std::string {
+    if (parsed<std::uint64_t>(text)) return "";
+    return "expected a whole number of at least 0, found " + in_quotes(text);
+  };
+  return CLI::Validator(check, "");
+}
+
+CLI::Option* add_number(CLI::App& verb, const std::string& name, std::int64_t& value, Range range,
+                        const std::string& description) {
+  return limited(verb.add_option(name, value, description), range);
+}
+
+CLI::Option* add_number(CLI::App& verb, const std::string& name, std::optional<std::int64_t>& value,
+                        Range range, const std::string& description) {
+  return limited(verb.add_option(name, value, description), range);
+}
 
 std::optional<std::int64_t> whole_number(std::string_view text) {
   return parsed<std::int64_t>(text);

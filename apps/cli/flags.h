@@ -119,6 +119,8 @@ struct Range {
   std::int64_t most = std::int64_t{1} << 30;
 };
 
+/// An option that takes a whole number of the range.
+CLI::Option* limited(CLI::Option* option, Range range);
 CLI::Option* add_number(CLI::App& verb, const std::string& name, std::int64_t& value, Range range,
                         const std::string& description);
 /// A number that need not be given.
@@ -129,6 +131,8 @@ std::optional<std::int64_t> whole_number(std::string_view text);
 std::optional<double> real_number(std::string_view text);
 /// Whether passages cannot be as long as was asked for, which is no fault of a document.
 bool is_about_passages(const Error& error);
+/// Takes the text of an option: a whole number from 0 to 2^64 - 1.
+CLI::Validator unsigned_number();
 /// Takes the text of an option: any finite number.
 CLI::Validator finite_number();
 /// Takes the text of an option: a finite number from 0 to `most`, which may be infinite.

@@ -82,6 +82,7 @@ class FlagOf {
     return verb_
         .add_option_function<std::uint64_t>(
             name_, [value](const std::uint64_t& given) { *value = given; }, help_)
+        ->check(unsigned_number())
         ->type_name("N");
   }
   CLI::Option* operator()(double* value) const { return real(*value); }
@@ -123,10 +124,8 @@ class FlagOf {
     });
   }
   CLI::Option* operator()(const OptionField::Whole& number) const {
-    return verb_
-        .add_option_function<std::int64_t>(
-            name_, [read = number.read](const std::int64_t& given) { read(given); }, help_)
-        ->check(CLI::Range(range().least, range().most).description(""));
+    const auto read = [read = number.read](const std::int64_t& given) { read(given); };
+    return limited(verb_.add_option_function<std::int64_t>(name_, read, help_), range());
   }
   CLI::Option* operator()(const OptionField::Flag& flag) const {
     return verb_.add_flag_callback(name_, flag.raise, help_);

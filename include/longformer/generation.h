@@ -96,8 +96,8 @@ struct GenerationRequest {
   std::int64_t together = 8;
 };
 
-/// What is not one of `options`, whose names and help are those of for_each_generation_option; and
-/// without first_document and prompt.
+/// All but first_document, prompt and `options`, whose names and help for_each_generation_option
+/// has.
 OptionFields fields(GenerationRequest& request);
 
 /// The options of a JSON object. Throws Error for other keys and for values of other types.

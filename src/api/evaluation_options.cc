@@ -1,4 +1,6 @@
 // The options of evaluations, described.
+#include <fmt/format.h>
+
 #include <string>
 #include <vector>
 
@@ -12,13 +14,12 @@ namespace {
 
 OptionField evaluated_task(std::string& task) {
   std::vector<std::string> names = tasks::evaluation_names();
+  const std::string of_heads = fmt::format("{}", fmt::join(names, ", "));
   names.emplace_back("retrieval");
   return {.name = "task",
           .value = &task,
-          .help =
-              "fail unless the model has this head (what it has): classify, ner, qa, trivia (qa "
-              "on TriviaQA), choose, candidates, coreference, multihop, mlm or seq2seq; "
-              "embedding: vectors of texts; retrieval: search in a corpus",
+          .help = "what to evaluate; an error if the model has no head for it: " + of_heads +
+                  "; or retrieval: search in a corpus (the task of the head)",
           .choices = names};
 }
 

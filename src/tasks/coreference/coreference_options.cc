@@ -10,7 +10,7 @@ namespace {
 
 const std::string kGroup = "Coreference";
 
-/// Of a training, an evaluation or a call.
+/// The segments of a training, an evaluation or a call.
 template <typename Options>
 OptionFields segment_fields(Options& options) {
   return {
