@@ -113,8 +113,8 @@ struct LanguageModelScore {
   double seconds = 0;
 };
 
-/// {"task", "metrics": {"bpc", "loss", …}, "attention_shares", "characters", "seconds"}, without the
-/// losses; optional values where the score has them.
+/// {"task", "metrics": {"bpc", "loss", …}, "attention_shares", "characters", "seconds"}, without
+/// the losses; optional values where the score has them.
 std::string to_json(const LanguageModelScore& score);
 
 struct LanguageModelInfo {
