@@ -28,6 +28,14 @@ class TestNumbers:
     def test_that_are_none(self, verb, option, wrong):
         run(*verb, f"{option}={wrong}").fails(2, option)
 
+    @pytest.mark.parametrize("wrong", ["-1", "1.5", "x", "18446744073709551616"])
+    @pytest.mark.parametrize("verb", [
+        ["finetune", BERT, "x.jsonl", "--output-dir", "out"], ["pretrain-mlm", BERT, "x.txt", "--output-dir", "out"],
+        ["pretrain-lm", "x.txt", "--config", "c.json", "--output-dir", "out"], ["generate", LED, "--text", "a"],
+        ["summarize", LED, "--text", "a"], ["evaluate", QA, "x.json"], ["convert", BERT, "out"]])  # fmt: skip
+    def test_seeds_are_whole_and_not_negative(self, verb, wrong):
+        run(*verb, f"--seed={wrong}").fails(2, "--seed: expected a whole number of at least 0", wrong)
+
     @pytest.mark.parametrize("arguments,option", [
         (["classify", CLASSIFIER, "--text", "a", "--stride", 999999], "--stride"),
         (["coref", FIXTURES / "fastcoref_roberta", "--text", "a", "--batch-tokens", 0], "--batch-tokens"),
