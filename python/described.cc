@@ -86,13 +86,12 @@ Rows described_options() {
   return described(fields(options));
 }
 
-/// Help and type of a value of GenerationOptions.
+/// The annotation of an option of GenerationOptions; lists of ids have none of their own.
 template <typename Value>
 std::string type_of(const std::optional<Value>&) {
-  if (std::is_same_v<Value, bool>) return "bool";
-  if (std::is_same_v<Value, std::int64_t>) return "int";
-  if (std::is_same_v<Value, double>) return "float";
-  if (std::is_same_v<Value, std::string>) return "str";
+  if constexpr (std::is_invocable_v<TypeName, const Value*>) {
+    return TypeName()(static_cast<const Value*>(nullptr));
+  }
   return "list";
 }
 

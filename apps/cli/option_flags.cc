@@ -88,14 +88,8 @@ class FlagOf {
   CLI::Option* operator()(double* value) const { return real(*value); }
   CLI::Option* operator()(float* value) const { return real(*value); }
   CLI::Option* operator()(std::optional<double>* value) const { return real(*value); }
-  CLI::Option* operator()(std::optional<std::string>* value) const {
-    CLI::Option* option = verb_.add_option(name_, *value, help_)->type_name("NAME");
-    return field_.choices.empty() ? option : option->check(one_of(field_.choices));
-  }
-  CLI::Option* operator()(std::string* value) const {
-    CLI::Option* option = verb_.add_option(name_, *value, help_)->type_name("NAME");
-    return field_.choices.empty() ? option : option->check(one_of(field_.choices));
-  }
+  CLI::Option* operator()(std::string* value) const { return text(*value); }
+  CLI::Option* operator()(std::optional<std::string>* value) const { return text(*value); }
   CLI::Option* operator()(std::vector<std::string>* values) const {
     if (field_.is_repeated) return add_repeatable(verb_, name_, *values, help_);
     return verb_.add_option(name_, *values, help_)
@@ -140,6 +134,11 @@ class FlagOf {
   template <typename Value>
   CLI::Option* real(Value& value) const {
     return verb_.add_option(name_, value, help_)->check(real_within(field_))->type_name("NUMBER");
+  }
+  template <typename Value>
+  CLI::Option* text(Value& value) const {
+    CLI::Option* option = verb_.add_option(name_, value, help_)->type_name("NAME");
+    return field_.choices.empty() ? option : option->check(one_of(field_.choices));
   }
   /// `read` fills in the value, and says what was wrong.
   template <typename Read>

@@ -7,10 +7,14 @@
 
 namespace longformer {
 
+OptionField::Flag flag_of(TooLong& too_long, TooLong chosen) {
+  return {.raise = [&too_long, chosen] { too_long = chosen; },
+          .shown = [&too_long, chosen] { return too_long == chosen; }};
+}
+
 OptionField truncate_field(TooLong& too_long) {
   return {.name = "truncate",
-          .value = OptionField::Flag{[&too_long] { too_long = TooLong::truncate; },
-                                     [&too_long] { return too_long == TooLong::truncate; }},
+          .value = flag_of(too_long, TooLong::truncate),
           .help = "of a document that is too long for the model, keep the first tokens"};
 }
 

@@ -10,6 +10,8 @@
 
 namespace longformer {
 
+/// A flag that chooses one handling of documents that are longer than the model.
+OptionField::Flag flag_of(TooLong& too_long, TooLong chosen);
 OptionField truncate_field(TooLong& too_long);
 OptionField stride_field(TooLong& too_long, std::int64_t& stride);
 OptionField batch_tokens_field(std::int64_t& tokens);

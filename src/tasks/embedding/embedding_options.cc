@@ -81,8 +81,7 @@ namespace {
 
 OptionField split_field(TooLong& too_long) {
   return {.name = "split",
-          .value = OptionField::Flag{[&too_long] { too_long = TooLong::split; },
-                                     [&too_long] { return too_long == TooLong::split; }},
+          .value = flag_of(too_long, TooLong::split),
           .help = "read a document that is too long for the model in overlapping segments",
           .excludes = {"truncate"}};
 }

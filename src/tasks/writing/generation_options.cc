@@ -1,3 +1,4 @@
+#include "core/option_fields.h"
 #include "engine/run/reading_fields.h"
 #include "longformer/generation.h"
 
@@ -7,7 +8,6 @@ namespace {
 OptionFields too_long_fields(GenerationRequest& request) {
   OptionField truncate = truncate_field(request.too_long);
   truncate.help = "of long documents read the first tokens that fit";
-  TooLong& too_long = request.too_long;
   return {
       truncate,
       {.name = "extend",
@@ -15,8 +15,7 @@ OptionFields too_long_fields(GenerationRequest& request) {
        .help = "read long documents whole, with the positions repeated",
        .excludes = {"truncate"}},
       {.name = "refuse",
-       .value = OptionField::Flag{[&too_long] { too_long = TooLong::refuse; },
-                                  [&too_long] { return too_long == TooLong::refuse; }},
+       .value = flag_of(request.too_long, TooLong::refuse),
        .help = "make a long document an error (it is read in overlapping segments, and the text "
                "is about all of them)",
        .excludes = {"truncate", "extend"}}};
@@ -30,22 +29,22 @@ OptionFields fields(GenerationRequest& request) {
                        .help = "another seed draws another text ({})",
                        .type = "N"},
                       global_attention_field(request.global_attention)};
-  for (OptionField& field : too_long_fields(request)) all.push_back(std::move(field));
-  all.push_back({.name = "max_source_length",
-                 .value = &request.max_source_tokens,
-                 .help = "longest document in tokens with special ones (the model's)",
-                 .type = "N",
-                 .least = 1});
-  all.push_back({.name = "stride",
-                 .value = &request.stride,
-                 .help = "overlap of segments in tokens ({})",
-                 .type = "N"});
-  all.push_back({.name = "together",
-                 .value = &request.together,
-                 .help = "most documents that are written at a time ({})",
-                 .type = "N",
-                 .least = 1,
-                 .most = 1024});
+  append(all, too_long_fields(request));
+  append(all, {{.name = "max_source_length",
+                .value = &request.max_source_tokens,
+                .help = "longest document in tokens with special ones (the model's)",
+                .type = "N",
+                .least = 1},
+               {.name = "stride",
+                .value = &request.stride,
+                .help = "overlap of segments in tokens ({})",
+                .type = "N"},
+               {.name = "together",
+                .value = &request.together,
+                .help = "most documents that are written at a time ({})",
+                .type = "N",
+                .least = 1,
+                .most = 1024}});
   return all;
 }
 
