@@ -103,7 +103,11 @@ inline FloatArray array_of(std::vector<float> values, std::initializer_list<std:
 class Notes {
  public:
   std::function<void(const std::string&)> collector() {
-    return [this](const std::string& note) { notes_.push_back(note); };
+    return [this](const std::string& note) {
+      // The GIL guards them: a mutex might be locked in a process that a fork makes.
+      const nb::gil_scoped_acquire acquire;
+      notes_.push_back(note);
+    };
   }
   std::vector<std::string> take() { return std::exchange(notes_, {}); }
   /// One RuntimeWarning for each, which may raise.

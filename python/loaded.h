@@ -2,7 +2,6 @@
 #pragma once
 
 #include <functional>
-#include <mutex>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -15,8 +14,8 @@
 
 namespace longformer {
 
-/// Takes one call at a time; Python threads take turns here, without the GIL. What the library has
-/// to say of weights becomes warnings.
+/// Any number of Python threads may call it at a time, without the GIL; the library orders and
+/// batches what they ask for. What it has to say of weights becomes warnings.
 template <typename Object>
 class Loaded {
  public:
@@ -39,20 +38,14 @@ class Loaded {
 
   template <typename Work>
   auto call(Work&& work) {
-    std::vector<std::string> notes;
-    auto result = in_turn(mutex_, [&] {
-      auto found = work(object_);
-      notes = notes_.take();
-      return found;
-    });
-    Notes::warn(notes);
+    auto result = without_gil([&] { return work(object_); });
+    Notes::warn(notes_.take());
     return result;
   }
 
  private:
   Notes notes_;
   Object object_;
-  std::timed_mutex mutex_;
 };
 
 }  // namespace longformer

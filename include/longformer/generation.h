@@ -129,7 +129,7 @@ struct SourceAttentionOptions {
   bool truncate = false;
 };
 
-/// Threads may share an object: their calls take turns.
+/// Threads may share an object, as they may a Model: turns are taken for every step.
 class TextGenerator {
  public:
   /// Whether a folder holds a model that this class runs; false for what cannot be read.

@@ -146,11 +146,13 @@ struct ModelInfo {
 };
 
 /// Any number of threads may call the functions of a Model, and of objects that share it, at a
-/// time: the calls take turns, in the order in which they come, and each has the threads of
-/// LoadOptions. Verbs take a turn for each batch of rows, so that a short call does not wait for a
-/// long document. Short work (up to 512 tokens) has one while other processes want the cores. In a
-/// process that was forked the thread that forked computes alone, and others as before; a fork
-/// during a call of another thread leaves the model of the new process locked for ever.
+/// time. One computes at a time, with the threads of LoadOptions: the call with least left to do,
+/// and calls that wait longer than four times their own work and a second get a quarter of the
+/// time. Verbs compute in batches of rows. Short rows of several callers become one batch, and a
+/// batch lends its turn between two layers to work that is much shorter than its rest, so that a
+/// short call never waits for a long document. Short work (up to 512 tokens) has one thread while
+/// other processes want the cores. In a process that was forked the thread that forked computes
+/// alone, and others as before, whatever the threads of the former process computed meanwhile.
 class Model {
  public:
   /// Throws Error for a folder that is missing, malformed, inconsistent or of an unsupported type.

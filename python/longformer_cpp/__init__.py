@@ -9,7 +9,7 @@ folder in, exact numbers out.
 
 Arrays go in as numpy arrays, as anything that speaks DLPack (torch tensors, …), or as lists of
 numbers, and come out as numpy arrays. The GIL is released while the library computes; calls of one
-model from several threads take turns; Ctrl-C ends a call within a moment, and the model stays usable.
+model from several threads share it, and a short one does not wait for a long one; Ctrl-C ends a call within a moment, and the model stays usable.
 What cannot be used raises Error, and an argument of another type TypeError, with one line that says what
 was expected and what was found.
 """

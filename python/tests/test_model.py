@@ -297,7 +297,7 @@ def test_folders_that_cannot_be_loaded(tmp_path, folder):
         longformer_cpp.load(folder("tiny_bert"), dtype="fp8")
 
 
-def test_threads_take_turns(folder, cases):
+def test_threads_share_a_model(folder, cases):
     model = longformer_cpp.load(folder("tiny_longformer"))
     documents = [case["input_ids"] for case in cases("tiny_longformer")]
     expected = [model([ids]).last_hidden_state[0] for ids in documents]

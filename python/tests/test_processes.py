@@ -143,3 +143,78 @@ def test_gradients_check_the_threads_too(folder):
     with pytest.raises(Error, match="expected 0 .* to 1024, found 5000"):
         longformer_cpp._native.GradientModel(str(folder("tiny_longformer_mlm")), {"threads": 5000})
     assert model.head == "masked-lm"
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+@pytest.mark.parametrize("dtype", ["fp32", "bf16"])
+def test_a_fork_during_calls_of_other_threads(folder, dtype):
+    model = longformer_cpp.load(folder(NAME), dtype=dtype, threads=2)
+    expected = states(model)
+    ended = threading.Event()
+
+    def work(count):
+        while not ended.is_set():
+            model([ids[:count] for ids in IDS])
+
+    callers = [threading.Thread(target=work, args=(count,)) for count in (3, model_tokens(model), 20)]
+    for caller in callers:
+        caller.start()
+    try:
+        for number in range(20):
+            time.sleep(0.003 * (number % 7))
+            assert in_fork(lambda: same(model, expected))
+        # The former process goes on, too.
+        assert same(model, expected)
+    finally:
+        ended.set()
+        for caller in callers:
+            caller.join()
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_fork_while_threads_load_tokenize_and_embed(folder):
+    embedder = longformer_cpp.Embedder(folder("sentence_dense"))
+    texts = ["the of and", "he was " * 3]
+    expected = embedder.encode(texts)
+    ended = threading.Event()
+
+    def work():
+        while not ended.is_set():
+            longformer_cpp.Embedder(folder("sentence_dense")).encode(texts)
+
+    callers = [threading.Thread(target=work) for _ in range(2)]
+    for caller in callers:
+        caller.start()
+
+    def is_same():
+        loaded = longformer_cpp.Embedder(folder("sentence_dense"))
+        return all(np.allclose(one.encode(texts), expected, atol=1e-6) for one in (embedder, loaded))
+
+    try:
+        for _ in range(10):
+            time.sleep(0.005)
+            assert in_fork(is_same)
+    finally:
+        ended.set()
+        for caller in callers:
+            caller.join()
+
+
+def test_a_short_call_does_not_wait_for_a_long_one(folder):
+    embedder = longformer_cpp.Embedder(folder("sentence_dense"), threads=1)
+    book = ["he was with the of and " * 40] * 3000
+    embedder.encode(["the of"])
+    ends = {}
+
+    def embed_book():
+        embedder.encode(book, truncate=True)
+        ends["book"] = time.monotonic()
+
+    caller = threading.Thread(target=embed_book)
+    caller.start()
+    time.sleep(0.05)
+    for _ in range(5):
+        embedder.encode(["the of"])
+    ends["short"] = time.monotonic()
+    caller.join()
+    assert ends["short"] < ends["book"]

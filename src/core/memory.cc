@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/fork.h"
 
 namespace longformer {
 namespace {
@@ -81,7 +82,7 @@ struct MemoryPool::Buffers {
   };
 
   Buffer take(std::size_t bytes) {
-    const std::lock_guard lock(mutex_);
+    const ForkSafeLock lock(mutex_);
     const auto found = free_.lower_bound(bytes);
     // A much larger one is left for a request that needs it: with the double of a request a
     // training in bf16 held its sums of rows in buffers of wide rows, 7 % of its memory.
@@ -101,14 +102,14 @@ struct MemoryPool::Buffers {
   }
 
   void give_back(const Buffer& buffer) {
-    const std::lock_guard lock(mutex_);
+    const ForkSafeLock lock(mutex_);
     used_bytes_ -= buffer.capacity;
     free_bytes_ += buffer.capacity;
     free_.emplace(buffer.capacity, buffer.memory);
   }
 
   void shrink(std::size_t bytes) {
-    const std::lock_guard lock(mutex_);
+    const ForkSafeLock lock(mutex_);
     while (bytes > 0 && !free_.empty()) {
       auto buffer = free_.lower_bound(bytes);
       if (buffer == free_.end()) --buffer;
@@ -119,7 +120,7 @@ struct MemoryPool::Buffers {
   }
 
   std::size_t bytes() const {
-    const std::lock_guard lock(mutex_);
+    const ForkSafeLock lock(mutex_);
     return used_bytes_ + free_bytes_;
   }
 

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <vector>
 
+#include "core/fork.h"
 #include "kernels/simd_dispatch.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -394,7 +395,7 @@ struct NarrowActivation {
 const NarrowActivation& narrow(Activation activation) {
   static std::mutex mutex;
   static std::map<Activation, NarrowActivation> tables;
-  const std::lock_guard<std::mutex> lock(mutex);
+  const ForkSafeLock lock(mutex);
   return tables.try_emplace(activation, activation).first->second;
 }
 

@@ -12,6 +12,7 @@
 
 #include "core/cpu.h"
 #include "core/error.h"
+#include "core/fork.h"
 #include "core/memory.h"
 #include "core/threads.h"
 #include "kernels/elementwise.h"
@@ -124,7 +125,7 @@ const Product& product_of(const GemmShape& s, DType output, int threads) {
   static std::mutex mutex;
   const Key key(s.m, s.n, s.k, s.transpose_a, s.transpose_b, s.lda, s.ldb, s.ldc, s.beta != 0,
                 output, threads);
-  const std::lock_guard<std::mutex> lock(mutex);
+  const ForkSafeLock lock(mutex);
   if (const auto found = products.find(key); found != products.end()) return found->second;
   const auto strides = [](Index stride, bool transposed) {
     return transposed ? memory::dims{1, stride} : memory::dims{stride, 1};
@@ -511,7 +512,7 @@ Index computed_rows(Index rows) {
 const PackedLinear::Kernel& PackedLinear::kernel(Index rows, DType output, bool all_threads) const {
   Packed& p = *packed_;
   assert(p.options.slabs.in == 1 || output == DType::f32);
-  const std::lock_guard<std::mutex> lock(p.mutex);
+  const ForkSafeLock lock(p.mutex);
   const int threads = all_threads ? free_threads() : 1;
   const auto key = std::make_tuple(rows, output, threads);
   if (const auto found = p.kernels.find(key); found != p.kernels.end()) return found->second;

@@ -7,6 +7,7 @@
 
 #include "core/cpu.h"
 #include "core/error.h"
+#include "core/fork.h"
 #include "core/threads.h"
 
 namespace longformer::kernels::onednn {
@@ -162,11 +163,13 @@ memory::data_type data_type(DType dtype) {
 
 MatmulPlan plan_matmul(const MatmulDescs& descs, const dnnl::primitive_attr& attributes,
                        int threads) {
+  const NoFork whole;
   const ExactTeam team(threads);
   return {description_of(descs, attributes), threads};
 }
 
 Matmul::Matmul(const MatmulPlan& plan) : threads_(plan.threads) {
+  const NoFork whole;
   const ExactTeam team(threads_);
   matmul_ = dnnl::matmul(plan.description);
 }
@@ -180,11 +183,13 @@ void sgemm(const GemmShape& shape, const float* a, const float* b, float* c) {
   // dnnl_sgemm takes no engine: its instruction set is capped when ours is made.
   cpu_engine();
   const ProvenTeam team(free_threads());
+  const NoFork whole;
   sgemm_of_team(shape, a, b, c);
 }
 
 void reorder(memory& from, memory& to) {
   const ProvenTeam team(free_threads());
+  const NoFork whole;
   dnnl::reorder(from, to).execute(thread_stream(), from, to);
   thread_stream().wait();
 }

@@ -99,6 +99,7 @@ Tensor Stack::forward(const ops::Context& context, Tensor x,
                               options.shares == nullptr ? nullptr : &(*options.shares)[at(i)]});
     if (options.hidden_states != nullptr) options.hidden_states->push_back(x);
     if (observer && options.observer->alone && i == options.observer->layers.back()) break;
+    if (options.between != nullptr && i + 1 < size()) (*options.between)(i + 1, size());
   }
   if (options.state != nullptr) options.state->advance(shared->starts);
   return x;

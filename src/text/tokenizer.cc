@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/fork.h"
 #include "longformer/report.h"
 #include "longformer/text.h"
 #include "text/added_tokens.h"
@@ -162,7 +163,7 @@ struct Tokenizer::Implementation {
   };
 
   std::unique_ptr<Workspace> borrow() const {
-    const std::lock_guard lock(mutex);
+    const ForkSafeLock lock(mutex);
     if (idle.empty()) return std::make_unique<Workspace>();
     auto workspace = std::move(idle.back());
     idle.pop_back();
@@ -174,7 +175,7 @@ struct Tokenizer::Implementation {
     for (auto& spans : workspace->spans) {
       if (spans.capacity() > kept) spans = {};
     }
-    const std::lock_guard lock(mutex);
+    const ForkSafeLock lock(mutex);
     idle.push_back(std::move(workspace));
   }
 

@@ -232,6 +232,52 @@ TEST(Runner, WavesThatWaitTogetherGetTheirOwnResults) {
   }
 }
 
+TEST(Runner, APassLendsItsTurnBetweenLayers) {
+  const Model model = Model::load(fixture("tiny_longformer_classifier"), {.threads = 1});
+  const Model::Implementation& own = model.implementation();
+  Runner& runner = own.runner;
+  const tasks::TokenRow row = row_of(30, 1), short_row = row_of(4, 2);
+  const RowResult expected = alone(runner, Wanted::logits, {.row = row});
+  const RowResult short_expected = alone(runner, Wanted::logits, {.row = short_row});
+  Wave wave(Wanted::logits, 90000);
+  while (wave.add({.row = row})) continue;
+  std::atomic<bool> ended = false;
+  std::thread book([&] {
+    const std::vector<RowResult> found = runner.run(wave);
+    ended = true;
+    for (const std::size_t i : {std::size_t{0}, found.size() / 2, found.size() - 1}) {
+      ASSERT_EQ(found[i].values.size(), expected.values.size());
+      for (std::size_t c = 0; c < expected.values.size(); ++c) {
+        EXPECT_TRUE(std::abs(found[i].values[c] - expected.values[c]) <= 1e-5);
+      }
+    }
+  });
+  while (runner.passes() < 3) std::this_thread::yield();
+  EXPECT_EQ(alone(runner, Wanted::logits, {.row = short_row}).values, short_expected.values);
+  EXPECT_FALSE(ended) << "the short call waited for the whole pass";
+  book.join();
+}
+
+TEST(PassTimes, AreALineThroughThePasses) {
+  PassTimes times;
+  EXPECT_EQ(times.seconds_of(100), 0);
+  EXPECT_EQ(times.tokens_in(1), 0);
+  times.add(100, 0.1);
+  EXPECT_NEAR(times.seconds_of(300), 0.3, 1e-9);
+  for (int i = 0; i < 50; ++i) {
+    times.add(16, 0.008 + 16 * 0.0009);
+    times.add(512, 0.008 + 512 * 0.0009);
+  }
+  EXPECT_NEAR(times.seconds_of(4096), 0.008 + 4096 * 0.0009, 0.02);
+  EXPECT_NEAR(static_cast<double>(times.tokens_in(0.05)), (0.05 - 0.008) / 0.0009, 3);
+  // Passes that got slower count soon.
+  for (int i = 0; i < 50; ++i) {
+    times.add(16, 0.016 + 16 * 0.0018);
+    times.add(512, 0.016 + 512 * 0.0018);
+  }
+  EXPECT_NEAR(times.seconds_of(1000), 0.016 + 1000 * 0.0018, 0.02);
+}
+
 class States : public testing::TestWithParam<const char*> {
  protected:
   Model load(const std::string& name) const {
@@ -301,6 +347,8 @@ TEST_P(States, OfCallersThatWaitTogetherAreOnePass) {
   const Model::Implementation& own = model.implementation();
   Runner& runner = own.runner;
   const std::vector<WantedRow> rows = {{own, 20, 1}, {own, 31, 2}, {own, 42, 3}, {own, 9, 4}};
+  // By its time a pass of all rows is short.
+  alone(runner, Wanted::states, rows[0].work());
   std::vector<RowResult> found(rows.size());
   std::vector<std::thread> callers;
   {
@@ -315,7 +363,7 @@ TEST_P(States, OfCallersThatWaitTogetherAreOnePass) {
     while (runner.waiting() < rows.size()) std::this_thread::yield();
   }
   for (std::thread& caller : callers) caller.join();
-  EXPECT_EQ(runner.passes(), 1);
+  EXPECT_EQ(runner.passes(), 2);
   EXPECT_NE(found[2].error.find("at most 41 tokens, found 42"), std::string::npos);
   for (const std::size_t i : {0, 1, 3}) {
     EXPECT_EQ(found[i].error, "");

@@ -15,9 +15,10 @@ Tensor states_of(const Model::Implementation& model, std::span<const tasks::Toke
     tokens.push_back({0, std::ssize(row.ids)});
     total += std::ssize(row.ids);
   }
+  Pending pending(total);
   const Tensor states({total, model.config.hidden_size}, model.dtype);
   for (std::size_t next = 0; next < rows.size();) {
-    Wave wave(Wanted::states, options.batch_tokens);
+    Wave wave(Wanted::states, options.batch_tokens, &pending);
     for (; next < rows.size(); ++next) {
       const bool fits =
           wave.add({.row = rows[next],

@@ -94,13 +94,14 @@ class Queue {
 /// The thread that fills a queue; joined when it goes out of scope.
 class Producer {
  public:
-  Producer(Queue& queue, const std::function<std::optional<Document>()>& next)
-      : queue_(queue), thread_([&queue, &next] {
+  Producer(Queue& queue, Pending& pending, const std::function<std::optional<Document>()>& next)
+      : queue_(queue), thread_([&queue, &pending, &next] {
           try {
             bool wanted = true;
             while (wanted) {
               std::optional<Document> document = next();
               if (!document) break;
+              pending.add(tokens_of(*document));
               wanted = queue.push(std::move(*document));
             }
             queue.finish(nullptr);
@@ -127,12 +128,15 @@ bool is_complete(const Document& document) {
 /// The consumer: keeps the documents that are under way, in order.
 class Consumer {
  public:
-  Consumer(const Model& model, const StreamOptions& options, Queue& queue)
-      : runner_(model.implementation().runner), options_(options), queue_(queue) {}
+  Consumer(const Model& model, const StreamOptions& options, Queue& queue, Pending& pending)
+      : runner_(model.implementation().runner),
+        options_(options),
+        queue_(queue),
+        pending_(pending) {}
 
   /// Runs the next batch; false when there is nothing left.
   bool run_batch() {
-    Wave wave(Wanted::logits, options_.batch_tokens);
+    Wave wave(Wanted::logits, options_.batch_tokens, &pending_);
     std::vector<Document*> owners;
     fill(wave, owners);
     const std::vector<RowResult> results = runner_.run(wave);
@@ -178,6 +182,7 @@ class Consumer {
   Runner& runner_;
   const StreamOptions& options_;
   Queue& queue_;
+  Pending& pending_;
   /// Their places do not change while some are taken and others come.
   std::deque<Document> documents_;
 };
@@ -190,8 +195,9 @@ void stream_documents(const Model& model, const StreamOptions& options,
   require(options.batch_tokens > 0, OptionName("batch_tokens", "batch tokens"),
           "expected more than 0, found {}", options.batch_tokens);
   Queue queue(4 * options.batch_tokens);
-  const Producer producer(queue, next);
-  Consumer consumer(model, options, queue);
+  Pending pending;
+  const Producer producer(queue, pending, next);
+  Consumer consumer(model, options, queue, pending);
   while (consumer.run_batch()) {
     while (const std::optional<Document> document = consumer.finished()) done(*document);
   }

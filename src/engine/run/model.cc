@@ -237,17 +237,17 @@ std::vector<DocumentOutput> Model::forward(std::span<const DocumentInput> docume
   if (documents.empty()) return {};
   const Implementation& model = *implementation_;
   const models::Batch batch = model.batch(documents, options.head ? model.task : nullptr);
-  auto turn = model.turn();
+  Turn turn = model.turn(model.runner.claim_of(batch.rows()));
   turn.computes(batch.rows());
   const ops::Context context = model.context();
   std::vector<Tensor> states;
   const std::vector<Tensor> inputs = layer_inputs(model, batch, options.layer_inputs);
   const auto observer = attention_observer(model, batch, options.attention);
   const Tensor last =
-      model.encoder.forward(context, batch,
-                            {.hidden_states = options.hidden_states ? &states : nullptr,
-                             .layer_inputs = inputs.empty() ? nullptr : &inputs,
-                             .observer = observer ? &*observer : nullptr});
+      model.runner.encode(turn, batch,
+                          {.hidden_states = options.hidden_states ? &states : nullptr,
+                           .layer_inputs = inputs.empty() ? nullptr : &inputs,
+                           .observer = observer ? &*observer : nullptr});
   const Tensor pooled = model.info.has_pooler ? model.encoder.pool(context, last, batch) : Tensor();
   const bool head = options.head && model.head != nullptr && model.head->has_logits();
   const Tensor logits =
@@ -290,8 +290,8 @@ void Model::attention(const DocumentInput& document, const AttentionSelection& s
   auto observer = attention_observer(model, batch, checked);
   if (!observer) return;
   observer->alone = true;
-  const auto turn = model.turn();
-  model.encoder.forward(model.context(), batch, {.observer = &*observer});
+  Turn turn = model.turn(model.runner.claim_of(batch.rows()));
+  model.runner.encode(turn, batch, {.observer = &*observer});
 }
 
 std::vector<std::int32_t> Model::default_global_attention_mask(
@@ -320,9 +320,9 @@ std::vector<float> Model::masked_lm_logits(const DocumentInput& document,
     require(row >= 0 && row < batch.rows(), "masked LM: expected positions from 0 to {}, found {}",
             batch.rows() - 1, row);
   }
-  const auto turn = model.turn();
+  Turn turn = model.turn(model.runner.claim_of(batch.rows()));
   const ops::Context context = model.context();
-  const Tensor hidden = model.encoder.forward(context, batch);
+  const Tensor hidden = model.runner.encode(turn, batch);
   return model.requested_head()
       .logits_of_rows(context, ops::select_rows(context, hidden, rows))
       .to_floats();

@@ -53,7 +53,7 @@ struct Model::Implementation {
   const tasks::Head& requested_head() const;
 
   /// One computation at a time; see Runner.
-  Turn turn() const { return runner.turn(); }
+  Turn turn(Turns::Claim claim = {}) const { return runner.turn(claim); }
   ops::Context context() const { return runner.context(); }
 
   models::EncoderConfig config;

@@ -1,10 +1,10 @@
 // Between callers and a model: rows of any number of threads, run in batches.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <span>
 #include <string>
 #include <utility>
@@ -13,8 +13,10 @@
 #include "core/memory.h"
 #include "core/turns.h"
 #include "engine/reading/reading.h"
+#include "engine/run/pass_times.h"
 #include "longformer/model.h"
 #include "models/batch.h"
+#include "models/stack.h"
 #include "ops/context.h"
 #include "ops/embedding.h"
 
@@ -45,11 +47,29 @@ struct RowResult {
   std::string error;
 };
 
+/// The rows of one call that are not computed yet: the call with the fewest goes first.
+class Pending {
+ public:
+  explicit Pending(std::int64_t tokens = 0) : rest_(tokens), whole_(tokens) {}
+
+  /// Further rows of the call, as they become known; any thread.
+  void add(std::int64_t tokens) {
+    rest_ += tokens;
+    whole_ += tokens;
+  }
+
+ private:
+  friend class Runner;
+  std::atomic<std::int64_t> rest_, whole_;
+  Turns::Clock::time_point since_ = Turns::Clock::now();
+};
+
 /// Rows of one caller that are run together.
 class Wave {
  public:
-  /// At most so many tokens, but at least one row.
-  Wave(Wanted wanted, std::int64_t most_tokens) : wanted_(wanted), most_tokens_(most_tokens) {}
+  /// At most so many tokens, but at least one row. Without pending rows of its call it is alone.
+  Wave(Wanted wanted, std::int64_t most_tokens, Pending* pending = nullptr)
+      : wanted_(wanted), most_tokens_(most_tokens), pending_(pending) {}
 
   /// False, and nothing is added, when there is no room for the row.
   bool add(const Work& work);
@@ -60,10 +80,12 @@ class Wave {
   friend class Runner;
   Wanted wanted_;
   std::int64_t most_tokens_, tokens_ = 0;
+  Pending* pending_;
   std::vector<Work> rows_;
 };
 
-/// One computation at a time, in the order in which callers ask. Waves that wait for the same thing
+/// One computation at a time, in the order of Turns: a wave waits for shorter calls, and a pass
+/// lends its turn to much shorter ones between two layers. Waves that wait for the same thing
 /// become one batch as far as they fit.
 class Runner {
  public:
@@ -73,30 +95,40 @@ class Runner {
   /// One result for each row, in order. A row that the model refuses spoils no other.
   std::vector<RowResult> run(const Wave& wave);
 
-  /// Waves that nobody has begun to run.
-  std::size_t waiting() const;
+  /// Calls that wait for their turn, and the seconds of work that is not done.
+  std::size_t waiting() const { return turns_.waiting(); }
+  double backlog() const { return turns_.backlog(); }
+
+  /// How long a pass of so many tokens takes, by those before it; 0 before the first one.
+  double seconds_of(std::int64_t tokens) const { return times_.seconds_of(tokens); }
 
   /// Forward passes so far.
   std::int64_t passes() const { return passes_; }
 
+  /// That of a pass of so many tokens.
+  Turns::Claim claim_of(std::int64_t tokens) const {
+    const double seconds = seconds_of(tokens);
+    return {.rest = seconds, .whole = seconds};
+  }
+
   /// For what is not a wave.
-  Turn turn();
+  Turn turn(Turns::Claim claim = {}) { return {turns_, threads(), claim}; }
+
+  /// The encoder of the model in a turn of the caller, which it lends between layers.
+  Tensor encode(Turn& turn, const models::Batch& batch, models::PassOptions options = {});
+
   /// Valid while it is one's turn: the pool serves one forward pass at a time.
   ops::Context context();
 
  private:
-  /// A wave and its results, which another thread may fill in.
-  struct Request {
-    const Wave& wave;
-    std::vector<RowResult> results = {};
-    bool done = false;
-  };
+  struct Request;
   using Place = std::pair<const Work*, RowResult*>;
 
-  std::vector<Request*> batch_with(Request& mine);
-  void run_batch(std::span<Request* const> requests);
-  void run_rows(Wanted wanted, std::span<const Place> rows);
-  void forward(Wanted wanted, std::span<const Place> rows);
+  int threads() const;
+  Turns::Claim claim_of(const Wave& wave) const;
+  void run_together(Turn& turn, Request& mine);
+  void run_rows(Turn& turn, Wanted wanted, std::span<const Place> rows);
+  void forward(Turn& turn, Wanted wanted, std::span<const Place> rows);
   std::vector<Place> accepted(Wanted wanted, std::span<const Place> rows,
                               models::BatchBuilder& builder) const;
   void copy_states(std::span<const Place> rows, const models::Batch& batch, const Tensor& hidden);
@@ -105,9 +137,10 @@ class Runner {
 
   const Model::Implementation& model_;
   Turns turns_;
+  /// Waves of one kind of result may share a pass; its address names the kind.
+  std::array<char, 4> kinds_ = {};
   MemoryPool memory_;
-  mutable std::mutex waiting_mutex_;
-  std::vector<Request*> waiting_;
+  PassTimes times_;
   std::atomic<std::int64_t> passes_ = 0;
 };
 

@@ -79,9 +79,10 @@ void run_rows(const Model& model, std::span<const PooledRow> rows, const EmbedOp
     progress.tokens_total += static_cast<Index>(row.row.ids.size());
     progress.documents_total += row.ends_document ? 1 : 0;
   }
+  Pending pending(progress.tokens_total);
   const bool maxima = vectors.fold() == tasks::VectorFold::maximum;
   while (!rows.empty()) {
-    Wave wave(maxima ? Wanted::maxima : Wanted::sums, options.batch_tokens);
+    Wave wave(maxima ? Wanted::maxima : Wanted::sums, options.batch_tokens, &pending);
     std::size_t count = 0;
     while (count < rows.size() && wave.add({rows[count].row, rows[count].ranges})) ++count;
     const std::vector<RowResult> results = model.implementation().runner.run(wave);

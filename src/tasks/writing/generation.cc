@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/fork.h"
 #include "core/threads.h"
 #include "engine/reading/reading.h"
 #include "engine/run/document_states.h"
@@ -61,12 +62,15 @@ struct TextGenerator::Implementation {
   const models::Decoder& decoder() const { return head->decoder(); }
   /// Read when a text first needs it: logits need none.
   const Tokenizer& tokenizer() const {
-    const std::lock_guard lock(reading_tokenizer_);
-    if (!tokenizer_) {
-      const std::string from = tokenizer_folder(folder, own.weights.adapter_folder());
-      tokenizer_.emplace(
-          fitting_tokenizer(Tokenizer::load(from), own.config.vocab_size, from, note));
+    {
+      const ForkSafeLock lock(reading_tokenizer_);
+      if (tokenizer_) return *tokenizer_;
     }
+    // The note is code of a caller, so no lock is held. Two threads may read the same.
+    const std::string from = tokenizer_folder(folder, own.weights.adapter_folder());
+    Tokenizer read = fitting_tokenizer(Tokenizer::load(from), own.config.vocab_size, from, note);
+    const ForkSafeLock lock(reading_tokenizer_);
+    if (!tokenizer_) tokenizer_.emplace(std::move(read));
     return *tokenizer_;
   }
   tasks::GenerationSettings settings(const GenerationRequest& request, Index prompt_tokens,
@@ -225,6 +229,7 @@ class Writer {
   Tensor decode(std::span<Job> jobs);
   std::vector<Index> step(std::vector<Job>& jobs, std::span<float> logits,
                           std::vector<WrittenDocument>& results);
+  Turns::Claim claim_of_step(std::span<const Job> jobs) const;
   void advance(std::vector<Job>& jobs, std::vector<WrittenDocument>& results);
   void tell(Job& job, bool done);
   void finish(Job& job, WrittenDocument& result);
@@ -240,6 +245,8 @@ class Writer {
   /// A stream for every row of every search, in their order.
   models::State state_;
   GenerationEvent event_;
+  const Turns::Clock::time_point begin_ = Turns::Clock::now();
+  double step_seconds_ = 0;
   bool stopped_ = false;
   /// Whether texts are wanted beside ids.
   bool decodes_ = true;
@@ -334,7 +341,7 @@ void Writer::admit(Job job, std::vector<Job>& jobs, WrittenDocument& result) {
   try {
     const Tensor hidden = encode(job);
     const std::vector<std::uint8_t> mask(job.mask.begin(), job.mask.end());
-    Turn turn = own_.own.turn();
+    Turn turn = own_.own.turn(own_.own.runner.claim_of(job.tokens()));
     turn.computes(job.tokens());
     own_.decoder().read(context_, hidden, mask, state_);
     ++event_.documents_read;
@@ -370,10 +377,11 @@ Tensor Writer::encode(const Job& job) {
   Index tokens = 0, first = 0;
   for (const KeptTokens& one : kept) tokens += one.count();
   const Tensor hidden({tokens, own_.own.config.hidden_size}, own_.own.dtype);
+  Pending pending(job.tokens());
   for (std::size_t r = 0; r < kept.size(); ++r) {
     const tasks::TokenRow& row = job.reading.rows[r];
     const std::vector<std::int32_t> positions = positions_of(std::ssize(row.ids));
-    Wave wave(Wanted::states, StateOptions().batch_tokens);
+    Wave wave(Wanted::states, StateOptions().batch_tokens, &pending);
     wave.add({.row = row,
               .ranges = kept[r].ranges,
               .states = hidden.slice_rows(first, kept[r].count()),
@@ -494,15 +502,25 @@ Tensor Writer::decode(std::span<Job> jobs) {
                                all_last ? hidden : ops::select_rows(context_, hidden, last));
 }
 
+/// The texts have at most so many steps left, each like the last one.
+Turns::Claim Writer::claim_of_step(std::span<const Job> jobs) const {
+  Index shortest = settings_.limit;
+  for (const Job& job : jobs) shortest = std::min(shortest, std::ssize(job.search->ids(0)));
+  return {.rest = static_cast<double>(settings_.limit - shortest) * step_seconds_,
+          .whole = static_cast<double>(settings_.limit) * step_seconds_,
+          .since = begin_};
+}
+
 /// Every text gets its next token.
 void Writer::advance(std::vector<Job>& jobs, std::vector<WrittenDocument>& results) {
   std::vector<float> logits;
   {
-    Turn turn = own_.own.turn();
+    Turn turn = own_.own.turn(claim_of_step(jobs));
     std::int64_t rows = 0;
     for (const Job& job : jobs) rows += job.search->rows();
     turn.computes(rows);
     logits = decode(jobs).to_floats();
+    step_seconds_ = turn.seconds();
   }
   const std::vector<Index> parents = step(jobs, logits, results);
   state_.reorder(parents);
