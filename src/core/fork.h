@@ -1,4 +1,4 @@
-// What a fork must not cut in two: locks that the new process needs too.
+// Code that no fork cuts in two: it holds locks that the new process needs too.
 #pragma once
 
 #include <cstdint>

@@ -123,11 +123,11 @@ struct Turns::State {
   std::uint64_t forks = fork_count();
   std::mutex mutex;
   std::vector<Waiter*> waiting;
-  /// Whose turn it is, and who lent theirs, the last one behind the others.
+  /// The one that computes, and those that lent their turn, the last one behind the others.
   Waiter* running = nullptr;
   std::vector<Waiter*> lent;
   std::uint64_t last = 0;
-  /// Of the time since somebody is late: all of it, and that of the late ones.
+  /// Computed since somebody is late: by all, and by the late ones.
   double seconds = 0, late_seconds = 0;
 };
 

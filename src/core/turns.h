@@ -1,4 +1,4 @@
-// Whose turn it is to compute: that of the call that has least left to do.
+// The order of computations: the call that has least left to do comes first.
 #pragma once
 
 #include <atomic>
@@ -31,7 +31,7 @@ class Turns {
 
   using Clock = std::chrono::steady_clock;
 
-  /// What a call asks for, in seconds. One that does not know its work has none.
+  /// The work of a call, in seconds. One that does not know it has none.
   struct Claim {
     double rest = 0;   ///< Not yet computed, this turn included.
     double whole = 0;  ///< From begin to end.
@@ -59,7 +59,7 @@ class Turns {
     Claim claim_;
     const void* kind_;
     Place place_ = Place::outside;
-    /// Where it waits.
+    /// The queue that it waits in.
     Turns::State* queue_ = nullptr;
     std::uint64_t number_ = 0;
     std::atomic<bool> abandoned_ = false;
@@ -106,7 +106,7 @@ class Turn {
  public:
   Turn(Turns& turns, int threads, Turns::Claim claim = {})
       : turns_(turns), own_(claim), waiter_(own_), is_mine_(turns.lock(own_)), limit_(threads) {}
-  /// That of a waiter which outlives it.
+  /// The waiter outlives it.
   Turn(Turns& turns, int threads, Turns::Waiter& waiter)
       : turns_(turns), own_({}), waiter_(waiter), is_mine_(turns.lock(waiter)), limit_(threads) {}
   ~Turn() {

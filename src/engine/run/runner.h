@@ -105,7 +105,7 @@ class Runner {
   /// Forward passes so far.
   std::int64_t passes() const { return passes_; }
 
-  /// That of a pass of so many tokens.
+  /// The claim of a pass of so many tokens.
   Turns::Claim claim_of(std::int64_t tokens) const {
     const double seconds = seconds_of(tokens);
     return {.rest = seconds, .whole = seconds};
