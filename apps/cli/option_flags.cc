@@ -156,20 +156,6 @@ class FlagOf {
 
 }  // namespace
 
-OptionFields only(OptionFields fields, const std::vector<std::string>& names) {
-  std::erase_if(fields, [&names](const OptionField& field) {
-    return std::ranges::find(names, field.name) == names.end();
-  });
-  return fields;
-}
-
-OptionFields except(OptionFields fields, const std::vector<std::string>& names) {
-  std::erase_if(fields, [&names](const OptionField& field) {
-    return std::ranges::find(names, field.name) != names.end();
-  });
-  return fields;
-}
-
 void add_fields(CLI::App& verb, const OptionFields& fields) {
   for (const OptionField& field : fields) {
     CLI::Option* option = std::visit(FlagOf(verb, field), field.value);

@@ -2,18 +2,10 @@
 #pragma once
 
 #include <CLI/App.hpp>
-#include <string>
-#include <vector>
 
 #include "longformer/options.h"
 
 namespace longformer::cli {
-
-/// The options of these names.
-OptionFields only(OptionFields fields, const std::vector<std::string>& names);
-
-/// The others.
-OptionFields except(OptionFields fields, const std::vector<std::string>& names);
 
 /// A flag for each option, under the headings and with the help and the bounds of the list. The
 /// structs must outlive the verb.

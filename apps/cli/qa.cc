@@ -247,7 +247,7 @@ void add_qa(CLI::App& program, Action& action) {
                 "the best --top-k answers in all documents that a question is asked about, by "
                 "logit, which stands in place of the score");
   add_fields(verb, only(fields(flags->multi_hop), {"evidence_paragraphs"}));
-  add_fields(verb, except(options, of_answers));
+  add_fields(verb, without(options, of_answers));
   add_json(verb, flags->model);
   add_compute(verb, flags->model);
   verb.callback([flags, &action] {

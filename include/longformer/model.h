@@ -14,6 +14,10 @@
 
 namespace longformer {
 
+class Turns;
+/// For LoadOptions of several models.
+std::shared_ptr<Turns> shared_turns();
+
 // The attention of the heads of a model: the probabilities of a forward pass
 // (docs/spec/attention.md#a4).
 
@@ -72,6 +76,9 @@ struct LoadOptions {
   /// Told in one line which weights are NaN or infinite, if any; while the folder is loaded, or
   /// when a part that is made on first use is. Must stay valid as long as the model.
   std::function<void(const std::string&)> note = {};
+  /// Models of a process that compute in turns with each other, because the cores are too few for
+  /// two of them; null: a model takes turns with itself.
+  std::shared_ptr<Turns> turns = {};
 };
 
 /// One document. Empty masks mean: attend to everything, token types 0, positions by the rule of
@@ -177,6 +184,12 @@ class Model {
   /// Error for layers or heads that the model does not have, for probabilities that are not finite,
   /// and as forward does.
   void attention(const DocumentInput& document, const AttentionSelection& selection) const;
+
+  /// Seconds until a call of so many tokens would begin if it came now, by the passes before; 0
+  /// before the first one. Any thread.
+  double seconds_before(std::int64_t tokens) const;
+  /// Seconds that it would then take.
+  double seconds_of(std::int64_t tokens) const;
 
   /// The global attention mask, [n], that forward gives a document of these tokens when it has
   /// none; empty when it gives no token global attention. Throws Error when the separator is

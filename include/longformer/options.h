@@ -74,6 +74,15 @@ using OptionFields = std::vector<OptionField>;
 /// `help` with the value in place of "{}".
 std::string help_of(const OptionField& field);
 
+/// The options of these names, and the others.
+OptionFields only(OptionFields fields, const std::vector<std::string>& names);
+OptionFields without(OptionFields fields, const std::vector<std::string>& names);
+
+/// Sets the options that a JSON object has; null and an absent key set nothing, and keys that are no
+/// option mean nothing here. Throws Error for a value of another type or out of bounds; its
+/// `option` is the key.
+void read_options(const OptionFields& fields, const std::string& json);
+
 /// Purpose of a list of options: some belong to training alone, some to evaluation.
 enum class OptionUse { training, evaluation };
 

@@ -49,7 +49,14 @@ void append(OptionFields& fields, OptionFields more) {
   std::ranges::move(more, std::back_inserter(fields));
 }
 
-OptionFields without(OptionFields fields, const std::vector<std::string_view>& names) {
+OptionFields only(OptionFields fields, const std::vector<std::string>& names) {
+  std::erase_if(fields, [&names](const OptionField& field) {
+    return std::ranges::find(names, field.name) == names.end();
+  });
+  return fields;
+}
+
+OptionFields without(OptionFields fields, const std::vector<std::string>& names) {
   std::erase_if(fields, [&names](const OptionField& field) {
     return std::ranges::find(names, field.name) != names.end();
   });

@@ -37,7 +37,5 @@ OptionField with_names(OptionField field, Enum& value,
 
 /// Adds one list to another.
 void append(OptionFields& fields, OptionFields more);
-/// A list without the options of these names.
-OptionFields without(OptionFields fields, const std::vector<std::string_view>& names);
 
 }  // namespace longformer

@@ -259,6 +259,23 @@ std::size_t Turns::waiting() const {
   return state.waiting.size();
 }
 
+double Turns::seconds_before(double rest) const {
+  State& state = this->state();
+  const std::lock_guard lock(state.mutex);
+  double seconds = 0;
+  for (const Waiter* waiter : state.waiting) {
+    if (waiter->claim_.rest <= rest) seconds += waiter->claim_.rest;
+  }
+  // A longer computation lends its turn soon.
+  const auto add_rest = [&](const Waiter& computes) {
+    const double left = std::max(0.0, computes.claim_.rest - computes.seconds());
+    if (kMuchShorter * left <= rest) seconds += left;
+  };
+  for (const Waiter* waiter : state.lent) add_rest(*waiter);
+  if (state.running != nullptr) add_rest(*state.running);
+  return seconds;
+}
+
 double Turns::backlog() const {
   State& state = this->state();
   const std::lock_guard lock(state.mutex);

@@ -87,6 +87,8 @@ class Turns {
   /// How many wait, and the seconds that they and the running ones have left.
   std::size_t waiting() const;
   double backlog() const;
+  /// The seconds that go before a call of so many, if it came now.
+  double seconds_before(double rest) const;
 
   /// Belongs to whom it is given to.
   SharedCores& cores() { return cores_; }

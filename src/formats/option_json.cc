@@ -1,6 +1,7 @@
 #include "formats/option_json.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -123,6 +124,40 @@ Json json_of(const OptionFields& fields) {
   return object;
 }
 
+namespace {
+
+void check_bounds(const OptionField& field, double value) {
+  const bool is_within =
+      value <= field.most && (field.is_above_least ? value > field.least : value >= field.least);
+  if (is_within) return;
+  const std::string least =
+      fmt::format("{}{:g}", field.is_above_least ? "more than " : "at least ", field.least);
+  const std::string most =
+      std::isinf(field.most) ? "" : fmt::format(" and at most {:g}", field.most);
+  fail(OptionName(field.name), "expected {}{}, found {:g}", least, most, value);
+}
+
+/// The value of one option: its type, its bounds, its names.
+void read_option(const OptionField& field, const Json& value) {
+  if (value.is_number() && !std::holds_alternative<OptionField::Numbers>(field.value)) {
+    check_bounds(field, value.get<double>());
+  }
+  const std::string found = value.is_string() ? value.get<std::string>() : "";
+  if (value.is_string() && !field.choices.empty() &&
+      std::ranges::find(field.choices, found) == field.choices.end()) {
+    fail(OptionName(field.name), "expected one of {}, found '{}'", fmt::join(field.choices, ", "),
+         found);
+  }
+  try {
+    std::visit(Reader(value, "", field.name), field.value);
+  } catch (const Error& error) {
+    const std::string reason = error.parts().reason;
+    fail(OptionName(field.name), "{}", reason);
+  }
+}
+
+}  // namespace
+
 void read_options(const OptionFields& fields, const Json& object, const std::string& name) {
   const ConfigReader file(object, name);
   for (const OptionField& field : fields) file.has(field.name);
@@ -143,3 +178,15 @@ void read_options(const OptionFields& fields, const Json& object, const std::str
 }
 
 }  // namespace longformer::formats
+
+namespace longformer {
+
+void read_options(const OptionFields& fields, const std::string& json) {
+  const formats::Json object = formats::parse_json(json, "options");
+  for (const OptionField& field : fields) {
+    const auto found = object.find(field.name);
+    if (found != object.end() && !found->is_null()) formats::read_option(field, *found);
+  }
+}
+
+}  // namespace longformer

@@ -134,7 +134,7 @@ Model::Implementation::Implementation(models::EncoderConfig model_config, models
       note(options.note),
       encoder(with_threads(threads, [this] { return models::Encoder(config, weights, dtype); })),
       task(trained == nullptr ? tasks::task_of(config, weights) : trained),
-      runner(*this) {
+      runner(*this, options.turns) {
   info = {.model_type = std::string(config.model_type()),
           .layers = config.layers,
           .heads = config.heads,
@@ -228,6 +228,17 @@ Model Model::load(const std::string& folder, const LoadOptions& options) {
 Model Model::random(const std::string& config_file, const LoadOptions& options) {
   return Model(std::make_shared<Implementation>(models::read_config(config_file),
                                                 models::Weights::drawn(1), options));
+}
+
+std::shared_ptr<Turns> shared_turns() { return std::make_shared<Turns>(); }
+
+double Model::seconds_before(std::int64_t tokens) const {
+  const Runner& runner = implementation_->runner;
+  return runner.turns().seconds_before(runner.seconds_of(tokens));
+}
+
+double Model::seconds_of(std::int64_t tokens) const {
+  return implementation_->runner.seconds_of(tokens);
 }
 
 const ModelInfo& Model::info() const { return implementation_->info; }

@@ -52,7 +52,7 @@ std::vector<RowResult> Runner::run(const Wave& wave) {
   if (wave.empty()) return {};
   Request mine(claim_of(wave), &kinds_[static_cast<std::size_t>(wave.wanted_)], wave);
   {
-    Turn turn(turns_, threads(), mine);
+    Turn turn(*turns_, threads(), mine);
     // Another thread may have run this wave with its own.
     if (turn.is_mine()) run_together(turn, mine);
   }
@@ -64,7 +64,7 @@ std::vector<RowResult> Runner::run(const Wave& wave) {
 void Runner::run_together(Turn& turn, Request& mine) {
   std::int64_t tokens = mine.wave.tokens_;
   const std::int64_t most = std::max({tokens, kLeastShared, times_.tokens_in(kSharedSeconds)});
-  const auto taken = turns_.take(mine, [&](const Turns::Waiter& other) {
+  const auto taken = turns_->take(mine, [&](const Turns::Waiter& other) {
     const Wave& wave = static_cast<const Request&>(other).wave;
     const std::int64_t together = tokens + wave.tokens_;
     if (together > std::min({most, mine.wave.most_tokens_, wave.most_tokens_})) return false;
@@ -86,10 +86,10 @@ void Runner::run_together(Turn& turn, Request& mine) {
   } catch (...) {
     // It may be the interruption of the caller alone: the others run theirs when it is their turn.
     for (Request* request : requests) request->results.clear();
-    turns_.put_back(taken);
+    turns_->put_back(taken);
     throw;
   }
-  turns_.finish(taken);
+  turns_->finish(taken);
 }
 
 void Runner::run_rows(Turn& turn, Wanted wanted, std::span<const Place> rows) {

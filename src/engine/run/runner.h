@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <utility>
@@ -90,14 +91,16 @@ class Wave {
 class Runner {
  public:
   /// The model must outlive the runner.
-  explicit Runner(const Model::Implementation& model) : model_(model) {}
+  Runner(const Model::Implementation& model, std::shared_ptr<Turns> turns)
+      : model_(model), turns_(turns ? std::move(turns) : std::make_shared<Turns>()) {}
+
+  const Turns& turns() const { return *turns_; }
 
   /// One result for each row, in order. A row that the model refuses spoils no other.
   std::vector<RowResult> run(const Wave& wave);
 
-  /// Calls that wait for their turn, and the seconds of work that is not done.
-  std::size_t waiting() const { return turns_.waiting(); }
-  double backlog() const { return turns_.backlog(); }
+  /// Calls that wait for their turn.
+  std::size_t waiting() const { return turns_->waiting(); }
 
   /// How long a pass of so many tokens takes, by those before it; 0 before the first one.
   double seconds_of(std::int64_t tokens) const { return times_.seconds_of(tokens); }
@@ -112,7 +115,7 @@ class Runner {
   }
 
   /// For what is not a wave.
-  Turn turn(Turns::Claim claim = {}) { return {turns_, threads(), claim}; }
+  Turn turn(Turns::Claim claim = {}) { return {*turns_, threads(), claim}; }
 
   /// The encoder of the model in a turn of the caller, which it lends between layers.
   Tensor encode(Turn& turn, const models::Batch& batch, models::PassOptions options = {});
@@ -136,7 +139,7 @@ class Runner {
                     const Tensor& hidden);
 
   const Model::Implementation& model_;
-  Turns turns_;
+  std::shared_ptr<Turns> turns_;
   /// Waves of one kind of result may share a pass; its address names the kind.
   std::array<char, 4> kinds_ = {};
   MemoryPool memory_;
