@@ -160,7 +160,7 @@ class Loop {
   Clock::time_point end_ = Clock::time_point::max();
 
  public:
-  // Destroyed in this order from below: a context destroys the coroutines that still wait in it.
+  // Members above are destroyed after the context, whose destructor ends waiting coroutines.
   net::io_context context;
   const std::shared_ptr<ContextGate> gate = std::make_shared<ContextGate>(context);
 
@@ -249,8 +249,7 @@ net::awaitable<Failure> Connection::read_head(RequestReader& reader) {
   const HttpOptions& options = loop_.options;
   if (input_.empty()) input_ = std::string();  // gives the memory of a large body back
   bool has_begun = false;
-  // A first request has its time from the moment of the connection, so that silence is no
-  // advantage.
+  // The time for a first request begins with the connection: a silent client gains nothing.
   Clock::time_point deadline =
       Clock::now() + (requests_ == 0 ? options.header_timeout : options.idle_timeout);
   while (true) {

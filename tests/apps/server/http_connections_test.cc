@@ -525,6 +525,9 @@ TEST(HttpListen, SocketsOfSystemd) {
   ASSERT_EQ(listen(socket, 5), 0);
   ASSERT_EQ(getsockname(socket, reinterpret_cast<sockaddr*>(&name), &size), 0);
   const std::string address = "127.0.0.1:" + std::to_string(ntohs(name.sin_port));
+  // Waits for the child, which takes what has come, and stops.
+  HttpClient client(address);
+  client.send(kGet);
   const pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
@@ -540,8 +543,7 @@ TEST(HttpListen, SocketsOfSystemd) {
     server.run();
     _exit(0);
   }
-  HttpClient client(address);
-  EXPECT_EQ(client.ask(kGet).body, "GET /now\n");
+  EXPECT_EQ(client.reply().body, "GET /now\n");
   client.close();
   int status = -1;
   ASSERT_EQ(waitpid(child, &status, 0), child);
