@@ -201,41 +201,41 @@ TEST(HttpStream, WriteWithoutProgress) {
   streamed.send(kLater);
   std::shared_ptr<HttpExchange> exchange = server.handler.next();
   ASSERT_NE(exchange, nullptr);
+  whole.send(kLater);
+  const std::shared_ptr<HttpExchange> other = server.handler.next();
+  ASSERT_NE(other, nullptr);
   std::atomic<int> calls = 0;
   exchange->when_gone([&] { ++calls; });
-  exchange->begin_stream(event_stream(""));
-  for (int i = 0; i < 15; ++i) exchange->write(std::string(1 << 20, 'x'));
-  whole.send(kLater);
-  server.handler.next()->respond(TestHandler::text(200, std::string(30 << 20, 'x')));
-  EXPECT_EQ(server.server.connections(), 2);
-  const double passed =
-      milliseconds_of([&] { EXPECT_TRUE(soon([&] { return server.server.connections() == 0; })); });
+  const double passed = milliseconds_of([&] {
+    exchange->begin_stream(event_stream(""));
+    for (int i = 0; i < 15; ++i) exchange->write(std::string(1 << 20, 'x'));
+    other->respond(TestHandler::text(200, std::string(30 << 20, 'x')));
+    EXPECT_TRUE(soon([&] { return server.server.connections() == 0; }));
+  });
   EXPECT_EQ(calls, 1);
-  EXPECT_GE(passed, 100);
-  EXPECT_LE(passed, 3'000);
+  EXPECT_GE(passed, 200);
+  EXPECT_LE(passed, 5'000);
 }
 
 TEST(HttpStream, SlowReaderThatReads) {
   HttpOptions options = test_options();
-  options.write_timeout = milliseconds(250);
+  options.write_timeout = milliseconds(150);
   TestServer server(options);
-  HttpClient client(server.address(), 64 << 10);
+  HttpClient client(server.address(), 32 << 10);
   client.send(kLater);
   std::shared_ptr<HttpExchange> exchange = server.handler.next();
   ASSERT_NE(exchange, nullptr);
-  const std::size_t size = 24 << 20;
+  const std::size_t size = 16 << 20;
   exchange->respond(TestHandler::text(200, std::string(size, 'x')));
-  std::size_t count = 0;
-  const double passed = milliseconds_of([&] {
-    while (client.received().size() < size && client.receive(1 << 20)) {
-      // Less than the timeout each time, more than it together.
-      if (++count % 8 == 0 && count < 1'000) std::this_thread::sleep_for(milliseconds(8));
-    }
-  });
+  // The buffer of the system takes more only after a megabyte or so, which lasts longer than the
+  // timeout.
+  for (int i = 0; i < 120; ++i) {
+    ASSERT_TRUE(client.receive(8 << 10));
+    std::this_thread::sleep_for(milliseconds(5));
+  }
   const Reply reply = client.reply();
   EXPECT_TRUE(reply.is_whole);
   EXPECT_EQ(reply.body.size(), size);
-  EXPECT_GE(passed, 250);
 }
 
 TEST(HttpStream, ResetWhileWeWrite) {
