@@ -531,6 +531,7 @@ TEST(HttpListen, SocketsOfSystemd) {
   const pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
+    client.close();
     dup2(socket, 3);
     setenv("LISTEN_FDS", "1", 1);
     setenv("LISTEN_PID", std::to_string(getpid()).c_str(), 1);
