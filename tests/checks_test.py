@@ -119,6 +119,11 @@ class Layers(TreeCase):
         for header in ("md4c.h", "md4c-html.h"):
             self.refuses("src/engine/run/model.cc", f"#include <{header}>\n", "belongs to text")
 
+    def test_boost_in_the_sockets(self):
+        self.accepts("apps/server/http_session.cc", "#include <boost/asio/post.hpp>\n")
+        self.refuses("apps/server/router.cc", "#include <boost/asio/post.hpp>\n", "include Boost")
+        self.refuses("src/core/text.cc", "#include <boost/regex.hpp>\n", "include Boost")
+
     def test_apps_and_python_see_public_headers_only(self):
         self.refuses("apps/cli/main.cc", '#include "models/bert.h"\n', "public headers only")
         self.refuses("python/module.cc", '#include "core/tensor.h"\n', "public headers only")

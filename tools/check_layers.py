@@ -155,6 +155,9 @@ def include_breach(path, room, quoted, header):
     if "dnnl" in header:
         allowed = room == "kernels" and re.fullmatch(r"gemm.*\.(cc|h)", path.name)
         return None if allowed else "only src/kernels/gemm* includes oneDNN"
+    if first == "boost":
+        allowed = path.as_posix() in ("apps/server/http_reader.cc", "apps/server/http_session.cc")
+        return None if allowed else "only apps/server/http_reader.cc and http_session.cc include Boost"
     if room == "public" and header not in STANDARD and first != "longformer":
         return f"public headers include std and longformer/ only, found {header}"
     if first == "longformer":
