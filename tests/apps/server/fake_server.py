@@ -61,6 +61,13 @@ class Refused(Exception):
         self.status, self.headers = status, dict(headers)
 
 
+class Listener(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request, client_address):
+        """A browser that goes away is no error."""
+
+
 class FakeServer:
     """Listens from its creation to `stop`; its attributes may be changed by tests while it runs."""
 
@@ -72,8 +79,7 @@ class FakeServer:
         self.requests = []       # (method, path) of all requests
         self.documents = {}
         handler = type("BoundHandler", (Handler,), {"fake": self})
-        self._listener = http.server.ThreadingHTTPServer(("127.0.0.1", port), handler)
-        self._listener.daemon_threads = True
+        self._listener = Listener(("127.0.0.1", port), handler)
         self.port = self._listener.server_port
         self.address = f"http://127.0.0.1:{self.port}/"
         threading.Thread(target=self._listener.serve_forever, args=(0.05,), daemon=True).start()
