@@ -306,7 +306,7 @@ def test_kinds_of_files(page, site, tmp_path):
 
 
 def test_search_while_a_document_is_read(browser, fake, tmp_path):
-    fake.delay = 0.3
+    fake.delay = 1.0
     file = tmp_path / "long.txt"
     file.write_text(STORY * (2_000_000 // len(STORY)))
     open_page(browser, fake)
@@ -546,6 +546,7 @@ def test_reload_and_back(page, site):
     open_page(page, site)
     find(page, "the violin of the otter")
     page.press(ENTER)
+    time.sleep(0.5)
     open_hit(page, 1)
     first = page.run(f"return [location.hash, {MARK}.textContent]")
     assert re.search(r"q=the\+violin.*d=\w+.*p=\d+-\d+", first[0])
