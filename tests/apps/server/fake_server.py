@@ -75,6 +75,7 @@ class FakeServer:
         self.models, self.delay = models, delay
         self.key = None          # the key that requests must have
         self.refusals = []       # (path, status, headers) that are answered once, first
+        self.slow = {}           # seconds that the search of a question takes
         self.cancelled = 0
         self.requests = []       # (method, path) of all requests
         self.documents = {}
@@ -123,6 +124,7 @@ class FakeServer:
         return self.documents[ident]
 
     def search(self, body):
+        time.sleep(self.slow.get(body["query"], 0))
         asked = words_of(body["query"])
         chosen = [self.document(i) for i in body["documents"]] if body.get("documents") else list(self.documents.values())
         hits, passages = [], 0

@@ -1,17 +1,12 @@
-"""The page of `longformer serve` in a real browser: what a person sees and does with it.
+"""The page of `longformer serve` in a real browser: documents go in, passages are found and read.
 
 The page talks to `longformer serve` where the program has that verb (LONGFORMER_BINARY), otherwise to
 the stand-in of fake_server.py. Tests that need a special server (slow, full, with a key, with models of
 every kind) always use the stand-in.
 """
 
-import base64
-import contextlib
-import json
-import os
 import pathlib
 import re
-import signal
 import subprocess
 import sys
 import time
@@ -19,126 +14,11 @@ import urllib.request
 import zipfile
 
 import pytest
+from page_steps import (  # noqa: F401  (some are fixtures)
+    ESCAPE, FOCUSED, IN_VIEW, MARK, STORY, TAB, add, ask, browser, fake, find, hits_of, names_of,
+    needs_browser, open_hit, open_page, page, put, site, status, webdriver)
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
-sys.path[:0] = [str(ROOT / "tests" / "apps" / "cli"), str(ROOT / "tests" / "apps" / "server")]
-
-import fake_server  # noqa: E402
-import webdriver  # noqa: E402
-
-pytestmark = pytest.mark.skipif(
-    not webdriver.available(), reason="no chromium with chromedriver: tools/packages.sh browser")
-
-ENTER, ESCAPE, TAB = "\ue007", "\ue00c", "\ue004"
-STORY = "".join(
-    f"Chapter {n}. The {animal} of {town} told a story about the {thing}, which nobody in the valley believed. "
-    f"Later that evening the {animal} went home along the river and thought of the {thing} again.\n\n"
-    for n, (animal, town, thing) in enumerate(zip(
-        ["badger", "heron", "otter", "weasel", "falcon", "hedgehog"] * 12, ["Arden", "Bree", "Corby", "Dunmore", "Epping"] * 15,
-        ["lantern", "harvest", "violin", "avalanche", "telescope", "orchard", "locomotive"] * 11)))
-
-
-class Real:
-    """`longformer serve` with a tiny embedder."""
-
-    def __init__(self, binary):
-        command = [binary, "serve", str(ROOT / "tests" / "fixtures" / "sentence_dense"), "--port", "0"]
-        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        self.address = re.match(r"listening on (http://\S+)", self._process.stdout.readline())[1].rstrip("/") + "/"
-
-    def stop(self):
-        self._process.send_signal(signal.SIGTERM)
-        assert self._process.wait(timeout=60) == 0
-
-
-def start_server():
-    binary = os.environ.get("LONGFORMER_BINARY")
-    if binary and subprocess.run([binary, "serve", "--help"], capture_output=True, check=False).returncode == 0:
-        return Real(binary)
-    return fake_server.FakeServer(models=[fake_server.EMBEDDER])
-
-
-@pytest.fixture(scope="module")
-def site():
-    server = start_server()
-    yield server
-    server.stop()
-
-
-@pytest.fixture
-def fake():
-    server = fake_server.FakeServer()
-    yield server
-    with contextlib.suppress(OSError):
-        server.stop()
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    with webdriver.browser(tmp_path_factory.mktemp("browser")) as one:
-        yield one
-
-
-@pytest.fixture
-def page(browser, site):
-    """The page, without documents."""
-    for document in ask(site, "documents")["documents"]:
-        ask(site, "documents/" + document["id"], method="DELETE")
-    open_page(browser, site)
-    yield browser
-    assert browser.errors() == []
-
-
-def ask(server, path, body=None, method=None):
-    data = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(server.address + path, data, {"Content-Type": "application/json"}, method=method)
-    with urllib.request.urlopen(request, timeout=60) as reply:
-        content = reply.read()
-    return json.loads(content) if content else None
-
-
-def open_page(browser, server, fragment=""):
-    browser.open("about:blank")
-    browser.open(server.address + fragment)
-    browser.wait("document.querySelector('#kept').textContent")
-
-
-def put(server, name, text):
-    return ask(server, "documents", {"name": name, "text": text})["id"]
-
-
-def add(browser, *files, count=None):
-    browser.keys("#file", "\n".join(map(str, files)))
-    browser.wait("document.querySelectorAll('#documents [data-document]').length >= arguments[0]"
-                 " && !document.querySelector('#documents progress')", count or len(files), seconds=60)
-
-
-def find(browser, words):
-    browser.run("document.querySelector('#query').value = ''; document.querySelector('#hits').replaceChildren()")
-    browser.keys("#query", words)
-    browser.wait("document.querySelector('#hits [data-document]')")
-
-
-def hits_of(browser):
-    return browser.run("return [...document.querySelectorAll('#hits [data-document]')].map((hit) =>"
-                       " [hit.dataset.document, Number(hit.dataset.start), Number(hit.dataset.end)])")
-
-
-def open_hit(browser, number=1):
-    browser.click(f"#hits li:nth-child({number}) button")
-    browser.wait("document.querySelector('#reader mark')")
-    time.sleep(0.2)
-
-
-MARK = "document.querySelector('#reader mark')"
-IN_VIEW = f"""(() => {{
-  const mark = {MARK}.getBoundingClientRect(), box = document.querySelector('#reader').getBoundingClientRect();
-  return mark.top >= box.top && mark.top < box.bottom && mark.left >= 0 && mark.right <= innerWidth;
-}})()"""
-
-
-def status(browser):
-    return browser.run("return document.querySelector('[role=status]').textContent")
+pytestmark = needs_browser
 
 
 # ---- drop, search, read ----
@@ -203,6 +83,7 @@ def test_ten_megabytes_open_at_once(page, site, fake):
     page.wait(f"{MARK} && {IN_VIEW}")
     assert page.run(f"return {MARK}.textContent") == text[7000000:7000400]
     assert page.run("return document.querySelector('#reader').textContent.length") < 200_000
+    assert page.run("return performance.memory.usedJSHeapSize") < 300e6
 
 
 def test_words_of_the_question_are_bold(page, site):
@@ -211,6 +92,32 @@ def test_words_of_the_question_are_bold(page, site):
     find(page, "avalanche telescope")
     bold = page.run("return [...document.querySelectorAll('#hits b')].map((word) => word.textContent.toLowerCase())")
     assert bold and set(bold) <= {"avalanche", "telescope"}
+
+
+def test_an_old_answer_never_comes_late(page, site, fake):
+    fake.put("story.txt", STORY)
+    fake.slow["the violin of the otter"] = 1.5
+    open_page(page, fake)
+    page.keys("#query", "the violin of the otter")
+    time.sleep(0.6)
+    find(page, "the avalanche in Epping")
+    wanted = hits_of(page)
+    time.sleep(1.5)
+    assert hits_of(page) == wanted
+    assert wanted[0][1:] == [ask(fake, "search", {"query": "the avalanche in Epping"})["hits"][0][key] for key in ("start", "end")]
+
+
+def test_nothing_moves_when_hits_come(page, site):
+    put(site, "story.txt", STORY)
+    open_page(page, site)
+    page.wait("document.querySelector('#documents .open')")
+    time.sleep(0.5)
+    page.run("window.shifts = 0; new PerformanceObserver((list) => { for (const one of list.getEntries()) window.shifts += one.value; })"
+             ".observe({type: 'layout-shift'})")
+    find(page, "the violin of the otter")
+    open_hit(page)
+    time.sleep(0.3)
+    assert page.run("return window.shifts") < 0.01
 
 
 def test_the_same_file_twice_is_one_document(page, tmp_path):
@@ -256,9 +163,6 @@ document.body.dispatchEvent(kind === 'paste' ? new ClipboardEvent('paste', {...o
 """
 
 
-def names_of(browser):
-    return browser.run("return [...document.querySelectorAll('#documents .name')].map((name) => name.textContent)")
-
 
 def test_drag_and_drop(page):
     page.run(TRANSFER, "dragover", [], "")
@@ -295,7 +199,8 @@ def test_kinds_of_files(page, site, tmp_path):
     assert texts["page.html"] == "First bold words.\n\nSecond.\n\none\ntwo\n\na\n  b\n"
     assert texts["wide.txt"] == "Wide é text"
     assert texts["rows.jsonl"] == "First row\n\nThe longest field"
-    for name, content, advice in (("a.pdf", b"%PDF-1.7", "pdftotext"), ("a.gz", b"\x1f\x8b\x08", "gunzip"), ("a.bin", b"a\0b", "not a text")):
+    for name, content, advice in (("a.pdf", b"%PDF-1.7", "pdftotext"), ("a.gz", b"\x1f\x8b\x08", "gunzip"), ("a.bin", b"a\0b", "not a text"),
+                                  ("a.epub", b"PK\3\4 and no more", "damaged")):
         (tmp_path / name).write_bytes(content)
         page.keys("#file", str(tmp_path / name))
         page.wait("document.querySelector('[role=status]').textContent.includes(arguments[0])", advice)
@@ -386,9 +291,17 @@ def test_first_paint(page, tmp_path):
     assert paint < 1000  # 100 ms on an idle machine
 
 
+def test_without_a_network(tmp_path):
+    """Server and browser have nothing but the loopback device, where that may be arranged."""
+    arrange = ["unshare", "--net", "--map-root-user", "sh", "-c", 'ip link set lo up && exec "$@"', "sh"]
+    if subprocess.run([*arrange, "true"], capture_output=True, check=False).returncode:
+        return
+    test = f"{__file__}::test_nothing_comes_from_elsewhere"
+    subprocess.run([*arrange, sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", test], check=True, cwd=tmp_path)
+
+
 # ---- keyboard, names, contrast ----
 
-FOCUSED = "const one = document.activeElement; return one === document.body ? '' : (one.id || one.className || one.tagName)"
 
 
 def test_tab_reaches_everything_in_reading_order(page, site):
@@ -535,232 +448,4 @@ def test_telephone(fake, tmp_path):
         assert browser.run(FOCUSED) == "close"
         browser.run("history.back()")
         browser.wait("!document.querySelector('#book').checkVisibility()")
-        assert browser.errors() == []
-
-
-# ---- address ----
-
-
-def test_reload_and_back(page, site):
-    put(site, "story.txt", STORY)
-    open_page(page, site)
-    find(page, "the violin of the otter")
-    page.press(ENTER)
-    time.sleep(0.5)
-    open_hit(page, 1)
-    first = page.run(f"return [location.hash, {MARK}.textContent]")
-    assert re.search(r"q=the\+violin.*d=\w+.*p=\d+-\d+", first[0])
-    open_hit(page, 3)
-    page.wait(f"{MARK}.textContent !== arguments[0]", first[1])
-    third = page.run(f"return [location.hash, {MARK}.textContent]")
-    page.run("location.reload()")
-    page.wait(f"{MARK}?.textContent === arguments[0] && document.querySelectorAll('#hits li').length > 2", third[1])
-    page.wait(IN_VIEW)
-    assert page.run("return document.querySelector('#query').value") == "the violin of the otter"
-    page.run("history.back()")
-    page.wait(f"{MARK}?.textContent === arguments[0]", first[1])
-    page.wait(IN_VIEW)
-    assert "story.txt" in page.run("return document.title")
-
-
-def test_a_document_that_is_gone(page, site):
-    open_page(page, site, "#d=0123&p=5-10")
-    page.wait("/no longer/.test(document.querySelector('[role=status]').textContent)")
-
-
-# ---- failures ----
-
-
-def test_the_server_is_away_and_comes_back(browser, fake):
-    fake.put("story.txt", STORY)
-    open_page(browser, fake)
-    browser.wait("document.querySelector('#documents .open')")
-    fake.stop()
-    browser.keys("#query", "the violin of the otter")
-    browser.wait("/does not answer; your text is still here/.test(document.querySelector('[role=status]').textContent)")
-    again = fake_server.FakeServer(port=fake.port)
-    again.documents = fake.documents
-    try:
-        browser.wait("document.querySelector('#hits [data-document]')")
-        assert browser.run("return document.querySelector('#query').value") == "the violin of the otter"
-        assert status(browser) == ""
-    finally:
-        again.stop()
-    browser.errors()
-
-
-def test_the_key(browser, fake):
-    fake.key = "open sesame"
-    browser.open("about:blank")
-    browser.open(fake.address)
-    browser.wait("document.querySelector('#key-dialog').open")
-    browser.keys("#key", "wrong" + ENTER)
-    browser.wait("document.querySelector('#key-dialog').open && !document.querySelector('#key').value")
-    browser.keys("#key", "open sesame" + ENTER)
-    browser.wait("document.querySelector('#kept').textContent")
-    assert browser.run("return [sessionStorage.getItem('key'), localStorage.length, document.cookie]") == ["open sesame", 0, ""]
-    browser.run("sessionStorage.clear()")
-    browser.errors()
-
-
-def test_a_busy_server(browser, fake):
-    fake.put("story.txt", STORY)
-    open_page(browser, fake)
-    fake.refusals.append(("/search", 429, "Model is overloaded", {"Retry-After": "1"}))
-    browser.keys("#query", "the violin of the otter")
-    browser.wait("/busy.*1 s/.test(document.querySelector('[role=status]').textContent)")
-    browser.wait("document.querySelector('#hits [data-document]')")
-    browser.errors()
-
-
-@pytest.mark.parametrize("code, message", [(507, "the disk of the index is full"), (413, "the library is full"), (422, "too long")])
-def test_refusals_are_shown(browser, fake, tmp_path, code, message):
-    (tmp_path / "story.txt").write_text(STORY)
-    open_page(browser, fake)
-    fake.refusals.append(("/documents", code, message))
-    browser.keys("#file", str(tmp_path / "story.txt"))
-    browser.wait("document.querySelector('[role=status]').textContent === arguments[0]", f"story.txt: {message}")
-    browser.errors()
-
-
-# ---- the other tabs ----
-
-
-def test_tabs_are_those_of_the_models(browser, fake):
-    open_page(browser, fake)
-    tabs = "return [...document.querySelectorAll('[role=tab]')].map((tab) => tab.id)"
-    assert browser.run(tabs) == ["tab-search", "tab-ask", "tab-compare", "tab-inside", "tab-summary"]
-    fake.models = [fake_server.READER]
-    open_page(browser, fake)
-    assert browser.run(tabs) == ["tab-ask"]
-
-
-def test_ask(browser, fake):
-    fake.put("story.txt", "\U0001f600 " + STORY)
-    open_page(browser, fake)
-    browser.keys("#query", "Who thought of the telescope?" + ENTER)
-    browser.wait("/parts? near/.test(document.querySelector('#asked').textContent)")
-    assert browser.run("return document.querySelector('#tab-ask').getAttribute('aria-selected')") == "true"
-    answers = browser.run("return [...document.querySelectorAll('#answer [data-document]')].map((item) =>"
-                          " [Number(item.dataset.start), Number(item.dataset.end)])")
-    assert 1 <= len(answers) <= 4
-    text = next(iter(fake.documents.values()))["text"]
-    start, end = answers[0]
-    assert browser.run("return document.querySelector('#answer .answer').textContent") == text[start:end]
-    assert re.match("Sure|Perhaps|The document may not say", browser.run("return document.querySelector('.surety').textContent"))
-    browser.click("#answer button")
-    browser.wait(f"{MARK}?.textContent === arguments[0]", text[start:end])
-    browser.click("#ask-whole")
-    browser.wait("/Read all/.test(document.querySelector('#asked').textContent)")
-    assert browser.errors() == []
-
-
-def test_compare(browser, fake):
-    first, second = fake.put("a.txt", "\U0001f600 " + STORY), fake.put("b.txt", "Something else entirely happened.\n\n" + STORY[600:9000])
-    open_page(browser, fake)
-    browser.click("#tab-compare")
-    for name, ident in (("a", first), ("b", second)):
-        browser.run("const select = document.querySelector('#compare-' + arguments[0]); select.value = arguments[1];"
-                    "select.dispatchEvent(new Event('change'))", name, ident)
-    browser.wait("document.querySelectorAll('#pairs li').length > 5 && document.querySelector('#text-a .twin') && document.querySelector('#text-b .twin')")
-    wanted = sorted(ask(fake, "compare", {"a": first, "b": second})["pairs"], key=lambda pair: -pair["score"])[3]
-    browser.click("#pairs li:nth-child(4) button")
-    text = fake.documents[first]["text"]
-    browser.wait("document.querySelector('#text-a .chosen')?.textContent === arguments[0]", text[wanted["a"]["start"]:wanted["a"]["end"]])
-    browser.wait("document.querySelector('#text-b .chosen')")
-    address = browser.run("return location.hash")
-    assert f"a={first}" in address and f"b={second}" in address
-    browser.run("document.querySelector('#text-a').dispatchEvent(new WheelEvent('wheel')); document.querySelector('#text-a').scrollTop = 900")
-    before = browser.run("return document.querySelector('#text-b').scrollTop")
-    browser.run("document.querySelector('#text-a').scrollTop = 3000")
-    browser.wait("document.querySelector('#text-b').scrollTop !== arguments[0]", before)
-    assert browser.errors() == []
-
-
-def test_inside(browser, fake):
-    fake.put("story.txt", STORY)
-    open_page(browser, fake)
-    find(browser, "the violin of the otter")
-    open_hit(browser)
-    passage = browser.run(f"return {MARK}.textContent")
-    browser.click("#look")
-    browser.wait("document.querySelector('#tokens .hit')")
-    assert browser.run("return [...document.querySelector('#tokens').childNodes].slice(1).map((node) => node.textContent).join('')").endswith(passage)
-    browser.keys("#tokens", "\ue014\ue014]")
-    browser.wait("document.querySelector('#head').value === '0'")
-    assert "token 3 of" in browser.run("return document.querySelector('#token').textContent")
-    browser.keys("#tokens", "d")
-    assert browser.run("return document.querySelector('[name=direction]:checked').value") == "by"
-    assert browser.errors() == []
-
-
-def test_summary_shows_its_sources(browser, fake):
-    fake.delay = 0.01
-    fake.put("story.txt", STORY)
-    open_page(browser, fake)
-    browser.click("#tab-summary")
-    browser.click("#summarize")
-    browser.wait("document.querySelector('#summary').textContent.length > 20")
-    browser.wait("document.querySelector('#summary button:last-child small')")
-    sentence = browser.run("return document.querySelector('#summary button').firstChild.data")
-    browser.click("#summary button")
-    browser.wait(MARK)
-    hit = ask(fake, "search", {"query": sentence, "top_k": 1})["hits"][0]
-    assert browser.run(f"return {MARK}.textContent") == hit["text"]
-    assert browser.errors() == []
-
-
-def test_developer_and_quotation(page, site):
-    put(site, "story.txt", STORY)
-    open_page(page, site)
-    find(page, "the violin of the otter's")
-    open_hit(page)
-    page.click("#developer")
-    python = page.run("return document.querySelector('#python').textContent")
-    curl = page.run("return document.querySelector('#curl').textContent")
-    for command in ([sys.executable, "-c", python], ["bash", "-c", curl]):
-        found = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-        assert "'hits'" in found or '"hits"' in found
-    page.press(ESCAPE)
-    page.run("navigator.clipboard.writeText = async (text) => { window.copied = text; }")
-    page.click("#quote")
-    start, end = hits_of(page)[0][1:]
-    page.wait("window.copied")
-    assert f"characters {start}–{end}" in page.run("return window.copied")
-
-
-def test_more_like_this(page, site):
-    put(site, "story.txt", STORY)
-    open_page(page, site)
-    find(page, "the violin of the otter")
-    open_hit(page)
-    page.run("const range = document.createRange(); range.selectNodeContents(document.querySelector('#reader mark').firstChild);"
-             "range.setEnd(range.endContainer, 30); getSelection().removeAllRanges(); getSelection().addRange(range)")
-    chosen = page.run("return getSelection().toString()")
-    page.click("#like")
-    page.wait("document.querySelector('#query').value === arguments[0]", chosen.strip())
-    page.wait("document.querySelector('#hits [data-document]')")
-
-
-# ---- looks ----
-
-
-@pytest.mark.parametrize("name, options", [
-    ("light", {}), ("dark", {"dark": True}), ("telephone", {"size": (360, 740), "telephone": True})])
-def test_looks(name, options, fake, tmp_path):
-    """Pictures for a person: LONGFORMER_PICTURES names the folder, and CI keeps it."""
-    folder = pathlib.Path(os.environ.get("LONGFORMER_PICTURES", tmp_path))
-    folder.mkdir(parents=True, exist_ok=True)
-    novels = ROOT / "examples" / "novels"
-    ids = [fake.put(file.name, file.read_text(encoding="utf-8")) for file in sorted(novels.glob("*.txt"))]
-    with webdriver.browser(tmp_path, **options) as browser:
-        open_page(browser, fake)
-        find(browser, "the red weed by the river")
-        browser.screenshot(folder / f"{name}-hits.png")
-        open_hit(browser)
-        browser.screenshot(folder / f"{name}-reader.png")
-        browser.open("about:blank")
-        open_page(browser, fake, f"#t=compare&a={ids[1]}&b={ids[2]}")
-        browser.wait("document.querySelector('#pairs li')", seconds=60)
-        browser.screenshot(folder / f"{name}-compare.png")
         assert browser.errors() == []
