@@ -25,7 +25,7 @@ def available():
 class Browser:
     """One tab of a headless chromium."""
 
-    def __init__(self, port, profile, size, dark):
+    def __init__(self, port, profile, size, dark, telephone):
         self._root = f"http://127.0.0.1:{port}"
         arguments = ["--headless=new", f"--window-size={size[0]},{size[1]}", f"--user-data-dir={profile}",
                      "--disable-gpu", "--hide-scrollbars", "--disable-dev-shm-usage"]
@@ -34,6 +34,9 @@ class Browser:
         if dark:
             arguments.append("--blink-settings=preferredColorScheme=0")
         options = {"args": arguments, "binary": shutil.which("chromium")}
+        if telephone:
+            metrics = {"width": size[0], "height": size[1], "pixelRatio": 2, "touch": True, "mobile": True}
+            options["mobileEmulation"] = {"deviceMetrics": metrics}
         wanted = {"goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}}
         session = self._call("POST", "/session", {"capabilities": {"alwaysMatch": wanted}})
         self._session = f"/session/{session['sessionId']}"
@@ -51,8 +54,9 @@ class Browser:
     def _post(self, path, body):
         return self._call("POST", self._session + path, body)
 
-    def open(self, path):
-        self._post("/url", {"url": path.resolve().as_uri()})
+    def open(self, page):
+        """Opens a file, or an address."""
+        self._post("/url", {"url": page if isinstance(page, str) else page.resolve().as_uri()})
 
     def run(self, script, *arguments):
         """The value of a function body of JavaScript."""
@@ -74,6 +78,19 @@ class Browser:
     def keys(self, selector, text):
         self._post(f"/element/{self.find(selector)}/value", {"text": text})
 
+    def wait(self, condition, *arguments, seconds=20):
+        """Waits until an expression of JavaScript is true, and returns its value."""
+        end = time.monotonic() + seconds
+        while not (value := self.run(f"return {condition}", *arguments)):
+            assert time.monotonic() < end, f"waited {seconds} s for {condition}"
+            time.sleep(0.05)
+        return value
+
+    def press(self, text):
+        """Keys for the element that has the focus."""
+        actions = [{"type": kind, "value": key} for key in text for kind in ("keyDown", "keyUp")]
+        self._post("/actions", {"actions": [{"type": "key", "id": "keyboard", "actions": actions}]})
+
     def screenshot(self, path):
         data = self._call("GET", self._session + "/screenshot")
         path.write_bytes(base64.b64decode(data))
@@ -88,8 +105,8 @@ class Browser:
 
 
 @contextlib.contextmanager
-def browser(folder, size=(1280, 900), dark=False):
-    """A browser whose files are in a folder; both end with the block."""
+def browser(folder, size=(1280, 900), dark=False, telephone=False):
+    """A browser whose files are in a folder; the browser and its driver end with the block."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -99,7 +116,7 @@ def browser(folder, size=(1280, 900), dark=False):
         stderr=subprocess.DEVNULL, env=environment)
     try:
         wait_for(port, driver)
-        page = Browser(port, folder / "profile", size, dark)
+        page = Browser(port, folder / "profile", size, dark, telephone)
         try:
             yield page
         finally:
