@@ -1,0 +1,55 @@
+#include "failure.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "longformer/report.h"
+
+namespace longformer::server {
+
+void refuse(const std::string& message) { throw Failure(422, "Validation", message); }
+
+void refuse_head(const std::string& message) { throw Failure(424, "Backend", message); }
+
+Failure failure_of(const Error& error, std::string_view list) {
+  const auto& remedies = error.remedies();
+  const bool is_too_long = std::ranges::find(remedies, Remedy::truncate) != remedies.end() ||
+                           std::ranges::find(remedies, Remedy::split) != remedies.end();
+  const auto& document = error.document();
+  std::string message = error.what();
+  if (document) {
+    message = fmt::format("`{}[{}]`: {}", list, *document, error.reason());
+  } else if (!error.option().empty()) {
+    message = fmt::format("`{}`: {}", error.option(), error.reason());
+  }
+  if (is_too_long) message += "; truncate: true cuts it, ?long=split reads all of it";
+  const bool is_request = is_too_long || document || !error.option().empty();
+  return is_request ? Failure(422, "Validation", message) : Failure(424, "Backend", message);
+}
+
+std::string error_json(const Failure& failure, bool is_openai) {
+  JsonLine json;
+  if (!is_openai) {
+    return json.add("error", failure.what()).add("error_type", failure.type()).object();
+  }
+  const auto code = std::int64_t{failure.status()};
+  JsonLine error;
+  error.add("message", failure.what()).add("type", failure.type()).add_null("param");
+  error.add("code", code);
+  json.add_json("error", error.object()).add("message", failure.what()).add("code", code);
+  return json.add("type", failure.type()).add("error_type", failure.type()).object();
+}
+
+bool is_openai_path(std::string_view path) {
+  return path.starts_with("/v1/") || path.starts_with("/v2/") || path == "/embeddings";
+}
+
+HttpResponse response_of(const Failure& failure, std::string_view path) {
+  return {.status = failure.status(),
+          .content_type = "application/json",
+          .headers = failure.headers(),
+          .body = error_json(failure, is_openai_path(path))};
+}
+
+}  // namespace longformer::server

@@ -1,0 +1,151 @@
+#include "inputs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "failure.h"
+
+namespace longformer::server {
+
+TooLong too_long_of(const Api& api, const ApiCall& call, const Json& where) {
+  const std::string_view asked = call.request.query_value("long").value_or("");
+  if (asked == "split") return TooLong::split;
+  if (asked == "truncate") return TooLong::truncate;
+  if (asked == "refuse") return TooLong::refuse;
+  if (!asked.empty()) {
+    refuse(fmt::format("`long`: expected split, truncate or refuse, found '{}'", asked));
+  }
+  const auto truncate = truth_of(where, "truncate");
+  if (!truncate) return api.options().too_long;
+  return *truncate ? TooLong::truncate : TooLong::refuse;
+}
+
+bool cuts_left(const Json& where) {
+  const std::string direction = text_of(where, "truncation_direction").value_or("right");
+  if (direction == "left" || direction == "Left") return true;
+  if (direction == "right" || direction == "Right") return false;
+  refuse("`truncation_direction`: expected left or right, found '" + direction + "'");
+}
+
+namespace {
+
+std::vector<std::int32_t> ids_of(const Json& list, const Tokenizer& tokenizer,
+                                 const std::string& name) {
+  std::vector<std::int32_t> ids;
+  for (const Json& one : list) {
+    const bool is_id = one.is_number_unsigned() &&
+                       one.get<std::uint64_t>() < static_cast<std::uint64_t>(tokenizer.vocabulary_size());
+    if (!is_id) {
+      refuse(fmt::format("`{}`: expected ids from 0 to {}, found {}", name,
+                         tokenizer.vocabulary_size() - 1, one.dump()));
+    }
+    ids.push_back(one.get<std::int32_t>());
+  }
+  return ids;
+}
+
+}  // namespace
+
+std::string text_of_ids(const Tokenizer& tokenizer, std::span<const std::int32_t> ids,
+                        std::string_view name) {
+  const std::string text = tokenizer.decode(ids);
+  std::vector<std::int32_t> plain;
+  const std::vector<std::int32_t> again =
+      tokenizer.encode(text, {.add_special_tokens = false}).ids;
+  // A cut may go through a word, so the ids at each end may be others.
+  const std::size_t n = ids.size(), ends = std::min<std::size_t>(8, n / 4);
+  plain.assign(ids.begin() + static_cast<std::ptrdiff_t>(ends), ids.end() - static_cast<std::ptrdiff_t>(ends));
+  // Special tokens of an own encoding stand at the ends of it.
+  const auto is_special = [&](std::int32_t id) {
+    const SpecialTokens& special = tokenizer.special_tokens();
+    return id == special.cls || id == special.sep || id == special.bos || id == special.eos;
+  };
+  std::erase_if(plain, is_special);
+  if (std::ranges::search(again, plain).empty() && !plain.empty()) {
+    refuse(fmt::format("`{}`: expected ids of this model's tokenizer, found those of another. "
+                       "LangChain: check_embedding_ctx_length=False",
+                       name));
+  }
+  return text;
+}
+
+std::int64_t characters_of(std::string_view text) {
+  return std::ranges::count_if(text, [](char c) { return (c & 0xC0) != 0x80; });
+}
+
+std::vector<std::string> inputs_of(const Api& api, ApiCall& call, const Json& where,
+                                   const char* key, const Tokenizer& tokenizer) {
+  const Json* value = member(where, key);
+  if (value == nullptr) refuse(fmt::format("missing field `{}`", key));
+  std::vector<std::string> texts;
+  const auto add = [&](const Json& one, const std::string& name) {
+    if (one.is_string()) {
+      texts.push_back(one.get<std::string>());
+    } else if (one.is_array() && !one.empty()) {
+      texts.push_back(text_of_ids(tokenizer, ids_of(one, tokenizer, name), name));
+    } else if (one.is_array()) {
+      texts.emplace_back();
+    } else {
+      refuse_type(name, "a text or ids of one", one);
+    }
+    if (texts.back().empty()) {
+      throw Failure(400, "Empty", fmt::format("`{}` cannot be empty", name));
+    }
+    call.lengths.characters += characters_of(texts.back());
+  };
+  const bool is_one = value->is_string() || (value->is_array() && !value->empty() &&
+                                             value->front().is_number());
+  if (is_one) {
+    add(*value, key);
+  } else if (!value->is_array()) {
+    refuse_type(key, "a text, ids of one, or a list of these", *value);
+  } else if (value->empty()) {
+    throw Failure(400, "Empty", fmt::format("`{}` cannot be empty", key));
+  } else {
+    const auto most = static_cast<std::size_t>(api.options().most_inputs);
+    if (value->size() > most) {
+      refuse(fmt::format("batch size {} > maximum allowed batch size {}", value->size(), most));
+    }
+    for (const Json& one : *value) add(one, fmt::format("{}[{}]", key, texts.size()));
+  }
+  call.lengths.inputs = static_cast<std::int64_t>(texts.size());
+  return texts;
+}
+
+std::string without_begin(const Tokenizer& tokenizer, const std::string& text,
+                          std::int64_t max_tokens, std::int64_t& cut) {
+  std::string rest = text;
+  while (true) {
+    const Encoding tokens = tokenizer.encode(rest);
+    const auto n = static_cast<std::int64_t>(tokens.ids.size());
+    if (n <= max_tokens) return rest;
+    // The first token that stays, behind the special ones of the template.
+    std::int64_t first = n - max_tokens;
+    while (first < n && tokens.special_tokens_mask[static_cast<std::size_t>(first)] != 0) ++first;
+    std::int64_t prefix = 0;
+    while (prefix < n && tokens.special_tokens_mask[static_cast<std::size_t>(prefix)] != 0) ++prefix;
+    first = std::min(first + prefix, n - 1);
+    cut += first - prefix;
+    const auto begin = tokens.offsets[static_cast<std::size_t>(first)].begin;
+    rest = rest.substr(character_starts(rest)[static_cast<std::size_t>(begin)]);
+    if (begin == 0) return rest;
+  }
+}
+
+void count(Lengths& lengths, std::int64_t tokens, std::int64_t truncated, std::int64_t segments) {
+  lengths.tokens += tokens;
+  lengths.truncated += truncated;
+  lengths.segments += segments;
+}
+
+void append_numbers(std::string& json, std::span<const float> values) {
+  json += '[';
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (i > 0) json += ',';
+    fmt::format_to(std::back_inserter(json), "{}", values[i]);
+  }
+  json += ']';
+}
+
+}  // namespace longformer::server

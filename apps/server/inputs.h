@@ -1,0 +1,50 @@
+// The texts of a request, and arrays of numbers in its answer.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "api.h"
+
+namespace longformer::server {
+
+/// `long` of the address, else `truncate` of the request, else the server's way.
+TooLong too_long_of(const Api& api, const ApiCall& call, const Json& where);
+/// `truncation_direction`.
+bool cuts_left(const Json& where);
+
+/// Texts of a member: a text, ids of one, or a list of these. Throws Failure: 400 for none and for
+/// an empty one, 422 for too many, for other types, and for ids of another tokenizer.
+std::vector<std::string> inputs_of(const Api& api, ApiCall& call, const Json& where,
+                                   const char* key, const Tokenizer& tokenizer);
+
+/// Without its first tokens, so that the rest has at most so many with the special ones. Adds what
+/// it cuts to `cut`.
+std::string without_begin(const Tokenizer& tokenizer, const std::string& text,
+                          std::int64_t max_tokens, std::int64_t& cut);
+
+/// The text of ids that this tokenizer makes again of it. Throws Failure for others.
+std::string text_of_ids(const Tokenizer& tokenizer, std::span<const std::int32_t> ids,
+                        std::string_view name);
+
+void count(Lengths& lengths, std::int64_t tokens, std::int64_t truncated, std::int64_t segments);
+std::int64_t characters_of(std::string_view text);
+
+/// [0.5,1] with the fewest digits that give the same floats again.
+void append_numbers(std::string& json, std::span<const float> values);
+/// Elements of a list, which `write` appends.
+template <typename Range, typename Write>
+std::string json_list(const Range& range, Write&& write) {
+  std::string json = "[";
+  for (const auto& one : range) {
+    if (json.size() > 1) json += ',';
+    write(json, one);
+  }
+  return json + "]";
+}
+
+}  // namespace longformer::server

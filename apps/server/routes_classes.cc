@@ -1,0 +1,244 @@
+// Classes: /predict, /classify and /rerank.
+#include "routes_classes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "failure.h"
+#include "inputs.h"
+
+namespace longformer::server {
+
+namespace {
+
+std::optional<ScoreFunction> function_of(const Json& where) {
+  if (truth_of(where, "raw_scores").value_or(false)) return ScoreFunction::none;
+  const auto name = text_of(where, "function_to_apply");
+  if (!name) return std::nullopt;
+  if (*name == "softmax") return ScoreFunction::softmax;
+  if (*name == "sigmoid") return ScoreFunction::sigmoid;
+  if (*name == "none") return ScoreFunction::none;
+  refuse("`function_to_apply`: expected softmax, sigmoid or none, found '" + *name + "'");
+}
+
+/// A text, or a list of one text or of a pair.
+ClassifyInput input_of(const Json& value, const std::string& name) {
+  ClassifyInput input;
+  if (value.is_string()) {
+    input.text = value.get<std::string>();
+  } else if (value.is_array() && !value.empty() && value.size() <= 2 &&
+             std::ranges::all_of(value, [](const Json& one) { return one.is_string(); })) {
+    input.text = value[0].get<std::string>();
+    if (value.size() == 2) input.pair = value[1].get<std::string>();
+  } else {
+    refuse_type(name, "a text, or a list of a text or a pair of texts", value);
+  }
+  if (input.text.empty()) throw Failure(400, "Empty", fmt::format("`{}` cannot be empty", name));
+  return input;
+}
+
+}  // namespace
+
+std::vector<Classification> classified(const Api& api, ApiCall& call, const Classifier& classifier,
+                                       std::vector<ClassifyInput> inputs, const Json& where,
+                                       const char* list) {
+  ClassifyOptions options;
+  options.function = function_of(where);
+  options.too_long = too_long_of(api, call, where);
+  options.batch_tokens = api.options().batch_tokens;
+  if (cuts_left(where) && options.too_long == TooLong::truncate) {
+    for (ClassifyInput& input : inputs) {
+      if (input.pair) continue;
+      input.text = without_begin(classifier.tokenizer(), input.text,
+                                 classifier.model().info().max_tokens, call.lengths.truncated);
+    }
+  }
+  for (const ClassifyInput& input : inputs) {
+    call.lengths.characters += characters_of(input.text) + characters_of(input.pair.value_or(""));
+  }
+  call.lengths.inputs = std::ssize(inputs);
+  std::vector<Classification> found;
+  std::size_t next = 0;
+  const auto source = [&]() -> std::optional<ClassifyInput> {
+    if (next == inputs.size()) return std::nullopt;
+    return inputs[next++];
+  };
+  const auto sink = [&](const ClassifyOutcome& outcome) {
+    if (!outcome.error.empty()) {
+      throw failure_of(Error(ErrorParts{.reason = outcome.error,
+                                        .document = std::ssize(found),
+                                        .remedies = outcome.remedies}),
+                       list);
+    }
+    found.push_back(outcome.classification);
+    count(call.lengths, found.back().tokens, found.back().truncated, found.back().segments);
+  };
+  classifier.classify(source, sink, options);
+  return found;
+}
+
+std::string scores_json(const Classification& found, std::int64_t top_k) {
+  const std::size_t kept =
+      top_k == 0 ? found.scores.size() : std::min(found.scores.size(), static_cast<std::size_t>(top_k));
+  return json_list(std::span(found.scores).first(kept), [](std::string& json, const ClassScore& one) {
+    json += JsonLine().add("score", one.score).add("label", one.label).object();
+  });
+}
+
+namespace {
+
+std::vector<ApiField> predict_fields() {
+  const Json text = {{"type", "string"}, {"minLength", 1}};
+  const Json one = {{"type", "array"}, {"items", text}, {"minItems", 1}, {"maxItems", 2}};
+  const Json many = {{"type", "array"}, {"items", one}, {"minItems", 1}};
+  return {{"inputs", {{"oneOf", {text, one, many}}}, true},
+          {"truncate", {{"type", "boolean"}, {"nullable", true}}},
+          {"truncation_direction", {{"type", "string"}, {"enum", {"left", "right", "Left", "Right"}}, {"nullable", true}}},
+          {"raw_scores", {{"type", "boolean"}, {"nullable", true}}},
+          {"top_k", {{"type", "integer"}, {"minimum", 1}, {"nullable", true}}},
+          {"function_to_apply", {{"type", "string"}, {"enum", {"softmax", "sigmoid", "none"}}, {"nullable", true}}},
+          {"model", {{"type", "string"}, {"nullable", true}}}};
+}
+
+std::optional<HttpResponse> predict(Api& api, ApiCall& call) {
+  const Classifier& classifier = *api.model_for(call, Ability::classify).classifier;
+  const Json* value = member(call.body, "inputs");
+  if (value == nullptr) refuse("missing field `inputs`");
+  if (value->empty()) throw Failure(400, "Empty", "`inputs` cannot be empty");
+  const bool is_batch = value->is_array() && value->front().is_array();
+  std::vector<ClassifyInput> inputs;
+  if (is_batch) {
+    if (std::ssize(*value) > api.options().most_inputs) {
+      refuse(fmt::format("batch size {} > maximum allowed batch size {}", value->size(),
+                         api.options().most_inputs));
+    }
+    for (const Json& one : *value) {
+      inputs.push_back(input_of(one, fmt::format("inputs[{}]", inputs.size())));
+    }
+  } else {
+    inputs.push_back(input_of(*value, "inputs"));
+  }
+  const std::int64_t top_k = whole_of(call.body, "top_k", 1, 1 << 30).value_or(0);
+  const auto found = classified(api, call, classifier, std::move(inputs), call.body, "inputs");
+  if (!is_batch) return json_response(scores_json(found[0], top_k));
+  return json_response(json_list(found, [&](std::string& json, const Classification& one) {
+    json += scores_json(one, top_k);
+  }));
+}
+
+/// A document of a request to rerank, with its best score.
+struct Ranked {
+  std::size_t index = 0;
+  float score = 0;
+};
+
+float sigmoid(float x) { return 1 / (1 + std::exp(-x)); }
+
+std::vector<Ranked> ranked(const Api& api, ApiCall& call, const Classifier& classifier,
+                           const std::string& query, std::span<const std::string> texts,
+                           bool is_raw) {
+  std::vector<ClassifyInput> inputs;
+  for (const std::string& text : texts) inputs.push_back({.text = query, .pair = text});
+  Json where = call.body;
+  where["raw_scores"] = true;
+  const char* list = call.body.contains("texts") ? "texts" : "documents";
+  const auto found = classified(api, call, classifier, std::move(inputs), where, list);
+  std::vector<Ranked> order;
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    order.push_back({i, is_raw ? found[i].logits[0] : sigmoid(found[i].logits[0])});
+  }
+  std::ranges::stable_sort(order, std::ranges::greater(), &Ranked::score);
+  return order;
+}
+
+/// `documents`: texts, or objects with a text.
+std::vector<std::string> documents_of(const Json& body, const char* key) {
+  const Json* list = member(body, key);
+  if (list == nullptr) refuse(fmt::format("missing field `{}`", key));
+  if (!list->is_array()) refuse_type(key, "a list", *list);
+  if (list->empty()) throw Failure(400, "Empty", fmt::format("`{}` cannot be empty", key));
+  std::vector<std::string> texts;
+  for (const Json& one : *list) {
+    const std::string name = fmt::format("{}[{}]", key, texts.size());
+    const Json* text = one.is_object() ? member(one, "text") : &one;
+    if (text == nullptr || !text->is_string()) refuse_type(name, "a text", one);
+    texts.push_back(text->get<std::string>());
+    if (texts.back().empty()) throw Failure(400, "Empty", fmt::format("`{}` cannot be empty", name));
+  }
+  return texts;
+}
+
+std::vector<ApiField> rerank_fields() {
+  const Json texts = {{"type", "array"}, {"minItems", 1}, {"items", {{"type", "string"}, {"minLength", 1}}}};
+  return {{"query", {{"type", "string"}, {"minLength", 1}}, true},
+          {"texts", texts},
+          {"documents", texts},
+          {"raw_scores", {{"type", "boolean"}, {"nullable", true}}},
+          {"return_text", {{"type", "boolean"}, {"nullable", true}}},
+          {"top_n", {{"type", "integer"}, {"minimum", 1}, {"nullable", true}}},
+          {"return_documents", {{"type", "boolean"}, {"nullable", true}}},
+          {"truncate", {{"type", "boolean"}, {"nullable", true}}},
+          {"truncation_direction", {{"type", "string"}, {"enum", {"left", "right", "Left", "Right"}}, {"nullable", true}}},
+          {"model", {{"type", "string"}, {"nullable", true}}}};
+}
+
+/// The form of Cohere, Jina and vLLM.
+std::optional<HttpResponse> rerank_documents(Api& api, ApiCall& call) {
+  const ServedModel& model = api.model_for(call, Ability::rerank);
+  const std::string query = needed_text(call.body, "query");
+  const auto texts = documents_of(call.body, "documents");
+  if (std::ssize(texts) > api.options().most_inputs) {
+    refuse(fmt::format("batch size {} > maximum allowed batch size {}", texts.size(),
+                       api.options().most_inputs));
+  }
+  auto order = ranked(api, call, *model.classifier, query, texts, false);
+  const auto most = whole_of(call.body, "top_n", 1, 1 << 30).value_or(std::ssize(order));
+  order.resize(std::min(order.size(), static_cast<std::size_t>(most)));
+  const bool with_text = truth_of(call.body, "return_documents").value_or(false);
+  std::vector<JsonLine> results;
+  for (const Ranked& one : order) {
+    JsonLine& row = results.emplace_back();
+    row.add("index", static_cast<std::int64_t>(one.index)).add("relevance_score", one.score);
+    if (with_text) row.add_json("document", JsonLine().add("text", texts[one.index]).object());
+  }
+  JsonLine usage, json;
+  usage.add("prompt_tokens", call.lengths.tokens).add("total_tokens", call.lengths.tokens);
+  json.add("id", std::string_view(call.request.header("x-request-id").value_or("rerank")));
+  json.add("model", model.name).add_objects("results", results);
+  json.add_json("usage", usage.object());
+  return json_response(json.add_json("meta", R"({"api_version":{"version":"2"}})").object());
+}
+
+std::optional<HttpResponse> rerank(Api& api, ApiCall& call) {
+  if (member(call.body, "documents") != nullptr) return rerank_documents(api, call);
+  const ServedModel& model = api.model_for(call, Ability::rerank);
+  const std::string query = needed_text(call.body, "query");
+  const auto texts = documents_of(call.body, "texts");
+  if (std::ssize(texts) > api.options().most_inputs) {
+    refuse(fmt::format("batch size {} > maximum allowed batch size {}", texts.size(),
+                       api.options().most_inputs));
+  }
+  const bool is_raw = truth_of(call.body, "raw_scores").value_or(false);
+  const bool with_text = truth_of(call.body, "return_text").value_or(false);
+  const auto order = ranked(api, call, *model.classifier, query, texts, is_raw);
+  return json_response(json_list(order, [&](std::string& json, const Ranked& one) {
+    JsonLine row;
+    row.add("index", static_cast<std::int64_t>(one.index));
+    if (with_text) row.add("text", texts[one.index]);
+    json += row.add("score", one.score).object();
+  }));
+}
+
+}  // namespace
+
+std::vector<Route> class_routes() {
+  return {{.method = "POST", .path = "/predict", .summary = "The classes of a text or of a pair, best first; of a list of lists, of each.", .handler = predict, .ability = Ability::classify, .fields = predict_fields},
+          {.method = "POST", .path = "/classify", .summary = "The same as /predict.", .handler = predict, .ability = Ability::classify, .fields = predict_fields},
+          {.method = "POST", .path = "/rerank", .summary = "Texts in the order of their relevance to a query.", .handler = rerank, .ability = Ability::rerank, .fields = rerank_fields},
+          {.method = "POST", .path = "/v1/rerank", .summary = "The same in the form of Cohere and Jina.", .handler = rerank_documents, .ability = Ability::rerank, .fields = rerank_fields},
+          {.method = "POST", .path = "/v2/rerank", .summary = "The same in the form of Cohere and Jina.", .handler = rerank_documents, .ability = Ability::rerank, .fields = rerank_fields}};
+}
+
+}  // namespace longformer::server

@@ -1,0 +1,140 @@
+// Vectors as OpenAI's clients ask for them: /v1/embeddings and /v1/models.
+#include <fmt/format.h>
+
+#include <bit>
+#include <cstring>
+
+#include "failure.h"
+#include "inputs.h"
+
+namespace longformer::server {
+namespace {
+
+std::string base64(std::span<const float> values) {
+  static constexpr std::string_view kDigits =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  static_assert(std::endian::native == std::endian::little);
+  const auto bytes = std::as_bytes(values);
+  std::string text;
+  for (std::size_t i = 0; i < bytes.size(); i += 3) {
+    std::uint32_t group = 0;
+    const std::size_t count = std::min<std::size_t>(3, bytes.size() - i);
+    for (std::size_t j = 0; j < 3; ++j) {
+      group = group << 8 | (j < count ? std::to_integer<std::uint32_t>(bytes[i + j]) : 0);
+    }
+    for (std::size_t j = 0; j < 4; ++j) {
+      text += j <= count ? kDigits[group >> (18 - 6 * j) & 63] : '=';
+    }
+  }
+  return text;
+}
+
+std::vector<ApiField> embeddings_fields() {
+  return {{"input", {{"$ref", "#/components/schemas/Inputs"}}, true},
+          {"model", {{"type", "string"}, {"nullable", true}}},
+          {"user", {{"type", "string"}, {"nullable", true}}},
+          {"encoding_format", {{"type", "string"}, {"enum", {"float", "base64"}}, {"nullable", true}}},
+          {"dimensions", {{"type", "integer"}, {"minimum", 1}, {"nullable", true}}},
+          {"late_chunking", {{"type", "boolean"}, {"nullable", true}}}};
+}
+
+/// Any name is served by the first embedder, unless another one has it.
+const ServedModel& embedder_for(const Api& api, const ApiCall& call) {
+  const std::string name = text_of(call.body, "model").value_or("");
+  const ServedModel* named = api.models().find(name);
+  return named != nullptr && named->can(Ability::embed) ? *named
+                                                        : api.models().find("", Ability::embed);
+}
+
+/// The texts are the passages of one document, and each is read in its context.
+std::vector<Embedding> chunked_late(const Embedder& embedder, std::span<const std::string> texts,
+                                    const EmbedOptions& options) {
+  std::string document;
+  std::vector<CharacterSpan> spans;
+  std::int64_t characters = 0;
+  for (const std::string& text : texts) {
+    if (!document.empty()) {
+      document += ' ';
+      ++characters;
+    }
+    const std::int64_t size = characters_of(text);
+    spans.push_back({characters, characters + size});
+    document += text;
+    characters += size;
+  }
+  const Embedding all = embedder.embed_spans(document, spans, options);
+  std::vector<Embedding> found(texts.size());
+  const std::size_t width = all.values.size() / texts.size();
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    const auto begin = all.values.begin() + static_cast<std::ptrdiff_t>(i * width);
+    found[i].values.assign(begin, begin + static_cast<std::ptrdiff_t>(width));
+  }
+  found[0].tokens = all.tokens;
+  return found;
+}
+
+std::optional<HttpResponse> embeddings(Api& api, ApiCall& call) {
+  const ServedModel& model = embedder_for(api, call);
+  const Embedder& embedder = *model.embedder;
+  EmbedOptions options;
+  options.too_long = too_long_of(api, call, call.body);
+  options.normalize = true;
+  options.batch_tokens = api.options().batch_tokens;
+  options.pooling = api.options().pooling;
+  options.prompt_name = api.options().prompt_name;
+  options.prompt = api.options().prompt;
+  options.truncate_dim = whole_of(call.body, "dimensions", 1, embedder.embedding_size(options));
+  const std::string format = text_of(call.body, "encoding_format").value_or("float");
+  if (format != "float" && format != "base64") {
+    refuse("`encoding_format`: expected float or base64, found '" + format + "'");
+  }
+  const auto texts = inputs_of(api, call, call.body, "input", embedder.tokenizer());
+  std::vector<Embedding> found;
+  try {
+    found = truth_of(call.body, "late_chunking").value_or(false)
+                ? chunked_late(embedder, texts, options)
+                : embedder.embed(texts, options);
+  } catch (const Error& error) {
+    throw failure_of(error, "input");
+  }
+  std::int64_t index = 0;
+  const std::int64_t most = embedder.max_length(options);
+  std::string data = json_list(found, [&](std::string& json, const Embedding& one) {
+    const std::int64_t read = one.tokens - one.truncated;
+    count(call.lengths, one.tokens, one.truncated, (read + most - 1) / most);
+    fmt::format_to(std::back_inserter(json), R"({{"object":"embedding","index":{},"embedding":)",
+                   index++);
+    if (format == "base64") {
+      json += '"' + base64(one.values) + '"';
+    } else {
+      append_numbers(json, one.values);
+    }
+    json += '}';
+  });
+  const std::int64_t used = call.lengths.tokens - call.lengths.truncated;
+  JsonLine usage, json;
+  usage.add("prompt_tokens", used).add("total_tokens", used);
+  json.add("object", "list").add_json("data", data);
+  json.add("model", text_of(call.body, "model").value_or(model.name));
+  return json_response(json.add_json("usage", usage.object()).object());
+}
+
+std::optional<HttpResponse> models(Api& api, ApiCall&) {
+  std::vector<JsonLine> data;
+  for (const auto& model : api.models().all) {
+    data.emplace_back().add("id", model->name).add("object", "model").add("created", std::int64_t{0});
+    data.back().add("owned_by", "longformer");
+  }
+  JsonLine json;
+  return json_response(json.add("object", "list").add_objects("data", data).object());
+}
+
+}  // namespace
+
+std::vector<Route> openai_routes() {
+  return {{.method = "POST", .path = "/v1/embeddings", .summary = "A vector for each text, in the form of OpenAI.", .handler = embeddings, .ability = Ability::embed, .fields = embeddings_fields},
+          {.method = "POST", .path = "/embeddings", .summary = "The same as /v1/embeddings.", .handler = embeddings, .ability = Ability::embed, .fields = embeddings_fields},
+          {.method = "GET", .path = "/v1/models", .summary = "The models that are served.", .handler = models}};
+}
+
+}  // namespace longformer::server

@@ -1,0 +1,61 @@
+// The models of a server, and what each of them can do.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "longformer/checkpoint.h"
+#include "longformer/embedding.h"
+#include "longformer/generation.h"
+#include "longformer/tasks.h"
+
+namespace longformer::server {
+
+/// Abilities of a model; a route needs one.
+enum class Ability { embed, classify, rerank, tag, answer, fill, choose, resolve, write, attend };
+
+/// In messages: "an embedding model".
+std::string_view name_of(Ability ability);
+
+/// A folder with the classes of the library that its head has.
+struct ServedModel {
+  std::string name, folder, dtype;
+  FolderInfo info;
+  std::optional<Embedder> embedder;
+  std::optional<Classifier> classifier;
+  std::optional<Tagger> tagger;
+  std::optional<QuestionAnswerer> answerer;
+  std::optional<MaskFiller> filler;
+  std::optional<Chooser> chooser;
+  std::optional<CoreferenceResolver> resolver;
+  std::optional<TextGenerator> writer;
+  /// The tokenizer of a writer, which keeps its own to itself.
+  std::optional<Tokenizer> own_tokenizer;
+
+  bool can(Ability ability) const;
+  /// Null for a writer.
+  const Model* model() const;
+  const Tokenizer& tokenizer() const;
+  /// Longest text in tokens, with the special ones.
+  std::int64_t max_tokens() const;
+};
+
+struct LoadedModels {
+  std::vector<std::unique_ptr<const ServedModel>> all;
+
+  /// The model of this name; empty: the first one that can. Throws Failure: 404 for a name that
+  /// nobody has, 424 where it or nobody can.
+  const ServedModel& find(std::string_view name, Ability ability) const;
+  const ServedModel* find(std::string_view name) const;
+};
+
+/// MODEL of the command line: a folder, org/name in the Hub's cache, or NAME= before either. Throws
+/// Error for what is no model that a server can use.
+std::unique_ptr<const ServedModel> load_served(const std::string& argument,
+                                               const LoadOptions& options);
+
+}  // namespace longformer::server
