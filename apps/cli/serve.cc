@@ -93,10 +93,10 @@ server::ApiOptions api_options(const ServeFlags& flags) {
   options.most_wait = static_cast<double>(flags.wait);
   options.batch_tokens = flags.batch_tokens;
   options.served_name = flags.served_name;
-  options.threads = static_cast<int>(flags.threads);
   if (!flags.prompt_name.empty()) options.prompt_name = flags.prompt_name;
   if (!flags.prompt.empty()) options.prompt = flags.prompt;
-  if (!flags.pooling.empty()) options.pooling = pooling(flags.pooling);
+  options.is_sparse = flags.pooling == "splade";
+  if (!options.is_sparse && !flags.pooling.empty()) options.pooling = pooling(flags.pooling);
   return options;
 }
 
@@ -293,7 +293,9 @@ void add_serve(CLI::App& program, Action& action) {
                   "file of the documents, as search --index writes it; else they are in memory")
       ->type_name("FILE");
   verb.add_option("--served-model-name", flags->served_name, "name in /info")->type_name("NAME");
-  verb.add_option("--pooling", flags->pooling, "of embedding models (as the folder says)")
+  verb.add_option("--pooling", flags->pooling,
+                  "cls, mean, max, lasttoken or mean_sqrt_len_tokens, else as the folder says; "
+                  "splade: sparse vectors of a masked LM")
       ->type_name("NAME");
   verb.add_option("--default-prompt-name", flags->prompt_name,
                   "prompt of texts whose request names none")

@@ -28,7 +28,7 @@ bool fits(std::string_view pattern, std::string_view path, std::vector<std::stri
     if (!path.starts_with(pattern.substr(0, brace))) return false;
     path.remove_prefix(brace);
     pattern.remove_prefix(pattern.find('}') + 1);
-    const std::string_view part = path.substr(0, pattern.empty() ? path.npos : path.find(pattern));
+    const std::string_view part = path.substr(0, path.find('/'));
     if (part.empty()) return false;
     parts.emplace_back(part);
     path.remove_prefix(part.size());
@@ -47,6 +47,19 @@ void check_content_type(const HttpRequest& request) {
                     (type.empty() ? "none" : "`" + type + "`"));
 }
 
+/// ?long, ?offsets and `truncate` mean the same on every route, and are wrong on every route.
+void check_ways(const ApiCall& call) {
+  const auto check = [&](const char* name, std::initializer_list<std::string_view> known) {
+    const auto found = call.request.query_value(name);
+    if (!found || std::ranges::find(known, *found) != known.end()) return;
+    refuse(
+        fmt::format("`{}`: expected one of {}, found '{}'", name, fmt::join(known, ", "), *found));
+  };
+  check("long", {"split", "truncate", "refuse"});
+  check("offsets", {"characters", "utf16"});
+  truth_of(call.body, "truncate");
+}
+
 }  // namespace
 
 std::span<const Route> routes() {
@@ -55,13 +68,18 @@ std::span<const Route> routes() {
 }
 
 std::string ApiCall::wanted_model() const {
-  if (!model_name.empty()) return model_name;
-  return text_of(body, "model").value_or("");
+  const std::string named = text_of(body, "model").value_or("");
+  return model_name.empty() ? named : model_name;
 }
 
 Library& Api::library() {
   if (!library_) refuse_head("Model is not an embedding model: documents need one");
   return *library_;
+}
+
+std::int64_t Api::threads() const {
+  const Model* model = models_.all.front()->model();
+  return model == nullptr ? 0 : model->info().threads;
 }
 
 const Route& Api::find(const HttpRequest& request, std::vector<std::string>& parts) {
@@ -98,6 +116,7 @@ std::optional<HttpResponse> Api::answer(ApiCall& call) {
     check_content_type(call.request);
     call.body = parse_object(call.request.body);
   }
+  check_ways(call);
   if (route.path.starts_with("/models/")) call.model_name = call.parts.at(0);
   return route.handler(*this, call);
 }

@@ -28,9 +28,10 @@ struct ApiOptions {
   /// A prompt of the folders for texts whose request names none.
   std::optional<std::string> prompt_name, prompt;
   std::optional<Pooling> pooling;
+  /// Masked LMs give sparse vectors (--pooling splade).
+  bool is_sparse = false;
   /// The name in /info, where it is not that of the first model.
   std::string served_name;
-  int threads = 0;
 };
 
 /// Lengths of the inputs of a request, for the headers of its answer.
@@ -48,6 +49,8 @@ struct ApiCall {
   std::vector<std::string> parts = {};
   /// The model that the path names.
   std::string model_name = {};
+  /// x-request-id: that of the client, else one that was made.
+  std::string id = {};
   Lengths lengths = {};
 
   /// The model of the path or the body; empty: none is named.
@@ -72,6 +75,8 @@ struct Route {
   std::optional<Ability> ability = {};
   /// Members of the body; null: it has none.
   std::vector<ApiField> (*fields)() = nullptr;
+  /// Members of which one is needed.
+  std::vector<std::string> one_of = {};
 };
 
 /// All routes, in the order of openapi.json.
@@ -100,7 +105,7 @@ class Api {
   /// What the server measures when somebody asks.
   MetricGauges gauges() const { return gauges_ ? gauges_() : MetricGauges(); }
   void set_gauges(std::function<MetricGauges()> gauges) { gauges_ = std::move(gauges); }
-  int threads() const { return options_.threads; }
+  std::int64_t threads() const;
   bool has_index_file() const { return library_ != nullptr && library_->is_in_file(); }
   /// Throws Failure where no model makes vectors.
   Library& library();

@@ -8,6 +8,22 @@
 
 namespace longformer::server {
 
+std::string Failure::one_line(const std::string& message) {
+  constexpr std::size_t kMost = 400;
+  std::string line;
+  for (const char c : message) {
+    const auto byte = static_cast<unsigned char>(c);
+    const bool begins_character = (byte & 0xC0) != 0x80;
+    if (line.size() >= kMost && begins_character) return line + "…";
+    if (byte < ' ' || byte == 0x7f) {
+      fmt::format_to(std::back_inserter(line), "\\x{:02x}", byte);
+    } else {
+      line += c;
+    }
+  }
+  return line;
+}
+
 void refuse(const std::string& message) { throw Failure(422, "Validation", message); }
 
 void refuse_head(const std::string& message) { throw Failure(424, "Backend", message); }

@@ -16,7 +16,7 @@ namespace longformer::server {
 class Failure : public std::runtime_error {
  public:
   Failure(int status, std::string type, const std::string& message, Fields headers = {})
-      : std::runtime_error(message),
+      : std::runtime_error(one_line(message)),
         status_(status),
         type_(std::move(type)),
         headers_(std::move(headers)) {}
@@ -26,6 +26,9 @@ class Failure : public std::runtime_error {
   const Fields& headers() const { return headers_; }
 
  private:
+  /// What a client sent may be long and hold anything.
+  static std::string one_line(const std::string& message);
+
   int status_;
   std::string type_;
   Fields headers_;

@@ -13,9 +13,6 @@ TooLong too_long_of(const Api& api, const ApiCall& call, const Json& where) {
   if (asked == "split") return TooLong::split;
   if (asked == "truncate") return TooLong::truncate;
   if (asked == "refuse") return TooLong::refuse;
-  if (!asked.empty()) {
-    refuse(fmt::format("`long`: expected split, truncate or refuse, found '{}'", asked));
-  }
   const auto truncate = truth_of(where, "truncate");
   if (!truncate) return api.options().too_long;
   return *truncate ? TooLong::truncate : TooLong::refuse;
@@ -28,6 +25,19 @@ bool cuts_left(const Json& where) {
   refuse("`truncation_direction`: expected left or right, found '" + direction + "'");
 }
 
+std::int64_t batch_tokens_of(const Api& api, const Model& model) {
+  constexpr std::int64_t kTried = 512, kLeast = 64;
+  constexpr double kSeconds = 0.05;
+  const double seconds = model.seconds_of(kTried);
+  const auto fitting =
+      seconds > 0 ? static_cast<std::int64_t>(kTried * kSeconds / seconds) : kTried;
+  return std::min(std::max(fitting, kLeast), api.options().batch_tokens);
+}
+
+std::int64_t usual_stride(const Model& model, std::int64_t of_verbs) {
+  return std::min(of_verbs, model.info().max_tokens / 4);
+}
+
 namespace {
 
 std::vector<std::int32_t> ids_of(const Json& list, const Tokenizer& tokenizer,
@@ -38,8 +48,10 @@ std::vector<std::int32_t> ids_of(const Json& list, const Tokenizer& tokenizer,
         one.is_number_unsigned() &&
         one.get<std::uint64_t>() < static_cast<std::uint64_t>(tokenizer.vocabulary_size());
     if (!is_id) {
-      refuse(fmt::format("`{}`: expected ids from 0 to {}, found {}", name,
-                         tokenizer.vocabulary_size() - 1, one.dump()));
+      refuse(
+          fmt::format("`{}`: expected ids from 0 to {}, found {}. LangChain: "
+                      "check_embedding_ctx_length=False",
+                      name, tokenizer.vocabulary_size() - 1, one.dump()));
     }
     ids.push_back(one.get<std::int32_t>());
   }
@@ -58,7 +70,7 @@ std::string text_of_ids(const Tokenizer& tokenizer, std::span<const std::int32_t
                         std::string_view name) {
   const std::string text = tokenizer.decode(ids);
   std::vector<std::int32_t> plain;
-  const std::vector<std::int32_t> again = encoded(tokenizer, text, false).ids;
+  std::vector<std::int32_t> again = encoded(tokenizer, text, false).ids;
   // A cut may go through a word, so the ids at each end may be others.
   const std::size_t n = ids.size(), ends = std::min<std::size_t>(8, n / 4);
   plain.assign(ids.begin() + static_cast<std::ptrdiff_t>(ends),
@@ -69,6 +81,10 @@ std::string text_of_ids(const Tokenizer& tokenizer, std::span<const std::int32_t
     return id == special.cls || id == special.sep || id == special.bos || id == special.eos;
   };
   std::erase_if(plain, is_special);
+  // What no token stands for is decoded as the unknown one's name.
+  const auto is_unknown = [&](std::int32_t id) { return id == tokenizer.special_tokens().unk; };
+  std::erase_if(plain, is_unknown);
+  std::erase_if(again, is_unknown);
   if (std::ranges::search(again, plain).empty() && !plain.empty()) {
     refuse(
         fmt::format("`{}`: expected ids of this model's tokenizer, found those of another. "

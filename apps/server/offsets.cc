@@ -1,15 +1,10 @@
 #include "offsets.h"
 
-#include "failure.h"
-
 namespace longformer::server {
 
 Offsets::Offsets(const HttpRequest& request, std::string_view text) {
   const std::string_view kind = request.query_value("offsets").value_or("");
-  if (kind.empty() || kind == "characters") return;
-  if (kind != "utf16") {
-    refuse("`offsets`: expected characters or utf16, found '" + std::string(kind) + "'");
-  }
+  if (kind != "utf16") return;
   std::int64_t units = 0;
   for (const std::size_t start : character_starts(text)) {
     units_.push_back(units);

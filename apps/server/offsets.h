@@ -10,7 +10,7 @@
 
 namespace longformer::server {
 
-/// Code points; with ?offsets=utf16 the units of JavaScript. Throws Failure for another value.
+/// Code points; with ?offsets=utf16 the units of JavaScript.
 class Offsets {
  public:
   Offsets(const HttpRequest& request, std::string_view text);

@@ -38,6 +38,11 @@ Json request_of(const Route& route) {
   }
   Json schema = {{"type", "object"}, {"properties", properties}};
   if (!needed.empty()) schema["required"] = needed;
+  for (const std::string& name : route.one_of) {
+    // Null is absent.
+    schema["anyOf"].push_back(
+        {{"required", {name}}, {"properties", {{name, {{"not", {{"type", "null"}}}}}}}});
+  }
   return {{"required", true}, {"content", {{"application/json", {{"schema", schema}}}}}};
 }
 

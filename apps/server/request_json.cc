@@ -28,7 +28,7 @@ std::string shown(const Json& value) {
 
 Json parse_object(std::string_view body) {
   const auto callback = [](int depth, Json::parse_event_t, Json&) {
-    if (depth > kDeepest) {
+    if (depth >= kDeepest) {
       throw Failure(400, "Validation",
                     fmt::format("expected JSON of at most {} levels, found more", kDeepest));
     }

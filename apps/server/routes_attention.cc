@@ -189,7 +189,8 @@ std::vector<Route> attention_routes() {
            .summary = "The strongest keys of each token.",
            .handler = attention,
            .ability = Ability::attend,
-           .fields = attention_fields}};
+           .fields = attention_fields,
+           .one_of = {"inputs", "document"}}};
 }
 
 }  // namespace longformer::server

@@ -47,7 +47,8 @@ std::vector<Classification> classified(const Api& api, ApiCall& call, const Clas
   ClassifyOptions options;
   options.function = function_of(where);
   options.too_long = too_long_of(api, call, where);
-  options.batch_tokens = api.options().batch_tokens;
+  options.stride = usual_stride(classifier.model(), options.stride);
+  options.batch_tokens = batch_tokens_of(api, classifier.model());
   if (cuts_left(where) && options.too_long == TooLong::truncate) {
     for (ClassifyInput& input : inputs) {
       if (input.pair) continue;
@@ -175,25 +176,47 @@ std::vector<std::string> documents_of(const Json& body, const char* key) {
   return texts;
 }
 
-std::vector<ApiField> rerank_fields() {
-  const Json texts = {
-      {"type", "array"}, {"minItems", 1}, {"items", {{"type", "string"}, {"minLength", 1}}}};
+std::vector<ApiField> text_pair_fields() {
   return {{"query", {{"type", "string"}, {"minLength", 1}}, true},
-          {"texts", texts},
-          {"documents", texts},
-          {"raw_scores", {{"type", "boolean"}, {"nullable", true}}},
-          {"return_text", {{"type", "boolean"}, {"nullable", true}}},
-          {"top_n", {{"type", "integer"}, {"minimum", 1}, {"nullable", true}}},
-          {"return_documents", {{"type", "boolean"}, {"nullable", true}}},
           {"truncate", {{"type", "boolean"}, {"nullable", true}}},
           {"truncation_direction",
            {{"type", "string"}, {"enum", {"left", "right", "Left", "Right"}}, {"nullable", true}}},
           {"model", {{"type", "string"}, {"nullable", true}}}};
 }
 
+Json texts_schema() {
+  const Json text = {{"type", "string"}, {"minLength", 1}};
+  const Json object = {
+      {"type", "object"}, {"required", {"text"}}, {"properties", {{"text", text}}}};
+  return {{"type", "array"}, {"minItems", 1}, {"items", {{"oneOf", {text, object}}}}};
+}
+
+std::vector<ApiField> rerank_fields() {
+  std::vector<ApiField> all = text_pair_fields();
+  for (const char* name : {"texts", "documents"}) {
+    all.push_back({name, {{"oneOf", {texts_schema(), {{"type", "null"}}}}}});
+  }
+  all.push_back({"raw_scores", {{"type", "boolean"}, {"nullable", true}}});
+  all.push_back({"return_text", {{"type", "boolean"}, {"nullable", true}}});
+  return all;
+}
+
+std::vector<ApiField> rerank_document_fields() {
+  std::vector<ApiField> all = text_pair_fields();
+  all.push_back({"documents", texts_schema(), true});
+  all.push_back({"top_n", {{"type", "integer"}, {"minimum", 1}, {"nullable", true}}});
+  all.push_back({"return_documents", {{"type", "boolean"}, {"nullable", true}}});
+  return all;
+}
+
 /// The form of Cohere, Jina and vLLM.
 std::optional<HttpResponse> rerank_documents(Api& api, ApiCall& call) {
-  const ServedModel& model = api.model_for(call, Ability::rerank);
+  // Programs send the names of Cohere's models: any name is served by the first reranker, unless
+  // another one has it.
+  const ServedModel* named = api.models().find(call.wanted_model());
+  const ServedModel& model = named != nullptr && named->can(Ability::rerank)
+                                 ? *named
+                                 : api.models().find("", Ability::rerank);
   const std::string query = needed_text(call.body, "query");
   const auto texts = documents_of(call.body, "documents");
   if (std::ssize(texts) > api.options().most_inputs) {
@@ -212,7 +235,7 @@ std::optional<HttpResponse> rerank_documents(Api& api, ApiCall& call) {
   }
   JsonLine usage, json;
   usage.add("prompt_tokens", call.lengths.tokens).add("total_tokens", call.lengths.tokens);
-  json.add("id", std::string_view(call.request.header("x-request-id").value_or("rerank")));
+  json.add("id", call.id);
   json.add("model", model.name).add_objects("results", results);
   json.add_json("usage", usage.object());
   return json_response(json.add_json("meta", R"({"api_version":{"version":"2"}})").object());
@@ -259,19 +282,20 @@ std::vector<Route> class_routes() {
        .summary = "Texts in the order of their relevance to a query.",
        .handler = rerank,
        .ability = Ability::rerank,
-       .fields = rerank_fields},
+       .fields = rerank_fields,
+       .one_of = {"texts", "documents"}},
       {.method = "POST",
        .path = "/v1/rerank",
        .summary = "The same in the form of Cohere and Jina.",
        .handler = rerank_documents,
        .ability = Ability::rerank,
-       .fields = rerank_fields},
+       .fields = rerank_document_fields},
       {.method = "POST",
        .path = "/v2/rerank",
        .summary = "The same in the form of Cohere and Jina.",
        .handler = rerank_documents,
        .ability = Ability::rerank,
-       .fields = rerank_fields}};
+       .fields = rerank_document_fields}};
 }
 
 }  // namespace longformer::server

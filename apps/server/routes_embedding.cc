@@ -1,6 +1,9 @@
 // Vectors: /embed, /embed_all, /embed_passages, /similarity.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "failure.h"
 #include "inputs.h"
 
@@ -8,10 +11,11 @@ namespace longformer::server {
 namespace {
 
 /// What all of these routes read besides their texts.
-EmbedOptions options_of(const Api& api, const ApiCall& call, const Json& where) {
+EmbedOptions options_of(const Api& api, const ApiCall& call, const Embedder& embedder,
+                        const Json& where) {
   EmbedOptions options;
   options.too_long = too_long_of(api, call, where);
-  options.batch_tokens = api.options().batch_tokens;
+  options.batch_tokens = batch_tokens_of(api, embedder.model());
   options.pooling = api.options().pooling;
   options.prompt_name = text_of(where, "prompt_name");
   if (!options.prompt_name) {
@@ -68,7 +72,7 @@ std::vector<ApiField> embed_fields() {
 
 std::optional<HttpResponse> embed(Api& api, ApiCall& call) {
   const Embedder& embedder = *api.model_for(call, Ability::embed).embedder;
-  EmbedOptions options = options_of(api, call, call.body);
+  EmbedOptions options = options_of(api, call, embedder, call.body);
   options.normalize = truth_of(call.body, "normalize").value_or(true);
   set_size(options, embedder, call.body);
   auto texts = inputs_of(api, call, call.body, "inputs", embedder.tokenizer());
@@ -80,7 +84,7 @@ std::optional<HttpResponse> embed(Api& api, ApiCall& call) {
 
 std::optional<HttpResponse> embed_all(Api& api, ApiCall& call) {
   const Embedder& embedder = *api.model_for(call, Ability::embed).embedder;
-  EmbedOptions options = options_of(api, call, call.body);
+  EmbedOptions options = options_of(api, call, embedder, call.body);
   options.pooling = Pooling::tokens;
   auto texts = inputs_of(api, call, call.body, "inputs", embedder.tokenizer());
   if (cuts_left(call.body)) cut_left(embedder, options, texts, call);
@@ -97,6 +101,50 @@ std::optional<HttpResponse> embed_all(Api& api, ApiCall& call) {
   }));
 }
 
+/// The largest log(1 + relu(logit)) of the tokens, for each entry of the vocabulary where it is not
+/// 0 (SPLADE).
+std::string sparse_json(const Model& model, const Tokenizer& tokenizer, const std::string& text,
+                        TooLong too_long, ApiCall& call) {
+  const std::int64_t most = model.info().max_tokens;
+  EncodeOptions options;
+  if (too_long != TooLong::refuse) options.max_length = most;
+  const Encoding tokens = tokenizer.encode(text, options);
+  const auto n = std::ssize(tokens.ids);
+  if (n > most) refuse(fmt::format("`inputs`: expected at most {} tokens, found {}", most, n));
+  count(call.lengths, n + tokens.truncated, tokens.truncated, 1);
+  const DocumentInput input{.ids = tokens.ids,
+                            .attention_mask = {},
+                            .token_type_ids = tokens.type_ids,
+                            .position_ids = {},
+                            .global_attention_mask = {}};
+  const std::vector<float> logits = model.masked_lm_logits(input);
+  const auto entries = static_cast<std::size_t>(model.info().vocabulary_size);
+  std::vector<float> largest(entries, 0);
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    largest[i % entries] = std::max(largest[i % entries], logits[i]);
+  }
+  std::vector<std::size_t> found;
+  for (std::size_t i = 0; i < entries; ++i) {
+    if (largest[i] > 0) found.push_back(i);
+  }
+  return json_list(found, [&](std::string& json, std::size_t i) {
+    fmt::format_to(std::back_inserter(json), R"({{"index":{},"value":{}}})", i,
+                   std::log1p(largest[i]));
+  });
+}
+
+std::optional<HttpResponse> embed_sparse(Api& api, ApiCall& call) {
+  const ServedModel& model = api.model_for(call, Ability::embed);
+  if (!api.options().is_sparse || !model.model()->info().has_masked_lm_head) {
+    refuse_head("Model is not an embedding model with SPLADE pooling");
+  }
+  const TooLong too_long = too_long_of(api, call, call.body);
+  const auto texts = inputs_of(api, call, call.body, "inputs", model.tokenizer());
+  return json_response(json_list(texts, [&](std::string& json, const std::string& text) {
+    json += sparse_json(*model.model(), model.tokenizer(), text, too_long, call);
+  }));
+}
+
 std::vector<ApiField> passage_fields() {
   return {{"inputs", {{"$ref", "#/components/schemas/Inputs"}}, true},
           {"passage_tokens", {{"type", "integer"}, {"minimum", 1}, {"nullable", true}}},
@@ -108,9 +156,10 @@ std::optional<HttpResponse> embed_passages(Api& api, ApiCall& call) {
   const Embedder& embedder = *api.model_for(call, Ability::embed).embedder;
   Embedder::PassageOptions passages;
   passages.context = PassageContext::document;
-  passages.passage_tokens = whole_of(call.body, "passage_tokens", 1, 1 << 20).value_or(128);
+  const std::int64_t usual = std::min<std::int64_t>(128, embedder.max_length() / 4);
+  passages.passage_tokens = whole_of(call.body, "passage_tokens", 1, 1 << 20).value_or(usual);
   passages.overlapping_passages = truth_of(call.body, "overlapping").value_or(false);
-  EmbedOptions options = options_of(api, call, call.body);
+  EmbedOptions options = options_of(api, call, embedder, call.body);
   options.normalize = true;
   const auto texts = inputs_of(api, call, call.body, "inputs", embedder.tokenizer());
   std::string json = json_list(texts, [&](std::string& out, const std::string& text) {
@@ -157,7 +206,7 @@ std::optional<HttpResponse> similarities(Api& api, ApiCall& call) {
   if (parameters != nullptr && !parameters->is_object())
     refuse_type("parameters", "an object", *parameters);
   const Json& where = parameters == nullptr ? none : *parameters;
-  EmbedOptions options = options_of(api, call, where);
+  EmbedOptions options = options_of(api, call, embedder, where);
   options.normalize = true;
   const std::string source = needed_text(*inputs, "source_sentence");
   if (const Json* list = member(*inputs, "sentences"); list != nullptr && !list->is_array()) {
@@ -190,6 +239,12 @@ std::vector<Route> embedding_routes() {
            .path = "/embed_all",
            .summary = "A vector for each token of each text.",
            .handler = embed_all,
+           .ability = Ability::embed,
+           .fields = text_fields},
+          {.method = "POST",
+           .path = "/embed_sparse",
+           .summary = "A weight for each entry of the vocabulary that a text means (SPLADE).",
+           .handler = embed_sparse,
            .ability = Ability::embed,
            .fields = text_fields},
           {.method = "POST",

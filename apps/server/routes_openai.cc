@@ -80,7 +80,7 @@ std::optional<HttpResponse> embeddings(Api& api, ApiCall& call) {
   EmbedOptions options;
   options.too_long = too_long_of(api, call, call.body);
   options.normalize = true;
-  options.batch_tokens = api.options().batch_tokens;
+  options.batch_tokens = batch_tokens_of(api, embedder.model());
   options.pooling = api.options().pooling;
   options.prompt_name = api.options().prompt_name;
   options.prompt = api.options().prompt;

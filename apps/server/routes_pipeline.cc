@@ -117,9 +117,11 @@ std::optional<HttpResponse> summary(Api& api, ApiCall& call, const ServedModel& 
 std::optional<HttpResponse> run(Api& api, ApiCall& call) {
   const ServedModel& model = model_of(api, call);
   call.model_name = model.name;
-  if (model.filler && member(call.body, "parameters") != nullptr) return masks(api, call, model);
+  const bool is_pair = inputs_member(call.body).is_object();
+  if (model.filler && !is_pair && member(call.body, "parameters") != nullptr) {
+    return masks(api, call, model);
+  }
   if (model.embedder) {
-    const bool is_pair = inputs_member(call.body).is_object();
     return Api::forward(api, call, is_pair ? "/similarity" : "/embed");
   }
   if (model.can(Ability::rerank) && member(call.body, "query") != nullptr) {
@@ -133,7 +135,11 @@ std::optional<HttpResponse> run(Api& api, ApiCall& call) {
 }
 
 std::vector<ApiField> run_fields() {
-  return {{"inputs", {{"description", "as the head of the model takes them"}}, true},
+  const Json one = {{"type", "object"}};
+  return {{"inputs",
+           {{"description", "as the head of the model takes them"},
+            {"oneOf", {{{"$ref", "#/components/schemas/Inputs"}}, one}}},
+           true},
           {"parameters", {{"type", "object"}, {"nullable", true}}},
           {"model", {{"type", "string"}, {"nullable", true}}}};
 }

@@ -88,7 +88,7 @@ std::optional<HttpResponse> info_of(const Api& api, const ServedModel& model) {
   const char* way = options.too_long == TooLong::split      ? "split"
                     : options.too_long == TooLong::truncate ? "truncate"
                                                             : "refuse";
-  json.add("long", way).add("threads", std::int64_t{api.threads()});
+  json.add("long", way).add("threads", api.threads());
   json.add("index", api.has_index_file());
   std::vector<JsonLine> models;
   for (const auto& one : api.models().all) models.push_back(model_json(api, *one));

@@ -48,7 +48,9 @@ AnswerOutcome answered(const Api& api, ApiCall& call, const QuestionAnswerer& an
                        const Question& question, const Json& where) {
   AnswerOptions options;
   options.too_long = too_long_of(api, call, where);
-  options.batch_tokens = api.options().batch_tokens;
+  options.stride = usual_stride(answerer.model(), options.stride);
+  options.max_answer_tokens = std::min(options.max_answer_tokens, options.stride);
+  options.batch_tokens = batch_tokens_of(api, answerer.model());
   read_fields(only(fields(options), {"top_k", "max_answer_tokens", "stride"}), where);
   AnswerOutcome found;
   bool asked = false;
@@ -128,7 +130,8 @@ TagOutcome tagged(const Api& api, ApiCall& call, const Tagger& tagger, const std
                   const Json& where) {
   TagOptions options;
   options.too_long = too_long_of(api, call, where);
-  options.batch_tokens = api.options().batch_tokens;
+  options.stride = usual_stride(tagger.model(), options.stride);
+  options.batch_tokens = batch_tokens_of(api, tagger.model());
   read_fields(only(fields(options), {"aggregation", "ignore_labels", "stride"}),
               renamed(where, "aggregation_strategy", "aggregation"));
   TagOutcome found;
@@ -273,7 +276,11 @@ namespace {
 std::vector<ApiField> fill_fields() {
   return {{"inputs", kNeededText, true},
           {"top_k", whole_schema(1)},
-          {"targets", {{"type", "array"}, {"items", {{"type", "string"}}}, {"nullable", true}}},
+          {"targets",
+           {{"type", "array"},
+            {"minItems", 1},
+            {"items", {{"type", "string"}, {"minLength", 1}}},
+            {"nullable", true}}},
           {"truncate", truth_schema()},
           {"model", kNullableText}};
 }
@@ -309,6 +316,7 @@ std::optional<HttpResponse> choose(Api& api, ApiCall& call) {
   if (options.too_long == TooLong::split && chooser.model().info().head != "candidate-scoring") {
     options.too_long = TooLong::refuse;
   }
+  options.batch_tokens = batch_tokens_of(api, chooser.model());
   ChoiceAnswer found;
   try {
     found = chooser.choose(std::span(&question, 1), options).at(0);
@@ -330,6 +338,7 @@ std::optional<HttpResponse> resolve(Api& api, ApiCall& call) {
   const CoreferenceResolver& resolver = *api.model_for(call, Ability::resolve).resolver;
   const std::string text = text_or_document(api, call, "inputs");
   ResolveOptions options;
+  options.batch_tokens = batch_tokens_of(api, resolver.model());
   read_fields(only(fields(options), {"no_singletons"}), call.body);
   const CoreferenceOutcome found = resolver.resolve(text, options);
   if (!found.error.empty()) refuse_outcome(found.error, found.remedies, "inputs");
@@ -345,7 +354,8 @@ std::vector<Route> task_routes() {
            .summary = "Answers to a question, as spans of a text of any length.",
            .handler = answer,
            .ability = Ability::answer,
-           .fields = answer_fields},
+           .fields = answer_fields,
+           .one_of = {"context", "document"}},
           {.method = "POST",
            .path = "/ner",
            .summary = "The entities of each text.",
@@ -369,7 +379,8 @@ std::vector<Route> task_routes() {
            .summary = "Mentions that mean the same.",
            .handler = resolve,
            .ability = Ability::resolve,
-           .fields = resolve_fields}};
+           .fields = resolve_fields,
+           .one_of = {"inputs", "document"}}};
 }
 
 }  // namespace longformer::server

@@ -22,8 +22,12 @@ Json generation_members(const Json& where) {
         if (const Json* value = member(where, name)) chosen[name] = *value;
       },
       names);
-  if (const Json* more = member(where, "generate_parameters")) chosen.update(*more);
-  if (const Json* more = member(where, "generation_parameters")) chosen.update(*more);
+  for (const char* key : {"generate_parameters", "generation_parameters"}) {
+    const Json* more = member(where, key);
+    if (more == nullptr) continue;
+    if (!more->is_object()) refuse_type(key, "an object", *more);
+    chosen.update(*more);
+  }
   return chosen;
 }
 
@@ -72,6 +76,25 @@ WrittenDocument summarized(ApiCall& call, const TextGenerator& writer, const std
 
 namespace {
 
+Json schema_of(const std::optional<bool>&) { return {{"type", "boolean"}}; }
+Json schema_of(const std::optional<std::int64_t>&) { return {{"type", "integer"}}; }
+Json schema_of(const std::optional<double>&) { return {{"type", "number"}}; }
+Json schema_of(const std::optional<std::string>&) { return {{"type", "string"}}; }
+Json list_of(Json one) { return {{"type", "array"}, {"items", std::move(one)}}; }
+Json schema_of(const std::optional<std::vector<std::string>>&) {
+  return list_of({{"type", "string"}});
+}
+Json schema_of(const std::optional<std::vector<std::int32_t>>&) {
+  return {{"oneOf", {{{"type", "integer"}}, list_of({{"type", "integer"}})}}};
+}
+Json schema_of(const std::optional<std::vector<std::vector<std::int32_t>>>&) {
+  return list_of(list_of({{"type", "integer"}}));
+}
+Json schema_of(const std::optional<std::vector<SequenceBias>>&) { return list_of(Json::object()); }
+Json schema_of(const std::optional<std::pair<std::int64_t, double>>&) {
+  return list_of({{"type", "number"}});
+}
+
 std::vector<ApiField> fields_of_summary() {
   std::vector<ApiField> all = {
       {"inputs", {{"type", "string"}, {"minLength", 1}, {"nullable", true}}},
@@ -81,8 +104,11 @@ std::vector<ApiField> fields_of_summary() {
       {"model", {{"type", "string"}, {"nullable", true}}}};
   GenerationOptions names;
   for_each_generation_option(
-      [&](const char* name, const char* help, auto&) {
-        all.push_back({name, {{"description", help}, {"nullable", true}}});
+      [&](const char* name, const char* help, auto& option) {
+        Json schema = schema_of(option);
+        schema["description"] = help;
+        schema["nullable"] = true;
+        all.push_back({name, schema});
       },
       names);
   return all;
@@ -173,7 +199,8 @@ std::vector<Route> writing_routes() {
            .summary = "A summary of a text of any length; as a stream of events where asked for.",
            .handler = summarize,
            .ability = Ability::write,
-           .fields = fields_of_summary}};
+           .fields = fields_of_summary,
+           .one_of = {"inputs", "document"}}};
 }
 
 }  // namespace longformer::server

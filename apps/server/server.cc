@@ -41,7 +41,11 @@ bool is_own_name(std::string_view host) {
   return host == "localhost" || host == "127.0.0.1" || host == "[::1]";
 }
 
-bool is_open(std::string_view path) {
+/// Whether a request needs no key.
+bool is_open(const HttpRequest& head) {
+  if (head.method == "OPTIONS") return true;
+  const std::string& path = head.path;
+  if (head.method != "GET" && head.method != "HEAD") return false;
   return path == "/" || path == "/health" || path == "/ping" || path == "/metrics";
 }
 
@@ -75,6 +79,16 @@ std::string_view failure_kind(const Failure& failure) {
   }
   if (failure.type() == "Tokenizer") return "tokenization";
   return std::string_view(failure.what()).starts_with("batch size") ? "batch_size" : "validation";
+}
+
+/// That of the client where it is short and printable, else one that nobody else has.
+std::string id_of(const HttpRequest& request) {
+  const auto id = request.header("x-request-id");
+  const auto is_plain = [](char c) { return c > ' ' && c < 0x7f; };
+  if (id && !id->empty() && id->size() <= 128 && std::ranges::all_of(*id, is_plain)) {
+    return std::string(*id);
+  }
+  return fmt::format("{:x}", request.arrival.time_since_epoch().count());
 }
 
 }  // namespace
@@ -129,7 +143,7 @@ void Server::check_origin(const HttpRequest& head) const {
 }
 
 void Server::check_key(const HttpRequest& head) const {
-  if (options_.api_key.empty() || is_open(head.path) || head.method == "OPTIONS") return;
+  if (options_.api_key.empty() || is_open(head)) return;
   const std::string_view header = head.header("authorization").value_or("");
   constexpr std::string_view kBearer = "Bearer ";
   const bool has_key =
@@ -157,7 +171,9 @@ std::optional<HttpResponse> Server::refuse(const HttpRequest& head) {
   } catch (const Failure& failure) {
     api_.metrics().add({.failure = failure_kind(failure)});
     note(head, failure.status(), seconds_since(head.arrival), 0);
-    return response_of(failure, head.path);
+    HttpResponse response = response_of(failure, head.path);
+    response.headers.emplace_back("x-request-id", id_of(head));
+    return response;
   }
 }
 
@@ -196,6 +212,7 @@ void Server::handle(std::shared_ptr<HttpExchange> exchange) {
 
 void Server::serve(const std::shared_ptr<HttpExchange>& exchange, Clock::time_point taken) {
   ApiCall call = {.request = exchange->request(), .exchange = exchange};
+  call.id = id_of(call.request);
   Served served = {.taken = taken, .queue = seconds_since(taken)};
   const Interruption interruption([&] {
     if (exchange->is_gone() || ends_) throw Gone();
@@ -212,8 +229,15 @@ void Server::serve(const std::shared_ptr<HttpExchange>& exchange, Clock::time_po
       const Failure failure = failure_of(error, "inputs");
       served.failure = failure_kind(failure);
       response = response_of(failure, call.request.path);
+    } catch (const Gone&) {
+      throw;
     } catch (const std::bad_alloc&) {
       const Failure failure(424, "Backend", "the memory of the server is not enough for this");
+      served.failure = "inference";
+      response = response_of(failure, call.request.path);
+    } catch (const std::exception& error) {
+      const Failure failure(500, "Backend",
+                            fmt::format("an error of the server: {}", error.what()));
       served.failure = "inference";
       response = response_of(failure, call.request.path);
     }
@@ -249,6 +273,7 @@ void Server::finish(const ApiCall& call, const Served& served,
         response->headers.emplace_back(std::move(name), std::move(value));
       }
     }
+    response->headers.emplace_back("x-request-id", call.id);
     add_cors(request, *response);
     call.exchange->respond(std::move(*response));
   }
@@ -264,12 +289,6 @@ void Server::finish(const ApiCall& call, const Served& served,
 }
 
 void Server::add_cors(const HttpRequest& request, HttpResponse& response) const {
-  const auto id = request.header("x-request-id");
-  const bool is_usable = id && id->size() <= 128 &&
-                         std::ranges::all_of(*id, [](char c) { return c > ' ' && c < 0x7f; });
-  response.headers.emplace_back(
-      "x-request-id", is_usable ? std::string(*id)
-                                : fmt::format("{:x}", request.arrival.time_since_epoch().count()));
   const auto origin = request.header("origin");
   if (!origin || options_.allowed_origins.empty()) return;
   response.headers.emplace_back("Access-Control-Allow-Origin", std::string(*origin));

@@ -138,6 +138,8 @@ struct ModelInfo {
   /// Longest document in tokens, special tokens included.
   std::int64_t max_tokens = 0;
   std::int64_t pad_token_id = 0;
+  /// Threads of a pass.
+  std::int64_t threads = 0;
   bool has_pooler = false;
   bool has_masked_lm_head = false;
   /// Tokens may have global attention: a Longformer.

@@ -143,6 +143,7 @@ Model::Implementation::Implementation(models::EncoderConfig model_config, models
           .windows = config.windows(),
           .max_tokens = task == nullptr ? config.max_tokens() : task->longest_document(config),
           .pad_token_id = config.pad_token_id,
+          .threads = threads,
           .has_pooler = encoder.has_pooler(),
           .has_masked_lm_head = has_requested_head(config, weights),
           .has_global_attention = config.has_global_attention(),

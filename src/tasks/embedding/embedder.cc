@@ -218,7 +218,8 @@ struct Embedder::Modules {
                               tasks::PooledVectors pooled) const {
     const bool per_token = pooling == Pooling::tokens;
     std::vector<float> values = pooled.finish();
-    if (!per_token) {
+    // Without modules there is nothing to wait another turn for.
+    if (!per_token && !vectors.is_empty()) {
       const auto turn = model.implementation().turn();
       values = vectors.apply(model.implementation().context(), std::move(values));
     }

@@ -33,6 +33,8 @@ class VectorModules {
   /// The size of the vectors that come out.
   Index width() const { return width_; }
 
+  bool is_empty() const { return steps_.empty(); }
+
   /// The vectors [rows, width] after all modules, without a Normalize at the end. What is
   /// not finite stays so, whatever an activation would make of it.
   std::vector<float> apply(const ops::Context& context, std::vector<float> vectors) const;

@@ -1,0 +1,135 @@
+"""Short requests beside a book, and many at once, against `longformer serve`.
+
+    python3 bench/serve.py MODEL [--words 60000] [--dtype fp32] [--seconds 20]
+
+Bars, with L the seconds of one layer at the longest row and q the idle median of a short request: short
+requests beside a book have a median of at most L/2 + 4q and a 99th percentile of at most 1.5 L + 8q; the book
+takes at most 1.5 times what it takes alone; vectors are those alone within 1e-5; 32 clients of 200 tokens
+get at least 0.8 of the tokens/s of `longformer bench model -n 256`; HTTP adds at most 1.5 ms.
+"""
+
+import argparse
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+
+BINARY = os.environ.get("LONGFORMER_BINARY", "build/longformer")
+WORDS = "the old house stood near a river and nobody knew who had lived there before the war came".split()
+
+
+def text_of(words, seed=0):
+    return " ".join(WORDS[(i * 7 + seed) % len(WORDS)] for i in range(words))
+
+
+class Server:
+    def __init__(self, model, dtype, *flags):
+        self.process = subprocess.Popen(
+            [BINARY, "serve", model, "--port", "0", "--dtype", dtype, *flags],
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+        )
+        begin = time.monotonic()
+        self.address = re.match(r"listening on (\S+)", self.process.stdout.readline()).group(1)
+        self.start_seconds = time.monotonic() - begin
+
+    def post(self, path, body):
+        request = urllib.request.Request(
+            self.address + path, json.dumps(body).encode(), {"Content-Type": "application/json"}
+        )
+        begin = time.perf_counter()
+        with urllib.request.urlopen(request, timeout=3600) as answer:
+            result = json.load(answer)
+        return time.perf_counter() - begin, result
+
+    def get(self, path):
+        with urllib.request.urlopen(self.address + path) as answer:
+            return json.load(answer)
+
+    def stop(self):
+        self.process.terminate()
+        self.process.wait(60)
+
+
+def percentile(values, share):
+    values = sorted(values)
+    return values[min(len(values) - 1, int(share * len(values)))]
+
+
+def distance(a, b):
+    return max(abs(x - y) for x, y in zip(a, b))
+
+
+def beside_a_book(server, book, short):
+    alone = [server.post("/embed", {"inputs": short})[0] for _ in range(30)]
+    quiet = server.post("/embed", {"inputs": short})[1][0]
+    book_seconds, book_vector = server.post("/embed", {"inputs": book})
+    result = {}
+
+    def read_book():
+        result["book"] = server.post("/embed", {"inputs": book})
+
+    reader = threading.Thread(target=read_book)
+    reader.start()
+    time.sleep(0.3)
+    times, vectors = [], []
+    while reader.is_alive():
+        seconds, vector = server.post("/embed", {"inputs": short})
+        times.append(seconds)
+        vectors.append(vector[0])
+        time.sleep(0.02)
+    reader.join()
+    return {
+        "q": statistics.median(alone),
+        "short p50": statistics.median(times),
+        "short p99": percentile(times, 0.99),
+        "short requests": len(times),
+        "book alone": book_seconds,
+        "book beside": result["book"][0],
+        "difference": max(distance(result["book"][1][0], book_vector[0]), *(distance(v, quiet) for v in vectors)),
+    }
+
+
+def many(server, clients, words, seconds):
+    body = {"inputs": text_of(words)}
+    tokens = len(server.post("/tokenize", body)[1][0])
+    counts, end = [0] * clients, time.monotonic() + seconds
+
+    def ask(number):
+        while time.monotonic() < end:
+            server.post("/embed", {"inputs": text_of(words, number)})
+            counts[number] += 1
+
+    threads = [threading.Thread(target=ask, args=(i,)) for i in range(clients)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return sum(counts) * tokens / seconds
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model")
+    parser.add_argument("--words", type=int, default=60000)
+    parser.add_argument("--dtype", default="fp32")
+    parser.add_argument("--seconds", type=float, default=20)
+    options = parser.parse_args()
+    server = Server(options.model, options.dtype)
+    print(f"start {server.start_seconds:.2f} s")
+    try:
+        found = beside_a_book(server, text_of(options.words), text_of(12))
+        for name, value in found.items():
+            print(f"{name:16} {value:.6g}")
+        print(f"{'tokens/s of 32':16} {many(server, 32, 170, options.seconds):.0f}")
+        print(f"{'tokens/s of 1':16} {many(server, 1, 170, options.seconds / 2):.0f}")
+    finally:
+        server.stop()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
