@@ -25,6 +25,7 @@ void add_attention(CLI::App& program, Action& action);
 void add_convert(CLI::App& program, Action& action);
 void add_compare(CLI::App& program, Action& action);
 void add_bench(CLI::App& program, Action& action);
+void add_serve(CLI::App& program, Action& action);
 /// Completions for shells and the manual page, made from the verbs added before.
 void add_completion(CLI::App& program, Action& action);
 void add_man(CLI::App& program, Action& action);

@@ -13,7 +13,7 @@ std::vector<Route> all_routes() {
   std::vector<Route> all;
   for (const auto& part :
        {service_routes(), embedding_routes(), class_routes(), token_routes(), openai_routes(),
-        task_routes(), library_routes(), pipeline_routes()}) {
+        task_routes(), writing_routes(), attention_routes(), library_routes(), pipeline_routes()}) {
     all.insert(all.end(), part.begin(), part.end());
   }
   return all;
@@ -100,6 +100,12 @@ std::optional<HttpResponse> Api::answer(ApiCall& call) {
   }
   if (route.path.starts_with("/models/")) call.model_name = call.parts.at(0);
   return route.handler(*this, call);
+}
+
+std::optional<HttpResponse> Api::forward(Api& api, ApiCall& call, std::string_view path) {
+  const auto found = std::ranges::find_if(
+      routes(), [&](const Route& route) { return route.method == "POST" && route.path == path; });
+  return found->handler(api, call);
 }
 
 HttpResponse json_response(std::string body, int status) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -29,7 +30,7 @@ struct ApiOptions {
   std::optional<Pooling> pooling;
   /// The name in /info, where it is not that of the first model.
   std::string served_name;
-  std::int64_t most_body_bytes = 64 << 20;
+  int threads = 0;
 };
 
 /// Lengths of the inputs of a request, for the headers of its answer.
@@ -82,6 +83,8 @@ std::vector<Route> class_routes();
 std::vector<Route> token_routes();
 std::vector<Route> openai_routes();
 std::vector<Route> task_routes();
+std::vector<Route> writing_routes();
+std::vector<Route> attention_routes();
 std::vector<Route> pipeline_routes();
 std::vector<Route> library_routes();
 std::vector<Route> service_routes();
@@ -94,6 +97,11 @@ class Api {
   const LoadedModels& models() const { return models_; }
   const ApiOptions& options() const { return options_; }
   Metrics& metrics() { return metrics_; }
+  /// What the server measures when somebody asks.
+  MetricGauges gauges() const { return gauges_ ? gauges_() : MetricGauges(); }
+  void set_gauges(std::function<MetricGauges()> gauges) { gauges_ = std::move(gauges); }
+  int threads() const { return options_.threads; }
+  bool has_index_file() const { return library_ != nullptr && library_->is_in_file(); }
   /// Throws Failure where no model makes vectors.
   Library& library();
 
@@ -108,12 +116,15 @@ class Api {
 
   /// Answers by the route. Throws Failure and Error.
   std::optional<HttpResponse> answer(ApiCall& call);
+  /// Answers a request that has been read as POST of this path would.
+  static std::optional<HttpResponse> forward(Api& api, ApiCall& call, std::string_view path);
 
  private:
   LoadedModels models_;
   std::unique_ptr<Library> library_;
   ApiOptions options_;
   Metrics metrics_;
+  std::function<MetricGauges()> gauges_;
 };
 
 /// openapi.json of what these models serve.

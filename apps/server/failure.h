@@ -36,12 +36,12 @@ class Failure : public std::runtime_error {
 /// No model that is served can do this: 424.
 [[noreturn]] void refuse_head(const std::string& message);
 
-/// An error of the library. `list` names the texts of the request, such as "inputs", of which it may
-/// be about one.
+/// An error of the library. `list` names the texts of the request, such as "inputs", of which it
+/// may be about one.
 Failure failure_of(const Error& error, std::string_view list);
 
-/// The forms of an error: that of text-embeddings-inference, and below /v1 one that OpenAI's clients
-/// read too.
+/// The forms of an error: that of text-embeddings-inference, and below /v1 one that OpenAI's
+/// clients read too.
 std::string error_json(const Failure& failure, bool is_openai);
 
 /// Whether clients of OpenAI ask for this path.

@@ -34,8 +34,9 @@ std::vector<std::int32_t> ids_of(const Json& list, const Tokenizer& tokenizer,
                                  const std::string& name) {
   std::vector<std::int32_t> ids;
   for (const Json& one : list) {
-    const bool is_id = one.is_number_unsigned() &&
-                       one.get<std::uint64_t>() < static_cast<std::uint64_t>(tokenizer.vocabulary_size());
+    const bool is_id =
+        one.is_number_unsigned() &&
+        one.get<std::uint64_t>() < static_cast<std::uint64_t>(tokenizer.vocabulary_size());
     if (!is_id) {
       refuse(fmt::format("`{}`: expected ids from 0 to {}, found {}", name,
                          tokenizer.vocabulary_size() - 1, one.dump()));
@@ -47,15 +48,21 @@ std::vector<std::int32_t> ids_of(const Json& list, const Tokenizer& tokenizer,
 
 }  // namespace
 
+Encoding encoded(const Tokenizer& tokenizer, std::string_view text, bool with_special) {
+  EncodeOptions options;
+  options.add_special_tokens = with_special;
+  return tokenizer.encode(text, options);
+}
+
 std::string text_of_ids(const Tokenizer& tokenizer, std::span<const std::int32_t> ids,
                         std::string_view name) {
   const std::string text = tokenizer.decode(ids);
   std::vector<std::int32_t> plain;
-  const std::vector<std::int32_t> again =
-      tokenizer.encode(text, {.add_special_tokens = false}).ids;
+  const std::vector<std::int32_t> again = encoded(tokenizer, text, false).ids;
   // A cut may go through a word, so the ids at each end may be others.
   const std::size_t n = ids.size(), ends = std::min<std::size_t>(8, n / 4);
-  plain.assign(ids.begin() + static_cast<std::ptrdiff_t>(ends), ids.end() - static_cast<std::ptrdiff_t>(ends));
+  plain.assign(ids.begin() + static_cast<std::ptrdiff_t>(ends),
+               ids.end() - static_cast<std::ptrdiff_t>(ends));
   // Special tokens of an own encoding stand at the ends of it.
   const auto is_special = [&](std::int32_t id) {
     const SpecialTokens& special = tokenizer.special_tokens();
@@ -63,9 +70,10 @@ std::string text_of_ids(const Tokenizer& tokenizer, std::span<const std::int32_t
   };
   std::erase_if(plain, is_special);
   if (std::ranges::search(again, plain).empty() && !plain.empty()) {
-    refuse(fmt::format("`{}`: expected ids of this model's tokenizer, found those of another. "
-                       "LangChain: check_embedding_ctx_length=False",
-                       name));
+    refuse(
+        fmt::format("`{}`: expected ids of this model's tokenizer, found those of another. "
+                    "LangChain: check_embedding_ctx_length=False",
+                    name));
   }
   return text;
 }
@@ -94,8 +102,8 @@ std::vector<std::string> inputs_of(const Api& api, ApiCall& call, const Json& wh
     }
     call.lengths.characters += characters_of(texts.back());
   };
-  const bool is_one = value->is_string() || (value->is_array() && !value->empty() &&
-                                             value->front().is_number());
+  const bool is_one =
+      value->is_string() || (value->is_array() && !value->empty() && value->front().is_number());
   if (is_one) {
     add(*value, key);
   } else if (!value->is_array()) {
@@ -124,7 +132,8 @@ std::string without_begin(const Tokenizer& tokenizer, const std::string& text,
     std::int64_t first = n - max_tokens;
     while (first < n && tokens.special_tokens_mask[static_cast<std::size_t>(first)] != 0) ++first;
     std::int64_t prefix = 0;
-    while (prefix < n && tokens.special_tokens_mask[static_cast<std::size_t>(prefix)] != 0) ++prefix;
+    while (prefix < n && tokens.special_tokens_mask[static_cast<std::size_t>(prefix)] != 0)
+      ++prefix;
     first = std::min(first + prefix, n - 1);
     cut += first - prefix;
     const auto begin = tokens.offsets[static_cast<std::size_t>(first)].begin;

@@ -27,6 +27,9 @@ std::vector<std::string> inputs_of(const Api& api, ApiCall& call, const Json& wh
 std::string without_begin(const Tokenizer& tokenizer, const std::string& text,
                           std::int64_t max_tokens, std::int64_t& cut);
 
+/// Ids of a text, alone or in the template of the tokenizer.
+Encoding encoded(const Tokenizer& tokenizer, std::string_view text, bool with_special);
+
 /// The text of ids that this tokenizer makes again of it. Throws Failure for others.
 std::string text_of_ids(const Tokenizer& tokenizer, std::span<const std::int32_t> ids,
                         std::string_view name);

@@ -13,10 +13,14 @@ constexpr int kDeepest = 64;
 /// Values of requests may be long.
 std::string shown(const Json& value) {
   switch (value.type()) {
-    case Json::value_t::array: return "a list";
-    case Json::value_t::object: return "an object";
-    case Json::value_t::string: return "a string";
-    default: return value.dump();
+    case Json::value_t::array:
+      return "a list";
+    case Json::value_t::object:
+      return "an object";
+    case Json::value_t::string:
+      return "a string";
+    default:
+      return value.dump();
   }
 }
 
@@ -25,7 +29,8 @@ std::string shown(const Json& value) {
 Json parse_object(std::string_view body) {
   const auto callback = [](int depth, Json::parse_event_t, Json&) {
     if (depth > kDeepest) {
-      throw Failure(400, "Validation", fmt::format("expected JSON of at most {} levels, found more", kDeepest));
+      throw Failure(400, "Validation",
+                    fmt::format("expected JSON of at most {} levels, found more", kDeepest));
     }
     return true;
   };
@@ -35,7 +40,9 @@ Json parse_object(std::string_view body) {
   } catch (const Json::exception& error) {
     const std::string_view what = error.what();
     const auto reason = what.find("] ");
-    throw Failure(400, "Validation", fmt::format("expected JSON in UTF-8: {}", what.substr(reason == what.npos ? 0 : reason + 2)));
+    throw Failure(400, "Validation",
+                  fmt::format("expected JSON in UTF-8: {}",
+                              what.substr(reason == what.npos ? 0 : reason + 2)));
   }
   if (!json.is_object()) refuse_type("body", "an object", json);
   return json;

@@ -80,11 +80,13 @@ std::vector<Classification> classified(const Api& api, ApiCall& call, const Clas
 }
 
 std::string scores_json(const Classification& found, std::int64_t top_k) {
-  const std::size_t kept =
-      top_k == 0 ? found.scores.size() : std::min(found.scores.size(), static_cast<std::size_t>(top_k));
-  return json_list(std::span(found.scores).first(kept), [](std::string& json, const ClassScore& one) {
-    json += JsonLine().add("score", one.score).add("label", one.label).object();
-  });
+  const std::size_t kept = top_k == 0
+                               ? found.scores.size()
+                               : std::min(found.scores.size(), static_cast<std::size_t>(top_k));
+  return json_list(std::span(found.scores).first(kept),
+                   [](std::string& json, const ClassScore& one) {
+                     json += JsonLine().add("score", one.score).add("label", one.label).object();
+                   });
 }
 
 namespace {
@@ -95,10 +97,12 @@ std::vector<ApiField> predict_fields() {
   const Json many = {{"type", "array"}, {"items", one}, {"minItems", 1}};
   return {{"inputs", {{"oneOf", {text, one, many}}}, true},
           {"truncate", {{"type", "boolean"}, {"nullable", true}}},
-          {"truncation_direction", {{"type", "string"}, {"enum", {"left", "right", "Left", "Right"}}, {"nullable", true}}},
+          {"truncation_direction",
+           {{"type", "string"}, {"enum", {"left", "right", "Left", "Right"}}, {"nullable", true}}},
           {"raw_scores", {{"type", "boolean"}, {"nullable", true}}},
           {"top_k", {{"type", "integer"}, {"minimum", 1}, {"nullable", true}}},
-          {"function_to_apply", {{"type", "string"}, {"enum", {"softmax", "sigmoid", "none"}}, {"nullable", true}}},
+          {"function_to_apply",
+           {{"type", "string"}, {"enum", {"softmax", "sigmoid", "none"}}, {"nullable", true}}},
           {"model", {{"type", "string"}, {"nullable", true}}}};
 }
 
@@ -165,13 +169,15 @@ std::vector<std::string> documents_of(const Json& body, const char* key) {
     const Json* text = one.is_object() ? member(one, "text") : &one;
     if (text == nullptr || !text->is_string()) refuse_type(name, "a text", one);
     texts.push_back(text->get<std::string>());
-    if (texts.back().empty()) throw Failure(400, "Empty", fmt::format("`{}` cannot be empty", name));
+    if (texts.back().empty())
+      throw Failure(400, "Empty", fmt::format("`{}` cannot be empty", name));
   }
   return texts;
 }
 
 std::vector<ApiField> rerank_fields() {
-  const Json texts = {{"type", "array"}, {"minItems", 1}, {"items", {{"type", "string"}, {"minLength", 1}}}};
+  const Json texts = {
+      {"type", "array"}, {"minItems", 1}, {"items", {{"type", "string"}, {"minLength", 1}}}};
   return {{"query", {{"type", "string"}, {"minLength", 1}}, true},
           {"texts", texts},
           {"documents", texts},
@@ -180,7 +186,8 @@ std::vector<ApiField> rerank_fields() {
           {"top_n", {{"type", "integer"}, {"minimum", 1}, {"nullable", true}}},
           {"return_documents", {{"type", "boolean"}, {"nullable", true}}},
           {"truncate", {{"type", "boolean"}, {"nullable", true}}},
-          {"truncation_direction", {{"type", "string"}, {"enum", {"left", "right", "Left", "Right"}}, {"nullable", true}}},
+          {"truncation_direction",
+           {{"type", "string"}, {"enum", {"left", "right", "Left", "Right"}}, {"nullable", true}}},
           {"model", {{"type", "string"}, {"nullable", true}}}};
 }
 
@@ -234,11 +241,37 @@ std::optional<HttpResponse> rerank(Api& api, ApiCall& call) {
 }  // namespace
 
 std::vector<Route> class_routes() {
-  return {{.method = "POST", .path = "/predict", .summary = "The classes of a text or of a pair, best first; of a list of lists, of each.", .handler = predict, .ability = Ability::classify, .fields = predict_fields},
-          {.method = "POST", .path = "/classify", .summary = "The same as /predict.", .handler = predict, .ability = Ability::classify, .fields = predict_fields},
-          {.method = "POST", .path = "/rerank", .summary = "Texts in the order of their relevance to a query.", .handler = rerank, .ability = Ability::rerank, .fields = rerank_fields},
-          {.method = "POST", .path = "/v1/rerank", .summary = "The same in the form of Cohere and Jina.", .handler = rerank_documents, .ability = Ability::rerank, .fields = rerank_fields},
-          {.method = "POST", .path = "/v2/rerank", .summary = "The same in the form of Cohere and Jina.", .handler = rerank_documents, .ability = Ability::rerank, .fields = rerank_fields}};
+  return {
+      {.method = "POST",
+       .path = "/predict",
+       .summary = "The classes of a text or of a pair, best first; of a list of lists, of each.",
+       .handler = predict,
+       .ability = Ability::classify,
+       .fields = predict_fields},
+      {.method = "POST",
+       .path = "/classify",
+       .summary = "The same as /predict.",
+       .handler = predict,
+       .ability = Ability::classify,
+       .fields = predict_fields},
+      {.method = "POST",
+       .path = "/rerank",
+       .summary = "Texts in the order of their relevance to a query.",
+       .handler = rerank,
+       .ability = Ability::rerank,
+       .fields = rerank_fields},
+      {.method = "POST",
+       .path = "/v1/rerank",
+       .summary = "The same in the form of Cohere and Jina.",
+       .handler = rerank_documents,
+       .ability = Ability::rerank,
+       .fields = rerank_fields},
+      {.method = "POST",
+       .path = "/v2/rerank",
+       .summary = "The same in the form of Cohere and Jina.",
+       .handler = rerank_documents,
+       .ability = Ability::rerank,
+       .fields = rerank_fields}};
 }
 
 }  // namespace longformer::server

@@ -53,7 +53,8 @@ std::vector<Embedding> embedded(const Embedder& embedder, std::span<const std::s
 std::vector<ApiField> text_fields() {
   return {{"inputs", {{"$ref", "#/components/schemas/Inputs"}}, true},
           {"truncate", {{"type", "boolean"}, {"nullable", true}}},
-          {"truncation_direction", {{"type", "string"}, {"enum", {"left", "right", "Left", "Right"}}, {"nullable", true}}},
+          {"truncation_direction",
+           {{"type", "string"}, {"enum", {"left", "right", "Left", "Right"}}, {"nullable", true}}},
           {"prompt_name", {{"type", "string"}, {"nullable", true}}},
           {"model", {{"type", "string"}, {"nullable", true}}}};
 }
@@ -73,9 +74,8 @@ std::optional<HttpResponse> embed(Api& api, ApiCall& call) {
   auto texts = inputs_of(api, call, call.body, "inputs", embedder.tokenizer());
   if (cuts_left(call.body)) cut_left(embedder, options, texts, call);
   const auto found = embedded(embedder, texts, options, call, "inputs");
-  return json_response(json_list(found, [](std::string& json, const Embedding& one) {
-    append_numbers(json, one.values);
-  }));
+  return json_response(json_list(
+      found, [](std::string& json, const Embedding& one) { append_numbers(json, one.values); }));
 }
 
 std::optional<HttpResponse> embed_all(Api& api, ApiCall& call) {
@@ -86,7 +86,8 @@ std::optional<HttpResponse> embed_all(Api& api, ApiCall& call) {
   if (cuts_left(call.body)) cut_left(embedder, options, texts, call);
   const auto found = embedded(embedder, texts, options, call, "inputs");
   return json_response(json_list(found, [](std::string& json, const Embedding& one) {
-    const auto width = static_cast<std::size_t>(one.rows == 0 ? 0 : static_cast<std::int64_t>(one.values.size()) / one.rows);
+    const auto width = static_cast<std::size_t>(
+        one.rows == 0 ? 0 : static_cast<std::int64_t>(one.values.size()) / one.rows);
     json += '[';
     for (std::size_t row = 0; row < static_cast<std::size_t>(one.rows); ++row) {
       if (row > 0) json += ',';
@@ -137,7 +138,10 @@ std::vector<ApiField> similarity_fields() {
                        {"required", {"source_sentence", "sentences"}},
                        {"properties",
                         {{"source_sentence", {{"type", "string"}, {"minLength", 1}}},
-                         {"sentences", {{"type", "array"}, {"minItems", 1}, {"items", {{"type", "string"}, {"minLength", 1}}}}}}}};
+                         {"sentences",
+                          {{"type", "array"},
+                           {"minItems", 1},
+                           {"items", {{"type", "string"}, {"minLength", 1}}}}}}}};
   return {{"inputs", inputs, true},
           {"parameters", {{"type", "object"}, {"nullable", true}}},
           {"model", {{"type", "string"}, {"nullable", true}}}};
@@ -150,7 +154,8 @@ std::optional<HttpResponse> similarities(Api& api, ApiCall& call) {
   if (!inputs->is_object()) refuse_type("inputs", "an object", *inputs);
   const Json none = Json::object();
   const Json* parameters = member(call.body, "parameters");
-  if (parameters != nullptr && !parameters->is_object()) refuse_type("parameters", "an object", *parameters);
+  if (parameters != nullptr && !parameters->is_object())
+    refuse_type("parameters", "an object", *parameters);
   const Json& where = parameters == nullptr ? none : *parameters;
   EmbedOptions options = options_of(api, call, where);
   options.normalize = true;
@@ -175,10 +180,30 @@ std::optional<HttpResponse> similarities(Api& api, ApiCall& call) {
 }  // namespace
 
 std::vector<Route> embedding_routes() {
-  return {{.method = "POST", .path = "/embed", .summary = "A vector for each text.", .handler = embed, .ability = Ability::embed, .fields = embed_fields},
-          {.method = "POST", .path = "/embed_all", .summary = "A vector for each token of each text.", .handler = embed_all, .ability = Ability::embed, .fields = text_fields},
-          {.method = "POST", .path = "/embed_passages", .summary = "Vectors of the passages of each text, read in its context.", .handler = embed_passages, .ability = Ability::embed, .fields = passage_fields},
-          {.method = "POST", .path = "/similarity", .summary = "The cosine of each sentence with the source sentence.", .handler = similarities, .ability = Ability::embed, .fields = similarity_fields}};
+  return {{.method = "POST",
+           .path = "/embed",
+           .summary = "A vector for each text.",
+           .handler = embed,
+           .ability = Ability::embed,
+           .fields = embed_fields},
+          {.method = "POST",
+           .path = "/embed_all",
+           .summary = "A vector for each token of each text.",
+           .handler = embed_all,
+           .ability = Ability::embed,
+           .fields = text_fields},
+          {.method = "POST",
+           .path = "/embed_passages",
+           .summary = "Vectors of the passages of each text, read in its context.",
+           .handler = embed_passages,
+           .ability = Ability::embed,
+           .fields = passage_fields},
+          {.method = "POST",
+           .path = "/similarity",
+           .summary = "The cosine of each sentence with the source sentence.",
+           .handler = similarities,
+           .ability = Ability::embed,
+           .fields = similarity_fields}};
 }
 
 }  // namespace longformer::server

@@ -30,12 +30,13 @@ std::string base64(std::span<const float> values) {
 }
 
 std::vector<ApiField> embeddings_fields() {
-  return {{"input", {{"$ref", "#/components/schemas/Inputs"}}, true},
-          {"model", {{"type", "string"}, {"nullable", true}}},
-          {"user", {{"type", "string"}, {"nullable", true}}},
-          {"encoding_format", {{"type", "string"}, {"enum", {"float", "base64"}}, {"nullable", true}}},
-          {"dimensions", {{"type", "integer"}, {"minimum", 1}, {"nullable", true}}},
-          {"late_chunking", {{"type", "boolean"}, {"nullable", true}}}};
+  return {
+      {"input", {{"$ref", "#/components/schemas/Inputs"}}, true},
+      {"model", {{"type", "string"}, {"nullable", true}}},
+      {"user", {{"type", "string"}, {"nullable", true}}},
+      {"encoding_format", {{"type", "string"}, {"enum", {"float", "base64"}}, {"nullable", true}}},
+      {"dimensions", {{"type", "integer"}, {"minimum", 1}, {"nullable", true}}},
+      {"late_chunking", {{"type", "boolean"}, {"nullable", true}}}};
 }
 
 /// Any name is served by the first embedder, unless another one has it.
@@ -122,7 +123,10 @@ std::optional<HttpResponse> embeddings(Api& api, ApiCall& call) {
 std::optional<HttpResponse> models(Api& api, ApiCall&) {
   std::vector<JsonLine> data;
   for (const auto& model : api.models().all) {
-    data.emplace_back().add("id", model->name).add("object", "model").add("created", std::int64_t{0});
+    data.emplace_back()
+        .add("id", model->name)
+        .add("object", "model")
+        .add("created", std::int64_t{0});
     data.back().add("owned_by", "longformer");
   }
   JsonLine json;
@@ -132,9 +136,22 @@ std::optional<HttpResponse> models(Api& api, ApiCall&) {
 }  // namespace
 
 std::vector<Route> openai_routes() {
-  return {{.method = "POST", .path = "/v1/embeddings", .summary = "A vector for each text, in the form of OpenAI.", .handler = embeddings, .ability = Ability::embed, .fields = embeddings_fields},
-          {.method = "POST", .path = "/embeddings", .summary = "The same as /v1/embeddings.", .handler = embeddings, .ability = Ability::embed, .fields = embeddings_fields},
-          {.method = "GET", .path = "/v1/models", .summary = "The models that are served.", .handler = models}};
+  return {{.method = "POST",
+           .path = "/v1/embeddings",
+           .summary = "A vector for each text, in the form of OpenAI.",
+           .handler = embeddings,
+           .ability = Ability::embed,
+           .fields = embeddings_fields},
+          {.method = "POST",
+           .path = "/embeddings",
+           .summary = "The same as /v1/embeddings.",
+           .handler = embeddings,
+           .ability = Ability::embed,
+           .fields = embeddings_fields},
+          {.method = "GET",
+           .path = "/v1/models",
+           .summary = "The models that are served.",
+           .handler = models}};
 }
 
 }  // namespace longformer::server

@@ -12,21 +12,23 @@ const ServedModel& model_of(const Api& api, const ApiCall& call) {
   const std::string name = call.wanted_model();
   if (name.empty()) return *api.models().all.front();
   const ServedModel* model = api.models().find(name);
-  if (model == nullptr) throw Failure(404, "Validation", fmt::format("no model `{}` is served", name));
+  if (model == nullptr)
+    throw Failure(404, "Validation", fmt::format("no model `{}` is served", name));
   return *model;
 }
 
 std::vector<ApiField> tokenize_fields() {
   const Json text = {{"type", "string"}, {"minLength", 1}};
-  return {{"inputs", {{"oneOf", {text, {{"type", "array"}, {"minItems", 1}, {"items", text}}}}}, true},
-          {"add_special_tokens", {{"type", "boolean"}, {"nullable", true}}},
-          {"prompt_name", {{"type", "string"}, {"nullable", true}}},
-          {"model", {{"type", "string"}, {"nullable", true}}}};
+  return {
+      {"inputs", {{"oneOf", {text, {{"type", "array"}, {"minItems", 1}, {"items", text}}}}}, true},
+      {"add_special_tokens", {{"type", "boolean"}, {"nullable", true}}},
+      {"prompt_name", {{"type", "string"}, {"nullable", true}}},
+      {"model", {{"type", "string"}, {"nullable", true}}}};
 }
 
 /// TEI counts bytes here; elsewhere offsets are characters.
 std::string tokens_json(const Tokenizer& tokenizer, const std::string& text, bool with_special) {
-  const Encoding tokens = tokenizer.encode(text, {.add_special_tokens = with_special});
+  const Encoding tokens = encoded(tokenizer, text, with_special);
   const std::vector<std::size_t> starts = character_starts(text);
   std::string json = "[";
   for (std::size_t i = 0; i < tokens.ids.size(); ++i) {
@@ -41,7 +43,8 @@ std::string tokens_json(const Tokenizer& tokenizer, const std::string& text, boo
     if (is_special) {
       row.add_null("start").add_null("stop");
     } else {
-      row.add("start", static_cast<std::int64_t>(begin)).add("stop", static_cast<std::int64_t>(end));
+      row.add("start", static_cast<std::int64_t>(begin))
+          .add("stop", static_cast<std::int64_t>(end));
     }
     json += row.object();
   }
@@ -56,7 +59,9 @@ std::optional<HttpResponse> tokenize(Api& api, ApiCall& call) {
   if (prompt_name) {
     if (!model.embedder) refuse("`prompt_name`: expected a model with prompts, found one without");
     try {
-      prompt = model.embedder->prompt({.prompt_name = prompt_name});
+      EmbedOptions options;
+      options.prompt_name = prompt_name;
+      prompt = model.embedder->prompt(options);
     } catch (const Error& error) {
       throw Failure(422, "Validation", fmt::format("`prompt_name`: {}", error.reason()));
     }
@@ -92,8 +97,11 @@ std::optional<HttpResponse> decode(Api& api, ApiCall& call) {
     if (!list.is_array()) refuse_type("ids", "a list of ids", list);
     std::vector<std::int32_t> ids;
     for (const Json& id : list) {
-      if (!id.is_number_unsigned() || id.get<std::uint64_t>() >= static_cast<std::uint64_t>(tokenizer.vocabulary_size())) {
-        throw Failure(422, "Tokenizer", fmt::format("`ids`: expected ids from 0 to {}, found {}", tokenizer.vocabulary_size() - 1, id.dump()));
+      if (!id.is_number_unsigned() ||
+          id.get<std::uint64_t>() >= static_cast<std::uint64_t>(tokenizer.vocabulary_size())) {
+        throw Failure(422, "Tokenizer",
+                      fmt::format("`ids`: expected ids from 0 to {}, found {}",
+                                  tokenizer.vocabulary_size() - 1, id.dump()));
       }
       ids.push_back(id.get<std::int32_t>());
     }
@@ -107,8 +115,16 @@ std::optional<HttpResponse> decode(Api& api, ApiCall& call) {
 }  // namespace
 
 std::vector<Route> token_routes() {
-  return {{.method = "POST", .path = "/tokenize", .summary = "The tokens of each text; start and stop count bytes.", .handler = tokenize, .fields = tokenize_fields},
-          {.method = "POST", .path = "/decode", .summary = "The text of ids.", .handler = decode, .fields = decode_fields}};
+  return {{.method = "POST",
+           .path = "/tokenize",
+           .summary = "The tokens of each text; start and stop count bytes.",
+           .handler = tokenize,
+           .fields = tokenize_fields},
+          {.method = "POST",
+           .path = "/decode",
+           .summary = "The text of ids.",
+           .handler = decode,
+           .fields = decode_fields}};
 }
 
 }  // namespace longformer::server

@@ -11,16 +11,26 @@ namespace longformer::server {
 
 std::string_view name_of(Ability ability) {
   switch (ability) {
-    case Ability::embed: return "an embedding model";
-    case Ability::classify: return "a model that classifies";
-    case Ability::rerank: return "a model that reranks";
-    case Ability::tag: return "a model that labels tokens";
-    case Ability::answer: return "a model that answers questions";
-    case Ability::fill: return "a model that fills masks";
-    case Ability::choose: return "a model that chooses among answers";
-    case Ability::resolve: return "a coreference model";
-    case Ability::write: return "a model that writes summaries";
-    case Ability::attend: return "a model whose tokens attend to tokens";
+    case Ability::embed:
+      return "an embedding model";
+    case Ability::classify:
+      return "a model that classifies";
+    case Ability::rerank:
+      return "a model that reranks";
+    case Ability::tag:
+      return "a model that labels tokens";
+    case Ability::answer:
+      return "a model that answers questions";
+    case Ability::fill:
+      return "a model that fills masks";
+    case Ability::choose:
+      return "a model that chooses among answers";
+    case Ability::resolve:
+      return "a coreference model";
+    case Ability::write:
+      return "a model that writes summaries";
+    case Ability::attend:
+      return "a model whose tokens attend to tokens";
   }
   return "";
 }
@@ -52,16 +62,26 @@ std::int64_t ServedModel::max_tokens() const {
 
 bool ServedModel::can(Ability ability) const {
   switch (ability) {
-    case Ability::embed: return embedder.has_value();
-    case Ability::classify: return classifier.has_value();
-    case Ability::rerank: return classifier && classifier->model().info().labels.size() == 1;
-    case Ability::tag: return tagger.has_value();
-    case Ability::answer: return answerer.has_value();
-    case Ability::fill: return filler.has_value();
-    case Ability::choose: return chooser.has_value();
-    case Ability::resolve: return resolver.has_value();
-    case Ability::write: return writer.has_value();
-    case Ability::attend: return model() != nullptr && info.attention.empty();
+    case Ability::embed:
+      return embedder.has_value();
+    case Ability::classify:
+      return classifier.has_value();
+    case Ability::rerank:
+      return classifier && classifier->model().info().labels.size() == 1;
+    case Ability::tag:
+      return tagger.has_value();
+    case Ability::answer:
+      return answerer.has_value();
+    case Ability::fill:
+      return filler.has_value();
+    case Ability::choose:
+      return chooser.has_value();
+    case Ability::resolve:
+      return resolver.has_value();
+    case Ability::write:
+      return writer.has_value();
+    case Ability::attend:
+      return model() != nullptr && info.attention.empty();
   }
   return false;
 }
@@ -125,8 +145,7 @@ std::unique_ptr<const ServedModel> load_served(const std::string& argument,
                                                const LoadOptions& options) {
   auto served = std::make_unique<ServedModel>();
   const auto equals = argument.find('=');
-  const std::string place =
-      equals == std::string::npos ? argument : argument.substr(equals + 1);
+  const std::string place = equals == std::string::npos ? argument : argument.substr(equals + 1);
   served->folder = find_model(place);
   served->dtype = options.dtype;
   served->name = equals == std::string::npos

@@ -1,0 +1,22 @@
+#include "offsets.h"
+
+#include "failure.h"
+
+namespace longformer::server {
+
+Offsets::Offsets(const HttpRequest& request, std::string_view text) {
+  const std::string_view kind = request.query_value("offsets").value_or("");
+  if (kind.empty() || kind == "characters") return;
+  if (kind != "utf16") {
+    refuse("`offsets`: expected characters or utf16, found '" + std::string(kind) + "'");
+  }
+  std::int64_t units = 0;
+  for (const std::size_t start : character_starts(text)) {
+    units_.push_back(units);
+    // Characters of four bytes in UTF-8 are pairs in UTF-16.
+    const bool is_pair = start < text.size() && static_cast<unsigned char>(text[start]) >= 0xF0;
+    units += is_pair ? 2 : 1;
+  }
+}
+
+}  // namespace longformer::server

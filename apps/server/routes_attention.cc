@@ -1,0 +1,195 @@
+// Attention of the tokens of a text to each other: /attention.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+#include "failure.h"
+#include "inputs.h"
+
+namespace longformer::server {
+namespace {
+
+/// Weights of the keys of each token, summed over heads.
+class AttentionMap {
+ public:
+  void add(const HeadAttention& head) {
+    if (heads_++ == 0) {
+      first_ = head;
+      return;
+    }
+    std::ranges::transform(head.local, first_.local, first_.local.begin(), std::plus());
+    std::ranges::transform(head.global, first_.global, first_.global.begin(), std::plus());
+  }
+
+  /// For each token its strongest keys, as pairs of token and weight.
+  std::string json(std::int64_t top_k) const {
+    std::vector<std::int64_t> tokens(static_cast<std::size_t>(first_.tokens));
+    std::iota(tokens.begin(), tokens.end(), 0);
+    return json_list(tokens, [&](std::string& out, std::int64_t token) {
+      auto keys = keys_of(token);
+      const auto kept = std::min(std::ssize(keys), static_cast<std::ptrdiff_t>(top_k));
+      const auto stronger = [](const auto& a, const auto& b) { return a.second > b.second; };
+      std::ranges::partial_sort(keys, keys.begin() + kept, stronger);
+      keys.resize(static_cast<std::size_t>(kept));
+      out += json_list(keys, [](std::string& pair, const auto& key) {
+        fmt::format_to(std::back_inserter(pair), "[{},{:.6g}]", key.first, key.second);
+      });
+    });
+  }
+
+ private:
+  std::vector<std::pair<std::int64_t, float>> keys_of(std::int64_t token) const {
+    std::vector<std::pair<std::int64_t, float>> keys;
+    const auto add = [&](std::int64_t key, float weight) {
+      if (key >= 0 && key < first_.tokens && weight > 0) {
+        keys.emplace_back(key, weight / static_cast<float>(heads_));
+      }
+    };
+    const auto& globals = first_.global_positions;
+    const std::int64_t x = std::ssize(globals), columns = first_.columns;
+    const auto own = std::ranges::find(globals, token);
+    if (own != globals.end() && !first_.global.empty()) {
+      const std::int64_t column = own - globals.begin();
+      for (std::int64_t key = 0; key < first_.tokens; ++key) {
+        add(key, first_.global[static_cast<std::size_t>(key * x + column)]);
+      }
+      return keys;
+    }
+    const float* row = first_.local.data() + token * columns;
+    const bool is_dense = columns == first_.tokens && x == 0;
+    const std::int64_t behind = is_dense ? 0 : x, half = (columns - x - 1) / 2;
+    for (std::int64_t c = 0; c < behind; ++c) add(globals[static_cast<std::size_t>(c)], row[c]);
+    for (std::int64_t c = behind; c < columns; ++c) {
+      add(is_dense ? c : token - half + c - behind, row[c]);
+    }
+    return keys;
+  }
+
+  HeadAttention first_;
+  std::int64_t heads_ = 0;
+};
+
+struct Selection {
+  std::vector<std::int64_t> layers, heads;
+  bool wants_mean = false;
+};
+
+Selection selection_of(const Json& body, const ModelInfo& info) {
+  Selection chosen;
+  const auto read = [&](const char* key, std::int64_t most, std::vector<std::int64_t>& into) {
+    const Json* list = member(body, key);
+    if (list == nullptr) return false;
+    if (!list->is_array() || list->empty()) refuse_type(key, "a list", *list);
+    for (const Json& one : *list) {
+      if (one == "mean" && std::string_view(key) == "heads") {
+        chosen.wants_mean = true;
+      } else if (one.is_number_unsigned() &&
+                 one.get<std::uint64_t>() < static_cast<std::uint64_t>(most)) {
+        into.push_back(one.get<std::int64_t>());
+      } else {
+        refuse_type(key, fmt::format("numbers from 0 to {}", most - 1), one);
+      }
+    }
+    return true;
+  };
+  if (!read("layers", info.layers, chosen.layers)) chosen.layers = {info.layers - 1};
+  if (!read("heads", info.heads, chosen.heads)) chosen.wants_mean = true;
+  return chosen;
+}
+
+std::vector<ApiField> attention_fields() {
+  const Json whole = {{"type", "integer"}, {"minimum", 0}};
+  return {{"inputs", {{"type", "string"}, {"minLength", 1}, {"nullable", true}}},
+          {"document", {{"type", "string"}, {"nullable", true}}},
+          {"layers", {{"type", "array"}, {"minItems", 1}, {"items", whole}, {"nullable", true}}},
+          {"heads",
+           {{"type", "array"},
+            {"minItems", 1},
+            {"items", {{"oneOf", {whole, {{"type", "string"}, {"enum", {"mean"}}}}}}},
+            {"nullable", true}}},
+          {"top_k", {{"type", "integer"}, {"minimum", 1}, {"nullable", true}}},
+          {"model", {{"type", "string"}, {"nullable", true}}}};
+}
+
+std::string tokens_json(const Encoding& tokens, const std::string& text,
+                        std::span<const std::int32_t> globals, const Tokenizer& tokenizer) {
+  const auto starts = character_starts(text);
+  std::vector<std::size_t> places(tokens.ids.size());
+  std::iota(places.begin(), places.end(), std::size_t{0});
+  return json_list(places, [&](std::string& json, std::size_t i) {
+    const auto [begin, end] = tokens.offsets[i];
+    const bool is_special = tokens.special_tokens_mask[i] != 0;
+    const auto from = starts[static_cast<std::size_t>(begin)];
+    JsonLine row;
+    row.add("text", is_special ? tokenizer.token(tokens.ids[i])
+                               : text.substr(from, starts[static_cast<std::size_t>(end)] - from));
+    row.add("start", begin).add("end", end).add("special", is_special);
+    json += row.add("global", !globals.empty() && globals[i] != 0).object();
+  });
+}
+
+std::optional<HttpResponse> attention(Api& api, ApiCall& call) {
+  const ServedModel& served = api.model_for(call, Ability::attend);
+  const Model& model = *served.model();
+  std::string text;
+  if (const auto id = text_of(call.body, "document")) {
+    CharacterSpan all = {0, std::int64_t{1} << 40};
+    text = api.library().text(*id, all);
+  } else {
+    text = needed_text(call.body, "inputs");
+  }
+  call.lengths.characters += characters_of(text);
+  const std::int64_t top_k = whole_of(call.body, "top_k", 1, 4096).value_or(8);
+  const Selection chosen = selection_of(call.body, model.info());
+  const Encoding tokens = served.tokenizer().encode(text);
+  if (std::ssize(tokens.ids) > model.info().max_tokens) {
+    refuse(fmt::format("`inputs`: expected at most {} tokens, found {}", model.info().max_tokens,
+                       tokens.ids.size()));
+  }
+  count(call.lengths, std::ssize(tokens.ids), 0, 1);
+  std::vector<std::int32_t> globals;
+  DocumentInput input{.ids = tokens.ids,
+                      .attention_mask = {},
+                      .token_type_ids = {},
+                      .position_ids = {},
+                      .global_attention_mask = {}};
+  try {
+    globals = model.default_global_attention_mask(tokens.ids);
+    input.global_attention_mask = globals;
+  } catch (const Error&) {
+    // A head whose default needs a separator: the text alone has no global tokens.
+    globals.assign(tokens.ids.size(), 0);
+    input.global_attention_mask = globals;
+  }
+  std::map<std::string, AttentionMap> maps;
+  AttentionSelection selection{
+      .layers = chosen.layers,
+      .heads = chosen.wants_mean ? std::vector<std::int64_t>() : chosen.heads};
+  selection.callback = [&](const HeadAttention& head) {
+    if (chosen.wants_mean) maps[fmt::format("{},mean", head.layer)].add(head);
+    if (std::ranges::find(chosen.heads, head.head) != chosen.heads.end()) {
+      maps[fmt::format("{},{}", head.layer, head.head)].add(head);
+    }
+  };
+  model.attention(input, selection);
+  JsonLine all, json;
+  for (const auto& [name, map] : maps) all.add_json(name, map.json(top_k));
+  json.add_json("tokens", tokens_json(tokens, text, globals, served.tokenizer()));
+  json.add("layers", model.info().layers).add("heads", model.info().heads);
+  return json_response(json.add_json("maps", all.object()).object());
+}
+
+}  // namespace
+
+std::vector<Route> attention_routes() {
+  return {{.method = "POST",
+           .path = "/attention",
+           .summary = "The strongest keys of each token.",
+           .handler = attention,
+           .ability = Ability::attend,
+           .fields = attention_fields}};
+}
+
+}  // namespace longformer::server

@@ -1,0 +1,375 @@
+// Tasks over one text: /qa, /ner, /fill-mask, /choose, /coref.
+#include "routes_tasks.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "failure.h"
+
+namespace longformer::server {
+namespace {
+
+/// The members of a request that another name has in the lists of the library.
+Json renamed(const Json& where, const char* from, const char* to) {
+  Json copy = where;
+  if (const Json* value = member(where, from)) copy[to] = *value;
+  return copy;
+}
+
+[[noreturn]] void refuse_outcome(const std::string& error, const std::vector<Remedy>& remedies,
+                                 std::string_view name) {
+  throw failure_of(
+      Error(ErrorParts{.subject = std::string(name), .reason = error, .remedies = remedies}), name);
+}
+
+JsonLine with_lengths(const Lengths& lengths) {
+  JsonLine json;
+  json.add("tokens", lengths.tokens).add("truncated", lengths.truncated);
+  return json.add("segments", lengths.segments);
+}
+
+/// The text of a member, or that of a document of the library.
+std::string text_or_document(Api& api, ApiCall& call, const char* key) {
+  if (const auto id = text_of(call.body, "document")) {
+    CharacterSpan all = {0, std::int64_t{1} << 40};
+    std::string text = api.library().text(*id, all);
+    call.lengths.characters += characters_of(text);
+    return text;
+  }
+  std::string text = needed_text(call.body, key);
+  call.lengths.characters += characters_of(text);
+  return text;
+}
+
+}  // namespace
+
+AnswerOutcome answered(const Api& api, ApiCall& call, const QuestionAnswerer& answerer,
+                       const Question& question, const Json& where) {
+  AnswerOptions options;
+  options.too_long = too_long_of(api, call, where);
+  options.batch_tokens = api.options().batch_tokens;
+  read_fields(only(fields(options), {"top_k", "max_answer_tokens", "stride"}), where);
+  AnswerOutcome found;
+  bool asked = false;
+  try {
+    answerer.answer(
+        [&]() -> std::optional<Question> {
+          if (std::exchange(asked, true)) return std::nullopt;
+          return question;
+        },
+        [&](const AnswerOutcome& outcome) { found = outcome; }, options);
+  } catch (const Error& error) {
+    throw failure_of(error, "context");
+  }
+  if (!found.error.empty()) refuse_outcome(found.error, found.remedies, "context");
+  count(call.lengths, found.tokens, found.truncated, found.segments);
+  return found;
+}
+
+namespace {
+
+std::optional<HttpResponse> answer(Api& api, ApiCall& call) {
+  const QuestionAnswerer& answerer = *api.model_for(call, Ability::answer).answerer;
+  Question question;
+  question.question = needed_text(call.body, "question");
+  question.text = text_or_document(api, call, "context");
+  const AnswerOutcome found = answered(api, call, answerer, question, call.body);
+  const Offsets offsets(call.request, question.text);
+  std::vector<JsonLine> answers;
+  const auto add = [&](const Answer& one) {
+    const auto [start, end] = offsets.of(one.span);
+    JsonLine& row = answers.emplace_back();
+    row.add("answer", one.text).add("score", one.score).add("logit", one.logit);
+    row.add("start", start).add("end", end);
+  };
+  bool may_be_none = truth_of(call.body, "no_answer").value_or(false);
+  for (const Answer& one : found.answers) {
+    if (may_be_none && one.score < found.no_answer_score) {
+      add({.score = found.no_answer_score, .logit = found.no_answer_logit, .span = {}, .text = {}});
+      may_be_none = false;
+    }
+    add(one);
+  }
+  JsonLine json;
+  json.add_objects("answers", answers).add("no_answer_score", found.no_answer_score);
+  json.add_members(with_lengths(call.lengths).object());
+  return json_response(json.object());
+}
+
+const Json kNullableText = {{"type", "string"}, {"nullable", true}};
+const Json kNeededText = {{"type", "string"}, {"minLength", 1}};
+
+Json whole_schema(std::int64_t least) {
+  return {{"type", "integer"}, {"minimum", least}, {"nullable", true}};
+}
+
+Json truth_schema() { return {{"type", "boolean"}, {"nullable", true}}; }
+
+std::vector<ApiField> answer_fields() {
+  return {{"question", kNeededText, true},
+          {"context", {{"type", "string"}, {"minLength", 1}, {"nullable", true}}},
+          {"document", kNullableText},
+          {"top_k", whole_schema(1)},
+          {"max_answer_tokens", whole_schema(1)},
+          {"stride", whole_schema(0)},
+          {"no_answer", truth_schema()},
+          {"truncate", truth_schema()},
+          {"model", kNullableText}};
+}
+
+}  // namespace
+
+bool tags_tokens(const Json& where) {
+  return text_of(where, "aggregation_strategy").value_or("simple") == "none";
+}
+
+TagOutcome tagged(const Api& api, ApiCall& call, const Tagger& tagger, const std::string& text,
+                  const Json& where) {
+  TagOptions options;
+  options.too_long = too_long_of(api, call, where);
+  options.batch_tokens = api.options().batch_tokens;
+  read_fields(only(fields(options), {"aggregation", "ignore_labels", "stride"}),
+              renamed(where, "aggregation_strategy", "aggregation"));
+  TagOutcome found;
+  bool asked = false;
+  try {
+    tagger.tag(
+        [&]() -> std::optional<std::string> {
+          if (std::exchange(asked, true)) return std::nullopt;
+          return text;
+        },
+        [&](const TagOutcome& outcome) { found = outcome; }, options);
+  } catch (const Error& error) {
+    throw failure_of(error, "inputs");
+  }
+  if (!found.error.empty()) refuse_outcome(found.error, found.remedies, "inputs");
+  count(call.lengths, found.tokens, found.truncated, found.segments);
+  return found;
+}
+
+std::string entities_json(const TagOutcome& found, const Offsets& offsets, bool are_tokens) {
+  return json_list(found.entities, [&](std::string& json, const Entity& one) {
+    const auto [start, end] = offsets.of(one.span);
+    JsonLine row;
+    if (are_tokens) {
+      row.add("entity", one.label).add("score", one.score).add("index", one.first_token + 1);
+    } else {
+      row.add("entity_group", one.label).add("score", one.score);
+    }
+    json += row.add("word", one.text).add("start", start).add("end", end).object();
+  });
+}
+
+namespace {
+
+std::vector<ApiField> tag_fields() {
+  const Json text = kNeededText;
+  return {
+      {"inputs", {{"oneOf", {text, {{"type", "array"}, {"minItems", 1}, {"items", text}}}}}, true},
+      {"aggregation_strategy",
+       {{"type", "string"},
+        {"enum", {"none", "simple", "first", "average", "max"}},
+        {"nullable", true}}},
+      {"ignore_labels", {{"type", "array"}, {"items", {{"type", "string"}}}, {"nullable", true}}},
+      {"stride", whole_schema(0)},
+      {"truncate", truth_schema()},
+      {"model", kNullableText}};
+}
+
+std::optional<HttpResponse> tag(Api& api, ApiCall& call) {
+  const Tagger& tagger = *api.model_for(call, Ability::tag).tagger;
+  const auto texts = inputs_of(api, call, call.body, "inputs", tagger.tokenizer());
+  const auto one = [&](const std::string& text) {
+    const TagOutcome found = tagged(api, call, tagger, text, call.body);
+    return entities_json(found, Offsets(call.request, text), tags_tokens(call.body));
+  };
+  if (call.body["inputs"].is_string()) return json_response(one(texts[0]));
+  return json_response(
+      json_list(texts, [&](std::string& json, const std::string& text) { json += one(text); }));
+}
+
+/// The ids of words that alone may fill a mask; absent: any.
+std::optional<std::vector<std::int32_t>> targets_of(const Tokenizer& tokenizer, const Json& where) {
+  const auto words = texts_of(where, "targets");
+  if (!words) return std::nullopt;
+  std::vector<std::int32_t> ids;
+  for (const std::string& word : *words) {
+    auto id = tokenizer.id(word);
+    if (!id) {
+      // As in transformers, the first token of what is no entry.
+      const auto tokens = encoded(tokenizer, word, false).ids;
+      if (tokens.empty()) continue;
+      id = tokens.front();
+    }
+    ids.push_back(*id);
+  }
+  if (ids.empty()) refuse("`targets`: expected at least one word of the vocabulary, found none");
+  return ids;
+}
+
+/// The text with a token in place of one mask.
+std::string sequence_with(const Tokenizer& tokenizer, std::vector<std::int32_t> ids,
+                          std::int64_t position, std::int32_t id, bool is_single) {
+  ids[static_cast<std::size_t>(position)] = id;
+  return tokenizer.decode(ids, is_single);
+}
+
+std::string with_own_mask(const Tokenizer& tokenizer, std::string text) {
+  const std::string own = tokenizer.token(*tokenizer.special_tokens().mask);
+  for (const std::string_view mask : {"[MASK]", "<mask>"}) {
+    if (mask == own) continue;
+    for (std::size_t at = 0; (at = text.find(mask, at)) != std::string::npos; at += own.size()) {
+      text.replace(at, mask.size(), own);
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string filled_json(const Api& api, ApiCall& call, const MaskFiller& filler,
+                        const std::string& text, const Json& where) {
+  const Tokenizer& tokenizer = filler.tokenizer();
+  FillMaskOptions options;
+  options.truncate = too_long_of(api, call, where) == TooLong::truncate;
+  read_fields(only(fields(options), {"top_k"}), where);
+  const auto targets = targets_of(tokenizer, where);
+  const auto top_k = static_cast<std::size_t>(options.top_k);
+  if (targets) options.top_k = filler.model().info().vocabulary_size;
+  FilledText found;
+  try {
+    found = filler.fill(text, options);
+  } catch (const Error& error) {
+    throw failure_of(
+        Error(ErrorParts{.reason = error.what(), .document = 0, .remedies = error.remedies()}),
+        "inputs");
+  }
+  count(call.lengths, found.tokens + found.truncated, found.truncated, 1);
+  const auto ids =
+      tokenizer
+          .encode(with_own_mask(tokenizer, text), {.max_length = filler.model().info().max_tokens})
+          .ids;
+  const bool is_single = found.masks.size() == 1;
+  std::string json = json_list(found.masks, [&](std::string& list, const FilledMask& mask) {
+    std::vector<MaskCandidate> kept;
+    for (const MaskCandidate& one : mask.candidates) {
+      const bool is_wanted = !targets || std::ranges::find(*targets, one.id) != targets->end();
+      if (is_wanted && kept.size() < top_k) kept.push_back(one);
+    }
+    list += json_list(kept, [&](std::string& rows, const MaskCandidate& one) {
+      JsonLine row;
+      row.add("score", static_cast<float>(one.probability)).add("token", std::int64_t{one.id});
+      row.add("token_str", one.text);
+      rows += row.add("sequence", sequence_with(tokenizer, ids, mask.position, one.id, is_single))
+                  .object();
+    });
+  });
+  return is_single ? json.substr(1, json.size() - 2) : json;
+}
+
+namespace {
+
+std::vector<ApiField> fill_fields() {
+  return {{"inputs", kNeededText, true},
+          {"top_k", whole_schema(1)},
+          {"targets", {{"type", "array"}, {"items", {{"type", "string"}}}, {"nullable", true}}},
+          {"truncate", truth_schema()},
+          {"model", kNullableText}};
+}
+
+std::optional<HttpResponse> fill(Api& api, ApiCall& call) {
+  const MaskFiller& filler = *api.model_for(call, Ability::fill).filler;
+  const std::string text = needed_text(call.body, "inputs");
+  call.lengths.characters += characters_of(text);
+  return json_response(filled_json(api, call, filler, text, call.body));
+}
+
+std::vector<ApiField> choose_fields() {
+  return {{"question", kNeededText, true},
+          {"choices", {{"type", "array"}, {"minItems", 2}, {"items", kNeededText}}, true},
+          {"context", kNullableText},
+          {"truncate", truth_schema()},
+          {"model", kNullableText}};
+}
+
+std::optional<HttpResponse> choose(Api& api, ApiCall& call) {
+  const Chooser& chooser = *api.model_for(call, Ability::choose).chooser;
+  ChoiceQuestion question;
+  question.question = needed_text(call.body, "question");
+  question.context = text_of(call.body, "context").value_or("");
+  const auto choices = texts_of(call.body, "choices");
+  if (!choices) refuse("missing field `choices`");
+  if (choices->empty()) throw Failure(400, "Empty", "`choices` cannot be empty");
+  question.choices = *choices;
+  call.lengths.characters += characters_of(question.context) + characters_of(question.question);
+  ChooseOptions options;
+  options.too_long = too_long_of(api, call, call.body);
+  // Only a head that reads all candidates together takes a text in parts.
+  if (options.too_long == TooLong::split && chooser.model().info().head != "candidate-scoring") {
+    options.too_long = TooLong::refuse;
+  }
+  ChoiceAnswer found;
+  try {
+    found = chooser.choose(std::span(&question, 1), options).at(0);
+  } catch (const Error& error) {
+    throw failure_of(error, "context");
+  }
+  count(call.lengths, found.tokens, found.truncated, found.segments);
+  return json_response(to_json(found, question.choices));
+}
+
+std::vector<ApiField> resolve_fields() {
+  return {{"inputs", {{"type", "string"}, {"minLength", 1}, {"nullable", true}}},
+          {"document", kNullableText},
+          {"no_singletons", truth_schema()},
+          {"model", kNullableText}};
+}
+
+std::optional<HttpResponse> resolve(Api& api, ApiCall& call) {
+  const CoreferenceResolver& resolver = *api.model_for(call, Ability::resolve).resolver;
+  const std::string text = text_or_document(api, call, "inputs");
+  ResolveOptions options;
+  read_fields(only(fields(options), {"no_singletons"}), call.body);
+  const CoreferenceOutcome found = resolver.resolve(text, options);
+  if (!found.error.empty()) refuse_outcome(found.error, found.remedies, "inputs");
+  count(call.lengths, found.tokens, 0, found.segments);
+  return json_response(to_json(found));
+}
+
+}  // namespace
+
+std::vector<Route> task_routes() {
+  return {{.method = "POST",
+           .path = "/qa",
+           .summary = "Answers to a question, as spans of a text of any length.",
+           .handler = answer,
+           .ability = Ability::answer,
+           .fields = answer_fields},
+          {.method = "POST",
+           .path = "/ner",
+           .summary = "The entities of each text.",
+           .handler = tag,
+           .ability = Ability::tag,
+           .fields = tag_fields},
+          {.method = "POST",
+           .path = "/fill-mask",
+           .summary = "The likeliest tokens for each mask of a text.",
+           .handler = fill,
+           .ability = Ability::fill,
+           .fields = fill_fields},
+          {.method = "POST",
+           .path = "/choose",
+           .summary = "The best of several answers.",
+           .handler = choose,
+           .ability = Ability::choose,
+           .fields = choose_fields},
+          {.method = "POST",
+           .path = "/coref",
+           .summary = "Mentions that mean the same.",
+           .handler = resolve,
+           .ability = Ability::resolve,
+           .fields = resolve_fields}};
+}
+
+}  // namespace longformer::server

@@ -1,0 +1,31 @@
+// Tasks over one text, for the routes that give them in one form or another.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "api.h"
+#include "inputs.h"
+#include "offsets.h"
+
+namespace longformer::server {
+
+AnswerOutcome answered(const Api& api, ApiCall& call, const QuestionAnswerer& answerer,
+                       const Question& question, const Json& where);
+/// The entities of one text.
+TagOutcome tagged(const Api& api, ApiCall& call, const Tagger& tagger, const std::string& text,
+                  const Json& where);
+/// [{"entity_group", "score", "word", "start", "end"}, …]; of single tokens "entity" and "index".
+std::string entities_json(const TagOutcome& found, const Offsets& offsets, bool are_tokens);
+bool tags_tokens(const Json& where);
+/// As the pipeline of `transformers`: a list of candidates for one mask, of such lists for several.
+std::string filled_json(const Api& api, ApiCall& call, const MaskFiller& filler,
+                        const std::string& text, const Json& where);
+/// The request of a summary, with the options of `where`.
+GenerationRequest summary_request(const Api& api, const ApiCall& call, const TextGenerator& writer,
+                                  const Json& where);
+WrittenDocument summarized(ApiCall& call, const TextGenerator& writer, const std::string& text,
+                           const GenerationRequest& request, const GenerationCallback& callback);
+
+}  // namespace longformer::server

@@ -1,0 +1,179 @@
+// Summaries: /summarize, whole or as a stream of events.
+#include <fmt/format.h>
+
+#include <chrono>
+
+#include "failure.h"
+#include "routes_tasks.h"
+
+namespace longformer::server {
+namespace {
+
+/// New tokens of a summary where nothing says how long it may be, as in the verb.
+constexpr std::int64_t kUsualSummary = 512;
+constexpr std::chrono::seconds kPing(15);
+
+/// The members that are options of transformers' generate().
+Json generation_members(const Json& where) {
+  GenerationOptions names;
+  Json chosen = Json::object();
+  for_each_generation_option(
+      [&](const char* name, const char*, auto&) {
+        if (const Json* value = member(where, name)) chosen[name] = *value;
+      },
+      names);
+  if (const Json* more = member(where, "generate_parameters")) chosen.update(*more);
+  if (const Json* more = member(where, "generation_parameters")) chosen.update(*more);
+  return chosen;
+}
+
+std::string event(std::string_view name, const std::string& data) {
+  return fmt::format("event: {}\ndata: {}\n\n", name, data);
+}
+
+}  // namespace
+
+GenerationRequest summary_request(const Api& api, const ApiCall& call, const TextGenerator& writer,
+                                  const Json& where) {
+  GenerationRequest request;
+  request.too_long = too_long_of(api, call, where);
+  try {
+    request.options = parse_generation_options(generation_members(where).dump());
+  } catch (const Error& error) {
+    throw Failure(422, "Validation", error.what());
+  }
+  read_fields(only(fields(request), {"seed", "stride"}), where);
+  request.global_attention = writer.summary_globals();
+  const auto has_length = [](const GenerationOptions& options) {
+    return options.max_length || options.max_new_tokens;
+  };
+  if (!has_length(writer.folder_options()) && !has_length(request.options)) {
+    request.options.max_new_tokens = std::min(kUsualSummary, writer.info().max_text_tokens - 1);
+  }
+  return request;
+}
+
+WrittenDocument summarized(ApiCall& call, const TextGenerator& writer, const std::string& text,
+                           const GenerationRequest& request, const GenerationCallback& callback) {
+  WrittenDocument found;
+  try {
+    found = writer.generate(std::span(&text, 1), request, callback).at(0);
+  } catch (const Error& error) {
+    throw failure_of(error, "inputs");
+  }
+  if (!found.error.empty()) {
+    throw failure_of(
+        Error(ErrorParts{.subject = "inputs", .reason = found.error, .remedies = found.remedies}),
+        "inputs");
+  }
+  count(call.lengths, found.source_tokens, found.truncated, found.segments);
+  return found;
+}
+
+namespace {
+
+std::vector<ApiField> fields_of_summary() {
+  std::vector<ApiField> all = {
+      {"inputs", {{"type", "string"}, {"minLength", 1}, {"nullable", true}}},
+      {"document", {{"type", "string"}, {"nullable", true}}},
+      {"stream", {{"type", "boolean"}, {"nullable", true}}},
+      {"truncate", {{"type", "boolean"}, {"nullable", true}}},
+      {"model", {{"type", "string"}, {"nullable", true}}}};
+  GenerationOptions names;
+  for_each_generation_option(
+      [&](const char* name, const char* help, auto&) {
+        all.push_back({name, {{"description", help}, {"nullable", true}}});
+      },
+      names);
+  return all;
+}
+
+std::string finish_reason(const WrittenDocument& found, std::int64_t most) {
+  const bool is_cut = !found.texts.empty() && std::ssize(found.texts[0].ids) >= most;
+  return is_cut ? "length" : "stop";
+}
+
+std::string done_json(const WrittenDocument& found, const GenerationRequest& request,
+                      const TextGenerator& writer) {
+  const GenerationOptions& folder = writer.folder_options();
+  const auto& options = request.options;
+  const std::int64_t most = options.max_new_tokens  ? *options.max_new_tokens + 1
+                            : options.max_length    ? *options.max_length
+                            : folder.max_new_tokens ? *folder.max_new_tokens + 1
+                                                    : folder.max_length.value_or(1 << 30);
+  JsonLine json;
+  const std::string text = found.texts.empty() ? "" : found.texts[0].text;
+  const auto written = found.texts.empty() ? std::int64_t{0} : std::ssize(found.texts[0].ids);
+  json.add("summary_text", text).add("tokens_in", found.source_tokens - found.truncated);
+  json.add("tokens_out", written).add("finish_reason", finish_reason(found, most));
+  json.add("tokens", found.source_tokens).add("truncated", found.truncated);
+  return json.add("segments", found.segments).object();
+}
+
+/// Events as the text grows; the client may be gone at any time.
+void stream_summary(ApiCall& call, const TextGenerator& writer, const std::string& text,
+                    GenerationRequest request) {
+  HttpExchange& exchange = *call.exchange;
+  exchange.begin_stream({.content_type = "text/event-stream",
+                         .headers = {{"Cache-Control", "no-store"}, {"X-Accel-Buffering", "no"}}});
+  std::int64_t index = 0, step = 0;
+  const bool has_beams =
+      request.options.num_beams.value_or(writer.folder_options().num_beams.value_or(1)) > 1;
+  auto last = std::chrono::steady_clock::now();
+  const auto callback = [&](const GenerationEvent& now) {
+    const auto time = std::chrono::steady_clock::now();
+    if (now.document >= 0 && !now.text.empty()) {
+      exchange.write(
+          event("token", JsonLine().add("index", index++).add("text", now.text).object()));
+    } else if (has_beams && now.tokens_written > step) {
+      step = now.tokens_written;
+      exchange.write(event("progress", JsonLine().add("step", step).object()));
+    } else if (time - last < kPing) {
+      return !exchange.is_gone();
+    } else {
+      exchange.write(": ping\n\n");
+    }
+    last = time;
+    return !exchange.is_gone();
+  };
+  try {
+    const WrittenDocument found = summarized(call, writer, text, request, callback);
+    exchange.write(event("done", done_json(found, request, writer)));
+  } catch (const Failure& failure) {
+    exchange.write(event("error", error_json(failure, false)));
+  }
+  exchange.end_stream();
+}
+
+std::optional<HttpResponse> summarize(Api& api, ApiCall& call) {
+  const TextGenerator& writer = *api.model_for(call, Ability::write).writer;
+  std::string text;
+  if (const auto id = text_of(call.body, "document")) {
+    CharacterSpan all = {0, std::int64_t{1} << 40};
+    text = api.library().text(*id, all);
+  } else {
+    text = needed_text(call.body, "inputs");
+  }
+  call.lengths.characters += characters_of(text);
+  const GenerationRequest request = summary_request(api, call, writer, call.body);
+  const auto accept = call.request.header("accept").value_or("");
+  const bool streams = truth_of(call.body, "stream").value_or(accept == "text/event-stream");
+  if (streams) {
+    stream_summary(call, writer, text, request);
+    return std::nullopt;
+  }
+  return json_response(done_json(summarized(call, writer, text, request, {}), request, writer));
+}
+
+}  // namespace
+
+std::vector<Route> writing_routes() {
+  return {{.method = "POST",
+           .path = "/summarize",
+           .summary = "A summary of a text of any length; as a stream of events where asked for.",
+           .handler = summarize,
+           .ability = Ability::write,
+           .fields = fields_of_summary}};
+}
+
+}  // namespace longformer::server

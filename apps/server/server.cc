@@ -1,0 +1,324 @@
+#include "server.h"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <ctime>
+
+#include "failure.h"
+#include "longformer/report.h"
+#include "version.h"
+
+namespace longformer::server {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// The client of a request is gone, or the server ends.
+class Gone {};
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+/// As long as the longer text whatever they have in common, so time tells nothing of the key.
+bool is_same_key(std::string_view given, std::string_view key) {
+  unsigned difference = given.size() == key.size() ? 0 : 1;
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    const auto other = static_cast<unsigned char>(key[i % key.size()]);
+    difference |= static_cast<unsigned char>(given[i]) ^ other;
+  }
+  return difference == 0;
+}
+
+std::string_view without_port(std::string_view host) {
+  if (host.starts_with('[')) return host.substr(0, host.find(']') + 1);
+  return host.substr(0, host.find(':'));
+}
+
+bool is_own_name(std::string_view host) {
+  return host == "localhost" || host == "127.0.0.1" || host == "[::1]";
+}
+
+bool is_open(std::string_view path) {
+  return path == "/" || path == "/health" || path == "/ping" || path == "/metrics";
+}
+
+std::string whole_ms(double seconds) { return std::to_string(std::lround(seconds * 1000)); }
+
+/// What is no printable ASCII is escaped: a log is read in terminals.
+std::string printable(std::string_view text) {
+  std::string safe;
+  for (const char c : text.substr(0, 200)) {
+    if (c > ' ' && c < 0x7f && c != '\\') {
+      safe += c;
+    } else {
+      fmt::format_to(std::back_inserter(safe), "\\x{:02x}", static_cast<unsigned char>(c));
+    }
+  }
+  return safe;
+}
+
+std::string_view kind_of(const std::string& path) {
+  if (path.find("embed") != std::string::npos) return "embed";
+  if (path == "/predict" || path == "/classify" || path.ends_with("/rerank")) return "predict";
+  return "";
+}
+
+std::string_view failure_kind(const Failure& failure) {
+  if (failure.status() == 429) return "overloaded";
+  if (failure.status() == 424) {
+    return std::string_view(failure.what()).find(" is not ") != std::string_view::npos
+               ? "model_type"
+               : "inference";
+  }
+  if (failure.type() == "Tokenizer") return "tokenization";
+  return std::string_view(failure.what()).starts_with("batch size") ? "batch_size" : "validation";
+}
+
+}  // namespace
+
+/// Times of one request, and its end.
+struct Server::Served {
+  Clock::time_point taken;
+  double queue = 0, inference = 0;
+  std::string_view failure = {};
+};
+
+Server::Server(Api& api, ServerOptions options)
+    : api_(api),
+      options_(std::move(options)),
+      http_(options_.http, *this),
+      desks_(static_cast<std::size_t>(api.options().most_requests)) {
+  api_.set_gauges([this] { return gauges(); });
+}
+
+void Server::run() {
+  http_.run();
+  ends_ = true;
+}
+
+bool Server::is_loopback() const {
+  const std::string& name = options_.http.hostname;
+  return name == "localhost" || name == "::1" || name.starts_with("127.");
+}
+
+/// A page of a stranger must not reach a server on this machine by a name that it made up (DNS
+/// rebinding), and must not ask at all.
+void Server::check_origin(const HttpRequest& head) const {
+  const std::string_view host = head.header("host").value_or("");
+  const bool knows_host =
+      !is_loopback() || !options_.api_key.empty() || is_own_name(without_port(host)) ||
+      std::ranges::find(options_.allowed_hosts, without_port(host)) != options_.allowed_hosts.end();
+  if (!knows_host) {
+    throw Failure(403, "Validation",
+                  "expected the host localhost, 127.0.0.1 or [::1], or one of --allowed-host");
+  }
+  const auto origin = head.header("origin");
+  if (!origin || *origin == fmt::format("http://{}", host) ||
+      *origin == fmt::format("https://{}", host)) {
+    return;
+  }
+  const auto& allowed = options_.allowed_origins;
+  if (std::ranges::find(allowed, *origin) != allowed.end() ||
+      std::ranges::find(allowed, "*") != allowed.end()) {
+    return;
+  }
+  throw Failure(403, "Validation", "expected a page of this server, or --cors-allow-origin");
+}
+
+void Server::check_key(const HttpRequest& head) const {
+  if (options_.api_key.empty() || is_open(head.path) || head.method == "OPTIONS") return;
+  const std::string_view header = head.header("authorization").value_or("");
+  constexpr std::string_view kBearer = "Bearer ";
+  const bool has_key =
+      header.starts_with(kBearer) && is_same_key(header.substr(kBearer.size()), options_.api_key);
+  if (!has_key) {
+    throw Failure(401, "Validation", "expected the key of this server as Authorization: Bearer",
+                  {{"WWW-Authenticate", "Bearer"}});
+  }
+}
+
+std::optional<HttpResponse> Server::refuse(const HttpRequest& head) {
+  try {
+    if (stops_) throw Failure(503, "Unhealthy", "the server stops", {{"Retry-After", "1"}});
+    check_origin(head);
+    check_key(head);
+    if (head.method == "OPTIONS") {
+      HttpResponse response = {.status = 204};
+      add_cors(head, response);
+      return response;
+    }
+    std::vector<std::string> parts;
+    const Route& route = Api::find(head, parts);
+    if (route.fields != nullptr) admit(head);
+    return std::nullopt;
+  } catch (const Failure& failure) {
+    api_.metrics().add({.failure = failure_kind(failure)});
+    note(head, failure.status(), seconds_since(head.arrival), 0);
+    return response_of(failure, head.path);
+  }
+}
+
+/// By estimate, before anything of the request is read: who would wait too long hears it at once.
+void Server::admit(const HttpRequest& request) const {
+  const auto overloaded = [](double seconds) {
+    const auto after = std::clamp(std::lround(std::ceil(seconds)), 1L, 120L);
+    return Failure(429, "Overloaded", "Model is overloaded",
+                   {{"Retry-After", std::to_string(after)}});
+  };
+  const Model* model = nullptr;
+  for (const auto& served : api_.models().all) {
+    if (model == nullptr) model = served->model();
+  }
+  double wait = 0;
+  if (model != nullptr) {
+    std::int64_t bytes = 0;
+    const std::string length(request.header("content-length").value_or("0"));
+    if (!length.empty() && length.size() < 18) bytes = std::atoll(length.c_str());
+    wait = model->seconds_before(bytes / 4);
+  }
+  if (under_way_ >= api_.options().most_requests || wait > api_.options().most_wait) {
+    throw overloaded(wait);
+  }
+}
+
+void Server::handle(std::shared_ptr<HttpExchange> exchange) {
+  ++under_way_;
+  desks_.post([this, exchange = std::move(exchange), taken = Clock::now()]() mutable {
+    serve(exchange, taken);
+    // The client may have the answer before; it must not count as under way for long.
+    exchange.reset();
+    --under_way_;
+  });
+}
+
+void Server::serve(const std::shared_ptr<HttpExchange>& exchange, Clock::time_point taken) {
+  ApiCall call = {.request = exchange->request(), .exchange = exchange};
+  Served served = {.taken = taken, .queue = seconds_since(taken)};
+  const Interruption interruption([&] {
+    if (exchange->is_gone() || ends_) throw Gone();
+  });
+  try {
+    std::optional<HttpResponse> response;
+    const auto begin = Clock::now();
+    try {
+      response = api_.answer(call);
+    } catch (const Failure& failure) {
+      served.failure = failure_kind(failure);
+      response = response_of(failure, call.request.path);
+    } catch (const Error& error) {
+      const Failure failure = failure_of(error, "inputs");
+      served.failure = failure_kind(failure);
+      response = response_of(failure, call.request.path);
+    } catch (const std::bad_alloc&) {
+      const Failure failure(424, "Backend", "the memory of the server is not enough for this");
+      served.failure = "inference";
+      response = response_of(failure, call.request.path);
+    }
+    served.inference = seconds_since(begin);
+    finish(call, served, std::move(response));
+  } catch (const Gone&) {
+    served.failure = "dropped";
+    finish(call, served,
+           response_of(Failure(503, "Unhealthy", "the server stops"), call.request.path));
+  }
+}
+
+/// Headers of the answer, and everybody who counts.
+void Server::finish(const ApiCall& call, const Served& served,
+                    std::optional<HttpResponse> response) {
+  const HttpRequest& request = call.request;
+  const double total = seconds_since(request.arrival);
+  const int status = response ? response->status : 200;
+  if (response) {
+    if (call.lengths.tokens > 0 && status == 200) {
+      const Lengths& lengths = call.lengths;
+      for (auto& [name, value] :
+           Fields{{"x-compute-type", "cpu"},
+                  {"x-compute-time", whole_ms(served.inference)},
+                  {"x-total-time", whole_ms(total)},
+                  {"x-tokenization-time", "0"},
+                  {"x-queue-time", whole_ms(served.queue)},
+                  {"x-inference-time", whole_ms(served.inference)},
+                  {"x-compute-characters", std::to_string(lengths.characters)},
+                  {"x-compute-tokens", std::to_string(lengths.tokens)},
+                  {"x-truncated-tokens", std::to_string(lengths.truncated)},
+                  {"x-segments", std::to_string(lengths.segments)}}) {
+        response->headers.emplace_back(std::move(name), std::move(value));
+      }
+    }
+    add_cors(request, *response);
+    call.exchange->respond(std::move(*response));
+  }
+  api_.metrics().add({.is_batch = call.lengths.inputs > 1,
+                      .kind = kind_of(request.path),
+                      .failure = served.failure,
+                      .model = api_.models().all.front()->name,
+                      .tokens = call.lengths.tokens,
+                      .total = total,
+                      .queue = served.queue,
+                      .inference = served.inference});
+  note(request, status, total, call.lengths.tokens);
+}
+
+void Server::add_cors(const HttpRequest& request, HttpResponse& response) const {
+  const auto id = request.header("x-request-id");
+  const bool is_usable = id && id->size() <= 128 &&
+                         std::ranges::all_of(*id, [](char c) { return c > ' ' && c < 0x7f; });
+  response.headers.emplace_back(
+      "x-request-id", is_usable ? std::string(*id)
+                                : fmt::format("{:x}", request.arrival.time_since_epoch().count()));
+  const auto origin = request.header("origin");
+  if (!origin || options_.allowed_origins.empty()) return;
+  response.headers.emplace_back("Access-Control-Allow-Origin", std::string(*origin));
+  response.headers.emplace_back("Vary", "Origin");
+  response.headers.emplace_back("Access-Control-Allow-Headers", "authorization, content-type");
+  response.headers.emplace_back("Access-Control-Allow-Methods", "GET, POST, DELETE, OPTIONS");
+}
+
+HttpResponse Server::failure(int status, std::string_view reason) {
+  const std::string type = status == 503 ? "Unhealthy" : status == 500 ? "Backend" : "Validation";
+  return response_of(Failure(status, type, std::string(reason)), "");
+}
+
+MetricGauges Server::gauges() const {
+  double backlog = 0;
+  for (const auto& model : api_.models().all) {
+    if (model->model() != nullptr)
+      backlog = std::max(backlog, model->model()->seconds_before(1 << 30));
+  }
+  return {.connections = http_.connections(),
+          .queued = desks_.waiting(),
+          .backlog_seconds = backlog,
+          .version = kVersion,
+          .isa = ""};
+}
+
+void Server::note(const HttpRequest& request, int status, double seconds,
+                  std::int64_t tokens) const {
+  if (!options_.log) return;
+  const auto now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+  const std::string time = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(now));
+  const std::string path = printable(request.path);
+  const std::lock_guard lock(log_mutex_);
+  if (options_.log_is_json) {
+    JsonLine json;
+    json.add("time", time).add("method", printable(request.method)).add("path", path);
+    json.add("status", std::int64_t{status}).add("ms", std::int64_t{std::lround(seconds * 1000)});
+    json.add("tokens", tokens).add("peer", request.peer);
+    options_.log(json.object());
+  } else {
+    options_.log(fmt::format("{} {} {} {} {} ms {} tokens {}", time, printable(request.method),
+                             path, status, std::lround(seconds * 1000), tokens, request.peer));
+  }
+}
+
+void Server::stop() {
+  const bool is_second = stops_.exchange(true);
+  if (is_second) ends_ = true;
+  http_.stop(is_second ? std::chrono::milliseconds(0) : options_.grace);
+}
+
+}  // namespace longformer::server
