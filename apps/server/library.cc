@@ -22,6 +22,9 @@ constexpr std::int64_t kPassageTokens = 128;
 /// Bytes that are read at a time and can be found from then on. The first part is short, so that
 /// the first hits come after a second.
 constexpr std::size_t kFirstPart = 16 << 10, kLongestPart = 128 << 10;
+/// Tokens of one pass of a document. Questions wait for a layer of it: with 16,384 of a small model
+/// on two cores 0.7 s.
+constexpr std::int64_t kBatchTokens = 2048;
 /// Who waits for the same text that another request reads looks again after this time.
 constexpr std::chrono::milliseconds kPatience(200);
 
@@ -244,11 +247,12 @@ class Library::Reading {
       std::size_t end = std::min(text_.size(), begin + size);
       while (end < text_.size() && is_continuation(text_[end])) ++end;
       const std::string_view part = std::string_view(text_).substr(begin, end - begin);
-      Embedding found = all_.index.prepare(all_.embedder, part, [&](const Progress& now) {
+      const auto progress = [&](const Progress& now) {
         const auto share = static_cast<double>(now.tokens_done) /
                            static_cast<double>(std::max<std::int64_t>(1, now.tokens_total));
         report(static_cast<double>(begin) + share * static_cast<double>(part.size()));
-      });
+      };
+      Embedding found = all_.index.prepare(all_.embedder, part, progress, kBatchTokens);
       const bool is_last = end == text_.size();
       if (!is_last && found.rows < 2) {
         size *= 2;

@@ -218,6 +218,15 @@ std::optional<std::vector<std::string>> texts_to_search(const Api& api, const Ap
   return texts;
 }
 
+/// The one text of a question has no number.
+Error about_query(const Error& error) {
+  if (!error.document()) return error;
+  ErrorParts parts = error.parts();
+  parts.document.reset();
+  parts.option = "query";
+  return Error(std::move(parts));
+}
+
 std::optional<HttpResponse> search(Api& api, ApiCall& call) {
   check_offsets(call.request);
   const auto begin = std::chrono::steady_clock::now();
@@ -232,7 +241,7 @@ std::optional<HttpResponse> search(Api& api, ApiCall& call) {
   try {
     found = texts ? api.library().search_texts(query, *texts) : api.library().search(query, ids);
   } catch (const Error& error) {
-    throw failure_of(error, texts ? "texts" : "query");
+    throw failure_of(about_query(error), "query");
   }
   std::vector<JsonLine> hits;
   for (const LibraryHit& hit : found.hits) hits.push_back(json_of(hit, texts.has_value()));

@@ -165,9 +165,11 @@ class SearchIndex {
   void add(const Embedder& embedder, const std::string& name, std::string_view text,
            const ProgressCallback& progress = {});
   /// The passages of a text with their vectors, as add() makes them. Several threads may call it,
-  /// also while another one uses the index.
+  /// also while another one uses the index. `batch_tokens` as in EmbedOptions: with fewer, other
+  /// calls of the model wait less.
   Embedding prepare(const Embedder& embedder, std::string_view text,
-                    const ProgressCallback& progress = {}) const;
+                    const ProgressCallback& progress = {},
+                    std::int64_t batch_tokens = EmbedOptions().batch_tokens) const;
   /// Adds a document whose passages prepare() has made.
   void put(const std::string& name, std::string_view text, const Embedding& passages);
   /// Removes the document of this name, or those below the folder of this name; gives how many.

@@ -549,10 +549,10 @@ SearchIndex SearchIndex::edit(const std::string& file, const std::optional<std::
 }
 
 Embedding SearchIndex::prepare(const Embedder& embedder, std::string_view text,
-                               const ProgressCallback& progress) const {
-  return embedder.embed_passages(
-      text, options().passages,
-      vectors_for(*options().similarity, options().passage_prompt, "document"), progress);
+                               const ProgressCallback& progress, std::int64_t batch_tokens) const {
+  EmbedOptions how = vectors_for(*options().similarity, options().passage_prompt, "document");
+  how.batch_tokens = batch_tokens;
+  return embedder.embed_passages(text, options().passages, how, progress);
 }
 
 void SearchIndex::add(const Embedder& embedder, const std::string& name, std::string_view text,
