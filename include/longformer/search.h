@@ -106,6 +106,32 @@ struct IndexedDocument {
 /// {"file", "passages", "characters", "hash", "time"}.
 std::string to_json(const IndexedDocument& document);
 
+/// A passage of one document and one of another, its partner.
+struct PassagePair {
+  CharacterSpan a, b;
+  /// Cosine of their vectors.
+  float score = 0;
+};
+
+/// Two documents side by side, passage by passage.
+struct DocumentComparison {
+  /// Mean cosine of the passages of both documents with their best partners in the other one.
+  float score = 0;
+  /// Each passage with its best partner, in the order of document a; no pair twice.
+  std::vector<PassagePair> pairs;
+  /// Passages whose best partner is less similar than half of all pairs of passages are, by a
+  /// random sample; they are in no pair.
+  std::vector<CharacterSpan> only_a, only_b;
+};
+
+/// {"score", "pairs": [{"a": {"start", "end"}, "b": {"start", "end"}, "score"}, …],
+/// "only_a": [{"start", "end"}, …], "only_b"}.
+std::string to_json(const DocumentComparison& comparison);
+
+/// Compares passages with vectors, as SearchIndex::prepare() and SearchIndex::vectors() give them.
+/// The result depends on nothing else. Throws Error for vectors of different sizes.
+DocumentComparison compare_passages(const Embedding& a, const Embedding& b);
+
 /// Passages of documents with their vectors and words, in memory or in a file, a SQLite database.
 /// Every document is written at once and whole: a process that is killed loses at most the document
 /// in work. Several processes may read one file while others write it. One thread at a time uses an
@@ -138,11 +164,32 @@ class SearchIndex {
   /// Adds a document under a name; replaces one of the same name.
   void add(const Embedder& embedder, const std::string& name, std::string_view text,
            const ProgressCallback& progress = {});
+  /// The passages of a text with their vectors, as add() makes them. Several threads may call it,
+  /// also while another one uses the index. `batch_tokens` as in EmbedOptions: with fewer, other
+  /// calls of the model wait less.
+  Embedding prepare(const Embedder& embedder, std::string_view text,
+                    const ProgressCallback& progress = {},
+                    std::int64_t batch_tokens = EmbedOptions().batch_tokens) const;
+  /// Adds a document whose passages prepare() has made.
+  void put(const std::string& name, std::string_view text, const Embedding& passages);
   /// Removes the document of this name, or those below the folder of this name; gives how many.
   std::int64_t remove(const std::string& name);
 
   /// Whether this very text is in the index under this name.
   bool contains(const std::string& name, std::string_view text) const;
+  /// The document of exactly this name.
+  std::optional<IndexedDocument> document(const std::string& name) const;
+  /// IndexedDocument::hash of a text.
+  static std::string hash_of(std::string_view text);
+  /// Characters of a document, as far as there are any, out of its passages. The index does not
+  /// keep white space between passages: one character of it is a blank, several begin and end with
+  /// a line break. So every character is in its place. Throws Error for a name that is not in the
+  /// index.
+  std::string text(const std::string& name, CharacterSpan span) const;
+  /// The passages of a document with their vectors. Throws Error as text().
+  Embedding vectors(const std::string& name) const;
+  /// Compares two documents by the vectors of the index, without a model. Throws Error as text().
+  DocumentComparison compare(const std::string& a, const std::string& b) const;
   std::int64_t documents() const;
   std::int64_t passages() const;
   /// All documents in the order of their names.
@@ -165,6 +212,11 @@ class SearchIndex {
   std::vector<SearchHit> query(const Embedder& embedder, const SearchQuery& query) const;
   /// A lexical search, which needs no model.
   std::vector<SearchHit> query(const SearchQuery& query) const;
+  /// The vector of a question for the next query(). Several threads may call it, also while another
+  /// one uses the index.
+  std::vector<float> vector_of(const Embedder& embedder, const SearchQuery& query) const;
+  /// A search for a question whose vector vector_of() has made; a lexical search ignores it.
+  std::vector<SearchHit> query(const std::vector<float>& vector, const SearchQuery& query) const;
   /// The best documents, best first, by the scores that query() gives their passages. Throws Error
   /// as query().
   std::vector<RankedDocument> rank(const Embedder& embedder, const SearchQuery& query) const;

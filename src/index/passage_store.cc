@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "core/finite.h"
 #include "core/hash.h"
+#include "longformer/text.h"
 #include "text/normalization.h"
 #include "text/unicode.h"
 
@@ -85,6 +86,27 @@ const std::string& not_of_old_form(const std::string& file) {
           "{}: expected a search index of version {}, found an older one; make it anew", file,
           kVersion);
   return file;
+}
+
+constexpr const char* kDocumentColumns =
+    "SELECT id, name, passages, characters, hash, time FROM documents ";
+
+DocumentRow document_of(const Statement& row) {
+  return {.id = row.integer(0),
+          .name = std::string(row.text(1)),
+          .passages = row.integer(2),
+          .characters = row.integer(3),
+          .hash = std::string(row.text(4)),
+          .time = std::string(row.text(5))};
+}
+
+/// Appends characters from … to − 1, all of the gap begin … end − 1 between two passages.
+void append_gap(std::string& text, const NewPassage& gap, Index from, Index to) {
+  const bool is_single = gap.end - gap.begin == 1;
+  for (Index i = from; i < to; ++i) {
+    const bool is_at_end = i == gap.begin || i + 1 == gap.end;
+    text += !is_single && is_at_end ? '\n' : ' ';
+  }
 }
 
 /// A name in the one of its equivalent forms that is composed, as far as it is text.
@@ -179,17 +201,53 @@ Index PassageStore::passages() const {
 
 std::vector<DocumentRow> PassageStore::list() const {
   std::vector<DocumentRow> documents;
-  Statement rows = database_.prepare(
-      "SELECT id, name, passages, characters, hash, time FROM documents ORDER BY name");
-  while (rows.step()) {
-    documents.push_back({.id = rows.integer(0),
-                         .name = std::string(rows.text(1)),
-                         .passages = rows.integer(2),
-                         .characters = rows.integer(3),
-                         .hash = std::string(rows.text(4)),
-                         .time = std::string(rows.text(5))});
-  }
+  Statement rows = database_.prepare(std::string(kDocumentColumns) + "ORDER BY name");
+  while (rows.step()) documents.push_back(document_of(rows));
   return documents;
+}
+
+std::optional<DocumentRow> PassageStore::document(const std::string& name) const {
+  Statement row = database_.prepare(std::string(kDocumentColumns) + "WHERE name = ?");
+  if (!row.bind(1, name).step()) return std::nullopt;
+  return document_of(row);
+}
+
+std::string PassageStore::text(const DocumentRow& document, Index begin, Index end) const {
+  const std::vector<Index> ids = passages_of(document.id);
+  Statement row = database_.prepare("SELECT end FROM passages WHERE id = ?");
+  const auto end_of = [&](Index id) {
+    const Index found = row.bind(1, id).step() ? row.integer(0) : 0;
+    row.run();
+    return found;
+  };
+  // Passages are in the order of the text, by their ends too.
+  auto next =
+      std::partition_point(ids.begin(), ids.end(), [&](Index id) { return end_of(id) <= begin; });
+  Index covered = next == ids.begin() ? 0 : end_of(*std::prev(next));
+  std::string text;
+  Index position = std::max<Index>(begin, 0);
+  end = std::min(end, document.characters);
+  for (; position < end && next != ids.end(); ++next) {
+    const PassageRow passage = passages({&*next, 1}).front();
+    if (position < passage.begin) {
+      const Index to = std::min(passage.begin, end);
+      append_gap(text, {.begin = covered, .end = passage.begin, .text = {}}, position, to);
+      position = to;
+    }
+    covered = std::max(covered, passage.end);
+    const Index to = std::min(passage.end, end);
+    if (position >= to) continue;
+    const std::vector<std::size_t> starts = character_starts(passage.text);
+    require(std::ssize(starts) == passage.end - passage.begin + 1,
+            "{}: passage {}: expected {} characters, found {}; make the index anew", file(), *next,
+            passage.end - passage.begin, std::ssize(starts) - 1);
+    const auto byte = [&](Index at) {
+      return starts[static_cast<std::size_t>(at - passage.begin)];
+    };
+    text.append(passage.text, byte(position), byte(to) - byte(position));
+    position = to;
+  }
+  return text;
 }
 
 bool PassageStore::contains(const std::string& name, std::string_view text) const {

@@ -102,6 +102,12 @@ class PassageStore {
   /// The ids of the document of this name, or of the documents below the folder of this name; where
   /// there is none, those of canonically equivalent names.
   std::vector<Index> find(const std::string& name) const;
+  /// The document of exactly this name.
+  std::optional<DocumentRow> document(const std::string& name) const;
+  /// Characters begin … end − 1 of a document, as far as there are any, out of its passages. Nobody
+  /// stores the white space between passages: a single character of it is a blank; a longer gap
+  /// begins and ends with a line break.
+  std::string text(const DocumentRow& document, Index begin, Index end) const;
   /// The ids of the passages of a document, ascending.
   std::vector<Index> passages_of(Index document) const;
   /// The names of the documents that passages are of.

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/threads.h"
 #include "core/words.h"
 #include "engine/run/model_implementation.h"
 #include "formats/json.h"
@@ -194,7 +195,10 @@ struct SearchIndex::Contents {
   void read_settings(const Embedder* embedder) {
     const Settings settings = store.settings();
     refuse_unknown(settings, store.file());
-    if (embedder != nullptr) check_model(settings, *embedder, store.file());
+    if (embedder != nullptr) {
+      check_model(settings, *embedder, store.file());
+      threads = embedder->model().implementation().threads;
+    }
     const SettingsReader reader(settings, store.file());
     options = reader.options();
     options.language = store.language();
@@ -225,6 +229,8 @@ struct SearchIndex::Contents {
   SearchOptions options;
   std::string model, dtype;
   std::int64_t width = 0;
+  /// Threads that compare vectors, where no embedder says so.
+  int threads = 0;
   bool names_are_from_its_folder = false;
   /// Whether this object has changed documents, which version() does not tell.
   mutable bool changed = false;
@@ -470,19 +476,39 @@ class AskedQuestion {
   PassageScores scores_;
 };
 
+/// Vector of a question for an index that was made with these options.
+std::vector<float> question_vector(const Embedder& embedder, const SearchQuery& query,
+                                   const SearchOptions& made) {
+  EmbedOptions options = vectors_for(*made.similarity, query.prompt, "query");
+  options.too_long = query.too_long;
+  return std::move(embedder.embed({&query.question, 1}, options)[0].values);
+}
+
 /// The question with its vector and its words, as its mode wants them; without codes it is lexical.
 AskedQuestion asked(const PassageStore& store, const index::Codes* codes, const SearchQuery& query,
                     const SearchOptions& made, const Embedder* embedder) {
   AskedQuestion question(store, query);
   if (codes != nullptr) {
-    EmbedOptions options = vectors_for(*made.similarity, query.prompt, "query");
-    options.too_long = query.too_long;
-    std::vector<Embedding> vectors = embedder->embed({&query.question, 1}, options);
-    question.add_vector(*codes, std::move(vectors[0].values), *made.similarity,
+    question.add_vector(*codes, question_vector(*embedder, query, made), *made.similarity,
                         embedder->model().implementation().threads);
   }
   if (query.mode != SearchMode::dense) question.add_words();
   return question;
+}
+
+IndexedDocument indexed(index::DocumentRow row) {
+  return {.name = std::move(row.name),
+          .passages = row.passages,
+          .characters = row.characters,
+          .hash = std::move(row.hash),
+          .time = std::move(row.time)};
+}
+
+index::DocumentRow needed(const PassageStore& store, const std::string& name) {
+  std::optional<index::DocumentRow> row = store.document(name);
+  require(row.has_value(), "{}: expected a document '{}', found none of this name", store.file(),
+          name);
+  return std::move(*row);
 }
 
 }  // namespace
@@ -522,11 +548,19 @@ SearchIndex SearchIndex::edit(const std::string& file, const std::optional<std::
   return SearchIndex(std::move(contents));
 }
 
+Embedding SearchIndex::prepare(const Embedder& embedder, std::string_view text,
+                               const ProgressCallback& progress, std::int64_t batch_tokens) const {
+  EmbedOptions how = vectors_for(*options().similarity, options().passage_prompt, "document");
+  how.batch_tokens = batch_tokens;
+  return embedder.embed_passages(text, options().passages, how, progress);
+}
+
 void SearchIndex::add(const Embedder& embedder, const std::string& name, std::string_view text,
                       const ProgressCallback& progress) {
-  const Embedding passages = embedder.embed_passages(
-      text, options().passages,
-      vectors_for(*options().similarity, options().passage_prompt, "document"), progress);
+  put(name, text, prepare(embedder, text, progress));
+}
+
+void SearchIndex::put(const std::string& name, std::string_view text, const Embedding& passages) {
   const std::vector<std::size_t> starts = character_starts(text);
   std::vector<index::NewPassage> stored;
   for (const CharacterSpan& span : passages.spans) {
@@ -547,6 +581,34 @@ bool SearchIndex::contains(const std::string& name, std::string_view text) const
   return contents_->store.contains(name, text);
 }
 
+std::optional<IndexedDocument> SearchIndex::document(const std::string& name) const {
+  std::optional<index::DocumentRow> row = contents_->store.document(name);
+  if (!row) return std::nullopt;
+  return indexed(std::move(*row));
+}
+
+std::string SearchIndex::hash_of(std::string_view text) { return index::text_hash(text); }
+
+std::string SearchIndex::text(const std::string& name, CharacterSpan span) const {
+  return contents_->store.text(needed(contents_->store, name), span.begin, span.end);
+}
+
+Embedding SearchIndex::vectors(const std::string& name) const {
+  const PassageStore& store = contents_->store;
+  const std::vector<Index> ids = store.passages_of(needed(store, name).id);
+  Embedding found;
+  found.rows = std::ssize(ids);
+  found.values = store.vectors(ids, contents_->width);
+  for (const index::PassageRow& row : store.passages(ids)) {
+    found.spans.push_back({row.begin, row.end});
+  }
+  return found;
+}
+
+DocumentComparison SearchIndex::compare(const std::string& a, const std::string& b) const {
+  return compare_passages(vectors(a), vectors(b));
+}
+
 std::int64_t SearchIndex::documents() const { return contents_->store.documents(); }
 std::int64_t SearchIndex::passages() const { return contents_->store.passages(); }
 const SearchOptions& SearchIndex::options() const { return contents_->options; }
@@ -561,11 +623,7 @@ bool SearchIndex::names_are_from_its_folder() const { return contents_->names_ar
 std::vector<IndexedDocument> SearchIndex::list() const {
   std::vector<IndexedDocument> documents;
   for (index::DocumentRow& row : contents_->store.list()) {
-    documents.push_back({.name = std::move(row.name),
-                         .passages = row.passages,
-                         .characters = row.characters,
-                         .hash = std::move(row.hash),
-                         .time = std::move(row.time)});
+    documents.push_back(indexed(std::move(row)));
   }
   return documents;
 }
@@ -574,6 +632,25 @@ std::vector<SearchHit> SearchIndex::query(const Embedder& embedder,
                                           const SearchQuery& query) const {
   return asked(contents_->store, contents_->codes_for(query.mode), query, options(), &embedder)
       .hits();
+}
+
+std::vector<float> SearchIndex::vector_of(const Embedder& embedder,
+                                          const SearchQuery& query) const {
+  return question_vector(embedder, query, options());
+}
+
+std::vector<SearchHit> SearchIndex::query(const std::vector<float>& vector,
+                                          const SearchQuery& query) const {
+  AskedQuestion question(contents_->store, query);
+  if (const index::Codes* codes = contents_->codes_for(query.mode)) {
+    require(std::ssize(vector) == contents_->width,
+            "vector of the question: expected {} numbers, found {}", contents_->width,
+            vector.size());
+    const int threads = contents_->threads == 0 ? available_threads() : contents_->threads;
+    question.add_vector(*codes, vector, *options().similarity, threads);
+  }
+  if (query.mode != SearchMode::dense) question.add_words();
+  return question.hits();
 }
 
 std::vector<SearchHit> SearchIndex::query(const SearchQuery& query) const {

@@ -1,5 +1,6 @@
 #include <span>
 #include <string>
+#include <vector>
 
 #include "longformer/report.h"
 #include "longformer/search.h"
@@ -21,6 +22,35 @@ std::string to_json(const IndexedDocument& document) {
   json.add("file", document.name).add("passages", document.passages);
   json.add("characters", document.characters).add("hash", document.hash);
   return json.add("time", document.time).object();
+}
+
+namespace {
+
+JsonLine json_of(const CharacterSpan& span) {
+  JsonLine json;
+  json.add("start", span.begin).add("end", span.end);
+  return json;
+}
+
+std::vector<JsonLine> json_of(const std::vector<CharacterSpan>& spans) {
+  std::vector<JsonLine> all;
+  for (const CharacterSpan& span : spans) all.push_back(json_of(span));
+  return all;
+}
+
+}  // namespace
+
+std::string to_json(const DocumentComparison& comparison) {
+  std::vector<JsonLine> pairs;
+  for (const PassagePair& pair : comparison.pairs) {
+    JsonLine& json = pairs.emplace_back();
+    json.add_json("a", json_of(pair.a).object()).add_json("b", json_of(pair.b).object());
+    json.add("score", pair.score);
+  }
+  JsonLine json;
+  json.add("score", comparison.score).add_objects("pairs", pairs);
+  json.add_objects("only_a", json_of(comparison.only_a));
+  return json.add_objects("only_b", json_of(comparison.only_b)).object();
 }
 
 }  // namespace longformer

@@ -1,0 +1,319 @@
+// Documents that the server keeps: /documents, /search, /compare.
+#include <fmt/format.h>
+
+#include <charconv>
+#include <chrono>
+
+#include "failure.h"
+#include "http_text.h"
+#include "inputs.h"
+
+namespace longformer::server {
+namespace {
+
+constexpr std::size_t kLongestName = 4096;
+constexpr std::int64_t kMostHits = 10000;
+
+std::string json_of(const LibraryDocument& document) {
+  JsonLine json;
+  json.add("id", document.id).add("name", document.name);
+  json.add("characters", document.characters);
+  if (document.tokens) json.add("tokens", *document.tokens);
+  json.add("passages", document.passages);
+  if (document.seconds) json.add("seconds", *document.seconds);
+  return json.object();
+}
+
+/// A document of a request.
+struct Upload {
+  std::string name, text;
+};
+
+Upload upload_of(const ApiCall& call) {
+  const HttpRequest& request = call.request;
+  Upload upload;
+  if (request.header("content-type").value_or("").starts_with("text/plain")) {
+    const auto name = request.query_value("name");
+    if (!name || name->empty()) refuse("missing `name` in the address");
+    upload.name = *name;
+    upload.text = request.body;
+    if (!is_utf8(upload.text)) {
+      throw Failure(400, "Validation", "expected a text in UTF-8, found other bytes");
+    }
+    if (upload.text.empty()) throw Failure(400, "Empty", "the text cannot be empty");
+  } else {
+    upload.name = needed_text(call.body, "name");
+    upload.text = needed_text(call.body, "text");
+  }
+  if (upload.name.size() > kLongestName) {
+    refuse(fmt::format("`name`: expected at most {} bytes, found {}", kLongestName,
+                       upload.name.size()));
+  }
+  return upload;
+}
+
+/// The events of a document that is read. The stream begins with the first one, so that what is
+/// refused before has a status of its own.
+class Events {
+ public:
+  explicit Events(HttpExchange& exchange) : exchange_(exchange) {}
+
+  bool have_begun() const { return have_begun_; }
+
+  void send(std::string_view name, const std::string& data) {
+    if (!have_begun_) {
+      exchange_.begin_stream(
+          {.content_type = "text/event-stream",
+           .headers = {{"Cache-Control", "no-store"}, {"X-Accel-Buffering", "no"}}});
+    }
+    have_begun_ = true;
+    exchange_.write(fmt::format("event: {}\ndata: {}\n\n", name, data));
+  }
+
+ private:
+  HttpExchange& exchange_;
+  bool have_begun_ = false;
+};
+
+AddedDocument added(Api& api, ApiCall& call, const Upload& upload,
+                    const ReadingCallback& progress) {
+  try {
+    AddedDocument found = api.library().add(upload.name, upload.text, progress);
+    call.lengths.inputs = 1;
+    call.lengths.characters = characters_of(upload.text);
+    if (found.is_new) count(call.lengths, found.document.tokens.value_or(0), 0, 1);
+    return found;
+  } catch (const Error& error) {
+    throw failure_of(error, "text");
+  }
+}
+
+std::optional<HttpResponse> add_document(Api& api, ApiCall& call) {
+  const Upload upload = upload_of(call);
+  const auto accept = call.request.header("accept").value_or("");
+  if (accept.find("text/event-stream") == accept.npos) {
+    const AddedDocument found = added(api, call, upload, {});
+    return json_response(json_of(found.document), found.is_new ? 201 : 200);
+  }
+  Events events(*call.exchange);
+  try {
+    const auto progress = [&](const std::string& id, const Progress& now) {
+      JsonLine json;
+      json.add("tokens_done", now.tokens_done).add("tokens_total", now.tokens_total);
+      events.send("progress", json.add("id", id).object());
+    };
+    const AddedDocument found = added(api, call, upload, progress);
+    events.send("done", json_of(found.document));
+  } catch (const Failure& failure) {
+    if (!events.have_begun()) throw;
+    events.send("error", error_json(failure, false));
+  }
+  call.exchange->end_stream();
+  return std::nullopt;
+}
+
+std::optional<HttpResponse> list_documents(Api& api, ApiCall&) {
+  const std::string list = json_list(
+      api.library().list(),
+      [](std::string& json, const LibraryDocument& document) { json += json_of(document); });
+  return json_response(JsonLine().add_json("documents", list).object());
+}
+
+std::optional<HttpResponse> show_document(Api& api, ApiCall& call) {
+  return json_response(json_of(api.library().find(call.parts.at(0))));
+}
+
+std::optional<HttpResponse> delete_document(Api& api, ApiCall& call) {
+  api.library().remove(call.parts.at(0));
+  return HttpResponse{.status = 204};
+}
+
+/// A position of the address.
+std::int64_t position_of(const HttpRequest& request, const char* key, std::int64_t absent) {
+  const auto given = request.query_value(key);
+  if (!given) return absent;
+  std::int64_t value = 0;
+  const char* end = given->data() + given->size();
+  const auto read = std::from_chars(given->data(), end, value);
+  if (read.ec != std::errc() || read.ptr != end || value < 0) {
+    refuse(
+        fmt::format("`{}`: expected a whole number from 0, found '{}'", key, given->substr(0, 40)));
+  }
+  return value;
+}
+
+/// Positions in documents are code points, whatever other routes can count.
+void check_offsets(const HttpRequest& request) {
+  const auto offsets = request.query_value("offsets");
+  if (offsets == "utf16") refuse("`offsets`: documents of the library count in code points alone");
+}
+
+std::optional<HttpResponse> show_text(Api& api, ApiCall& call) {
+  check_offsets(call.request);
+  CharacterSpan span = {position_of(call.request, "start", 0),
+                        position_of(call.request, "end", INT64_MAX)};
+  const std::string text = api.library().text(call.parts.at(0), span);
+  JsonLine json;
+  json.add("text", text).add("start", span.begin).add("end", span.end);
+  return json_response(json.object());
+}
+
+SearchMode mode_of(const Json& body) {
+  const std::string mode = text_of(body, "mode").value_or("hybrid");
+  if (mode == "hybrid") return SearchMode::hybrid;
+  if (mode == "dense") return SearchMode::dense;
+  if (mode == "words" || mode == "lexical") return SearchMode::lexical;
+  refuse("`mode`: expected hybrid, dense or words, found '" + mode + "'");
+}
+
+SearchQuery query_of(const Api& api, const ApiCall& call) {
+  SearchQuery query;
+  query.question = needed_text(call.body, "query");
+  query.top_k = whole_of(call.body, "top_k", 1, kMostHits).value_or(10);
+  query.mode = mode_of(call.body);
+  query.phrases = truth_of(call.body, "phrases").value_or(true);
+  query.too_long = too_long_of(api, call, call.body);
+  query.prompt = text_of(call.body, "prompt");
+  if (const auto name = text_of(call.body, "prompt_name"); name && !query.prompt) {
+    EmbedOptions options;
+    options.prompt_name = name;
+    try {
+      query.prompt = api.model_for(call, Ability::embed).embedder->prompt(options);
+    } catch (const Error& error) {
+      throw Failure(422, "Validation", error.what());
+    }
+  }
+  return query;
+}
+
+JsonLine json_of(const LibraryHit& found, bool is_text) {
+  const SearchHit& hit = found.hit;
+  JsonLine json;
+  if (is_text) {
+    json.add_json("document", found.document).add_null("name");
+  } else {
+    json.add("document", found.document).add("name", found.name);
+  }
+  json.add("start", hit.span.begin).add("end", hit.span.end).add("score", hit.score);
+  if (hit.similarity) json.add("cosine", *hit.similarity);
+  if (hit.words) json.add("words", *hit.words);
+  json.add("text", hit.text);
+  return json.add("matched", std::span<const CharacterSpan>(hit.matched));
+}
+
+/// Texts to search in, where nothing is kept.
+std::optional<std::vector<std::string>> texts_to_search(const Api& api, const ApiCall& call) {
+  auto texts = texts_of(call.body, "texts");
+  if (!texts) return texts;
+  if (texts->empty()) throw Failure(400, "Empty", "`texts` cannot be empty");
+  if (std::ssize(*texts) > api.options().most_inputs) {
+    refuse(fmt::format("batch size {} > maximum allowed batch size {}", texts->size(),
+                       api.options().most_inputs));
+  }
+  for (std::size_t i = 0; i < texts->size(); ++i) {
+    if ((*texts)[i].empty()) {
+      throw Failure(400, "Empty", fmt::format("`texts[{}]` cannot be empty", i));
+    }
+  }
+  return texts;
+}
+
+/// The one text of a question has no number.
+Error about_query(const Error& error) {
+  if (!error.document()) return error;
+  ErrorParts parts = error.parts();
+  parts.document.reset();
+  parts.option = "query";
+  return Error(std::move(parts));
+}
+
+std::optional<HttpResponse> search(Api& api, ApiCall& call) {
+  check_offsets(call.request);
+  const auto begin = std::chrono::steady_clock::now();
+  SearchQuery query = query_of(api, call);
+  std::string note;
+  query.note = [&note](const std::string& sentence) { note = sentence; };
+  const auto texts = texts_to_search(api, call);
+  const auto ids = texts_of(call.body, "documents").value_or(std::vector<std::string>());
+  call.lengths.inputs = 1;
+  call.lengths.characters = characters_of(query.question);
+  LibraryHits found;
+  try {
+    found = texts ? api.library().search_texts(query, *texts) : api.library().search(query, ids);
+  } catch (const Error& error) {
+    throw failure_of(about_query(error), "query");
+  }
+  std::vector<JsonLine> hits;
+  for (const LibraryHit& hit : found.hits) hits.push_back(json_of(hit, texts.has_value()));
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+  JsonLine json;
+  json.add_objects("hits", hits).add("passages", found.passages);
+  if (!note.empty()) json.add("note", note);
+  return json_response(json.add("seconds", seconds.count()).object());
+}
+
+std::optional<HttpResponse> compare(Api& api, ApiCall& call) {
+  check_offsets(call.request);
+  const std::string a = needed_text(call.body, "a"), b = needed_text(call.body, "b");
+  return json_response(to_json(api.library().compare(a, b)));
+}
+
+Json text_schema() { return {{"type", "string"}, {"minLength", 1}}; }
+Json texts_schema() {
+  return {{"type", "array"}, {"items", {{"type", "string"}}}, {"nullable", true}};
+}
+Json optional_schema(const char* type) { return {{"type", type}, {"nullable", true}}; }
+
+std::vector<ApiField> document_fields() {
+  return {{"name", text_schema(), true}, {"text", text_schema(), true}};
+}
+
+std::vector<ApiField> search_fields() {
+  const Json top_k = {
+      {"type", "integer"}, {"minimum", 1}, {"maximum", kMostHits}, {"nullable", true}};
+  const Json mode = {
+      {"type", "string"}, {"enum", {"hybrid", "dense", "words"}}, {"nullable", true}};
+  return {{"query", text_schema(), true},
+          {"top_k", top_k},
+          {"documents", texts_schema()},
+          {"texts", texts_schema()},
+          {"mode", mode},
+          {"phrases", optional_schema("boolean")},
+          {"prompt", optional_schema("string")},
+          {"prompt_name", optional_schema("string")},
+          {"truncate", optional_schema("boolean")}};
+}
+
+std::vector<ApiField> compare_fields() {
+  return {{"a", text_schema(), true}, {"b", text_schema(), true}};
+}
+
+}  // namespace
+
+std::vector<Route> library_routes() {
+  const auto route = [](std::string_view method, std::string_view path, std::string_view summary,
+                        Handler handler, std::vector<ApiField> (*fields)() = nullptr) {
+    return Route{.method = method,
+                 .path = path,
+                 .summary = summary,
+                 .handler = handler,
+                 .ability = Ability::embed,
+                 .fields = fields};
+  };
+  return {route("POST", "/documents",
+                "Puts in a document of any length; as a stream of events where asked for.",
+                add_document, document_fields),
+          route("GET", "/documents", "All documents that are whole.", list_documents),
+          // The {id} of the next one would take in the rest of the path.
+          route("GET", "/documents/{id}/text",
+                "Characters `start` to `end` of a document, in code points.", show_text),
+          route("GET", "/documents/{id}", "A document, also while it is read.", show_document),
+          route("DELETE", "/documents/{id}", "Removes a document.", delete_document),
+          route("POST", "/search",
+                "The best passages of documents, or of texts, by meaning and by words.", search,
+                search_fields),
+          route("POST", "/compare", "The passages of two documents that mean the same.", compare,
+                compare_fields)};
+}
+
+}  // namespace longformer::server

@@ -1,0 +1,243 @@
+// Documents of a search index: their texts out of passages, and two of them side by side.
+//
+// Reruns: tsan
+#include "longformer/search.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "error_testing.h"
+#include "fixtures.h"
+#include "temporary_folder.h"
+
+namespace longformer::search_test {
+namespace {
+
+const Embedder& embedder() {
+  static const Embedder loaded =
+      Embedder::load((fixtures_folder() / "sentence_dense").string(), {.threads = 2});
+  return loaded;
+}
+
+SearchOptions with_passages(std::int64_t tokens) {
+  SearchOptions options;
+  options.passages.passage_tokens = tokens;
+  options.passages.context = PassageContext::none;
+  return options;
+}
+
+/// Passages of characters of an ASCII text, without a meaning.
+Embedding passages_of(std::vector<CharacterSpan> spans, std::int64_t width) {
+  Embedding passages;
+  passages.rows = std::ssize(spans);
+  passages.spans = std::move(spans);
+  passages.values.assign(static_cast<std::size_t>(passages.rows * width), 0.5f);
+  return passages;
+}
+
+/// Characters begin … end − 1 of a text.
+std::string cut(const std::string& text, std::int64_t begin, std::int64_t end) {
+  const std::vector<std::size_t> starts = character_starts(text);
+  const std::size_t first = starts.at(static_cast<std::size_t>(begin));
+  return text.substr(first, starts.at(static_cast<std::size_t>(end)) - first);
+}
+
+/// White space apart, every part of the stored text is that of the document.
+void expect_parts(const SearchIndex& index, const std::string& name, const std::string& text) {
+  const std::int64_t characters = index.document(name).value().characters;
+  for (std::int64_t begin = 0; begin <= characters; begin += 3) {
+    for (std::int64_t end = begin; end <= characters; end += 7) {
+      std::string wanted = cut(text, begin, end), found = index.text(name, {begin, end});
+      ASSERT_EQ(std::ssize(character_starts(found)) - 1, end - begin);
+      for (char& c : wanted) c = c == '\n' ? ' ' : c;
+      for (char& c : found) c = c == '\n' ? ' ' : c;
+      ASSERT_EQ(found, wanted) << begin << " " << end;
+    }
+  }
+}
+
+constexpr const char* kStory =
+    "  😀 They were all there. She had one of them, 😀 and it was his.\n\n\nIt is not what they "
+    "said! 𝔘nd so weiter. But one of them had more than the other: naïve 日本 people.\nThen "
+    "she said no.";
+
+TEST(SearchText, EveryCharacterIsInItsPlace) {
+  for (const bool overlapping : {false, true}) {
+    for (const std::int64_t tokens : {3, 8, 16}) {
+      SearchOptions options = with_passages(tokens);
+      options.passages.overlapping_passages = overlapping;
+      SearchIndex index(embedder(), options);
+      index.add(embedder(), "before", "one of them. All of them.");
+      index.add(embedder(), "story", kStory);
+      index.add(embedder(), "behind", "they said. It was more.");
+      EXPECT_EQ(index.document("story").value().characters,
+                std::ssize(character_starts(kStory)) - 1);
+      expect_parts(index, "story", kStory);
+    }
+  }
+}
+
+TEST(SearchText, GapsBecomeBlanksAndLineBreaks) {
+  SearchIndex index(embedder());
+  const std::string text = "  ab cd\t\t\t\tef\n\ngh";
+  index.put("text", text, passages_of({{2, 4}, {5, 7}, {11, 13}, {15, 17}}, index.vector_size()));
+  EXPECT_EQ(index.text("text", {0, 17}), "\n\nab cd\n  \nef\n\ngh");
+  EXPECT_EQ(index.text("text", {8, 12}), "  \ne");
+  EXPECT_EQ(index.text("text", {10, 11}), "\n");
+  EXPECT_EQ(index.text("text", {0, 1}), "\n");
+  EXPECT_EQ(index.text("text", {4, 5}), " ");
+}
+
+TEST(SearchText, OverlappingPassagesGiveEachCharacterOnce) {
+  SearchIndex index(embedder());
+  const std::string text = "abcdefghij";
+  index.put("text", text, passages_of({{0, 4}, {2, 6}, {4, 9}, {9, 10}}, index.vector_size()));
+  for (std::int64_t begin = 0; begin <= 10; ++begin) {
+    for (std::int64_t end = begin; end <= 10; ++end) {
+      EXPECT_EQ(index.text("text", {begin, end}), cut(text, begin, end));
+    }
+  }
+}
+
+TEST(SearchText, SpansAreClamped) {
+  SearchIndex index(embedder(), with_passages(12));
+  index.add(embedder(), "text", "they were all there");
+  EXPECT_EQ(index.text("text", {-5, 1000}), "they were all there");
+  EXPECT_EQ(index.text("text", {15, 1000}), "here");
+  EXPECT_EQ(index.text("text", {1000, 2000}), "");
+  EXPECT_EQ(index.text("text", {7, 3}), "");
+  EXPECT_EQ(index.text("text", {-7, -3}), "");
+  index.add(embedder(), "empty", "  \n ");
+  EXPECT_EQ(index.text("empty", {0, 10}), "");
+}
+
+TEST(SearchText, UnknownNamesAreErrors) {
+  SearchIndex index(embedder(), with_passages(12));
+  index.add(embedder(), "folder/text", "they were all there");
+  EXPECT_FALSE(index.document("folder").has_value());
+  EXPECT_EQ(index.document("folder/text").value().hash,
+            SearchIndex::hash_of("they were all there"));
+  expect_error(error_of([&] { index.text("folder", {0, 3}); }), {"document 'folder'", "none"});
+  expect_error(error_of([&] { index.compare("folder/text", "b"); }), {"document 'b'", "none"});
+  expect_error(error_of([&] { index.compare("", "folder/text"); }), {"document ''", "none"});
+}
+
+TEST(SearchIndex, PreparedDocumentsAndQuestionsAreThoseOfOneCall) {
+  const SearchOptions options = with_passages(6);
+  SearchIndex whole(embedder(), options), parts(embedder(), options);
+  whole.add(embedder(), "story", kStory);
+  parts.put("story", kStory, parts.prepare(embedder(), kStory));
+  for (const SearchMode mode : {SearchMode::hybrid, SearchMode::dense, SearchMode::lexical}) {
+    const SearchQuery query = {.question = "one of them", .top_k = 20, .mode = mode};
+    const auto wanted = whole.query(embedder(), query);
+    const auto found = parts.query(parts.vector_of(embedder(), query), query);
+    ASSERT_EQ(found.size(), wanted.size());
+    for (std::size_t i = 0; i < found.size(); ++i) EXPECT_EQ(to_json(found[i]), to_json(wanted[i]));
+  }
+  EXPECT_TRUE(SearchIndex(embedder())
+                  .query(parts.vector_of(embedder(), {.question = "x"}), {.question = "x"})
+                  .empty());
+  expect_error(error_of([&] { parts.query(std::vector<float>(3), {.question = "x"}); }),
+               {"expected", "found 3"});
+}
+
+/// Vectors of circles: passage i has the angle angles[i].
+Embedding angles(const std::vector<double>& angles) {
+  Embedding passages;
+  for (const double angle : angles) {
+    passages.spans.push_back({10 * passages.rows, 10 * passages.rows + 9});
+    ++passages.rows;
+    // Their lengths do not matter.
+    const double length = 1 + static_cast<double>(passages.rows);
+    passages.values.push_back(static_cast<float>(length * std::cos(angle)));
+    passages.values.push_back(static_cast<float>(length * std::sin(angle)));
+  }
+  return passages;
+}
+
+TEST(SearchCompare, ATextIsLikeItself) {
+  SearchIndex index(embedder(), with_passages(6));
+  index.add(embedder(), "a", kStory);
+  const DocumentComparison found = index.compare("a", "a");
+  EXPECT_NEAR(found.score, 1, 1e-5);
+  EXPECT_TRUE(found.only_a.empty());
+  EXPECT_TRUE(found.only_b.empty());
+  ASSERT_EQ(std::ssize(found.pairs), index.passages());
+  for (const PassagePair& pair : found.pairs) {
+    EXPECT_EQ(pair.a, pair.b);
+    EXPECT_NEAR(pair.score, 1, 1e-5);
+    EXPECT_LE(pair.score, 1);
+  }
+}
+
+TEST(SearchCompare, AShiftedCopyHasItsPassagesAtOtherPlaces) {
+  SearchIndex index(embedder(), with_passages(6));
+  const std::string beginning = "She went home.\n\n";
+  const std::string text = "It was not what they said. One of them had more than the other.";
+  index.add(embedder(), "a", text);
+  index.add(embedder(), "b", beginning + text);
+  const DocumentComparison found = index.compare("a", "b");
+  const auto shift = std::ssize(beginning);
+  std::size_t shifted = 0;
+  for (const PassagePair& pair : found.pairs) {
+    shifted += pair.b.begin == pair.a.begin + shift && pair.b.end == pair.a.end + shift ? 1u : 0u;
+  }
+  EXPECT_EQ(shifted, static_cast<std::size_t>(index.document("a").value().passages));
+}
+
+TEST(SearchCompare, PartnersAreTheNearestOnes) {
+  // More rows than one product has.
+  std::vector<double> one, other;
+  for (int i = 0; i < 700; ++i) one.push_back(0.001 * i);
+  for (int i = 0; i < 600; ++i) other.push_back(0.001 * (599 - i) + 0.0002);
+  const DocumentComparison found = compare_passages(angles(one), angles(other));
+  std::size_t exact = 0;
+  for (const PassagePair& pair : found.pairs) {
+    const auto i = pair.a.begin / 10, j = pair.b.begin / 10;
+    EXPECT_NEAR(
+        pair.score,
+        std::cos(0.001 * static_cast<double>(i) - 0.001 * static_cast<double>(599 - j) - 0.0002),
+        1e-5);
+    exact += i + j == 599 ? 1u : 0u;
+  }
+  // In fp32 some neighbours are as near.
+  EXPECT_GE(exact, 300u);
+  EXPECT_TRUE(found.only_b.empty());
+}
+
+TEST(SearchCompare, WhatIsUnlikeAllIsInOneAlone) {
+  std::vector<double> one(20, 0.0), other(20, 0.1);
+  one[7] = 2;
+  other[0] = other[19] = -2;
+  const DocumentComparison found = compare_passages(angles(one), angles(other));
+  EXPECT_EQ(found.only_a, (std::vector<CharacterSpan>{{70, 79}}));
+  EXPECT_EQ(found.only_b, (std::vector<CharacterSpan>{{0, 9}, {190, 199}}));
+  for (const PassagePair& pair : found.pairs) {
+    EXPECT_NE(pair.a, (CharacterSpan{70, 79}));
+    EXPECT_NEAR(pair.score, std::cos(0.1), 1e-5);
+  }
+}
+
+TEST(SearchCompare, DocumentsWithoutPassages) {
+  const DocumentComparison found = compare_passages(angles({}), angles({1, 2}));
+  EXPECT_EQ(found.score, 0);
+  EXPECT_TRUE(found.pairs.empty());
+  EXPECT_EQ(found.only_b.size(), 2u);
+  EXPECT_TRUE(std::isfinite(compare_passages(angles({1}), angles({1})).score));
+  Embedding wide = angles({1});
+  wide.values.push_back(1);
+  expect_error(error_of([&] { compare_passages(angles({1}), wide); }), {"one size", "2 and 3"});
+}
+
+TEST(SearchCompare, ItsJsonHasTheKeysOfTheServer) {
+  const auto json = nlohmann::json::parse(to_json(
+      {.score = 0.5f, .pairs = {{{0, 3}, {4, 9}, 0.25f}}, .only_a = {{3, 4}}, .only_b = {}}));
+  EXPECT_EQ(json, nlohmann::json::parse(R"({"score": 0.5, "pairs": [{"a": {"start": 0, "end": 3},
+      "b": {"start": 4, "end": 9}, "score": 0.25}], "only_a": [{"start": 3, "end": 4}],
+      "only_b": []})"));
+}
+
+}  // namespace
+}  // namespace longformer::search_test
