@@ -221,6 +221,11 @@ void serve(const ServeFlags& flags, Messages& messages) {
     if (ended) return;
     notify_systemd("STOPPING=1");
     server.stop();
+    const auto end = std::chrono::steady_clock::now() + options.grace;
+    while (!ended && std::chrono::steady_clock::now() < end) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+    server.give_up();
   });
   server.run();
   ended = true;

@@ -184,7 +184,7 @@ std::vector<ApiField> text_pair_fields() {
           {"model", {{"type", "string"}, {"nullable", true}}}};
 }
 
-Json texts_schema() {
+Json reranked_schema() {
   const Json text = {{"type", "string"}, {"minLength", 1}};
   const Json object = {
       {"type", "object"}, {"required", {"text"}}, {"properties", {{"text", text}}}};
@@ -194,7 +194,7 @@ Json texts_schema() {
 std::vector<ApiField> rerank_fields() {
   std::vector<ApiField> all = text_pair_fields();
   for (const char* name : {"texts", "documents"}) {
-    all.push_back({name, {{"oneOf", {texts_schema(), {{"type", "null"}}}}}});
+    all.push_back({name, {{"oneOf", {reranked_schema(), {{"type", "null"}}}}}});
   }
   all.push_back({"raw_scores", {{"type", "boolean"}, {"nullable", true}}});
   all.push_back({"return_text", {{"type", "boolean"}, {"nullable", true}}});
@@ -203,7 +203,7 @@ std::vector<ApiField> rerank_fields() {
 
 std::vector<ApiField> rerank_document_fields() {
   std::vector<ApiField> all = text_pair_fields();
-  all.push_back({"documents", texts_schema(), true});
+  all.push_back({"documents", reranked_schema(), true});
   all.push_back({"top_n", {{"type", "integer"}, {"minimum", 1}, {"nullable", true}}});
   all.push_back({"return_documents", {{"type", "boolean"}, {"nullable", true}}});
   return all;

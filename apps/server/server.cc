@@ -335,9 +335,10 @@ void Server::note(const HttpRequest& request, int status, double seconds,
 }
 
 void Server::stop() {
-  const bool is_second = stops_.exchange(true);
-  if (is_second) ends_ = true;
-  http_.stop(is_second ? std::chrono::milliseconds(0) : options_.grace);
+  // Whoever is told at the end of the grace needs a moment for it.
+  constexpr std::chrono::milliseconds kToTell(2'000);
+  stops_ = true;
+  http_.stop(options_.grace + kToTell);
 }
 
 }  // namespace longformer::server

@@ -36,9 +36,11 @@ class Server final : public HttpHandler {
   /// "127.0.0.1:8080"
   const std::string& address() const { return http_.address(); }
   void run();
-  /// Refuses new requests, and ends when those under way are done or the grace is over; a second
-  /// call ends at once. Any thread.
+  /// Refuses new requests, and ends when those under way are done, or soon after give_up(). Any
+  /// thread.
   void stop();
+  /// Requests under way are told that the server stops: the grace is over.
+  void give_up() { ends_ = true; }
 
   std::optional<HttpResponse> refuse(const HttpRequest& head) override;
   void handle(std::shared_ptr<HttpExchange> exchange) override;
