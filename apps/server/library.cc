@@ -60,6 +60,61 @@ std::size_t skip(std::string_view text, std::size_t byte, std::int64_t character
   return byte;
 }
 
+/// Text between two passages, before the first one, or behind the last one.
+struct Gap {
+  std::int64_t begin = 0, end = 0;
+  std::string text;
+};
+
+/// The gaps of a text, in order.
+std::vector<Gap> gaps_of(std::string_view text, std::span<const CharacterSpan> passages,
+                         std::int64_t characters) {
+  std::vector<Gap> gaps;
+  std::int64_t position = 0;
+  std::size_t byte = 0;
+  const auto move_to = [&](std::int64_t to) {
+    byte = skip(text, byte, to - position);
+    position = to;
+  };
+  const auto add = [&](std::int64_t end) {
+    const Gap gap = {.begin = position, .end = end, .text = {}};
+    const std::size_t first = byte;
+    move_to(end);
+    gaps.push_back({gap.begin, gap.end, std::string(text.substr(first, byte - first))});
+  };
+  for (const CharacterSpan& passage : passages) {
+    if (passage.begin > position) add(passage.begin);
+    if (passage.end > position) move_to(passage.end);
+  }
+  if (characters > position) add(characters);
+  return gaps;
+}
+
+/// The characters of a span with the gaps as they were, out of those that the index has.
+std::string with_gaps(std::string_view stored, CharacterSpan span, std::span<const Gap> gaps) {
+  std::string text;
+  std::size_t byte = 0;
+  const auto take = [&](std::string& to, std::int64_t characters) {
+    const std::size_t end = skip(stored, byte, characters);
+    to += stored.substr(byte, end - byte);
+    byte = end;
+  };
+  std::int64_t position = span.begin;
+  const auto first = std::ranges::upper_bound(gaps, position, {}, &Gap::end);
+  for (auto gap = first; gap != gaps.end() && gap->begin < span.end; ++gap) {
+    take(text, gap->begin - position);
+    position = std::max(position, gap->begin);
+    const std::int64_t end = std::min(span.end, gap->end);
+    const std::size_t from = skip(gap->text, 0, position - gap->begin);
+    text += std::string_view(gap->text).substr(from, skip(gap->text, from, end - position) - from);
+    std::string ignored;
+    take(ignored, end - position);
+    position = end;
+  }
+  take(text, span.end - position);
+  return text;
+}
+
 /// The longest passages up to 128 tokens that the model takes.
 SearchOptions options_for(const Embedder& embedder) {
   EmbedOptions document;
@@ -88,9 +143,11 @@ struct Library::Contents {
     Progress progress = {};
     bool is_removed = false;
   };
+  /// Facts that the index does not keep, of documents that this process has read.
   struct Facts {
-    std::int64_t tokens = 0;
+    std::int64_t tokens = 0, characters = 0;
     double seconds = 0;
+    std::vector<Gap> gaps;
   };
 
   Contents(const Embedder& with, const std::string& file, std::int64_t most)
@@ -106,6 +163,7 @@ struct Library::Contents {
                                 .characters = row.characters,
                                 .passages = row.passages};
     if (const auto known = facts.find(document.id); known != facts.end()) {
+      document.characters = known->second.characters;
       document.tokens = known->second.tokens;
       document.seconds = known->second.seconds;
     }
@@ -222,6 +280,8 @@ class Library::Reading {
     report(0);
     const Embedding passages = read_parts();
     if (passages.rows == 0) throw Failure(400, "Empty", "`text` has no words");
+    const std::int64_t characters = count_characters(text_);
+    std::vector<Gap> gaps = gaps_of(text_, passages.spans, characters);
     const std::lock_guard lock(all_.mutex);
     check_removed();
     try {
@@ -231,7 +291,9 @@ class Library::Reading {
     }
     all_.names[id_] = name_;
     all_.facts[id_] = {.tokens = progress_.tokens_total,
-                       .seconds = std::chrono::duration<double>(Clock::now() - begin).count()};
+                       .characters = characters,
+                       .seconds = std::chrono::duration<double>(Clock::now() - begin).count(),
+                       .gaps = std::move(gaps)};
     all_.forget(id_);
     return all_.shown(all_.find(id_));
   }
@@ -393,10 +455,15 @@ std::string Library::text(const std::string& id, CharacterSpan& span) const {
   const auto found = contents_->reading.find(id);
   const bool is_read = found == contents_->reading.end();
   const IndexedDocument row = is_read ? contents_->find(id) : IndexedDocument();
-  const std::int64_t characters = is_read ? row.characters : found->second.characters;
+  const std::int64_t characters =
+      is_read ? contents_->shown(row).characters : found->second.characters;
   span.begin = std::clamp<std::int64_t>(span.begin, 0, characters);
   span.end = std::clamp(span.end, span.begin, characters);
-  if (is_read) return contents_->index.text(row.name, span);
+  if (is_read) {
+    std::string stored = contents_->index.text(row.name, span);
+    const auto known = contents_->facts.find(id);
+    return known == contents_->facts.end() ? stored : with_gaps(stored, span, known->second.gaps);
+  }
   const std::string_view text = *found->second.text;
   const std::size_t begin = skip(text, 0, span.begin);
   return std::string(text.substr(begin, skip(text, begin, span.end - span.begin) - begin));

@@ -69,7 +69,9 @@ class Library {
   LibraryDocument find(const std::string& id) const;
   /// Ends the reading of a document that is being read. Throws Failure as find().
   void remove(const std::string& id);
-  /// Characters begin … end − 1 as far as there are any. Throws Failure as find().
+  /// Characters begin … end − 1 as far as there are any. White space between passages is that of
+  /// the text while the process that has read it lives; else blanks and line breaks stand for it,
+  /// as SearchIndex::text() gives them. Throws Failure as find().
   std::string text(const std::string& id, CharacterSpan& span) const;
   /// Searches in some documents; without ids in all. Throws Failure as find(), and Error.
   LibraryHits search(SearchQuery query, std::span<const std::string> ids) const;

@@ -18,7 +18,7 @@ import pytest
 
 BINARY = os.environ.get("LONGFORMER_BINARY", "")
 MODEL = pathlib.Path(__file__).parents[2] / "fixtures" / "sentence_dense"
-STORY = "\U0001f600 They were all there. She had one of them.\r\n\r\nIt was his. \U0001d518nd so weiter, naïve \0 people."
+STORY = "\U0001f600 They were all there. She had one of them.\r\n\r\nIt was his. \U0001d518nd so weiter, naïve \0 people.\n\u3000\n"
 NOBODY = "0" * 32
 
 pytestmark = pytest.mark.skipif(not BINARY, reason="LONGFORMER_BINARY is not set")
@@ -109,7 +109,10 @@ def test_the_same_text_is_one_document_and_names_are_labels(server):
 def test_offsets_count_code_points(server):
     ident = server.ask("/documents", {"name": "story", "text": STORY})["id"]
     whole = server.ask(f"/documents/{ident}/text")
-    assert whole["text"].split() == STORY.split() and whole["end"] == len(STORY) == len(whole["text"])
+    assert whole == {"text": STORY, "start": 0, "end": len(STORY)}
+    for start in range(0, len(STORY), 5):
+        for end in range(start, len(STORY), 3):
+            assert server.ask(f"/documents/{ident}/text?start={start}&end={end}")["text"] == STORY[start:end]
     assert server.ask(f"/documents/{ident}/text?start=2&end=6") == {"text": "They", "start": 2, "end": 6}
     assert server.ask(f"/documents/{ident}/text?start=5&end=3")["text"] == ""
     assert server.ask(f"/documents/{ident}/text?start=1000")["text"] == ""
@@ -226,7 +229,8 @@ def test_ids_stay_with_the_index_file(tmp_path):
     index = tmp_path / "index"
     (tmp_path / "verb.txt").write_text("they said that it was his")
     with served("--index", index) as first:
-        ids = {first.ask("/documents", {"name": "a", "text": text})["id"] for text in ("one of them", "all of them")}
+        texts = (STORY, "all of them")
+        ids = {first.ask("/documents", {"name": "a", "text": text})["id"] for text in texts}
         subprocess.run([BINARY, "search", MODEL, tmp_path / "verb.txt", "--index", index, "--query", "his"], check=True,
                        capture_output=True)
         documents = first.ask("/documents")["documents"]
@@ -236,6 +240,10 @@ def test_ids_stay_with_the_index_file(tmp_path):
     with served("--index", index) as second:
         assert {one["id"] for one in second.ask("/documents")["documents"]} == ids | {verb["id"]}
         assert second.request("/documents", {"name": "b", "text": "all of them"})[0] == 200
+        # White space between passages is not kept, its length is.
+        [story] = [one for one in second.ask("/documents")["documents"] if one["characters"] > 30]
+        text = second.ask(f"/documents/{story['id']}/text")["text"]
+        assert text.split() == STORY.split() and text == text[:STORY.index("people")] + STORY[STORY.index("people"):].rstrip()
 
 
 def test_a_full_disk_costs_the_new_document_alone(tmp_path):
