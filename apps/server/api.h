@@ -19,7 +19,7 @@
 namespace longformer::server {
 
 struct ApiOptions {
-  /// What happens to texts that are longer than the model, where a request does not say.
+  /// The handling of texts that are longer than the model, where a request does not say.
   TooLong too_long = TooLong::split;
   /// Inputs of one request, requests under way, and seconds that one may wait.
   std::int64_t most_inputs = 2048, most_requests = 512;
@@ -102,7 +102,7 @@ class Api {
   const LoadedModels& models() const { return models_; }
   const ApiOptions& options() const { return options_; }
   Metrics& metrics() { return metrics_; }
-  /// What the server measures when somebody asks.
+  /// Values that the server measures when somebody asks.
   MetricGauges gauges() const { return gauges_ ? gauges_() : MetricGauges(); }
   void set_gauges(std::function<MetricGauges()> gauges) { gauges_ = std::move(gauges); }
   std::int64_t threads() const;

@@ -26,7 +26,7 @@ class Failure : public std::runtime_error {
   const Fields& headers() const { return headers_; }
 
  private:
-  /// What a client sent may be long and hold anything.
+  /// Text that a client sent may be long and hold anything.
   static std::string one_line(const std::string& message);
 
   int status_;

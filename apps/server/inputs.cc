@@ -81,7 +81,7 @@ std::string text_of_ids(const Tokenizer& tokenizer, std::span<const std::int32_t
     return id == special.cls || id == special.sep || id == special.bos || id == special.eos;
   };
   std::erase_if(plain, is_special);
-  // What no token stands for is decoded as the unknown one's name.
+  // A character without a token is decoded as the unknown one's name.
   const auto is_unknown = [&](std::int32_t id) { return id == tokenizer.special_tokens().unk; };
   std::erase_if(plain, is_unknown);
   std::erase_if(again, is_unknown);

@@ -28,7 +28,7 @@ class Histogram {
   double sum_ = 0;
 };
 
-/// What a request was, when it is over.
+/// The facts of a request that is over.
 struct RequestFacts {
   bool is_batch = false;
   /// "embed", "predict" or empty.

@@ -242,7 +242,12 @@ std::optional<HttpResponse> rerank_documents(Api& api, ApiCall& call) {
 }
 
 std::optional<HttpResponse> rerank(Api& api, ApiCall& call) {
-  if (member(call.body, "documents") != nullptr) return rerank_documents(api, call);
+  if (member(call.body, "documents") != nullptr) {
+    if (member(call.body, "texts") != nullptr) {
+      refuse("expected `texts` or `documents`, found both");
+    }
+    return rerank_documents(api, call);
+  }
   const ServedModel& model = api.model_for(call, Ability::rerank);
   const std::string query = needed_text(call.body, "query");
   const auto texts = documents_of(call.body, "texts");

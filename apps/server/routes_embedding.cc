@@ -10,7 +10,7 @@
 namespace longformer::server {
 namespace {
 
-/// What all of these routes read besides their texts.
+/// The options that all of these routes have.
 EmbedOptions options_of(const Api& api, const ApiCall& call, const Embedder& embedder,
                         const Json& where) {
   EmbedOptions options;
@@ -25,7 +25,7 @@ EmbedOptions options_of(const Api& api, const ApiCall& call, const Embedder& emb
   return options;
 }
 
-/// With `dimensions` of them.
+/// Vectors get `dimensions` elements.
 void set_size(EmbedOptions& options, const Embedder& embedder, const Json& where) {
   options.truncate_dim = whole_of(where, "dimensions", 1, embedder.embedding_size(options));
 }
@@ -135,11 +135,11 @@ std::string sparse_json(const Model& model, const Tokenizer& tokenizer, const st
 
 std::optional<HttpResponse> embed_sparse(Api& api, ApiCall& call) {
   const ServedModel& model = api.model_for(call, Ability::embed);
+  const auto texts = inputs_of(api, call, call.body, "inputs", model.tokenizer());
   if (!api.options().is_sparse || !model.model()->info().has_masked_lm_head) {
     refuse_head("Model is not an embedding model with SPLADE pooling");
   }
   const TooLong too_long = too_long_of(api, call, call.body);
-  const auto texts = inputs_of(api, call, call.body, "inputs", model.tokenizer());
   return json_response(json_list(texts, [&](std::string& json, const std::string& text) {
     json += sparse_json(*model.model(), model.tokenizer(), text, too_long, call);
   }));

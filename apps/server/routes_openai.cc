@@ -33,7 +33,7 @@ std::vector<ApiField> embeddings_fields() {
   return {
       {"input", {{"$ref", "#/components/schemas/Inputs"}}, true},
       {"model", {{"type", "string"}, {"nullable", true}}},
-      {"user", {{"type", "string"}, {"nullable", true}}},
+      {"user", {{"description", "read and ignored"}}},
       {"encoding_format", {{"type", "string"}, {"enum", {"float", "base64"}}, {"nullable", true}}},
       {"dimensions", {{"type", "integer"}, {"minimum", 1}, {"nullable", true}}},
       {"late_chunking", {{"type", "boolean"}, {"nullable", true}}}};

@@ -200,7 +200,7 @@ std::optional<std::vector<std::int32_t>> targets_of(const Tokenizer& tokenizer, 
   for (const std::string& word : *words) {
     auto id = tokenizer.id(word);
     if (!id) {
-      // As in transformers, the first token of what is no entry.
+      // A word that is no entry stands for its first token, as in transformers.
       const auto tokens = encoded(tokenizer, word, false).ids;
       if (tokens.empty()) continue;
       id = tokens.front();
@@ -294,7 +294,7 @@ std::optional<HttpResponse> fill(Api& api, ApiCall& call) {
 
 std::vector<ApiField> choose_fields() {
   return {{"question", kNeededText, true},
-          {"choices", {{"type", "array"}, {"minItems", 2}, {"items", kNeededText}}, true},
+          {"choices", {{"type", "array"}, {"minItems", 1}, {"items", kNeededText}}, true},
           {"context", kNullableText},
           {"truncate", truth_schema()},
           {"model", kNullableText}};

@@ -22,7 +22,7 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-/// As long as the longer text whatever they have in common, so time tells nothing of the key.
+/// The time depends on the length of the given text alone, so it tells nothing of the key.
 bool is_same_key(std::string_view given, std::string_view key) {
   unsigned difference = given.size() == key.size() ? 0 : 1;
   for (std::size_t i = 0; i < given.size(); ++i) {
@@ -51,7 +51,7 @@ bool is_open(const HttpRequest& head) {
 
 std::string whole_ms(double seconds) { return std::to_string(std::lround(seconds * 1000)); }
 
-/// What is no printable ASCII is escaped: a log is read in terminals.
+/// Anything but printable ASCII is escaped: a log is read in terminals.
 std::string printable(std::string_view text) {
   std::string safe;
   for (const char c : text.substr(0, 200)) {
@@ -81,7 +81,7 @@ std::string_view failure_kind(const Failure& failure) {
   return std::string_view(failure.what()).starts_with("batch size") ? "batch_size" : "validation";
 }
 
-/// That of the client where it is short and printable, else one that nobody else has.
+/// The id of the client where it is short and printable, else one that nobody else has.
 std::string id_of(const HttpRequest& request) {
   const auto id = request.header("x-request-id");
   const auto is_plain = [](char c) { return c > ' ' && c < 0x7f; };
@@ -220,6 +220,7 @@ void Server::serve(const std::shared_ptr<HttpExchange>& exchange, Clock::time_po
   try {
     std::optional<HttpResponse> response;
     const auto begin = Clock::now();
+    const double waited = Model::seconds_waited();
     try {
       response = api_.answer(call);
     } catch (const Failure& failure) {
@@ -241,7 +242,9 @@ void Server::serve(const std::shared_ptr<HttpExchange>& exchange, Clock::time_po
       served.failure = "inference";
       response = response_of(failure, call.request.path);
     }
-    served.inference = seconds_since(begin);
+    const double in_queue = Model::seconds_waited() - waited;
+    served.queue += in_queue;
+    served.inference = std::max(0.0, seconds_since(begin) - in_queue);
     finish(call, served, std::move(response));
   } catch (const Gone&) {
     served.failure = "dropped";

@@ -24,6 +24,11 @@ constexpr double kMemory = 60;
 /// How often a wait lets itself be interrupted.
 constexpr std::chrono::milliseconds kPause(50);
 
+double& waited_by_this_thread() {
+  thread_local double seconds = 0;
+  return seconds;
+}
+
 }  // namespace
 
 struct Turns::State {
@@ -165,6 +170,7 @@ void Turns::wait(State& state, std::unique_lock<std::mutex>& lock, Waiter& waite
   const auto is_over = [&] {
     return waiter.place_ == Place::running || waiter.place_ == Place::done;
   };
+  const Clock::time_point begin = Clock::now();
   while (!waiter.changed_.wait_for(lock, kPause, is_over)) {
     lock.unlock();
     try {
@@ -176,7 +182,10 @@ void Turns::wait(State& state, std::unique_lock<std::mutex>& lock, Waiter& waite
     }
     lock.lock();
   }
+  waited_by_this_thread() += Seconds(Clock::now() - begin).count();
 }
+
+double Turns::seconds_waited() { return waited_by_this_thread(); }
 
 /// Its thread wants the turn no more. Who computes its work still reads it, so that must end first.
 void Turns::leave(State& state, std::unique_lock<std::mutex>& lock, Waiter& waiter) {

@@ -87,6 +87,8 @@ class Turns {
   /// How many wait, and the seconds that they and the running ones have left.
   std::size_t waiting() const;
   double backlog() const;
+  /// Seconds that the calling thread has waited for turns, in all its life.
+  static double seconds_waited();
   /// The seconds that go before a call of so many, if it came now.
   double seconds_before(double rest) const;
 

@@ -238,6 +238,8 @@ double Model::seconds_before(std::int64_t tokens) const {
   return runner.turns().seconds_before(runner.seconds_of(tokens));
 }
 
+double Model::seconds_waited() { return Turns::seconds_waited(); }
+
 double Model::seconds_of(std::int64_t tokens) const {
   return implementation_->runner.seconds_of(tokens);
 }
