@@ -5,11 +5,13 @@ Everywhere else its tests are skipped.
 """
 
 import contextlib
+import http.server
 import importlib.util
 import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -189,6 +191,65 @@ def test_huggingface_hub_example(server, name, pattern):
     assert re.fullmatch(pattern, out), out
 
 
+@pytest.mark.skipif(not shutil.which("curl"), reason="no curl")
+def test_commands_of_the_page(server):
+    page = (ROOT / "docs" / "clients.md").read_text(encoding="utf-8")
+    commands = re.findall(r"^curl .*$", page, re.M)
+    assert len(commands) == 12
+    for command in commands:
+        ours = command.replace("127.0.0.1:8080", server.address).replace("curl ", "curl --silent --show-error --fail-with-body ", 1)
+        done = subprocess.run(ours, shell=True, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 0 and json.loads(done.stdout), (command, done.stdout, done.stderr)
+
+
+@pytest.mark.parametrize("name", ["openai", "cohere", "huggingface_hub"])
+def test_classes_of_errors(name):
+    """The table of docs/clients.md, on the answers of a server that gives each status."""
+    page = (ROOT / "docs" / "clients.md").read_text(encoding="utf-8").split("## Errors")[1]
+    rows = [re.findall(r"[^|` ]+", row) for row in re.findall(r"^\| \d.*$", page, re.M)]
+    column = ["openai", "cohere", "huggingface_hub"].index(name) + 1
+    assert len(rows) == 6
+    for row in rows:
+        with answering(int(row[0])) as address, pytest.raises(Exception, match="the reason") as failed:
+            if name == "openai":
+                import openai
+                openai.OpenAI(base_url=f"{address}/v1", api_key="none", max_retries=0).embeddings.create(model="any", input="a")
+            elif name == "cohere":
+                import cohere
+                options = {"max_retries": 0}
+                cohere.ClientV2(api_key="none", base_url=address).rerank(model="any", query="a", documents=["a"], request_options=options)
+            else:
+                import huggingface_hub
+                huggingface_hub.InferenceClient(model=address).feature_extraction("a")
+        assert type(failed.value).__name__ == row[column], row[0]
+
+
+@contextlib.contextmanager
+def answering(status):
+    """A server that answers everything with one status, in the form of `longformer serve`."""
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):
+            self.rfile.read(int(self.headers["Content-Length"]))
+            body = json.dumps({"error": {"message": "the reason"}, "message": "the reason"} if "/v" in self.path else
+                              {"error": "the reason", "error_type": "Validation"}).encode()  # fmt: skip
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *arguments):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
 # ---- vectors ----
 
 
@@ -283,7 +344,7 @@ def test_cohere_and_tei_rank_alike(server):
     from llama_index.core.schema import NodeWithScore, TextNode
     from llama_index.postprocessor.tei_rerank import TextEmbeddingInference
     client = cohere.ClientV2(api_key="none", base_url=server.address)
-    ranks = [(one.index, one.relevance_score) for one in client.rerank(model="rerank", query=QUESTION, documents=TEXTS).results]
+    ranks = [(one.index, one.relevance_score) for one in client.rerank(model="rerank-v4.0", query=QUESTION, documents=TEXTS).results]
     nodes = [NodeWithScore(node=TextNode(text=text), score=0) for text in TEXTS]
     ranked = TextEmbeddingInference(base_url=server.address, top_n=3).postprocess_nodes(nodes, query_str=QUESTION)
     assert [TEXTS[index] for index, _ in ranks] == [one.text for one in ranked]
@@ -325,9 +386,9 @@ def test_errors_of_cohere(server):
     import cohere
     client = cohere.ClientV2(api_key="none", base_url=server.address)
     with pytest.raises(cohere.BadRequestError, match="`documents` cannot be empty"):
-        client.rerank(model="rerank", query="a", documents=[])
+        client.rerank(model="rerank-v4.0", query="a", documents=[])
     with pytest.raises(cohere.UnprocessableEntityError, match="top_n"):
-        client.rerank(model="rerank", query="a", documents=["a"], top_n=0)
+        client.rerank(model="rerank-v4.0", query="a", documents=["a"], top_n=0)
 
 
 def test_errors_of_huggingface_hub(server):
@@ -353,12 +414,12 @@ def test_keys(folders, tmp_path):
             with openai.OpenAI(base_url=f"{server.address}/v1", api_key=key or "x") as client, pytest.raises(openai.AuthenticationError, match="key"):
                 client.embeddings.create(model="any", input="a")
             with pytest.raises(cohere.UnauthorizedError):
-                cohere.ClientV2(api_key=key or "x", base_url=server.address).rerank(model="rerank", query="a", documents=["a"])
+                cohere.ClientV2(api_key=key or "x", base_url=server.address).rerank(model="rerank-v4.0", query="a", documents=["a"])
             with pytest.raises(huggingface_hub.errors.HfHubHTTPError, match="401"):
                 huggingface_hub.InferenceClient(model=server.address, token=key or "x").feature_extraction("a")
         with openai.OpenAI(base_url=f"{server.address}/v1", api_key="secret") as client:
             wanted = client.embeddings.create(model="any", input="a").data[0].embedding
-        assert cohere.ClientV2(api_key="secret", base_url=server.address).rerank(model="rerank", query="a", documents=["a"]).results
+        assert cohere.ClientV2(api_key="secret", base_url=server.address).rerank(model="rerank-v4.0", query="a", documents=["a"]).results
         found = huggingface_hub.InferenceClient(model=server.address, token="secret").feature_extraction("a")
         assert largest_difference(found.tolist(), [wanted]) <= TOLERANCE
         found = TextEmbeddingsInference("any", base_url=server.address, auth_token="secret").get_text_embedding("a")
@@ -395,7 +456,9 @@ def test_the_description_is_kept(server, tmp_path):
     """Schemathesis draws requests from /openapi.json, right and wrong ones, and looks at the answers. A right
     request may be refused where no description can say why: a text without a mask, the name of an unknown model."""
     (tmp_path / "schemathesis.toml").write_text(
-        '[checks]\npositive_data_acceptance.expected-statuses = ["2xx", 400, 404, 422, 424, 429]\n')  # fmt: skip
+        '[checks]\n'
+        'positive_data_acceptance.expected-statuses = ["2xx", 400, 404, 422, 424, 429]\n'
+        'negative_data_rejection.expected-statuses = ["4xx"]\n')  # fmt: skip
     command = [pathlib.Path(sys.executable).with_name("schemathesis"), "--config-file", tmp_path / "schemathesis.toml", "run",
                f"{server.address}/openapi.json", "--max-examples", os.environ.get("LONGFORMER_CASES", "40"), "--seed", "1",
                "--continue-on-failure", "--no-color"]  # fmt: skip
