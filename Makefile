@@ -10,6 +10,7 @@ PREFIX ?= /usr/local
 CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/longformer
 ORACLE ?= $(CACHE)/oracle
 TEST_VENV ?= $(CACHE)/test
+CLIENTS_VENV ?= $(CACHE)/clients
 
 # Commit that `make lint` and `make check` compare the files with.
 BASE ?=
@@ -28,7 +29,7 @@ SOURCES := $(shell git ls-files --cached --others --exclude-standard '*.h' '*.cc
 
 .DEFAULT_GOAL := help
 .PHONY: help packages browser-packages lint-packages build everything check test debug asan tsan \
-        fuzz oracle test-venv parity quickstart lint fresh fresh-short fresh-build \
+        fuzz oracle test-venv clients parity quickstart lint fresh fresh-short fresh-build \
         install python wheel bench clean
 
 help: ## List the targets
@@ -50,6 +51,11 @@ build: packages ## Build the program, build/longformer
 
 test-venv: packages
 	@PYTHON=$(PYTHON) tools/venv.sh $(TEST_VENV) requirements/test.txt
+
+clients: build ## Clients of other projects (openai, LangChain …) against `longformer serve`, in an environment of 0.5 GB
+	@PYTHON=$(PYTHON) tools/venv.sh $(CLIENTS_VENV) requirements/clients.txt
+	LONGFORMER_BINARY=$(CURDIR)/$(BUILD)/longformer PYTHONDONTWRITEBYTECODE=1 \
+	  $(CLIENTS_VENV)/bin/python -m pytest -q -p no:cacheprovider tests/apps/server/clients_test.py
 
 everything: test-venv
 	cmake --preset release -DLONGFORMER_TESTS=ON -DLONGFORMER_PYTHON=ON -DCMAKE_UNITY_BUILD=$(UNITY) \

@@ -1,6 +1,7 @@
 """Examples are short and run: each code file below examples/, without a download and with small models.
 
-`examples/embed` is a C++ project, which the test `installed_library` builds and runs. Data files are run by the guides
+`examples/embed` is a C++ project, which the test `installed_library` builds and runs; `examples/clients` needs packages
+of other projects, which `make clients` installs. Data files are run by the guides
 (docs_test.py); configurations of language models are read here.
 """
 
@@ -23,6 +24,8 @@ CODE = sorted(path.relative_to(EXAMPLES).as_posix() for path in EXAMPLES.rglob("
               if path.suffix in (".cc", ".h", ".py", ".sh", ".cmake") or path.name == "CMakeLists.txt")  # fmt: skip
 RUN_HERE = {"language-models/plot.py", "quickstart.sh", "tasks/label_names.py"}
 RUN_BY_INSTALLED_LIBRARY = {"embed/CMakeLists.txt", "embed/embed.cc"}
+#: They need packages of other projects: tests/apps/server/clients_test.py, by `make clients`.
+RUN_BY_CLIENTS_TEST = {f"clients/{name}_client.py" for name in ("cohere", "haystack", "huggingface_hub", "langchain", "llama_index", "openai")}
 #: A drawing package of which plot.py uses a few names; it writes the points that it is given.
 DRAWING = """
 import json
@@ -47,7 +50,7 @@ def run(command, folder, **environment):
 
 
 def test_every_code_file_runs_somewhere():
-    assert sorted(RUN_HERE | RUN_BY_INSTALLED_LIBRARY) == CODE
+    assert sorted(RUN_HERE | RUN_BY_INSTALLED_LIBRARY | RUN_BY_CLIENTS_TEST) == CODE
 
 
 @pytest.mark.parametrize("name", CODE)
