@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 
 #include "failure.h"
 
@@ -36,11 +37,7 @@ bool fits(std::string_view pattern, std::string_view path, std::vector<std::stri
   return path.empty();
 }
 
-void check_content_type(const HttpRequest& request) {
-  std::string type(request.header("content-type").value_or(""));
-  type = type.substr(0, type.find(';'));
-  std::erase(type, ' ');
-  std::ranges::transform(type, type.begin(), [](unsigned char c) { return std::tolower(c); });
+void check_content_type(const std::string& type) {
   if (type == "application/json") return;
   throw Failure(415, "Validation",
                 "expected requests with Content-Type: application/json, found " +
@@ -77,6 +74,22 @@ Library& Api::library() {
   return *library_;
 }
 
+std::string content_type_of(const HttpRequest& request) {
+  if (const auto coding = request.header("content-encoding"); coding && *coding != "identity") {
+    throw Failure(415, "Validation", "expected a body without Content-Encoding");
+  }
+  std::string type(request.header("content-type").value_or(""));
+  std::erase(type, ' ');
+  std::erase(type, '"');
+  std::ranges::transform(type, type.begin(), [](unsigned char c) { return std::tolower(c); });
+  const auto charset = type.find(";charset=");
+  if (charset != type.npos &&
+      !std::string_view(type).substr(charset).starts_with(";charset=utf-8")) {
+    throw Failure(415, "Validation", "expected text in UTF-8");
+  }
+  return type.substr(0, type.find(';'));
+}
+
 std::int64_t Api::threads() const {
   const Model* model = models_.all.front()->model();
   return model == nullptr ? 0 : model->info().threads;
@@ -109,12 +122,13 @@ bool Api::serves(const Route& route) const {
 
 std::optional<HttpResponse> Api::answer(ApiCall& call) {
   const Route& route = find(call.request, call.parts);
-  // Documents may be plain text.
-  const bool is_text = route.path == "/documents" &&
-                       call.request.header("content-type").value_or("").starts_with("text/plain");
-  if (route.fields != nullptr && !is_text) {
-    check_content_type(call.request);
-    call.body = parse_object(call.request.body);
+  if (route.fields != nullptr) {
+    const std::string type = content_type_of(call.request);
+    // Documents may be plain text.
+    if (route.path != "/documents" || type != "text/plain") {
+      check_content_type(type);
+      call.body = parse_object(call.request.body);
+    }
   }
   check_ways(call);
   if (route.path.starts_with("/models/")) call.model_name = call.parts.at(0);

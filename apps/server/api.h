@@ -52,6 +52,8 @@ struct ApiCall {
   /// x-request-id: that of the client, else one that was made.
   std::string id = {};
   Lengths lengths = {};
+  /// The name of the model that served it.
+  mutable std::string used_model = {};
 
   /// The model of the path or the body; empty: none is named.
   std::string wanted_model() const;
@@ -111,7 +113,9 @@ class Api {
   Library& library();
 
   const ServedModel& model_for(const ApiCall& call, Ability ability) const {
-    return models_.find(call.wanted_model(), ability);
+    const ServedModel& model = models_.find(call.wanted_model(), ability);
+    call.used_model = model.name;
+    return model;
   }
 
   /// The route of a request; fills in the parts of its path. Throws Failure: 404, 405.
@@ -134,6 +138,10 @@ class Api {
 
 /// openapi.json of what these models serve.
 std::string openapi_json(const Api& api);
+
+/// The kind of a body, without parameters, in small letters. Throws Failure, 415, for another
+/// encoding than UTF-8, and for bodies that are packed.
+std::string content_type_of(const HttpRequest& request);
 
 HttpResponse json_response(std::string body, int status = 200);
 

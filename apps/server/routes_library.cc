@@ -32,7 +32,7 @@ struct Upload {
 Upload upload_of(const ApiCall& call) {
   const HttpRequest& request = call.request;
   Upload upload;
-  if (request.header("content-type").value_or("").starts_with("text/plain")) {
+  if (content_type_of(request) == "text/plain") {
     const auto name = request.query_value("name");
     if (!name || name->empty()) refuse("missing `name` in the address");
     upload.name = *name;

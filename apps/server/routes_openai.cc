@@ -76,6 +76,7 @@ std::vector<Embedding> chunked_late(const Embedder& embedder, std::span<const st
 
 std::optional<HttpResponse> embeddings(Api& api, ApiCall& call) {
   const ServedModel& model = embedder_for(api, call);
+  call.used_model = model.name;
   const Embedder& embedder = *model.embedder;
   EmbedOptions options;
   options.too_long = too_long_of(api, call, call.body);

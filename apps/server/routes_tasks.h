@@ -19,7 +19,8 @@ TagOutcome tagged(const Api& api, ApiCall& call, const Tagger& tagger, const std
 /// [{"entity_group", "score", "word", "start", "end"}, …]; of single tokens "entity" and "index".
 std::string entities_json(const TagOutcome& found, const Offsets& offsets, bool are_tokens);
 bool tags_tokens(const Json& where);
-/// The form of the pipeline of `transformers`: a list of candidates for one mask, of such lists for several.
+/// The form of the pipeline of `transformers`: a list of candidates for one mask, of such lists for
+/// several.
 std::string filled_json(const Api& api, ApiCall& call, const MaskFiller& filler,
                         const std::string& text, const Json& where);
 /// The request of a summary, with the options of `where`.

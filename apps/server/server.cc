@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <ctime>
 
 #include "failure.h"
@@ -121,7 +122,8 @@ bool Server::is_loopback() const {
 /// A page of a stranger must not reach a server on this machine by a name that it made up (DNS
 /// rebinding), and must not ask at all.
 void Server::check_origin(const HttpRequest& head) const {
-  const std::string_view host = head.header("host").value_or("");
+  std::string host(head.header("host").value_or(""));
+  std::ranges::transform(host, host.begin(), [](unsigned char c) { return std::tolower(c); });
   const bool knows_host =
       !is_loopback() || !options_.api_key.empty() || is_own_name(without_port(host)) ||
       std::ranges::find(options_.allowed_hosts, without_port(host)) != options_.allowed_hosts.end();
@@ -283,7 +285,7 @@ void Server::finish(const ApiCall& call, const Served& served,
   api_.metrics().add({.is_batch = call.lengths.inputs > 1,
                       .kind = kind_of(request.path),
                       .failure = served.failure,
-                      .model = api_.models().all.front()->name,
+                      .model = call.used_model,
                       .tokens = call.lengths.tokens,
                       .total = total,
                       .queue = served.queue,
