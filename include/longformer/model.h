@@ -190,8 +190,8 @@ class Model {
   /// Seconds until a call of so many tokens would begin if it came now, by the passes before; 0
   /// before the first one. Any thread.
   double seconds_before(std::int64_t tokens) const;
-  /// Seconds that calls of the calling thread have waited for their turns so far, of any model; a wait
-  /// in which another thread did the work counts too.
+  /// Seconds that calls of the calling thread have waited for their turns so far, of any model; a
+  /// wait in which another thread did the work counts too.
   static double seconds_waited();
   /// Seconds that a call of so many tokens computes.
   double seconds_of(std::int64_t tokens) const;

@@ -78,8 +78,8 @@ std::string help_of(const OptionField& field);
 OptionFields only(OptionFields fields, const std::vector<std::string>& names);
 OptionFields without(OptionFields fields, const std::vector<std::string>& names);
 
-/// Sets the options that a JSON object has; null and an absent key set nothing, and keys that are no
-/// option mean nothing here. Throws Error for a value of another type or out of bounds; its
+/// Sets the options that a JSON object has; null and an absent key set nothing, and keys that are
+/// no option mean nothing here. Throws Error for a value of another type or out of bounds; its
 /// `option` is the key.
 void read_options(const OptionFields& fields, const std::string& json);
 

@@ -20,7 +20,7 @@ BEHIND = {
     "qa": ["--text", "a", "-q", "b"], "choose": ["--question", "a", "--choice", "b", "--choice", "c"],
     "evaluate": ["a.jsonl"], "finetune": ["a.jsonl", "--output-dir", "out"], "pretrain-mlm": ["a.txt", "--output-dir", "out"],
     "pretrain-lm": ["a.txt", "--output-dir", "out"], "summarize": ["--text", "a"], "generate": ["--text", "a"],
-    "attention": ["--text", "a"], "convert": ["out"], "compare": [BERT, "--text", "a"],
+    "serve": ["--check"], "attention": ["--text", "a"], "convert": ["out"], "compare": [BERT, "--text", "a"],
 }  # fmt: skip
 
 
