@@ -96,7 +96,7 @@ std::int64_t Api::threads() const {
 }
 
 const Route& Api::find(const HttpRequest& request, std::vector<std::string>& parts) {
-  const std::string_view method = request.method == "HEAD" ? "GET" : request.method;
+  const std::string method = request.method == "HEAD" ? "GET" : request.method;
   std::string allowed;
   for (const Route& route : routes()) {
     if (!fits(route.path, request.path, parts)) continue;

@@ -85,7 +85,8 @@ std::string text_of_ids(const Tokenizer& tokenizer, std::span<const std::int32_t
   const auto is_unknown = [&](std::int32_t id) { return id == tokenizer.special_tokens().unk; };
   std::erase_if(plain, is_unknown);
   std::erase_if(again, is_unknown);
-  if (std::ranges::search(again, plain).empty() && !plain.empty()) {
+  if (std::search(again.begin(), again.end(), plain.begin(), plain.end()) == again.end() &&
+      !plain.empty()) {
     refuse(
         fmt::format("`{}`: expected ids of this model's tokenizer, found those of another. "
                     "LangChain: check_embedding_ctx_length=False",

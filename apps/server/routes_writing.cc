@@ -138,7 +138,7 @@ std::string done_json(const WrittenDocument& found, const GenerationRequest& req
 
 /// Events as the text grows; the client may be gone at any time.
 void stream_summary(ApiCall& call, const TextGenerator& writer, const std::string& text,
-                    GenerationRequest request) {
+                    const GenerationRequest& request) {
   HttpExchange& exchange = *call.exchange;
   exchange.begin_stream({.content_type = "text/event-stream",
                          .headers = {{"Cache-Control", "no-store"}, {"X-Accel-Buffering", "no"}}});
