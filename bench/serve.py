@@ -83,6 +83,8 @@ def beside_a_book(server, book, short):
         vectors.append(vector[0])
         time.sleep(0.02)
     reader.join()
+    if not times:
+        sys.exit("error: the book was over before a short request came: give more --words")
     return {
         "q": statistics.median(alone),
         "short p50": statistics.median(times),
