@@ -20,9 +20,6 @@ namespace {
 
 using PythonGenerator = Loaded<TextGenerator>;
 
-/// Tokens of a summary where nothing says how long it may be, as the program has it.
-constexpr std::int64_t kUsualSummary = 512;
-
 Record python_text(const WrittenText& text) {
   return nb::make_tuple(nb::cast(text.ids), nb::cast(text.score), text.end, text.text);
 }
@@ -59,24 +56,13 @@ Rows generate(PythonGenerator& generator, const std::vector<Document>& documents
       "input_ids", request.first_document);
 }
 
-/// A summary has global attention and a length where neither the folder nor the caller says so.
-void complete_summary(const TextGenerator& generator, GenerationRequest& request) {
-  if (!request.global_attention) request.global_attention = generator.summary_globals();
-  const auto has_length = [](const GenerationOptions& options) {
-    return options.max_length || options.max_new_tokens;
-  };
-  if (!has_length(generator.folder_options()) && !has_length(request.options)) {
-    request.options.max_new_tokens = std::min(kUsualSummary, generator.info().max_text_tokens - 1);
-  }
-}
-
 Rows write(PythonGenerator& generator, const Texts& list, bool summarizes, const Options& given,
            const nb::object& callback) {
   GenerationRequest request;
   Keywords keywords(summarizes ? "summarize" : "write", given);
   take_fields(keywords, fields(request));
   request.options = generation_options(keywords);
-  if (summarizes) complete_summary(generator.object(), request);
+  if (summarizes) request = generator.object().for_summaries(std::move(request));
   const std::vector<std::string> texts = texts_of(list);
   return python_documents(generator.call([&](const TextGenerator& one) {
     return one.generate(texts, request, [&callback](const GenerationEvent& event) {

@@ -116,9 +116,7 @@ server::ServerOptions server_options(const ServeFlags& flags, Messages& messages
   options.allowed_origins = flags.origins;
   options.log_is_json = flags.json_log;
   options.log = [](const std::string& line) { fmt::print(stderr, "{}\n", line); };
-  const bool is_loopback = flags.hostname == "localhost" || flags.hostname == "::1" ||
-                           flags.hostname.starts_with("127.");
-  if (!is_loopback && options.api_key.empty()) {
+  if (!server::is_loopback(flags.hostname) && options.api_key.empty()) {
     messages.note(
         fmt::format("whoever reaches {} may use this server: it has no key (LONGFORMER_API_KEY)",
                     flags.hostname));

@@ -21,8 +21,6 @@ constexpr std::size_t kUnitBytes = std::size_t{1} << 22;
 /// Handling of long documents.
 constexpr std::string_view kSegments =
     "without --refuse all of it is read, in overlapping segments";
-/// New tokens of a summary where nothing says how long it may be.
-constexpr std::int64_t kUsualSummary = 512;
 
 class WritingRun {
  public:
@@ -35,18 +33,9 @@ class WritingRun {
         request_(flags.request),
         only_one_(documents_.total_documents() == 1) {
     documents_.advise(kSegments);
-    const GenerationOptions& folder = generator_.folder_options();
-    const auto& info = generator_.info();
-    const auto has_length = [](const GenerationOptions& options) {
-      return options.max_length || options.max_new_tokens;
-    };
     if (flags.stream && !flags.model.json)
       throw UsageError("--stream", "expected --json beside it");
-    if (!summarizes) return;
-    if (!request_.global_attention) request_.global_attention = generator_.summary_globals();
-    if (!has_length(folder) && !has_length(request_.options)) {
-      request_.options.max_new_tokens = std::min(kUsualSummary, info.max_text_tokens - 1);
-    }
+    if (summarizes) request_ = generator_.for_summaries(std::move(request_));
   }
 
   void run() {

@@ -124,8 +124,7 @@ std::optional<HttpResponse> Api::answer(ApiCall& call) {
   const Route& route = find(call.request, call.parts);
   if (route.fields != nullptr) {
     const std::string type = content_type_of(call.request);
-    // Documents may be plain text.
-    if (route.path != "/documents" || type != "text/plain") {
+    if (!route.takes_text || type != "text/plain") {
       check_content_type(type);
       call.body = parse_object(call.request.body);
     }
@@ -135,10 +134,10 @@ std::optional<HttpResponse> Api::answer(ApiCall& call) {
   return route.handler(*this, call);
 }
 
-std::optional<HttpResponse> Api::forward(Api& api, ApiCall& call, std::string_view path) {
+std::optional<HttpResponse> Api::forward(ApiCall& call, std::string_view path) {
   const auto found = std::ranges::find_if(
       routes(), [&](const Route& route) { return route.method == "POST" && route.path == path; });
-  return found->handler(api, call);
+  return found->handler(*this, call);
 }
 
 HttpResponse json_response(std::string body, int status) {

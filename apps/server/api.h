@@ -79,6 +79,8 @@ struct Route {
   std::vector<ApiField> (*fields)() = nullptr;
   /// Members of which one is needed.
   std::vector<std::string> one_of = {};
+  /// The body may be plain text, which the handler reads.
+  bool takes_text = false;
 };
 
 /// All routes, in the order of openapi.json.
@@ -118,6 +120,14 @@ class Api {
     return model;
   }
 
+  /// The model that the request names if it can; any other name stands for the first model that
+  /// can.
+  const ServedModel& model_or_first(const ApiCall& call, Ability ability) const {
+    const ServedModel& model = models_.find_or_first(call.wanted_model(), ability);
+    call.used_model = model.name;
+    return model;
+  }
+
   /// The route of a request; fills in the parts of its path. Throws Failure: 404, 405.
   static const Route& find(const HttpRequest& request, std::vector<std::string>& parts);
   /// Whether any model serves the route.
@@ -126,7 +136,7 @@ class Api {
   /// Answers by the route. Throws Failure and Error.
   std::optional<HttpResponse> answer(ApiCall& call);
   /// Answers a request that has been read as POST of this path would.
-  static std::optional<HttpResponse> forward(Api& api, ApiCall& call, std::string_view path);
+  std::optional<HttpResponse> forward(ApiCall& call, std::string_view path);
 
  private:
   LoadedModels models_;

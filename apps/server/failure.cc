@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "longformer/report.h"
+#include "offsets.h"
 
 namespace longformer::server {
 
@@ -13,8 +14,7 @@ std::string Failure::one_line(const std::string& message) {
   std::string line;
   for (const char c : message) {
     const auto byte = static_cast<unsigned char>(c);
-    const bool begins_character = (byte & 0xC0) != 0x80;
-    if (line.size() >= kMost && begins_character) return line + "…";
+    if (line.size() >= kMost && !is_continuation(c)) return line + "…";
     if (byte < ' ' || byte == 0x7f) {
       fmt::format_to(std::back_inserter(line), "\\x{:02x}", byte);
     } else {
@@ -25,6 +25,12 @@ std::string Failure::one_line(const std::string& message) {
 }
 
 void refuse(const std::string& message) { throw Failure(422, "Validation", message); }
+
+void refuse_missing(std::string_view name) { refuse(fmt::format("missing field `{}`", name)); }
+
+void refuse_empty(std::string_view name) {
+  throw Failure(400, "Empty", fmt::format("`{}` cannot be empty", name));
+}
 
 void refuse_head(const std::string& message) { throw Failure(424, "Backend", message); }
 

@@ -36,6 +36,10 @@ class Failure : public std::runtime_error {
 
 /// A value of the request that cannot be used: 422.
 [[noreturn]] void refuse(const std::string& message);
+/// 422, for a member that must be there, and 400 for one that is empty.
+[[noreturn]] void refuse_missing(std::string_view name);
+[[noreturn]] void refuse_empty(std::string_view name);
+
 /// No model that is served can do this: 424.
 [[noreturn]] void refuse_head(const std::string& message);
 

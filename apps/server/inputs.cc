@@ -95,14 +95,28 @@ std::string text_of_ids(const Tokenizer& tokenizer, std::span<const std::int32_t
   return text;
 }
 
-std::int64_t characters_of(std::string_view text) {
-  return std::ranges::count_if(text, [](char c) { return (c & 0xC0) != 0x80; });
+void check_batch_size(const Api& api, std::size_t size) {
+  const auto most = static_cast<std::size_t>(api.options().most_inputs);
+  if (size <= most) return;
+  refuse(fmt::format("batch size {} > maximum allowed batch size {}", size, most));
+}
+
+std::string text_or_document(Api& api, ApiCall& call, const char* key) {
+  std::string text;
+  if (const auto id = text_of(call.body, "document")) {
+    CharacterSpan all = {0, std::int64_t{1} << 40};
+    text = api.library().text(*id, all);
+  } else {
+    text = needed_text(call.body, key);
+  }
+  call.lengths.characters += characters_of(text);
+  return text;
 }
 
 std::vector<std::string> inputs_of(const Api& api, ApiCall& call, const Json& where,
                                    const char* key, const Tokenizer& tokenizer) {
   const Json* value = member(where, key);
-  if (value == nullptr) refuse(fmt::format("missing field `{}`", key));
+  if (value == nullptr) refuse_missing(key);
   std::vector<std::string> texts;
   const auto add = [&](const Json& one, const std::string& name) {
     if (one.is_string()) {
@@ -115,7 +129,7 @@ std::vector<std::string> inputs_of(const Api& api, ApiCall& call, const Json& wh
       refuse_type(name, "a text or ids of one", one);
     }
     if (texts.back().empty()) {
-      throw Failure(400, "Empty", fmt::format("`{}` cannot be empty", name));
+      refuse_empty(name);
     }
     call.lengths.characters += characters_of(texts.back());
   };
@@ -126,12 +140,9 @@ std::vector<std::string> inputs_of(const Api& api, ApiCall& call, const Json& wh
   } else if (!value->is_array()) {
     refuse_type(key, "a text, ids of one, or a list of these", *value);
   } else if (value->empty()) {
-    throw Failure(400, "Empty", fmt::format("`{}` cannot be empty", key));
+    refuse_empty(key);
   } else {
-    const auto most = static_cast<std::size_t>(api.options().most_inputs);
-    if (value->size() > most) {
-      refuse(fmt::format("batch size {} > maximum allowed batch size {}", value->size(), most));
-    }
+    check_batch_size(api, value->size());
     for (const Json& one : *value) add(one, fmt::format("{}[{}]", key, texts.size()));
   }
   call.lengths.inputs = static_cast<std::int64_t>(texts.size());
@@ -157,6 +168,23 @@ std::string without_begin(const Tokenizer& tokenizer, const std::string& text,
     rest = rest.substr(character_starts(rest)[static_cast<std::size_t>(begin)]);
     if (begin == 0) return rest;
   }
+}
+
+EmbedOptions embed_options_of(const Api& api, const ApiCall& call, const Embedder& embedder,
+                              const Json& where) {
+  EmbedOptions options;
+  options.too_long = too_long_of(api, call, where);
+  options.batch_tokens = batch_tokens_of(api, embedder.model());
+  options.pooling = api.options().pooling;
+  options.prompt_name = api.options().prompt_name;
+  options.prompt = api.options().prompt;
+  return options;
+}
+
+void count(Lengths& lengths, const Embedder& embedder, const EmbedOptions& options,
+           const Embedding& found) {
+  const std::int64_t read = found.tokens - found.truncated, most = embedder.max_length(options);
+  count(lengths, found.tokens, found.truncated, (read + most - 1) / most);
 }
 
 void count(Lengths& lengths, std::int64_t tokens, std::int64_t truncated, std::int64_t segments) {

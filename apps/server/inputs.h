@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "api.h"
+#include "offsets.h"
 
 namespace longformer::server {
 
@@ -28,6 +29,21 @@ bool cuts_left(const Json& where);
 std::vector<std::string> inputs_of(const Api& api, ApiCall& call, const Json& where,
                                    const char* key, const Tokenizer& tokenizer);
 
+/// Throws Failure for more inputs than one request may have.
+void check_batch_size(const Api& api, std::size_t size);
+
+/// The text of a member, or that of the document of the library that `document` names.
+std::string text_or_document(Api& api, ApiCall& call, const char* key);
+
+/// Source of a streaming call of the library, over a list that outlives it.
+template <typename Input>
+auto source_over(std::span<const Input> inputs) {
+  return [inputs, next = std::size_t{0}]() mutable -> std::optional<Input> {
+    if (next == inputs.size()) return std::nullopt;
+    return inputs[next++];
+  };
+}
+
 /// Without its first tokens, so that the rest has at most so many with the special ones. Adds what
 /// it cuts to `cut`.
 std::string without_begin(const Tokenizer& tokenizer, const std::string& text,
@@ -40,8 +56,14 @@ Encoding encoded(const Tokenizer& tokenizer, std::string_view text, bool with_sp
 std::string text_of_ids(const Tokenizer& tokenizer, std::span<const std::int32_t> ids,
                         std::string_view name);
 
+/// Options of vectors with what the server's flags say; the handling of long texts is that of
+/// `where`.
+EmbedOptions embed_options_of(const Api& api, const ApiCall& call, const Embedder& embedder,
+                              const Json& where);
+/// The lengths of one text of an embedder.
+void count(Lengths& lengths, const Embedder& embedder, const EmbedOptions& options,
+           const Embedding& found);
 void count(Lengths& lengths, std::int64_t tokens, std::int64_t truncated, std::int64_t segments);
-std::int64_t characters_of(std::string_view text);
 
 /// [0.5,1] with the fewest digits that give the same floats again.
 void append_numbers(std::string& json, std::span<const float> values);

@@ -12,6 +12,7 @@
 
 #include "failure.h"
 #include "longformer/embedding.h"
+#include "offsets.h"
 
 namespace longformer::server {
 namespace {
@@ -43,12 +44,6 @@ std::uint64_t hash(std::string_view text, std::uint64_t seed) {
 std::string id_of(std::string_view name, std::string_view text_hash) {
   const std::string both = fmt::format("{}\n{}", text_hash, name);
   return fmt::format("{:016x}{:016x}", hash(both, 1), hash(both, 2));
-}
-
-bool is_continuation(char byte) { return (byte & 0xc0) == 0x80; }
-
-std::int64_t count_characters(std::string_view text) {
-  return std::ranges::count_if(text, [](char byte) { return !is_continuation(byte); });
 }
 
 /// The byte where so many more characters are over.
@@ -252,7 +247,7 @@ class Library::Reading {
           const std::string& text)
       : all_(all), name_(all.free_name(name)), id_(id_of(name_, text_hash)), text_(text) {
     all_.reading[id_] = {
-        .name = name_, .hash = text_hash, .text = &text, .characters = count_characters(text)};
+        .name = name_, .hash = text_hash, .text = &text, .characters = characters_of(text)};
   }
   Reading(const Reading&) = delete;
   Reading& operator=(const Reading&) = delete;
@@ -280,7 +275,7 @@ class Library::Reading {
     report(0);
     const Embedding passages = read_parts();
     if (passages.rows == 0) throw Failure(400, "Empty", "`text` has no words");
-    const std::int64_t characters = count_characters(text_);
+    const std::int64_t characters = characters_of(text_);
     std::vector<Gap> gaps = gaps_of(text_, passages.spans, characters);
     const std::lock_guard lock(all_.mutex);
     check_removed();
@@ -325,7 +320,7 @@ class Library::Reading {
       const std::size_t next = is_last ? end : begin + skip(part, 0, found.spans.back().end);
       if (!is_last) show(part, found);
       append(whole, std::move(found));
-      first_ += count_characters(part.substr(0, next - begin));
+      first_ += characters_of(part.substr(0, next - begin));
       begin = next;
       size = std::max(size, std::min(2 * size, kLongestPart));
     }

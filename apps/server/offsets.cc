@@ -1,6 +1,12 @@
 #include "offsets.h"
 
+#include <algorithm>
+
 namespace longformer::server {
+
+std::int64_t characters_of(std::string_view text) {
+  return std::ranges::count_if(text, [](char byte) { return !is_continuation(byte); });
+}
 
 Offsets::Offsets(const HttpRequest& request, std::string_view text) {
   const std::string_view kind = request.query_value("offsets").value_or("");

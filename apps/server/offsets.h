@@ -10,6 +10,11 @@
 
 namespace longformer::server {
 
+/// Code points of a text.
+std::int64_t characters_of(std::string_view text);
+/// Whether a byte of UTF-8 is not the first one of its character.
+inline bool is_continuation(char byte) { return (byte & 0xc0) == 0x80; }
+
 /// Code points; with ?offsets=utf16 the units of JavaScript.
 class Offsets {
  public:

@@ -1,5 +1,9 @@
 #include <fmt/format.h>
 
+#include <cstddef>
+#include <vector>
+
+#include "base64.h"
 #include "page_text.h"
 
 namespace longformer::server {
@@ -9,21 +13,11 @@ int digit(char c) { return c <= '9' ? c - '0' : c - 'a' + 10; }
 
 /// Policies name hashes in base64.
 std::string base64_of_hex(std::string_view hex) {
-  static constexpr std::string_view kDigits =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string text;
-  int bits = 0;
-  unsigned value = 0;
-  for (const char c : hex) {
-    value = value << 4 | static_cast<unsigned>(digit(c));
-    bits += 4;
-    if (bits < 6) continue;
-    bits -= 6;
-    text += kDigits[value >> bits & 63];
+  std::vector<std::byte> bytes;
+  for (std::size_t i = 0; i + 1 < hex.size(); i += 2) {
+    bytes.push_back(static_cast<std::byte>(digit(hex[i]) << 4 | digit(hex[i + 1])));
   }
-  if (bits > 0) text += kDigits[value << (6 - bits) & 63];
-  while (text.size() % 4 != 0) text += '=';
-  return text;
+  return base64(bytes);
 }
 
 }  // namespace

@@ -98,8 +98,8 @@ std::optional<std::vector<std::string>> texts_of(const Json& object, const char*
 
 std::string needed_text(const Json& object, const char* key) {
   const auto text = text_of(object, key);
-  if (!text) refuse(fmt::format("missing field `{}`", key));
-  if (text->empty()) throw Failure(400, "Empty", fmt::format("`{}` cannot be empty", key));
+  if (!text) refuse_missing(key);
+  if (text->empty()) refuse_empty(key);
   return *text;
 }
 

@@ -7,6 +7,7 @@
 
 #include "failure.h"
 #include "inputs.h"
+#include "schemas.h"
 
 namespace longformer::server {
 namespace {
@@ -101,16 +102,16 @@ Selection selection_of(const Json& body, const ModelInfo& info) {
 
 std::vector<ApiField> attention_fields() {
   const Json whole = {{"type", "integer"}, {"minimum", 0}};
-  return {{"inputs", {{"type", "string"}, {"minLength", 1}, {"nullable", true}}},
-          {"document", {{"type", "string"}, {"nullable", true}}},
+  return {{"inputs", optional_schema(text_schema())},
+          {"document", optional_schema("string")},
           {"layers", {{"type", "array"}, {"minItems", 1}, {"items", whole}, {"nullable", true}}},
           {"heads",
            {{"type", "array"},
             {"minItems", 1},
             {"items", {{"oneOf", {whole, {{"type", "string"}, {"enum", {"mean"}}}}}}},
             {"nullable", true}}},
-          {"top_k", {{"type", "integer"}, {"minimum", 1}, {"nullable", true}}},
-          {"model", {{"type", "string"}, {"nullable", true}}}};
+          {"top_k", optional_whole_schema(1)},
+          model_field()};
 }
 
 std::string tokens_json(const Encoding& tokens, const std::string& text,
@@ -133,14 +134,7 @@ std::string tokens_json(const Encoding& tokens, const std::string& text,
 std::optional<HttpResponse> attention(Api& api, ApiCall& call) {
   const ServedModel& served = api.model_for(call, Ability::attend);
   const Model& model = *served.model();
-  std::string text;
-  if (const auto id = text_of(call.body, "document")) {
-    CharacterSpan all = {0, std::int64_t{1} << 40};
-    text = api.library().text(*id, all);
-  } else {
-    text = needed_text(call.body, "inputs");
-  }
-  call.lengths.characters += characters_of(text);
+  const std::string text = text_or_document(api, call, "inputs");
   const std::int64_t top_k = whole_of(call.body, "top_k", 1, 4096).value_or(8);
   const Selection chosen = selection_of(call.body, model.info());
   const Encoding tokens = served.tokenizer().encode(text);

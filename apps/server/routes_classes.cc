@@ -8,6 +8,7 @@
 
 #include "failure.h"
 #include "inputs.h"
+#include "schemas.h"
 
 namespace longformer::server {
 
@@ -35,7 +36,7 @@ ClassifyInput input_of(const Json& value, const std::string& name) {
   } else {
     refuse_type(name, "a text, or a list of a text or a pair of texts", value);
   }
-  if (input.text.empty()) throw Failure(400, "Empty", fmt::format("`{}` cannot be empty", name));
+  if (input.text.empty()) refuse_empty(name);
   return input;
 }
 
@@ -61,11 +62,6 @@ std::vector<Classification> classified(const Api& api, ApiCall& call, const Clas
   }
   call.lengths.inputs = std::ssize(inputs);
   std::vector<Classification> found;
-  std::size_t next = 0;
-  const auto source = [&]() -> std::optional<ClassifyInput> {
-    if (next == inputs.size()) return std::nullopt;
-    return inputs[next++];
-  };
   const auto sink = [&](const ClassifyOutcome& outcome) {
     if (!outcome.error.empty()) {
       throw failure_of(Error(ErrorParts{.reason = outcome.error,
@@ -76,7 +72,7 @@ std::vector<Classification> classified(const Api& api, ApiCall& call, const Clas
     found.push_back(outcome.classification);
     count(call.lengths, found.back().tokens, found.back().truncated, found.back().segments);
   };
-  classifier.classify(source, sink, options);
+  classifier.classify(source_over(std::span<const ClassifyInput>(inputs)), sink, options);
   return found;
 }
 
@@ -93,32 +89,28 @@ std::string scores_json(const Classification& found, std::int64_t top_k) {
 namespace {
 
 std::vector<ApiField> predict_fields() {
-  const Json text = {{"type", "string"}, {"minLength", 1}};
+  const Json text = text_schema();
   const Json one = {{"type", "array"}, {"items", text}, {"minItems", 1}, {"maxItems", 2}};
   const Json many = {{"type", "array"}, {"items", one}, {"minItems", 1}};
   return {{"inputs", {{"oneOf", {text, one, many}}}, true},
-          {"truncate", {{"type", "boolean"}, {"nullable", true}}},
-          {"truncation_direction",
-           {{"type", "string"}, {"enum", {"left", "right", "Left", "Right"}}, {"nullable", true}}},
-          {"raw_scores", {{"type", "boolean"}, {"nullable", true}}},
-          {"top_k", {{"type", "integer"}, {"minimum", 1}, {"nullable", true}}},
+          truncate_field(),
+          truncation_direction_field(),
+          {"raw_scores", optional_schema("boolean")},
+          {"top_k", optional_whole_schema(1)},
           {"function_to_apply",
            {{"type", "string"}, {"enum", {"softmax", "sigmoid", "none"}}, {"nullable", true}}},
-          {"model", {{"type", "string"}, {"nullable", true}}}};
+          model_field()};
 }
 
 std::optional<HttpResponse> predict(Api& api, ApiCall& call) {
   const Classifier& classifier = *api.model_for(call, Ability::classify).classifier;
   const Json* value = member(call.body, "inputs");
-  if (value == nullptr) refuse("missing field `inputs`");
-  if (value->empty()) throw Failure(400, "Empty", "`inputs` cannot be empty");
+  if (value == nullptr) refuse_missing("inputs");
+  if (value->empty()) refuse_empty("inputs");
   const bool is_batch = value->is_array() && value->front().is_array();
   std::vector<ClassifyInput> inputs;
   if (is_batch) {
-    if (std::ssize(*value) > api.options().most_inputs) {
-      refuse(fmt::format("batch size {} > maximum allowed batch size {}", value->size(),
-                         api.options().most_inputs));
-    }
+    check_batch_size(api, value->size());
     for (const Json& one : *value) {
       inputs.push_back(input_of(one, fmt::format("inputs[{}]", inputs.size())));
     }
@@ -146,8 +138,11 @@ std::vector<Ranked> ranked(const Api& api, ApiCall& call, const Classifier& clas
                            bool is_raw) {
   std::vector<ClassifyInput> inputs;
   for (const std::string& text : texts) inputs.push_back({.text = query, .pair = text});
-  Json where = call.body;
-  where["raw_scores"] = true;
+  // Logits are wanted; texts of the body are not copied.
+  Json where = {{"raw_scores", true}};
+  for (const char* key : {"truncate", "truncation_direction"}) {
+    if (const Json* value = member(call.body, key)) where[key] = *value;
+  }
   const char* list = call.body.contains("texts") ? "texts" : "documents";
   const auto found = classified(api, call, classifier, std::move(inputs), where, list);
   std::vector<Ranked> order;
@@ -161,31 +156,29 @@ std::vector<Ranked> ranked(const Api& api, ApiCall& call, const Classifier& clas
 /// `documents`: texts, or objects with a text.
 std::vector<std::string> documents_of(const Json& body, const char* key) {
   const Json* list = member(body, key);
-  if (list == nullptr) refuse(fmt::format("missing field `{}`", key));
+  if (list == nullptr) refuse_missing(key);
   if (!list->is_array()) refuse_type(key, "a list", *list);
-  if (list->empty()) throw Failure(400, "Empty", fmt::format("`{}` cannot be empty", key));
+  if (list->empty()) refuse_empty(key);
   std::vector<std::string> texts;
   for (const Json& one : *list) {
     const std::string name = fmt::format("{}[{}]", key, texts.size());
     const Json* text = one.is_object() ? member(one, "text") : &one;
     if (text == nullptr || !text->is_string()) refuse_type(name, "a text", one);
     texts.push_back(text->get<std::string>());
-    if (texts.back().empty())
-      throw Failure(400, "Empty", fmt::format("`{}` cannot be empty", name));
+    if (texts.back().empty()) refuse_empty(name);
   }
   return texts;
 }
 
 std::vector<ApiField> text_pair_fields() {
-  return {{"query", {{"type", "string"}, {"minLength", 1}}, true},
-          {"truncate", {{"type", "boolean"}, {"nullable", true}}},
-          {"truncation_direction",
-           {{"type", "string"}, {"enum", {"left", "right", "Left", "Right"}}, {"nullable", true}}},
-          {"model", {{"type", "string"}, {"nullable", true}}}};
+  return {{"query", text_schema(), true},
+          truncate_field(),
+          truncation_direction_field(),
+          model_field()};
 }
 
 Json reranked_schema() {
-  const Json text = {{"type", "string"}, {"minLength", 1}};
+  const Json text = text_schema();
   const Json object = {
       {"type", "object"}, {"required", {"text"}}, {"properties", {{"text", text}}}};
   return {{"type", "array"}, {"minItems", 1}, {"items", {{"oneOf", {text, object}}}}};
@@ -196,33 +189,25 @@ std::vector<ApiField> rerank_fields() {
   for (const char* name : {"texts", "documents"}) {
     all.push_back({name, {{"oneOf", {reranked_schema(), {{"type", "null"}}}}}});
   }
-  all.push_back({"raw_scores", {{"type", "boolean"}, {"nullable", true}}});
-  all.push_back({"return_text", {{"type", "boolean"}, {"nullable", true}}});
+  all.push_back({"raw_scores", optional_schema("boolean")});
+  all.push_back({"return_text", optional_schema("boolean")});
   return all;
 }
 
 std::vector<ApiField> rerank_document_fields() {
   std::vector<ApiField> all = text_pair_fields();
   all.push_back({"documents", reranked_schema(), true});
-  all.push_back({"top_n", {{"type", "integer"}, {"minimum", 1}, {"nullable", true}}});
-  all.push_back({"return_documents", {{"type", "boolean"}, {"nullable", true}}});
+  all.push_back({"top_n", optional_whole_schema(1)});
+  all.push_back({"return_documents", optional_schema("boolean")});
   return all;
 }
 
 /// The form of Cohere, Jina and vLLM.
 std::optional<HttpResponse> rerank_documents(Api& api, ApiCall& call) {
-  // Programs send the names of Cohere's models: any name is served by the first reranker, unless
-  // another one has it.
-  const ServedModel* named = api.models().find(call.wanted_model());
-  const ServedModel& model = named != nullptr && named->can(Ability::rerank)
-                                 ? *named
-                                 : api.models().find("", Ability::rerank);
+  const ServedModel& model = api.model_or_first(call, Ability::rerank);
   const std::string query = needed_text(call.body, "query");
   const auto texts = documents_of(call.body, "documents");
-  if (std::ssize(texts) > api.options().most_inputs) {
-    refuse(fmt::format("batch size {} > maximum allowed batch size {}", texts.size(),
-                       api.options().most_inputs));
-  }
+  check_batch_size(api, texts.size());
   auto order = ranked(api, call, *model.classifier, query, texts, false);
   const auto most = whole_of(call.body, "top_n", 1, 1 << 30).value_or(std::ssize(order));
   order.resize(std::min(order.size(), static_cast<std::size_t>(most)));
@@ -251,10 +236,7 @@ std::optional<HttpResponse> rerank(Api& api, ApiCall& call) {
   const ServedModel& model = api.model_for(call, Ability::rerank);
   const std::string query = needed_text(call.body, "query");
   const auto texts = documents_of(call.body, "texts");
-  if (std::ssize(texts) > api.options().most_inputs) {
-    refuse(fmt::format("batch size {} > maximum allowed batch size {}", texts.size(),
-                       api.options().most_inputs));
-  }
+  check_batch_size(api, texts.size());
   const bool is_raw = truth_of(call.body, "raw_scores").value_or(false);
   const bool with_text = truth_of(call.body, "return_text").value_or(false);
   const auto order = ranked(api, call, *model.classifier, query, texts, is_raw);

@@ -8,7 +8,8 @@
 
 namespace longformer::server {
 
-/// By `truncate`, `raw_scores` and `function_to_apply` of `where`. Throws Failure.
+/// The classes of each input; `truncate`, `raw_scores` and `function_to_apply` of `where` count.
+/// Throws Failure.
 std::vector<Classification> classified(const Api& api, ApiCall& call, const Classifier& classifier,
                                        std::vector<ClassifyInput> inputs, const Json& where,
                                        const char* list);

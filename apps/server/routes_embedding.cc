@@ -6,6 +6,7 @@
 
 #include "failure.h"
 #include "inputs.h"
+#include "schemas.h"
 
 namespace longformer::server {
 namespace {
@@ -13,14 +14,10 @@ namespace {
 /// The options that all of these routes have.
 EmbedOptions options_of(const Api& api, const ApiCall& call, const Embedder& embedder,
                         const Json& where) {
-  EmbedOptions options;
-  options.too_long = too_long_of(api, call, where);
-  options.batch_tokens = batch_tokens_of(api, embedder.model());
-  options.pooling = api.options().pooling;
-  options.prompt_name = text_of(where, "prompt_name");
-  if (!options.prompt_name) {
-    options.prompt_name = api.options().prompt_name;
-    options.prompt = api.options().prompt;
+  EmbedOptions options = embed_options_of(api, call, embedder, where);
+  if (const auto name = text_of(where, "prompt_name")) {
+    options.prompt_name = name;
+    options.prompt.reset();
   }
   return options;
 }
@@ -43,11 +40,7 @@ std::vector<Embedding> embedded(const Embedder& embedder, std::span<const std::s
                                 const EmbedOptions& options, ApiCall& call, const char* list) {
   try {
     std::vector<Embedding> found = embedder.embed(texts, options);
-    const std::int64_t most = embedder.max_length(options);
-    for (const Embedding& one : found) {
-      const std::int64_t read = one.tokens - one.truncated;
-      count(call.lengths, one.tokens, one.truncated, read <= most ? 1 : (read + most - 1) / most);
-    }
+    for (const Embedding& one : found) count(call.lengths, embedder, options, one);
     return found;
   } catch (const Error& error) {
     throw failure_of(error, list);
@@ -55,18 +48,17 @@ std::vector<Embedding> embedded(const Embedder& embedder, std::span<const std::s
 }
 
 std::vector<ApiField> text_fields() {
-  return {{"inputs", {{"$ref", "#/components/schemas/Inputs"}}, true},
-          {"truncate", {{"type", "boolean"}, {"nullable", true}}},
-          {"truncation_direction",
-           {{"type", "string"}, {"enum", {"left", "right", "Left", "Right"}}, {"nullable", true}}},
-          {"prompt_name", {{"type", "string"}, {"nullable", true}}},
-          {"model", {{"type", "string"}, {"nullable", true}}}};
+  return {{"inputs", inputs_schema(), true},
+          truncate_field(),
+          truncation_direction_field(),
+          {"prompt_name", optional_schema("string")},
+          model_field()};
 }
 
 std::vector<ApiField> embed_fields() {
   std::vector<ApiField> fields = text_fields();
-  fields.push_back({"normalize", {{"type", "boolean"}, {"nullable", true}}});
-  fields.push_back({"dimensions", {{"type", "integer"}, {"minimum", 1}, {"nullable", true}}});
+  fields.push_back({"normalize", optional_schema("boolean")});
+  fields.push_back({"dimensions", optional_whole_schema(1)});
   return fields;
 }
 
@@ -146,10 +138,10 @@ std::optional<HttpResponse> embed_sparse(Api& api, ApiCall& call) {
 }
 
 std::vector<ApiField> passage_fields() {
-  return {{"inputs", {{"$ref", "#/components/schemas/Inputs"}}, true},
-          {"passage_tokens", {{"type", "integer"}, {"minimum", 1}, {"nullable", true}}},
-          {"overlapping", {{"type", "boolean"}, {"nullable", true}}},
-          {"model", {{"type", "string"}, {"nullable", true}}}};
+  return {{"inputs", inputs_schema(), true},
+          {"passage_tokens", optional_whole_schema(1)},
+          {"overlapping", optional_schema("boolean")},
+          model_field()};
 }
 
 std::optional<HttpResponse> embed_passages(Api& api, ApiCall& call) {
@@ -183,23 +175,17 @@ std::optional<HttpResponse> embed_passages(Api& api, ApiCall& call) {
 }
 
 std::vector<ApiField> similarity_fields() {
-  const Json inputs = {{"type", "object"},
-                       {"required", {"source_sentence", "sentences"}},
-                       {"properties",
-                        {{"source_sentence", {{"type", "string"}, {"minLength", 1}}},
-                         {"sentences",
-                          {{"type", "array"},
-                           {"minItems", 1},
-                           {"items", {{"type", "string"}, {"minLength", 1}}}}}}}};
-  return {{"inputs", inputs, true},
-          {"parameters", {{"type", "object"}, {"nullable", true}}},
-          {"model", {{"type", "string"}, {"nullable", true}}}};
+  const Json inputs = {
+      {"type", "object"},
+      {"required", {"source_sentence", "sentences"}},
+      {"properties", {{"source_sentence", text_schema()}, {"sentences", texts_schema()}}}};
+  return {{"inputs", inputs, true}, {"parameters", optional_schema("object")}, model_field()};
 }
 
 std::optional<HttpResponse> similarities(Api& api, ApiCall& call) {
   const Embedder& embedder = *api.model_for(call, Ability::embed).embedder;
   const Json* inputs = member(call.body, "inputs");
-  if (inputs == nullptr) refuse("missing field `inputs`");
+  if (inputs == nullptr) refuse_missing("inputs");
   if (!inputs->is_object()) refuse_type("inputs", "an object", *inputs);
   const Json none = Json::object();
   const Json* parameters = member(call.body, "parameters");

@@ -4,9 +4,11 @@
 #include <charconv>
 #include <chrono>
 
+#include "event_stream.h"
 #include "failure.h"
 #include "http_text.h"
 #include "inputs.h"
+#include "schemas.h"
 
 namespace longformer::server {
 namespace {
@@ -52,29 +54,6 @@ Upload upload_of(const ApiCall& call) {
   return upload;
 }
 
-/// The events of a document that is read. The stream begins with the first one, so that what is
-/// refused before has a status of its own.
-class Events {
- public:
-  explicit Events(HttpExchange& exchange) : exchange_(exchange) {}
-
-  bool have_begun() const { return have_begun_; }
-
-  void send(std::string_view name, const std::string& data) {
-    if (!have_begun_) {
-      exchange_.begin_stream(
-          {.content_type = "text/event-stream",
-           .headers = {{"Cache-Control", "no-store"}, {"X-Accel-Buffering", "no"}}});
-    }
-    have_begun_ = true;
-    exchange_.write(fmt::format("event: {}\ndata: {}\n\n", name, data));
-  }
-
- private:
-  HttpExchange& exchange_;
-  bool have_begun_ = false;
-};
-
 AddedDocument added(Api& api, ApiCall& call, const Upload& upload,
                     const ReadingCallback& progress) {
   try {
@@ -95,7 +74,7 @@ std::optional<HttpResponse> add_document(Api& api, ApiCall& call) {
     const AddedDocument found = added(api, call, upload, {});
     return json_response(json_of(found.document), found.is_new ? 201 : 200);
   }
-  Events events(*call.exchange);
+  EventStream events(*call.exchange);
   try {
     const auto progress = [&](const std::string& id, const Progress& now) {
       JsonLine json;
@@ -105,10 +84,10 @@ std::optional<HttpResponse> add_document(Api& api, ApiCall& call) {
     const AddedDocument found = added(api, call, upload, progress);
     events.send("done", json_of(found.document));
   } catch (const Failure& failure) {
-    if (!events.have_begun()) throw;
+    if (!events.has_begun()) throw;
     events.send("error", error_json(failure, false));
   }
-  call.exchange->end_stream();
+  events.end();
   return std::nullopt;
 }
 
@@ -205,14 +184,11 @@ JsonLine json_of(const LibraryHit& found, bool is_text) {
 std::optional<std::vector<std::string>> texts_to_search(const Api& api, const ApiCall& call) {
   auto texts = texts_of(call.body, "texts");
   if (!texts) return texts;
-  if (texts->empty()) throw Failure(400, "Empty", "`texts` cannot be empty");
-  if (std::ssize(*texts) > api.options().most_inputs) {
-    refuse(fmt::format("batch size {} > maximum allowed batch size {}", texts->size(),
-                       api.options().most_inputs));
-  }
+  if (texts->empty()) refuse_empty("texts");
+  check_batch_size(api, texts->size());
   for (std::size_t i = 0; i < texts->size(); ++i) {
     if ((*texts)[i].empty()) {
-      throw Failure(400, "Empty", fmt::format("`texts[{}]` cannot be empty", i));
+      refuse_empty(fmt::format("texts[{}]", i));
     }
   }
   return texts;
@@ -258,14 +234,12 @@ std::optional<HttpResponse> compare(Api& api, ApiCall& call) {
   return json_response(to_json(api.library().compare(a, b)));
 }
 
-Json text_schema() { return {{"type", "string"}, {"minLength", 1}}; }
-Json texts_schema() {
-  return {{"type", "array"}, {"items", {{"type", "string"}}}, {"nullable", true}};
-}
-Json optional_schema(const char* type) { return {{"type", type}, {"nullable", true}}; }
-
 std::vector<ApiField> document_fields() {
   return {{"name", text_schema(), true}, {"text", text_schema(), true}};
+}
+
+Json optional_texts() {
+  return optional_schema(Json{{"type", "array"}, {"items", {{"type", "string"}}}});
 }
 
 std::vector<ApiField> search_fields() {
@@ -275,13 +249,13 @@ std::vector<ApiField> search_fields() {
       {"type", "string"}, {"enum", {"hybrid", "dense", "words"}}, {"nullable", true}};
   return {{"query", text_schema(), true},
           {"top_k", top_k},
-          {"documents", texts_schema()},
-          {"texts", texts_schema()},
+          {"documents", optional_texts()},
+          {"texts", optional_texts()},
           {"mode", mode},
           {"phrases", optional_schema("boolean")},
           {"prompt", optional_schema("string")},
           {"prompt_name", optional_schema("string")},
-          {"truncate", optional_schema("boolean")}};
+          truncate_field()};
 }
 
 std::vector<ApiField> compare_fields() {
@@ -300,11 +274,12 @@ std::vector<Route> library_routes() {
                  .ability = Ability::embed,
                  .fields = fields};
   };
-  return {route("POST", "/documents",
-                "Puts in a document of any length; as a stream of events where asked for.",
-                add_document, document_fields),
+  Route add = route("POST", "/documents",
+                    "Puts in a document of any length; as a stream of events where asked for.",
+                    add_document, document_fields);
+  add.takes_text = true;
+  return {add,
           route("GET", "/documents", "All documents that are whole.", list_documents),
-          // The {id} of the next one would take in the rest of the path.
           route("GET", "/documents/{id}/text",
                 "Characters `start` to `end` of a document, in code points.", show_text),
           route("GET", "/documents/{id}", "A document, also while it is read.", show_document),

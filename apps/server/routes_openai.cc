@@ -2,49 +2,24 @@
 #include <fmt/format.h>
 
 #include <bit>
-#include <cstring>
+#include <span>
 
+#include "base64.h"
 #include "failure.h"
 #include "inputs.h"
+#include "schemas.h"
 
 namespace longformer::server {
 namespace {
 
-std::string base64(std::span<const float> values) {
-  static constexpr std::string_view kDigits =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  static_assert(std::endian::native == std::endian::little);
-  const auto bytes = std::as_bytes(values);
-  std::string text;
-  for (std::size_t i = 0; i < bytes.size(); i += 3) {
-    std::uint32_t group = 0;
-    const std::size_t count = std::min<std::size_t>(3, bytes.size() - i);
-    for (std::size_t j = 0; j < 3; ++j) {
-      group = group << 8 | (j < count ? std::to_integer<std::uint32_t>(bytes[i + j]) : 0);
-    }
-    for (std::size_t j = 0; j < 4; ++j) {
-      text += j <= count ? kDigits[group >> (18 - 6 * j) & 63] : '=';
-    }
-  }
-  return text;
-}
-
 std::vector<ApiField> embeddings_fields() {
   return {
-      {"input", {{"$ref", "#/components/schemas/Inputs"}}, true},
-      {"model", {{"type", "string"}, {"nullable", true}}},
+      {"input", inputs_schema(), true},
+      model_field(),
       {"user", {{"description", "read and ignored"}}},
       {"encoding_format", {{"type", "string"}, {"enum", {"float", "base64"}}, {"nullable", true}}},
-      {"dimensions", {{"type", "integer"}, {"minimum", 1}, {"nullable", true}}},
-      {"late_chunking", {{"type", "boolean"}, {"nullable", true}}}};
-}
-
-/// Any name is served by the first embedder, unless another one has it.
-const ServedModel& embedder_for(const Api& api, const ApiCall& call) {
-  const std::string name = text_of(call.body, "model").value_or("");
-  const ServedModel* named = api.models().find(name);
-  return named != nullptr && named->can(Ability::embed) ? *named
-                                                        : api.models().find("", Ability::embed);
+      {"dimensions", optional_whole_schema(1)},
+      {"late_chunking", optional_schema("boolean")}};
 }
 
 /// The texts are the passages of one document, and each is read in its context.
@@ -75,16 +50,10 @@ std::vector<Embedding> chunked_late(const Embedder& embedder, std::span<const st
 }
 
 std::optional<HttpResponse> embeddings(Api& api, ApiCall& call) {
-  const ServedModel& model = embedder_for(api, call);
-  call.used_model = model.name;
+  const ServedModel& model = api.model_or_first(call, Ability::embed);
   const Embedder& embedder = *model.embedder;
-  EmbedOptions options;
-  options.too_long = too_long_of(api, call, call.body);
+  EmbedOptions options = embed_options_of(api, call, embedder, call.body);
   options.normalize = true;
-  options.batch_tokens = batch_tokens_of(api, embedder.model());
-  options.pooling = api.options().pooling;
-  options.prompt_name = api.options().prompt_name;
-  options.prompt = api.options().prompt;
   options.truncate_dim = whole_of(call.body, "dimensions", 1, embedder.embedding_size(options));
   const std::string format = text_of(call.body, "encoding_format").value_or("float");
   if (format != "float" && format != "base64") {
@@ -99,15 +68,14 @@ std::optional<HttpResponse> embeddings(Api& api, ApiCall& call) {
   } catch (const Error& error) {
     throw failure_of(error, "input");
   }
+  for (const Embedding& one : found) count(call.lengths, embedder, options, one);
   std::int64_t index = 0;
-  const std::int64_t most = embedder.max_length(options);
   std::string data = json_list(found, [&](std::string& json, const Embedding& one) {
-    const std::int64_t read = one.tokens - one.truncated;
-    count(call.lengths, one.tokens, one.truncated, (read + most - 1) / most);
     fmt::format_to(std::back_inserter(json), R"({{"object":"embedding","index":{},"embedding":)",
                    index++);
     if (format == "base64") {
-      json += '"' + base64(one.values) + '"';
+      static_assert(std::endian::native == std::endian::little);
+      json += '"' + base64(std::as_bytes(std::span(one.values))) + '"';
     } else {
       append_numbers(json, one.values);
     }

@@ -4,19 +4,10 @@
 #include "failure.h"
 #include "routes_classes.h"
 #include "routes_tasks.h"
+#include "schemas.h"
 
 namespace longformer::server {
 namespace {
-
-/// The model of the path; without one the first that is served.
-const ServedModel& model_of(const Api& api, const ApiCall& call) {
-  const std::string name = call.wanted_model();
-  if (name.empty()) return *api.models().all.front();
-  const ServedModel* model = api.models().find(name);
-  if (model == nullptr)
-    throw Failure(404, "Validation", fmt::format("no model `{}` is served", name));
-  return *model;
-}
 
 /// The members of `parameters`, else those of the body.
 Json parameters_of(const Json& body) {
@@ -28,7 +19,7 @@ Json parameters_of(const Json& body) {
 
 const Json& inputs_member(const Json& body) {
   const Json* inputs = member(body, "inputs");
-  if (inputs == nullptr) refuse("missing field `inputs`");
+  if (inputs == nullptr) refuse_missing("inputs");
   return *inputs;
 }
 
@@ -40,7 +31,7 @@ std::string one_text(ApiCall& call) {
 
 std::optional<HttpResponse> classes(Api& api, ApiCall& call, const ServedModel& model) {
   // Without parameters it is TEI's client, which wants the list itself.
-  if (member(call.body, "parameters") == nullptr) return Api::forward(api, call, "/predict");
+  if (member(call.body, "parameters") == nullptr) return api.forward(call, "/predict");
   const Json where = parameters_of(call.body);
   const Json& inputs = inputs_member(call.body);
   std::vector<ClassifyInput> texts;
@@ -51,7 +42,7 @@ std::optional<HttpResponse> classes(Api& api, ApiCall& call, const ServedModel& 
       texts.push_back({.text = std::move(text)});
     }
   }
-  if (texts.empty()) throw Failure(400, "Empty", "`inputs` cannot be empty");
+  if (texts.empty()) refuse_empty("inputs");
   const std::int64_t top_k = whole_of(where, "top_k", 1, 1 << 30).value_or(0);
   const auto found = classified(api, call, *model.classifier, std::move(texts), where, "inputs");
   return json_response(json_list(found, [&](std::string& json, const Classification& one) {
@@ -113,35 +104,35 @@ std::optional<HttpResponse> summary(Api& api, ApiCall& call, const ServedModel& 
   }));
 }
 
-/// By the head of the model. A masked LM fills masks where a text has one and embeds others.
+/// The task of the model's head. A masked LM fills masks where a text has one and embeds others.
 std::optional<HttpResponse> run(Api& api, ApiCall& call) {
-  const ServedModel& model = model_of(api, call);
+  const ServedModel& model = api.models().named(call.wanted_model());
   call.model_name = model.name;
   const bool is_pair = inputs_member(call.body).is_object();
   if (model.filler && !is_pair && member(call.body, "parameters") != nullptr) {
     return masks(api, call, model);
   }
   if (model.embedder) {
-    return Api::forward(api, call, is_pair ? "/similarity" : "/embed");
+    return api.forward(call, is_pair ? "/similarity" : "/embed");
   }
   if (model.can(Ability::rerank) && member(call.body, "query") != nullptr) {
-    return Api::forward(api, call, "/rerank");
+    return api.forward(call, "/rerank");
   }
   if (model.classifier) return classes(api, call, model);
   if (model.tagger) return tokens(api, call, model);
   if (model.answerer) return answers(api, call, model);
   if (model.writer) return summary(api, call, model);
-  return Api::forward(api, call, model.chooser ? "/choose" : "/coref");
+  return api.forward(call, model.chooser ? "/choose" : "/coref");
 }
 
 std::vector<ApiField> run_fields() {
   const Json one = {{"type", "object"}};
-  return {{"inputs",
-           {{"description", "as the head of the model takes them"},
-            {"oneOf", {{{"$ref", "#/components/schemas/Inputs"}}, one}}},
-           true},
-          {"parameters", {{"type", "object"}, {"nullable", true}}},
-          {"model", {{"type", "string"}, {"nullable", true}}}};
+  return {
+      {"inputs",
+       {{"description", "as the head of the model takes them"}, {"oneOf", {inputs_schema(), one}}},
+       true},
+      {"parameters", optional_schema("object")},
+      model_field()};
 }
 
 }  // namespace

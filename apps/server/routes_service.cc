@@ -52,23 +52,21 @@ std::string model_type_json(const ServedModel& model) {
   return JsonLine().add_json(head, labels.object()).object();
 }
 
-std::vector<std::string> routes_of(const Api& api, const ServedModel& model) {
+std::vector<std::string> routes_of(const ServedModel& model) {
   std::vector<std::string> paths;
   for (const Route& route : routes()) {
-    if (route.ability && model.can(*route.ability) && api.serves(route)) {
-      paths.emplace_back(route.path);
-    }
+    if (route.ability && model.can(*route.ability)) paths.emplace_back(route.path);
   }
   return paths;
 }
 
-JsonLine model_json(const Api& api, const ServedModel& model) {
+JsonLine model_json(const ServedModel& model) {
   JsonLine json;
   json.add("name", model.name).add("head", model.writer ? "summarization" : model.info.head);
   json.add("dtype", model.dtype).add("max_tokens", model.max_tokens());
   json.add("windows", std::span(model.info.windows)).add("hidden_size", model.info.hidden_size);
   json.add("labels", std::span(model.info.labels));
-  const std::vector<std::string> paths = routes_of(api, model);
+  const std::vector<std::string> paths = routes_of(model);
   return json.add("routes", std::span(paths));
 }
 
@@ -91,7 +89,7 @@ std::optional<HttpResponse> info_of(const Api& api, const ServedModel& model) {
   json.add("long", way).add("threads", api.threads());
   json.add("index", api.has_index_file());
   std::vector<JsonLine> models;
-  for (const auto& one : api.models().all) models.push_back(model_json(api, *one));
+  for (const auto& one : api.models().all) models.push_back(model_json(*one));
   return json_response(json.add_objects("models", models).object());
 }
 
@@ -99,20 +97,12 @@ std::optional<HttpResponse> info(Api& api, ApiCall&) {
   return info_of(api, *api.models().all.front());
 }
 
-const ServedModel& model_of_path(const Api& api, const ApiCall& call) {
-  const ServedModel* model = api.models().find(call.model_name);
-  if (model == nullptr) {
-    throw Failure(404, "Validation", fmt::format("no model `{}` is served", call.model_name));
-  }
-  return *model;
-}
-
 std::optional<HttpResponse> model_info(Api& api, ApiCall& call) {
-  return info_of(api, model_of_path(api, call));
+  return info_of(api, api.models().named(call.model_name));
 }
 
 std::optional<HttpResponse> model_health(Api& api, ApiCall& call) {
-  model_of_path(api, call);
+  api.models().named(call.model_name);
   return HttpResponse{};
 }
 

@@ -6,16 +6,10 @@
 #include <algorithm>
 
 #include "failure.h"
+#include "schemas.h"
 
 namespace longformer::server {
 namespace {
-
-/// The members of a request that another name has in the lists of the library.
-Json renamed(const Json& where, const char* from, const char* to) {
-  Json copy = where;
-  if (const Json* value = member(where, from)) copy[to] = *value;
-  return copy;
-}
 
 [[noreturn]] void refuse_outcome(const std::string& error, const std::vector<Remedy>& remedies,
                                  std::string_view name) {
@@ -29,19 +23,6 @@ JsonLine with_lengths(const Lengths& lengths) {
   return json.add("segments", lengths.segments);
 }
 
-/// The text of a member, or that of a document of the library.
-std::string text_or_document(Api& api, ApiCall& call, const char* key) {
-  if (const auto id = text_of(call.body, "document")) {
-    CharacterSpan all = {0, std::int64_t{1} << 40};
-    std::string text = api.library().text(*id, all);
-    call.lengths.characters += characters_of(text);
-    return text;
-  }
-  std::string text = needed_text(call.body, key);
-  call.lengths.characters += characters_of(text);
-  return text;
-}
-
 }  // namespace
 
 AnswerOutcome answered(const Api& api, ApiCall& call, const QuestionAnswerer& answerer,
@@ -53,13 +34,9 @@ AnswerOutcome answered(const Api& api, ApiCall& call, const QuestionAnswerer& an
   options.batch_tokens = batch_tokens_of(api, answerer.model());
   read_fields(only(fields(options), {"top_k", "max_answer_tokens", "stride"}), where);
   AnswerOutcome found;
-  bool asked = false;
   try {
     answerer.answer(
-        [&]() -> std::optional<Question> {
-          if (std::exchange(asked, true)) return std::nullopt;
-          return question;
-        },
+        source_over(std::span(&question, 1)),
         [&](const AnswerOutcome& outcome) { found = outcome; }, options);
   } catch (const Error& error) {
     throw failure_of(error, "context");
@@ -99,25 +76,16 @@ std::optional<HttpResponse> answer(Api& api, ApiCall& call) {
   return json_response(json.object());
 }
 
-const Json kNullableText = {{"type", "string"}, {"nullable", true}};
-const Json kNeededText = {{"type", "string"}, {"minLength", 1}};
-
-Json whole_schema(std::int64_t least) {
-  return {{"type", "integer"}, {"minimum", least}, {"nullable", true}};
-}
-
-Json truth_schema() { return {{"type", "boolean"}, {"nullable", true}}; }
-
 std::vector<ApiField> answer_fields() {
-  return {{"question", kNeededText, true},
-          {"context", {{"type", "string"}, {"minLength", 1}, {"nullable", true}}},
-          {"document", kNullableText},
-          {"top_k", whole_schema(1)},
-          {"max_answer_tokens", whole_schema(1)},
-          {"stride", whole_schema(0)},
-          {"no_answer", truth_schema()},
-          {"truncate", truth_schema()},
-          {"model", kNullableText}};
+  return {{"question", text_schema(), true},
+          {"context", optional_schema(text_schema())},
+          {"document", optional_schema("string")},
+          {"top_k", optional_whole_schema(1)},
+          {"max_answer_tokens", optional_whole_schema(1)},
+          {"stride", optional_whole_schema(0)},
+          {"no_answer", optional_schema("boolean")},
+          truncate_field(),
+          model_field()};
 }
 
 }  // namespace
@@ -132,17 +100,16 @@ TagOutcome tagged(const Api& api, ApiCall& call, const Tagger& tagger, const std
   options.too_long = too_long_of(api, call, where);
   options.stride = usual_stride(tagger.model(), options.stride);
   options.batch_tokens = batch_tokens_of(api, tagger.model());
-  read_fields(only(fields(options), {"aggregation", "ignore_labels", "stride"}),
-              renamed(where, "aggregation_strategy", "aggregation"));
+  read_fields(only(fields(options), {"ignore_labels", "stride"}), where);
+  // The pipeline of transformers has a longer name for it.
+  if (const Json* strategy = member(where, "aggregation_strategy")) {
+    read_fields(only(fields(options), {"aggregation"}), {{"aggregation", *strategy}});
+  }
   TagOutcome found;
-  bool asked = false;
   try {
     tagger.tag(
-        [&]() -> std::optional<std::string> {
-          if (std::exchange(asked, true)) return std::nullopt;
-          return text;
-        },
-        [&](const TagOutcome& outcome) { found = outcome; }, options);
+        source_over(std::span(&text, 1)), [&](const TagOutcome& outcome) { found = outcome; },
+        options);
   } catch (const Error& error) {
     throw failure_of(error, "inputs");
   }
@@ -167,7 +134,7 @@ std::string entities_json(const TagOutcome& found, const Offsets& offsets, bool 
 namespace {
 
 std::vector<ApiField> tag_fields() {
-  const Json text = kNeededText;
+  const Json text = text_schema();
   return {
       {"inputs", {{"oneOf", {text, {{"type", "array"}, {"minItems", 1}, {"items", text}}}}}, true},
       {"aggregation_strategy",
@@ -175,9 +142,9 @@ std::vector<ApiField> tag_fields() {
         {"enum", {"none", "simple", "first", "average", "max"}},
         {"nullable", true}}},
       {"ignore_labels", {{"type", "array"}, {"items", {{"type", "string"}}}, {"nullable", true}}},
-      {"stride", whole_schema(0)},
-      {"truncate", truth_schema()},
-      {"model", kNullableText}};
+      {"stride", optional_whole_schema(0)},
+      truncate_field(),
+      model_field()};
 }
 
 std::optional<HttpResponse> tag(Api& api, ApiCall& call) {
@@ -274,15 +241,12 @@ std::string filled_json(const Api& api, ApiCall& call, const MaskFiller& filler,
 namespace {
 
 std::vector<ApiField> fill_fields() {
-  return {{"inputs", kNeededText, true},
-          {"top_k", whole_schema(1)},
+  return {{"inputs", text_schema(), true},
+          {"top_k", optional_whole_schema(1)},
           {"targets",
-           {{"type", "array"},
-            {"minItems", 1},
-            {"items", {{"type", "string"}, {"minLength", 1}}},
-            {"nullable", true}}},
-          {"truncate", truth_schema()},
-          {"model", kNullableText}};
+           {{"type", "array"}, {"minItems", 1}, {"items", text_schema()}, {"nullable", true}}},
+          truncate_field(),
+          model_field()};
 }
 
 std::optional<HttpResponse> fill(Api& api, ApiCall& call) {
@@ -293,11 +257,11 @@ std::optional<HttpResponse> fill(Api& api, ApiCall& call) {
 }
 
 std::vector<ApiField> choose_fields() {
-  return {{"question", kNeededText, true},
-          {"choices", {{"type", "array"}, {"minItems", 1}, {"items", kNeededText}}, true},
-          {"context", kNullableText},
-          {"truncate", truth_schema()},
-          {"model", kNullableText}};
+  return {{"question", text_schema(), true},
+          {"choices", texts_schema(), true},
+          {"context", optional_schema("string")},
+          truncate_field(),
+          model_field()};
 }
 
 std::optional<HttpResponse> choose(Api& api, ApiCall& call) {
@@ -306,8 +270,8 @@ std::optional<HttpResponse> choose(Api& api, ApiCall& call) {
   question.question = needed_text(call.body, "question");
   question.context = text_of(call.body, "context").value_or("");
   const auto choices = texts_of(call.body, "choices");
-  if (!choices) refuse("missing field `choices`");
-  if (choices->empty()) throw Failure(400, "Empty", "`choices` cannot be empty");
+  if (!choices) refuse_missing("choices");
+  if (choices->empty()) refuse_empty("choices");
   question.choices = *choices;
   call.lengths.characters += characters_of(question.context) + characters_of(question.question);
   ChooseOptions options;
@@ -328,10 +292,10 @@ std::optional<HttpResponse> choose(Api& api, ApiCall& call) {
 }
 
 std::vector<ApiField> resolve_fields() {
-  return {{"inputs", {{"type", "string"}, {"minLength", 1}, {"nullable", true}}},
-          {"document", kNullableText},
-          {"no_singletons", truth_schema()},
-          {"model", kNullableText}};
+  return {{"inputs", optional_schema(text_schema())},
+          {"document", optional_schema("string")},
+          {"no_singletons", optional_schema("boolean")},
+          model_field()};
 }
 
 std::optional<HttpResponse> resolve(Api& api, ApiCall& call) {

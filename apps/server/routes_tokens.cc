@@ -3,27 +3,18 @@
 
 #include "failure.h"
 #include "inputs.h"
+#include "schemas.h"
 
 namespace longformer::server {
 namespace {
 
-/// Any model; the first one where none is named.
-const ServedModel& model_of(const Api& api, const ApiCall& call) {
-  const std::string name = call.wanted_model();
-  if (name.empty()) return *api.models().all.front();
-  const ServedModel* model = api.models().find(name);
-  if (model == nullptr)
-    throw Failure(404, "Validation", fmt::format("no model `{}` is served", name));
-  return *model;
-}
-
 std::vector<ApiField> tokenize_fields() {
-  const Json text = {{"type", "string"}, {"minLength", 1}};
+  const Json text = text_schema();
   return {
       {"inputs", {{"oneOf", {text, {{"type", "array"}, {"minItems", 1}, {"items", text}}}}}, true},
-      {"add_special_tokens", {{"type", "boolean"}, {"nullable", true}}},
-      {"prompt_name", {{"type", "string"}, {"nullable", true}}},
-      {"model", {{"type", "string"}, {"nullable", true}}}};
+      {"add_special_tokens", optional_schema("boolean")},
+      {"prompt_name", optional_schema("string")},
+      model_field()};
 }
 
 /// TEI counts bytes here; elsewhere offsets are characters.
@@ -52,7 +43,7 @@ std::string tokens_json(const Tokenizer& tokenizer, const std::string& text, boo
 }
 
 std::optional<HttpResponse> tokenize(Api& api, ApiCall& call) {
-  const ServedModel& model = model_of(api, call);
+  const ServedModel& model = api.models().named(call.wanted_model());
   const bool with_special = truth_of(call.body, "add_special_tokens").value_or(true);
   const auto prompt_name = text_of(call.body, "prompt_name");
   std::string prompt;
@@ -75,17 +66,17 @@ std::optional<HttpResponse> tokenize(Api& api, ApiCall& call) {
 std::vector<ApiField> decode_fields() {
   const Json ids = {{"type", "array"}, {"items", {{"type", "integer"}, {"minimum", 0}}}};
   return {{"ids", {{"oneOf", {ids, {{"type", "array"}, {"items", ids}}}}}, true},
-          {"skip_special_tokens", {{"type", "boolean"}, {"nullable", true}}},
-          {"model", {{"type", "string"}, {"nullable", true}}}};
+          {"skip_special_tokens", optional_schema("boolean")},
+          model_field()};
 }
 
 std::optional<HttpResponse> decode(Api& api, ApiCall& call) {
-  const Tokenizer& tokenizer = model_of(api, call).tokenizer();
+  const Tokenizer& tokenizer = api.models().named(call.wanted_model()).tokenizer();
   const bool skips = truth_of(call.body, "skip_special_tokens").value_or(true);
   const Json* value = member(call.body, "ids");
-  if (value == nullptr) refuse("missing field `ids`");
+  if (value == nullptr) refuse_missing("ids");
   if (!value->is_array()) refuse_type("ids", "a list of ids", *value);
-  if (value->empty()) throw Failure(400, "Empty", "`ids` cannot be empty");
+  if (value->empty()) refuse_empty("ids");
   std::vector<Json> lists;
   if (value->front().is_array()) {
     lists.assign(value->begin(), value->end());

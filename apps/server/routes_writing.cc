@@ -3,14 +3,14 @@
 
 #include <chrono>
 
+#include "event_stream.h"
 #include "failure.h"
 #include "routes_tasks.h"
+#include "schemas.h"
 
 namespace longformer::server {
 namespace {
 
-/// New tokens of a summary where nothing says how long it may be, as in the verb.
-constexpr std::int64_t kUsualSummary = 512;
 constexpr std::chrono::seconds kPing(15);
 
 /// The members that are options of transformers' generate().
@@ -31,10 +31,6 @@ Json generation_members(const Json& where) {
   return chosen;
 }
 
-std::string event(std::string_view name, const std::string& data) {
-  return fmt::format("event: {}\ndata: {}\n\n", name, data);
-}
-
 }  // namespace
 
 GenerationRequest summary_request(const Api& api, const ApiCall& call, const TextGenerator& writer,
@@ -47,14 +43,7 @@ GenerationRequest summary_request(const Api& api, const ApiCall& call, const Tex
     throw Failure(422, "Validation", error.what());
   }
   read_fields(only(fields(request), {"seed", "stride"}), where);
-  request.global_attention = writer.summary_globals();
-  const auto has_length = [](const GenerationOptions& options) {
-    return options.max_length || options.max_new_tokens;
-  };
-  if (!has_length(writer.folder_options()) && !has_length(request.options)) {
-    request.options.max_new_tokens = std::min(kUsualSummary, writer.info().max_text_tokens - 1);
-  }
-  return request;
+  return writer.for_summaries(std::move(request));
 }
 
 WrittenDocument summarized(ApiCall& call, const TextGenerator& writer, const std::string& text,
@@ -96,12 +85,11 @@ Json schema_of(const std::optional<std::pair<std::int64_t, double>>&) {
 }
 
 std::vector<ApiField> fields_of_summary() {
-  std::vector<ApiField> all = {
-      {"inputs", {{"type", "string"}, {"minLength", 1}, {"nullable", true}}},
-      {"document", {{"type", "string"}, {"nullable", true}}},
-      {"stream", {{"type", "boolean"}, {"nullable", true}}},
-      {"truncate", {{"type", "boolean"}, {"nullable", true}}},
-      {"model", {{"type", "string"}, {"nullable", true}}}};
+  std::vector<ApiField> all = {{"inputs", optional_schema(text_schema())},
+                               {"document", optional_schema("string")},
+                               {"stream", optional_schema("boolean")},
+                               truncate_field(),
+                               model_field()};
   GenerationOptions names;
   for_each_generation_option(
       [&](const char* name, const char* help, auto& option) {
@@ -139,9 +127,8 @@ std::string done_json(const WrittenDocument& found, const GenerationRequest& req
 /// Events as the text grows; the client may be gone at any time.
 void stream_summary(ApiCall& call, const TextGenerator& writer, const std::string& text,
                     const GenerationRequest& request) {
-  HttpExchange& exchange = *call.exchange;
-  exchange.begin_stream({.content_type = "text/event-stream",
-                         .headers = {{"Cache-Control", "no-store"}, {"X-Accel-Buffering", "no"}}});
+  EventStream events(*call.exchange);
+  events.begin();
   std::int64_t index = 0, step = 0;
   const bool has_beams =
       request.options.num_beams.value_or(writer.folder_options().num_beams.value_or(1)) > 1;
@@ -149,38 +136,30 @@ void stream_summary(ApiCall& call, const TextGenerator& writer, const std::strin
   const auto callback = [&](const GenerationEvent& now) {
     const auto time = std::chrono::steady_clock::now();
     if (now.document >= 0 && !now.text.empty()) {
-      exchange.write(
-          event("token", JsonLine().add("index", index++).add("text", now.text).object()));
+      events.send("token", JsonLine().add("index", index++).add("text", now.text).object());
     } else if (has_beams && now.tokens_written > step) {
       step = now.tokens_written;
-      exchange.write(event("progress", JsonLine().add("step", step).object()));
+      events.send("progress", JsonLine().add("step", step).object());
     } else if (time - last < kPing) {
-      return !exchange.is_gone();
+      return !events.is_gone();
     } else {
-      exchange.write(": ping\n\n");
+      events.ping();
     }
     last = time;
-    return !exchange.is_gone();
+    return !events.is_gone();
   };
   try {
     const WrittenDocument found = summarized(call, writer, text, request, callback);
-    exchange.write(event("done", done_json(found, request, writer)));
+    events.send("done", done_json(found, request, writer));
   } catch (const Failure& failure) {
-    exchange.write(event("error", error_json(failure, false)));
+    events.send("error", error_json(failure, false));
   }
-  exchange.end_stream();
+  events.end();
 }
 
 std::optional<HttpResponse> summarize(Api& api, ApiCall& call) {
   const TextGenerator& writer = *api.model_for(call, Ability::write).writer;
-  std::string text;
-  if (const auto id = text_of(call.body, "document")) {
-    CharacterSpan all = {0, std::int64_t{1} << 40};
-    text = api.library().text(*id, all);
-  } else {
-    text = needed_text(call.body, "inputs");
-  }
-  call.lengths.characters += characters_of(text);
+  const std::string text = text_or_document(api, call, "inputs");
   const GenerationRequest request = summary_request(api, call, writer, call.body);
   const auto accept = call.request.header("accept").value_or("");
   const bool streams = truth_of(call.body, "stream").value_or(accept == "text/event-stream");

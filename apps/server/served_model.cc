@@ -35,24 +35,33 @@ std::string_view name_of(Ability ability) {
   return "";
 }
 
+namespace {
+
+/// Calls `use` with the class of the head that has a Model; false for a writer.
+template <typename Use>
+bool with_head(const ServedModel& served, Use&& use) {
+  const auto try_one = [&use](const auto& head) {
+    if (head) use(*head);
+    return head.has_value();
+  };
+  return try_one(served.embedder) || try_one(served.classifier) || try_one(served.tagger) ||
+         try_one(served.answerer) || try_one(served.chooser) || try_one(served.resolver);
+}
+
+}  // namespace
+
 const Model* ServedModel::model() const {
-  if (embedder) return &embedder->model();
-  if (classifier) return &classifier->model();
-  if (tagger) return &tagger->model();
-  if (answerer) return &answerer->model();
-  if (chooser) return &chooser->model();
-  if (resolver) return &resolver->model();
-  return nullptr;
+  const Model* found = nullptr;
+  with_head(*this, [&](const auto& head) { found = &head.model(); });
+  return found;
 }
 
 const Tokenizer& ServedModel::tokenizer() const {
-  if (embedder) return embedder->tokenizer();
-  if (classifier) return classifier->tokenizer();
-  if (tagger) return tagger->tokenizer();
-  if (answerer) return answerer->tokenizer();
-  if (chooser) return chooser->tokenizer();
-  if (resolver) return resolver->tokenizer();
-  return *own_tokenizer;
+  const Tokenizer* found = nullptr;
+  if (!with_head(*this, [&](const auto& head) { found = &head.tokenizer(); })) {
+    found = &*own_tokenizer;
+  }
+  return *found;
 }
 
 std::int64_t ServedModel::max_tokens() const {
@@ -93,16 +102,26 @@ const ServedModel* LoadedModels::find(std::string_view name) const {
   return nullptr;
 }
 
+const ServedModel& LoadedModels::named(std::string_view name) const {
+  const ServedModel* model = name.empty() ? all.front().get() : find(name);
+  if (model == nullptr) {
+    throw Failure(404, "Validation", fmt::format("no model `{}` is served", name));
+  }
+  return *model;
+}
+
+const ServedModel& LoadedModels::find_or_first(std::string_view name, Ability ability) const {
+  const ServedModel* model = find(name);
+  return model != nullptr && model->can(ability) ? *model : find("", ability);
+}
+
 const ServedModel& LoadedModels::find(std::string_view name, Ability ability) const {
   if (!name.empty()) {
-    const ServedModel* named = find(name);
-    if (named == nullptr) {
-      throw Failure(404, "Validation", fmt::format("no model `{}` is served", name));
-    }
-    if (!named->can(ability)) {
+    const ServedModel& model = named(name);
+    if (!model.can(ability)) {
       refuse_head(fmt::format("Model `{}` is not {}", name, name_of(ability)));
     }
-    return *named;
+    return model;
   }
   for (const auto& model : all) {
     if (model->can(ability)) return *model;

@@ -51,6 +51,11 @@ struct LoadedModels {
   /// nobody has, 424 where it or nobody can.
   const ServedModel& find(std::string_view name, Ability ability) const;
   const ServedModel* find(std::string_view name) const;
+  /// The model of this name; empty: the first of all. Throws Failure, 404.
+  const ServedModel& named(std::string_view name) const;
+  /// The model of this name if there is one that can, else the first one that can: programs send
+  /// the names of other vendors' models. Throws Failure, 424.
+  const ServedModel& find_or_first(std::string_view name, Ability ability) const;
 };
 
 /// MODEL of the command line: a folder, org/name in the Hub's cache, or NAME= before either. Throws

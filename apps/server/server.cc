@@ -114,9 +114,8 @@ void Server::run() {
   ends_ = true;
 }
 
-bool Server::is_loopback() const {
-  const std::string& name = options_.http.hostname;
-  return name == "localhost" || name == "::1" || name.starts_with("127.");
+bool is_loopback(std::string_view hostname) {
+  return hostname == "localhost" || hostname == "::1" || hostname.starts_with("127.");
 }
 
 /// A page of a stranger must not reach a server on this machine by a name that it made up (DNS
@@ -125,7 +124,8 @@ void Server::check_origin(const HttpRequest& head) const {
   std::string host(head.header("host").value_or(""));
   std::ranges::transform(host, host.begin(), [](unsigned char c) { return std::tolower(c); });
   const bool knows_host =
-      !is_loopback() || !options_.api_key.empty() || is_own_name(without_port(host)) ||
+      !is_loopback(options_.http.hostname) || !options_.api_key.empty() ||
+      is_own_name(without_port(host)) ||
       std::ranges::find(options_.allowed_hosts, without_port(host)) != options_.allowed_hosts.end();
   if (!knows_host) {
     throw Failure(403, "Validation",
@@ -179,7 +179,8 @@ std::optional<HttpResponse> Server::refuse(const HttpRequest& head) {
   }
 }
 
-/// By estimate, before anything of the request is read: who would wait too long hears it at once.
+/// The wait is estimated before anything of the body is read: who would wait too long hears it at
+/// once.
 void Server::admit(const HttpRequest& request) const {
   const auto overloaded = [](double seconds) {
     const auto after = std::clamp(std::lround(std::ceil(seconds)), 1L, 120L);

@@ -14,6 +14,9 @@
 
 namespace longformer::server {
 
+/// Whether only this machine reaches an address of this name.
+bool is_loopback(std::string_view hostname);
+
 struct ServerOptions {
   HttpOptions http;
   /// Empty: everybody may ask.
@@ -56,7 +59,6 @@ class Server final : public HttpHandler {
   HttpResponse answered(ApiCall& call, Served& served);
   void finish(const ApiCall& call, const Served& served, std::optional<HttpResponse> response);
   void add_cors(const HttpRequest& request, HttpResponse& response) const;
-  bool is_loopback() const;
   MetricGauges gauges() const;
   void note(const HttpRequest& request, int status, double seconds, std::int64_t tokens) const;
 

@@ -146,6 +146,9 @@ class TextGenerator {
   /// Global attention of all recipes for summaries: the first token; absent for a model without
   /// windows.
   std::optional<GlobalAttention> summary_globals() const;
+  /// A request for summaries: where it says nothing, they have summary_globals(), and at most 512
+  /// tokens if the folder names no length.
+  GenerationRequest for_summaries(GenerationRequest request) const;
   /// The options that the folder has, or that `transformers` would take from it.
   const GenerationOptions& folder_options() const;
 

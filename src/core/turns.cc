@@ -276,23 +276,12 @@ double Turns::seconds_before(double rest) const {
     if (waiter->claim_.rest <= rest) seconds += waiter->claim_.rest;
   }
   // A longer computation lends its turn soon.
-  const auto add_rest = [&](const Waiter& computes) {
-    const double left = std::max(0.0, computes.claim_.rest - computes.seconds());
+  const auto add_rest = [&](const Waiter& waiter, double computed) {
+    const double left = std::max(0.0, waiter.claim_.rest - computed);
     if (kMuchShorter * left <= rest) seconds += left;
   };
-  for (const Waiter* waiter : state.lent) add_rest(*waiter);
-  if (state.running != nullptr) add_rest(*state.running);
-  return seconds;
-}
-
-double Turns::backlog() const {
-  State& state = this->state();
-  const std::lock_guard lock(state.mutex);
-  double seconds = 0;
-  for (const auto* all : {&state.waiting, &state.lent}) {
-    for (const Waiter* waiter : *all) seconds += waiter->claim_.rest;
-  }
-  if (state.running != nullptr) seconds += state.running->claim_.rest;
+  for (const Waiter* waiter : state.lent) add_rest(*waiter, waiter->computed_);
+  if (state.running != nullptr) add_rest(*state.running, state.running->seconds());
   return seconds;
 }
 

@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -47,8 +48,6 @@ class Turns {
     Waiter& operator=(const Waiter&) = delete;
 
     const void* kind() const { return kind_; }
-    /// Nobody wants the result any more.
-    bool is_abandoned() const { return abandoned_; }
     /// Computed in its turn; for the thread whose turn it is.
     double seconds() const;
 
@@ -62,7 +61,8 @@ class Turns {
     /// The queue that it waits in.
     Turns::State* queue_ = nullptr;
     std::uint64_t number_ = 0;
-    std::atomic<bool> abandoned_ = false;
+    /// Nobody wants the result any more.
+    bool abandoned_ = false;
     /// Seconds of its turn so far, and what was left when it was lent.
     double computed_ = 0, remaining_ = 0;
     Clock::time_point begin_;
@@ -86,7 +86,7 @@ class Turns {
 
   /// How many wait, and the seconds that they and the running ones have left.
   std::size_t waiting() const;
-  double backlog() const;
+  double backlog() const { return seconds_before(std::numeric_limits<double>::infinity()); }
   /// Seconds that the calling thread has waited for turns, in all its life.
   static double seconds_waited();
   /// The seconds that go before a call of so many, if it came now.

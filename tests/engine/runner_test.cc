@@ -347,7 +347,7 @@ TEST_P(States, OfCallersThatWaitTogetherAreOnePass) {
   const Model::Implementation& own = model.implementation();
   Runner& runner = own.runner;
   const std::vector<WantedRow> rows = {{own, 20, 1}, {own, 31, 2}, {own, 42, 3}, {own, 9, 4}};
-  // By its time a pass of all rows is short.
+  // A first pass tells that all rows together take little time.
   alone(runner, Wanted::states, rows[0].work());
   std::vector<RowResult> found(rows.size());
   std::vector<std::thread> callers;

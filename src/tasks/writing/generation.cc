@@ -559,6 +559,18 @@ std::optional<GlobalAttention> TextGenerator::summary_globals() const {
   return GlobalAttention::parse("cls");
 }
 
+GenerationRequest TextGenerator::for_summaries(GenerationRequest request) const {
+  constexpr std::int64_t kUsualLength = 512;
+  if (!request.global_attention) request.global_attention = summary_globals();
+  const auto has_length = [](const GenerationOptions& options) {
+    return options.max_length || options.max_new_tokens;
+  };
+  if (!has_length(folder_options()) && !has_length(request.options)) {
+    request.options.max_new_tokens = std::min(kUsualLength, info().max_text_tokens - 1);
+  }
+  return request;
+}
+
 const GenerationOptions& TextGenerator::folder_options() const {
   return implementation_->folder_options;
 }
