@@ -46,7 +46,7 @@ lint-packages: packages
 	@tools/packages.sh build lint
 
 build: packages ## Build the program, build/longformer
-	cmake --preset release -DLONGFORMER_WERROR=$(WERROR)
+	cmake --preset release -DLONGFORMER_WERROR=$(WERROR) $(if $(filter ON,$(UNITY)),-DCMAKE_UNITY_BUILD=ON)
 	cmake --build $(BUILD) -j $(JOBS) --target longformer_cli
 
 test-venv: packages
