@@ -28,14 +28,14 @@ namespace longformer::cli {
 namespace {
 
 struct ServeFlags {
-  std::vector<std::string> models, allowed_hosts, origins;
+  std::vector<std::string> models, adapters, allowed_hosts, origins;
   std::string dtype = "fp32", api_key, api_key_file, index, too_long = "split", served_name,
               pooling, prompt_name, prompt, payload = "64MiB", library = "1GiB",
               hostname = "127.0.0.1";
   std::int64_t threads = 0, port = 8080, requests = 512, batch_tokens = 16384, inputs = 2048,
                wait = 300, connections = 4096, header_seconds = 10, body_seconds = 60, grace = 30,
                ignored = 0;
-  bool reuse_port = false, json_log = false, check = false, truncates = false;
+  bool reuse_port = false, json_log = false, check = false, truncates = false, by_arrival = false;
 };
 
 /// "64MiB", "1GB" or a number of bytes.
@@ -129,14 +129,25 @@ server::LoadedModels load_models(const ServeFlags& flags, Messages& messages) {
   LoadOptions options = {.dtype = flags.dtype,
                          .threads = static_cast<int>(flags.threads),
                          .note = [&messages](const std::string& text) { messages.note(text); }};
-  options.turns = shared_turns();
-  for (const std::string& argument : flags.models) {
-    auto model = server::load_served(argument, options);
+  options.turns = shared_turns(flags.by_arrival);
+  if (!flags.adapters.empty()) options.layers = shared_layers();
+  const auto add = [&models](std::unique_ptr<const server::ServedModel> model,
+                             const std::string& argument) {
     if (models.find(model->name) != nullptr) {
       throw Error(
           fmt::format("two models are called '{}': give one as NAME={}", model->name, argument));
     }
     models.all.push_back(std::move(model));
+  };
+  for (const std::string& argument : flags.models) {
+    add(server::load_served(argument, options), argument);
+  }
+  server::LoadedModels adapted;
+  for (const std::string& argument : flags.adapters) {
+    adapted.all.push_back(server::load_adapter(argument, models, options));
+  }
+  for (std::size_t i = 0; i < adapted.all.size(); ++i) {
+    add(std::move(adapted.all[i]), flags.adapters[i]);
   }
   return models;
 }
@@ -277,10 +288,15 @@ void add_serve(CLI::App& program, Action& action) {
            "longformer serve MODEL\n"
            "longformer serve embed=sentence-transformers/all-MiniLM-L6-v2 ner=MODEL --port 9000\n"
            "longformer serve MODEL --index library.index --dtype bf16\n"
+           "longformer serve reviews=MODEL --adapter reviews:hotels=hotels-lora\n"
            "LONGFORMER_API_KEY=secret longformer serve MODEL --hostname 0.0.0.0"});
   verb.add_option("MODEL", flags->models, "folders of models, or their names on the Hub")
       ->required()
       ->type_name("");
+  verb.add_option("--adapter", flags->adapters,
+                  "LoRA adapter of a model, NAME=FOLDER or BASE:NAME=FOLDER, which requests choose "
+                  "by BASE:NAME; may be repeated")
+      ->type_name("ADAPTER");
   verb.add_option("--hostname", flags->hostname, "address to listen to (127.0.0.1)")
       ->type_name("NAME");
   verb.add_option("-p,--port", flags->port, "port; 0 takes a free one (8080)")
@@ -308,6 +324,8 @@ void add_serve(CLI::App& program, Action& action) {
       ->check(CLI::IsMember({"fp32", "bf16"}))
       ->type_name("TYPE");
   add_threads(verb, flags->threads);
+  // For bench/serve.py: what a server with one queue does.
+  verb.add_flag("--by-arrival", flags->by_arrival)->group("");
   verb.add_flag("--check", flags->check, "load the models, print them, and end");
   verb.add_flag("--json-output", flags->json_log, "the log as JSON lines");
   const char* safety = "Who may ask";

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <utility>
 
 #include "failure.h"
 #include "longformer/error.h"
@@ -132,6 +133,15 @@ const ServedModel& LoadedModels::find(std::string_view name, Ability ability) co
 
 namespace {
 
+/// "NAME=place", or a place whose last part is the name.
+std::pair<std::string, std::string> name_and_place(const std::string& argument) {
+  const auto equals = argument.find('=');
+  const std::string place = equals == std::string::npos ? argument : argument.substr(equals + 1);
+  if (equals != std::string::npos) return {argument.substr(0, equals), place};
+  if (!std::filesystem::is_directory(place)) return {place, place};
+  return {std::filesystem::weakly_canonical(place).filename().string(), place};
+}
+
 void load_head(ServedModel& served, const LoadOptions& options) {
   const std::string& folder = served.folder;
   const std::string& head = served.info.head;
@@ -158,27 +168,56 @@ void load_head(ServedModel& served, const LoadOptions& options) {
   }
 }
 
+void load_parts(ServedModel& served, const LoadOptions& options) {
+  if (TextGenerator::is_one(served.folder)) {
+    served.writer.emplace(TextGenerator::load(served.folder, options));
+    served.own_tokenizer.emplace(Tokenizer::load(served.folder));
+  } else {
+    load_head(served, options);
+  }
+}
+
 }  // namespace
 
 std::unique_ptr<const ServedModel> load_served(const std::string& argument,
                                                const LoadOptions& options) {
   auto served = std::make_unique<ServedModel>();
-  const auto equals = argument.find('=');
-  const std::string place = equals == std::string::npos ? argument : argument.substr(equals + 1);
+  const auto [name, place] = name_and_place(argument);
+  served->name = name;
   served->folder = find_model(place);
   served->dtype = options.dtype;
-  served->name = equals == std::string::npos
-                     ? (std::filesystem::is_directory(place)
-                            ? std::filesystem::weakly_canonical(place).filename().string()
-                            : place)
-                     : argument.substr(0, equals);
   served->info = inspect(served->folder);
-  if (TextGenerator::is_one(served->folder)) {
-    served->writer.emplace(TextGenerator::load(served->folder, options));
-    served->own_tokenizer.emplace(Tokenizer::load(served->folder));
-  } else {
-    load_head(*served, options);
+  load_parts(*served, options);
+  return served;
+}
+
+std::unique_ptr<const ServedModel> load_adapter(const std::string& argument,
+                                                const LoadedModels& models, LoadOptions options) {
+  const auto [given, folder] = name_and_place(argument);
+  const auto colon = given.rfind(':');
+  const bool names_base = colon != std::string::npos;
+  const ServedModel* base = names_base               ? models.find(given.substr(0, colon))
+                            : models.all.size() == 1 ? models.all.front().get()
+                                                     : nullptr;
+  if (base == nullptr) {
+    throw Error(names_base ? fmt::format("adapter {}: no model `{}` is served", argument,
+                                         given.substr(0, colon))
+                           : fmt::format("adapter {}: several models are served: give it as "
+                                         "BASE:NAME=FOLDER",
+                                         argument));
   }
+  auto served = std::make_unique<ServedModel>();
+  served->name = base->name + ":" + (names_base ? given.substr(colon + 1) : given);
+  served->folder = base->folder;
+  served->dtype = options.dtype;
+  served->info = base->info;
+  options.adapter = folder;
+  // The adapter may bring a head and labels of its own.
+  const ModelInfo own = Model::load(base->folder, options).info();
+  served->info.head = own.head;
+  served->info.labels = own.labels;
+  served->info.problem_type = own.problem_type;
+  load_parts(*served, options);
   return served;
 }
 

@@ -15,8 +15,15 @@
 namespace longformer {
 
 class Turns;
-/// For LoadOptions of several models.
-std::shared_ptr<Turns> shared_turns();
+/// For LoadOptions of several models. `by_arrival`: calls compute one after the other as they came,
+/// like those of a server with one queue, to compare with.
+std::shared_ptr<Turns> shared_turns(bool by_arrival = false);
+
+namespace models {
+class SharedLayers;
+}
+/// For LoadOptions of a model and of adapters of it.
+std::shared_ptr<models::SharedLayers> shared_layers();
 
 // The attention of the heads of a model: the probabilities of a forward pass
 // (docs/spec/attention.md#a4).
@@ -79,6 +86,9 @@ struct LoadOptions {
   /// Models of a process that compute in turns with each other, because the cores are too few for
   /// two of them; null: a model takes turns with itself.
   std::shared_ptr<Turns> turns = {};
+  /// Models of one folder that differ by their adapters: what no adapter changes is in memory once
+  /// for those that are given the same. Null: a model shares nothing but the pages of its file.
+  std::shared_ptr<models::SharedLayers> layers = {};
 };
 
 /// One document. Empty masks mean: attend to everything, token types 0, positions by the rule of
@@ -155,12 +165,13 @@ struct ModelInfo {
 };
 
 /// Any number of threads may call the functions of a Model, and of objects that share it, at a
-/// time. One computes at a time, with the threads of LoadOptions: the call with least left to do,
-/// and calls that wait longer than four times their own work and a second get a quarter of the
-/// time. Verbs compute in batches of rows. Short rows of several callers become one batch, and a
-/// batch lends its turn between two layers to work that is much shorter than its rest, so that a
-/// short call never waits for a long document. Short work (up to 512 tokens) has one thread while
-/// other processes want the cores. In a process that was forked the thread that forked computes
+/// time. They share the threads of LoadOptions: the call with least left to do goes first, and
+/// calls that wait longer than four times their own work and a second get a quarter of the time.
+/// Verbs compute in batches of rows. Rows of a few tokens of several callers become one batch,
+/// batches of up to 512 tokens run side by side, and a longer one lends its threads within and
+/// between layers to work that is much shorter than its rest, so that a short call never waits for
+/// a long document. Short work (up to 512 tokens) has one thread while other processes want the
+/// cores. In a process that was forked the thread that forked computes
 /// alone, and others as before, whatever the threads of the former process computed meanwhile.
 class Model {
  public:

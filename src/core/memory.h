@@ -16,8 +16,8 @@ std::shared_ptr<void> allocate_aligned(std::size_t bytes);
 std::size_t resident_bytes();
 
 /// Keeps released buffers for the next request of a similar size, so that the layers of a forward
-/// pass touch the same pages; but never more in all than were once in use. One pool belongs to one
-/// forward pass at a time; its tensors may end on any thread meanwhile.
+/// pass touch the same pages; but never more in all than were once in use. Any number of threads
+/// may ask it for tensors, and these may end on any thread.
 class MemoryPool {
  public:
   MemoryPool();

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/fork.h"
+
 namespace longformer {
 namespace {
 
@@ -19,7 +21,19 @@ constexpr milliseconds kFirstPause(200), kLongestPause(10000);
 
 }  // namespace
 
+bool SharedCores::is_crowded(Clock::time_point now) const {
+  const ForkSafeLock lock(mutex_);
+  return now < alone_until_;
+}
+
+bool SharedCores::wants_look(Clock::time_point now) const {
+  const ForkSafeLock lock(mutex_);
+  return now >= next_look_;
+}
+
 void SharedCores::add(double waited, double lasted) {
+  const ForkSafeLock lock(mutex_);
+  next_look_ = Clock::now() + kBetweenLooks;
   waited_ += waited;
   lasted_ += lasted;
   if (lasted_ < kEnoughSeconds) return;
@@ -33,9 +47,9 @@ void SharedCores::add(double waited, double lasted) {
 }
 
 ShortWork::ShortWork(SharedCores& cores) : cores_(cores), begin_(SharedCores::Clock::now()) {
-  if (begin_ < cores.alone_until_) {
+  if (cores.is_crowded(begin_)) {
     limit_.emplace(1);
-  } else if (begin_ >= cores.next_look_ && free_threads() > 1) {
+  } else if (cores.wants_look(begin_) && free_threads() > 1) {
     waited_before_ = seconds_without_core();
   }
 }
@@ -44,7 +58,6 @@ ShortWork::~ShortWork() {
   if (!waited_before_) return;
   const auto now = SharedCores::Clock::now();
   const double waited = seconds_without_core() - *waited_before_;
-  cores_.next_look_ = now + kBetweenLooks;
   cores_.add(std::max(waited, 0.0) / free_threads(),
              std::chrono::duration<double>(now - begin_).count());
 }

@@ -3,20 +3,25 @@
 
 #include <chrono>
 #include <cstdint>
+#include <mutex>
 #include <optional>
 
 #include "core/threads.h"
 
 namespace longformer {
 
-/// Observations of other processes on the same cores. One thread at a time uses it.
+/// Observations of other processes on the same cores; any thread.
 class SharedCores {
  private:
   friend class ShortWork;
   using Clock = std::chrono::steady_clock;
 
   void add(double waited, double lasted);
+  /// Whether work that begins now has one thread, and whether it is looked at.
+  bool is_crowded(Clock::time_point now) const;
+  bool wants_look(Clock::time_point now) const;
 
+  mutable std::mutex mutex_;
   /// Seconds that the threads of teams waited for a core, of those that their work lasted.
   double waited_ = 0, lasted_ = 0;
   Clock::time_point next_look_ = {}, alone_until_ = {};

@@ -1,6 +1,7 @@
 #include "core/turns.h"
 
 #include <algorithm>
+#include <bit>
 #include <memory>
 #include <utility>
 
@@ -21,6 +22,13 @@ constexpr double kMuchShorter = 0.25;
 constexpr double kPatience = 4, kLeastPatience = 1, kLateShare = 0.25;
 /// Seconds after which what was given to late ones counts half.
 constexpr double kMemory = 60;
+/// A pass of up to so many tokens cannot use many cores well; a longer one begins when it gets this
+/// share of the cores.
+constexpr std::int64_t kShortTokens = 512;
+constexpr double kNearlyAll = 0.75;
+/// Short passes share the cores when there are so many tokens for each: fewer are one batch on all
+/// cores, which reads the weights once.
+constexpr std::int64_t kLaneTokens = 64;
 /// How often a wait lets itself be interrupted.
 constexpr std::chrono::milliseconds kPause(50);
 
@@ -34,8 +42,11 @@ double& waited_by_this_thread() {
 struct Turns::State {
   using Place = Waiter::Place;
 
+  explicit State(Order its_order) : order(its_order) {}
+
   /// The next one: who lent a turn goes on, but for much shorter work.
   Waiter* next() const {
+    if (order == Order::arrival) return first_come();
     if (!lent.empty()) {
       Waiter* shorter = before(*lent.back());
       return shorter != nullptr ? shorter : lent.back();
@@ -52,11 +63,21 @@ struct Turns::State {
   }
 
   Waiter* shortest() const {
-    const auto found = std::min_element(waiting.begin(), waiting.end(), goes_before);
+    const auto found =
+        std::min_element(waiting.begin(), waiting.end(),
+                         [this](const Waiter* a, const Waiter* b) { return goes_before(a, b); });
     return found == waiting.end() ? nullptr : *found;
   }
 
-  static bool goes_before(const Waiter* a, const Waiter* b) {
+  Waiter* first_come() const {
+    const auto found = std::min_element(
+        waiting.begin(), waiting.end(),
+        [](const Waiter* a, const Waiter* b) { return a->claim_.since < b->claim_.since; });
+    return found == waiting.end() ? nullptr : *found;
+  }
+
+  bool goes_before(const Waiter* a, const Waiter* b) const {
+    if (order == Order::arrival) return a->claim_.since < b->claim_.since;
     return std::pair(a->claim_.rest, a->number_) < std::pair(b->claim_.rest, b->number_);
   }
 
@@ -82,43 +103,73 @@ struct Turns::State {
 
   bool owes_late() const { return late_seconds < kLateShare * seconds; }
 
-  void begin(Waiter& waiter) {
-    running = &waiter;
+  /// Cores for a waiter that is the next one; 0: too few are free.
+  int threads_for(const Waiter& waiter) const {
+    const auto [most, tokens] = waiter.width_;
+    if (tokens == 0 || order == Order::arrival) return running.empty() ? most : 0;
+    int free = cores;
+    for (const Waiter* other : running) free -= other->width_.tokens == 0 ? cores : other->threads_;
+    const int possible = std::min(most, free);
+    if (possible <= 0) return 0;
+    if (tokens > kShortTokens) return possible >= kNearlyAll * most ? possible : 0;
+    if (waiter.place_ == Place::lent) return std::min(possible, waiter.threads_);
+    return std::min(possible, share_of(free));
+  }
+
+  /// The cores of each of the short passes that wait: a power of two, so that few sizes of products
+  /// are compiled.
+  int share_of(int free) const {
+    std::int64_t passes = 0, tokens = 0;
+    for (const Waiter* waiter : waiting) {
+      if (waiter->width_.tokens == 0 || waiter->width_.tokens > kShortTokens) continue;
+      ++passes;
+      tokens += waiter->width_.tokens;
+    }
+    const auto lanes = static_cast<int>(std::clamp<std::int64_t>(tokens / kLaneTokens, 1, passes));
+    if (lanes == 1) return free;
+    return static_cast<int>(std::bit_floor(static_cast<unsigned>(std::max(1, free / lanes))));
+  }
+
+  void begin(Waiter& waiter, int threads) {
+    running.push_back(&waiter);
     waiter.place_ = Place::running;
+    waiter.threads_ = threads;
     waiter.begin_ = Clock::now();
   }
 
-  /// The running one computed until now.
-  void account() {
+  /// A running one computed until now.
+  void account(Waiter& waiter) {
     const Clock::time_point now = Clock::now();
-    const double lasted = Seconds(now - running->begin_).count();
-    running->computed_ += lasted;
-    running->begin_ = now;
-    const bool by_late = is_late(*running);
+    const double lasted = Seconds(now - waiter.begin_).count();
+    waiter.computed_ += lasted;
+    waiter.begin_ = now;
+    const bool by_late = is_late(waiter);
     if (waiting.empty() && lent.empty()) seconds = late_seconds = 0;
     if (!by_late && !some_are_late()) return;
     if (seconds > kMemory) {
       seconds /= 2;
       late_seconds /= 2;
     }
-    seconds += lasted;
-    if (by_late) late_seconds += lasted;
+    const double work = lasted * waiter.threads_ / cores;
+    seconds += work;
+    if (by_late) late_seconds += work;
   }
 
-  /// The turn of the running one ends, for good or for a while.
-  void end() {
-    account();
-    running = nullptr;
+  /// The turn of a running one ends, for good or for a while.
+  void end(Waiter& waiter) {
+    account(waiter);
+    remove(running, waiter);
   }
 
-  /// Gives a free turn to the next one.
+  /// Gives free cores to the next ones.
   void pass_on() {
-    if (running != nullptr) return;
-    Waiter* waiter = next();
-    if (waiter == nullptr) return;
-    remove(waiter->place_ == Place::lent ? lent : waiting, *waiter);
-    begin(*waiter);
-    waiter->changed_.notify_one();
+    while (Waiter* waiter = next()) {
+      const int threads = threads_for(*waiter);
+      if (threads == 0) return;
+      remove(waiter->place_ == Place::lent ? lent : waiting, *waiter);
+      begin(*waiter, threads);
+      waiter->changed_.notify_one();
+    }
   }
 
   static void remove(std::vector<Waiter*>& from, const Waiter& waiter) {
@@ -127,18 +178,20 @@ struct Turns::State {
 
   std::uint64_t forks = fork_count();
   std::mutex mutex;
+  Order order;
+  /// The most that anybody can use.
+  int cores = 1;
   std::vector<Waiter*> waiting;
-  /// The one that computes, and those that lent their turn, the last one behind the others.
-  Waiter* running = nullptr;
-  std::vector<Waiter*> lent;
+  /// Those that compute, and those that lent their turn, the last one behind the others.
+  std::vector<Waiter*> running, lent;
   std::uint64_t last = 0;
-  /// Computed since somebody is late: by all, and by the late ones.
+  /// Computed on all cores since somebody is late: by all, and by the late ones.
   double seconds = 0, late_seconds = 0;
 };
 
 double Turns::Waiter::seconds() const { return computed_ + Seconds(Clock::now() - begin_).count(); }
 
-Turns::Turns() : current_(std::make_unique<State>().release()) {}
+Turns::Turns(Order order) : current_(std::make_unique<State>(order).release()), order_(order) {}
 
 Turns::~Turns() { const std::unique_ptr<State> last(current_.load()); }
 
@@ -146,7 +199,7 @@ Turns::State& Turns::state() const {
   State* state = current_;
   if (state->forks == fork_count()) return *state;
   // The former one stays as it is: a lost thread may have been in the middle of it.
-  auto fresh = std::make_unique<State>();
+  auto fresh = std::make_unique<State>(order_);
   if (current_.compare_exchange_strong(state, fresh.get())) return *fresh.release();
   return *state;
 }
@@ -158,6 +211,7 @@ bool Turns::lock(Waiter& waiter) {
   waiter.number_ = ++state.last;
   waiter.place_ = Waiter::Place::waiting;
   waiter.computed_ = 0;
+  state.cores = std::max(state.cores, waiter.width_.most);
   state.waiting.push_back(&waiter);
   state.pass_on();
   wait(state, lock, waiter);
@@ -192,7 +246,7 @@ void Turns::leave(State& state, std::unique_lock<std::mutex>& lock, Waiter& wait
   using Place = Waiter::Place;
   waiter.abandoned_ = true;
   waiter.changed_.wait(lock, [&] { return waiter.place_ != Place::taken; });
-  if (waiter.place_ == Place::running) state.end();
+  if (waiter.place_ == Place::running) state.end(waiter);
   State::remove(state.waiting, waiter);
   State::remove(state.lent, waiter);
   waiter.place_ = Place::outside;
@@ -204,7 +258,7 @@ void Turns::unlock(Waiter& waiter) {
   if (state.forks != fork_count()) return;
   const std::lock_guard lock(state.mutex);
   if (waiter.place_ != Waiter::Place::running) return;
-  state.end();
+  state.end(waiter);
   waiter.place_ = Waiter::Place::outside;
   state.pass_on();
 }
@@ -214,11 +268,12 @@ void Turns::reached(Waiter& running, std::int64_t done, std::int64_t parts) {
   if (state.forks != fork_count()) return;
   std::unique_lock lock(state.mutex);
   if (running.place_ != Waiter::Place::running || state.lent.size() >= kDeepest) return;
-  state.account();
+  if (state.order == Order::arrival) return;
+  state.account(running);
   running.remaining_ = running.seconds() * static_cast<double>(parts - done) /
                        static_cast<double>(std::max<std::int64_t>(done, 1));
   if (state.before(running) == nullptr) return;
-  state.end();
+  state.end(running);
   running.place_ = Waiter::Place::lent;
   state.lent.push_back(&running);
   state.pass_on();
@@ -230,7 +285,8 @@ std::vector<Turns::Waiter*> Turns::take(const Waiter& running,
   State& state = *running.queue_;
   const std::lock_guard lock(state.mutex);
   std::vector<Waiter*> order = state.waiting, taken;
-  std::sort(order.begin(), order.end(), State::goes_before);
+  std::sort(order.begin(), order.end(),
+            [&](const Waiter* a, const Waiter* b) { return state.goes_before(a, b); });
   for (Waiter* waiter : order) {
     if (waiter->kind_ == nullptr || waiter->kind_ != running.kind_ || waiter->abandoned_) continue;
     if (!fits(*waiter)) continue;
@@ -281,7 +337,7 @@ double Turns::seconds_before(double rest) const {
     if (kMuchShorter * left <= rest) seconds += left;
   };
   for (const Waiter* waiter : state.lent) add_rest(*waiter, waiter->computed_);
-  if (state.running != nullptr) add_rest(*state.running, state.running->seconds());
+  for (const Waiter* waiter : state.running) add_rest(*waiter, waiter->seconds());
   return seconds;
 }
 

@@ -1,4 +1,4 @@
-// The order of computations: the call that has least left to do comes first.
+// The order of computations, and the cores of each: the call that has least left to do comes first.
 #pragma once
 
 #include <atomic>
@@ -17,37 +17,53 @@
 
 namespace longformer {
 
-/// A lock for computations. It goes to the shortest of those who wait (shortest remaining work
-/// first, ties by arrival). A long computation lends it between its parts to much shorter ones, so
-/// a sentence never waits for a book. Nobody starves: a call that waits longer than four times its
-/// own work and a second is late, and late ones together get a quarter of the time.
+/// The cores, handed out to computations. They go to the shortest of those who wait (shortest
+/// remaining work first, ties by arrival). A long computation has nearly all of them, and lends
+/// them between its parts to much shorter ones, so a sentence never waits for a book. Short passes
+/// that wait together share the cores and run side by side. Nobody starves: a call that waits
+/// longer than four times its own work and a second is late, and late ones together get a quarter
+/// of the time.
 class Turns {
   struct State;
 
  public:
-  Turns();
+  /// `arrival` is that of servers with one queue, to compare with: nobody goes first, and nobody
+  /// lends.
+  enum class Order { shortest, arrival };
+
+  explicit Turns(Order order = Order::shortest);
   ~Turns();
   Turns(const Turns&) = delete;
   Turns& operator=(const Turns&) = delete;
 
   using Clock = std::chrono::steady_clock;
 
-  /// The work of a call, in seconds. One that does not know it has none.
+  /// The work of a call, in seconds of all cores. One that does not know it has none.
   struct Claim {
     double rest = 0;   ///< Not yet computed, this turn included.
     double whole = 0;  ///< From begin to end.
     Clock::time_point since = Clock::now();
   };
 
+  /// Cores that a computation can use.
+  struct Width {
+    int most = 1;
+    /// Tokens of a pass, which may run beside other passes; 0 for what runs alone.
+    std::int64_t tokens = 0;
+  };
+
   /// A thread that waits for its turn, or for another that does its work meanwhile.
   class Waiter {
    public:
-    /// Waiters of one kind may be computed together; null: alone.
-    explicit Waiter(Claim claim, const void* kind = nullptr) : claim_(claim), kind_(kind) {}
+    /// Waiters of one kind may be computed together; null: each by itself.
+    Waiter(Claim claim, Width width, const void* kind = nullptr)
+        : claim_(claim), width_(width), kind_(kind) {}
     Waiter(const Waiter&) = delete;
     Waiter& operator=(const Waiter&) = delete;
 
     const void* kind() const { return kind_; }
+    /// Of its turn; for the thread whose turn it is.
+    int threads() const { return threads_; }
     /// Computed in its turn; for the thread whose turn it is.
     double seconds() const;
 
@@ -56,7 +72,9 @@ class Turns {
     enum class Place { outside, waiting, running, lent, taken, done };
 
     Claim claim_;
+    Width width_;
     const void* kind_;
+    int threads_ = 1;
     Place place_ = Place::outside;
     /// The queue that it waits in.
     Turns::State* queue_ = nullptr;
@@ -76,7 +94,8 @@ class Turns {
   /// Does nothing for one whose turn it is not.
   void unlock(Waiter& waiter);
 
-  /// `done` of `parts` equal parts are computed; much shorter work goes first now. Throws as lock.
+  /// `done` of `parts` equal parts are computed; much shorter work goes first now, and after it the
+  /// turn may have other threads(). Throws as lock.
   void reached(Waiter& running, std::int64_t done, std::int64_t parts);
 
   /// Waiters that `running` computes in its turn, in their order; each is done or put back later.
@@ -84,6 +103,7 @@ class Turns {
   void finish(std::span<Waiter* const> taken);
   void put_back(std::span<Waiter* const> taken);
 
+  Order order() const { return order_; }
   /// How many wait, and the seconds that they and the running ones have left.
   std::size_t waiting() const;
   double backlog() const { return seconds_before(std::numeric_limits<double>::infinity()); }
@@ -102,17 +122,22 @@ class Turns {
 
   /// A new process does not touch the locks that a fork copied: it begins with a state of its own.
   mutable std::atomic<State*> current_;
+  Order order_;
   SharedCores cores_;
 };
 
-/// While it lives, its thread computes, on no more threads than it may use.
+/// While it lives, its thread computes, on the threads of the turn.
 class Turn {
  public:
+  /// A computation that runs alone, on so many threads.
   Turn(Turns& turns, int threads, Turns::Claim claim = {})
-      : turns_(turns), own_(claim), waiter_(own_), is_mine_(turns.lock(own_)), limit_(threads) {}
+      : turns_(turns), own_(claim, {.most = threads}), waiter_(own_) {
+    begin();
+  }
   /// The waiter outlives it.
-  Turn(Turns& turns, int threads, Turns::Waiter& waiter)
-      : turns_(turns), own_({}), waiter_(waiter), is_mine_(turns.lock(waiter)), limit_(threads) {}
+  Turn(Turns& turns, Turns::Waiter& waiter) : turns_(turns), own_({}, {}), waiter_(waiter) {
+    begin();
+  }
   ~Turn() {
     work_.reset();
     turns_.unlock(waiter_);
@@ -122,6 +147,7 @@ class Turn {
 
   /// False: another thread has done the work.
   bool is_mine() const { return is_mine_; }
+  int threads() const { return waiter_.threads(); }
   /// Spent computing, without the time in which it was lent.
   double seconds() const { return waiter_.seconds(); }
 
@@ -131,7 +157,11 @@ class Turn {
   }
 
   /// See Turns::reached.
-  void reached(std::int64_t done, std::int64_t parts) { turns_.reached(waiter_, done, parts); }
+  void reached(std::int64_t done, std::int64_t parts) {
+    const int threads = waiter_.threads();
+    turns_.reached(waiter_, done, parts);
+    if (waiter_.threads() != threads && !work_) limit_.emplace(waiter_.threads());
+  }
 
   /// Lets those who wait go first, and calls `meanwhile` in their time.
   template <typename Meanwhile>
@@ -145,11 +175,16 @@ class Turn {
   /// Longer work is fast on cores that others want too: its threads seldom wait for each other.
   static constexpr std::int64_t kFewTokens = 512;
 
+  void begin() {
+    is_mine_ = turns_.lock(waiter_);
+    limit_.emplace(waiter_.threads());
+  }
+
   Turns& turns_;
   Turns::Waiter own_;
   Turns::Waiter& waiter_;
-  bool is_mine_;
-  ThreadLimit limit_;
+  bool is_mine_ = false;
+  std::optional<ThreadLimit> limit_;
   std::optional<ShortWork> work_;
 };
 

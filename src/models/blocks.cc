@@ -36,6 +36,7 @@ class PostNormBlock final : public BlockOfParts {
     const Tensor attended = parts_.attention->forward(context, x, in);
     const Tensor hidden = ops::linear_add_norm(context, attended, parts_.attention_output, x,
                                                parts_.attention_norm, after_attention(context));
+    in.tell_halfway();
     return ops::feed_forward_add_norm(context, hidden, parts_.feed_forward,
                                       parts_.feed_forward_norm, in_feed_forward(context, 3, 2));
   }
@@ -51,6 +52,7 @@ class PreNormBlock final : public BlockOfParts {
         parts_.attention->forward(context, ops::layer_norm(context, x, parts_.attention_norm), in);
     const Tensor hidden =
         ops::linear_add(context, attended, parts_.attention_output, x, after_attention(context));
+    in.tell_halfway();
     return ops::feed_forward_add(context,
                                  ops::layer_norm(context, hidden, parts_.feed_forward_norm),
                                  parts_.feed_forward, hidden, in_feed_forward(context, 2, 3));

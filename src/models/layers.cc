@@ -1,8 +1,13 @@
 #include "models/layers.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <cmath>
 #include <utility>
 #include <vector>
+
+#include "models/shared_layers.h"
 
 namespace longformer::models {
 namespace {
@@ -14,6 +19,26 @@ struct Stacked {
   std::vector<ops::LowRank> additions = {};
 };
 
+/// Layers of one key have the same numbers in the same form.
+std::string key_of(const LayerSource& source, std::span<const std::string> names,
+                   const LinearParts& parts) {
+  return fmt::format("{}: {} {} {} {} {} {}", source.weights.path(), fmt::join(names, " "),
+                     name_of(parts.dtype.value_or(source.dtype)),
+                     parts.activation ? static_cast<int>(*parts.activation) : -1, parts.has_bias,
+                     parts.slabs.in, parts.slabs.out);
+}
+
+/// Where the layers of these names are shared; null: nowhere.
+SharedLayers* shared(const LayerSource& source, std::span<const std::string> names) {
+  SharedLayers* layers = nullptr;
+  if (source.weights.keeps_tensors()) return nullptr;
+  for (const std::string& name : names) {
+    layers = source.weights.shared(name);
+    if (layers == nullptr) return nullptr;
+  }
+  return layers;
+}
+
 ops::Linear stacked(const LayerSource& source, Stacked layers, const LinearParts& parts) {
   ops::Linear dense(layers.matrices, layers.biases,
                     {.dtype = parts.dtype.value_or(source.dtype),
@@ -23,6 +48,13 @@ ops::Linear stacked(const LayerSource& source, Stacked layers, const LinearParts
   for (const Tensor& matrix : layers.matrices) source.weights.release(matrix);
   if (source.weights.trained_adapter() != nullptr) dense.adapt(std::move(layers.additions));
   return dense;
+}
+
+ops::Linear packed_once(const LayerSource& source, std::span<const std::string> names,
+                        const Stacked& layers, const LinearParts& parts = {}) {
+  const auto pack = [&] { return stacked(source, layers, parts); };
+  SharedLayers* together = shared(source, names);
+  return together == nullptr ? pack() : together->get(key_of(source, names, parts), pack);
 }
 
 }  // namespace
@@ -37,7 +69,9 @@ ops::Linear linear(const LayerSource& source, const std::string& name, LinearSha
     layer.biases.push_back(source.weights.get(parts.bias_name.empty() ? usual : parts.bias_name,
                                               {shape.out}, Init::constant(parts.bias_value)));
   }
-  return stacked(source, std::move(layer), parts);
+  std::vector<std::string> names = {name};
+  if (!parts.bias_name.empty()) names.push_back(parts.bias_name);
+  return packed_once(source, names, layer, parts);
 }
 
 ops::Linear convolution(const LayerSource& source, const std::string& name, LinearShape shape,
@@ -60,7 +94,7 @@ ops::Linear stacked_linear(const LayerSource& source, std::span<const std::strin
     layers.additions.push_back(source.weights.low_rank(name, shape.out, shape.in));
     layers.biases.push_back(source.weights.get(name + ".bias", {shape.out}, Init::zeros()));
   }
-  return stacked(source, std::move(layers), {});
+  return packed_once(source, names, layers);
 }
 
 ops::LayerNorm layer_norm(const LayerSource& source, const std::string& name, Index width) {

@@ -91,15 +91,19 @@ Tensor Stack::forward(const ops::Context& context, Tensor x,
     if (options.layer_inputs != nullptr) x = (*options.layer_inputs)[at(i)];
     const auto observer = observer_of(options.observer, i);
     LayerState* state = options.state == nullptr ? nullptr : options.state->layer(i);
+    const std::function<void()> halfway = [&] {
+      if (options.between != nullptr) (*options.between)(2 * i + 1, 2 * size());
+    };
     x = context.recomputes
             ? recomputed(context, block, x, {shared, options.losses, options.state, i})
-            : block->forward(context, x,
-                             {*shared, state, observer ? &*observer : nullptr,
-                              shared->source ? &shared->source->hidden : nullptr, options.losses,
-                              options.shares == nullptr ? nullptr : &(*options.shares)[at(i)]});
+            : block->forward(
+                  context, x,
+                  {*shared, state, observer ? &*observer : nullptr,
+                   shared->source ? &shared->source->hidden : nullptr, options.losses,
+                   options.shares == nullptr ? nullptr : &(*options.shares)[at(i)], &halfway});
     if (options.hidden_states != nullptr) options.hidden_states->push_back(x);
     if (observer && options.observer->alone && i == options.observer->layers.back()) break;
-    if (options.between != nullptr && i + 1 < size()) (*options.between)(i + 1, size());
+    if (options.between != nullptr && i + 1 < size()) (*options.between)(2 * (i + 1), 2 * size());
   }
   if (options.state != nullptr) options.state->advance(shared->starts);
   return x;

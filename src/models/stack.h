@@ -34,9 +34,9 @@ struct PassOptions {
   NamedLosses* losses = nullptr;
   /// One for each layer, for models with memories.
   std::vector<AttentionShares>* shares = nullptr;
-  /// Called between two layers with how many are computed, and how many there are. Throwing from it
-  /// ends the pass.
-  const std::function<void(Index done, Index layers)>* between = nullptr;
+  /// Called between two sub-layers with how many are computed, and how many there are. Throwing
+  /// from it ends the pass.
+  const std::function<void(Index done, Index parts)>* between = nullptr;
 };
 
 class Stack {

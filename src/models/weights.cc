@@ -177,6 +177,14 @@ Weights Weights::trained(Weights weights, Training training) {
   return weights;
 }
 
+SharedLayers* Weights::shared(const std::string& name) const {
+  if (shared_ == nullptr || adapter_ == nullptr) return shared_.get();
+  const auto is_whole = [&](const char* part) { return adapter_->whole().contains(name + part); };
+  const bool changes =
+      is_whole("") || is_whole(".weight") || is_whole(".bias") || adapter_->layers().contains(name);
+  return changes ? nullptr : shared_.get();
+}
+
 Weights Weights::adapted(Weights weights, std::shared_ptr<const Adapter> adapter) {
   for (const auto& [layer, added] : adapter->layers()) {
     const std::string name = layer + ".weight";

@@ -21,6 +21,8 @@
 
 namespace longformer::models {
 
+class SharedLayers;
+
 /// How a tensor begins where no file has it.
 struct Init {
   enum class Kind {
@@ -145,6 +147,12 @@ class Weights {
   /// that it finds in `like`; in nothing, when that is null: the parts that every model has.
   static Weights recording(const Weights* like = nullptr);
 
+  /// Layers that no adapter changes are packed once for all weights of the file that are given the
+  /// same.
+  void share(std::shared_ptr<SharedLayers> layers) { shared_ = std::move(layers); }
+  /// Null where nothing is shared, and for a layer or tensor that the adapter changes.
+  SharedLayers* shared(const std::string& name) const;
+
   bool is_trained() const { return parameters_ != nullptr; }
   bool is_recording() const { return records_ != nullptr; }
   /// Whether a model should keep the tensors as they are, rather than packed copies of them.
@@ -240,6 +248,7 @@ class Weights {
   formats::StoredTensors tensors_;
   std::map<std::string, std::string> stored_names_;
   std::shared_ptr<const Adapter> adapter_;
+  std::shared_ptr<SharedLayers> shared_;
 };
 
 }  // namespace longformer::models

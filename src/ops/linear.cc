@@ -267,8 +267,9 @@ Linear::Linear(std::span<const Tensor> weights, std::span<const Tensor> biases,
     copies_.resize(weights_.size());
     packed_copies_.resize(weights_.size());
   } else {
-    packed_.emplace(weights, biases,
-                    kernels::PackedLinearOptions{options.dtype, options.activation, options.slabs});
+    packed_ = std::make_shared<const kernels::PackedLinear>(
+        weights, biases,
+        kernels::PackedLinearOptions{options.dtype, options.activation, options.slabs});
   }
 }
 
@@ -302,12 +303,13 @@ const kernels::PackedLinear* Linear::packed_for(std::size_t index, Index rows) c
   const std::uint64_t version = version_of(weight[0]);
   if (!copy.packed) {
     const std::span<const Tensor> bias(biases_.data() + index, biases_.empty() ? 0 : 1);
-    copy.packed.emplace(weight, bias, kernels::PackedLinearOptions{.dtype = options_.dtype});
+    copy.packed = std::make_shared<kernels::PackedLinear>(
+        weight, bias, kernels::PackedLinearOptions{.dtype = options_.dtype});
   } else if (copy.version != version) {
     copy.packed->repack(weight);
   }
   copy.version = version;
-  return &*copy.packed;
+  return copy.packed.get();
 }
 
 Tensor activated(const Context& context, Activation activation, const Tensor& x) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <utility>
@@ -56,7 +57,7 @@ class Linear {
   const std::optional<Activation>& activation() const { return options_.activation; }
 
   /// Null when trainable.
-  const kernels::PackedLinear* packed() const { return packed_ ? &*packed_ : nullptr; }
+  const kernels::PackedLinear* packed() const { return packed_.get(); }
   /// Weights and biases of a trainable layer; none when packed.
   std::span<const Tensor> weights() const { return weights_; }
   std::span<const Tensor> biases() const { return biases_; }
@@ -73,7 +74,8 @@ class Linear {
  private:
   LinearOptions options_;
   Index in_ = 0, out_ = 0;
-  std::optional<kernels::PackedLinear> packed_;
+  /// Copies of a layer share it.
+  std::shared_ptr<const kernels::PackedLinear> packed_;
   std::vector<Tensor> weights_, biases_;
   std::vector<LowRank> low_rank_;
   /// A weight as it was in some version.
@@ -82,7 +84,7 @@ class Linear {
     std::uint64_t version = 0;
   };
   struct PackedCopy {
-    std::optional<kernels::PackedLinear> packed;
+    std::shared_ptr<kernels::PackedLinear> packed;
     std::uint64_t version = 0;
   };
   mutable std::vector<Copy> copies_;

@@ -25,10 +25,12 @@ class Callers {
   ~Callers() { join(); }
 
   /// Asks with the claim, and calls `work` in its turn.
-  void add(Turns::Claim claim, std::function<void(Turn&)> work) {
+  void add(Turns::Claim claim, std::function<void(Turn&)> work) { add(claim, {}, std::move(work)); }
+  void add(Turns::Claim claim, Turns::Width width, std::function<void(Turn&)> work) {
     const std::size_t before = turns_.waiting();
-    threads_.emplace_back([this, claim, work = std::move(work)] {
-      Turn turn(turns_, 1, claim);
+    threads_.emplace_back([this, claim, width, work = std::move(work)] {
+      Turns::Waiter waiter(claim, width);
+      Turn turn(turns_, waiter);
       work(turn);
     });
     while (turns_.waiting() == before) std::this_thread::yield();
@@ -184,15 +186,15 @@ TEST(Turns, TakeThoseOfTheirKindAlong) {
   std::atomic<int> done = 0, own = 0;
   const auto ask = [&](const void* which, double rest) {
     return std::thread([&turns, &done, &own, which, rest] {
-      Turns::Waiter waiter({.rest = rest, .whole = rest}, which);
-      const Turn turn(turns, 1, waiter);
+      Turns::Waiter waiter({.rest = rest, .whole = rest}, {}, which);
+      const Turn turn(turns, waiter);
       ++(turn.is_mine() ? own : done);
     });
   };
   std::vector<std::thread> threads;
-  Turns::Waiter mine({}, &kind);
+  Turns::Waiter mine({}, {}, &kind);
   {
-    const Turn turn(turns, 1, mine);
+    const Turn turn(turns, mine);
     threads.push_back(ask(&kind, 2));
     threads.push_back(ask(&kind, 1));
     threads.push_back(ask(&another, 1));
@@ -211,6 +213,141 @@ TEST(Turns, TakeThoseOfTheirKindAlong) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(done, 2);
   EXPECT_EQ(own, 1);
+}
+
+/// Threads of the turns of so many passes that wait together, each of so many tokens. They compute
+/// until all have begun.
+std::vector<int> widths_of(int cores, int passes, std::int64_t tokens) {
+  Turns turns;
+  std::vector<int> widths(static_cast<std::size_t>(passes));
+  std::latch all(passes);
+  Callers callers(turns);
+  {
+    const Turn turn(turns, cores);
+    for (int& width : widths) {
+      callers.add({}, {.most = cores, .tokens = tokens}, [&](Turn& own) {
+        width = own.threads();
+        all.arrive_and_wait();
+      });
+    }
+  }
+  callers.join();
+  return widths;
+}
+
+TEST(Turns, OfShortPassesAreSideBySide) {
+  EXPECT_EQ(widths_of(2, 2, 200), std::vector({1, 1}));
+  EXPECT_EQ(widths_of(4, 2, 200), std::vector({2, 2}));
+  EXPECT_EQ(widths_of(16, 5, 200), std::vector({2, 2, 4, 4, 4}));
+  EXPECT_EQ(widths_of(16, 1, 200), std::vector({16}));
+}
+
+TEST(Turns, OfFewTokensHaveAllCores) {
+  Turns turns;
+  std::atomic<int> computing = 0;
+  Callers callers(turns);
+  {
+    const Turn turn(turns, 4);
+    for (int i = 0; i < 3; ++i) {
+      callers.add({}, {.most = 4, .tokens = 10}, [&](Turn& own) {
+        EXPECT_EQ(own.threads(), 4);
+        EXPECT_EQ(++computing, 1);
+        compute(0.005);
+        --computing;
+      });
+    }
+  }
+}
+
+TEST(Turns, OfALongPassBeginWithNearlyAllCores) {
+  Turns turns;
+  std::latch second_ends(1), third_ends(1), long_began(1);
+  std::atomic<int> ended = 0;
+  Callers callers(turns);
+  {
+    const Turn turn(turns, 8);
+    // Four of two threads each; one ends at once.
+    for (int i = 0; i < 4; ++i) {
+      callers.add({}, {.most = 8, .tokens = 200}, [&, i](Turn& own) {
+        EXPECT_EQ(own.threads(), 2);
+        if (i == 1) second_ends.wait();
+        if (i == 2) third_ends.wait();
+        if (i == 3) long_began.wait();
+        ++ended;
+      });
+    }
+    callers.add({.rest = 1, .whole = 1}, {.most = 8, .tokens = 4096}, [&](Turn& own) {
+      EXPECT_EQ(own.threads(), 6);
+      EXPECT_EQ(ended, 3);
+      long_began.count_down();
+    });
+  }
+  compute(0.02);
+  EXPECT_EQ(ended, 1);
+  EXPECT_EQ(turns.waiting(), 1u);
+  second_ends.count_down();
+  compute(0.02);
+  // Two threads are still taken twice: that is too many.
+  EXPECT_EQ(turns.waiting(), 1u);
+  third_ends.count_down();
+}
+
+TEST(Turns, GoOnWithTheCoresThatAreFree) {
+  Turns turns;
+  std::latch lent(1), resumed(1);
+  Callers callers(turns);
+  std::thread book([&] {
+    Turns::Waiter waiter({.rest = 100, .whole = 100}, {.most = 8, .tokens = 4096});
+    Turn turn(turns, waiter);
+    EXPECT_EQ(turn.threads(), 8);
+    lent.count_down();
+    while (turns.waiting() < 2) std::this_thread::yield();
+    turn.reached(1, 1000);
+    EXPECT_EQ(turn.threads(), 6);
+    EXPECT_EQ(free_threads(), 6);
+    resumed.count_down();
+  });
+  lent.wait();
+  callers.add({}, {.most = 2, .tokens = 400}, [](Turn&) {});
+  callers.add({}, {.most = 2, .tokens = 400}, [&](Turn& own) {
+    EXPECT_EQ(own.threads(), 2);
+    resumed.wait();
+  });
+  book.join();
+}
+
+TEST(Turns, AloneAreBesideNobody) {
+  Turns turns;
+  std::atomic<int> computing = 0;
+  Callers callers(turns);
+  {
+    const Turn turn(turns, 4);
+    for (int i = 0; i < 4; ++i) {
+      const std::int64_t tokens = i % 2 == 0 ? 0 : 300;
+      callers.add({.rest = double(i), .whole = 1}, {.most = 1, .tokens = tokens}, [&](Turn&) {
+        EXPECT_EQ(++computing, 1);
+        compute(0.005);
+        --computing;
+      });
+    }
+  }
+}
+
+TEST(Turns, ByArrivalLetNobodyGoFirst) {
+  Turns turns(Turns::Order::arrival);
+  std::string order;
+  Callers callers(turns);
+  {
+    Turn turn(turns, 2, {.rest = 100, .whole = 100});
+    const auto note = [&](char name) { return [&order, name](Turn&) { order += name; }; };
+    callers.add({.rest = 3, .whole = 3}, {.most = 2, .tokens = 300}, note('a'));
+    callers.add({.rest = 1, .whole = 1}, {.most = 2, .tokens = 100}, note('b'));
+    callers.add({.rest = 2, .whole = 2}, note('c'));
+    turn.reached(1, 100);
+    EXPECT_EQ(order, "");
+  }
+  callers.join();
+  EXPECT_EQ(order, "abc");
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "engine/run/finite_results.h"
 #include "engine/run/model_implementation.h"
 #include "models/attention/attention.h"
+#include "models/shared_layers.h"
 #include "ops/embedding.h"
 
 namespace longformer {
@@ -221,6 +222,7 @@ Model::Model(std::shared_ptr<const Implementation> implementation)
 Model Model::load(const std::string& folder, const LoadOptions& options) {
   auto config = models::read_config(models::config_file(folder, options.adapter));
   auto weights = models::Weights::open(folder, config.family->names, options.adapter);
+  weights.share(options.layers);
   const tasks::Task* task = tasks::task_for(config, weights, options.task);
   return Model(
       std::make_shared<Implementation>(std::move(config), std::move(weights), options, task));
@@ -231,7 +233,13 @@ Model Model::random(const std::string& config_file, const LoadOptions& options) 
                                                 models::Weights::drawn(1), options));
 }
 
-std::shared_ptr<Turns> shared_turns() { return std::make_shared<Turns>(); }
+std::shared_ptr<models::SharedLayers> shared_layers() {
+  return std::make_shared<models::SharedLayers>();
+}
+
+std::shared_ptr<Turns> shared_turns(bool by_arrival) {
+  return std::make_shared<Turns>(by_arrival ? Turns::Order::arrival : Turns::Order::shortest);
+}
 
 double Model::seconds_before(std::int64_t tokens) const {
   const Runner& runner = implementation_->runner;

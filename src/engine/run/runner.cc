@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "core/error.h"
+#include "core/threads.h"
 #include "engine/run/model_implementation.h"
 
 namespace longformer {
@@ -18,6 +19,8 @@ bool Wave::add(const Work& work) {
 
 namespace {
 
+/// As in servers with one queue, to compare with.
+constexpr std::int64_t kArrivalTokens = 16384;
 /// A wave takes others with it as far as all of it takes no longer than this, so that nobody waits
 /// long for a stranger. Larger batches gain little: a pass of 64 tokens computes at 0.81 of the
 /// rate of the machine's products, one of 512 at 0.91.
@@ -28,8 +31,8 @@ constexpr std::int64_t kLeastShared = 64;
 
 /// A wave that waits, and its results, which another thread may fill in.
 struct Runner::Request : Turns::Waiter {
-  Request(Turns::Claim claim, const void* kind, const Wave& its_wave)
-      : Waiter(claim, kind), wave(its_wave) {}
+  Request(Turns::Claim claim, Turns::Width width, const void* kind, const Wave& its_wave)
+      : Waiter(claim, width, kind), wave(its_wave) {}
 
   const Wave& wave;
   std::vector<RowResult> results = {};
@@ -38,7 +41,9 @@ struct Runner::Request : Turns::Waiter {
 int Runner::threads() const { return model_.threads; }
 
 ops::Context Runner::context() {
-  return {.memory = memory_, .dtype = model_.dtype, .threads = model_.threads};
+  return {.memory = memory_,
+          .dtype = model_.dtype,
+          .threads = std::min(model_.threads, free_threads())};
 }
 
 Turns::Claim Runner::claim_of(const Wave& wave) const {
@@ -50,9 +55,10 @@ Turns::Claim Runner::claim_of(const Wave& wave) const {
 
 std::vector<RowResult> Runner::run(const Wave& wave) {
   if (wave.empty()) return {};
-  Request mine(claim_of(wave), &kinds_[static_cast<std::size_t>(wave.wanted_)], wave);
+  Request mine(claim_of(wave), {.most = threads(), .tokens = wave.tokens_},
+               &kinds_[static_cast<std::size_t>(wave.wanted_)], wave);
   {
-    Turn turn(*turns_, threads(), mine);
+    Turn turn(*turns_, mine);
     // Another thread may have run this wave with its own.
     if (turn.is_mine()) run_together(turn, mine);
   }
@@ -60,10 +66,16 @@ std::vector<RowResult> Runner::run(const Wave& wave) {
   return std::move(mine.results);
 }
 
+std::int64_t Runner::most_shared(const Turn& turn) const {
+  if (turns_->order() == Turns::Order::arrival) return kArrivalTokens;
+  const double share = static_cast<double>(turn.threads()) / threads();
+  return std::max(kLeastShared, times_.tokens_in(share * kSharedSeconds));
+}
+
 /// Runs the wave of the turn, and with it those that wait for the same kind of result and fit.
 void Runner::run_together(Turn& turn, Request& mine) {
   std::int64_t tokens = mine.wave.tokens_;
-  const std::int64_t most = std::max({tokens, kLeastShared, times_.tokens_in(kSharedSeconds)});
+  const std::int64_t most = std::max(tokens, most_shared(turn));
   const auto taken = turns_->take(mine, [&](const Turns::Waiter& other) {
     const Wave& wave = static_cast<const Request&>(other).wave;
     const std::int64_t together = tokens + wave.tokens_;
@@ -118,7 +130,7 @@ void Runner::forward(Turn& turn, Wanted wanted, std::span<const Place> rows) {
   } else {
     store_values(wanted, taken, batch, hidden);
   }
-  times_.add(batch.rows(), turn.seconds() - before);
+  times_.add(batch.rows(), (turn.seconds() - before) * turn.threads() / threads());
 }
 
 Tensor Runner::encode(Turn& turn, const models::Batch& batch, models::PassOptions options) {

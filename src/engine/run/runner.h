@@ -34,7 +34,7 @@ struct Work {
   /// no ranges.
   std::span<const ops::RowRange> ranges = {};
   /// The states of the ranges, one after another, are copied to this tensor of the model's dtype.
-  /// It must not come from the pool, whose tensors serve one forward pass at a time.
+  /// It must not come from the pool: the caller keeps it.
   Tensor states = {};
   /// The rest of models::Sequence, [n] each; empty for the usual values.
   std::span<const std::int32_t> positions = {}, mask = {};
@@ -85,9 +85,9 @@ class Wave {
   std::vector<Work> rows_;
 };
 
-/// One computation at a time, in the order of Turns: a wave waits for shorter calls, and a pass
-/// lends its turn to much shorter ones between two layers. Waves that wait for the same thing
-/// become one batch as far as they fit.
+/// Waves in the order of Turns: a wave waits for shorter calls, short ones run side by side, and a
+/// pass lends its turn to much shorter ones between two sub-layers. Waves that wait for the same
+/// thing become one batch as far as they fit.
 class Runner {
  public:
   /// The model must outlive the runner.
@@ -102,7 +102,8 @@ class Runner {
   /// Calls that wait for their turn.
   std::size_t waiting() const { return turns_->waiting(); }
 
-  /// How long a pass of so many tokens takes, by those before it; 0 before the first one.
+  /// How long a pass of so many tokens takes on all threads, by those before it; 0 before the first
+  /// one.
   double seconds_of(std::int64_t tokens) const { return times_.seconds_of(tokens); }
 
   /// Forward passes so far.
@@ -120,7 +121,7 @@ class Runner {
   /// The encoder of the model in a turn of the caller, which it lends between layers.
   Tensor encode(Turn& turn, const models::Batch& batch, models::PassOptions options = {});
 
-  /// Valid while it is one's turn: the pool serves one forward pass at a time.
+  /// For the thread whose turn it is. Passes side by side share the pool.
   ops::Context context();
 
  private:
@@ -129,6 +130,8 @@ class Runner {
 
   int threads() const;
   Turns::Claim claim_of(const Wave& wave) const;
+  /// Tokens of all waves that become one pass.
+  std::int64_t most_shared(const Turn& turn) const;
   void run_together(Turn& turn, Request& mine);
   void run_rows(Turn& turn, Wanted wanted, std::span<const Place> rows);
   void forward(Turn& turn, Wanted wanted, std::span<const Place> rows);

@@ -82,6 +82,12 @@ struct LayerInput {
   NamedLosses* losses = nullptr;
   /// Adds up where attention goes; null where nobody asks.
   AttentionShares* shares = nullptr;
+  /// Called behind the first sub-layer; null where nobody waits for it.
+  const std::function<void()>* halfway = nullptr;
+
+  void tell_halfway() const {
+    if (halfway != nullptr) (*halfway)();
+  }
 };
 
 /// Self-attention of one layer, up to and without its output projection.
