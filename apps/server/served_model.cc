@@ -214,6 +214,7 @@ std::unique_ptr<const ServedModel> load_adapter(const std::string& argument,
   options.adapter = folder;
   // The adapter may bring a head and labels of its own.
   const ModelInfo own = Model::load(base->folder, options).info();
+  if (own.head != base->info.head) served->info.pooling.clear();
   served->info.head = own.head;
   served->info.labels = own.labels;
   served->info.problem_type = own.problem_type;

@@ -12,6 +12,7 @@
 #include <span>
 #include <vector>
 
+#include "core/memory.h"
 #include "core/shared_cores.h"
 #include "core/threads.h"
 
@@ -112,8 +113,9 @@ class Turns {
   /// The seconds that go before a call of so many, if it came now.
   double seconds_before(double rest) const;
 
-  /// Belongs to whom it is given to.
   SharedCores& cores() { return cores_; }
+  /// Buffers of the computations: those of one serve the next, whatever model it is of.
+  MemoryPool& memory() { return memory_; }
 
  private:
   State& state() const;
@@ -124,6 +126,7 @@ class Turns {
   mutable std::atomic<State*> current_;
   Order order_;
   SharedCores cores_;
+  MemoryPool memory_;
 };
 
 /// While it lives, its thread computes, on the threads of the turn.

@@ -41,7 +41,7 @@ struct Runner::Request : Turns::Waiter {
 int Runner::threads() const { return model_.threads; }
 
 ops::Context Runner::context() {
-  return {.memory = memory_,
+  return {.memory = turns_->memory(),
           .dtype = model_.dtype,
           .threads = std::min(model_.threads, free_threads())};
 }
@@ -173,7 +173,7 @@ void Runner::copy_states(std::span<const Place> rows, const models::Batch& batch
   // that the process needs no more than the pass itself did.
   std::size_t bytes = 0;
   for (const Place& place : rows) bytes += place.first->states.bytes();
-  memory_.shrink(bytes);
+  turns_->memory().shrink(bytes);
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const Work& work = *rows[i].first;
     const Index first = batch.starts[i];

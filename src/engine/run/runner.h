@@ -11,7 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include "core/memory.h"
 #include "core/turns.h"
 #include "engine/reading/reading.h"
 #include "engine/run/pass_times.h"
@@ -121,7 +120,7 @@ class Runner {
   /// The encoder of the model in a turn of the caller, which it lends between layers.
   Tensor encode(Turn& turn, const models::Batch& batch, models::PassOptions options = {});
 
-  /// For the thread whose turn it is. Passes side by side share the pool.
+  /// For the thread whose turn it is.
   ops::Context context();
 
  private:
@@ -145,7 +144,6 @@ class Runner {
   std::shared_ptr<Turns> turns_;
   /// Waves of one kind of result may share a pass; its address names the kind.
   std::array<char, 4> kinds_ = {};
-  MemoryPool memory_;
   PassTimes times_;
   std::atomic<std::int64_t> passes_ = 0;
 };

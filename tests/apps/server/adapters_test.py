@@ -4,8 +4,10 @@ import json
 import pathlib
 import random
 import shutil
+import struct
 import subprocess
 
+import numpy as np
 import pytest
 from serve_test import BINARY, FIXTURES, Server, verb
 
@@ -101,26 +103,44 @@ def resident(server):
     return int(next(line for line in status.splitlines() if line.startswith("RssAnon")).split()[1]) << 10
 
 
-def test_layers_that_no_adapter_changes_are_in_memory_once(tmp_path):
-    """Eight adapters of query and value of a model whose other layers are ten times as large."""
-    folder = tmp_path / "wide"
-    shutil.copytree(FIXTURES / "tiny_bert", folder)
+def widened(base, folder):
+    """The model with much wider feed-forward blocks, nearly all of its weights."""
+    times = 2048
+    shutil.copytree(base, folder)
     config = json.loads((folder / "config.json").read_text())
-    config.update(hidden_size=128, num_attention_heads=2, intermediate_size=8192, hidden_dropout_prob=0.0)
+    narrow = config["intermediate_size"]
+    config["intermediate_size"] *= times
     (folder / "config.json").write_text(json.dumps(config))
-    (folder / "model.safetensors").unlink()
-    shutil.rmtree(folder / "1_Pooling", ignore_errors=True)
-    made = tmp_path / "made"
-    data = tmp_path / "data.jsonl"
-    data.write_text("".join(json.dumps({"text": text, "label": label}) + "\n" for text, label in zip(TEXTS, "abab")))
-    subprocess.run([BINARY, "finetune", folder / "config.json", data, "--task", "classify", "--output-dir", made,
-                    "--max-steps", "1"], check=True, capture_output=True)  # fmt: skip
-    few = finetune(made, tmp_path / "few")
-    flags = [flag for i in range(8) for flag in ("--adapter", f"base:{i}={few}")]
-    alone, beside = Server(f"base={made}"), Server(f"base={made}", *flags)
-    try:
-        weights = (made / "model.safetensors").stat().st_size
-        assert weights > 4e6
-        assert resident(beside) - resident(alone) < 4 * weights
-    finally:
-        alone.stop(), beside.stop()
+    data = (folder / "model.safetensors").read_bytes()
+    (size,) = struct.unpack("<Q", data[:8])
+    header, body = json.loads(data[8 : 8 + size]), data[8 + size :]
+    header.pop("__metadata__", None)
+    place, parts = 0, []
+    for name, entry in header.items():
+        begin, end = entry["data_offsets"]
+        tensor = np.frombuffer(body[begin:end], np.float32).reshape(entry["shape"])
+        if "intermediate" in name or name.endswith(".output.dense.weight") and "attention" not in name:
+            axis = tensor.shape.index(narrow)
+            tensor = np.repeat(tensor, times, axis) / np.float32(times)
+        parts.append(np.ascontiguousarray(tensor).tobytes())
+        entry["shape"], entry["data_offsets"] = list(tensor.shape), [place, place + len(parts[-1])]
+        place += len(parts[-1])
+    head = json.dumps(header).encode()
+    head += b" " * (-len(head) % 8)
+    (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(head)) + head + b"".join(parts))
+    return folder
+
+
+def test_layers_that_no_adapter_changes_are_in_memory_once(base, tmp_path):
+    model = widened(base, tmp_path / "wide")
+    few, every = finetune(model, tmp_path / "few"), finetune(model, tmp_path / "all", "--lora-target", "all-linear")
+    used = {}
+    for name, adapter, count in (("alone", few, 0), ("few", few, 6), ("all", every, 6)):
+        flags = [flag for i in range(count) for flag in ("--adapter", f"base:{i}={adapter}")]
+        server = Server(f"base={model}", *flags, "--threads", 1)
+        used[name] = resident(server)
+        server.stop()
+    weights = (model / "model.safetensors").stat().st_size
+    assert weights > 10e6
+    assert used["few"] - used["alone"] < weights, used
+    assert used["all"] - used["alone"] > 5 * weights, "adapters of all layers have copies of all"
