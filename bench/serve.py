@@ -105,19 +105,19 @@ def beside_a_book(server, book, short):
 def many(server, clients, words, seconds):
     body = {"inputs": text_of(words)}
     tokens = len(server.post("/tokenize", body)[1][0])
-    counts, end = [0] * clients, time.monotonic() + seconds
+    times, end = [[] for _ in range(clients)], time.monotonic() + seconds
 
     def ask(number):
         while time.monotonic() < end:
-            server.post("/embed", {"inputs": text_of(words, number)})
-            counts[number] += 1
+            times[number].append(server.post("/embed", {"inputs": text_of(words, number)})[0])
 
     threads = [threading.Thread(target=ask, args=(i,)) for i in range(clients)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    return sum(counts) * tokens / seconds
+    every = [time for own in times for time in own]
+    return f"{len(every) * tokens / seconds:.0f} tokens/s, p50 {statistics.median(every):.4f}, p99 {percentile(every, 0.99):.4f}"
 
 
 SIZES = (("short", 0.95, 5, 200), ("page", 0.049, 500, 4000), ("book", 0.001, 30000, 100000))
@@ -189,6 +189,7 @@ def main():
     parser.add_argument("--words", type=int, default=60000)
     parser.add_argument("--dtype", default="fp32")
     parser.add_argument("--seconds", type=float, default=20)
+    parser.add_argument("--clients", type=int, nargs="+", default=[1, 32], help="so many at once, of 200 tokens each")
     parser.add_argument("--load", type=float, help="requests of all sizes at random times, of this share of the machine")
     options = parser.parse_args()
     if options.load is not None:
@@ -199,8 +200,8 @@ def main():
         found = beside_a_book(server, text_of(options.words), text_of(12))
         for name, value in found.items():
             print(f"{name:16} {value:.6g}")
-        print(f"{'tokens/s of 32':16} {many(server, 32, 170, options.seconds):.0f}")
-        print(f"{'tokens/s of 1':16} {many(server, 1, 170, options.seconds / 2):.0f}")
+        for clients in options.clients:
+            print(f"{f'{clients} clients':16} {many(server, clients, 170, options.seconds)}", flush=True)
     finally:
         server.stop()
 
