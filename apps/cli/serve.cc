@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <future>
 #include <map>
 #include <memory>
 #include <thread>
@@ -153,7 +154,7 @@ server::LoadedModels load_models(const ServeFlags& flags, Messages& messages) {
 }
 
 /// A short and a longer pass of each model: pages are read, products compiled, and the time of a
-/// pass is known.
+/// pass is known. On a thread of its own, whose team ends with it.
 void warm_up(const server::LoadedModels& models) {
   for (const auto& served : models.all) {
     const Model* model = served->model();
@@ -199,7 +200,7 @@ void serve(const ServeFlags& flags, Messages& messages) {
   const StopSignals signals;
   const server::ServerOptions options = server_options(flags, messages);
   server::LoadedModels models = load_models(flags, messages);
-  warm_up(models);
+  std::async(std::launch::async, [&] { warm_up(models); }).get();
   const Embedder* embedder = nullptr;
   for (const auto& model : models.all) {
     if (embedder == nullptr && model->embedder) embedder = &*model->embedder;

@@ -180,6 +180,16 @@ int free_threads() {
   return team.size;
 }
 
+void end_team() {
+#ifndef KMP_VERSION_MAJOR
+  ThreadState& state = this_thread();
+  // Threads that a fork lost would be waited for.
+  if (!state.had_team || state.lost_team || omp_in_parallel() != 0) return;
+  omp_pause_resource(omp_pause_soft, omp_get_initial_device());
+  state.had_team = false;
+#endif
+}
+
 double seconds_without_core() {
   const int threads = free_threads();
   std::atomic<std::int64_t> waited = 0;

@@ -39,6 +39,10 @@ int free_threads();
 /// Number of the calling thread inside the innermost parallel_for: 0 … threads − 1.
 int thread_number();
 
+/// Ends the threads that OpenMP keeps for the calling thread; its next loop makes new ones. Outside
+/// of parallel regions. Does nothing with LLVM's runtime, which would end those of others too.
+void end_team();
+
 /// How long the threads of this thread's team were ready and had no core, in all their lives
 /// together; 0 where the kernel does not say it.
 double seconds_without_core();

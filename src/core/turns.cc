@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
+#include <initializer_list>
 #include <memory>
 #include <utility>
 
@@ -29,6 +31,11 @@ constexpr double kNearlyAll = 0.75;
 /// Short passes share the cores when there are so many tokens for each: fewer are one batch on all
 /// cores, which reads the weights once.
 constexpr std::int64_t kLaneTokens = 64;
+/// Weight of the latest call in the number of passes that come together.
+constexpr double kLatest = 0.2;
+/// A call goes before one that has so much more work, unless that came this many times as much
+/// earlier: among calls of about one length the first comes first.
+constexpr double kWorkOfWait = 100;
 /// How often a wait lets itself be interrupted.
 constexpr std::chrono::milliseconds kPause(50);
 
@@ -78,7 +85,10 @@ struct Turns::State {
 
   bool goes_before(const Waiter* a, const Waiter* b) const {
     if (order == Order::arrival) return a->claim_.since < b->claim_.since;
-    return std::pair(a->claim_.rest, a->number_) < std::pair(b->claim_.rest, b->number_);
+    const auto place = [](const Waiter& one) {
+      return std::pair(one.claim_.since + Seconds(kWorkOfWait * one.claim_.rest), one.number_);
+    };
+    return place(*a) < place(*b);
   }
 
   static bool is_late(const Waiter& waiter) {
@@ -116,18 +126,34 @@ struct Turns::State {
     return std::min(possible, share_of(free));
   }
 
-  /// The cores of each of the short passes that wait: a power of two, so that few sizes of products
-  /// are compiled.
+  /// The cores of each of the short passes that wait or are expected: a power of two, so that few
+  /// sizes of products are compiled.
   int share_of(int free) const {
+    const int lanes = lanes_of({&waiting});
+    const int expected = std::max(1, static_cast<int>(std::lround(together)));
+    const int share = std::min(free / lanes, cores / expected);
+    if (share >= free) return free;
+    return static_cast<int>(std::bit_floor(static_cast<unsigned>(std::max(1, share))));
+  }
+
+  /// How many short passes among these are worth cores of their own.
+  static int lanes_of(std::initializer_list<const std::vector<Waiter*>*> groups) {
     std::int64_t passes = 0, tokens = 0;
-    for (const Waiter* waiter : waiting) {
-      if (waiter->width_.tokens == 0 || waiter->width_.tokens > kShortTokens) continue;
-      ++passes;
-      tokens += waiter->width_.tokens;
+    for (const std::vector<Waiter*>* group : groups) {
+      for (const Waiter* waiter : *group) {
+        if (waiter->width_.tokens == 0 || waiter->width_.tokens > kShortTokens) continue;
+        ++passes;
+        tokens += waiter->width_.tokens;
+      }
     }
-    const auto lanes = static_cast<int>(std::clamp<std::int64_t>(tokens / kLaneTokens, 1, passes));
-    if (lanes == 1) return free;
-    return static_cast<int>(std::bit_floor(static_cast<unsigned>(std::max(1, free / lanes))));
+    return static_cast<int>(
+        std::clamp<std::int64_t>(tokens / kLaneTokens, 1, std::max<std::int64_t>(passes, 1)));
+  }
+
+  void arrive(Waiter& waiter) {
+    cores = std::max(cores, waiter.width_.most);
+    waiting.push_back(&waiter);
+    together += kLatest * (lanes_of({&waiting, &running}) - together);
   }
 
   void begin(Waiter& waiter, int threads) {
@@ -185,6 +211,8 @@ struct Turns::State {
   /// Those that compute, and those that lent their turn, the last one behind the others.
   std::vector<Waiter*> running, lent;
   std::uint64_t last = 0;
+  /// Short passes that lately came together.
+  double together = 1;
   /// Computed on all cores since somebody is late: by all, and by the late ones.
   double seconds = 0, late_seconds = 0;
 };
@@ -211,8 +239,7 @@ bool Turns::lock(Waiter& waiter) {
   waiter.number_ = ++state.last;
   waiter.place_ = Waiter::Place::waiting;
   waiter.computed_ = 0;
-  state.cores = std::max(state.cores, waiter.width_.most);
-  state.waiting.push_back(&waiter);
+  state.arrive(waiter);
   state.pass_on();
   wait(state, lock, waiter);
   return waiter.place_ == Waiter::Place::running;
@@ -237,6 +264,12 @@ void Turns::wait(State& state, std::unique_lock<std::mutex>& lock, Waiter& waite
     lock.lock();
   }
   waited_by_this_thread() += Seconds(Clock::now() - begin).count();
+}
+
+bool Turns::are_shared() const {
+  State& state = this->state();
+  const std::lock_guard lock(state.mutex);
+  return !state.waiting.empty() || !state.running.empty() || !state.lent.empty();
 }
 
 double Turns::seconds_waited() { return waited_by_this_thread(); }

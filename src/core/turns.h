@@ -19,11 +19,11 @@
 namespace longformer {
 
 /// The cores, handed out to computations. They go to the shortest of those who wait (shortest
-/// remaining work first, ties by arrival). A long computation has nearly all of them, and lends
-/// them between its parts to much shorter ones, so a sentence never waits for a book. Short passes
-/// that wait together share the cores and run side by side. Nobody starves: a call that waits
-/// longer than four times its own work and a second is late, and late ones together get a quarter
-/// of the time.
+/// remaining work first; of about one length, the first one). A long computation has nearly all of
+/// them, and lends them between its parts to much shorter ones, so a sentence never waits for a
+/// book. Short passes that wait together share the cores and run side by side. Nobody starves: a
+/// call that waits longer than four times its own work and a second is late, and late ones together
+/// get a quarter of the time.
 class Turns {
   struct State;
 
@@ -105,6 +105,8 @@ class Turns {
   void put_back(std::span<Waiter* const> taken);
 
   Order order() const { return order_; }
+  /// Whether anybody has a turn or waits for one.
+  bool are_shared() const;
   /// How many wait, and the seconds that they and the running ones have left.
   std::size_t waiting() const;
   double backlog() const { return seconds_before(std::numeric_limits<double>::infinity()); }
@@ -144,6 +146,8 @@ class Turn {
   ~Turn() {
     work_.reset();
     turns_.unlock(waiter_);
+    // Idle threads of one team make those of the others sleep where they could spin.
+    if (turns_.are_shared()) end_team();
   }
   Turn(const Turn&) = delete;
   Turn& operator=(const Turn&) = delete;
