@@ -270,6 +270,24 @@ void add_limits(CLI::App& verb, ServeFlags& flags) {
   number("--tokenization-workers", flags.ignored, "read for TEI's sake; nothing changes", 0);
 }
 
+void add_safety(CLI::App& verb, ServeFlags& flags) {
+  const char* safety = "Who may ask";
+  verb.add_option("--api-key-file", flags.api_key_file,
+                  "file whose first line is the key that clients must send")
+      ->type_name("FILE")
+      ->group(safety);
+  verb.add_option("--api-key", flags.api_key, "the key itself; lists of processes show it")
+      ->type_name("KEY")
+      ->group(safety);
+  verb.add_option("--allowed-host", flags.allowed_hosts, "name that Host may have; may be repeated")
+      ->type_name("NAME")
+      ->group(safety);
+  verb.add_option("--cors-allow-origin", flags.origins,
+                  "origin whose pages may ask; may be repeated")
+      ->type_name("ORIGIN")
+      ->group(safety);
+}
+
 }  // namespace
 
 void add_serve(CLI::App& program, Action& action) {
@@ -329,22 +347,7 @@ void add_serve(CLI::App& program, Action& action) {
   verb.add_flag("--by-arrival", flags->by_arrival)->group("");
   verb.add_flag("--check", flags->check, "load the models, print them, and end");
   verb.add_flag("--json-output", flags->json_log, "the log as JSON lines");
-  const char* safety = "Who may ask";
-  verb.add_option("--api-key-file", flags->api_key_file,
-                  "file whose first line is the key that clients must send")
-      ->type_name("FILE")
-      ->group(safety);
-  verb.add_option("--api-key", flags->api_key, "the key itself; lists of processes show it")
-      ->type_name("KEY")
-      ->group(safety);
-  verb.add_option("--allowed-host", flags->allowed_hosts,
-                  "name that Host may have; may be repeated")
-      ->type_name("NAME")
-      ->group(safety);
-  verb.add_option("--cors-allow-origin", flags->origins,
-                  "origin whose pages may ask; may be repeated")
-      ->type_name("ORIGIN")
-      ->group(safety);
+  add_safety(verb, *flags);
   add_limits(verb, *flags);
   for (CLI::Option* option : verb.get_options()) {
     std::string name = option->get_lnames().empty() ? "" : option->get_lnames().front();

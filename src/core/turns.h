@@ -63,7 +63,7 @@ class Turns {
     Waiter& operator=(const Waiter&) = delete;
 
     const void* kind() const { return kind_; }
-    /// Of its turn; for the thread whose turn it is.
+    /// Threads of its turn; for the thread whose turn it is.
     int threads() const { return threads_; }
     /// Computed in its turn; for the thread whose turn it is.
     double seconds() const;

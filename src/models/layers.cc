@@ -28,7 +28,7 @@ std::string key_of(const LayerSource& source, std::span<const std::string> names
                      parts.slabs.in, parts.slabs.out);
 }
 
-/// Where the layers of these names are shared; null: nowhere.
+/// The place that shares the layers of these names; null for none.
 SharedLayers* shared(const LayerSource& source, std::span<const std::string> names) {
   SharedLayers* layers = nullptr;
   if (source.weights.keeps_tensors()) return nullptr;

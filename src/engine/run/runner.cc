@@ -19,7 +19,7 @@ bool Wave::add(const Work& work) {
 
 namespace {
 
-/// As in servers with one queue, to compare with.
+/// The batches of servers with one queue, to compare with.
 constexpr std::int64_t kArrivalTokens = 16384;
 /// A wave takes others with it as far as all of it takes no longer than this, so that nobody waits
 /// long for a stranger. Larger batches gain little: a pass of 64 tokens computes at 0.81 of the
