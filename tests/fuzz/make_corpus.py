@@ -109,9 +109,49 @@ def corpora():
         "byte_level": texts(),
         "word_piece": texts(),
         "unigram": texts(),
+        "requests": requests(),
         "global_attention": {str(i): rule for i, rule in enumerate(
             [b"cls,every:64", b"none", b"3-8,17", b"question", b"sentences,all", b"default"])},
     }
+
+
+def requests():
+    """One of each route, and some that follow each other on a connection."""
+    bodies = {
+        "embed": ("/embed", {"inputs": ["the of", [5, 6]], "dimensions": 3, "truncate": True}),
+        "openai": ("/v1/embeddings", {"input": "the", "model": "vectors", "encoding_format": "base64"}),
+        "passages": ("/embed_passages", {"inputs": "the of and", "passage_tokens": 2}),
+        "similarity": ("/similarity", {"inputs": {"source_sentence": "the", "sentences": ["of"]}}),
+        "predict": ("/predict", {"inputs": [["the"], ["of", "and"]], "raw_scores": True, "top_k": 1}),
+        "rerank": ("/v1/rerank", {"query": "the", "documents": ["of", {"text": "and"}], "top_n": 1}),
+        "tokenize": ("/tokenize", {"inputs": "the of", "add_special_tokens": False}),
+        "decode": ("/decode", {"ids": [[5, 6]], "skip_special_tokens": True}),
+        "ner": ("/ner", {"inputs": ["he was"], "aggregation_strategy": "none", "ignore_labels": []}),
+        "qa": ("/qa", {"question": "the", "context": "of and", "top_k": 2, "no_answer": True}),
+        "masks": ("/fill-mask", {"inputs": "the <mask>", "targets": ["of"]}),
+        "choose": ("/choose", {"question": "the", "choices": ["of", "and"], "context": "he"}),
+        "coref": ("/coref", {"inputs": "he was"}),
+        "attention": ("/attention", {"inputs": "the of", "layers": [0], "heads": [0], "top_k": 1}),
+        "summarize": ("/summarize", {"inputs": "the of", "max_new_tokens": 2, "stream": True}),
+        "documents": ("/documents", {"name": "a", "text": "the of and"}),
+        "search": ("/search", {"query": "the", "texts": ["of"], "mode": "dense"}),
+        "compare": ("/compare", {"a": "x", "b": "y"}),
+        "pipeline": ("/models/answers", {"inputs": {"question": "a", "context": "b"}, "parameters": {"top_k": 2}}),
+    }
+
+    def post(path, body):
+        text = json.dumps(body)
+        return (f"POST {path}?offsets=utf16&long=split HTTP/1.1\r\nHost: localhost\r\n"
+                f"Content-Type: application/json\r\nContent-Length: {len(text)}\r\n\r\n{text}").encode()  # fmt: skip
+
+    found = {name: post(*body) for name, body in bodies.items()}
+    found["text"] = b"POST /documents?name=a HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\nContent-Length: 3\r\n\r\nthe"
+    found["chunks"] = (b"POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                       b"Transfer-Encoding: chunked\r\n\r\n10\r\n{\"inputs\":\"the\"}\r\n0\r\n\r\n")  # fmt: skip
+    gets = ["/", "/info", "/health", "/metrics", "/openapi.json", "/docs", "/v1/models", "/documents", "/documents/x/text?start=0&end=3"]
+    found["gets"] = b"".join(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode() for path in gets[:4])
+    found |= {f"get{i}": f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode() for i, path in enumerate(gets)}
+    return found
 
 
 def main():
