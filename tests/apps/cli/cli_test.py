@@ -62,7 +62,8 @@ class Result:
         return self
 
 
-def run(*arguments, stdin=b"", environment=None, folder=None):
+def run(*arguments, stdin=b"", environment=None, folder="/"):
+    """From the root no path is shown as a relative one, wherever the files of the test lie."""
     if isinstance(stdin, str):
         stdin = stdin.encode()
     done = subprocess.run(
