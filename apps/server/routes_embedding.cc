@@ -27,19 +27,22 @@ void set_size(EmbedOptions& options, const Embedder& embedder, const Json& where
   options.truncate_dim = whole_of(where, "dimensions", 1, embedder.embedding_size(options));
 }
 
-void cut_left(const Embedder& embedder, EmbedOptions& options, std::vector<std::string>& texts,
-              ApiCall& call) {
-  if (options.too_long != TooLong::truncate) return;
-  for (std::string& text : texts) {
-    text = without_begin(embedder.tokenizer(), text, embedder.max_length(options),
-                         call.lengths.truncated);
+/// The end of each text that is too long, where `where` asks for it.
+void cut_left(const Embedder& embedder, const EmbedOptions& options, const Json& where,
+              std::vector<Input>& inputs, ApiCall& call) {
+  if (!cuts_left(where) || options.too_long != TooLong::truncate) return;
+  const Tokenizer& tokenizer = embedder.tokenizer();
+  const auto prompt = std::ssize(encoded(tokenizer, embedder.prompt(options), false).ids);
+  const std::int64_t most = embedder.max_length(options) - prompt;
+  for (Input& input : inputs) {
+    input = without_begin(tokenizer, std::move(input), most, call.lengths.truncated);
   }
 }
 
-std::vector<Embedding> embedded(const Embedder& embedder, std::span<const std::string> texts,
+std::vector<Embedding> embedded(const Embedder& embedder, std::span<const Input> inputs,
                                 const EmbedOptions& options, ApiCall& call, const char* list) {
   try {
-    std::vector<Embedding> found = embedder.embed(texts, options);
+    std::vector<Embedding> found = embedder.embed(embed_inputs(inputs), options);
     for (const Embedding& one : found) count(call.lengths, embedder, options, one);
     return found;
   } catch (const Error& error) {
@@ -68,7 +71,7 @@ std::optional<HttpResponse> embed(Api& api, ApiCall& call) {
   options.normalize = truth_of(call.body, "normalize").value_or(true);
   set_size(options, embedder, call.body);
   auto texts = inputs_of(api, call, call.body, "inputs", embedder.tokenizer());
-  if (cuts_left(call.body)) cut_left(embedder, options, texts, call);
+  cut_left(embedder, options, call.body, texts, call);
   const auto found = embedded(embedder, texts, options, call, "inputs");
   return json_response(json_list(
       found, [](std::string& json, const Embedding& one) { append_numbers(json, one.values); }));
@@ -79,7 +82,7 @@ std::optional<HttpResponse> embed_all(Api& api, ApiCall& call) {
   EmbedOptions options = options_of(api, call, embedder, call.body);
   options.pooling = Pooling::tokens;
   auto texts = inputs_of(api, call, call.body, "inputs", embedder.tokenizer());
-  if (cuts_left(call.body)) cut_left(embedder, options, texts, call);
+  cut_left(embedder, options, call.body, texts, call);
   const auto found = embedded(embedder, texts, options, call, "inputs");
   return json_response(json_list(found, [](std::string& json, const Embedding& one) {
     const auto width = static_cast<std::size_t>(
@@ -95,12 +98,12 @@ std::optional<HttpResponse> embed_all(Api& api, ApiCall& call) {
 
 /// The largest log(1 + relu(logit)) of the tokens, for each entry of the vocabulary where it is not
 /// 0 (SPLADE).
-std::string sparse_json(const Model& model, const Tokenizer& tokenizer, const std::string& text,
+std::string sparse_json(const Model& model, const Tokenizer& tokenizer, const Input& text,
                         TooLong too_long, ApiCall& call) {
   const std::int64_t most = model.info().max_tokens;
-  EncodeOptions options;
-  if (too_long != TooLong::refuse) options.max_length = most;
-  const Encoding tokens = tokenizer.encode(text, options);
+  std::optional<std::int64_t> cut;
+  if (too_long != TooLong::refuse) cut = most;
+  const Encoding tokens = encoded(tokenizer, text, cut);
   const auto n = std::ssize(tokens.ids);
   if (n > most) refuse(fmt::format("`inputs`: expected at most {} tokens, found {}", most, n));
   count(call.lengths, n + tokens.truncated, tokens.truncated, 1);
@@ -132,7 +135,7 @@ std::optional<HttpResponse> embed_sparse(Api& api, ApiCall& call) {
     refuse_head("Model is not an embedding model with SPLADE pooling");
   }
   const TooLong too_long = too_long_of(api, call, call.body);
-  return json_response(json_list(texts, [&](std::string& json, const std::string& text) {
+  return json_response(json_list(texts, [&](std::string& json, const Input& text) {
     json += sparse_json(*model.model(), model.tokenizer(), text, too_long, call);
   }));
 }
@@ -153,7 +156,8 @@ std::optional<HttpResponse> embed_passages(Api& api, ApiCall& call) {
   passages.overlapping_passages = truth_of(call.body, "overlapping").value_or(false);
   EmbedOptions options = options_of(api, call, embedder, call.body);
   options.normalize = true;
-  const auto texts = inputs_of(api, call, call.body, "inputs", embedder.tokenizer());
+  const auto texts =
+      texts_alone(inputs_of(api, call, call.body, "inputs", embedder.tokenizer()), "inputs");
   std::string json = json_list(texts, [&](std::string& out, const std::string& text) {
     Embedding found;
     try {
@@ -200,8 +204,8 @@ std::optional<HttpResponse> similarities(Api& api, ApiCall& call) {
   }
   auto texts = inputs_of(api, call, *inputs, "sentences", embedder.tokenizer());
   call.lengths.characters += characters_of(source);
-  texts.push_back(source);
-  if (cuts_left(where)) cut_left(embedder, options, texts, call);
+  texts.push_back({.text = source});
+  cut_left(embedder, options, where, texts, call);
   const auto found = embedded(embedder, texts, options, call, "sentences");
   std::vector<float> cosines;
   for (std::size_t i = 0; i + 1 < found.size(); ++i) {

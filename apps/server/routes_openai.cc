@@ -59,12 +59,12 @@ std::optional<HttpResponse> embeddings(Api& api, ApiCall& call) {
   if (format != "float" && format != "base64") {
     refuse("`encoding_format`: expected float or base64, found '" + format + "'");
   }
-  const auto texts = inputs_of(api, call, call.body, "input", embedder.tokenizer());
+  auto inputs = inputs_of(api, call, call.body, "input", embedder.tokenizer());
   std::vector<Embedding> found;
   try {
     found = truth_of(call.body, "late_chunking").value_or(false)
-                ? chunked_late(embedder, texts, options)
-                : embedder.embed(texts, options);
+                ? chunked_late(embedder, texts_alone(std::move(inputs), "input"), options)
+                : embedder.embed(embed_inputs(inputs), options);
   } catch (const Error& error) {
     throw failure_of(error, "input");
   }

@@ -149,7 +149,8 @@ std::vector<ApiField> tag_fields() {
 
 std::optional<HttpResponse> tag(Api& api, ApiCall& call) {
   const Tagger& tagger = *api.model_for(call, Ability::tag).tagger;
-  const auto texts = inputs_of(api, call, call.body, "inputs", tagger.tokenizer());
+  const auto texts =
+      texts_alone(inputs_of(api, call, call.body, "inputs", tagger.tokenizer()), "inputs");
   const auto one = [&](const std::string& text) {
     const TagOutcome found = tagged(api, call, tagger, text, call.body);
     return entities_json(found, Offsets(call.request, text), tags_tokens(call.body));

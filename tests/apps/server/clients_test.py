@@ -272,10 +272,7 @@ def test_openai_vectors(server, encoding):
         assert [model.id for model in client.models.list()] == ["embed", "classes", "ner", "qa", "rerank", "led", "mask"]
 
 
-UNKNOWN = pytest.mark.xfail(strict=True, reason="ids become a text, and unknown words are lost: their ids have to be run as they are")
-
-
-@pytest.mark.parametrize("texts", [["he was at the", "it is his", "for the"], pytest.param(TEXTS, marks=UNKNOWN)], ids=["known", "unknown"])
+@pytest.mark.parametrize("texts", [["he was at the", "it is his", "for the"], TEXTS, ["xyzzy"]], ids=["known", "some unknown", "all unknown"])
 def test_ids_of_the_own_tokenizer(server, texts):
     """A vocabulary of 58 tokens knows few words."""
     import openai

@@ -146,6 +146,27 @@ class TestVectors:
         close(server.post("/embed", {"inputs": ids}).works(), alone[1:])
         close(server.post("/embed", {"inputs": [TEXT, ids]}).works(), alone)
 
+    @pytest.mark.parametrize("text", ["he was the of and in his", "he was xyzzy, the of", "xyzzy", "he was the of and " * 40])
+    def test_ids_are_run_as_they_are(self, server, text):
+        """Words that the vocabulary does not have stay unknown ones, and texts longer than the model have segments."""
+        def ids(**options):
+            return [token["id"] for token in server.post("/tokenize", {"inputs": text, "model": "vectors", **options}).works()[0]]
+
+        whole = server.post("/embed", {"inputs": text})
+        for given in (ids(add_special_tokens=False), ids()):
+            found = server.post("/embed", {"inputs": given})
+            close(found.works(), whole.works(), 1e-6)
+            for name in ("x-compute-tokens", "x-segments", "x-truncated-tokens"):
+                assert found.headers[name] == whole.headers[name]
+            close(server.post("/embed_all", {"inputs": [given]}).works(), server.post("/embed_all", {"inputs": [text]}).works(), 1e-6)
+            rows = server.post("/v1/embeddings", {"input": [given, text]}).works()["data"]
+            close(rows[0]["embedding"], rows[1]["embedding"], 1e-6)
+            pair = {"source_sentence": text, "sentences": [given]}
+            close(server.post("/similarity", {"inputs": pair}).works(), [1], 1e-6)
+            for direction in ("left", "right"):
+                cut = {"truncate": True, "truncation_direction": direction}
+                close(server.post("/embed", {"inputs": given, **cut}).works(), server.post("/embed", {"inputs": text, **cut}).works(), 1e-6)
+
     def test_dimensions_are_cut_then_scaled(self, server):
         whole = np.array(server.post("/embed", {"inputs": TEXT, "normalize": False}).works()[0])
         cut = server.post("/embed", {"inputs": TEXT, "dimensions": 3}).works()[0]
@@ -208,6 +229,11 @@ class TestVectors:
             found = sparse.post("/embed_sparse", {"inputs": "the of"}).works()[0]
             assert found and all(row["value"] > 0 for row in found)
             assert [row["index"] for row in found] == sorted(row["index"] for row in found)
+            ids = [token["id"] for token in sparse.post("/tokenize", {"inputs": "the of"}).works()[0]]
+            for given in (ids, ids[1:-1]):
+                same = sparse.post("/embed_sparse", {"inputs": [given]}).works()[0]
+                assert [row["index"] for row in same] == [row["index"] for row in found]
+                close([row["value"] for row in same], [row["value"] for row in found])
         finally:
             sparse.stop()
 
