@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "failure.h"
+#include "pass_size.h"
 
 namespace longformer::server {
 
@@ -26,12 +27,7 @@ bool cuts_left(const Json& where) {
 }
 
 std::int64_t batch_tokens_of(const Api& api, const Model& model) {
-  constexpr std::int64_t kTried = 512, kLeast = 64;
-  constexpr double kSeconds = 0.05;
-  const double seconds = model.seconds_of(kTried);
-  const auto fitting =
-      seconds > 0 ? static_cast<std::int64_t>(kTried * kSeconds / seconds) : kTried;
-  return std::min(std::max(fitting, kLeast), api.options().batch_tokens);
+  return pass_tokens(model, api.options().batch_tokens);
 }
 
 std::int64_t usual_stride(const Model& model, std::int64_t of_verbs) {

@@ -15,8 +15,7 @@ namespace longformer::server {
 
 /// `long` of the address, else `truncate` of the request, else the server's way.
 TooLong too_long_of(const Api& api, const ApiCall& call, const Json& where);
-/// Tokens that a pass holds beside its first row: 50 ms of work, so that nobody waits long for a
-/// batch to end. Larger ones gain little.
+/// Tokens of a pass; see pass_tokens().
 std::int64_t batch_tokens_of(const Api& api, const Model& model);
 /// The overlap of segments where a request names none: that of the verbs, as far as the model is
 /// long enough for it.

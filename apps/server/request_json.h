@@ -27,6 +27,7 @@ std::optional<bool> truth_of(const Json& object, const char* key);
 /// Throws Failure also for a number outside least … most.
 std::optional<std::int64_t> whole_of(const Json& object, const char* key, std::int64_t least,
                                      std::int64_t most);
+std::optional<double> number_of(const Json& object, const char* key, double least, double most);
 std::optional<std::vector<std::string>> texts_of(const Json& object, const char* key);
 
 /// Throws Failure, 422, where it is absent; 400, Empty, for an empty text.

@@ -168,9 +168,10 @@ std::optional<HttpResponse> embed_passages(Api& api, ApiCall& call) {
     count(call.lengths, found.tokens, found.truncated, 1);
     const std::size_t width = found.spans.empty() ? 0 : found.values.size() / found.spans.size();
     std::size_t row = 0;
+    const Offsets offsets(call.request, text);
     out += json_list(found.spans, [&](std::string& list, const CharacterSpan& span) {
-      fmt::format_to(std::back_inserter(list), R"({{"start":{},"end":{},"embedding":)", span.begin,
-                     span.end);
+      const auto [start, end] = offsets.of(span);
+      fmt::format_to(std::back_inserter(list), R"({{"start":{},"end":{},"embedding":)", start, end);
       append_numbers(list, std::span(found.values).subspan(row++ * width, width));
       list += '}';
     });

@@ -305,9 +305,13 @@ std::optional<HttpResponse> resolve(Api& api, ApiCall& call) {
   ResolveOptions options;
   options.batch_tokens = batch_tokens_of(api, resolver.model());
   read_fields(only(fields(options), {"no_singletons"}), call.body);
-  const CoreferenceOutcome found = resolver.resolve(text, options);
+  CoreferenceOutcome found = resolver.resolve(text, options);
   if (!found.error.empty()) refuse_outcome(found.error, found.remedies, "inputs");
   count(call.lengths, found.tokens, 0, found.segments);
+  const Offsets offsets(call.request, text);
+  for (auto& cluster : found.clusters) {
+    for (Mention& mention : cluster) mention.span = offsets.of(mention.span);
+  }
   return json_response(to_json(found));
 }
 

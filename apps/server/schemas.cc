@@ -19,6 +19,11 @@ Json optional_whole_schema(std::int64_t least) {
   return optional_schema(Json{{"type", "integer"}, {"minimum", least}});
 }
 
+Json pairs_schema() {
+  const Json one = {{"type", "array"}, {"items", text_schema()}, {"minItems", 1}, {"maxItems", 2}};
+  return {{"type", "array"}, {"items", one}, {"minItems", 1}};
+}
+
 Json inputs_schema() { return {{"$ref", "#/components/schemas/Inputs"}}; }
 
 ApiField model_field() { return {"model", optional_schema("string")}; }

@@ -100,6 +100,11 @@ struct EmbeddingForm {
 /// last.
 std::string to_json(const Embedding& embedding, const EmbeddingForm& form = {});
 
+/// The passages of a text that Embedder::embed_passages and a search make: at most so many tokens
+/// each, which end at paragraphs, sentences or words. Throws Error unless passage_tokens ≥ 1.
+std::vector<CharacterSpan> passages_of(const Tokenizer& tokenizer, std::string_view text,
+                                       std::int64_t passage_tokens);
+
 /// A model, its tokenizer, and what a folder of sentence-transformers says of texts and vectors:
 /// pooling, Dense and Normalize modules, prompts.
 class Embedder {

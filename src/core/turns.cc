@@ -221,6 +221,7 @@ void Turns::reached(Waiter& running, std::int64_t done, std::int64_t parts) {
   state.end();
   running.place_ = Waiter::Place::lent;
   state.lent.push_back(&running);
+  ++lent_;
   state.pass_on();
   wait(state, lock, running);
 }

@@ -92,6 +92,9 @@ class Turns {
   /// The seconds that go before a call of so many, if it came now.
   double seconds_before(double rest) const;
 
+  /// How often a turn was lent.
+  std::int64_t lent() const { return lent_; }
+
   /// Belongs to whom it is given to.
   SharedCores& cores() { return cores_; }
 
@@ -102,6 +105,7 @@ class Turns {
 
   /// A new process does not touch the locks that a fork copied: it begins with a state of its own.
   mutable std::atomic<State*> current_;
+  std::atomic<std::int64_t> lent_ = 0;
   SharedCores cores_;
 };
 

@@ -274,6 +274,13 @@ std::string to_json(const Embedding& embedding, const EmbeddingForm& form) {
   return json.object();
 }
 
+std::vector<CharacterSpan> passages_of(const Tokenizer& tokenizer, std::string_view text,
+                                       std::int64_t passage_tokens) {
+  const Encoding encoding = tasks::encode_plain(tokenizer, text);
+  return tasks::spans_of(text, encoding,
+                         tasks::passages_behind({}, text, encoding, {.tokens = passage_tokens}));
+}
+
 PassageContext passage_context(const std::string& name) {
   if (name == "none") return PassageContext::none;
   if (name == "document") return PassageContext::document;

@@ -353,6 +353,21 @@ def test_cohere_and_tei_rank_alike(server):
     assert [score for _, score in ranks] == pytest.approx([one.score for one in ranked], abs=TOLERANCE)
 
 
+def test_cohere_passages(server):
+    import cohere
+    client = cohere.ClientV2(api_key="none", base_url=server.address)
+    text = " ".join(f"Chapter {n}. {sentence}" for n, sentence in enumerate(TEXTS * 60))
+    options = {"model": "rerank-v5", "query": QUESTION, "documents": [*TEXTS, text], "top_n": 4}
+    spans = cohere.RerankRelevantSpans(mode="enabled", threshold=0, max_spans=3)
+    ranks = {one.index: one for one in client.rerank(**options, relevant_spans=spans).results}
+    assert len(ranks) == 4 and all(1 <= len(one.relevant_spans) <= 3 for one in ranks.values())
+    for span in ranks[3].relevant_spans:
+        alone = client.rerank(**options | {"documents": [text[span.start : span.end]]}).results[0].relevance_score
+        assert span.score == pytest.approx(alone, abs=1e-5)
+    cut = {one.index: one.relevance_score for one in client.rerank(**options, max_tokens_per_doc=4).results}
+    assert cut != {index: one.relevance_score for index, one in ranks.items()}
+
+
 def test_haystack_vectors(server):
     from haystack import Document
     from haystack.components.embedders import OpenAIDocumentEmbedder
