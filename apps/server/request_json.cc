@@ -112,6 +112,10 @@ std::string needed_text(const Json& object, const char* key) {
   return *text;
 }
 
+OptionFields request_options(OptionFields all) {
+  return without(std::move(all), {"truncate", "split", "extend", "refuse", "batch_tokens"});
+}
+
 void read_fields(const OptionFields& fields, const Json& object) {
   Json chosen = Json::object();
   for (const OptionField& field : fields) {

@@ -33,6 +33,10 @@ std::optional<std::vector<std::string>> texts_of(const Json& object, const char*
 /// Throws Failure, 422, where it is absent; 400, Empty, for an empty text.
 std::string needed_text(const Json& object, const char* key);
 
+/// The options of a description that a request has too: not those about long texts, which
+/// `truncate` and ?long choose, nor the size of a pass, which the server chooses.
+OptionFields request_options(OptionFields all);
+
 /// Sets the options that the object has; other members mean nothing.
 void read_fields(const OptionFields& fields, const Json& object);
 

@@ -13,16 +13,6 @@ namespace longformer::server {
 
 namespace {
 
-std::optional<ScoreFunction> function_of(const Json& where) {
-  if (truth_of(where, "raw_scores").value_or(false)) return ScoreFunction::none;
-  const auto name = text_of(where, "function_to_apply");
-  if (!name) return std::nullopt;
-  if (*name == "softmax") return ScoreFunction::softmax;
-  if (*name == "sigmoid") return ScoreFunction::sigmoid;
-  if (*name == "none") return ScoreFunction::none;
-  refuse("`function_to_apply`: expected softmax, sigmoid or none, found '" + *name + "'");
-}
-
 /// A text, or a list of one text or of a pair.
 ClassifyInput input_of(const Json& value, const std::string& name) {
   ClassifyInput input;
@@ -44,10 +34,11 @@ ClassifyInput input_of(const Json& value, const std::string& name) {
 ClassifyOptions classify_options_of(const Api& api, const ApiCall& call,
                                     const Classifier& classifier, const Json& where) {
   ClassifyOptions options;
-  options.function = function_of(where);
   options.too_long = too_long_of(api, call, where);
   options.stride = usual_stride(classifier.model(), options.stride);
   options.batch_tokens = batch_tokens_of(api, classifier.model());
+  read_fields(request_options(fields(options)), where);
+  if (truth_of(where, "raw_scores").value_or(false)) options.function = ScoreFunction::none;
   return options;
 }
 
@@ -99,14 +90,15 @@ namespace {
 std::vector<ApiField> predict_fields() {
   const Json text = text_schema();
   const Json one = {{"type", "array"}, {"items", text}, {"minItems", 1}, {"maxItems", 2}};
-  return {{"inputs", {{"oneOf", {text, one, pairs_schema()}}}, true},
-          truncate_field(),
-          truncation_direction_field(),
-          {"raw_scores", optional_schema("boolean")},
-          {"top_k", optional_whole_schema(1)},
-          {"function_to_apply",
-           {{"type", "string"}, {"enum", {"softmax", "sigmoid", "none"}}, {"nullable", true}}},
-          model_field()};
+  std::vector<ApiField> all = {{"inputs", {{"oneOf", {text, one, pairs_schema()}}}, true},
+                               truncate_field(),
+                               truncation_direction_field(),
+                               {"raw_scores", optional_schema("boolean")},
+                               {"top_k", optional_whole_schema(1)},
+                               model_field()};
+  ClassifyOptions options;
+  append_options(all, request_options(fields(options)));
+  return all;
 }
 
 std::optional<HttpResponse> predict(Api& api, ApiCall& call) {

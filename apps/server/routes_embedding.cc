@@ -11,15 +11,26 @@
 namespace longformer::server {
 namespace {
 
+/// Options by their descriptions; routes read the size of vectors and their scaling as their
+/// clients know them.
+OptionFields options_of_requests(EmbedOptions& options) {
+  return without(request_options(fields(options)), {"truncate_dim", "normalize"});
+}
+
 /// The options that all of these routes have.
 EmbedOptions options_of(const Api& api, const ApiCall& call, const Embedder& embedder,
                         const Json& where) {
   EmbedOptions options = embed_options_of(api, call, embedder, where);
-  if (const auto name = text_of(where, "prompt_name")) {
-    options.prompt_name = name;
-    options.prompt.reset();
-  }
+  // A prompt of the request counts, not that of a flag.
+  if (member(where, "prompt_name") != nullptr) options.prompt.reset();
+  read_fields(options_of_requests(options), where);
   return options;
+}
+
+void refuse_token_vectors(const EmbedOptions& options) {
+  if (options.pooling == Pooling::tokens) {
+    refuse("`pooling`: expected one vector for each text, found tokens: see /embed_all");
+  }
 }
 
 /// Vectors get `dimensions` elements.
@@ -51,24 +62,29 @@ std::vector<Embedding> embedded(const Embedder& embedder, std::span<const Input>
 }
 
 std::vector<ApiField> text_fields() {
-  return {{"inputs", inputs_schema(), true},
-          truncate_field(),
-          truncation_direction_field(),
-          {"prompt_name", optional_schema("string")},
-          model_field()};
+  std::vector<ApiField> all = {{"inputs", inputs_schema(), true},
+                               truncate_field(),
+                               truncation_direction_field(),
+                               model_field()};
+  EmbedOptions options;
+  append_options(all, without(options_of_requests(options), {"pooling"}));
+  return all;
 }
 
 std::vector<ApiField> embed_fields() {
-  std::vector<ApiField> fields = text_fields();
-  fields.push_back({"normalize", optional_schema("boolean")});
-  fields.push_back({"dimensions", optional_whole_schema(1)});
-  return fields;
+  std::vector<ApiField> all = text_fields();
+  all.push_back({"normalize", optional_schema("boolean")});
+  all.push_back({"dimensions", optional_whole_schema(1)});
+  EmbedOptions options;
+  append_options(all, only(fields(options), {"pooling"}));
+  return all;
 }
 
 std::optional<HttpResponse> embed(Api& api, ApiCall& call) {
   const Embedder& embedder = *api.model_for(call, Ability::embed).embedder;
   EmbedOptions options = options_of(api, call, embedder, call.body);
   options.normalize = truth_of(call.body, "normalize").value_or(true);
+  refuse_token_vectors(options);
   set_size(options, embedder, call.body);
   auto texts = inputs_of(api, call, call.body, "inputs", embedder.tokenizer());
   cut_left(embedder, options, call.body, texts, call);
@@ -128,6 +144,10 @@ std::string sparse_json(const Model& model, const Tokenizer& tokenizer, const In
   });
 }
 
+std::vector<ApiField> sparse_fields() {
+  return {{"inputs", inputs_schema(), true}, truncate_field(), model_field()};
+}
+
 std::optional<HttpResponse> embed_sparse(Api& api, ApiCall& call) {
   const ServedModel& model = api.model_for(call, Ability::embed);
   const auto texts = inputs_of(api, call, call.body, "inputs", model.tokenizer());
@@ -141,21 +161,26 @@ std::optional<HttpResponse> embed_sparse(Api& api, ApiCall& call) {
 }
 
 std::vector<ApiField> passage_fields() {
-  return {{"inputs", inputs_schema(), true},
-          {"passage_tokens", optional_whole_schema(1)},
-          {"overlapping", optional_schema("boolean")},
-          model_field()};
+  std::vector<ApiField> all = {{"inputs", inputs_schema(), true},
+                               {"overlapping", optional_schema("boolean")},
+                               {"normalize", optional_schema("boolean")},
+                               model_field()};
+  EmbedOptions options;
+  append_options(all, options_of_requests(options));
+  Embedder::PassageOptions passages;
+  append_options(all, without(fields(passages), {"overlapping_passages"}));
+  return all;
 }
 
 std::optional<HttpResponse> embed_passages(Api& api, ApiCall& call) {
   const Embedder& embedder = *api.model_for(call, Ability::embed).embedder;
   Embedder::PassageOptions passages;
   passages.context = PassageContext::document;
-  const std::int64_t usual = std::min<std::int64_t>(128, embedder.max_length() / 4);
-  passages.passage_tokens = whole_of(call.body, "passage_tokens", 1, 1 << 20).value_or(usual);
+  passages.passage_tokens = std::min<std::int64_t>(128, embedder.max_length() / 4);
+  read_fields(without(fields(passages), {"overlapping_passages"}), call.body);
   passages.overlapping_passages = truth_of(call.body, "overlapping").value_or(false);
   EmbedOptions options = options_of(api, call, embedder, call.body);
-  options.normalize = true;
+  options.normalize = truth_of(call.body, "normalize").value_or(true);
   const auto texts =
       texts_alone(inputs_of(api, call, call.body, "inputs", embedder.tokenizer()), "inputs");
   std::string json = json_list(texts, [&](std::string& out, const std::string& text) {
@@ -199,6 +224,7 @@ std::optional<HttpResponse> similarities(Api& api, ApiCall& call) {
   const Json& where = parameters == nullptr ? none : *parameters;
   EmbedOptions options = options_of(api, call, embedder, where);
   options.normalize = true;
+  refuse_token_vectors(options);
   const std::string source = needed_text(*inputs, "source_sentence");
   if (const Json* list = member(*inputs, "sentences"); list != nullptr && !list->is_array()) {
     refuse_type("sentences", "a list of strings", *list);
@@ -237,7 +263,7 @@ std::vector<Route> embedding_routes() {
            .summary = "A weight for each entry of the vocabulary that a text means (SPLADE).",
            .handler = embed_sparse,
            .ability = Ability::embed,
-           .fields = text_fields},
+           .fields = sparse_fields},
           {.method = "POST",
            .path = "/embed_passages",
            .summary = "Vectors of the passages of each text, read in its context.",

@@ -27,6 +27,11 @@ Json generation_members(const Json& where) {
   return chosen;
 }
 
+/// A request has one document, so none are written together.
+OptionFields options_of_requests(GenerationRequest& request) {
+  return without(request_options(fields(request)), {"together"});
+}
+
 }  // namespace
 
 GenerationRequest summary_request(const Api& api, const ApiCall& call, const TextGenerator& writer,
@@ -38,7 +43,7 @@ GenerationRequest summary_request(const Api& api, const ApiCall& call, const Tex
   } catch (const Error& error) {
     throw Failure(422, "Validation", error.what());
   }
-  read_fields(only(fields(request), {"seed", "stride"}), where);
+  read_fields(options_of_requests(request), where);
   return writer.for_summaries(std::move(request));
 }
 
@@ -95,6 +100,8 @@ std::vector<ApiField> fields_of_summary() {
         all.push_back({name, schema});
       },
       names);
+  GenerationRequest request;
+  append_options(all, options_of_requests(request));
   return all;
 }
 

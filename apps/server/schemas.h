@@ -20,6 +20,9 @@ Json pairs_schema();
 /// Texts, ids of them, or lists of these: inputs_of().
 Json inputs_schema();
 
+/// Adds options by their descriptions.
+void append_options(std::vector<ApiField>& fields, const OptionFields& options);
+
 /// Members that many routes have.
 ApiField model_field();
 ApiField truncate_field();

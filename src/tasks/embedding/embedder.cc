@@ -492,8 +492,8 @@ Embedding Embedder::embed_marked(MarkedText marked, const EmbedOptions& options,
   const Pooling of_folder = modules_->description.pooling == "max" ? Pooling::max : Pooling::mean;
   // A passage has no token of its own that a cls model could pool.
   const Pooling mode = options.pooling.value_or(of_folder);
-  require(mode == Pooling::mean || mode == Pooling::max,
-          "passages in the context of the document: expected mean or max pooling, found another");
+  require(mode == Pooling::mean || mode == Pooling::max, OptionName("pooling"),
+          "expected mean or max for passages in the context of the document, found another");
   tasks::ReadingOptions how = reading_of(model_, tokenizer_, max_length(options), options);
   how.too_long = TooLong::split;
   how.stride = tasks::passage_overlap(how, tokenizer_, marked.passages, marked.overlap);
