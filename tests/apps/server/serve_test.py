@@ -14,7 +14,7 @@ import struct
 import subprocess
 import threading
 import time
-import urllib.parse
+import urllib.request
 
 import numpy as np
 import pytest
@@ -583,6 +583,33 @@ class TestSafety:
             name = socket.gethostbyname(socket.gethostname())
             if not name.startswith("127."):
                 assert other.connect_ex((name, server.port)) != 0
+
+
+@pytest.mark.skipif(not shutil.which("strace"), reason="no strace")
+def test_it_reaches_nothing_but_loopback(folders, tmp_path):
+    """Every address that the server binds, connects to or sends to is one of this machine; no socket is of another family."""
+    trace = tmp_path / "trace"
+    command = ["strace", "-f", "-qq", "-e", "trace=%network", "-o", trace, BINARY, "serve", folders["vectors"], folders["masks"],
+               "--port", "0", "--index", tmp_path / "index"]
+    process = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True)
+    try:
+        address = process.stdout.readline().split()[-1]
+        for path, body in (("/embed", {"inputs": TEXT}), ("/documents", {"name": "a", "text": TEXT}), ("/search", {"query": "he"}),
+                           ("/fill-mask", {"inputs": "<mask>"}), ("/info", None), ("/", None), ("/openapi.json", None), ("/metrics", None)):
+            data = None if body is None else json.dumps(body).encode()
+            request = urllib.request.Request(address + path, data, {"Content-Type": "application/json", "Accept": "text/html"})
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                assert answer.read()
+    finally:
+        os.killpg(process.pid, signal.SIGTERM)
+        process.wait(60)
+    calls = trace.read_text()
+    places = re.findall(r'sa_family=(\w+)(?:, sin6?_port=htons\(\d+\))?(?:.*?inet_(?:addr|pton)\((?:AF_INET6, )?"([^"]+)")?', calls)
+    assert "bind(" in calls and "listen(" in calls and ("AF_INET", "127.0.0.1") in places
+    strangers = [(family, where) for family, where in places if family not in ("AF_INET", "AF_INET6") or where not in ("127.0.0.1", "::1")]
+    assert not strangers, strangers
+    assert set(re.findall(r"socket\((\w+)", calls)) <= {"AF_INET", "AF_INET6", "AF_UNIX"}
+    assert "connect(" not in calls
 
 
 class TestLife:
