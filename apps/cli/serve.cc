@@ -125,13 +125,15 @@ server::ServerOptions server_options(const ServeFlags& flags, Messages& messages
   return options;
 }
 
-server::LoadedModels load_models(const ServeFlags& flags, Messages& messages) {
+server::LoadedModels load_models(const ServeFlags& flags, Messages& messages,
+                                 const std::shared_ptr<server::Metrics>& metrics) {
   server::LoadedModels models;
   LoadOptions options = {.dtype = flags.dtype,
                          .threads = static_cast<int>(flags.threads),
                          .note = [&messages](const std::string& text) { messages.note(text); }};
   options.turns = shared_turns(flags.by_arrival);
   if (!flags.adapters.empty()) options.layers = shared_layers();
+  options.pass = [metrics](const PassReport& pass) { metrics->add(pass); };
   const auto add = [&models](std::unique_ptr<const server::ServedModel> model,
                              const std::string& argument) {
     if (models.find(model->name) != nullptr) {
@@ -199,7 +201,8 @@ void notify_systemd(const char* state) {
 void serve(const ServeFlags& flags, Messages& messages) {
   const StopSignals signals;
   const server::ServerOptions options = server_options(flags, messages);
-  server::LoadedModels models = load_models(flags, messages);
+  const auto metrics = std::make_shared<server::Metrics>();
+  server::LoadedModels models = load_models(flags, messages, metrics);
   std::async(std::launch::async, [&] { warm_up(models); }).get();
   const Embedder* embedder = nullptr;
   for (const auto& model : models.all) {
@@ -207,12 +210,13 @@ void serve(const ServeFlags& flags, Messages& messages) {
   }
   std::unique_ptr<server::Library> library;
   if (embedder != nullptr) {
-    library = std::make_unique<server::Library>(*embedder, flags.index,
-                                                bytes_of(flags.library, "--max-library"));
+    const server::LibraryLimits limits = {.bytes = bytes_of(flags.library, "--max-library"),
+                                          .batch_tokens = flags.batch_tokens};
+    library = std::make_unique<server::Library>(*embedder, flags.index, limits);
   } else if (!flags.index.empty()) {
     throw UsageError("--index", "expected an embedding model among the models, found none");
   }
-  server::Api api(std::move(models), std::move(library), api_options(flags));
+  server::Api api(std::move(models), std::move(library), metrics, api_options(flags));
   if (flags.check) {
     for (const auto& model : api.models().all) {
       fmt::print("{}\t{}\t{}\n", model->name, model->writer ? "summarization" : model->info.head,

@@ -13,8 +13,9 @@ namespace {
 std::vector<Route> all_routes() {
   std::vector<Route> all;
   for (const auto& part :
-       {service_routes(), embedding_routes(), class_routes(), token_routes(), openai_routes(),
-        task_routes(), writing_routes(), attention_routes(), library_routes(), pipeline_routes()}) {
+       {service_routes(), embedding_routes(), class_routes(), rerank_routes(), token_routes(),
+        openai_routes(), ollama_routes(), task_routes(), writing_routes(), attention_routes(),
+        library_routes(), pipeline_routes()}) {
     all.insert(all.end(), part.begin(), part.end());
   }
   return all;

@@ -49,6 +49,8 @@ struct ApiCall {
   std::vector<std::string> parts = {};
   /// The model that the path names.
   std::string model_name = {};
+  /// Called several times a second while the request waits and computes. It must not throw.
+  std::function<void()> meanwhile = {};
   /// x-request-id: that of the client, else one that was made.
   std::string id = {};
   Lengths lengths = {};
@@ -81,6 +83,8 @@ struct Route {
   std::vector<std::string> one_of = {};
   /// The body may be plain text, which the handler reads.
   bool takes_text = false;
+  /// Positions in a text that the address may have.
+  std::vector<std::string_view> positions = {};
 };
 
 /// All routes, in the order of openapi.json.
@@ -89,6 +93,8 @@ std::span<const Route> routes();
 /// The parts of the table, one in each file.
 std::vector<Route> embedding_routes();
 std::vector<Route> class_routes();
+std::vector<Route> rerank_routes();
+std::vector<Route> ollama_routes();
 std::vector<Route> token_routes();
 std::vector<Route> openai_routes();
 std::vector<Route> task_routes();
@@ -100,12 +106,17 @@ std::vector<Route> service_routes();
 
 class Api {
  public:
-  Api(LoadedModels models, std::unique_ptr<Library> library, ApiOptions options)
-      : models_(std::move(models)), library_(std::move(library)), options_(std::move(options)) {}
+  /// Passes of the models are reported to the metrics.
+  Api(LoadedModels models, std::unique_ptr<Library> library, std::shared_ptr<Metrics> metrics,
+      ApiOptions options)
+      : models_(std::move(models)),
+        library_(std::move(library)),
+        options_(std::move(options)),
+        metrics_(std::move(metrics)) {}
 
   const LoadedModels& models() const { return models_; }
   const ApiOptions& options() const { return options_; }
-  Metrics& metrics() { return metrics_; }
+  Metrics& metrics() { return *metrics_; }
   /// Values that the server measures when somebody asks.
   MetricGauges gauges() const { return gauges_ ? gauges_() : MetricGauges(); }
   void set_gauges(std::function<MetricGauges()> gauges) { gauges_ = std::move(gauges); }
@@ -142,7 +153,7 @@ class Api {
   LoadedModels models_;
   std::unique_ptr<Library> library_;
   ApiOptions options_;
-  Metrics metrics_;
+  std::shared_ptr<Metrics> metrics_;
   std::function<MetricGauges()> gauges_;
 };
 

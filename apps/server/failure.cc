@@ -50,9 +50,10 @@ Failure failure_of(const Error& error, std::string_view list) {
   return is_request ? Failure(422, "Validation", message) : Failure(424, "Backend", message);
 }
 
-std::string error_json(const Failure& failure, bool is_openai) {
+std::string error_json(const Failure& failure, ErrorForm form) {
   JsonLine json;
-  if (!is_openai) {
+  if (form == ErrorForm::ollama) return json.add("error", failure.what()).object();
+  if (form == ErrorForm::tei) {
     return json.add("error", failure.what()).add("error_type", failure.type()).object();
   }
   const auto code = std::int64_t{failure.status()};
@@ -63,15 +64,18 @@ std::string error_json(const Failure& failure, bool is_openai) {
   return json.add("type", failure.type()).add("error_type", failure.type()).object();
 }
 
-bool is_openai_path(std::string_view path) {
-  return path.starts_with("/v1/") || path.starts_with("/v2/") || path == "/embeddings";
+ErrorForm error_form_of(std::string_view path) {
+  const bool is_openai =
+      path.starts_with("/v1/") || path.starts_with("/v2/") || path == "/embeddings";
+  if (is_openai) return ErrorForm::openai;
+  return path.starts_with("/api/") ? ErrorForm::ollama : ErrorForm::tei;
 }
 
 HttpResponse response_of(const Failure& failure, std::string_view path) {
   return {.status = failure.status(),
           .content_type = "application/json",
           .headers = failure.headers(),
-          .body = error_json(failure, is_openai_path(path))};
+          .body = error_json(failure, error_form_of(path))};
 }
 
 }  // namespace longformer::server

@@ -47,12 +47,14 @@ class Failure : public std::runtime_error {
 /// may be about one.
 Failure failure_of(const Error& error, std::string_view list);
 
-/// The forms of an error: that of text-embeddings-inference, and below /v1 one that OpenAI's
-/// clients read too.
-std::string error_json(const Failure& failure, bool is_openai);
+/// The forms of an error: text-embeddings-inference's, one that OpenAI's clients read too, and
+/// Ollama's.
+enum class ErrorForm { tei, openai, ollama };
 
-/// Whether clients of OpenAI ask for this path.
-bool is_openai_path(std::string_view path);
+std::string error_json(const Failure& failure, ErrorForm form = ErrorForm::tei);
+
+/// The form that the clients of a path read.
+ErrorForm error_form_of(std::string_view path);
 
 HttpResponse response_of(const Failure& failure, std::string_view path);
 

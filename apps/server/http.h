@@ -75,8 +75,8 @@ class HttpHandler {
   virtual std::optional<HttpResponse> refuse(const HttpRequest& head) = 0;
   /// A whole request. It may be answered later, by another thread.
   virtual void handle(std::shared_ptr<HttpExchange> exchange) = 0;
-  /// The response to what is no request, too slow or too large (400, 408, 413, 414, 417, 431), to a
-  /// handler that failed (500), and to one connection too many (503).
+  /// The response to what is no request, too slow or too large (400, 408, 413, 414, 417, 431), to
+  /// one body too many (429), to a handler that failed (500), and to one connection too many (503).
   virtual HttpResponse failure(int status, std::string_view reason) = 0;
 };
 
@@ -88,6 +88,8 @@ struct HttpOptions {
   bool reuse_port = false;
   std::size_t most_header_bytes = 16 << 10, most_target_bytes = 8 << 10, most_body_bytes = 64 << 20,
               most_connections = 4096;
+  /// Bodies of all requests that are read or under way; the next one is refused with 429.
+  std::size_t most_held_bytes = std::size_t{1} << 30;
   /// Chunks of a stream that wait for a slow reader.
   std::size_t most_unsent_bytes = 16 << 20;
   /// For all of a header, all of a body, a write without progress, and between two requests.

@@ -30,11 +30,40 @@ class Gate {
   bool is_open_ = true;
 };
 
+/// The body of one request among those that the server holds.
+class HeldBytes {
+ public:
+  explicit HeldBytes(std::shared_ptr<std::atomic<std::size_t>> all) : all_(std::move(all)) {}
+  HeldBytes(HeldBytes&&) = default;
+  HeldBytes& operator=(HeldBytes&&) = delete;
+  ~HeldBytes() {
+    if (all_) *all_ -= size_;
+  }
+
+  /// False, and nothing grows, where the server would hold more than `most` bytes in all.
+  bool grow_to(std::size_t size, std::size_t most) {
+    if (size <= size_) return true;
+    const std::size_t further = size - size_;
+    if (all_->fetch_add(further) + further > most) {
+      *all_ -= further;
+      return false;
+    }
+    size_ = size;
+    return true;
+  }
+
+ private:
+  std::shared_ptr<std::atomic<std::size_t>> all_;
+  std::size_t size_ = 0;
+};
+
 /// A request on its way, which its connection and its exchange share.
 struct Job {
-  explicit Job(HttpRequest whole) : request(std::move(whole)) {}
+  Job(HttpRequest whole, HeldBytes its_bytes)
+      : request(std::move(whole)), bytes(std::move(its_bytes)) {}
 
   const HttpRequest request;
+  const HeldBytes bytes;
   std::atomic<bool> is_gone = false;
   /// Bytes of chunks that write() took and the system did not yet.
   std::atomic<std::size_t> unsent = 0;

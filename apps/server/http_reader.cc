@@ -32,9 +32,9 @@ class RequestReader::Parser final : public http::basic_parser<true> {
   }
 
   /// Takes bytes off the front of `input`; is_header_done() tells whether it was enough.
-  Failure read_head(std::string& input);
+  BadRequest read_head(std::string& input);
   /// Takes bytes off the front of `input`; is_done() tells whether it was enough.
-  Failure read_body(std::string& input);
+  BadRequest read_body(std::string& input);
 
   HttpRequest& request() { return request_; }
   bool is_http10() const { return version_ == 10; }
@@ -63,23 +63,23 @@ class RequestReader::Parser final : public http::basic_parser<true> {
   void on_finish_impl(ErrorCode&) override {}
 
   void check_size(std::uint64_t further, ErrorCode& error);
-  Failure check_fields() const;
-  void fail(Failure failure, ErrorCode& error) {
+  BadRequest check_fields() const;
+  void fail(BadRequest failure, ErrorCode& error) {
     failure_ = failure;
     error = http::error::bad_value;
   }
-  Failure failure_of(const ErrorCode& error) const;
+  BadRequest failure_of(const ErrorCode& error) const;
 
   const HttpOptions& options_;
   HttpRequest request_;
   std::string target_;
-  Failure failure_;
+  BadRequest failure_;
   std::size_t header_bytes_ = 0;
   int version_ = 11;
   bool wants_continue_ = false;
 };
 
-Failure RequestReader::Parser::read_head(std::string& input) {
+BadRequest RequestReader::Parser::read_head(std::string& input) {
   // RFC 9112 2.2: an empty line before a request is ignored.
   if (!got_some() && input.starts_with("\r\n")) input.erase(0, 2);
   if (input.empty() || (!got_some() && input == "\r")) return {};
@@ -102,7 +102,7 @@ Failure RequestReader::Parser::read_head(std::string& input) {
   return {};
 }
 
-Failure RequestReader::Parser::read_body(std::string& input) {
+BadRequest RequestReader::Parser::read_body(std::string& input) {
   eager(true);
   // Beast 1.81 asserts that the end of a chunked body comes with at least these bytes.
   constexpr std::size_t kLeastChunk = 5;
@@ -129,7 +129,7 @@ void RequestReader::Parser::on_request_impl(http::verb, string_view method, stri
 
 void RequestReader::Parser::on_header_impl(ErrorCode& error) {
   request_.arrival = std::chrono::steady_clock::now();
-  Failure failure = check_fields();
+  BadRequest failure = check_fields();
   if (failure.status == 0 && !read_target(target_, request_)) {
     failure = {400, "the address is malformed"};
   }
@@ -137,7 +137,7 @@ void RequestReader::Parser::on_header_impl(ErrorCode& error) {
   wants_continue_ = !is_http10() && request_.header("Expect").has_value();
 }
 
-Failure RequestReader::Parser::check_fields() const {
+BadRequest RequestReader::Parser::check_fields() const {
   std::size_t hosts = 0, codings = 0, lengths = 0;
   for (const auto& [name, value] : request_.headers) {
     if (equals_ignoring_case(name, "Host")) {
@@ -175,11 +175,11 @@ std::size_t RequestReader::Parser::on_body_impl(string_view text, ErrorCode& err
   return text.size();
 }
 
-Failure RequestReader::Parser::failure_of(const ErrorCode& error) const {
+BadRequest RequestReader::Parser::failure_of(const ErrorCode& error) const {
   if (failure_.status != 0) return failure_;
   if (error == http::error::header_limit) {
-    return target_.empty() ? Failure{414, "the address is too long"}
-                           : Failure{431, "the headers are too long"};
+    return target_.empty() ? BadRequest{414, "the address is too long"}
+                           : BadRequest{431, "the headers are too long"};
   }
   return {400, "the request is malformed"};
 }
@@ -189,8 +189,8 @@ RequestReader::RequestReader(const HttpOptions& options)
 
 RequestReader::~RequestReader() = default;
 
-Failure RequestReader::read_head(std::string& input) { return parser_->read_head(input); }
-Failure RequestReader::read_body(std::string& input) { return parser_->read_body(input); }
+BadRequest RequestReader::read_head(std::string& input) { return parser_->read_head(input); }
+BadRequest RequestReader::read_body(std::string& input) { return parser_->read_body(input); }
 bool RequestReader::has_head() const { return parser_->is_header_done(); }
 bool RequestReader::is_whole() const { return parser_->is_done(); }
 HttpRequest& RequestReader::request() { return parser_->request(); }

@@ -12,7 +12,7 @@
 namespace longformer::server {
 
 /// Why bytes are no request, as HttpHandler::failure() takes it; status 0: nothing is wrong so far.
-struct Failure {
+struct BadRequest {
   int status = 0;
   std::string_view reason = {};
 };
@@ -28,9 +28,9 @@ class RequestReader {
   RequestReader& operator=(const RequestReader&) = delete;
 
   /// Takes bytes off the front of `input`; has_head() says whether it was enough.
-  Failure read_head(std::string& input);
+  BadRequest read_head(std::string& input);
   /// Takes bytes off the front of `input`; is_whole() says whether it was enough.
-  Failure read_body(std::string& input);
+  BadRequest read_body(std::string& input);
 
   bool has_head() const;
   bool is_whole() const;

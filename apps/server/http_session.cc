@@ -45,7 +45,9 @@ constexpr std::chrono::milliseconds kAcceptPause{100};
 /// A stopping server waits so long for the request of a client that has connected already.
 constexpr std::chrono::milliseconds kFirstRequest{1'000};
 
-/// A Failure without an answer: the client is gone, or no longer worth one.
+constexpr std::string_view kOverloaded = "Model is overloaded";
+
+/// A BadRequest without an answer: the client is gone, or no longer worth one.
 constexpr int kClosed = -1;
 
 class Loop;
@@ -89,13 +91,13 @@ class Connection final : public Answering, public std::enable_shared_from_this<C
 
   net::awaitable<void> pause(Clock::time_point until);
   net::awaitable<bool> exchange();
-  net::awaitable<Failure> read_head(RequestReader& reader);
-  net::awaitable<Failure> read_body(RequestReader& reader);
-  net::awaitable<bool> answer(HttpRequest request);
+  net::awaitable<BadRequest> read_head(RequestReader& reader);
+  net::awaitable<BadRequest> read_body(RequestReader& reader, HeldBytes& bytes);
+  net::awaitable<bool> answer(HttpRequest request, HeldBytes bytes);
   net::awaitable<bool> finish(bool keeps);
   net::awaitable<void> linger();
 
-  std::optional<HttpResponse> refusal(RequestReader& reader);
+  std::optional<HttpResponse> refusal(RequestReader& reader, HeldBytes& bytes);
   HttpResponse failure(int status, std::string_view reason);
   void hand_over(const std::shared_ptr<Job>& job);
   bool is_present(const Job& job) const { return job_.get() == &job && !job.is_answered; }
@@ -151,6 +153,9 @@ class Loop {
   HttpHandler& handler;
   std::string address;
   std::atomic<std::int64_t> count = 0;
+  /// Bytes of bodies; requests may outlive the loop.
+  const std::shared_ptr<std::atomic<std::size_t>> held =
+      std::make_shared<std::atomic<std::size_t>>(0);
   bool is_stopping = false, is_over = false;
   Clock::time_point stop_time;
   /// One thread reads, so all connections read into the same bytes, and idle ones have no buffer.
@@ -223,7 +228,7 @@ net::awaitable<bool> Connection::exchange() {
   is_http10_ = is_head_ = keeps_ = false;
   RequestReader reader(loop_.options);
   reader.request().peer = peer_;
-  const Failure head = co_await read_head(reader);
+  const BadRequest head = co_await read_head(reader);
   if (head.status == kClosed) co_return false;
   is_http10_ = reader.is_http10();
   is_head_ = reader.request().method == "HEAD";
@@ -233,7 +238,8 @@ net::awaitable<bool> Connection::exchange() {
   }
   ++requests_;
   keeps_ = reader.keeps_connection();
-  std::optional<HttpResponse> refused = refusal(reader);
+  HeldBytes bytes(loop_.held);
+  std::optional<HttpResponse> refused = refusal(reader, bytes);
   if (refused) {
     keeps_ = keeps_ && reader.is_whole();
     send_response(std::move(*refused));
@@ -241,7 +247,7 @@ net::awaitable<bool> Connection::exchange() {
   }
   if (!reader.is_whole()) {
     if (reader.wants_continue() && input_.empty()) send("HTTP/1.1 100 Continue\r\n\r\n");
-    const Failure body = co_await read_body(reader);
+    const BadRequest body = co_await read_body(reader, bytes);
     if (body.status == kClosed) co_return false;
     if (body.status != 0) {
       keeps_ = false;
@@ -249,10 +255,10 @@ net::awaitable<bool> Connection::exchange() {
       co_return co_await finish(false);
     }
   }
-  co_return co_await answer(std::move(reader.request()));
+  co_return co_await answer(std::move(reader.request()), std::move(bytes));
 }
 
-net::awaitable<Failure> Connection::read_head(RequestReader& reader) {
+net::awaitable<BadRequest> Connection::read_head(RequestReader& reader) {
   const HttpOptions& options = loop_.options;
   if (input_.empty()) input_ = std::string();  // gives the memory of a large body back
   bool has_begun = false;
@@ -263,13 +269,13 @@ net::awaitable<Failure> Connection::read_head(RequestReader& reader) {
     if (!input_.empty()) {
       if (!has_begun && requests_ > 0) deadline = Clock::now() + options.header_timeout;
       has_begun = true;
-      const Failure failure = reader.read_head(input_);
+      const BadRequest failure = reader.read_head(input_);
       if (failure.status != 0 || reader.has_head()) co_return failure;
     }
-    if (is_ended_ || is_broken_ || loop_.is_over) co_return Failure{kClosed, ""};
-    if (!has_begun && !may_stay_idle(deadline)) co_return Failure{kClosed, ""};
+    if (is_ended_ || is_broken_ || loop_.is_over) co_return BadRequest{kClosed, ""};
+    if (!has_begun && !may_stay_idle(deadline)) co_return BadRequest{kClosed, ""};
     if (Clock::now() >= deadline) {
-      co_return Failure{has_begun ? 408 : kClosed, "the header took too long"};
+      co_return BadRequest{has_begun ? 408 : kClosed, "the header took too long"};
     }
     await_input();
     co_await pause(deadline);
@@ -286,13 +292,17 @@ bool Connection::may_stay_idle(Clock::time_point& deadline) {
   return true;
 }
 
-net::awaitable<Failure> Connection::read_body(RequestReader& reader) {
+net::awaitable<BadRequest> Connection::read_body(RequestReader& reader, HeldBytes& bytes) {
   const Clock::time_point deadline = Clock::now() + loop_.options.body_timeout;
   while (true) {
-    const Failure failure = reader.read_body(input_);
+    const BadRequest failure = reader.read_body(input_);
+    // A body in chunks does not say its length before.
+    if (!bytes.grow_to(reader.request().body.size(), loop_.options.most_held_bytes)) {
+      co_return BadRequest{429, kOverloaded};
+    }
     if (failure.status != 0 || reader.is_whole()) co_return failure;
-    if (is_ended_ || is_broken_ || loop_.is_over) co_return Failure{kClosed, ""};
-    if (Clock::now() >= deadline) co_return Failure{408, "the body took too long"};
+    if (is_ended_ || is_broken_ || loop_.is_over) co_return BadRequest{kClosed, ""};
+    if (Clock::now() >= deadline) co_return BadRequest{408, "the body took too long"};
     await_input();
     co_await pause(deadline);
   }
@@ -308,7 +318,7 @@ HttpResponse Connection::failure(int status, std::string_view reason) {
   return response;
 }
 
-std::optional<HttpResponse> Connection::refusal(RequestReader& reader) {
+std::optional<HttpResponse> Connection::refusal(RequestReader& reader, HeldBytes& bytes) {
   std::optional<HttpResponse> response;
   try {
     response = loop_.handler.refuse(reader.request());
@@ -319,6 +329,8 @@ std::optional<HttpResponse> Connection::refusal(RequestReader& reader) {
   const std::optional<std::uint64_t> length = reader.content_length();
   if (!response && length && *length > loop_.options.most_body_bytes) {
     response = failure(413, "the body is too large");
+  } else if (!response && length && !bytes.grow_to(*length, loop_.options.most_held_bytes)) {
+    response = failure(429, kOverloaded);
   }
   return response;
 }
@@ -336,8 +348,8 @@ void Connection::hand_over(const std::shared_ptr<Job>& job) {
 }
 
 /// Meanwhile the socket is read, since only a read tells that the client is gone.
-net::awaitable<bool> Connection::answer(HttpRequest request) {
-  const auto job = std::make_shared<Job>(std::move(request));
+net::awaitable<bool> Connection::answer(HttpRequest request, HeldBytes bytes) {
+  const auto job = std::make_shared<Job>(std::move(request), std::move(bytes));
   job_ = job;
   hand_over(job);
   while (!job->is_answered && !is_lost(*job)) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "failure.h"
+#include "pass_size.h"
 
 namespace longformer::server {
 
@@ -26,12 +27,7 @@ bool cuts_left(const Json& where) {
 }
 
 std::int64_t batch_tokens_of(const Api& api, const Model& model) {
-  constexpr std::int64_t kTried = 512, kLeast = 64;
-  constexpr double kSeconds = 0.05;
-  const double seconds = model.seconds_of(kTried);
-  const auto fitting =
-      seconds > 0 ? static_cast<std::int64_t>(kTried * kSeconds / seconds) : kTried;
-  return std::min(std::max(fitting, kLeast), api.options().batch_tokens);
+  return pass_tokens(model, api.options().batch_tokens);
 }
 
 std::int64_t usual_stride(const Model& model, std::int64_t of_verbs) {
@@ -66,33 +62,61 @@ Encoding encoded(const Tokenizer& tokenizer, std::string_view text, bool with_sp
   return tokenizer.encode(text, options);
 }
 
-std::string text_of_ids(const Tokenizer& tokenizer, std::span<const std::int32_t> ids,
-                        std::string_view name) {
-  const std::string text = tokenizer.decode(ids);
-  std::vector<std::int32_t> plain;
-  std::vector<std::int32_t> again = encoded(tokenizer, text, false).ids;
-  // A cut may go through a word, so the ids at each end may be others.
-  const std::size_t n = ids.size(), ends = std::min<std::size_t>(8, n / 4);
-  plain.assign(ids.begin() + static_cast<std::ptrdiff_t>(ends),
-               ids.end() - static_cast<std::ptrdiff_t>(ends));
+Encoding encoded(const Tokenizer& tokenizer, const Input& input,
+                 std::optional<std::int64_t> max_tokens) {
+  EncodeOptions options;
+  options.max_length = max_tokens;
+  if (input.ids.empty()) return tokenizer.encode(input.text, options);
+  // The template is that of a text of one token.
+  Encoding whole = tokenizer.encode("a");
+  const auto is_special = [](std::uint8_t mark) { return mark != 0; };
+  const auto& marks = whole.special_tokens_mask;
+  const auto before = std::ranges::find_if_not(marks, is_special) - marks.begin();
+  const auto around = std::ranges::count_if(marks, is_special);
+  std::span<const std::int32_t> ids = input.ids;
+  const std::int64_t room = max_tokens.value_or(std::ssize(ids) + around) - around;
+  whole.truncated = std::max<std::int64_t>(0, std::ssize(ids) - room);
+  ids = ids.first(ids.size() - static_cast<std::size_t>(whole.truncated));
+  const auto splice = [&](auto& all, const auto& middle) {
+    all.erase(all.begin() + before, all.end() - (around - before));
+    all.insert(all.begin() + before, middle.begin(), middle.end());
+  };
+  const std::int32_t type = whole.type_ids[static_cast<std::size_t>(before)];
+  splice(whole.type_ids, std::vector<std::int32_t>(ids.size(), type));
+  splice(whole.offsets, std::vector<CharacterSpan>(ids.size()));
+  splice(whole.sequence_ids, std::vector<std::int8_t>(ids.size(), 0));
+  splice(whole.ids, ids);
+  splice(whole.special_tokens_mask, std::vector<std::uint8_t>(ids.size(), 0));
+  return whole;
+}
+
+Input input_of_ids(const Tokenizer& tokenizer, std::vector<std::int32_t> ids,
+                   std::string_view name) {
   // Special tokens of an own encoding stand at the ends of it.
+  const SpecialTokens& special = tokenizer.special_tokens();
   const auto is_special = [&](std::int32_t id) {
-    const SpecialTokens& special = tokenizer.special_tokens();
     return id == special.cls || id == special.sep || id == special.bos || id == special.eos;
   };
+  while (!ids.empty() && is_special(ids.back())) ids.pop_back();
+  ids.erase(ids.begin(), std::ranges::find_if_not(ids, is_special));
+  Input input = {.text = tokenizer.decode(ids)};
+  std::vector<std::int32_t> again = encoded(tokenizer, input.text, false).ids;
+  // A cut may go through a word, so the ids at each end may be others.
+  const auto ends = static_cast<std::ptrdiff_t>(std::min<std::size_t>(8, ids.size() / 4));
+  std::vector<std::int32_t> plain(ids.begin() + ends, ids.end() - ends);
   std::erase_if(plain, is_special);
-  // A character without a token is decoded as the unknown one's name.
-  const auto is_unknown = [&](std::int32_t id) { return id == tokenizer.special_tokens().unk; };
+  // Nobody can decode the unknown token.
+  const auto is_unknown = [&](std::int32_t id) { return id == special.unk; };
   std::erase_if(plain, is_unknown);
   std::erase_if(again, is_unknown);
-  if (std::search(again.begin(), again.end(), plain.begin(), plain.end()) == again.end() &&
-      !plain.empty()) {
+  if (std::ranges::search(again, plain).empty() && !plain.empty()) {
     refuse(
         fmt::format("`{}`: expected ids of this model's tokenizer, found those of another. "
                     "LangChain: check_embedding_ctx_length=False",
                     name));
   }
-  return text;
+  input.ids = std::move(ids);
+  return input;
 }
 
 void check_batch_size(const Api& api, std::size_t size) {
@@ -113,25 +137,21 @@ std::string text_or_document(Api& api, ApiCall& call, const char* key) {
   return text;
 }
 
-std::vector<std::string> inputs_of(const Api& api, ApiCall& call, const Json& where,
-                                   const char* key, const Tokenizer& tokenizer) {
+std::vector<Input> inputs_of(const Api& api, ApiCall& call, const Json& where, const char* key,
+                             const Tokenizer& tokenizer) {
   const Json* value = member(where, key);
   if (value == nullptr) refuse_missing(key);
-  std::vector<std::string> texts;
+  std::vector<Input> inputs;
   const auto add = [&](const Json& one, const std::string& name) {
     if (one.is_string()) {
-      texts.push_back(one.get<std::string>());
-    } else if (one.is_array() && !one.empty()) {
-      texts.push_back(text_of_ids(tokenizer, ids_of(one, tokenizer, name), name));
+      inputs.push_back({.text = one.get<std::string>()});
     } else if (one.is_array()) {
-      texts.emplace_back();
+      inputs.push_back(input_of_ids(tokenizer, ids_of(one, tokenizer, name), name));
     } else {
       refuse_type(name, "a text or ids of one", one);
     }
-    if (texts.back().empty()) {
-      refuse_empty(name);
-    }
-    call.lengths.characters += characters_of(texts.back());
+    if (inputs.back().text.empty() && inputs.back().ids.empty()) refuse_empty(name);
+    call.lengths.characters += characters_of(inputs.back().text);
   };
   const bool is_one =
       value->is_string() || (value->is_array() && !value->empty() && value->front().is_number());
@@ -143,10 +163,25 @@ std::vector<std::string> inputs_of(const Api& api, ApiCall& call, const Json& wh
     refuse_empty(key);
   } else {
     check_batch_size(api, value->size());
-    for (const Json& one : *value) add(one, fmt::format("{}[{}]", key, texts.size()));
+    for (const Json& one : *value) add(one, fmt::format("{}[{}]", key, inputs.size()));
   }
-  call.lengths.inputs = static_cast<std::int64_t>(texts.size());
+  call.lengths.inputs = std::ssize(inputs);
+  return inputs;
+}
+
+std::vector<std::string> texts_alone(std::vector<Input> inputs, const char* key) {
+  std::vector<std::string> texts;
+  for (Input& input : inputs) {
+    if (input.text.empty()) refuse_empty(key);
+    texts.push_back(std::move(input.text));
+  }
   return texts;
+}
+
+std::vector<EmbedInput> embed_inputs(std::span<const Input> inputs) {
+  std::vector<EmbedInput> views;
+  for (const Input& input : inputs) views.push_back({.text = input.text, .ids = input.ids});
+  return views;
 }
 
 std::string without_begin(const Tokenizer& tokenizer, const std::string& text,
@@ -168,6 +203,20 @@ std::string without_begin(const Tokenizer& tokenizer, const std::string& text,
     rest = rest.substr(character_starts(rest)[static_cast<std::size_t>(begin)]);
     if (begin == 0) return rest;
   }
+}
+
+Input without_begin(const Tokenizer& tokenizer, Input input, std::int64_t max_tokens,
+                    std::int64_t& cut) {
+  if (input.ids.empty()) {
+    input.text = without_begin(tokenizer, input.text, max_tokens, cut);
+    return input;
+  }
+  const std::int64_t room = max_tokens - std::ssize(encoded(tokenizer, "", true).ids);
+  const std::int64_t excess =
+      std::clamp<std::int64_t>(std::ssize(input.ids) - room, 0, std::ssize(input.ids) - 1);
+  input.ids.erase(input.ids.begin(), input.ids.begin() + excess);
+  cut += excess;
+  return input;
 }
 
 EmbedOptions embed_options_of(const Api& api, const ApiCall& call, const Embedder& embedder,

@@ -15,8 +15,7 @@ namespace longformer::server {
 
 /// `long` of the address, else `truncate` of the request, else the server's way.
 TooLong too_long_of(const Api& api, const ApiCall& call, const Json& where);
-/// Tokens that a pass holds beside its first row: 50 ms of work, so that nobody waits long for a
-/// batch to end. Larger ones gain little.
+/// Tokens of a pass; see pass_tokens().
 std::int64_t batch_tokens_of(const Api& api, const Model& model);
 /// The overlap of segments where a request names none: that of the verbs, as far as the model is
 /// long enough for it.
@@ -24,10 +23,20 @@ std::int64_t usual_stride(const Model& model, std::int64_t of_verbs);
 /// `truncation_direction`.
 bool cuts_left(const Json& where);
 
-/// Texts of a member: a text, ids of one, or a list of these. Throws Failure: 400 for none and for
+/// A text of a request, and its tokens without special ones where the request gave those.
+struct Input {
+  std::string text;
+  std::vector<std::int32_t> ids = {};
+};
+
+/// Inputs of a member: a text, ids of one, or a list of these. Throws Failure: 400 for none and for
 /// an empty one, 422 for too many, for other types, and for ids of another tokenizer.
-std::vector<std::string> inputs_of(const Api& api, ApiCall& call, const Json& where,
-                                   const char* key, const Tokenizer& tokenizer);
+std::vector<Input> inputs_of(const Api& api, ApiCall& call, const Json& where, const char* key,
+                             const Tokenizer& tokenizer);
+/// Texts of a route that runs no ids: those stand for the text that they are decoded to.
+std::vector<std::string> texts_alone(std::vector<Input> inputs, const char* key);
+/// The form of the library; the inputs must outlive it.
+std::vector<EmbedInput> embed_inputs(std::span<const Input> inputs);
 
 /// Throws Failure for more inputs than one request may have.
 void check_batch_size(const Api& api, std::size_t size);
@@ -48,13 +57,19 @@ auto source_over(std::span<const Input> inputs) {
 /// it cuts to `cut`.
 std::string without_begin(const Tokenizer& tokenizer, const std::string& text,
                           std::int64_t max_tokens, std::int64_t& cut);
+Input without_begin(const Tokenizer& tokenizer, Input input, std::int64_t max_tokens,
+                    std::int64_t& cut);
 
 /// Ids of a text, alone or in the template of the tokenizer.
 Encoding encoded(const Tokenizer& tokenizer, std::string_view text, bool with_special);
+/// Ids of an input as a model reads them, of which too many are cut off.
+Encoding encoded(const Tokenizer& tokenizer, const Input& input,
+                 std::optional<std::int64_t> max_tokens);
 
-/// The text of ids that this tokenizer makes again of it. Throws Failure for others.
-std::string text_of_ids(const Tokenizer& tokenizer, std::span<const std::int32_t> ids,
-                        std::string_view name);
+/// Ids without the special tokens at their ends, and the text of them. Throws Failure for ids that
+/// this tokenizer does not make of that text.
+Input input_of_ids(const Tokenizer& tokenizer, std::vector<std::int32_t> ids,
+                   std::string_view name);
 
 /// Options of vectors with what the server's flags say; the handling of long texts is that of
 /// `where`.

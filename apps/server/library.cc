@@ -13,6 +13,7 @@
 #include "failure.h"
 #include "longformer/embedding.h"
 #include "offsets.h"
+#include "pass_size.h"
 
 namespace longformer::server {
 namespace {
@@ -23,9 +24,6 @@ constexpr std::int64_t kPassageTokens = 128;
 /// Bytes that are read at a time and can be found from then on. The first part is short, so that
 /// the first hits come after a second.
 constexpr std::size_t kFirstPart = 16 << 10, kLongestPart = 128 << 10;
-/// Tokens of one pass of a document. Questions wait for a layer of it: with 16,384 of a small model
-/// on two cores 0.7 s.
-constexpr std::int64_t kBatchTokens = 2048;
 /// Who waits for the same text that another request reads looks again after this time.
 constexpr std::chrono::milliseconds kPatience(200);
 
@@ -145,10 +143,10 @@ struct Library::Contents {
     std::vector<Gap> gaps;
   };
 
-  Contents(const Embedder& with, const std::string& file, std::int64_t most)
+  Contents(const Embedder& with, const std::string& file, const LibraryLimits& most)
       : embedder(with),
         is_in_file(!file.empty()),
-        most_bytes(most),
+        limits(most),
         index(SearchIndex::edit(file, with, options_for(with))),
         parts(with, index.options()) {}
 
@@ -192,18 +190,24 @@ struct Library::Contents {
     return std::nullopt;
   }
 
-  /// Throws Failure where a text has no room. Texts in the index count with one byte for each
-  /// character, which is what the index knows.
-  void check_room(std::size_t bytes) const {
+  /// The index knows characters alone, so the bytes of each document are counted once.
+  std::int64_t bytes_of(const IndexedDocument& row) {
+    const auto [found, is_new] = sizes.try_emplace(id_of(row.name, row.hash));
+    if (is_new) found->second = std::ssize(index.text(row.name, {0, row.characters}));
+    return found->second;
+  }
+
+  /// Throws Failure where a text has no room.
+  void check_room(std::size_t bytes) {
     auto all = static_cast<std::int64_t>(bytes);
-    for (const IndexedDocument& row : index.list()) all += row.characters;
+    for (const IndexedDocument& row : index.list()) all += bytes_of(row);
     for (const auto& [id, one] : reading) all += std::ssize(*one.text);
-    if (all <= most_bytes) return;
+    if (all <= limits.bytes) return;
     throw Failure(413, "Validation",
                   fmt::format("the library is full: expected at most {} bytes of text in all, "
                               "found {} with this document; delete others, or start the server "
                               "with a larger --max-library",
-                              most_bytes, all));
+                              limits.bytes, all));
   }
 
   bool is_taken(const std::string& name) const {
@@ -225,7 +229,7 @@ struct Library::Contents {
 
   const Embedder& embedder;
   const bool is_in_file;
-  const std::int64_t most_bytes;
+  const LibraryLimits limits;
 
   std::mutex mutex;
   /// A document is read, or nothing comes of it.
@@ -237,6 +241,8 @@ struct Library::Contents {
   std::map<std::string, std::string> names;
   std::map<std::string, ReadDocument> reading;
   std::map<std::string, Facts> facts;
+  /// Bytes of the texts of documents.
+  std::map<std::string, std::int64_t> sizes;
 };
 
 /// A document on its way into the index. When it ends, nothing is left but what is in the index.
@@ -285,6 +291,7 @@ class Library::Reading {
       throw disk_failure(error);
     }
     all_.names[id_] = name_;
+    all_.sizes[id_] = std::ssize(text_);
     all_.facts[id_] = {.tokens = progress_.tokens_total,
                        .characters = characters,
                        .seconds = std::chrono::duration<double>(Clock::now() - begin).count(),
@@ -309,7 +316,9 @@ class Library::Reading {
                            static_cast<double>(std::max<std::int64_t>(1, now.tokens_total));
         report(static_cast<double>(begin) + share * static_cast<double>(part.size()));
       };
-      Embedding found = all_.index.prepare(all_.embedder, part, progress, kBatchTokens);
+      Embedding found =
+          all_.index.prepare(all_.embedder, part, progress,
+                             pass_tokens(all_.embedder.model(), all_.limits.batch_tokens));
       const bool is_last = end == text_.size();
       if (!is_last && found.rows < 2) {
         size *= 2;
@@ -377,8 +386,8 @@ class Library::Reading {
   std::int64_t first_ = 0;
 };
 
-Library::Library(const Embedder& embedder, const std::string& file, std::int64_t most_bytes)
-    : contents_(std::make_unique<Contents>(embedder, file, most_bytes)) {}
+Library::Library(const Embedder& embedder, const std::string& file, const LibraryLimits& limits)
+    : contents_(std::make_unique<Contents>(embedder, file, limits)) {}
 Library::~Library() = default;
 
 bool Library::is_in_file() const { return contents_->is_in_file; }
@@ -443,6 +452,7 @@ void Library::remove(const std::string& id) {
   }
   contents_->names.erase(id);
   contents_->facts.erase(id);
+  contents_->sizes.erase(id);
 }
 
 std::string Library::text(const std::string& id, CharacterSpan& span) const {

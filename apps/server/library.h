@@ -43,6 +43,13 @@ struct LibraryHits {
   std::int64_t passages = 0;
 };
 
+struct LibraryLimits {
+  /// Text of all documents, beyond which Failure 413 is thrown.
+  std::int64_t bytes = std::int64_t{1} << 30;
+  /// Tokens of one pass of a document; see pass_tokens().
+  std::int64_t batch_tokens = 16384;
+};
+
 /// Called on the thread that reads, with the id of the document.
 using ReadingCallback = std::function<void(const std::string& id, const Progress& progress)>;
 
@@ -52,9 +59,9 @@ using ReadingCallback = std::function<void(const std::string& id, const Progress
 /// of the document is kept. An id is made of name and text, so it stays with the index file.
 class Library {
  public:
-  /// An empty file name: in memory. `most_bytes` of text, beyond which Failure 413 is thrown.
-  /// Throws Error for a file that is no index of this embedder, which must outlive the library.
-  Library(const Embedder& embedder, const std::string& file, std::int64_t most_bytes);
+  /// An empty file name: in memory. Throws Error for a file that is no index of this embedder,
+  /// which must outlive the library.
+  Library(const Embedder& embedder, const std::string& file, const LibraryLimits& limits);
   ~Library();
 
   bool is_in_file() const;

@@ -35,6 +35,11 @@ void gauge(std::string& text, std::string_view name, double value) {
   fmt::format_to(std::back_inserter(text), "{} {}\n", name, value);
 }
 
+void counter(std::string& text, std::string_view name, std::int64_t value) {
+  head(text, name, "counter");
+  fmt::format_to(std::back_inserter(text), "{} {}\n", name, value);
+}
+
 std::int64_t open_files() {
   std::error_code error;
   std::filesystem::directory_iterator files("/proc/self/fd", error);
@@ -76,11 +81,42 @@ void Histogram::write(std::string& text, std::string_view name) const {
   fmt::format_to(std::back_inserter(text), "{0}_sum {1}\n{0}_count {2}\n", name, sum_, count);
 }
 
-Metrics::Metrics()
+Durations::Durations()
     : total_(duration_bounds()),
+      tokenization_(duration_bounds()),
       queue_(duration_bounds()),
-      inference_(duration_bounds()),
-      lengths_(length_bounds()) {}
+      inference_(duration_bounds()) {}
+
+void Durations::add(const RequestFacts& facts) {
+  total_.add(facts.total);
+  tokenization_.add(facts.tokenization);
+  queue_.add(facts.queue);
+  inference_.add(facts.inference);
+}
+
+void Durations::write(std::string& text, std::string_view prefix) const {
+  total_.write(text, fmt::format("{}_duration", prefix));
+  tokenization_.write(text, fmt::format("{}_tokenization_duration", prefix));
+  queue_.write(text, fmt::format("{}_queue_duration", prefix));
+  inference_.write(text, fmt::format("{}_inference_duration", prefix));
+}
+
+Metrics::Metrics()
+    : lengths_(length_bounds()), batch_sizes_(length_bounds()), batch_tokens_(length_bounds()) {}
+
+void Metrics::add(const PassReport& pass) {
+  // Seconds of passes after which the former ones count half.
+  constexpr double kMemory = 10;
+  const std::lock_guard lock(mutex_);
+  batch_sizes_.add(static_cast<double>(pass.documents));
+  batch_tokens_.add(static_cast<double>(pass.tokens));
+  if (pass_seconds_ > kMemory) {
+    pass_seconds_ /= 2;
+    pass_tokens_ /= 2;
+  }
+  pass_seconds_ += pass.seconds;
+  pass_tokens_ += static_cast<double>(pass.tokens);
+}
 
 void Metrics::add(const RequestFacts& facts) {
   const std::lock_guard lock(mutex_);
@@ -91,11 +127,12 @@ void Metrics::add(const RequestFacts& facts) {
     return;
   }
   ++successes_[facts.is_batch ? 1 : 0];
-  if (!facts.kind.empty()) ++kind_successes_[std::string(facts.kind)];
+  if (!facts.kind.empty()) {
+    ++kind_successes_[std::string(facts.kind)];
+    kind_durations_[std::string(facts.kind)].add(facts);
+  }
   if (!facts.model.empty()) tokens_[facts.model] += facts.tokens;
-  total_.add(facts.total);
-  queue_.add(facts.queue);
-  inference_.add(facts.inference);
+  durations_.add(facts);
   lengths_.add(static_cast<double>(facts.tokens));
 }
 
@@ -115,17 +152,18 @@ std::string Metrics::text(const MetricGauges& gauges) const {
     fmt::format_to(out, "te_request_failure{{err=\"{}\"}} {}\n", name, count);
   }
   for (const auto& [name, count] : kinds_) {
-    head(text, fmt::format("te_{}_count", name), "counter");
-    fmt::format_to(out, "te_{}_count {}\n", name, count);
+    counter(text, fmt::format("te_{}_count", name), count);
   }
   for (const auto& [name, count] : kind_successes_) {
-    head(text, fmt::format("te_{}_success", name), "counter");
-    fmt::format_to(out, "te_{}_success {}\n", name, count);
+    counter(text, fmt::format("te_{}_success", name), count);
   }
-  total_.write(text, "te_request_duration");
-  queue_.write(text, "te_request_queue_duration");
-  inference_.write(text, "te_request_inference_duration");
+  for (const auto& [name, durations] : kind_durations_) {
+    durations.write(text, fmt::format("te_{}", name));
+  }
+  durations_.write(text, "te_request");
   lengths_.write(text, "te_request_input_length");
+  batch_sizes_.write(text, "te_batch_next_size");
+  batch_tokens_.write(text, "te_batch_next_tokens");
   gauge(text, "te_queue_size", static_cast<double>(gauges.queued));
   head(text, "longformer_tokens_total", "counter");
   for (const auto& [model, tokens] : tokens_) {
@@ -133,10 +171,10 @@ std::string Metrics::text(const MetricGauges& gauges) const {
     std::erase_if(name, [](char c) { return c == '"' || c == '\\' || c == '\n'; });
     fmt::format_to(out, "longformer_tokens_total{{model=\"{}\"}} {}\n", name, tokens);
   }
-  head(text, "longformer_cancelled_total", "counter");
   const auto dropped = failures_.find("dropped");
-  fmt::format_to(out, "longformer_cancelled_total {}\n",
-                 dropped == failures_.end() ? 0 : dropped->second);
+  counter(text, "longformer_cancelled_total", dropped == failures_.end() ? 0 : dropped->second);
+  counter(text, "longformer_preemptions_total", gauges.preemptions);
+  gauge(text, "longformer_tokens_per_second", pass_seconds_ > 0 ? pass_tokens_ / pass_seconds_ : 0);
   gauge(text, "longformer_backlog_seconds", gauges.backlog_seconds);
   gauge(text, "longformer_connections", static_cast<double>(gauges.connections));
   head(text, "longformer_build_info", "gauge");

@@ -11,6 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "longformer/model.h"
+
 namespace longformer::server {
 
 /// Counts of values up to each of the bounds.
@@ -38,14 +40,27 @@ struct RequestFacts {
   std::string_view failure = {};
   std::string model = {};
   std::int64_t tokens = 0;
-  double total = 0, queue = 0, inference = 0;
+  double total = 0, tokenization = 0, queue = 0, inference = 0;
 };
 
 /// Values that are read when somebody asks.
 struct MetricGauges {
-  std::int64_t connections = 0, queued = 0;
+  std::int64_t connections = 0, queued = 0, preemptions = 0;
   double backlog_seconds = 0;
   std::string version, isa;
+};
+
+/// Durations of requests, whole and in parts.
+class Durations {
+ public:
+  Durations();
+
+  void add(const RequestFacts& facts);
+  /// Histograms under PREFIX_duration, PREFIX_queue_duration, ….
+  void write(std::string& text, std::string_view prefix) const;
+
+ private:
+  Histogram total_, tokenization_, queue_, inference_;
 };
 
 /// Any thread.
@@ -54,6 +69,7 @@ class Metrics {
   Metrics();
 
   void add(const RequestFacts& facts);
+  void add(const PassReport& pass);
   std::string text(const MetricGauges& gauges) const;
 
  private:
@@ -61,7 +77,11 @@ class Metrics {
   std::array<std::int64_t, 2> requests_ = {}, successes_ = {};
   std::map<std::string, std::int64_t, std::less<>> failures_, kinds_, kind_successes_;
   std::map<std::string, std::int64_t> tokens_;
-  Histogram total_, queue_, inference_, lengths_;
+  Durations durations_;
+  std::map<std::string, Durations, std::less<>> kind_durations_;
+  Histogram lengths_, batch_sizes_, batch_tokens_;
+  /// Tokens and seconds of the latest passes.
+  double pass_tokens_ = 0, pass_seconds_ = 0;
   std::chrono::system_clock::time_point start_ = std::chrono::system_clock::now();
 };
 

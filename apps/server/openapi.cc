@@ -23,6 +23,9 @@ Json schemas() {
 
 /// Texts of a schema that only OpenAPI 3.0 knows become those of 3.1.
 Json with_null(Json schema) {
+  if (schema.is_object() && schema.contains("properties")) {
+    for (auto& [name, one] : schema["properties"].items()) one = with_null(one);
+  }
   if (schema.is_object() && schema.value("nullable", false)) {
     schema.erase("nullable");
     schema = {{"oneOf", {schema, {{"type", "null"}}}}};
@@ -56,6 +59,10 @@ Json responses_of(const Route& route) {
   add("403", "a stranger's host or origin");
   add("503", "the server stops");
   if (route.path.find('{') != std::string_view::npos) add("404", "nobody has this name");
+  if (!route.positions.empty()) {
+    add("400", "a malformed address");
+    add("422", "a value that cannot be used");
+  }
   if (route.fields == nullptr) return responses;
   add("400", "no JSON, or an empty input");
   add("404", "no such model or document");
@@ -80,14 +87,19 @@ Json parameters_of(const Route& route) {
                           {"schema", {{"type", "string"}}}});
     path.remove_prefix(close + 1);
   }
-  if (route.fields == nullptr) return parameters;
-  const auto add = [&](const char* name, Json values) {
-    parameters.push_back({{"name", name},
-                          {"in", "query"},
-                          {"schema", {{"type", "string"}, {"enum", std::move(values)}}}});
+  const auto add = [&](std::string_view name, const Json& schema) {
+    parameters.push_back({{"name", name}, {"in", "query"}, {"schema", schema}});
   };
-  add("long", {"split", "truncate", "refuse"});
-  add("offsets", {"characters", "utf16"});
+  const auto add_choice = [&](const char* name, Json values) {
+    add(name, {{"type", "string"}, {"enum", std::move(values)}});
+  };
+  for (const std::string_view name : route.positions) {
+    add(name, {{"type", "integer"}, {"minimum", 0}});
+  }
+  if (route.fields != nullptr) add_choice("long", {"split", "truncate", "refuse"});
+  if (route.fields != nullptr || !route.positions.empty()) {
+    add_choice("offsets", {"characters", "utf16"});
+  }
   return parameters;
 }
 

@@ -84,6 +84,15 @@ std::optional<std::int64_t> whole_of(const Json& object, const char* key, std::i
   return value->get<std::int64_t>();
 }
 
+std::optional<double> number_of(const Json& object, const char* key, double least, double most) {
+  const Json* value = member(object, key);
+  if (value == nullptr) return std::nullopt;
+  const bool is_within =
+      value->is_number() && value->get<double>() >= least && value->get<double>() <= most;
+  if (!is_within) refuse_type(key, fmt::format("a number from {} to {}", least, most), *value);
+  return value->get<double>();
+}
+
 std::optional<std::vector<std::string>> texts_of(const Json& object, const char* key) {
   const Json* value = member(object, key);
   if (value == nullptr) return std::nullopt;
@@ -101,6 +110,10 @@ std::string needed_text(const Json& object, const char* key) {
   if (!text) refuse_missing(key);
   if (text->empty()) refuse_empty(key);
   return *text;
+}
+
+OptionFields request_options(OptionFields all) {
+  return without(std::move(all), {"truncate", "split", "extend", "refuse", "batch_tokens"});
 }
 
 void read_fields(const OptionFields& fields, const Json& object) {

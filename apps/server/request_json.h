@@ -27,10 +27,15 @@ std::optional<bool> truth_of(const Json& object, const char* key);
 /// Throws Failure also for a number outside least … most.
 std::optional<std::int64_t> whole_of(const Json& object, const char* key, std::int64_t least,
                                      std::int64_t most);
+std::optional<double> number_of(const Json& object, const char* key, double least, double most);
 std::optional<std::vector<std::string>> texts_of(const Json& object, const char* key);
 
 /// Throws Failure, 422, where it is absent; 400, Empty, for an empty text.
 std::string needed_text(const Json& object, const char* key);
+
+/// The options of a description that a request has too: not those about long texts, which
+/// `truncate` and ?long choose, nor the size of a pass, which the server chooses.
+OptionFields request_options(OptionFields all);
 
 /// Sets the options that the object has; other members mean nothing.
 void read_fields(const OptionFields& fields, const Json& object);

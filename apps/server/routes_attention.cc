@@ -115,7 +115,8 @@ std::vector<ApiField> attention_fields() {
 }
 
 std::string tokens_json(const Encoding& tokens, const std::string& text,
-                        std::span<const std::int32_t> globals, const Tokenizer& tokenizer) {
+                        std::span<const std::int32_t> globals, const Tokenizer& tokenizer,
+                        const Offsets& offsets) {
   const auto starts = character_starts(text);
   std::vector<std::size_t> places(tokens.ids.size());
   std::iota(places.begin(), places.end(), std::size_t{0});
@@ -126,7 +127,8 @@ std::string tokens_json(const Encoding& tokens, const std::string& text,
     JsonLine row;
     row.add("text", is_special ? tokenizer.token(tokens.ids[i])
                                : text.substr(from, starts[static_cast<std::size_t>(end)] - from));
-    row.add("start", begin).add("end", end).add("special", is_special);
+    const auto [start, stop] = offsets.of(tokens.offsets[i]);
+    row.add("start", start).add("end", stop).add("special", is_special);
     json += row.add("global", !globals.empty() && globals[i] != 0).object();
   });
 }
@@ -170,7 +172,8 @@ std::optional<HttpResponse> attention(Api& api, ApiCall& call) {
   model.attention(input, selection);
   JsonLine all, json;
   for (const auto& [name, map] : maps) all.add_json(name, map.json(top_k));
-  json.add_json("tokens", tokens_json(tokens, text, globals, served.tokenizer()));
+  json.add_json("tokens", tokens_json(tokens, text, globals, served.tokenizer(),
+                                      Offsets(call.request, text)));
   json.add("layers", model.info().layers).add("heads", model.info().heads);
   return json_response(json.add_json("maps", all.object()).object());
 }

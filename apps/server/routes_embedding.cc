@@ -11,15 +11,26 @@
 namespace longformer::server {
 namespace {
 
+/// Options by their descriptions; routes read the size of vectors and their scaling as their
+/// clients know them.
+OptionFields options_of_requests(EmbedOptions& options) {
+  return without(request_options(fields(options)), {"truncate_dim", "normalize"});
+}
+
 /// The options that all of these routes have.
 EmbedOptions options_of(const Api& api, const ApiCall& call, const Embedder& embedder,
                         const Json& where) {
   EmbedOptions options = embed_options_of(api, call, embedder, where);
-  if (const auto name = text_of(where, "prompt_name")) {
-    options.prompt_name = name;
-    options.prompt.reset();
-  }
+  // A prompt of the request counts, not that of a flag.
+  if (member(where, "prompt_name") != nullptr) options.prompt.reset();
+  read_fields(options_of_requests(options), where);
   return options;
+}
+
+void refuse_token_vectors(const EmbedOptions& options) {
+  if (options.pooling == Pooling::tokens) {
+    refuse("`pooling`: expected one vector for each text, found tokens: see /embed_all");
+  }
 }
 
 /// Vectors get `dimensions` elements.
@@ -27,19 +38,22 @@ void set_size(EmbedOptions& options, const Embedder& embedder, const Json& where
   options.truncate_dim = whole_of(where, "dimensions", 1, embedder.embedding_size(options));
 }
 
-void cut_left(const Embedder& embedder, EmbedOptions& options, std::vector<std::string>& texts,
-              ApiCall& call) {
-  if (options.too_long != TooLong::truncate) return;
-  for (std::string& text : texts) {
-    text = without_begin(embedder.tokenizer(), text, embedder.max_length(options),
-                         call.lengths.truncated);
+/// The end of each text that is too long, where `where` asks for it.
+void cut_left(const Embedder& embedder, const EmbedOptions& options, const Json& where,
+              std::vector<Input>& inputs, ApiCall& call) {
+  if (!cuts_left(where) || options.too_long != TooLong::truncate) return;
+  const Tokenizer& tokenizer = embedder.tokenizer();
+  const auto prompt = std::ssize(encoded(tokenizer, embedder.prompt(options), false).ids);
+  const std::int64_t most = embedder.max_length(options) - prompt;
+  for (Input& input : inputs) {
+    input = without_begin(tokenizer, std::move(input), most, call.lengths.truncated);
   }
 }
 
-std::vector<Embedding> embedded(const Embedder& embedder, std::span<const std::string> texts,
+std::vector<Embedding> embedded(const Embedder& embedder, std::span<const Input> inputs,
                                 const EmbedOptions& options, ApiCall& call, const char* list) {
   try {
-    std::vector<Embedding> found = embedder.embed(texts, options);
+    std::vector<Embedding> found = embedder.embed(embed_inputs(inputs), options);
     for (const Embedding& one : found) count(call.lengths, embedder, options, one);
     return found;
   } catch (const Error& error) {
@@ -48,27 +62,32 @@ std::vector<Embedding> embedded(const Embedder& embedder, std::span<const std::s
 }
 
 std::vector<ApiField> text_fields() {
-  return {{"inputs", inputs_schema(), true},
-          truncate_field(),
-          truncation_direction_field(),
-          {"prompt_name", optional_schema("string")},
-          model_field()};
+  std::vector<ApiField> all = {{"inputs", inputs_schema(), true},
+                               truncate_field(),
+                               truncation_direction_field(),
+                               model_field()};
+  EmbedOptions options;
+  append_options(all, without(options_of_requests(options), {"pooling"}));
+  return all;
 }
 
 std::vector<ApiField> embed_fields() {
-  std::vector<ApiField> fields = text_fields();
-  fields.push_back({"normalize", optional_schema("boolean")});
-  fields.push_back({"dimensions", optional_whole_schema(1)});
-  return fields;
+  std::vector<ApiField> all = text_fields();
+  all.push_back({"normalize", optional_schema("boolean")});
+  all.push_back({"dimensions", optional_whole_schema(1)});
+  EmbedOptions options;
+  append_options(all, only(fields(options), {"pooling"}));
+  return all;
 }
 
 std::optional<HttpResponse> embed(Api& api, ApiCall& call) {
   const Embedder& embedder = *api.model_for(call, Ability::embed).embedder;
   EmbedOptions options = options_of(api, call, embedder, call.body);
   options.normalize = truth_of(call.body, "normalize").value_or(true);
+  refuse_token_vectors(options);
   set_size(options, embedder, call.body);
   auto texts = inputs_of(api, call, call.body, "inputs", embedder.tokenizer());
-  if (cuts_left(call.body)) cut_left(embedder, options, texts, call);
+  cut_left(embedder, options, call.body, texts, call);
   const auto found = embedded(embedder, texts, options, call, "inputs");
   return json_response(json_list(
       found, [](std::string& json, const Embedding& one) { append_numbers(json, one.values); }));
@@ -79,7 +98,7 @@ std::optional<HttpResponse> embed_all(Api& api, ApiCall& call) {
   EmbedOptions options = options_of(api, call, embedder, call.body);
   options.pooling = Pooling::tokens;
   auto texts = inputs_of(api, call, call.body, "inputs", embedder.tokenizer());
-  if (cuts_left(call.body)) cut_left(embedder, options, texts, call);
+  cut_left(embedder, options, call.body, texts, call);
   const auto found = embedded(embedder, texts, options, call, "inputs");
   return json_response(json_list(found, [](std::string& json, const Embedding& one) {
     const auto width = static_cast<std::size_t>(
@@ -95,12 +114,12 @@ std::optional<HttpResponse> embed_all(Api& api, ApiCall& call) {
 
 /// The largest log(1 + relu(logit)) of the tokens, for each entry of the vocabulary where it is not
 /// 0 (SPLADE).
-std::string sparse_json(const Model& model, const Tokenizer& tokenizer, const std::string& text,
+std::string sparse_json(const Model& model, const Tokenizer& tokenizer, const Input& text,
                         TooLong too_long, ApiCall& call) {
   const std::int64_t most = model.info().max_tokens;
-  EncodeOptions options;
-  if (too_long != TooLong::refuse) options.max_length = most;
-  const Encoding tokens = tokenizer.encode(text, options);
+  std::optional<std::int64_t> cut;
+  if (too_long != TooLong::refuse) cut = most;
+  const Encoding tokens = encoded(tokenizer, text, cut);
   const auto n = std::ssize(tokens.ids);
   if (n > most) refuse(fmt::format("`inputs`: expected at most {} tokens, found {}", most, n));
   count(call.lengths, n + tokens.truncated, tokens.truncated, 1);
@@ -125,6 +144,10 @@ std::string sparse_json(const Model& model, const Tokenizer& tokenizer, const st
   });
 }
 
+std::vector<ApiField> sparse_fields() {
+  return {{"inputs", inputs_schema(), true}, truncate_field(), model_field()};
+}
+
 std::optional<HttpResponse> embed_sparse(Api& api, ApiCall& call) {
   const ServedModel& model = api.model_for(call, Ability::embed);
   const auto texts = inputs_of(api, call, call.body, "inputs", model.tokenizer());
@@ -132,28 +155,34 @@ std::optional<HttpResponse> embed_sparse(Api& api, ApiCall& call) {
     refuse_head("Model is not an embedding model with SPLADE pooling");
   }
   const TooLong too_long = too_long_of(api, call, call.body);
-  return json_response(json_list(texts, [&](std::string& json, const std::string& text) {
+  return json_response(json_list(texts, [&](std::string& json, const Input& text) {
     json += sparse_json(*model.model(), model.tokenizer(), text, too_long, call);
   }));
 }
 
 std::vector<ApiField> passage_fields() {
-  return {{"inputs", inputs_schema(), true},
-          {"passage_tokens", optional_whole_schema(1)},
-          {"overlapping", optional_schema("boolean")},
-          model_field()};
+  std::vector<ApiField> all = {{"inputs", inputs_schema(), true},
+                               {"overlapping", optional_schema("boolean")},
+                               {"normalize", optional_schema("boolean")},
+                               model_field()};
+  EmbedOptions options;
+  append_options(all, options_of_requests(options));
+  Embedder::PassageOptions passages;
+  append_options(all, without(fields(passages), {"overlapping_passages"}));
+  return all;
 }
 
 std::optional<HttpResponse> embed_passages(Api& api, ApiCall& call) {
   const Embedder& embedder = *api.model_for(call, Ability::embed).embedder;
   Embedder::PassageOptions passages;
   passages.context = PassageContext::document;
-  const std::int64_t usual = std::min<std::int64_t>(128, embedder.max_length() / 4);
-  passages.passage_tokens = whole_of(call.body, "passage_tokens", 1, 1 << 20).value_or(usual);
+  passages.passage_tokens = std::min<std::int64_t>(128, embedder.max_length() / 4);
+  read_fields(without(fields(passages), {"overlapping_passages"}), call.body);
   passages.overlapping_passages = truth_of(call.body, "overlapping").value_or(false);
   EmbedOptions options = options_of(api, call, embedder, call.body);
-  options.normalize = true;
-  const auto texts = inputs_of(api, call, call.body, "inputs", embedder.tokenizer());
+  options.normalize = truth_of(call.body, "normalize").value_or(true);
+  const auto texts =
+      texts_alone(inputs_of(api, call, call.body, "inputs", embedder.tokenizer()), "inputs");
   std::string json = json_list(texts, [&](std::string& out, const std::string& text) {
     Embedding found;
     try {
@@ -164,9 +193,10 @@ std::optional<HttpResponse> embed_passages(Api& api, ApiCall& call) {
     count(call.lengths, found.tokens, found.truncated, 1);
     const std::size_t width = found.spans.empty() ? 0 : found.values.size() / found.spans.size();
     std::size_t row = 0;
+    const Offsets offsets(call.request, text);
     out += json_list(found.spans, [&](std::string& list, const CharacterSpan& span) {
-      fmt::format_to(std::back_inserter(list), R"({{"start":{},"end":{},"embedding":)", span.begin,
-                     span.end);
+      const auto [start, end] = offsets.of(span);
+      fmt::format_to(std::back_inserter(list), R"({{"start":{},"end":{},"embedding":)", start, end);
       append_numbers(list, std::span(found.values).subspan(row++ * width, width));
       list += '}';
     });
@@ -194,14 +224,15 @@ std::optional<HttpResponse> similarities(Api& api, ApiCall& call) {
   const Json& where = parameters == nullptr ? none : *parameters;
   EmbedOptions options = options_of(api, call, embedder, where);
   options.normalize = true;
+  refuse_token_vectors(options);
   const std::string source = needed_text(*inputs, "source_sentence");
   if (const Json* list = member(*inputs, "sentences"); list != nullptr && !list->is_array()) {
     refuse_type("sentences", "a list of strings", *list);
   }
   auto texts = inputs_of(api, call, *inputs, "sentences", embedder.tokenizer());
   call.lengths.characters += characters_of(source);
-  texts.push_back(source);
-  if (cuts_left(where)) cut_left(embedder, options, texts, call);
+  texts.push_back({.text = source});
+  cut_left(embedder, options, where, texts, call);
   const auto found = embedded(embedder, texts, options, call, "sentences");
   std::vector<float> cosines;
   for (std::size_t i = 0; i + 1 < found.size(); ++i) {
@@ -232,7 +263,7 @@ std::vector<Route> embedding_routes() {
            .summary = "A weight for each entry of the vocabulary that a text means (SPLADE).",
            .handler = embed_sparse,
            .ability = Ability::embed,
-           .fields = text_fields},
+           .fields = sparse_fields},
           {.method = "POST",
            .path = "/embed_passages",
            .summary = "Vectors of the passages of each text, read in its context.",

@@ -3,6 +3,7 @@
 
 #include <charconv>
 #include <chrono>
+#include <map>
 
 #include "event_stream.h"
 #include "failure.h"
@@ -75,6 +76,7 @@ std::optional<HttpResponse> add_document(Api& api, ApiCall& call) {
     return json_response(json_of(found.document), found.is_new ? 201 : 200);
   }
   EventStream events(*call.exchange);
+  const KeptAlive alive(call.meanwhile, events);
   try {
     const auto progress = [&](const std::string& id, const Progress& now) {
       JsonLine json;
@@ -85,7 +87,7 @@ std::optional<HttpResponse> add_document(Api& api, ApiCall& call) {
     events.send("done", json_of(found.document));
   } catch (const Failure& failure) {
     if (!events.has_begun()) throw;
-    events.send("error", error_json(failure, false));
+    events.send("error", error_json(failure));
   }
   events.end();
   return std::nullopt;
@@ -121,20 +123,20 @@ std::int64_t position_of(const HttpRequest& request, const char* key, std::int64
   return value;
 }
 
-/// Positions in documents are code points, whatever other routes can count.
-void check_offsets(const HttpRequest& request) {
-  const auto offsets = request.query_value("offsets");
-  if (offsets == "utf16") refuse("`offsets`: documents of the library count in code points alone");
+/// Offsets of a document, whose text is only read where they are no code points.
+Offsets offsets_of(Api& api, const HttpRequest& request, const std::string& id) {
+  CharacterSpan all = {0, INT64_MAX};
+  return {request, counts_units(request) ? api.library().text(id, all) : std::string()};
 }
 
 std::optional<HttpResponse> show_text(Api& api, ApiCall& call) {
-  check_offsets(call.request);
-  CharacterSpan span = {position_of(call.request, "start", 0),
-                        position_of(call.request, "end", INT64_MAX)};
-  const std::string text = api.library().text(call.parts.at(0), span);
-  JsonLine json;
-  json.add("text", text).add("start", span.begin).add("end", span.end);
-  return json_response(json.object());
+  const std::string& id = call.parts.at(0);
+  const Offsets offsets = offsets_of(api, call.request, id);
+  CharacterSpan span = offsets.characters_of(
+      {position_of(call.request, "start", 0), position_of(call.request, "end", INT64_MAX)});
+  const std::string text = api.library().text(id, span);
+  const auto [start, end] = offsets.of(span);
+  return json_response(JsonLine().add("text", text).add("start", start).add("end", end).object());
 }
 
 SearchMode mode_of(const Json& body) {
@@ -165,19 +167,24 @@ SearchQuery query_of(const Api& api, const ApiCall& call) {
   return query;
 }
 
-JsonLine json_of(const LibraryHit& found, bool is_text) {
+JsonLine json_of(const LibraryHit& found, bool is_text, const Offsets& offsets,
+                 const HttpRequest& request) {
   const SearchHit& hit = found.hit;
+  const auto [start, end] = offsets.of(hit.span);
+  const Offsets within(request, hit.text);
+  std::vector<CharacterSpan> matched;
+  for (const CharacterSpan& span : hit.matched) matched.push_back(within.of(span));
   JsonLine json;
   if (is_text) {
     json.add_json("document", found.document).add_null("name");
   } else {
     json.add("document", found.document).add("name", found.name);
   }
-  json.add("start", hit.span.begin).add("end", hit.span.end).add("score", hit.score);
+  json.add("start", start).add("end", end).add("score", hit.score);
   if (hit.similarity) json.add("cosine", *hit.similarity);
   if (hit.words) json.add("words", *hit.words);
   json.add("text", hit.text);
-  return json.add("matched", std::span<const CharacterSpan>(hit.matched));
+  return json.add("matched", std::span<const CharacterSpan>(matched));
 }
 
 /// Texts to search in, where nothing is kept.
@@ -204,7 +211,6 @@ Error about_query(const Error& error) {
 }
 
 std::optional<HttpResponse> search(Api& api, ApiCall& call) {
-  check_offsets(call.request);
   const auto begin = std::chrono::steady_clock::now();
   SearchQuery query = query_of(api, call);
   std::string note;
@@ -220,7 +226,18 @@ std::optional<HttpResponse> search(Api& api, ApiCall& call) {
     throw failure_of(about_query(error), "query");
   }
   std::vector<JsonLine> hits;
-  for (const LibraryHit& hit : found.hits) hits.push_back(json_of(hit, texts.has_value()));
+  std::map<std::string, Offsets> offsets;
+  for (const LibraryHit& hit : found.hits) {
+    auto known = offsets.find(hit.document);
+    if (known == offsets.end()) {
+      known = offsets
+                  .emplace(hit.document,
+                           texts ? Offsets(call.request, (*texts)[std::stoull(hit.document)])
+                                 : offsets_of(api, call.request, hit.document))
+                  .first;
+    }
+    hits.push_back(json_of(hit, texts.has_value(), known->second, call.request));
+  }
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
   JsonLine json;
   json.add_objects("hits", hits).add("passages", found.passages);
@@ -229,9 +246,16 @@ std::optional<HttpResponse> search(Api& api, ApiCall& call) {
 }
 
 std::optional<HttpResponse> compare(Api& api, ApiCall& call) {
-  check_offsets(call.request);
   const std::string a = needed_text(call.body, "a"), b = needed_text(call.body, "b");
-  return json_response(to_json(api.library().compare(a, b)));
+  DocumentComparison found = api.library().compare(a, b);
+  const Offsets of_a = offsets_of(api, call.request, a), of_b = offsets_of(api, call.request, b);
+  for (PassagePair& pair : found.pairs) {
+    pair.a = of_a.of(pair.a);
+    pair.b = of_b.of(pair.b);
+  }
+  for (CharacterSpan& span : found.only_a) span = of_a.of(span);
+  for (CharacterSpan& span : found.only_b) span = of_b.of(span);
+  return json_response(to_json(found));
 }
 
 std::vector<ApiField> document_fields() {
@@ -278,10 +302,12 @@ std::vector<Route> library_routes() {
                     "Puts in a document of any length; as a stream of events where asked for.",
                     add_document, document_fields);
   add.takes_text = true;
+  Route text = route("GET", "/documents/{id}/text",
+                     "Characters `start` to `end` of a document, in code points.", show_text);
+  text.positions = {"start", "end"};
   return {add,
           route("GET", "/documents", "All documents that are whole.", list_documents),
-          route("GET", "/documents/{id}/text",
-                "Characters `start` to `end` of a document, in code points.", show_text),
+          text,
           route("GET", "/documents/{id}", "A document, also while it is read.", show_document),
           route("DELETE", "/documents/{id}", "Removes a document.", delete_document),
           route("POST", "/search",

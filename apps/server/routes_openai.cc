@@ -1,6 +1,8 @@
 // Vectors as OpenAI's clients ask for them: /v1/embeddings and /v1/models.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <span>
 
@@ -19,7 +21,33 @@ std::vector<ApiField> embeddings_fields() {
       {"user", {{"description", "read and ignored"}}},
       {"encoding_format", {{"type", "string"}, {"enum", {"float", "base64"}}, {"nullable", true}}},
       {"dimensions", optional_whole_schema(1)},
-      {"late_chunking", optional_schema("boolean")}};
+      {"late_chunking", optional_schema("boolean")},
+      {"task", optional_schema("string")}};
+}
+
+bool has_prompt(const Embedder& embedder, const std::string& name) {
+  EmbedOptions options;
+  options.prompt_name = name;
+  try {
+    embedder.prompt(options);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+/// Jina's `task` names a prompt: `retrieval.query` and `retrieval.passage` stand for the prompts
+/// `query` and `document` of a folder that has none of the whole name.
+void set_task(EmbedOptions& options, const Embedder& embedder, const Json& body) {
+  const auto task = text_of(body, "task");
+  if (!task) return;
+  const std::string last = task->substr(task->rfind('.') + 1);
+  const std::array names = {*task, last, last == "passage" ? std::string("document") : last};
+  const auto found =
+      std::ranges::find_if(names, [&](const auto& name) { return has_prompt(embedder, name); });
+  options.prompt.reset();
+  // The library refuses a name that nobody knows.
+  options.prompt_name = found == names.end() ? *task : *found;
 }
 
 /// The texts are the passages of one document, and each is read in its context.
@@ -53,18 +81,19 @@ std::optional<HttpResponse> embeddings(Api& api, ApiCall& call) {
   const ServedModel& model = api.model_or_first(call, Ability::embed);
   const Embedder& embedder = *model.embedder;
   EmbedOptions options = embed_options_of(api, call, embedder, call.body);
+  set_task(options, embedder, call.body);
   options.normalize = true;
   options.truncate_dim = whole_of(call.body, "dimensions", 1, embedder.embedding_size(options));
   const std::string format = text_of(call.body, "encoding_format").value_or("float");
   if (format != "float" && format != "base64") {
     refuse("`encoding_format`: expected float or base64, found '" + format + "'");
   }
-  const auto texts = inputs_of(api, call, call.body, "input", embedder.tokenizer());
+  auto inputs = inputs_of(api, call, call.body, "input", embedder.tokenizer());
   std::vector<Embedding> found;
   try {
     found = truth_of(call.body, "late_chunking").value_or(false)
-                ? chunked_late(embedder, texts, options)
-                : embedder.embed(texts, options);
+                ? chunked_late(embedder, texts_alone(std::move(inputs), "input"), options)
+                : embedder.embed(embed_inputs(inputs), options);
   } catch (const Error& error) {
     throw failure_of(error, "input");
   }

@@ -44,7 +44,7 @@ std::optional<HttpResponse> classes(Api& api, ApiCall& call, const ServedModel& 
   }
   if (texts.empty()) refuse_empty("inputs");
   const std::int64_t top_k = whole_of(where, "top_k", 1, 1 << 30).value_or(0);
-  const auto found = classified(api, call, *model.classifier, std::move(texts), where, "inputs");
+  const auto found = classified(api, call, *model.classifier, std::move(texts), where);
   return json_response(json_list(found, [&](std::string& json, const Classification& one) {
     json += scores_json(one, top_k);
   }));
@@ -127,12 +127,12 @@ std::optional<HttpResponse> run(Api& api, ApiCall& call) {
 
 std::vector<ApiField> run_fields() {
   const Json one = {{"type", "object"}};
-  return {
-      {"inputs",
-       {{"description", "as the head of the model takes them"}, {"oneOf", {inputs_schema(), one}}},
-       true},
-      {"parameters", optional_schema("object")},
-      model_field()};
+  return {{"inputs",
+           {{"description", "as the head of the model takes them"},
+            {"oneOf", {inputs_schema(), pairs_schema(), one}}},
+           true},
+          {"parameters", optional_schema("object")},
+          model_field()};
 }
 
 }  // namespace

@@ -87,6 +87,7 @@ std::optional<HttpResponse> info_of(const Api& api, const ServedModel& model) {
                     : options.too_long == TooLong::truncate ? "truncate"
                                                             : "refuse";
   json.add("long", way).add("threads", api.threads());
+  json.add("isa", instruction_set());
   json.add("index", api.has_index_file());
   std::vector<JsonLine> models;
   for (const auto& one : api.models().all) models.push_back(model_json(*one));

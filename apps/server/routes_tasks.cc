@@ -32,7 +32,7 @@ AnswerOutcome answered(const Api& api, ApiCall& call, const QuestionAnswerer& an
   options.stride = usual_stride(answerer.model(), options.stride);
   options.max_answer_tokens = std::min(options.max_answer_tokens, options.stride);
   options.batch_tokens = batch_tokens_of(api, answerer.model());
-  read_fields(only(fields(options), {"top_k", "max_answer_tokens", "stride"}), where);
+  read_fields(request_options(fields(options)), where);
   AnswerOutcome found;
   try {
     answerer.answer(
@@ -77,21 +77,22 @@ std::optional<HttpResponse> answer(Api& api, ApiCall& call) {
 }
 
 std::vector<ApiField> answer_fields() {
-  return {{"question", text_schema(), true},
-          {"context", optional_schema(text_schema())},
-          {"document", optional_schema("string")},
-          {"top_k", optional_whole_schema(1)},
-          {"max_answer_tokens", optional_whole_schema(1)},
-          {"stride", optional_whole_schema(0)},
-          {"no_answer", optional_schema("boolean")},
-          truncate_field(),
-          model_field()};
+  std::vector<ApiField> all = {{"question", text_schema(), true},
+                               {"context", optional_schema(text_schema())},
+                               {"document", optional_schema("string")},
+                               {"no_answer", optional_schema("boolean")},
+                               truncate_field(),
+                               model_field()};
+  AnswerOptions options;
+  append_options(all, request_options(fields(options)));
+  return all;
 }
 
 }  // namespace
 
 bool tags_tokens(const Json& where) {
-  return text_of(where, "aggregation_strategy").value_or("simple") == "none";
+  const auto strategy = text_of(where, "aggregation_strategy");
+  return (strategy ? strategy : text_of(where, "aggregation")).value_or("simple") == "none";
 }
 
 TagOutcome tagged(const Api& api, ApiCall& call, const Tagger& tagger, const std::string& text,
@@ -100,7 +101,7 @@ TagOutcome tagged(const Api& api, ApiCall& call, const Tagger& tagger, const std
   options.too_long = too_long_of(api, call, where);
   options.stride = usual_stride(tagger.model(), options.stride);
   options.batch_tokens = batch_tokens_of(api, tagger.model());
-  read_fields(only(fields(options), {"ignore_labels", "stride"}), where);
+  read_fields(request_options(fields(options)), where);
   // The pipeline of transformers has a longer name for it.
   if (const Json* strategy = member(where, "aggregation_strategy")) {
     read_fields(only(fields(options), {"aggregation"}), {{"aggregation", *strategy}});
@@ -135,21 +136,22 @@ namespace {
 
 std::vector<ApiField> tag_fields() {
   const Json text = text_schema();
-  return {
+  std::vector<ApiField> all = {
       {"inputs", {{"oneOf", {text, {{"type", "array"}, {"minItems", 1}, {"items", text}}}}}, true},
-      {"aggregation_strategy",
-       {{"type", "string"},
-        {"enum", {"none", "simple", "first", "average", "max"}},
-        {"nullable", true}}},
-      {"ignore_labels", {{"type", "array"}, {"items", {{"type", "string"}}}, {"nullable", true}}},
-      {"stride", optional_whole_schema(0)},
       truncate_field(),
       model_field()};
+  TagOptions options;
+  append_options(all, request_options(fields(options)));
+  // The name of transformers for the same option.
+  all.push_back(
+      {"aggregation_strategy", std::ranges::find(all, "aggregation", &ApiField::name)->schema});
+  return all;
 }
 
 std::optional<HttpResponse> tag(Api& api, ApiCall& call) {
   const Tagger& tagger = *api.model_for(call, Ability::tag).tagger;
-  const auto texts = inputs_of(api, call, call.body, "inputs", tagger.tokenizer());
+  const auto texts =
+      texts_alone(inputs_of(api, call, call.body, "inputs", tagger.tokenizer()), "inputs");
   const auto one = [&](const std::string& text) {
     const TagOutcome found = tagged(api, call, tagger, text, call.body);
     return entities_json(found, Offsets(call.request, text), tags_tokens(call.body));
@@ -203,7 +205,7 @@ std::string filled_json(const Api& api, ApiCall& call, const MaskFiller& filler,
   const Tokenizer& tokenizer = filler.tokenizer();
   FillMaskOptions options;
   options.truncate = too_long_of(api, call, where) == TooLong::truncate;
-  read_fields(only(fields(options), {"top_k"}), where);
+  read_fields(request_options(fields(options)), where);
   const auto targets = targets_of(tokenizer, where);
   const auto top_k = static_cast<std::size_t>(options.top_k);
   if (targets) options.top_k = filler.model().info().vocabulary_size;
@@ -241,12 +243,13 @@ std::string filled_json(const Api& api, ApiCall& call, const MaskFiller& filler,
 namespace {
 
 std::vector<ApiField> fill_fields() {
-  return {{"inputs", text_schema(), true},
-          {"top_k", optional_whole_schema(1)},
-          {"targets",
-           {{"type", "array"}, {"minItems", 1}, {"items", text_schema()}, {"nullable", true}}},
-          truncate_field(),
-          model_field()};
+  std::vector<ApiField> all = {{"inputs", text_schema(), true},
+                               {"targets", optional_schema(texts_schema())},
+                               truncate_field(),
+                               model_field()};
+  FillMaskOptions options;
+  append_options(all, request_options(fields(options)));
+  return all;
 }
 
 std::optional<HttpResponse> fill(Api& api, ApiCall& call) {
@@ -257,11 +260,14 @@ std::optional<HttpResponse> fill(Api& api, ApiCall& call) {
 }
 
 std::vector<ApiField> choose_fields() {
-  return {{"question", text_schema(), true},
-          {"choices", texts_schema(), true},
-          {"context", optional_schema("string")},
-          truncate_field(),
-          model_field()};
+  std::vector<ApiField> all = {{"question", text_schema(), true},
+                               {"choices", texts_schema(), true},
+                               {"context", optional_schema("string")},
+                               truncate_field(),
+                               model_field()};
+  ChooseOptions options;
+  append_options(all, request_options(fields(options)));
+  return all;
 }
 
 std::optional<HttpResponse> choose(Api& api, ApiCall& call) {
@@ -281,6 +287,7 @@ std::optional<HttpResponse> choose(Api& api, ApiCall& call) {
     options.too_long = TooLong::refuse;
   }
   options.batch_tokens = batch_tokens_of(api, chooser.model());
+  read_fields(request_options(fields(options)), call.body);
   ChoiceAnswer found;
   try {
     found = chooser.choose(std::span(&question, 1), options).at(0);
@@ -292,10 +299,12 @@ std::optional<HttpResponse> choose(Api& api, ApiCall& call) {
 }
 
 std::vector<ApiField> resolve_fields() {
-  return {{"inputs", optional_schema(text_schema())},
-          {"document", optional_schema("string")},
-          {"no_singletons", optional_schema("boolean")},
-          model_field()};
+  std::vector<ApiField> all = {{"inputs", optional_schema(text_schema())},
+                               {"document", optional_schema("string")},
+                               model_field()};
+  ResolveOptions options;
+  append_options(all, request_options(fields(options)));
+  return all;
 }
 
 std::optional<HttpResponse> resolve(Api& api, ApiCall& call) {
@@ -303,10 +312,14 @@ std::optional<HttpResponse> resolve(Api& api, ApiCall& call) {
   const std::string text = text_or_document(api, call, "inputs");
   ResolveOptions options;
   options.batch_tokens = batch_tokens_of(api, resolver.model());
-  read_fields(only(fields(options), {"no_singletons"}), call.body);
-  const CoreferenceOutcome found = resolver.resolve(text, options);
+  read_fields(request_options(fields(options)), call.body);
+  CoreferenceOutcome found = resolver.resolve(text, options);
   if (!found.error.empty()) refuse_outcome(found.error, found.remedies, "inputs");
   count(call.lengths, found.tokens, 0, found.segments);
+  const Offsets offsets(call.request, text);
+  for (auto& cluster : found.clusters) {
+    for (Mention& mention : cluster) mention.span = offsets.of(mention.span);
+  }
   return json_response(to_json(found));
 }
 

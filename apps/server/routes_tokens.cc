@@ -57,7 +57,8 @@ std::optional<HttpResponse> tokenize(Api& api, ApiCall& call) {
       throw Failure(422, "Validation", fmt::format("`prompt_name`: {}", error.reason()));
     }
   }
-  const auto texts = inputs_of(api, call, call.body, "inputs", model.tokenizer());
+  const auto texts =
+      texts_alone(inputs_of(api, call, call.body, "inputs", model.tokenizer()), "inputs");
   return json_response(json_list(texts, [&](std::string& json, const std::string& text) {
     json += tokens_json(model.tokenizer(), prompt + text, with_special);
   }));

@@ -1,8 +1,6 @@
 // Summaries: /summarize, whole or as a stream of events.
 #include <fmt/format.h>
 
-#include <chrono>
-
 #include "event_stream.h"
 #include "failure.h"
 #include "routes_tasks.h"
@@ -10,8 +8,6 @@
 
 namespace longformer::server {
 namespace {
-
-constexpr std::chrono::seconds kPing(15);
 
 /// The members that are options of transformers' generate().
 Json generation_members(const Json& where) {
@@ -31,6 +27,11 @@ Json generation_members(const Json& where) {
   return chosen;
 }
 
+/// A request has one document, so none are written together.
+OptionFields options_of_requests(GenerationRequest& request) {
+  return without(request_options(fields(request)), {"together"});
+}
+
 }  // namespace
 
 GenerationRequest summary_request(const Api& api, const ApiCall& call, const TextGenerator& writer,
@@ -42,7 +43,7 @@ GenerationRequest summary_request(const Api& api, const ApiCall& call, const Tex
   } catch (const Error& error) {
     throw Failure(422, "Validation", error.what());
   }
-  read_fields(only(fields(request), {"seed", "stride"}), where);
+  read_fields(options_of_requests(request), where);
   return writer.for_summaries(std::move(request));
 }
 
@@ -99,6 +100,8 @@ std::vector<ApiField> fields_of_summary() {
         all.push_back({name, schema});
       },
       names);
+  GenerationRequest request;
+  append_options(all, options_of_requests(request));
   return all;
 }
 
@@ -129,30 +132,26 @@ void stream_summary(ApiCall& call, const TextGenerator& writer, const std::strin
                     const GenerationRequest& request) {
   EventStream events(*call.exchange);
   events.begin();
+  const KeptAlive alive(call.meanwhile, events);
   std::int64_t index = 0, step = 0;
   const bool has_beams =
       request.options.num_beams.value_or(writer.folder_options().num_beams.value_or(1)) > 1;
-  auto last = std::chrono::steady_clock::now();
   const auto callback = [&](const GenerationEvent& now) {
-    const auto time = std::chrono::steady_clock::now();
     if (now.document >= 0 && !now.text.empty()) {
       events.send("token", JsonLine().add("index", index++).add("text", now.text).object());
     } else if (has_beams && now.tokens_written > step) {
       step = now.tokens_written;
       events.send("progress", JsonLine().add("step", step).object());
-    } else if (time - last < kPing) {
-      return !events.is_gone();
     } else {
-      events.ping();
+      events.keep_alive();
     }
-    last = time;
     return !events.is_gone();
   };
   try {
     const WrittenDocument found = summarized(call, writer, text, request, callback);
     events.send("done", done_json(found, request, writer));
   } catch (const Failure& failure) {
-    events.send("error", error_json(failure, false));
+    events.send("error", error_json(failure));
   }
   events.end();
 }

@@ -82,6 +82,12 @@ std::string_view failure_kind(const Failure& failure) {
   return std::string_view(failure.what()).starts_with("batch size") ? "batch_size" : "validation";
 }
 
+/// The wait is an estimate.
+Failure overloaded(double seconds) {
+  const auto after = std::clamp(std::lround(std::ceil(seconds)), 1L, 120L);
+  return {429, "Overloaded", "Model is overloaded", {{"Retry-After", std::to_string(after)}}};
+}
+
 /// The id of the client where it is short and printable, else one that nobody else has.
 std::string id_of(const HttpRequest& request) {
   const auto id = request.header("x-request-id");
@@ -97,7 +103,7 @@ std::string id_of(const HttpRequest& request) {
 /// Times of one request, and its end.
 struct Server::Served {
   Clock::time_point taken;
-  double queue = 0, inference = 0;
+  double tokenization = 0, queue = 0, inference = 0;
   std::string_view failure = {};
 };
 
@@ -182,11 +188,6 @@ std::optional<HttpResponse> Server::refuse(const HttpRequest& head) {
 /// The wait is estimated before anything of the body is read: who would wait too long hears it at
 /// once.
 void Server::admit(const HttpRequest& request) const {
-  const auto overloaded = [](double seconds) {
-    const auto after = std::clamp(std::lround(std::ceil(seconds)), 1L, 120L);
-    return Failure(429, "Overloaded", "Model is overloaded",
-                   {{"Retry-After", std::to_string(after)}});
-  };
   const Model* model = nullptr;
   for (const auto& served : api_.models().all) {
     if (model == nullptr) model = served->model();
@@ -219,11 +220,12 @@ void Server::serve(const std::shared_ptr<HttpExchange>& exchange, Clock::time_po
   Served served = {.taken = taken, .queue = seconds_since(taken)};
   const Interruption interruption([&] {
     if (exchange->is_gone() || ends_) throw Gone();
+    if (call.meanwhile) call.meanwhile();
   });
   try {
     std::optional<HttpResponse> response;
     const auto begin = Clock::now();
-    const double waited = Model::seconds_waited();
+    const double waited = Model::seconds_waited(), encoded = Tokenizer::seconds_spent();
     try {
       response = api_.answer(call);
     } catch (const Failure& failure) {
@@ -247,7 +249,8 @@ void Server::serve(const std::shared_ptr<HttpExchange>& exchange, Clock::time_po
     }
     const double in_queue = Model::seconds_waited() - waited;
     served.queue += in_queue;
-    served.inference = std::max(0.0, seconds_since(begin) - in_queue);
+    served.tokenization = Tokenizer::seconds_spent() - encoded;
+    served.inference = std::max(0.0, seconds_since(begin) - in_queue - served.tokenization);
     finish(call, served, std::move(response));
   } catch (const Gone&) {
     served.failure = "dropped";
@@ -267,9 +270,9 @@ void Server::finish(const ApiCall& call, const Served& served,
       const Lengths& lengths = call.lengths;
       for (auto& [name, value] :
            Fields{{"x-compute-type", "cpu"},
-                  {"x-compute-time", whole_ms(served.inference)},
+                  {"x-compute-time", whole_ms(served.tokenization + served.inference)},
                   {"x-total-time", whole_ms(total)},
-                  {"x-tokenization-time", "0"},
+                  {"x-tokenization-time", whole_ms(served.tokenization)},
                   {"x-queue-time", whole_ms(served.queue)},
                   {"x-inference-time", whole_ms(served.inference)},
                   {"x-compute-characters", std::to_string(lengths.characters)},
@@ -289,6 +292,7 @@ void Server::finish(const ApiCall& call, const Served& served,
                       .model = call.used_model,
                       .tokens = call.lengths.tokens,
                       .total = total,
+                      .tokenization = served.tokenization,
                       .queue = served.queue,
                       .inference = served.inference});
   note(request, status, total, call.lengths.tokens);
@@ -304,21 +308,31 @@ void Server::add_cors(const HttpRequest& request, HttpResponse& response) const 
 }
 
 HttpResponse Server::failure(int status, std::string_view reason) {
+  if (status == 429) {
+    const Failure failure = overloaded(gauges().backlog_seconds);
+    api_.metrics().add({.failure = failure_kind(failure)});
+    return response_of(failure, "");
+  }
   const std::string type = status == 503 ? "Unhealthy" : status == 500 ? "Backend" : "Validation";
   return response_of(Failure(status, type, std::string(reason)), "");
 }
 
 MetricGauges Server::gauges() const {
   double backlog = 0;
-  for (const auto& model : api_.models().all) {
-    if (model->model() != nullptr)
-      backlog = std::max(backlog, model->model()->seconds_before(1 << 30));
+  std::int64_t preemptions = 0;
+  for (const auto& served : api_.models().all) {
+    const Model* model = served->model();
+    if (model == nullptr) continue;
+    backlog = std::max(backlog, model->seconds_before(1 << 30));
+    // Models share their turns.
+    preemptions = std::max(preemptions, model->turns_lent());
   }
   return {.connections = http_.connections(),
           .queued = desks_.waiting(),
+          .preemptions = preemptions,
           .backlog_seconds = backlog,
           .version = kVersion,
-          .isa = ""};
+          .isa = std::string(instruction_set())};
 }
 
 void Server::note(const HttpRequest& request, int status, double seconds,

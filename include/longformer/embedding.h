@@ -60,6 +60,14 @@ struct EmbedOptions {
 
 OptionFields fields(EmbedOptions& options);
 
+/// A text, or its tokens where they are known. The memory must outlive the call that gets it.
+struct EmbedInput {
+  std::string_view text = {};
+  /// Tokens without special ones, run as they are behind those of the prompt; the text then counts
+  /// for nothing, and spans are empty. Empty: the tokens of the text.
+  std::span<const std::int32_t> ids = {};
+};
+
 /// Vectors of one document: [rows, embedding size] row-major; rows is 1, or the number of tokens or
 /// passages.
 struct Embedding {
@@ -92,6 +100,11 @@ struct EmbeddingForm {
 /// last.
 std::string to_json(const Embedding& embedding, const EmbeddingForm& form = {});
 
+/// The passages of a text that Embedder::embed_passages and a search make: at most so many tokens
+/// each, which end at paragraphs, sentences or words. Throws Error unless passage_tokens ≥ 1.
+std::vector<CharacterSpan> passages_of(const Tokenizer& tokenizer, std::string_view text,
+                                       std::int64_t passage_tokens);
+
 /// A model, its tokenizer, and what a folder of sentence-transformers says of texts and vectors:
 /// pooling, Dense and Normalize modules, prompts.
 class Embedder {
@@ -123,6 +136,8 @@ class Embedder {
   /// One Embedding per text, in order. Throws Error for a document that cannot be embedded, or
   /// whose vectors are not finite.
   std::vector<Embedding> embed(std::span<const std::string> texts, const EmbedOptions& options = {},
+                               const ProgressCallback& progress = {}) const;
+  std::vector<Embedding> embed(std::span<const EmbedInput> inputs, const EmbedOptions& options = {},
                                const ProgressCallback& progress = {}) const;
 
   /// An outcome for each text: one that cannot be embedded costs the others nothing.
@@ -161,7 +176,7 @@ class Embedder {
       : model_(std::move(model)), tokenizer_(std::move(tokenizer)), modules_(std::move(modules)) {}
   Pooling pooling_of(const EmbedOptions& options) const;
   enum class OnError { keep_others, stop };
-  std::vector<EmbedOutcome> outcomes(std::span<const std::string> texts,
+  std::vector<EmbedOutcome> outcomes(std::span<const EmbedInput> inputs,
                                      const EmbedOptions& options, OnError on_error,
                                      const ProgressCallback& progress) const;
   Embedding embed_passages_alone(std::string_view text, const PassageOptions& passages,

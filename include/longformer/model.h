@@ -25,6 +25,9 @@ class SharedLayers;
 /// For LoadOptions of a model and of adapters of it.
 std::shared_ptr<models::SharedLayers> shared_layers();
 
+/// The instruction set of the kernels: portable, sse4, avx2, avx512, avx512_bf16 or amx_bf16.
+std::string_view instruction_set();
+
 // The attention of the heads of a model: the probabilities of a forward pass
 // (docs/spec/attention.md#a4).
 
@@ -68,6 +71,13 @@ struct AttentionSelection {
 // (docs/spec/encoder.md#a6) or candidate scoring (docs/spec/tasks.md#c4-candidates).
 // Dimensions: n tokens of a document, H hidden size, V vocabulary, C classes.
 
+/// A forward pass of an encoder that is over.
+struct PassReport {
+  std::int64_t documents = 0, tokens = 0;
+  /// Time of its turn, without that of shorter work in between.
+  double seconds = 0;
+};
+
 struct LoadOptions {
   /// "fp32" or "bf16": weights and activations; normalisation and softmax stay fp32.
   std::string dtype = "fp32";
@@ -89,6 +99,9 @@ struct LoadOptions {
   /// Models of one folder that differ by their adapters: what no adapter changes is in memory once
   /// for those that are given the same. Null: a model shares nothing but the pages of its file.
   std::shared_ptr<models::SharedLayers> layers = {};
+  /// Called after each pass, on the thread that has computed it. It must not throw, and must stay
+  /// valid as long as the model.
+  std::function<void(const PassReport&)> pass = {};
 };
 
 /// One document. Empty masks mean: attend to everything, token types 0, positions by the rule of
@@ -206,6 +219,9 @@ class Model {
   static double seconds_waited();
   /// Seconds that a call of so many tokens computes.
   double seconds_of(std::int64_t tokens) const;
+  /// How often a pass has let shorter work go before its next layer, of this model and of those
+  /// that share its turns.
+  std::int64_t turns_lent() const;
 
   /// The global attention mask, [n], that forward gives a document of these tokens when it has
   /// none; empty when it gives no token global attention. Throws Error when the separator is

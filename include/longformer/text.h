@@ -161,6 +161,10 @@ class Tokenizer {
   Encoding encode_pair(std::string_view text, std::string_view pair,
                        const EncodeOptions& options = {}) const;
 
+  /// Seconds that the calling thread has spent so far on tokens of texts, by any tokenizer; in a
+  /// call that encodes on a thread of its own it is the time in which the model had to wait.
+  static double seconds_spent();
+
   /// The text of the ids, as `tokenizers` decodes it. Throws Error for an id out of range.
   std::string decode(std::span<const std::int32_t> ids, bool skip_special_tokens = true) const;
 

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <cassert>
 #include <cmath>
@@ -33,8 +34,10 @@ float dot(std::span<const float> a, std::span<const float> b) {
 
 float cosine(std::span<const float> a, std::span<const float> b) {
   const double lengths = static_cast<double>(dot(a, a)) * static_cast<double>(dot(b, b));
-  return lengths > 0 ? static_cast<float>(static_cast<double>(dot(a, b)) / std::sqrt(lengths))
-                     : 0.0f;
+  if (lengths <= 0) return 0;
+  // Rounding may go beyond 1. A NaN stays one.
+  return std::clamp(static_cast<float>(static_cast<double>(dot(a, b)) / std::sqrt(lengths)), -1.0f,
+                    1.0f);
 }
 
 }  // namespace

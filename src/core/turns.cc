@@ -309,6 +309,7 @@ void Turns::reached(Waiter& running, std::int64_t done, std::int64_t parts) {
   state.end(running);
   running.place_ = Waiter::Place::lent;
   state.lent.push_back(&running);
+  ++lent_;
   state.pass_on();
   wait(state, lock, running);
 }

@@ -115,6 +115,9 @@ class Turns {
   /// The seconds that go before a call of so many, if it came now.
   double seconds_before(double rest) const;
 
+  /// How often a turn was lent.
+  std::int64_t lent() const { return lent_; }
+
   SharedCores& cores() { return cores_; }
   /// Buffers of the computations: those of one serve the next, whatever model it is of.
   MemoryPool& memory() { return memory_; }
@@ -127,6 +130,7 @@ class Turns {
   /// A new process does not touch the locks that a fork copied: it begins with a state of its own.
   mutable std::atomic<State*> current_;
   Order order_;
+  std::atomic<std::int64_t> lent_ = 0;
   SharedCores cores_;
   MemoryPool memory_;
 };

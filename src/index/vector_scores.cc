@@ -38,7 +38,9 @@ void compare(Similarity kind, const kernels::ByteVectors& vectors, std::span<con
 }
 
 float compare(Similarity kind, std::span<const float> a, std::span<const float> b) {
-  return similarity(is_product(kind) ? Similarity::dot : kind, a, b);
+  const float found = similarity(is_product(kind) ? Similarity::dot : kind, a, b);
+  // Vectors of a length near 1 give cosines a little beyond it.
+  return kind == Similarity::cosine ? std::clamp(found, -1.0f, 1.0f) : found;
 }
 
 }  // namespace longformer::index

@@ -15,6 +15,7 @@
 #include "text/bert_words.h"
 #include "text/byte_level.h"
 #include "text/encoder_folder.h"
+#include "text/encoding_time.h"
 #include "text/metaspace.h"
 #include "text/tokenizer_spec.h"
 #include "text/unicode.h"
@@ -399,8 +400,16 @@ Tokenizer Tokenizer::load(const std::string& folder, std::span<const std::string
   return Tokenizer(std::make_shared<const Implementation>(std::move(spec)));
 }
 
+double& text::seconds_on_tokens() {
+  thread_local double seconds = 0;
+  return seconds;
+}
+
+double Tokenizer::seconds_spent() { return text::seconds_on_tokens(); }
+
 Encoding Tokenizer::encode(std::string_view text, const EncodeOptions& options) const {
   Interruption::poll();
+  const text::EncodingTime time;
   const ValidText valid(text);
   const std::array<std::string_view, 1> texts{valid.view()};
   Encoding encoding = implementation_->encode(texts, options);
@@ -411,6 +420,7 @@ Encoding Tokenizer::encode(std::string_view text, const EncodeOptions& options) 
 Encoding Tokenizer::encode_pair(std::string_view text, std::string_view pair,
                                 const EncodeOptions& options) const {
   Interruption::poll();
+  const text::EncodingTime time;
   const ValidText first(text);
   const ValidText second(pair);
   const std::array<std::string_view, 2> texts{first.view(), second.view()};

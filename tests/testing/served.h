@@ -79,7 +79,7 @@ class ServedModels {
   ServedModels(LoadedModels models, std::int64_t most_library_bytes)
       : library_(std::make_unique<Library>(*models.find("", Ability::embed).embedder, "",
                                            most_library_bytes)),
-        api_(std::move(models), std::move(library_), {}),
+        api_(std::move(models), std::move(library_), std::make_shared<Metrics>(), {}),
         server_(api_, options()) {}
 
   /// The answer that a client would get: a refusal, or that of the route.

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "engine/reading/token_parts.h"
 #include "text/boundaries.h"
 
 namespace longformer::tasks {
@@ -27,6 +28,15 @@ Encoding encode_behind(const Tokenizer& tokenizer, const Prompt& prompt, std::st
     span = {std::max<Index>(0, span.begin - prompt.characters),
             std::max<Index>(0, span.end - prompt.characters)};
   }
+  return tokens;
+}
+
+Encoding ids_behind(const Tokenizer& tokenizer, const Prompt& prompt,
+                    std::span<const std::int32_t> ids) {
+  const std::size_t end = prompt.text.find_last_not_of(' ') + 1;
+  Encoding tokens;
+  append_ids(tokens, encode_plain(tokenizer, std::string_view(prompt.text).substr(0, end)).ids, 0);
+  append_ids(tokens, ids, 0);
   return tokens;
 }
 

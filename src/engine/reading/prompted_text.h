@@ -28,6 +28,11 @@ Prompt read_prompt(const Tokenizer& tokenizer, std::string text, bool pooled);
 /// prompt have none.
 Encoding encode_behind(const Tokenizer& tokenizer, const Prompt& prompt, std::string_view text);
 
+/// Known tokens behind those of a prompt, without special ones and without places in a text. Blanks
+/// at the end of a prompt belong to the word behind it, so they get no token.
+Encoding ids_behind(const Tokenizer& tokenizer, const Prompt& prompt,
+                    std::span<const std::int32_t> ids);
+
 /// The passages of a text, as tokens of an encoding that a prompt may begin.
 std::vector<TokenRange> passages_behind(const Prompt& prompt, std::string_view text,
                                         const Encoding& encoding, const PassageRules& rules);

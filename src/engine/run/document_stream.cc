@@ -13,6 +13,7 @@
 #include "engine/run/model_implementation.h"
 #include "engine/run/runner.h"
 #include "longformer/report.h"
+#include "text/encoding_time.h"
 
 namespace longformer {
 namespace {
@@ -54,10 +55,7 @@ class Queue {
   /// The next document; with `wait` absent only at the end, else also when there is none yet.
   std::optional<Document> pop(bool wait) {
     std::unique_lock lock(mutex_);
-    while (wait &&
-           !changed_.wait_for(lock, kPause, [&] { return finished_ || !documents_.empty(); })) {
-      Interruption::poll();
-    }
+    if (wait) wait_for_document(lock);
     if (documents_.empty()) {
       if (wait && error_) std::rethrow_exception(error_);
       return std::nullopt;
@@ -77,6 +75,13 @@ class Queue {
   }
 
  private:
+  void wait_for_document(std::unique_lock<std::mutex>& lock) {
+    const text::EncodingTime time;
+    while (!changed_.wait_for(lock, kPause, [&] { return finished_ || !documents_.empty(); })) {
+      Interruption::poll();
+    }
+  }
+
   static constexpr std::size_t kMostDocuments = 4096;
   /// How often a wait lets itself be interrupted.
   static constexpr std::chrono::milliseconds kPause{100};

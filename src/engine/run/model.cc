@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "core/cpu.h"
 #include "core/error.h"
 #include "core/threads.h"
 #include "engine/run/finite_results.h"
@@ -133,6 +134,7 @@ Model::Implementation::Implementation(models::EncoderConfig model_config, models
       dtype(compute_dtype(options.dtype)),
       threads(checked_threads(options.threads)),
       note(options.note),
+      pass(options.pass),
       encoder(with_threads(threads, [this] { return models::Encoder(config, weights, dtype); })),
       task(trained == nullptr ? tasks::task_of(config, weights) : trained),
       runner(*this, options.turns) {
@@ -245,6 +247,10 @@ double Model::seconds_before(std::int64_t tokens) const {
   const Runner& runner = implementation_->runner;
   return runner.turns().seconds_before(runner.seconds_of(tokens));
 }
+
+std::string_view instruction_set() { return name_of(cpu_isa()); }
+
+std::int64_t Model::turns_lent() const { return implementation_->runner.turns().lent(); }
 
 double Model::seconds_waited() { return Turns::seconds_waited(); }
 

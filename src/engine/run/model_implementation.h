@@ -61,6 +61,7 @@ struct Model::Implementation {
   DType dtype;
   int threads;
   std::function<void(const std::string&)> note;
+  std::function<void(const PassReport&)> pass;
   models::Encoder encoder;
   /// Null for an encoder alone.
   const tasks::Task* task;

@@ -138,7 +138,10 @@ Tensor Runner::encode(Turn& turn, const models::Batch& batch, models::PassOption
     turn.reached(done, layers);
   };
   options.between = &between;
-  return model_.encoder.forward(context(), batch, options);
+  const double before = turn.seconds();
+  Tensor hidden = model_.encoder.forward(context(), batch, options);
+  if (model_.pass) model_.pass({batch.documents(), batch.rows(), turn.seconds() - before});
+  return hidden;
 }
 
 /// Adds the rows to the batch. Those that the model refuses get an error and are left out.

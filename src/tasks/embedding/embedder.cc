@@ -133,8 +133,11 @@ struct TextReader {
 
   /// Appends the rows of a text, whose vectors begin at `first_vector`; fills in everything of its
   /// Embedding but the values.
-  Embedding read(const std::string& text, Index first_vector, std::vector<PooledRow>& all) const {
-    tasks::Reading reading = rows.read(tasks::encode_behind(tokenizer, prompt, text), text);
+  Embedding read(const EmbedInput& input, Index first_vector, std::vector<PooledRow>& all) const {
+    tasks::Reading reading = input.ids.empty()
+                                 ? rows.read(tasks::encode_behind(tokenizer, prompt, input.text),
+                                             std::string(input.text))
+                                 : rows.read(tasks::ids_behind(tokenizer, prompt, input.ids), {});
     Embedding result;
     result.tokens = reading.tokens;
     result.truncated = reading.truncated;
@@ -179,6 +182,12 @@ struct TextReader {
     return spans;
   }
 };
+
+std::vector<EmbedInput> inputs_of(std::span<const std::string> texts) {
+  std::vector<EmbedInput> inputs;
+  for (const std::string& text : texts) inputs.push_back({.text = text});
+  return inputs;
+}
 
 tasks::PassageRules rules_of(const Embedder::PassageOptions& options) {
   return {.tokens = options.passage_tokens, .overlapping = options.overlapping_passages};
@@ -263,6 +272,13 @@ std::string to_json(const Embedding& embedding, const EmbeddingForm& form) {
     json.add("embedding", std::span<const float>(embedding.values));
   }
   return json.object();
+}
+
+std::vector<CharacterSpan> passages_of(const Tokenizer& tokenizer, std::string_view text,
+                                       std::int64_t passage_tokens) {
+  const Encoding encoding = tasks::encode_plain(tokenizer, text);
+  return tasks::spans_of(text, encoding,
+                         tasks::passages_behind({}, text, encoding, {.tokens = passage_tokens}));
 }
 
 PassageContext passage_context(const std::string& name) {
@@ -357,7 +373,13 @@ std::uint64_t Embedder::fingerprint() const {
 std::vector<Embedding> Embedder::embed(std::span<const std::string> texts,
                                        const EmbedOptions& options,
                                        const ProgressCallback& progress) const {
-  std::vector<EmbedOutcome> found = outcomes(texts, options, OnError::stop, progress);
+  return embed(inputs_of(texts), options, progress);
+}
+
+std::vector<Embedding> Embedder::embed(std::span<const EmbedInput> inputs,
+                                       const EmbedOptions& options,
+                                       const ProgressCallback& progress) const {
+  std::vector<EmbedOutcome> found = outcomes(inputs, options, OnError::stop, progress);
   std::vector<Embedding> results;
   for (EmbedOutcome& one : found) {
     one.error = why_not_finite(one.embedding.values, "vectors");
@@ -370,14 +392,15 @@ std::vector<Embedding> Embedder::embed(std::span<const std::string> texts,
 std::vector<EmbedOutcome> Embedder::embed_each(std::span<const std::string> texts,
                                                const EmbedOptions& options,
                                                const ProgressCallback& progress) const {
-  std::vector<EmbedOutcome> found = outcomes(texts, options, OnError::keep_others, progress);
+  std::vector<EmbedOutcome> found =
+      outcomes(inputs_of(texts), options, OnError::keep_others, progress);
   for (EmbedOutcome& one : found) {
     if (one.error.empty()) one.error = why_not_finite(one.embedding.values, "vectors");
   }
   return found;
 }
 
-std::vector<EmbedOutcome> Embedder::outcomes(std::span<const std::string> texts,
+std::vector<EmbedOutcome> Embedder::outcomes(std::span<const EmbedInput> inputs,
                                              const EmbedOptions& options, OnError on_error,
                                              const ProgressCallback& progress) const {
   require(options.batch_tokens > 0, OptionName("batch_tokens", "batch tokens"),
@@ -389,13 +412,13 @@ std::vector<EmbedOutcome> Embedder::outcomes(std::span<const std::string> texts,
                               reading_of(model_, tokenizer_, max_length(options), options));
   const TextReader reader = {
       .rows = rows, .tokenizer = tokenizer_, .prompt = prompt, .pooling = pooling};
-  std::vector<EmbedOutcome> results(texts.size());
+  std::vector<EmbedOutcome> results(inputs.size());
   std::vector<PooledRow> pooled;
   Index vectors = 0;
-  for (std::size_t i = 0; i < texts.size(); ++i) {
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
     const std::size_t first = pooled.size();
     try {
-      results[i].embedding = reader.read(texts[i], vectors, pooled);
+      results[i].embedding = reader.read(inputs[i], vectors, pooled);
     } catch (const Error& error) {
       results[i] = {.error = error.what(), .embedding = {}, .remedies = error.remedies()};
       if (on_error == OnError::stop) throw error_of(i, std::move(results[i]));
@@ -469,8 +492,8 @@ Embedding Embedder::embed_marked(MarkedText marked, const EmbedOptions& options,
   const Pooling of_folder = modules_->description.pooling == "max" ? Pooling::max : Pooling::mean;
   // A passage has no token of its own that a cls model could pool.
   const Pooling mode = options.pooling.value_or(of_folder);
-  require(mode == Pooling::mean || mode == Pooling::max,
-          "passages in the context of the document: expected mean or max pooling, found another");
+  require(mode == Pooling::mean || mode == Pooling::max, OptionName("pooling"),
+          "expected mean or max for passages in the context of the document, found another");
   tasks::ReadingOptions how = reading_of(model_, tokenizer_, max_length(options), options);
   how.too_long = TooLong::split;
   how.stride = tasks::passage_overlap(how, tokenizer_, marked.passages, marked.overlap);
@@ -521,7 +544,8 @@ Embedding Embedder::embed_passages_alone(std::string_view text, const PassageOpt
   alone.prompt = prompt;
   // A word that a passage ends in may have more tokens where it is cut.
   alone.too_long = TooLong::split;
-  for (const EmbedOutcome& one : outcomes(texts, alone, OnError::stop, as_one_document(progress))) {
+  for (const EmbedOutcome& one :
+       outcomes(inputs_of(texts), alone, OnError::stop, as_one_document(progress))) {
     const std::vector<float>& values = one.embedding.values;
     result.values.insert(result.values.end(), values.begin(), values.end());
   }

@@ -272,10 +272,7 @@ def test_openai_vectors(server, encoding):
         assert [model.id for model in client.models.list()] == ["embed", "classes", "ner", "qa", "rerank", "led", "mask"]
 
 
-UNKNOWN = pytest.mark.xfail(strict=True, reason="ids become a text, and unknown words are lost: their ids have to be run as they are")
-
-
-@pytest.mark.parametrize("texts", [["he was at the", "it is his", "for the"], pytest.param(TEXTS, marks=UNKNOWN)], ids=["known", "unknown"])
+@pytest.mark.parametrize("texts", [["he was at the", "it is his", "for the"], TEXTS, ["xyzzy"]], ids=["known", "some unknown", "all unknown"])
 def test_ids_of_the_own_tokenizer(server, texts):
     """A vocabulary of 58 tokens knows few words."""
     import openai
@@ -354,6 +351,21 @@ def test_cohere_and_tei_rank_alike(server):
     ranked = TextEmbeddingInference(base_url=server.address, top_n=3).postprocess_nodes(nodes, query_str=QUESTION)
     assert [TEXTS[index] for index, _ in ranks] == [one.text for one in ranked]
     assert [score for _, score in ranks] == pytest.approx([one.score for one in ranked], abs=TOLERANCE)
+
+
+def test_cohere_passages(server):
+    import cohere
+    client = cohere.ClientV2(api_key="none", base_url=server.address)
+    text = " ".join(f"Chapter {n}. {sentence}" for n, sentence in enumerate(TEXTS * 60))
+    options = {"model": "rerank-v5", "query": QUESTION, "documents": [*TEXTS, text], "top_n": 4}
+    spans = cohere.RerankRelevantSpans(mode="enabled", threshold=0, max_spans=3)
+    ranks = {one.index: one for one in client.rerank(**options, relevant_spans=spans).results}
+    assert len(ranks) == 4 and all(1 <= len(one.relevant_spans) <= 3 for one in ranks.values())
+    for span in ranks[3].relevant_spans:
+        alone = client.rerank(**options | {"documents": [text[span.start : span.end]]}).results[0].relevance_score
+        assert span.score == pytest.approx(alone, abs=1e-5)
+    cut = {one.index: one.relevance_score for one in client.rerank(**options, max_tokens_per_doc=4).results}
+    assert cut != {index: one.relevance_score for index, one in ranks.items()}
 
 
 def test_haystack_vectors(server):

@@ -121,6 +121,65 @@ def test_offsets_count_code_points(server):
         assert all(hit["text"][begin:end].lower() in ("they", "were", "all") for begin, end in hit["matched"])
 
 
+def units(text):
+    return text.encode("utf-16-le", "surrogatepass")
+
+
+def part_of_units(text, start, end):
+    return units(text)[2 * start : 2 * end].decode("utf-16-le")
+
+
+def test_offsets_count_units(server):
+    """?offsets=utf16 counts as JavaScript does; half of a pair stands for the whole character."""
+    text = STORY * 3
+    ident = server.ask("/documents", {"name": "units", "text": text})["id"]
+    other = server.ask("/documents", {"name": "others", "text": "\U0001f600 " + text})["id"]
+    end = len(units(text)) // 2
+    whole = server.ask(f"/documents/{ident}/text?offsets=utf16")
+    assert whole == {"text": text, "start": 0, "end": end} and end > len(text)
+    for start in range(0, end, 7):
+        for stop in range(start, end + 3, 11):
+            found = server.ask(f"/documents/{ident}/text?offsets=utf16&start={start}&end={stop}")
+            assert found["text"] == part_of_units(text, found["start"], found["end"])
+            assert found["start"] in (start, start - 1) and found["end"] in (min(stop, end), min(stop, end) + 1)
+    assert server.ask(f"/documents/{ident}/text?offsets=utf16&start=3&end=7")["text"] == "They"
+    assert server.ask(f"/documents/{ident}/text?offsets=utf16&start=1&end=1")["text"] in ("", text[0])
+    question = {"query": "people naïve", "top_k": 9}
+    for request in ({**question, "documents": [ident]}, {**question, "texts": ["", text][1:]}):
+        plain, hits = (server.ask("/search" + query, request)["hits"] for query in ("", "?offsets=utf16"))
+        assert hits and [hit["text"] for hit in hits] == [hit["text"] for hit in plain]
+        assert [hit["start"] for hit in hits] != [hit["start"] for hit in plain]
+        for hit in hits:
+            assert hit["text"] == part_of_units(text, hit["start"], hit["end"])
+            assert all(part_of_units(hit["text"], begin, stop).lower() in ("people", "naïve") for begin, stop in hit["matched"])
+    plain, found = (server.ask("/compare" + query, {"a": ident, "b": other}) for query in ("", "?offsets=utf16"))
+    assert found["pairs"] and len(found["pairs"]) == len(plain["pairs"])
+    for pair, characters in zip(found["pairs"], plain["pairs"]):
+        for side, whole in (("a", text), ("b", "\U0001f600 " + text)):
+            assert part_of_units(whole, **pair[side]) == whole[characters[side]["start"] : characters[side]["end"]]
+
+
+def test_the_limit_counts_bytes(tmp_path):
+    """Also of the documents of an index file that another process has made."""
+    text = "Über ähnliche Öfen. " * 200
+    size = len(text.encode())
+    with served("--index", str(tmp_path / "index"), "--max-library", str(size + 100)) as server:
+        server.ask("/documents", {"name": "a", "text": text})
+        assert server.request("/documents", {"name": "b", "text": "x" * 200})[0] == 413
+        assert server.request("/documents", {"name": "c", "text": "it was"})[0] == 201
+    with served("--index", str(tmp_path / "index"), "--max-library", str(size + 100)) as server:
+        status, answer = server.request("/documents", {"name": "b", "text": "x" * 200})
+        assert status == 413 and int(answer["error"].split("found ")[1].split()[0]) >= size + 200
+
+
+def test_cosines_are_at_most_one(server):
+    texts = [f"{word} of them had more, {n} of all" for n, word in enumerate(("one", "two", "three", "four") * 8)]
+    for text in texts:
+        for hit in server.ask("/search", {"query": text, "texts": texts, "mode": "dense", "top_k": 3})["hits"]:
+            assert -1 <= hit["cosine"] <= 1 and hit["score"] <= 1
+        assert max(server.ask("/similarity", {"inputs": {"source_sentence": text, "sentences": texts}})) <= 1
+
+
 def test_search_in_what_is_sent(server):
     before = server.ask("/documents")
     found = server.ask("/search", {"query": "her", "texts": ["one of them", "it was her", "they said"], "mode": "words"})
@@ -155,7 +214,7 @@ def test_compare(server):
     ("/search", {"query": "x", "texts": []}, 400, "`texts`"),
     ("/search", {"query": "x", "texts": ["a", ""]}, 400, "`texts[1]`"),
     ("/search", {"query": "x " * 100, "truncate": False}, 422, "`query`"),
-    ("/search?offsets=utf16", {"query": "x"}, 422, "`offsets`"),
+    ("/search?offsets=bytes", {"query": "x"}, 422, "`offsets`"),
     ("/compare", {"a": NOBODY, "b": NOBODY}, 404, NOBODY),
     ("/compare", {"a": NOBODY}, 422, "`b`")])
 def test_refusals(server, path, body, status, words):

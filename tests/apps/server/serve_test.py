@@ -14,7 +14,7 @@ import struct
 import subprocess
 import threading
 import time
-import urllib.parse
+import urllib.request
 
 import numpy as np
 import pytest
@@ -98,6 +98,7 @@ def folders(tmp_path_factory):
     names = {
         "vectors": "sentence_dense",
         "classes": "tiny_longformer_classifier",
+        "reranker": "tiny_longformer_classifier",
         "tokens": "tiny_bert_tagger",
         "answers": "tiny_longformer_qa",
         "masks": "tiny_roberta",
@@ -115,6 +116,7 @@ def folders(tmp_path_factory):
             for file in ("vocab.json", "merges.txt", "vocab.txt", "tokenizer_config.json", "special_tokens_map.json"):
                 if (FIXTURES / source / file).exists():
                     shutil.copy(FIXTURES / source / file, folders[name])
+    keep_one_class(folders["reranker"])
     return folders
 
 
@@ -124,6 +126,35 @@ def server(folders):
     yield one
     assert one.stop() == 0
     assert not [line for line in one.log if "Sanitizer" in line or "terminate" in line]
+
+
+def keep_one_class(folder):
+    """Makes a cross-encoder of a classifier: its head keeps the weights of the first class."""
+    data = (folder / "model.safetensors").read_bytes()
+    size = int.from_bytes(data[:8], "little")
+    header, parts, position = json.loads(data[8 : 8 + size]), [], 0
+    header.pop("__metadata__", None)
+    for name, entry in header.items():
+        begin, end = entry["data_offsets"]
+        part = data[8 + size + begin : 8 + size + end]
+        if name.startswith("classifier.out_proj."):
+            part = part[: len(part) // entry["shape"][0]]
+            entry["shape"][0] = 1
+        entry["data_offsets"] = [position, position + len(part)]
+        parts.append(part)
+        position += len(part)
+    text = json.dumps(header).encode()
+    (folder / "model.safetensors").write_bytes(len(text).to_bytes(8, "little") + text + b"".join(parts))
+    config = json.loads((folder / "config.json").read_text())
+    config.update(id2label={"0": "relevant"}, label2id={"relevant": 0})
+    (folder / "config.json").write_text(json.dumps(config))
+
+
+def metric(server, name):
+    text = server.get("/metrics").bytes.decode()
+    found = re.search(rf"^{re.escape(name)} (\S+)$", text, re.M)
+    assert found, name
+    return float(found.group(1))
 
 
 def close(found, expected, tolerance=1e-5):
@@ -145,6 +176,27 @@ class TestVectors:
         ids = [token["id"] for token in server.post("/tokenize", {"inputs": "he was", "model": "vectors"}).works()[0]]
         close(server.post("/embed", {"inputs": ids}).works(), alone[1:])
         close(server.post("/embed", {"inputs": [TEXT, ids]}).works(), alone)
+
+    @pytest.mark.parametrize("text", ["he was the of and in his", "he was xyzzy, the of", "xyzzy", "he was the of and " * 40])
+    def test_ids_are_run_as_they_are(self, server, text):
+        """Words that the vocabulary does not have stay unknown ones, and texts longer than the model have segments."""
+        def ids(**options):
+            return [token["id"] for token in server.post("/tokenize", {"inputs": text, "model": "vectors", **options}).works()[0]]
+
+        whole = server.post("/embed", {"inputs": text})
+        for given in (ids(add_special_tokens=False), ids()):
+            found = server.post("/embed", {"inputs": given})
+            close(found.works(), whole.works(), 1e-6)
+            for name in ("x-compute-tokens", "x-segments", "x-truncated-tokens"):
+                assert found.headers[name] == whole.headers[name]
+            close(server.post("/embed_all", {"inputs": [given]}).works(), server.post("/embed_all", {"inputs": [text]}).works(), 1e-6)
+            rows = server.post("/v1/embeddings", {"input": [given, text]}).works()["data"]
+            close(rows[0]["embedding"], rows[1]["embedding"], 1e-6)
+            pair = {"source_sentence": text, "sentences": [given]}
+            close(server.post("/similarity", {"inputs": pair}).works(), [1], 1e-6)
+            for direction in ("left", "right"):
+                cut = {"truncate": True, "truncation_direction": direction}
+                close(server.post("/embed", {"inputs": given, **cut}).works(), server.post("/embed", {"inputs": text, **cut}).works(), 1e-6)
 
     def test_dimensions_are_cut_then_scaled(self, server):
         whole = np.array(server.post("/embed", {"inputs": TEXT, "normalize": False}).works()[0])
@@ -190,6 +242,12 @@ class TestVectors:
             assert found["usage"]["prompt_tokens"] == found["usage"]["total_tokens"] > 0
         packed = server.post("/v1/embeddings", {"input": TEXT, "encoding_format": "base64"}).works()["data"][0]["embedding"]
         close(struct.unpack("<6f", base64.b64decode(packed)), expected[0], 1e-7)
+        task = server.post("/v1/embeddings", {"input": TEXT, "task": "retrieval.query"}).works()["data"][0]["embedding"]
+        close(task, server.post("/embed", {"inputs": TEXT, "prompt_name": "query"}).works()[0], 0)
+        passage = server.post("/v1/embeddings", {"input": TEXT, "task": "retrieval.passage"}).works()["data"][0]["embedding"]
+        close(passage, server.post("/embed", {"inputs": TEXT, "prompt_name": "passage"}).works()[0], 0)
+        assert task != passage
+        server.post("/v1/embeddings", {"input": TEXT, "task": "nobody's"}).refused(422, "Validation", "prompt", "nobody's")
         names = [row["id"] for row in server.get("/v1/models").works()["data"]]
         assert names[0] == "vectors" and "summary" in names
         error = server.post("/v1/embeddings", {"input": ""}).refused(400, "Empty", "input")
@@ -208,6 +266,11 @@ class TestVectors:
             found = sparse.post("/embed_sparse", {"inputs": "the of"}).works()[0]
             assert found and all(row["value"] > 0 for row in found)
             assert [row["index"] for row in found] == sorted(row["index"] for row in found)
+            ids = [token["id"] for token in sparse.post("/tokenize", {"inputs": "the of"}).works()[0]]
+            for given in (ids, ids[1:-1]):
+                same = sparse.post("/embed_sparse", {"inputs": [given]}).works()[0]
+                assert [row["index"] for row in same] == [row["index"] for row in found]
+                close([row["value"] for row in same], [row["value"] for row in found])
         finally:
             sparse.stop()
 
@@ -308,6 +371,90 @@ class TestTasks:
         server.post("/decode", {"ids": [10**6]}).refused(422, "Tokenizer", "ids")
 
 
+class TestRanking:
+    QUERY, TEXTS = "who was", ["he was the one", "of and", "the of and he was in his house"]
+
+    def ask(self, server, path="/v2/rerank", **body):
+        body = {"query": self.QUERY, "documents": self.TEXTS, **body}
+        return server.post(path, body)
+
+    def test_forms_agree(self, server):
+        pairs = {"inputs": [[self.QUERY, text] for text in self.TEXTS], "model": "reranker"}
+        expected = [rows[0]["score"] for rows in server.post("/predict", pairs).works()]
+        tei = server.post("/rerank", {"query": self.QUERY, "texts": self.TEXTS}).works()
+        close([row["score"] for row in sorted(tei, key=lambda row: row["index"])], expected)
+        assert [row["score"] for row in tei] == sorted((row["score"] for row in tei), reverse=True)
+        for path in ("/rerank", "/v1/rerank", "/v2/rerank"):
+            found = self.ask(server, path, top_n=2, return_documents=True, priority=1).works()
+            assert [(row["index"], row["relevance_score"]) for row in found["results"]] == [(row["index"], row["score"]) for row in tei[:2]]
+            assert all(row["document"] == {"text": self.TEXTS[row["index"]]} and "relevant_spans" not in row for row in found["results"])
+
+    def test_long_documents_get_the_best_of_their_segments(self, server):
+        text = " ".join(f"he was {word} of the" for word in ("his", "in", "and", "for") * 20)
+        whole = self.ask(server, documents=[text])
+        assert int(whole.headers["x-segments"]) > 2 and whole.headers["x-truncated-tokens"] == "0"
+        score = whole.works()["results"][0]["relevance_score"]
+        cut = self.ask(server, documents=[text], truncate=True)
+        assert score >= cut.works()["results"][0]["relevance_score"] - 1e-6
+        assert int(cut.headers["x-truncated-tokens"]) > 100 and cut.headers["x-segments"] == "1"
+        self.ask(server, documents=["of", text], truncate=False).refused(422, "Validation", "documents[1]")
+        server.post("/rerank", {"query": "who", "texts": ["of", text], "truncate": False}).refused(422, "Validation", "texts[1]")
+
+    def test_tokens_of_a_document(self, server):
+        few = self.ask(server, documents=["he was the of and he was"], max_tokens_per_doc=2, return_documents=True)
+        short = self.ask(server, documents=["he was"])
+        assert few.works()["results"][0]["relevance_score"] == short.works()["results"][0]["relevance_score"]
+        assert int(few.headers["x-truncated-tokens"]) == int(few.headers["x-compute-tokens"]) - int(short.headers["x-compute-tokens"]) > 0
+        assert few.works()["results"][0]["document"]["text"] == "he was the of and he was"
+        assert few.works()["usage"] == short.works()["usage"]
+        self.ask(server, max_tokens_per_doc=0).refused(422, "Validation", "max_tokens_per_doc")
+
+    def test_relevant_spans(self, server):
+        text = "🙂 he was the one. " + "Of the house and his. " * 30
+        spans = lambda query="", **more: self.ask(server, "/v2/rerank" + query, documents=[text], relevant_spans={"mode": "enabled", **more}).works()["results"][0]["relevant_spans"]
+        every = spans(threshold=0)
+        assert len(every) > 1 and [span["score"] for span in every] == sorted((span["score"] for span in every), reverse=True)
+        places = sorted((span["start"], span["end"]) for span in every)
+        assert all(a[1] <= b[0] for a, b in zip(places, places[1:])) and places[-1][1] <= len(text)
+        for span in every:
+            part = text[span["start"] : span["end"]]
+            assert part == part.strip()
+            alone = self.ask(server, documents=[part]).works()["results"][0]["relevance_score"]
+            assert abs(alone - span["score"]) < 1e-5
+        assert spans(threshold=0, max_spans=1) == every[:1]
+        middle = (every[0]["score"] + every[-1]["score"]) / 2
+        assert spans(threshold=middle) == [span for span in every if span["score"] >= middle]
+        assert spans(threshold=1) == []
+        units = sorted(span["end"] for span in spans("?offsets=utf16", threshold=0))
+        assert units == [end + 1 for _, end in places]
+        assert "relevant_spans" not in self.ask(server, relevant_spans={"mode": "disabled"}).works()["results"][0]
+        for wrong in ({}, {"mode": "on"}, {"mode": "enabled", "threshold": 2}, {"mode": "enabled", "max_spans": 0}, 3):
+            self.ask(server, relevant_spans=wrong).refused(422, "Validation", "relevant_spans" if wrong in ({}, 3, {"mode": "on"}) else "")
+
+
+class TestOllama:
+    def test_vectors(self, server):
+        expected = server.post("/embed", {"inputs": [TEXT, "he was"]}).works()
+        found = server.post("/api/embed", {"model": "vectors:latest", "input": [TEXT, "he was"], "keep_alive": "5m", "options": {}}).works()
+        close(found["embeddings"], expected, 0)
+        assert found["model"] == "vectors:latest" and found["prompt_eval_count"] > 5 and found["total_duration"] > 0 and found["load_duration"] == 0
+        assert len(server.post("/api/embed", {"model": "any", "input": TEXT, "dimensions": 3}).works()["embeddings"][0]) == 3
+        cut = server.post("/api/embed", {"input": "he was " * 100, "truncate": True})
+        assert int(cut.headers["x-truncated-tokens"]) > 50
+
+    def test_errors_have_one_member(self, server):
+        for body, status in (({"input": ""}, 400), ({"input": "a", "dimensions": 0}, 422), ({"input": "he was " * 100, "truncate": False}, 422)):
+            answer = server.post("/api/embed", body)
+            assert answer.status == status and set(answer.json) == {"error"} and isinstance(answer.json["error"], str)
+        assert set(server.get("/api/nothing").json) == {"error"}
+
+    def test_models(self, server):
+        names = [model["name"] for model in server.get("/api/tags").works()["models"]]
+        assert names == ["vectors", "masks"]
+        assert re.match(r"\d+\.\d+", server.get("/api/version").works()["version"])
+        assert {"/api/embed", "/api/tags", "/api/version"} <= set(server.get("/openapi.json").works()["paths"])
+
+
 class TestRequests:
     def test_statuses(self, server):
         server.get("/nothing").refused(404, "Validation")
@@ -362,16 +509,38 @@ class TestRequests:
         assert server.get("/models/classes/info").works()["model_type"]["classifier"]["id2label"]
 
     def test_metrics(self, server):
-        def value(name):
-            text = server.get("/metrics").bytes.decode()
-            return float(re.search(rf"^{re.escape(name)} (\S+)$", text, re.M).group(1))
-
-        before = value('te_request_success{method="batch"}')
+        before = metric(server, 'te_request_success{method="batch"}')
         server.post("/embed", {"inputs": ["a", "b"]}).works()
         server.post("/embed", {"inputs": ""})
-        assert value('te_request_success{method="batch"}') == before + 1
-        assert value('te_request_failure{err="validation"}') > 0
-        assert value("process_resident_memory_bytes") > 1e6 and value("te_queue_size") == 0
+        assert metric(server, 'te_request_success{method="batch"}') == before + 1
+        assert metric(server, 'te_request_failure{err="validation"}') > 0
+        assert metric(server, "process_resident_memory_bytes") > 1e6 and metric(server, "te_queue_size") == 0
+
+    def test_metrics_of_passes_and_kinds(self, server):
+        names = [f"te_{kind}_{part}duration_count" for kind in ("request", "embed", "predict") for part in ("", "tokenization_", "queue_", "inference_")]
+        names += ["te_batch_next_size_count", "te_batch_next_tokens_count", "te_batch_next_tokens_sum", "te_batch_next_size_sum"]
+        server.post("/embed", {"inputs": "a"}).works()
+        server.post("/predict", {"inputs": "a"}).works()
+        before = {name: metric(server, name) for name in names}
+        tokens = int(server.post("/embed", {"inputs": ["he was", "of"]}).headers["x-compute-tokens"])
+        server.post("/predict", {"inputs": [["a"], ["b"]]}).works()
+        assert all(metric(server, name) > before[name] for name in names)
+        assert metric(server, "te_batch_next_tokens_sum") >= before["te_batch_next_tokens_sum"] + tokens
+        assert metric(server, "te_batch_next_size_sum") == before["te_batch_next_size_sum"] + 4
+        assert metric(server, "te_request_tokenization_duration_sum") > 0 and metric(server, "longformer_tokens_per_second") > 0
+        assert metric(server, "longformer_preemptions_total") >= 0
+        isa = server.get("/info").works()["isa"]
+        assert isa and f'isa="{isa}"' in server.get("/metrics").bytes.decode()
+
+    def test_times_of_a_book(self, server):
+        """Its tokens take milliseconds, in one thread or beside the model, and the parts make up the whole."""
+        book = "he was the of and " * 60_000
+        for path in ("/embed", "/predict"):
+            headers = server.post(path + "?long=truncate", {"inputs": book}).headers
+            times = {name: int(headers[f"x-{name}-time"]) for name in ("total", "compute", "tokenization", "queue", "inference")}
+            assert times["tokenization"] >= 5, (path, times)
+            assert abs(times["compute"] - times["tokenization"] - times["inference"]) <= 2
+            assert times["compute"] + times["queue"] <= times["total"] + 2
 
     def test_many_at_once_get_their_own(self, server):
         texts = [" ".join(TEXT.split()[: 1 + i % 5]) for i in range(40)]
@@ -414,6 +583,33 @@ class TestSafety:
             name = socket.gethostbyname(socket.gethostname())
             if not name.startswith("127."):
                 assert other.connect_ex((name, server.port)) != 0
+
+
+@pytest.mark.skipif(not shutil.which("strace"), reason="no strace")
+def test_it_reaches_nothing_but_loopback(folders, tmp_path):
+    """Every address that the server binds, connects to or sends to is one of this machine; no socket is of another family."""
+    trace = tmp_path / "trace"
+    command = ["strace", "-f", "-qq", "-e", "trace=%network", "-o", trace, BINARY, "serve", folders["vectors"], folders["masks"],
+               "--port", "0", "--index", tmp_path / "index"]
+    process = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True)
+    try:
+        address = process.stdout.readline().split()[-1]
+        for path, body in (("/embed", {"inputs": TEXT}), ("/documents", {"name": "a", "text": TEXT}), ("/search", {"query": "he"}),
+                           ("/fill-mask", {"inputs": "<mask>"}), ("/info", None), ("/", None), ("/openapi.json", None), ("/metrics", None)):
+            data = None if body is None else json.dumps(body).encode()
+            request = urllib.request.Request(address + path, data, {"Content-Type": "application/json", "Accept": "text/html"})
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                assert answer.read()
+    finally:
+        os.killpg(process.pid, signal.SIGTERM)
+        process.wait(60)
+    calls = trace.read_text()
+    places = re.findall(r'sa_family=(\w+)(?:, sin6?_port=htons\(\d+\))?(?:.*?inet_(?:addr|pton)\((?:AF_INET6, )?"([^"]+)")?', calls)
+    assert "bind(" in calls and "listen(" in calls and ("AF_INET", "127.0.0.1") in places
+    strangers = [(family, where) for family, where in places if family not in ("AF_INET", "AF_INET6") or where not in ("127.0.0.1", "::1")]
+    assert not strangers, strangers
+    assert set(re.findall(r"socket\((\w+)", calls)) <= {"AF_INET", "AF_INET6", "AF_UNIX"}
+    assert "connect(" not in calls
 
 
 class TestLife:
