@@ -108,6 +108,8 @@ server::ServerOptions server_options(const ServeFlags& flags, Messages& messages
   options.http.reuse_port = flags.reuse_port;
   options.http.most_body_bytes =
       static_cast<std::size_t>(bytes_of(flags.payload, "--payload-limit"));
+  options.http.most_held_bytes =
+      std::max(options.http.most_held_bytes, options.http.most_body_bytes);
   options.http.most_connections = static_cast<std::size_t>(flags.connections);
   options.http.header_timeout = std::chrono::seconds(flags.header_seconds);
   options.http.body_timeout = std::chrono::seconds(flags.body_seconds);

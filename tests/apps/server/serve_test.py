@@ -532,6 +532,13 @@ class TestRequests:
         isa = server.get("/info").works()["isa"]
         assert isa and f'isa="{isa}"' in server.get("/metrics").bytes.decode()
 
+    def test_turns_that_a_book_lends(self, server):
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            book = pool.submit(server.post, "/embed", {"inputs": "he was the of and " * 100_000})
+            while not book.done():
+                server.post("/embed", {"inputs": "he was"}).works()
+        assert metric(server, "longformer_preemptions_total") > 0
+
     def test_times_of_a_book(self, server):
         """Its tokens take milliseconds, in one thread or beside the model, and the parts make up the whole."""
         book = "he was the of and " * 60_000
