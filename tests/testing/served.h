@@ -78,7 +78,7 @@ class ServedModels {
  public:
   ServedModels(LoadedModels models, std::int64_t most_library_bytes)
       : library_(std::make_unique<Library>(*models.find("", Ability::embed).embedder, "",
-                                           most_library_bytes)),
+                                           LibraryLimits{.bytes = most_library_bytes})),
         api_(std::move(models), std::move(library_), std::make_shared<Metrics>(), {}),
         server_(api_, options()) {}
 
