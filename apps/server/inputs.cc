@@ -109,7 +109,8 @@ Input input_of_ids(const Tokenizer& tokenizer, std::vector<std::int32_t> ids,
   const auto is_unknown = [&](std::int32_t id) { return id == special.unk; };
   std::erase_if(plain, is_unknown);
   std::erase_if(again, is_unknown);
-  if (std::ranges::search(again, plain).empty() && !plain.empty()) {
+  if (!plain.empty() &&
+      std::search(again.begin(), again.end(), plain.begin(), plain.end()) == again.end()) {
     refuse(
         fmt::format("`{}`: expected ids of this model's tokenizer, found those of another. "
                     "LangChain: check_embedding_ctx_length=False",
