@@ -40,6 +40,8 @@ class HeldBytes {
     if (all_) *all_ -= size_;
   }
 
+  /// Whether a body of this size would fit now.
+  bool has_room(std::size_t size, std::size_t most) const { return *all_ - size_ + size <= most; }
   /// False, and nothing grows, where the server would hold more than `most` bytes in all.
   bool grow_to(std::size_t size, std::size_t most) {
     if (size <= size_) return true;

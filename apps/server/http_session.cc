@@ -245,6 +245,10 @@ net::awaitable<bool> Connection::exchange() {
     send_response(std::move(*refused));
     co_return co_await finish(keeps_);
   }
+  if (!bytes.grow_to(reader.request().body.size(), loop_.options.most_held_bytes)) {
+    send_response(failure(429, kOverloaded));
+    co_return co_await finish(keeps_ = keeps_ && reader.is_whole());
+  }
   if (!reader.is_whole()) {
     if (reader.wants_continue() && input_.empty()) send("HTTP/1.1 100 Continue\r\n\r\n");
     const BadRequest body = co_await read_body(reader, bytes);
@@ -296,7 +300,7 @@ net::awaitable<BadRequest> Connection::read_body(RequestReader& reader, HeldByte
   const Clock::time_point deadline = Clock::now() + loop_.options.body_timeout;
   while (true) {
     const BadRequest failure = reader.read_body(input_);
-    // A body in chunks does not say its length before.
+    // Bytes count as they come: an announced length costs its sender nothing.
     if (!bytes.grow_to(reader.request().body.size(), loop_.options.most_held_bytes)) {
       co_return BadRequest{429, kOverloaded};
     }
@@ -329,7 +333,7 @@ std::optional<HttpResponse> Connection::refusal(RequestReader& reader, HeldBytes
   const std::optional<std::uint64_t> length = reader.content_length();
   if (!response && length && *length > loop_.options.most_body_bytes) {
     response = failure(413, "the body is too large");
-  } else if (!response && length && !bytes.grow_to(*length, loop_.options.most_held_bytes)) {
+  } else if (!response && length && !bytes.has_room(*length, loop_.options.most_held_bytes)) {
     response = failure(429, kOverloaded);
   }
   return response;

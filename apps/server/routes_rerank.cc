@@ -115,8 +115,9 @@ std::vector<RelevantSpan> relevant_spans(const Api& api, ApiCall& call, const Ra
   const Tokenizer& tokenizer = ranking.classifier.tokenizer();
   const auto beside = std::ssize(tokenizer.encode_pair(ranking.query, "").ids);
   const std::int64_t room = ranking.classifier.model().info().max_tokens - beside;
-  const auto spans =
-      passages_of(tokenizer, text, std::clamp<std::int64_t>(room, 1, kPassageTokens));
+  constexpr std::int64_t kLeastRoom = 4;
+  if (room < kLeastRoom) refuse("`query`: it leaves no room for passages (relevant_spans)");
+  const auto spans = passages_of(tokenizer, text, std::min(room, kPassageTokens));
   const auto starts = character_starts(text);
   std::vector<std::string> passages;
   for (const CharacterSpan& span : spans) {
@@ -126,7 +127,10 @@ std::vector<RelevantSpan> relevant_spans(const Api& api, ApiCall& call, const Ra
   ClassifyOptions options = options_of(api, call, ranking.classifier);
   // A word that a passage ends in may have more tokens where it is cut.
   if (options.too_long == TooLong::refuse) options.too_long = TooLong::split;
+  // The tokens of the documents count once, in their scores.
+  const Lengths lengths = call.lengths;
   const auto logits = relevance(call, ranking, passages, options);
+  call.lengths = lengths;
   std::vector<RelevantSpan> found;
   for (std::size_t i = 0; i < spans.size(); ++i) {
     const float score = sigmoid(logits[i]);

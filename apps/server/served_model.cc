@@ -212,8 +212,10 @@ std::unique_ptr<const ServedModel> load_adapter(const std::string& argument,
   served->dtype = options.dtype;
   served->info = base->info;
   options.adapter = folder;
-  // The adapter may bring a head and labels of its own.
-  const ModelInfo own = Model::load(base->folder, options).info();
+  // The adapter may bring a head and labels of its own. Notes are told when its parts are loaded.
+  LoadOptions quiet = options;
+  quiet.note = {};
+  const ModelInfo own = Model::load(base->folder, quiet).info();
   if (own.head != base->info.head) served->info.pooling.clear();
   served->info.head = own.head;
   served->info.labels = own.labels;

@@ -219,7 +219,7 @@ class Model {
   static double seconds_waited();
   /// Seconds that a call of so many tokens computes.
   double seconds_of(std::int64_t tokens) const;
-  /// How often a pass has let shorter work go before its next layer, of this model and of those
+  /// How often a pass has let shorter work go before its next sub-layer, of this model and of those
   /// that share its turns.
   std::int64_t turns_lent() const;
 

@@ -185,8 +185,7 @@ void end_team() {
   ThreadState& state = this_thread();
   // Threads that a fork lost would be waited for.
   if (!state.had_team || state.lost_team || omp_in_parallel() != 0) return;
-  omp_pause_resource(omp_pause_soft, omp_get_initial_device());
-  state.had_team = false;
+  if (omp_pause_resource(omp_pause_soft, omp_get_initial_device()) == 0) state.had_team = false;
 #endif
 }
 
@@ -241,6 +240,7 @@ ParallelLoop::ParallelLoop(int wanted)
   state.alone = threads_ == 1;
   if (threads_ == 1) return;
   team_.emplace(threads_);
+  state.had_team = true;
   asks_ = !std::exchange(state.in_region, true);
 }
 

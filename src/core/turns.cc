@@ -15,8 +15,7 @@ namespace {
 
 using Seconds = std::chrono::duration<double>;
 
-/// So many turns are lent at a time; each computation is at most so much of the one below it, so
-/// their memory is at most 4/3 of the first one's.
+/// So many turns are lent at a time, each to work of at most so much of its rest.
 constexpr std::size_t kDeepest = 3;
 constexpr double kMuchShorter = 0.25;
 /// Late is who waits longer than so many times its own work and so many seconds; late ones get this
@@ -24,9 +23,8 @@ constexpr double kMuchShorter = 0.25;
 constexpr double kPatience = 4, kLeastPatience = 1, kLateShare = 0.25;
 /// Seconds after which what was given to late ones counts half.
 constexpr double kMemory = 60;
-/// A pass of up to so many tokens cannot use many cores well; a longer one begins when it gets this
-/// share of the cores.
-constexpr std::int64_t kShortTokens = 512;
+/// A long pass begins when it gets this share of the cores. It goes on with those that are free,
+/// and gets the others when nobody wants them.
 constexpr double kNearlyAll = 0.75;
 /// Short passes share the cores when there are so many tokens for each: fewer are one batch on all
 /// cores, which reads the weights once.
@@ -117,13 +115,27 @@ struct Turns::State {
   int threads_for(const Waiter& waiter) const {
     const auto [most, tokens] = waiter.width_;
     if (tokens == 0 || order == Order::arrival) return running.empty() ? most : 0;
+    const int possible = std::min(most, free());
+    if (possible <= 0) return 0;
+    if (tokens <= kShortTokens) return std::min(possible, share_of(free()));
+    return waiter.place_ == Place::lent || possible >= kNearlyAll * most ? possible : 0;
+  }
+
+  int free() const {
     int free = cores;
     for (const Waiter* other : running) free -= other->width_.tokens == 0 ? cores : other->threads_;
-    const int possible = std::min(most, free);
-    if (possible <= 0) return 0;
-    if (tokens > kShortTokens) return possible >= kNearlyAll * most ? possible : 0;
-    if (waiter.place_ == Place::lent) return std::min(possible, waiter.threads_);
-    return std::min(possible, share_of(free));
+    return std::max(free, 0);
+  }
+
+  /// A long pass gets cores that nobody wants.
+  void widen(Waiter& waiter) const {
+    if (!waiting.empty() || waiter.width_.tokens <= kShortTokens) return;
+    set_threads(waiter, std::min(waiter.width_.most, waiter.threads_ + free()));
+  }
+
+  void set_threads(Waiter& waiter, int threads) const {
+    waiter.threads_ = threads;
+    waiter.share_ = static_cast<double>(threads) / cores;
   }
 
   /// The cores of each of the short passes that wait or are expected: a power of two, so that few
@@ -159,15 +171,15 @@ struct Turns::State {
   void begin(Waiter& waiter, int threads) {
     running.push_back(&waiter);
     waiter.place_ = Place::running;
-    waiter.threads_ = threads;
+    set_threads(waiter, threads);
     waiter.begin_ = Clock::now();
   }
 
   /// A running one computed until now.
   void account(Waiter& waiter) {
     const Clock::time_point now = Clock::now();
-    const double lasted = Seconds(now - waiter.begin_).count();
-    waiter.computed_ += lasted;
+    const double work = waiter.share_ * Seconds(now - waiter.begin_).count();
+    waiter.computed_ += work;
     waiter.begin_ = now;
     const bool by_late = is_late(waiter);
     if (waiting.empty() && lent.empty()) seconds = late_seconds = 0;
@@ -176,7 +188,6 @@ struct Turns::State {
       seconds /= 2;
       late_seconds /= 2;
     }
-    const double work = lasted * waiter.threads_ / cores;
     seconds += work;
     if (by_late) late_seconds += work;
   }
@@ -198,6 +209,13 @@ struct Turns::State {
     }
   }
 
+  /// The one with least left goes on first.
+  void lend(Waiter& waiter) {
+    const auto shorter = std::ranges::find_if(
+        lent, [&](const Waiter* other) { return other->remaining_ < waiter.remaining_; });
+    lent.insert(shorter, &waiter);
+  }
+
   static void remove(std::vector<Waiter*>& from, const Waiter& waiter) {
     std::erase(from, &waiter);
   }
@@ -208,7 +226,7 @@ struct Turns::State {
   /// The most that anybody can use.
   int cores = 1;
   std::vector<Waiter*> waiting;
-  /// Those that compute, and those that lent their turn, the last one behind the others.
+  /// Those that compute, and those that lent their turn, longest first.
   std::vector<Waiter*> running, lent;
   std::uint64_t last = 0;
   /// Short passes that lately came together.
@@ -217,7 +235,9 @@ struct Turns::State {
   double seconds = 0, late_seconds = 0;
 };
 
-double Turns::Waiter::seconds() const { return computed_ + Seconds(Clock::now() - begin_).count(); }
+double Turns::Waiter::seconds() const {
+  return computed_ + share_ * Seconds(Clock::now() - begin_).count();
+}
 
 Turns::Turns(Order order) : current_(std::make_unique<State>(order).release()), order_(order) {}
 
@@ -305,10 +325,10 @@ void Turns::reached(Waiter& running, std::int64_t done, std::int64_t parts) {
   state.account(running);
   running.remaining_ = running.seconds() * static_cast<double>(parts - done) /
                        static_cast<double>(std::max<std::int64_t>(done, 1));
-  if (state.before(running) == nullptr) return;
+  if (state.before(running) == nullptr) return state.widen(running);
   state.end(running);
   running.place_ = Waiter::Place::lent;
-  state.lent.push_back(&running);
+  state.lend(running);
   ++lent_;
   state.pass_on();
   wait(state, lock, running);

@@ -38,6 +38,8 @@ class Turns {
   Turns& operator=(const Turns&) = delete;
 
   using Clock = std::chrono::steady_clock;
+  /// A pass of up to so many tokens cannot use many cores well.
+  static constexpr std::int64_t kShortTokens = 512;
 
   /// The work of a call, in seconds of all cores. One that does not know it has none.
   struct Claim {
@@ -65,7 +67,7 @@ class Turns {
     const void* kind() const { return kind_; }
     /// Threads of its turn; for the thread whose turn it is.
     int threads() const { return threads_; }
-    /// Computed in its turn; for the thread whose turn it is.
+    /// Computed in its turn, in seconds of all cores; for the thread whose turn it is.
     double seconds() const;
 
    private:
@@ -76,13 +78,15 @@ class Turns {
     Width width_;
     const void* kind_;
     int threads_ = 1;
+    /// The cores that its thread has, of all.
+    double share_ = 1;
     Place place_ = Place::outside;
     /// The queue that it waits in.
     Turns::State* queue_ = nullptr;
     std::uint64_t number_ = 0;
     /// Nobody wants the result any more.
     bool abandoned_ = false;
-    /// Seconds of its turn so far, and what was left when it was lent.
+    /// Seconds of all cores in its turn so far, and what was left when it was lent.
     double computed_ = 0, remaining_ = 0;
     Clock::time_point begin_;
     /// Each has its own: after a fork nobody touches that of a thread that is lost.
@@ -159,19 +163,25 @@ class Turn {
   /// False: another thread has done the work.
   bool is_mine() const { return is_mine_; }
   int threads() const { return waiter_.threads(); }
-  /// Spent computing, without the time in which it was lent.
+  /// Computed, in seconds of all cores, without the time in which it was lent.
   double seconds() const { return waiter_.seconds(); }
 
-  /// Says what is computed in this turn. Few tokens leave cores to processes that want them.
+  /// Says what is computed in this turn. Few tokens (more are fast on cores that others want too,
+  /// as their threads seldom wait for each other) leave cores to processes that want them.
   void computes(std::int64_t tokens) {
-    if (tokens <= kFewTokens && !work_) work_.emplace(turns_.cores());
+    if (tokens <= Turns::kShortTokens && !work_) work_.emplace(turns_.cores());
   }
 
   /// See Turns::reached.
   void reached(std::int64_t done, std::int64_t parts) {
     const int threads = waiter_.threads();
     turns_.reached(waiter_, done, parts);
-    if (waiter_.threads() != threads && !work_) limit_.emplace(waiter_.threads());
+    if (waiter_.threads() == threads) return;
+    // The limit of short work lies within that of the turn.
+    const bool is_short = work_.has_value();
+    work_.reset();
+    limit_.emplace(waiter_.threads());
+    if (is_short) work_.emplace(turns_.cores());
   }
 
   /// Lets those who wait go first, and calls `meanwhile` in their time.
@@ -183,12 +193,14 @@ class Turn {
   }
 
  private:
-  /// Longer work is fast on cores that others want too: its threads seldom wait for each other.
-  static constexpr std::int64_t kFewTokens = 512;
-
   void begin() {
     is_mine_ = turns_.lock(waiter_);
-    limit_.emplace(waiter_.threads());
+    try {
+      limit_.emplace(waiter_.threads());
+    } catch (...) {
+      turns_.unlock(waiter_);
+      throw;
+    }
   }
 
   Turns& turns_;

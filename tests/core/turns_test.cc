@@ -5,8 +5,11 @@
 
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <functional>
 #include <latch>
+#include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -28,12 +31,14 @@ class Callers {
   void add(Turns::Claim claim, std::function<void(Turn&)> work) { add(claim, {}, std::move(work)); }
   void add(Turns::Claim claim, Turns::Width width, std::function<void(Turn&)> work) {
     const std::size_t before = turns_.waiting();
-    threads_.emplace_back([this, claim, width, work = std::move(work)] {
+    const auto began = std::make_shared<std::atomic<bool>>(false);
+    threads_.emplace_back([this, claim, width, began, work = std::move(work)] {
       Turns::Waiter waiter(claim, width);
       Turn turn(turns_, waiter);
+      *began = true;
       work(turn);
     });
-    while (turns_.waiting() == before) std::this_thread::yield();
+    while (turns_.waiting() == before && !*began) std::this_thread::yield();
   }
 
   void join() {
@@ -100,7 +105,8 @@ TEST(Turns, AreLentThreeTimesAtOnce) {
     if (level < 6) {
       callers.add({.rest = 0, .whole = 0},
                   [&nested, level](Turn& inner) { nested(inner, level + 1); });
-      compute(0.001);
+      // Each has much less left than the one below.
+      compute(0.1 * std::pow(0.25, level));
       turn.reached(1, 2);
     }
     --depth;
@@ -109,6 +115,8 @@ TEST(Turns, AreLentThreeTimesAtOnce) {
     Turn turn(turns, 1, {.rest = 1, .whole = 1});
     nested(turn, 0);
   }
+  while (turns.waiting() > 0 || depth > 0) std::this_thread::yield();
+  callers.join();
   EXPECT_EQ(deepest, 4);
 }
 
@@ -295,6 +303,7 @@ TEST(Turns, OfALongPassBeginWithNearlyAllCores) {
 TEST(Turns, GoOnWithTheCoresThatAreFree) {
   Turns turns;
   std::latch lent(1), resumed(1);
+  std::atomic<int> ended = 0;
   Callers callers(turns);
   std::thread book([&] {
     Turns::Waiter waiter({.rest = 100, .whole = 100}, {.most = 8, .tokens = 4096});
@@ -303,17 +312,77 @@ TEST(Turns, GoOnWithTheCoresThatAreFree) {
     lent.count_down();
     while (turns.waiting() < 2) std::this_thread::yield();
     turn.reached(1, 1000);
-    EXPECT_EQ(turn.threads(), 6);
-    EXPECT_EQ(free_threads(), 6);
+    EXPECT_EQ(turn.threads(), 4);
+    EXPECT_EQ(free_threads(), 4);
+    turn.reached(2, 1000);
+    EXPECT_EQ(turn.threads(), 4);
     resumed.count_down();
+    while (ended < 2 || turn.threads() < 8) turn.reached(3, 1000);
+    EXPECT_EQ(free_threads(), 8);
   });
   lent.wait();
-  callers.add({}, {.most = 2, .tokens = 400}, [](Turn&) {});
-  callers.add({}, {.most = 2, .tokens = 400}, [&](Turn& own) {
-    EXPECT_EQ(own.threads(), 2);
-    resumed.wait();
-  });
+  for (int i = 0; i < 2; ++i) {
+    callers.add({}, {.most = 2, .tokens = 400}, [&](Turn& own) {
+      EXPECT_EQ(own.threads(), 2);
+      resumed.wait();
+      ++ended;
+    });
+  }
   book.join();
+}
+
+TEST(Turns, GoOnShortestFirstWhereSeveralAreLent) {
+  Turns turns;
+  std::string order;
+  std::mutex mutex;
+  const auto note = [&](char name) {
+    const std::lock_guard lock(mutex);
+    order += name;
+  };
+  std::latch book_began(1), short_began(1), book_lends(1), gate(1);
+  std::atomic<bool> short_lent = false;
+  Callers callers(turns);
+  std::thread book([&] {
+    Turns::Waiter waiter({.rest = 100, .whole = 100}, {.most = 4, .tokens = 4096});
+    Turn turn(turns, waiter);
+    book_began.count_down();
+    while (turns.waiting() < 1) std::this_thread::yield();
+    turn.reached(1, 1000);
+    book_lends.wait();
+    turn.reached(2, 1000);
+    // The short one goes on beside it.
+    const auto short_ended = [&] {
+      const std::lock_guard lock(mutex);
+      return order.find('s') != std::string::npos;
+    };
+    for (int i = 0; i < 400 && !short_ended(); ++i) {
+      compute(0.005);
+      turn.reached(3, 1000);
+    }
+    note('B');
+  });
+  book_began.wait();
+  // The short pass has one core and lends it first, then the book lends the others.
+  std::thread shorter([&] {
+    Turns::Waiter waiter({}, {.most = 1, .tokens = 400});
+    Turn turn(turns, waiter);
+    short_began.count_down();
+    compute(0.05);
+    while (turns.waiting() < 1) std::this_thread::yield();
+    short_lent = true;
+    turn.reached(1, 2);
+    note('s');
+  });
+  short_began.wait();
+  callers.add({}, {.most = 1, .tokens = 10}, [&](Turn&) { gate.wait(); });
+  while (!short_lent || turns.waiting() > 0) std::this_thread::yield();
+  callers.add({}, {}, [&](Turn&) { note('t'); });
+  book_lends.count_down();
+  gate.count_down();
+  shorter.join();
+  book.join();
+  callers.join();
+  EXPECT_EQ(order, "tsB");
 }
 
 TEST(Turns, AloneAreBesideNobody) {

@@ -52,7 +52,7 @@ struct Model::Implementation {
   const tasks::Head& task_head() const;
   const tasks::Head& requested_head() const;
 
-  /// One computation at a time; see Runner.
+  /// A computation that runs alone; see Runner.
   Turn turn(Turns::Claim claim = {}) const { return runner.turn(claim); }
   ops::Context context() const { return runner.context(); }
 

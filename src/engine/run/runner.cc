@@ -41,9 +41,7 @@ struct Runner::Request : Turns::Waiter {
 int Runner::threads() const { return model_.threads; }
 
 ops::Context Runner::context() {
-  return {.memory = turns_->memory(),
-          .dtype = model_.dtype,
-          .threads = std::min(model_.threads, free_threads())};
+  return {.memory = turns_->memory(), .dtype = model_.dtype, .threads = model_.threads};
 }
 
 Turns::Claim Runner::claim_of(const Wave& wave) const {
@@ -84,9 +82,9 @@ void Runner::run_together(Turn& turn, Request& mine) {
     return true;
   });
   std::vector<Request*> requests = {&mine};
-  for (Turns::Waiter* other : taken) requests.push_back(static_cast<Request*>(other));
-  turn.computes(tokens);
   try {
+    for (Turns::Waiter* other : taken) requests.push_back(static_cast<Request*>(other));
+    turn.computes(tokens);
     std::vector<Place> rows;
     for (Request* request : requests) {
       request->results.resize(request->wave.rows_.size());
@@ -130,16 +128,19 @@ void Runner::forward(Turn& turn, Wanted wanted, std::span<const Place> rows) {
   } else {
     store_values(wanted, taken, batch, hidden);
   }
-  times_.add(batch.rows(), (turn.seconds() - before) * turn.threads() / threads());
+  times_.add(batch.rows(), turn.seconds() - before);
 }
 
 Tensor Runner::encode(Turn& turn, const models::Batch& batch, models::PassOptions options) {
-  const std::function<void(Index, Index)> between = [&turn](Index done, Index layers) {
-    turn.reached(done, layers);
+  const std::function<void(Index, Index)> between = [&turn](Index done, Index parts) {
+    turn.reached(done, parts);
   };
   options.between = &between;
+  ops::Context context = this->context();
+  // The rows of a short pass are cut for its threads; a long one may get more of them on the way.
+  if (batch.rows() <= Turns::kShortTokens) context.threads = std::min(threads(), free_threads());
   const double before = turn.seconds();
-  Tensor hidden = model_.encoder.forward(context(), batch, options);
+  Tensor hidden = model_.encoder.forward(context, batch, options);
   if (model_.pass) model_.pass({batch.documents(), batch.rows(), turn.seconds() - before});
   return hidden;
 }

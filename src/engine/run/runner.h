@@ -117,7 +117,7 @@ class Runner {
   /// For what is not a wave.
   Turn turn(Turns::Claim claim = {}) { return {*turns_, threads(), claim}; }
 
-  /// The encoder of the model in a turn of the caller, which it lends between layers.
+  /// The encoder of the model in a turn of the caller, which it lends between sub-layers.
   Tensor encode(Turn& turn, const models::Batch& batch, models::PassOptions options = {});
 
   /// For the thread whose turn it is.

@@ -52,7 +52,7 @@ TEST(HttpBodies, OneTooManyIsRefusedBeforeItIsRead) {
 TEST(HttpBodies, TwoThatAreStillReadCountTogether) {
   TestServer server(small_options());
   HttpClient first(server.address());
-  first.send(post("/now", 60) + "a");
+  first.send(post("/now", 60) + std::string(50, 'a'));
   std::this_thread::sleep_for(milliseconds(50));
   HttpClient second(server.address());
   second.send(post("/now", 60) + "b");
@@ -63,6 +63,16 @@ TEST(HttpBodies, TwoThatAreStillReadCountTogether) {
     again.send(post("/now", 60) + std::string(60, 'c'));
     return again.reply().status == 200;
   }));
+}
+
+TEST(HttpBodies, AnAnnouncedLengthTakesNoRoom) {
+  TestServer server(small_options());
+  HttpClient silent(server.address());
+  silent.send(post("/now", 100));
+  std::this_thread::sleep_for(milliseconds(50));
+  HttpClient other(server.address());
+  other.send(post("/now", 100) + std::string(100, 'a'));
+  EXPECT_EQ(other.reply().status, 200);
 }
 
 TEST(HttpBodies, ChunksCountAsTheyCome) {
