@@ -245,10 +245,6 @@ net::awaitable<bool> Connection::exchange() {
     send_response(std::move(*refused));
     co_return co_await finish(keeps_);
   }
-  if (!bytes.grow_to(reader.request().body.size(), loop_.options.most_held_bytes)) {
-    send_response(failure(429, kOverloaded));
-    co_return co_await finish(keeps_ = keeps_ && reader.is_whole());
-  }
   if (!reader.is_whole()) {
     if (reader.wants_continue() && input_.empty()) send("HTTP/1.1 100 Continue\r\n\r\n");
     const BadRequest body = co_await read_body(reader, bytes);
@@ -333,8 +329,11 @@ std::optional<HttpResponse> Connection::refusal(RequestReader& reader, HeldBytes
   const std::optional<std::uint64_t> length = reader.content_length();
   if (!response && length && *length > loop_.options.most_body_bytes) {
     response = failure(413, "the body is too large");
-  } else if (!response && length && !bytes.has_room(*length, loop_.options.most_held_bytes)) {
-    response = failure(429, kOverloaded);
+  } else if (!response) {
+    const std::size_t most = loop_.options.most_held_bytes;
+    const bool fits = (!length || bytes.has_room(*length, most)) &&
+                      bytes.grow_to(reader.request().body.size(), most);
+    if (!fits) response = failure(429, kOverloaded);
   }
   return response;
 }

@@ -179,10 +179,17 @@ std::vector<std::string> texts_alone(std::vector<Input> inputs, const char* key)
   return texts;
 }
 
-std::vector<EmbedInput> embed_inputs(std::span<const Input> inputs) {
+std::vector<Embedding> embedded(const Embedder& embedder, std::span<const Input> inputs,
+                                const EmbedOptions& options, ApiCall& call, const char* list) {
   std::vector<EmbedInput> views;
   for (const Input& input : inputs) views.push_back({.text = input.text, .ids = input.ids});
-  return views;
+  try {
+    std::vector<Embedding> found = embedder.embed(views, options);
+    for (const Embedding& one : found) count(call.lengths, embedder, options, one);
+    return found;
+  } catch (const Error& error) {
+    throw failure_of(error, list);
+  }
 }
 
 std::string without_begin(const Tokenizer& tokenizer, const std::string& text,

@@ -35,8 +35,11 @@ std::vector<Input> inputs_of(const Api& api, ApiCall& call, const Json& where, c
                              const Tokenizer& tokenizer);
 /// Texts of a route that runs no ids: those stand for the text that they are decoded to.
 std::vector<std::string> texts_alone(std::vector<Input> inputs, const char* key);
-/// The form of the library; the inputs must outlive it.
-std::vector<EmbedInput> embed_inputs(std::span<const Input> inputs);
+
+/// A vector for each input, or one for each token; counts their lengths. `list` names the inputs in
+/// messages. Throws Failure.
+std::vector<Embedding> embedded(const Embedder& embedder, std::span<const Input> inputs,
+                                const EmbedOptions& options, ApiCall& call, const char* list);
 
 /// Throws Failure for more inputs than one request may have.
 void check_batch_size(const Api& api, std::size_t size);

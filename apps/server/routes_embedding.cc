@@ -50,17 +50,6 @@ void cut_left(const Embedder& embedder, const EmbedOptions& options, const Json&
   }
 }
 
-std::vector<Embedding> embedded(const Embedder& embedder, std::span<const Input> inputs,
-                                const EmbedOptions& options, ApiCall& call, const char* list) {
-  try {
-    std::vector<Embedding> found = embedder.embed(embed_inputs(inputs), options);
-    for (const Embedding& one : found) count(call.lengths, embedder, options, one);
-    return found;
-  } catch (const Error& error) {
-    throw failure_of(error, list);
-  }
-}
-
 std::vector<ApiField> text_fields() {
   std::vector<ApiField> all = {{"inputs", inputs_schema(), true},
                                truncate_field(),

@@ -30,13 +30,7 @@ std::optional<HttpResponse> embed(Api& api, ApiCall& call) {
   options.normalize = true;
   options.truncate_dim = whole_of(call.body, "dimensions", 1, embedder.embedding_size(options));
   const auto inputs = inputs_of(api, call, call.body, "input", embedder.tokenizer());
-  std::vector<Embedding> found;
-  try {
-    found = embedder.embed(embed_inputs(inputs), options);
-  } catch (const Error& error) {
-    throw failure_of(error, "input");
-  }
-  for (const Embedding& one : found) count(call.lengths, embedder, options, one);
+  const std::vector<Embedding> found = embedded(embedder, inputs, options, call, "input");
   const std::string vectors = json_list(
       found, [](std::string& json, const Embedding& one) { append_numbers(json, one.values); });
   const auto lasted = std::chrono::steady_clock::now() - begin;

@@ -52,7 +52,7 @@ void set_task(EmbedOptions& options, const Embedder& embedder, const Json& body)
 
 /// The texts are the passages of one document, and each is read in its context.
 std::vector<Embedding> chunked_late(const Embedder& embedder, std::span<const std::string> texts,
-                                    const EmbedOptions& options) {
+                                    const EmbedOptions& options, ApiCall& call) {
   std::string document;
   std::vector<CharacterSpan> spans;
   std::int64_t characters = 0;
@@ -66,7 +66,12 @@ std::vector<Embedding> chunked_late(const Embedder& embedder, std::span<const st
     document += text;
     characters += size;
   }
-  const Embedding all = embedder.embed_spans(document, spans, options);
+  Embedding all;
+  try {
+    all = embedder.embed_spans(document, spans, options);
+  } catch (const Error& error) {
+    throw failure_of(error, "input");
+  }
   std::vector<Embedding> found(texts.size());
   const std::size_t width = all.values.size() / texts.size();
   for (std::size_t i = 0; i < texts.size(); ++i) {
@@ -74,6 +79,7 @@ std::vector<Embedding> chunked_late(const Embedder& embedder, std::span<const st
     found[i].values.assign(begin, begin + static_cast<std::ptrdiff_t>(width));
   }
   found[0].tokens = all.tokens;
+  for (const Embedding& one : found) count(call.lengths, embedder, options, one);
   return found;
 }
 
@@ -89,15 +95,10 @@ std::optional<HttpResponse> embeddings(Api& api, ApiCall& call) {
     refuse("`encoding_format`: expected float or base64, found '" + format + "'");
   }
   auto inputs = inputs_of(api, call, call.body, "input", embedder.tokenizer());
-  std::vector<Embedding> found;
-  try {
-    found = truth_of(call.body, "late_chunking").value_or(false)
-                ? chunked_late(embedder, texts_alone(std::move(inputs), "input"), options)
-                : embedder.embed(embed_inputs(inputs), options);
-  } catch (const Error& error) {
-    throw failure_of(error, "input");
-  }
-  for (const Embedding& one : found) count(call.lengths, embedder, options, one);
+  const std::vector<Embedding> found =
+      truth_of(call.body, "late_chunking").value_or(false)
+          ? chunked_late(embedder, texts_alone(std::move(inputs), "input"), options, call)
+          : embedded(embedder, inputs, options, call, "input");
   std::int64_t index = 0;
   std::string data = json_list(found, [&](std::string& json, const Embedding& one) {
     fmt::format_to(std::back_inserter(json), R"({{"object":"embedding","index":{},"embedding":)",

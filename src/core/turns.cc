@@ -49,9 +49,15 @@ struct Turns::State {
 
   explicit State(Order its_order) : order(its_order) {}
 
+  /// Its place in the order: the smallest one comes first.
+  auto place_of(const Waiter* waiter) const {
+    const double work = order == Order::arrival ? 0 : kWorkOfWait * waiter->claim_.rest;
+    return std::pair(waiter->claim_.since + Seconds(work), waiter->number_);
+  }
+
   /// The next one: who lent a turn goes on, but for much shorter work.
   Waiter* next() const {
-    if (order == Order::arrival) return first_come();
+    if (order == Order::arrival) return shortest();
     if (!lent.empty()) {
       Waiter* shorter = before(*lent.back());
       return shorter != nullptr ? shorter : lent.back();
@@ -68,25 +74,9 @@ struct Turns::State {
   }
 
   Waiter* shortest() const {
-    const auto found =
-        std::min_element(waiting.begin(), waiting.end(),
-                         [this](const Waiter* a, const Waiter* b) { return goes_before(a, b); });
+    const auto found = std::ranges::min_element(
+        waiting, {}, [this](const Waiter* waiter) { return place_of(waiter); });
     return found == waiting.end() ? nullptr : *found;
-  }
-
-  Waiter* first_come() const {
-    const auto found = std::min_element(
-        waiting.begin(), waiting.end(),
-        [](const Waiter* a, const Waiter* b) { return a->claim_.since < b->claim_.since; });
-    return found == waiting.end() ? nullptr : *found;
-  }
-
-  bool goes_before(const Waiter* a, const Waiter* b) const {
-    if (order == Order::arrival) return a->claim_.since < b->claim_.since;
-    const auto place = [](const Waiter& one) {
-      return std::pair(one.claim_.since + Seconds(kWorkOfWait * one.claim_.rest), one.number_);
-    };
-    return place(*a) < place(*b);
   }
 
   static bool is_late(const Waiter& waiter) {
@@ -115,9 +105,9 @@ struct Turns::State {
   int threads_for(const Waiter& waiter) const {
     const auto [most, tokens] = waiter.width_;
     if (tokens == 0 || order == Order::arrival) return running.empty() ? most : 0;
-    const int possible = std::min(most, free());
+    const int left = free(), possible = std::min(most, left);
     if (possible <= 0) return 0;
-    if (tokens <= kShortTokens) return std::min(possible, share_of(free()));
+    if (tokens <= kShortTokens) return std::min(possible, share_of(left));
     return waiter.place_ == Place::lent || possible >= kNearlyAll * most ? possible : 0;
   }
 
@@ -286,12 +276,6 @@ void Turns::wait(State& state, std::unique_lock<std::mutex>& lock, Waiter& waite
   waited_by_this_thread() += Seconds(Clock::now() - begin).count();
 }
 
-bool Turns::are_shared() const {
-  State& state = this->state();
-  const std::lock_guard lock(state.mutex);
-  return !state.waiting.empty() || !state.running.empty() || !state.lent.empty();
-}
-
 double Turns::seconds_waited() { return waited_by_this_thread(); }
 
 /// Its thread wants the turn no more. Who computes its work still reads it, so that must end first.
@@ -306,14 +290,16 @@ void Turns::leave(State& state, std::unique_lock<std::mutex>& lock, Waiter& wait
   state.pass_on();
 }
 
-void Turns::unlock(Waiter& waiter) {
+bool Turns::unlock(Waiter& waiter) {
   State& state = *waiter.queue_;
-  if (state.forks != fork_count()) return;
+  if (state.forks != fork_count()) return false;
   const std::lock_guard lock(state.mutex);
-  if (waiter.place_ != Waiter::Place::running) return;
-  state.end(waiter);
-  waiter.place_ = Waiter::Place::outside;
-  state.pass_on();
+  if (waiter.place_ == Waiter::Place::running) {
+    state.end(waiter);
+    waiter.place_ = Waiter::Place::outside;
+    state.pass_on();
+  }
+  return !state.waiting.empty() || !state.running.empty() || !state.lent.empty();
 }
 
 void Turns::reached(Waiter& running, std::int64_t done, std::int64_t parts) {
@@ -339,8 +325,7 @@ std::vector<Turns::Waiter*> Turns::take(const Waiter& running,
   State& state = *running.queue_;
   const std::lock_guard lock(state.mutex);
   std::vector<Waiter*> order = state.waiting, taken;
-  std::sort(order.begin(), order.end(),
-            [&](const Waiter* a, const Waiter* b) { return state.goes_before(a, b); });
+  std::ranges::sort(order, {}, [&](const Waiter* waiter) { return state.place_of(waiter); });
   for (Waiter* waiter : order) {
     if (waiter->kind_ == nullptr || waiter->kind_ != running.kind_ || waiter->abandoned_) continue;
     if (!fits(*waiter)) continue;

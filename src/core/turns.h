@@ -96,8 +96,8 @@ class Turns {
   /// Waits for the turn: true. False: another thread has done the work. Throws what an Interruption
   /// of this thread throws.
   bool lock(Waiter& waiter);
-  /// Does nothing for one whose turn it is not.
-  void unlock(Waiter& waiter);
+  /// Ends the turn of one that has it. Whether anybody else has a turn or waits for one.
+  bool unlock(Waiter& waiter);
 
   /// `done` of `parts` equal parts are computed; much shorter work goes first now, and after it the
   /// turn may have other threads(). Throws as lock.
@@ -109,8 +109,6 @@ class Turns {
   void put_back(std::span<Waiter* const> taken);
 
   Order order() const { return order_; }
-  /// Whether anybody has a turn or waits for one.
-  bool are_shared() const;
   /// How many wait, and the seconds that they and the running ones have left.
   std::size_t waiting() const;
   double backlog() const { return seconds_before(std::numeric_limits<double>::infinity()); }
@@ -153,9 +151,8 @@ class Turn {
   }
   ~Turn() {
     work_.reset();
-    turns_.unlock(waiter_);
     // Idle threads of one team make those of the others sleep where they could spin.
-    if (turns_.are_shared()) end_team();
+    if (turns_.unlock(waiter_)) end_team();
   }
   Turn(const Turn&) = delete;
   Turn& operator=(const Turn&) = delete;

@@ -86,14 +86,15 @@ Tensor Stack::forward(const ops::Context& context, Tensor x,
                       const std::shared_ptr<const SharedInput>& shared,
                       const PassOptions& options) const {
   if (options.hidden_states != nullptr) options.hidden_states->push_back(x);
+  const auto reached = [&](Index part) {
+    if (options.between != nullptr && part < 2 * size()) (*options.between)(part, 2 * size());
+  };
   for (Index i = 0; i < size(); ++i) {
     const auto& block = blocks_[at(i)];
     if (options.layer_inputs != nullptr) x = (*options.layer_inputs)[at(i)];
     const auto observer = observer_of(options.observer, i);
     LayerState* state = options.state == nullptr ? nullptr : options.state->layer(i);
-    const std::function<void()> halfway = [&] {
-      if (options.between != nullptr) (*options.between)(2 * i + 1, 2 * size());
-    };
+    const std::function<void()> halfway = [&] { reached(2 * i + 1); };
     x = context.recomputes
             ? recomputed(context, block, x, {shared, options.losses, options.state, i})
             : block->forward(
@@ -103,7 +104,7 @@ Tensor Stack::forward(const ops::Context& context, Tensor x,
                    options.shares == nullptr ? nullptr : &(*options.shares)[at(i)], &halfway});
     if (options.hidden_states != nullptr) options.hidden_states->push_back(x);
     if (observer && options.observer->alone && i == options.observer->layers.back()) break;
-    if (options.between != nullptr && i + 1 < size()) (*options.between)(2 * (i + 1), 2 * size());
+    reached(2 * i + 2);
   }
   if (options.state != nullptr) options.state->advance(shared->starts);
   return x;

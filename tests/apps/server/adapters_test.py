@@ -4,12 +4,12 @@ import json
 import pathlib
 import random
 import shutil
-import struct
 import subprocess
 
 import numpy as np
 import pytest
 from serve_test import BINARY, FIXTURES, Server, verb
+from tensors import rewrite_tensors
 
 LABELS = ("bad", "good", "ugly")
 WORDS = "the of and he was in to it that his".split()
@@ -111,23 +111,15 @@ def widened(base, folder):
     narrow = config["intermediate_size"]
     config["intermediate_size"] *= times
     (folder / "config.json").write_text(json.dumps(config))
-    data = (folder / "model.safetensors").read_bytes()
-    (size,) = struct.unpack("<Q", data[:8])
-    header, body = json.loads(data[8 : 8 + size]), data[8 + size :]
-    header.pop("__metadata__", None)
-    place, parts = 0, []
-    for name, entry in header.items():
-        begin, end = entry["data_offsets"]
-        tensor = np.frombuffer(body[begin:end], np.float32).reshape(entry["shape"])
-        if "intermediate" in name or name.endswith(".output.dense.weight") and "attention" not in name:
-            axis = tensor.shape.index(narrow)
-            tensor = np.repeat(tensor, times, axis) / np.float32(times)
-        parts.append(np.ascontiguousarray(tensor).tobytes())
-        entry["shape"], entry["data_offsets"] = list(tensor.shape), [place, place + len(parts[-1])]
-        place += len(parts[-1])
-    head = json.dumps(header).encode()
-    head += b" " * (-len(head) % 8)
-    (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(head)) + head + b"".join(parts))
+
+    def change(name, shape, data):
+        if "intermediate" not in name and (not name.endswith(".output.dense.weight") or "attention" in name):
+            return shape, data
+        tensor = np.frombuffer(data, np.float32).reshape(shape)
+        tensor = np.repeat(tensor, times, tensor.shape.index(narrow)) / np.float32(times)
+        return list(tensor.shape), np.ascontiguousarray(tensor).tobytes()
+
+    rewrite_tensors(folder, folder, change)
     return folder
 
 

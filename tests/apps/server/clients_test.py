@@ -20,6 +20,7 @@ import time
 import urllib.request
 
 import pytest
+from tensors import keep_one_class
 
 PACKAGES = ("openai", "huggingface_hub", "langchain_openai", "llama_index", "haystack", "cohere", "schemathesis")
 HAS_CLIENTS = all(importlib.util.find_spec(name) for name in PACKAGES)
@@ -72,27 +73,11 @@ def serving(*arguments, **environment):
 
 def with_one_class(source, target):
     """A cross-encoder: a classifier whose head keeps the weights of its first class."""
-    data = (source / "model.safetensors").read_bytes()
-    size = int.from_bytes(data[:8], "little")
-    header, parts, position = json.loads(data[8 : 8 + size]), [], 0
-    header.pop("__metadata__", None)
-    for name, entry in header.items():
-        begin, end = entry["data_offsets"]
-        part = data[8 + size + begin : 8 + size + end]
-        if name.startswith("classifier.out_proj."):
-            part = part[: len(part) // entry["shape"][0]]
-            entry["shape"][0] = 1
-        entry["data_offsets"] = [position, position + len(part)]
-        parts.append(part)
-        position += len(part)
-    text = json.dumps(header).encode()
     target.mkdir()
     for file in source.glob("*token*"):
         (target / file.name).write_bytes(file.read_bytes())
     (target / "vocab.txt").write_bytes((source / "vocab.txt").read_bytes())
-    (target / "model.safetensors").write_bytes(len(text).to_bytes(8, "little") + text + b"".join(parts))
-    config = json.loads((source / "config.json").read_text()) | {"id2label": {"0": "relevant"}, "label2id": {"relevant": 0}}
-    (target / "config.json").write_text(json.dumps(config))
+    keep_one_class(source, target)
     return target
 
 

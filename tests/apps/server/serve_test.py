@@ -18,6 +18,7 @@ import urllib.request
 
 import numpy as np
 import pytest
+from tensors import keep_one_class
 
 BINARY = os.environ["LONGFORMER_BINARY"]
 ROOT = pathlib.Path(__file__).resolve().parents[3]
@@ -116,7 +117,7 @@ def folders(tmp_path_factory):
             for file in ("vocab.json", "merges.txt", "vocab.txt", "tokenizer_config.json", "special_tokens_map.json"):
                 if (FIXTURES / source / file).exists():
                     shutil.copy(FIXTURES / source / file, folders[name])
-    keep_one_class(folders["reranker"])
+    keep_one_class(folders["reranker"], folders["reranker"])
     return folders
 
 
@@ -126,28 +127,6 @@ def server(folders):
     yield one
     assert one.stop() == 0
     assert not [line for line in one.log if "Sanitizer" in line or "terminate" in line]
-
-
-def keep_one_class(folder):
-    """Makes a cross-encoder of a classifier: its head keeps the weights of the first class."""
-    data = (folder / "model.safetensors").read_bytes()
-    size = int.from_bytes(data[:8], "little")
-    header, parts, position = json.loads(data[8 : 8 + size]), [], 0
-    header.pop("__metadata__", None)
-    for name, entry in header.items():
-        begin, end = entry["data_offsets"]
-        part = data[8 + size + begin : 8 + size + end]
-        if name.startswith("classifier.out_proj."):
-            part = part[: len(part) // entry["shape"][0]]
-            entry["shape"][0] = 1
-        entry["data_offsets"] = [position, position + len(part)]
-        parts.append(part)
-        position += len(part)
-    text = json.dumps(header).encode()
-    (folder / "model.safetensors").write_bytes(len(text).to_bytes(8, "little") + text + b"".join(parts))
-    config = json.loads((folder / "config.json").read_text())
-    config.update(id2label={"0": "relevant"}, label2id={"relevant": 0})
-    (folder / "config.json").write_text(json.dumps(config))
 
 
 def metric(server, name):
