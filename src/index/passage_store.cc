@@ -426,7 +426,7 @@ KnownWords PassageStore::known(const WordQuery& words) const {
     return std::find(phrases.begin(), phrases.end(), term) != phrases.end();
   };
   for (const std::string& term : words.terms()) {
-    holders.bind(1, quoted(term)).step();
+    holders.bind(1, fts_string(term)).step();
     const auto having = static_cast<double>(holders.integer(0));
     holders.run();
     const double rarity = std::log((all - having + 0.5) / (having + 0.5));

@@ -42,7 +42,7 @@ std::string joined(const std::vector<std::string>& terms, std::string_view with)
   std::string query;
   for (const std::string& term : terms) {
     if (!query.empty()) query += with;
-    query += quoted(term);
+    query += fts_string(term);
   }
   return query;
 }
@@ -51,7 +51,7 @@ std::string joined(const std::vector<std::string>& terms, std::string_view with)
 
 std::string any_of(const std::vector<std::string>& terms) { return joined(terms, " OR "); }
 
-std::string quoted(std::string_view term) { return '"' + std::string(term) + '"'; }
+std::string fts_string(std::string_view term) { return '"' + std::string(term) + '"'; }
 
 WordQuery::WordQuery(std::string_view question, QuotationMarks marks) {
   std::size_t done = 0;

@@ -40,6 +40,6 @@ class WordQuery {
 /// Passages with any of some words or phrases.
 std::string any_of(const std::vector<std::string>& terms);
 /// A word or phrase as FTS5 wants it.
-std::string quoted(std::string_view term);
+std::string fts_string(std::string_view term);
 
 }  // namespace longformer::index

@@ -163,7 +163,7 @@ std::vector<CharacterSpan> characters_of(std::string_view text,
 std::string note_of(const std::vector<std::string>& phrases) {
   std::string all;
   for (const std::string& phrase : phrases) {
-    all += (all.empty() ? "" : " and ") + index::quoted(phrase);
+    all += (all.empty() ? "" : " and ") + index::fts_string(phrase);
   }
   return fmt::format("no passage has the {} {}: the words are searched",
                      phrases.size() == 1 ? "phrase" : "phrases", all);
