@@ -20,6 +20,12 @@ std::string windows_text(const std::vector<std::int64_t>& windows) {
   const bool same = std::all_of(windows.begin(), windows.end(),
                                 [&](std::int64_t window) { return window == windows.front(); });
   if (same) return fmt::format("{} in every layer", windows.front());
+  const auto whole = std::ranges::count(windows, 0);
+  const std::int64_t window = *std::ranges::max_element(windows);
+  if (whole > 0 && whole + std::ranges::count(windows, window) == std::ssize(windows)) {
+    return fmt::format("{} in {} of {} layers, none in the others", window,
+                       std::ssize(windows) - whole, windows.size());
+  }
   return fmt::format("{}", fmt::join(windows, ", "));
 }
 

@@ -151,7 +151,7 @@ void describe_config(const EncoderConfig& config, FolderInfo& info) {
   info.intermediate_size = config.intermediate_size;
   info.vocabulary_size = config.vocab_size;
   info.max_tokens = config.max_tokens();
-  info.type_vocabulary_size = config.traits().has_token_types ? config.type_vocab_size : 0;
+  info.type_vocabulary_size = config.recipe.has_type_table ? config.type_vocab_size : 0;
   info.activation = models::name_of(config.activation);
   info.windows = config.windows();
   if (config.decoder) {
@@ -166,7 +166,10 @@ void describe_config(const EncoderConfig& config, FolderInfo& info) {
     info.receptive_field = config.max_tokens();
     return;
   }
+  const bool sees_all = std::ranges::count(info.windows, 0) > 0;
+  if (sees_all) info.receptive_field = config.max_tokens();
   for (const auto& heads : config.patterns) {
+    if (sees_all) break;
     Index farthest = 0;
     for (const auto& head : heads) farthest = std::max(farthest, head.reach_left * head.dilation);
     info.receptive_field += farthest;

@@ -209,6 +209,97 @@ void ActivationBackward(Activation activation, const void* x, void* gradient, In
   ActivationBackwardTyped<float>(activation, x, gradient, count);
 }
 
+/// Up to one vector of each part of a row, padded with zeros.
+template <typename T>
+struct PaddedParts {
+  HWY_ALIGN T a[HWY_MAX_BYTES / sizeof(float)] = {};
+  HWY_ALIGN T b[HWY_MAX_BYTES / sizeof(float)] = {};
+
+  PaddedParts(const T* from_a, const T* from_b, Index count) {
+    std::copy_n(from_a, count, a);
+    std::copy_n(from_b, count, b);
+  }
+};
+
+/// value(a) is the activation of the vector that begins there.
+template <typename T, typename Value>
+void GateRows(const GatedRows& g, T* y, const Value& value) {
+  const Index lanes = LaneCount();
+  const T* a = static_cast<const T*>(g.x);
+  for (Index row = 0; row < g.rows; ++row, a += g.stride, y += g.columns) {
+    const T* b = a + g.other;
+    Index c = 0;
+    for (; c + lanes <= g.columns; c += lanes) {
+      StoreFloats(hn::Mul(value(a + c), LoadFloats(b + c)), y + c);
+    }
+    if (c == g.columns) continue;
+    PaddedParts<T> rest(a + c, b + c, g.columns - c);
+    StoreFloats(hn::Mul(value(rest.a), LoadFloats(rest.b)), rest.b);
+    std::copy_n(rest.b, g.columns - c, y + c);
+  }
+}
+
+template <typename T, typename Value, typename Slope>
+void GateRowsBackward(const GatedRows& g, const T* gradient, T* parts, const Value& value,
+                      const Slope& slope) {
+  const Index lanes = LaneCount();
+  const T* a = static_cast<const T*>(g.x);
+  const auto send = [&](const T* from_a, const T* from_b, FloatVector dy, T* to_a, T* to_b) {
+    const auto b = LoadFloats(from_b);
+    const auto to_value = hn::Mul(dy, value(from_a));
+    StoreFloats(hn::Mul(hn::Mul(dy, b), slope(from_a)), to_a);
+    StoreFloats(to_value, to_b);
+  };
+  for (Index row = 0; row < g.rows; ++row) {
+    const T* b = a + g.other;
+    T* to_b = parts + g.other;
+    Index c = 0;
+    for (; c + lanes <= g.columns; c += lanes) {
+      send(a + c, b + c, LoadFloats(gradient + c), parts + c, to_b + c);
+    }
+    if (c < g.columns) {
+      const Index count = g.columns - c;
+      PaddedParts<T> rest(a + c, b + c, count), to(gradient + c, gradient + c, count);
+      send(rest.a, rest.b, LoadFloats(to.a), rest.a, rest.b);
+      std::copy_n(rest.a, count, parts + c);
+      std::copy_n(rest.b, count, to_b + c);
+    }
+    a += g.stride;
+    gradient += g.columns;
+    parts += g.stride;
+  }
+}
+
+template <typename T>
+void GateTyped(const GatedRows& gated, void* y) {
+  WithActivation(gated.activation, [&](auto kind) {
+    constexpr Activation kActivation = kind();
+    GateRows(gated, static_cast<T*>(y),
+             [](const T* a) { return ValueOf<kActivation>(LoadFloats(a)); });
+  });
+}
+
+template <typename T>
+void GateBackwardTyped(const GatedRows& gated, const void* gradient, void* parts) {
+  WithActivation(gated.activation, [&](auto kind) {
+    constexpr Activation kActivation = kind();
+    GateRowsBackward(
+        gated, static_cast<const T*>(gradient), static_cast<T*>(parts),
+        [](const T* a) { return ValueOf<kActivation>(LoadFloats(a)); },
+        [](const T* a) { return SlopeOf<kActivation>(LoadFloats(a)); });
+  });
+}
+
+void Gate(const GatedRows& gated, void* y, DType dtype) {
+  if (dtype == DType::bf16) return GateTyped<BFloat16>(gated, y);
+  GateTyped<float>(gated, y);
+}
+
+void GateBackward(const GatedRows& gated, const void* gradient, void* parts, DType dtype) {
+  if (dtype == DType::bf16) return GateBackwardTyped<BFloat16>(gated, gradient, parts);
+  GateBackwardTyped<float>(gated, gradient, parts);
+}
+
 template <typename T>
 void AddBiasTyped(const BiasRows& b, T* x) {
   const Index lanes = LaneCount();
@@ -294,6 +385,17 @@ void LookUpAll(const float* table, const BFloat16* x, BFloat16* y, Index count) 
   for (; i < count; ++i) y[i] = BFloat16(table[x[i].bits]);
 }
 
+void GateByTable(const GatedRows& gated, const float* values, BFloat16* y) {
+  GateRows(gated, y, [values](const BFloat16* a) { return LookUp(values, a); });
+}
+
+void GateBackwardByTables(const GatedRows& gated, const float* values, const float* slopes,
+                          const BFloat16* gradient, BFloat16* parts) {
+  GateRowsBackward(
+      gated, gradient, parts, [values](const BFloat16* a) { return LookUp(values, a); },
+      [slopes](const BFloat16* a) { return LookUp(slopes, a); });
+}
+
 /// gradient ·= table(x)
 void MultiplyByTable(const float* table, const BFloat16* x, BFloat16* gradient, Index count) {
   const Index lanes = LaneCount();
@@ -358,6 +460,10 @@ namespace longformer::kernels {
 
 HWY_EXPORT(Activate);
 HWY_EXPORT(ActivationBackward);
+HWY_EXPORT(Gate);
+HWY_EXPORT(GateBackward);
+HWY_EXPORT(GateByTable);
+HWY_EXPORT(GateBackwardByTables);
 HWY_EXPORT(AddBias);
 HWY_EXPORT(AddColumnSums);
 HWY_EXPORT(AddAll);
@@ -422,6 +528,28 @@ void activation_backward(Activation activation, const void* x, void* gradient, I
     return;
   }
   HWY_DYNAMIC_DISPATCH(ActivationBackward)(activation, x, gradient, count, dtype);
+}
+
+void gate(const GatedRows& gated, void* y, DType dtype) {
+  limit_simd_targets();
+  if (dtype == DType::bf16 && gated.rows * gated.columns >= NarrowActivation::kWorthwhile) {
+    HWY_DYNAMIC_DISPATCH(GateByTable)
+    (gated, narrow(gated.activation).values.data(), static_cast<BFloat16*>(y));
+    return;
+  }
+  HWY_DYNAMIC_DISPATCH(Gate)(gated, y, dtype);
+}
+
+void gate_backward(const GatedRows& gated, const void* gradient, void* parts, DType dtype) {
+  limit_simd_targets();
+  if (dtype == DType::bf16 && gated.rows * gated.columns >= NarrowActivation::kWorthwhile) {
+    const NarrowActivation& table = narrow(gated.activation);
+    HWY_DYNAMIC_DISPATCH(GateBackwardByTables)
+    (gated, table.values.data(), table.slopes.data(), static_cast<const BFloat16*>(gradient),
+     static_cast<BFloat16*>(parts));
+    return;
+  }
+  HWY_DYNAMIC_DISPATCH(GateBackward)(gated, gradient, parts, dtype);
 }
 
 void narrow_all(const float* from, BFloat16* to, Index count) {

@@ -16,6 +16,24 @@ void activate(Activation activation, const void* x, void* y, Index count, DType 
 void activation_backward(Activation activation, const void* x, void* gradient, Index count,
                          DType dtype);
 
+/// Rows of a gated layer (GLU, arXiv 2002.05202): activation(a)·b, where the two parts of a row are
+/// `columns` numbers each, `other` elements apart, and rows are `stride` apart.
+struct GatedRows {
+  Activation activation = Activation::silu;
+  /// The part a of the first row.
+  const void* x = nullptr;
+  /// From a number of a to that of b; negative where b lies before a.
+  Index other = 0;
+  Index rows = 0;
+  Index columns = 0;
+  Index stride = 0;
+};
+/// y [rows, columns]; it may begin where the parts do when they follow each other.
+void gate(const GatedRows& gated, void* y, DType dtype);
+/// From the gradient [rows, columns] of y to those of a and b, which lie in `parts` as a and b do
+/// in x.
+void gate_backward(const GatedRows& gated, const void* gradient, void* parts, DType dtype);
+
 /// Adds bias [columns] fp32 to every row; rows are `stride` elements apart.
 struct BiasRows {
   const float* bias = nullptr;

@@ -36,7 +36,8 @@ void normalise_row(const LayerNormRows& r, float* x, const T* residual, T* out) 
     if (residual != nullptr) x[c] += static_cast<float>(residual[c]);
     sum += x[c];
   }
-  const float mean = (sum + hn::GetLane(hn::SumOfLanes(d, sums))) / static_cast<float>(columns);
+  const float mean =
+      r.centres ? (sum + hn::GetLane(hn::SumOfLanes(d, sums))) / static_cast<float>(columns) : 0;
   const auto means = hn::Set(d, mean);
   auto squares = hn::Zero(d);
   float square = 0;
@@ -51,10 +52,12 @@ void normalise_row(const LayerNormRows& r, float* x, const T* residual, T* out) 
   const auto scales = hn::Set(d, scale);
   for (Index c = 0; c < whole; c += lanes) {
     const auto normal = hn::Mul(hn::Sub(hn::LoadU(d, x + c), means), scales);
-    StoreFloats(hn::MulAdd(normal, hn::LoadU(d, r.gamma + c), hn::LoadU(d, r.beta + c)), out + c);
+    const auto shift = r.beta != nullptr ? hn::LoadU(d, r.beta + c) : hn::Zero(d);
+    StoreFloats(hn::MulAdd(normal, hn::LoadU(d, r.gamma + c), shift), out + c);
   }
   for (Index c = whole; c < columns; ++c) {
-    out[c] = T((x[c] - mean) * scale * r.gamma[c] + r.beta[c]);
+    const float shift = r.beta != nullptr ? r.beta[c] : 0;
+    out[c] = T((x[c] - mean) * scale * r.gamma[c] + shift);
   }
 }
 
@@ -90,7 +93,7 @@ Moments moments_of(const LayerNormGradientRows& r, const float* x) {
   float sum = 0;
   for (Index c = 0; c < whole; c += lanes) sums = hn::Add(sums, hn::LoadU(d, x + c));
   for (Index c = whole; c < r.columns; ++c) sum += x[c];
-  const float mean = (sum + hn::GetLane(hn::SumOfLanes(d, sums))) / count;
+  const float mean = r.centres ? (sum + hn::GetLane(hn::SumOfLanes(d, sums))) / count : 0;
   auto squares = hn::Zero(d);
   float square = 0;
   for (Index c = 0; c < whole; c += lanes) {
@@ -102,7 +105,8 @@ Moments moments_of(const LayerNormGradientRows& r, const float* x) {
   return {mean, 1.0f / std::sqrt(variance + r.epsilon)};
 }
 
-/// x̂ is the normalised row and a = gradient·gamma: scale·(a − mean(a) − x̂·mean(a·x̂)).
+/// x̂ is the normalised row and a = gradient·gamma: scale·(a − mean(a) − x̂·mean(a·x̂)), without
+/// mean(a) where rows are not centred.
 template <typename T>
 void normalise_row_backward(const LayerNormGradientRows& r, const float* x, T* gradient) {
   const Float d;
@@ -124,6 +128,8 @@ void normalise_row_backward(const LayerNormGradientRows& r, const float* x, T* g
     products = hn::MulAdd(a, n, products);
     if (r.gamma_gradient != nullptr) {
       hn::StoreU(hn::MulAdd(g, n, hn::LoadU(d, r.gamma_gradient + c)), d, r.gamma_gradient + c);
+    }
+    if (r.beta_gradient != nullptr) {
       hn::StoreU(hn::Add(g, hn::LoadU(d, r.beta_gradient + c)), d, r.beta_gradient + c);
     }
   }
@@ -132,12 +138,10 @@ void normalise_row_backward(const LayerNormGradientRows& r, const float* x, T* g
     const float n = (x[c] - m.mean) * m.scale;
     sum += g * r.gamma[c];
     product += g * r.gamma[c] * n;
-    if (r.gamma_gradient != nullptr) {
-      r.gamma_gradient[c] += g * n;
-      r.beta_gradient[c] += g;
-    }
+    if (r.gamma_gradient != nullptr) r.gamma_gradient[c] += g * n;
+    if (r.beta_gradient != nullptr) r.beta_gradient[c] += g;
   }
-  const float mean = (sum + hn::GetLane(hn::SumOfLanes(d, sums))) / count;
+  const float mean = r.centres ? (sum + hn::GetLane(hn::SumOfLanes(d, sums))) / count : 0;
   const float along = (product + hn::GetLane(hn::SumOfLanes(d, products))) / count;
   for (Index c = 0; c < whole; c += lanes) {
     const auto a = hn::Mul(LoadFloats(gradient + c), hn::LoadU(d, r.gamma + c));

@@ -1,22 +1,25 @@
-// LayerNorm over rows, fused with the residual addition before it (docs/spec/README.md#conventions,
-// docs/spec/encoder.md#a5).
+// LayerNorm and RMS norm over rows, fused with the residual addition before them
+// (docs/spec/README.md#conventions, docs/spec/encoder.md#a5).
 #pragma once
 
 #include "core/tensor.h"
 
 namespace longformer::kernels {
 
-/// Rows of [rows, columns]: out = LayerNorm(x + residual)·gamma + beta with the biased variance.
+/// Rows of [rows, columns]: out = norm(x + residual)·gamma + beta with the biased variance.
 struct LayerNormRows {
   /// fp32; overwritten with x + residual where there is one.
   float* x = nullptr;
   /// Same dtype as out; null adds nothing.
   const void* residual = nullptr;
   const float* gamma = nullptr;
+  /// Null adds nothing.
   const float* beta = nullptr;
   float epsilon = 0;
   Index rows = 0;
   Index columns = 0;
+  /// Whether the mean is taken off each row; without that it is the RMS norm (arXiv 1910.07467).
+  bool centres = true;
 };
 
 /// out has dtype fp32 or bf16 and may be the residual itself.
@@ -30,6 +33,7 @@ struct LayerNormGradientRows {
   float epsilon = 0;
   Index rows = 0;
   Index columns = 0;
+  bool centres = true;
   /// Gradients of gamma and beta are added here, fp32; null where they are not wanted.
   float* gamma_gradient = nullptr;
   float* beta_gradient = nullptr;

@@ -39,7 +39,8 @@ void append(std::vector<std::int32_t>& to, Values values, std::size_t n) {
 void BatchBuilder::check(const Sequence& document, const std::string& name) const {
   const std::size_t n = document.ids.size();
   require(n > 0, "{}: expected at least one token, found none", name);
-  require(static_cast<Index>(n) <= config_.max_tokens() || !document.positions.empty(),
+  require(static_cast<Index>(n) <= config_.position_limit() - config_.first_position() ||
+              !document.positions.empty(),
           "{}: expected at most {} tokens, found {} (shorten the document, or convert the model to "
           "more positions)",
           name, config_.max_tokens(), n);
@@ -49,7 +50,7 @@ void BatchBuilder::check(const Sequence& document, const std::string& name) cons
   check_values(document.ids, config_.vocab_size - 1, "token ids", name);
   check_values(document.mask, 1, "attention mask values", name);
   check_values(document.types, config_.type_vocab_size - 1, "token type ids", name);
-  check_values(document.positions, config_.max_position_embeddings - 1, "position ids", name);
+  check_values(document.positions, config_.position_limit() - 1, "position ids", name);
   require(document.globals.empty() || config_.has_global_attention(),
           "{}: expected no global tokens for model_type {}, found some", name,
           config_.model_type());

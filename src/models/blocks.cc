@@ -48,8 +48,9 @@ class PreNormBlock final : public BlockOfParts {
 
   Tensor forward(const ops::Context& context, const Tensor& x,
                  const LayerInput& in) const override {
-    const Tensor attended =
-        parts_.attention->forward(context, ops::layer_norm(context, x, parts_.attention_norm), in);
+    const bool is_identity = parts_.attention_norm.weight.empty();
+    const Tensor read = is_identity ? x : ops::layer_norm(context, x, parts_.attention_norm);
+    const Tensor attended = parts_.attention->forward(context, read, in);
     const Tensor hidden =
         ops::linear_add(context, attended, parts_.attention_output, x, after_attention(context));
     in.tell_halfway();

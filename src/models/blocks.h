@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "models/attention/attention.h"
-#include "ops/normalization.h"
+#include "ops/feed_forward.h"
 
 namespace longformer::models {
 
@@ -39,6 +39,7 @@ struct BlockParts {
 std::unique_ptr<Block> post_norm_block(BlockParts parts);
 
 /// a = x + dropout(dense(attention(LayerNorm(x)))); a + dropout(down(dropout(up(LayerNorm(a))))).
+/// Without a weight the first norm is the identity.
 std::unique_ptr<Block> pre_norm_block(BlockParts parts);
 
 }  // namespace longformer::models

@@ -65,6 +65,10 @@ const Family& encoder_family(const ConfigReader& config) {
 /// (docs/spec/led-and-generation.md#b1).
 Json with_aliases(const ConfigReader& config, const Family& family) {
   Json object = config.object();
+  for (const auto& [before, now] : family.encoder->older_keys) {
+    if (!config.has(std::string(before))) continue;
+    if (!config.has(std::string(now))) object[std::string(now)] = config.at(std::string(before));
+  }
   for (const std::string_view alias : family.encoder->aliases) {
     if (!config.has(std::string(alias))) continue;
     for (const auto& [usual, key] : family.encoder->keys) {
@@ -189,10 +193,11 @@ std::string problem_type_of(const ConfigReader& config) {
 /// Settings that change what the model computes and that no encoder here has.
 void check_supported(const ConfigReader& config, const Family& family) {
   const EncoderTraits& traits = *family.encoder;
-  const std::string positions = config.string("position_embedding_type", "absolute");
-  require(positions == "absolute",
-          "{}: position_embedding_type: expected \"absolute\", found {}: not supported",
-          config.name(), quote(positions));
+  const std::string expected_type(traits.position_type);
+  const std::string positions = config.string("position_embedding_type", expected_type);
+  require(positions == expected_type,
+          "{}: position_embedding_type: expected {}, found {}: not supported", config.name(),
+          quote(expected_type), quote(positions));
   for (const char* key : {"is_decoder", "add_cross_attention"}) {
     // A model with both halves is no decoder, whatever the file says.
     require(!config.boolean(key, false) || family.decoder,
@@ -257,13 +262,13 @@ void note_unused_keys(const ConfigReader& config, EncoderConfig& model) {
 
 }  // namespace
 
-Activation activation_of(const ConfigReader& config) {
-  const std::string name = config.string("hidden_act", "gelu");
+Activation activation_of(const ConfigReader& config, const std::string& key) {
+  const std::string name = config.string(key, "gelu");
   for (const ActivationName& known : kActivations) {
     if (name == known.name) return known.activation;
   }
   fail("{}: {}: expected gelu, gelu_new, relu, silu, tanh, quick_gelu or mish, found {}",
-       config.name(), config.renamed("hidden_act"), quote(name));
+       config.name(), config.renamed(key), quote(name));
 }
 
 std::string_view name_of(Activation activation) {
@@ -278,12 +283,17 @@ bool EncoderConfig::has_global_attention() const { return traits().has_global_at
 
 std::vector<Index> EncoderConfig::windows() const {
   std::vector<Index> windows;
+  bool has_one = false;
   for (const auto& heads : patterns) {
-    if (heads[0].reach_left != kernels::kUnlimitedReach) {
-      windows.push_back(heads[0].reach_left + heads[0].reach_right);
-    }
+    const bool sees_all = heads[0].reach_left == kernels::kUnlimitedReach;
+    has_one = has_one || !sees_all;
+    windows.push_back(sees_all ? 0 : heads[0].reach_left + heads[0].reach_right);
   }
-  return windows;
+  return has_one ? windows : std::vector<Index>();
+}
+
+Index EncoderConfig::position_limit() const {
+  return recipe.has_position_table ? max_position_embeddings : kMaxPositions;
 }
 
 Index EncoderConfig::first_position() const {
@@ -315,8 +325,15 @@ EncoderConfig parse_config(const ConfigReader& original) {
       config.integer("max_position_embeddings", defaults.max_position_embeddings, 1,
                      kMaxPositions) +
       traits.reserved_positions;
-  model.type_vocab_size =
-      traits.has_token_types ? config.integer("type_vocab_size", 2, 1, kMaxTypes) : 2;
+  model.recipe.has_type_table = traits.has_token_types;
+  model.type_vocab_size = 2;
+  if (traits.has_token_types) {
+    // Only families of today may go without.
+    const Index least = traits.read == nullptr ? 1 : 0;
+    const Index types = config.integer("type_vocab_size", defaults.types, least, kMaxTypes);
+    if (types == 0) model.recipe.has_type_table = false;
+    if (types > 0) model.type_vocab_size = types;
+  }
   model.layer_norm_eps = number_within(config, "layer_norm_eps", defaults.layer_norm_eps, 1.0);
   model.pad_token_id =
       config.integer("pad_token_id", defaults.pad_token_id, 0, model.vocab_size - 1);
@@ -331,7 +348,8 @@ EncoderConfig parse_config(const ConfigReader& original) {
         std::vector<HeadPattern>(static_cast<std::size_t>(model.heads), everything));
   }
   model.initializer_range = number_within(config, "initializer_range", 0.02, 100.0);
-  model.hidden_dropout = number_within(config, "hidden_dropout_prob", 0.1, 0.99);
+  model.hidden_dropout =
+      number_within(config, "hidden_dropout_prob", defaults.hidden_dropout, 0.99);
   model.attention_dropout =
       number_within(config, "attention_probs_dropout_prob", defaults.attention_dropout, 0.99);
   model.head_dropout = head_dropout(config, model);
@@ -343,6 +361,7 @@ EncoderConfig parse_config(const ConfigReader& original) {
   if (traits.has_projections) {
     model.linformer = read_linformer(config, model.layers, model.max_tokens());
   }
+  if (traits.read != nullptr) traits.read(config, model);
   if (traits.has_features) model.features = read_features(config, false);
   model.embedding_scale = scale_of(config, model);
   if (family.decoder) {

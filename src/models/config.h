@@ -12,6 +12,7 @@
 #include "kernels/attention/spec.h"
 #include "models/decoder_config.h"
 #include "models/feature_config.h"
+#include "models/layer_recipe.h"
 #include "models/linformer_config.h"
 
 namespace longformer::models {
@@ -25,7 +26,8 @@ struct EncoderTraits;
 /// "gelu", "gelu_new", "quick_gelu", …: the hidden_act of config.json.
 std::string_view name_of(Activation activation);
 /// Activation that the key hidden_act names. Throws Error for an unknown name.
-Activation activation_of(const formats::ConfigReader& config);
+Activation activation_of(const formats::ConfigReader& config,
+                         const std::string& key = "hidden_act");
 
 /// Dropout while training of what the last layer of a head is given.
 struct HeadDropout {
@@ -59,6 +61,8 @@ struct EncoderConfig {
   Index type_vocab_size = 0;
   double layer_norm_eps = 0;
   Index pad_token_id = 0;
+  LayerRecipe recipe;
+  HeadRecipe head;
   /// Pattern of each head of each layer: a window, or everything.
   std::vector<std::vector<HeadPattern>> patterns;
   double initializer_range = 0;
@@ -97,8 +101,8 @@ struct EncoderConfig {
   const std::vector<HeadPattern>& pattern(Index layer) const {
     return patterns[static_cast<std::size_t>(layer)];
   }
-  /// Total window of each layer in tokens, that of its undilated heads; empty for attention without
-  /// windows.
+  /// Total window of each layer in tokens, that of its undilated heads, 0 where it sees everything;
+  /// empty for attention without windows.
   std::vector<Index> windows() const;
 
   Index head_size() const { return hidden_size / heads; }
@@ -106,6 +110,8 @@ struct EncoderConfig {
   Index first_position() const;
   /// Longest document in tokens, special tokens included.
   Index max_tokens() const { return max_position_embeddings - first_position(); }
+  /// Positions below it can be computed: without a table also those of longer documents.
+  Index position_limit() const;
 };
 
 /// Reads a config.json file. Absent keys take the class defaults of `transformers`. Throws Error

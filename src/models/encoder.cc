@@ -1,5 +1,6 @@
 #include "models/encoder.h"
 
+#include <array>
 #include <utility>
 
 #include "core/error.h"
@@ -9,29 +10,56 @@
 namespace longformer::models {
 namespace {
 
-std::unique_ptr<Block> encoder_layer(const EncoderConfig& config, Index layer,
-                                     const LayerSource& source) {
-  const std::string name = fmt::format("encoder.layer.{}.", layer);
+ops::FeedForward feed_forward(const EncoderConfig& config, const std::string& name,
+                              const LayerSource& source) {
+  const LayerRecipe& recipe = config.recipe;
   const Index width = config.hidden_size;
   const Index inner = config.intermediate_size;
-  const Index slabs = kernels::feed_forward_slabs(inner, source.dtype);
+  const std::string up = name + "intermediate.dense", down = name + "output.dense";
+  if (recipe.is_gated) {
+    const std::array halves = {name + "intermediate.first", name + "intermediate.second"};
+    return {.up = recipe.splits_gate
+                      ? stacked_linear(source, halves, {inner, width}, recipe.up_bias)
+                      : linear(source, up, {2 * inner, width}, {.has_bias = recipe.up_bias}),
+            .down = linear(source, down, {width, inner}, {.has_bias = recipe.down_bias}),
+            .gate = ops::Gate{config.activation, recipe.activates_second}};
+  }
+  // Slabs end in sums in fp32, which a norm reads.
+  const Index slabs = recipe.norm_first ? 1 : kernels::feed_forward_slabs(inner, source.dtype);
+  return {
+      .up = linear(
+          source, up, {inner, width},
+          {.activation = config.activation, .has_bias = recipe.up_bias, .slabs = {.out = slabs}}),
+      .down = linear(source, down, {width, inner},
+                     {.has_bias = recipe.down_bias, .slabs = {.in = slabs}})};
+}
+
+std::unique_ptr<Block> encoder_layer(const EncoderConfig& config, Index layer,
+                                     const LayerSource& source) {
+  const LayerRecipe& recipe = config.recipe;
+  const std::string name = fmt::format("encoder.layer.{}.", layer);
+  const Index width = config.hidden_size;
+  const double dropout = config.hidden_dropout;
+  const double after_attention = config.traits().drops_attention_output ? dropout : 0;
+  const bool has_norm = layer > 0 || !recipe.first_norm_is_identity;
   // The order is that of the files of `transformers`.
   auto attention = config.traits().attention(config, layer, source);
-  auto output = linear(source, name + "attention.output.dense", {width, width});
-  auto norm = layer_norm(source, name + "attention.output.LayerNorm", width);
-  auto up = linear(source, name + "intermediate.dense", {inner, width},
-                   {.activation = config.activation, .slabs = {.out = slabs}});
-  const double after_attention = config.traits().drops_attention_output ? config.hidden_dropout : 0;
-  auto down = linear(source, name + "output.dense", {width, inner}, {.slabs = {.in = slabs}});
-  return post_norm_block({.attention = std::move(attention),
-                          .attention_output = std::move(output),
-                          .attention_norm = std::move(norm),
-                          .feed_forward = {.up = std::move(up), .down = std::move(down)},
-                          .feed_forward_norm = layer_norm(source, name + "output.LayerNorm", width),
-                          .attention_dropout = after_attention,
-                          .feed_forward_dropout = config.hidden_dropout,
-                          .activation_dropout = config.activation_dropout,
-                          .place = layer_place(layer)});
+  auto output = linear(source, name + "attention.output.dense", {width, width},
+                       {.has_bias = recipe.attention_bias});
+  ops::LayerNorm norm;
+  if (has_norm) norm = layer_norm(source, name + "attention.output.LayerNorm", width);
+  auto block = feed_forward(config, name, source);
+  BlockParts parts = {
+      .attention = std::move(attention),
+      .attention_output = std::move(output),
+      .attention_norm = std::move(norm),
+      .feed_forward = std::move(block),
+      .feed_forward_norm = layer_norm(source, name + "output.LayerNorm", width),
+      .attention_dropout = recipe.attention_output_dropout.value_or(after_attention),
+      .feed_forward_dropout = recipe.feed_forward_dropout.value_or(dropout),
+      .activation_dropout = config.activation_dropout,
+      .place = layer_place(layer)};
+  return recipe.norm_first ? pre_norm_block(std::move(parts)) : post_norm_block(std::move(parts));
 }
 
 ops::EmbeddingTables embedding_tables(const EncoderConfig& config, const LayerSource& source) {
@@ -42,9 +70,11 @@ ops::EmbeddingTables embedding_tables(const EncoderConfig& config, const LayerSo
   ops::EmbeddingTables tables;
   tables.words = embedding(source, token_table(config, source.weights, kEncoderTokens),
                            {config.vocab_size, width}, padding);
-  tables.positions = embedding(source, kPositionEmbeddings, {config.max_position_embeddings, width},
-                               position_padding);
-  tables.types = traits.has_token_types
+  if (config.recipe.has_position_table) {
+    tables.positions = embedding(source, kPositionEmbeddings,
+                                 {config.max_position_embeddings, width}, position_padding);
+  }
+  tables.types = config.recipe.has_type_table
                      ? embedding(source, "embeddings.token_type_embeddings.weight",
                                  {config.type_vocab_size, width})
                      : Tensor::zeros({config.type_vocab_size, width}, DType::f32);
@@ -68,6 +98,10 @@ Encoder::Encoder(const EncoderConfig& config, const Weights& weights, DType dtyp
   for (Index layer = 0; layer < config.layers; ++layer) {
     layers_.add(encoder_layer(config, layer, source));
   }
+  if (config.recipe.has_final_norm) final_norm_ = layer_norm(source, "encoder.final_norm", width);
+  for (const RotaryConfig& rotation : config.recipe.rotations) {
+    rotations_.push_back(std::make_unique<Rotary>(rotation, config.head_size()));
+  }
   if (weights.has(std::string(kPooler) + ".weight")) {
     pooler_ = linear(source, kPooler, {width, width}, {.activation = Activation::tanh});
   }
@@ -90,7 +124,13 @@ Tensor Encoder::forward(const ops::Context& context, const Batch& batch,
   const auto shared = std::make_shared<SharedInput>();
   shared->starts = batch.starts;
   shared->rows = kernels::shared(std::move(rows));
-  return layers_.forward(context, embed(context, batch), shared, options);
+  for (const auto& rotary : rotations_)
+    shared->rotations.push_back(rotary->of(batch.starts, batch.positions));
+  const Tensor hidden = layers_.forward(context, embed(context, batch), shared, options);
+  if (!final_norm_) return hidden;
+  Tensor normal = ops::layer_norm(context, hidden, *final_norm_);
+  if (options.hidden_states != nullptr) options.hidden_states->back() = normal;
+  return normal;
 }
 
 State Encoder::start(DType dtype, Index streams) const { return layers_.start(dtype, streams); }

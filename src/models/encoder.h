@@ -1,5 +1,5 @@
-// The encoder of all families that have one: embeddings, post-norm layers, pooler
-// (docs/spec/encoder.md#a3, #a5).
+// The encoder of all families that have one: embeddings, layers, pooler (docs/spec/encoder.md#a3,
+// #a5; docs/spec/modern-encoders.md#layers).
 #pragma once
 
 #include <atomic>
@@ -42,6 +42,9 @@ class Encoder final : public Network {
   ops::EmbeddingTables embeddings_;
   std::optional<ops::Linear> projection_;
   Stack layers_;
+  /// Behind the last layer.
+  std::optional<ops::LayerNorm> final_norm_;
+  std::vector<std::unique_ptr<Rotary>> rotations_;
   std::optional<ops::Linear> pooler_;
   double dropout_;
   bool has_global_attention_;

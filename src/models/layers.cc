@@ -86,22 +86,26 @@ ops::Linear convolution(const LayerSource& source, const std::string& name, Line
 }
 
 ops::Linear stacked_linear(const LayerSource& source, std::span<const std::string> names,
-                           LinearShape shape) {
+                           LinearShape shape, bool has_bias) {
   Stacked layers;
   for (const std::string& name : names) {
     layers.matrices.push_back(source.weights.get(name + ".weight", {shape.out, shape.in},
                                                  Init::normal(source.initializer_range)));
     layers.additions.push_back(source.weights.low_rank(name, shape.out, shape.in));
+    if (!has_bias) continue;
     layers.biases.push_back(source.weights.get(name + ".bias", {shape.out}, Init::zeros()));
   }
-  return packed_once(source, names, layers);
+  return packed_once(source, names, layers, {.has_bias = has_bias});
 }
 
 ops::LayerNorm layer_norm(const LayerSource& source, const std::string& name, Index width) {
-  return {
+  ops::LayerNorm norm = {
       .weight = source.weights.get_fp32(name + ".weight", {width}, Init::gains(source.gain_range)),
-      .bias = source.weights.get_fp32(name + ".bias", {width}, Init::zeros()),
-      .epsilon = static_cast<float>(source.layer_norm_eps)};
+      .bias = {},
+      .epsilon = static_cast<float>(source.layer_norm_eps),
+      .centres = source.centres_norms};
+  if (source.norm_bias) norm.bias = source.weights.get_fp32(name + ".bias", {width}, Init::zeros());
+  return norm;
 }
 
 Tensor embedding(const LayerSource& source, const std::string& name, LinearShape shape,

@@ -20,6 +20,8 @@ struct LayerSource {
   double layer_norm_eps = 0;
   /// Gains of norms begin with N(1, gain_range²).
   double gain_range = 0;
+  /// See LayerRecipe.
+  bool norm_bias = true, centres_norms = true;
 };
 
 struct LinearShape {
@@ -49,9 +51,9 @@ ops::Linear convolution(const LayerSource& source, const std::string& name, Line
 
 /// Several dense layers of one shape that read the same rows, stacked.
 ops::Linear stacked_linear(const LayerSource& source, std::span<const std::string> names,
-                           LinearShape shape);
+                           LinearShape shape, bool has_bias = true);
 
-/// "NAME.weight" and "NAME.bias" [width].
+/// "NAME.weight" and, where norms have one, "NAME.bias" [width].
 ops::LayerNorm layer_norm(const LayerSource& source, const std::string& name, Index width);
 
 /// A table [rows, width] in the dtype of the file; the row of padding, unless it is −1, begins with

@@ -6,6 +6,8 @@
 #include "core/error.h"
 #include "models/attention/attention.h"
 #include "models/language_model_config.h"
+#include "models/modernbert.h"
+#include "models/rotary_families.h"
 #include "text/encoder_folder.h"
 
 namespace longformer::models {
@@ -182,7 +184,116 @@ EncoderTraits with_features(EncoderTraits traits) {
   return traits;
 }
 
-const std::array<Family, 15> kFamilies = {{
+/// The layer that all heads of ModernBERT have; its activation is in config.json.
+constexpr DocumentLayer kModernBertHead = {.name = "head.dense",
+                                           .activation = Activation::gelu,
+                                           .drops_input = false,
+                                           .norm = "head.norm"};
+constexpr std::array<std::string_view, 1> kModernBert = {"model."};
+constexpr std::array<Rename, 10> kModernBertNames = {{
+    {"embeddings.word_embeddings.", "embeddings.tok_embeddings."},
+    {"embeddings.LayerNorm.", "embeddings.norm."},
+    {"encoder.layer.", "layers."},
+    {".attention.self.query_key_value.", ".attn.Wqkv."},
+    {".attention.output.dense.", ".attn.Wo."},
+    {".attention.output.LayerNorm.", ".attn_norm."},
+    {".intermediate.dense.", ".mlp.Wi."},
+    {".output.dense.", ".mlp.Wo."},
+    {".output.LayerNorm.", ".mlp_norm."},
+    {"encoder.final_norm.", "final_norm."},
+}};
+constexpr std::array<KeyName, 4> kModernBertKeys = {
+    {{"hidden_act", "hidden_activation"},
+     {"layer_norm_eps", "norm_eps"},
+     {"hidden_dropout_prob", "embedding_dropout"},
+     {"attention_probs_dropout_prob", "attention_dropout"}}};
+
+constexpr std::array<std::string_view, 1> kNomicBert = {"nomic_bert."};
+constexpr std::array<Rename, 9> kNomicBertNames = {{
+    {"embeddings.LayerNorm.", "emb_ln."},
+    {"encoder.layer.", "encoder.layers."},
+    {".attention.self.query_key_value.", ".attn.Wqkv."},
+    {".attention.output.dense.", ".attn.out_proj."},
+    {".attention.output.LayerNorm.", ".norm1."},
+    {".intermediate.first.", ".mlp.fc11."},
+    {".intermediate.second.", ".mlp.fc12."},
+    {".output.dense.", ".mlp.fc2."},
+    {".output.LayerNorm.", ".norm2."},
+}};
+constexpr std::array<KeyName, 8> kOldNomicBertKeys = {
+    {{"n_embd", "hidden_size"},
+     {"n_head", "num_attention_heads"},
+     {"n_inner", "intermediate_size"},
+     {"n_layer", "num_hidden_layers"},
+     {"n_positions", "max_position_embeddings"},
+     {"layer_norm_epsilon", "layer_norm_eps"},
+     {"resid_pdrop", "hidden_dropout_prob"},
+     {"attn_pdrop", "attention_probs_dropout_prob"}}};
+constexpr MaskedLmNames kNomicBertMaskedLm = {
+    .dense = "cls.predictions.transform.dense",
+    .norm = "cls.predictions.transform.layer_norm",
+    .decoder = "cls.predictions.decoder",
+    .bias = {"cls.predictions.decoder.bias", "cls.predictions.bias"},
+    .activation = std::nullopt};
+
+constexpr std::array<std::string_view, 2> kGte = {"gte.", "new."};
+constexpr std::array<std::string_view, 2> kNew = {"new.", "gte."};
+constexpr std::array<Rename, 6> kGteNames = {{
+    {".attention.self.query_key_value.", ".attention.qkv_proj."},
+    {".attention.output.dense.", ".attention.o_proj."},
+    {".attention.output.LayerNorm.", ".attn_ln."},
+    {".intermediate.dense.", ".mlp.up_gate_proj."},
+    {".output.dense.", ".mlp.down_proj."},
+    {".output.LayerNorm.", ".mlp_ln."},
+}};
+constexpr MaskedLmNames kGteMaskedLm = {.dense = "lm_head.dense",
+                                        .norm = "lm_head.norm",
+                                        .decoder = "lm_head.decoder",
+                                        .bias = {"lm_head.decoder.bias", "lm_head.bias"}};
+
+EncoderTraits gte() {
+  return {.defaults = {.vocab_size = 250048,
+                       .pad_token_id = 1,
+                       .max_position_embeddings = 8192,
+                       .types = 1,
+                       .attention_dropout = 0},
+          .position_type = "rope",
+          .attention = dense_attention,
+          .read = read_gte,
+          .masked_lm = kGteMaskedLm,
+          .document_dropout = {"classifier_dropout"},
+          .choice_dropout = {"classifier_dropout"},
+          .tokenizer_class = "XLMRobertaTokenizer"};
+}
+
+constexpr std::array<std::string_view, 1> kJinaV3 = {"roberta."};
+constexpr std::array<Rename, 8> kJinaV3Names = {{
+    {"embeddings.LayerNorm.", "emb_ln."},
+    {"encoder.layer.", "encoder.layers."},
+    {".attention.self.query_key_value.", ".mixer.Wqkv."},
+    {".attention.output.dense.", ".mixer.out_proj."},
+    {".attention.output.LayerNorm.", ".norm1."},
+    {".intermediate.dense.", ".mlp.fc1."},
+    {".output.dense.", ".mlp.fc2."},
+    {".output.LayerNorm.", ".norm2."},
+}};
+
+/// RoBERTa's heads on layers with rotary positions.
+EncoderTraits jina_v3() {
+  EncoderTraits traits = roberta(250002, "XLMRobertaTokenizer");
+  traits.defaults.hidden_size = 1024;
+  traits.defaults.layers = 24;
+  traits.defaults.heads = 16;
+  traits.defaults.intermediate_size = 4096;
+  traits.defaults.max_position_embeddings = 8194;
+  traits.defaults.types = 1;
+  traits.defaults.layer_norm_eps = 1e-5;
+  traits.positions_follow_padding = false;
+  traits.read = read_jina_v3;
+  return traits;
+}
+
+const std::array<Family, 20> kFamilies = {{
     {.model_type = "longformer",
      .class_prefix = "Longformer",
      .names = {.prefixes = kLongformer},
@@ -241,6 +352,60 @@ const std::array<Family, 15> kFamilies = {{
                        .document_dropout = {"classifier_dropout"},
                        .choice_dropout = {"summary_last_dropout", 0.1},
                        .tokenizer_class = "ElectraTokenizer"}},
+    {.model_type = "modernbert",
+     .class_prefix = "ModernBert",
+     .names = {.prefixes = kModernBert, .renames = kModernBertNames},
+     .encoder = EncoderTraits{.defaults = {.vocab_size = 50368,
+                                           .pad_token_id = 50283,
+                                           .layers = 22,
+                                           .intermediate_size = 1152,
+                                           .max_position_embeddings = 8192,
+                                           .layer_norm_eps = 1e-5,
+                                           .hidden_dropout = 0,
+                                           .attention_dropout = 0},
+                              .keys = kModernBertKeys,
+                              .has_token_types = false,
+                              .attention = dense_attention,
+                              .read = read_modernbert,
+                              .document_layer = kModernBertHead,
+                              .choice_layer = kModernBertHead,
+                              .token_layer = kModernBertHead,
+                              .span_classifier = "classifier",
+                              .masked_lm = MaskedLmNames{.dense = "head.dense",
+                                                         .norm = "head.norm",
+                                                         .decoder = "decoder",
+                                                         .bias = {"decoder.bias", "decoder.bias"},
+                                                         .activation = std::nullopt,
+                                                         .is_shared = true},
+                              .document_dropout = {"classifier_dropout", 0.0},
+                              .choice_dropout = {"classifier_dropout", 0.0},
+                              .span_dropout = {"classifier_dropout", 0.0},
+                              .tokenizer_class = "PreTrainedTokenizerFast"}},
+    {.model_type = "nomic_bert",
+     .class_prefix = "NomicBert",
+     .names = {.prefixes = kNomicBert, .renames = kNomicBertNames},
+     .encoder = EncoderTraits{.defaults = {.vocab_size = 30528,
+                                           .max_position_embeddings = 2048,
+                                           .hidden_dropout = 0,
+                                           .attention_dropout = 0},
+                              .older_keys = kOldNomicBertKeys,
+                              .attention = dense_attention,
+                              .read = read_nomic_bert,
+                              .masked_lm = kNomicBertMaskedLm,
+                              .document_dropout = {"classifier_dropout"},
+                              .choice_dropout = {"classifier_dropout"}}},
+    {.model_type = "gte",
+     .class_prefix = "Gte",
+     .names = {.prefixes = kGte, .renames = kGteNames},
+     .encoder = gte()},
+    {.model_type = "new",
+     .class_prefix = "New",
+     .names = {.prefixes = kNew, .renames = kGteNames},
+     .encoder = gte()},
+    {.model_type = "jina_embeddings_v3",
+     .class_prefix = "JinaEmbeddingsV3",
+     .names = {.prefixes = kJinaV3, .renames = kJinaV3Names},
+     .encoder = jina_v3()},
     {.model_type = "linformer",
      .base = "bert",
      .class_prefix = "Linformer",
@@ -323,13 +488,10 @@ constexpr std::string_view kAlbert =
     "its layers share one set of weights, which is not computed here; a BERT, DistilBERT or "
     "RoBERTa of the same language does what it does";
 
-constexpr std::array<Stranger, 51> kStrangers = {{
+constexpr std::array<Stranger, 48> kStrangers = {{
     {"mpnet",
      "its relative positions are not computed here; sentence-transformers/all-MiniLM-L12-v2 and "
      "all-distilroberta-v1 are sentence models that run"},
-    {"modernbert", kReadsLong},
-    {"nomic_bert", kReadsLong},
-    {"new", kReadsLong},
     {"eurobert", kReadsLong},
     {"big_bird", kOtherLong},
     {"nystromformer", kOtherLong},

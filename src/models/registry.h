@@ -26,6 +26,8 @@ struct DocumentLayer {
   Activation activation = Activation::tanh;
   /// Whether dropout comes before the layer too; it always comes behind it.
   bool drops_input = true;
+  /// Name of a norm behind the layer; empty for none.
+  std::string_view norm = {};
 };
 
 /// Parts of a masked-LM head; `.weight` and `.bias` follow.
@@ -34,8 +36,10 @@ struct MaskedLmNames {
   /// The bias that is added to the logits, in order of preference: `transformers` adds the
   /// decoder's own, which is tied to the other only when the embeddings are tied.
   std::array<std::string_view, 2> bias;
-  /// Absent: that of the layers.
+  /// Absent: that of the layers, or that of heads where config.json has one.
   std::optional<Activation> activation = Activation::gelu;
+  /// Whether all heads have the dense layer and its norm.
+  bool is_shared = false;
 };
 
 /// Class defaults of `transformers` that differ between families.
@@ -47,7 +51,10 @@ struct EncoderDefaults {
   Index heads = 12;
   Index intermediate_size = 3072;
   Index max_position_embeddings = 512;
+  /// 0: token types have no table.
+  Index types = 2;
   double layer_norm_eps = 1e-12;
+  double hidden_dropout = 0.1;
   double attention_dropout = 0.1;
 };
 
@@ -65,6 +72,10 @@ struct EncoderTraits {
   formats::ConfigReader::KeyNames keys = {};
   /// BERT's names among these keys that count before the other name, as in `transformers`.
   std::span<const std::string_view> aliases = {};
+  /// Keys of folders of before, as {before, now}.
+  formats::ConfigReader::KeyNames older_keys = {};
+  /// The position_embedding_type that is computed.
+  std::string_view position_type = "absolute";
   /// Keys of config.json for which there is only one value here, which is the default.
   formats::ConfigReader::KeyNames fixed_keys = {};
   /// Positions begin behind the row of padding, and padding has that row (docs/spec/encoder.md#a3).
@@ -85,12 +96,18 @@ struct EncoderTraits {
   bool has_global_attention = false;
   std::unique_ptr<Attention> (*attention)(const EncoderConfig& config, Index layer,
                                           const LayerSource& source) = nullptr;
+  /// Fills in the recipe of layers and heads, and the patterns, from keys of its own; null for
+  /// families whose layers are BERT's.
+  void (*read)(const formats::ConfigReader& config, EncoderConfig& model) = nullptr;
 
   /// Classification of documents, and the name of its last layer.
   DocumentLayer document_layer = {};
   std::string_view document_classifier = "classifier";
   /// The layer before the classifier of multiple choice.
   DocumentLayer choice_layer = {};
+  /// The layer before those of tokens and of answers; absent in most families.
+  std::optional<DocumentLayer> token_layer = std::nullopt;
+  std::string_view span_classifier = "qa_outputs";
   /// Absent: the family has no masked-LM head. It works in the width of the embeddings.
   std::optional<MaskedLmNames> masked_lm = std::nullopt;
   /// Tensors of heads that no task here reads.

@@ -1,7 +1,6 @@
 #include "ops/embedding.h"
 
 #include <algorithm>
-#include <array>
 #include <cassert>
 #include <cmath>
 #include <cstddef>
@@ -31,9 +30,9 @@ Tensor embed(const Context& context, const EmbeddingTables& tables, const Embedd
   const Index width = tables.words.columns();
   Tensor x = context.memory.tensor({n, width}, context.dtype);
   const RowPlan plan = plan_rows(n, context.threads);
-  const std::array<kernels::RowLookup, 3> lookups = {{{tables.words, rows.words, tables.word_scale},
-                                                      {tables.types, rows.types},
-                                                      {tables.positions, rows.positions}}};
+  std::vector<kernels::RowLookup> lookups = {{tables.words, rows.words, tables.word_scale}};
+  if (!tables.types.empty()) lookups.push_back({tables.types, rows.types});
+  if (!tables.positions.empty()) lookups.push_back({tables.positions, rows.positions});
   // Only a backward pass needs the sums of all rows.
   const bool kept = wants_backward(context, tables);
   Tensor sum = kept ? context.memory.tensor({n, width}, DType::f32)
@@ -42,13 +41,15 @@ Tensor embed(const Context& context, const EmbeddingTables& tables, const Embedd
     const RowBlock block = plan.blocks[static_cast<std::size_t>(b)];
     auto* sums = static_cast<float*>(row_of(sum, kept ? block.begin : thread_number()));
     kernels::sum_table_rows(lookups, {block.begin, block.begin + block.rows}, sums);
-    kernels::add_layer_norm({.x = sums,
-                             .gamma = tables.norm.weight.data<float>(),
-                             .beta = tables.norm.bias.data<float>(),
-                             .epsilon = tables.norm.epsilon,
-                             .rows = block.rows,
-                             .columns = width},
-                            row_of(x, block.begin), x.dtype());
+    kernels::add_layer_norm(
+        {.x = sums,
+         .gamma = tables.norm.weight.data<float>(),
+         .beta = tables.norm.bias.empty() ? nullptr : tables.norm.bias.data<float>(),
+         .epsilon = tables.norm.epsilon,
+         .rows = block.rows,
+         .columns = width,
+         .centres = tables.norm.centres},
+        row_of(x, block.begin), x.dtype());
   });
   drop_elements(context, dropout, x);
   using Rows = std::vector<std::int32_t>;

@@ -11,7 +11,7 @@
 
 namespace longformer::ops {
 
-/// words [V, D], positions [P, D], types [T, D] in any floating dtype.
+/// words [V, D], positions [P, D], types [T, D] in any floating dtype; an empty table adds nothing.
 struct EmbeddingTables {
   Tensor words, positions, types;
   LayerNorm norm;

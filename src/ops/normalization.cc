@@ -7,22 +7,9 @@
 #include "kernels/normalization.h"
 #include "ops/dropout.h"
 #include "ops/gradients.h"
-#include "ops/row_blocks.h"
 
 namespace longformer::ops {
 namespace {
-
-void normalise_block(const LayerNorm& norm, float* x, const void* residual, Tensor& out,
-                     const RowBlock& block) {
-  kernels::add_layer_norm({.x = x,
-                           .residual = residual,
-                           .gamma = norm.weight.data<float>(),
-                           .beta = norm.bias.data<float>(),
-                           .epsilon = norm.epsilon,
-                           .rows = block.rows,
-                           .columns = out.columns()},
-                          row_of(out, block.begin), out.dtype());
-}
 
 Tensor linear_add_norm_packed(const Context& context, const Tensor& x,
                               const kernels::PackedLinear& dense, const Tensor& residual,
@@ -40,27 +27,20 @@ Tensor linear_add_norm_packed(const Context& context, const Tensor& x,
   return y;
 }
 
-Tensor feed_forward_packed(const Context& context, const Tensor& x, const kernels::PackedLinear& up,
-                           const kernels::PackedLinear& down, const LayerNorm& norm) {
-  Tensor y = context.memory.tensor(x.shape(), context.dtype);
-  const RowPlan plan = plan_rows(x.rows(), context.threads);
-  const auto up_kernels = kernels_of(up, plan, context.dtype);
-  const auto down_kernels = kernels_of(down, plan, DType::f32);
-  Tensor wide = scratch(context, plan, up.out_features(), context.dtype);
-  Tensor sums = scratch(context, plan, x.columns(), DType::f32);
-  parallel_for(plan.workers, plan.count(), [&](Index b) {
-    const auto i = static_cast<std::size_t>(b);
-    const void* rows = row_of(x, plan.blocks[i].begin);
-    void* intermediate = row_of(wide, thread_number());
-    auto* sum = static_cast<float*>(row_of(sums, thread_number()));
-    up.run(*up_kernels[i], rows, intermediate);
-    down.run(*down_kernels[i], intermediate, sum);
-    normalise_block(norm, sum, rows, y, plan.blocks[i]);
-  });
-  return y;
-}
-
 }  // namespace
+
+void normalise_block(const LayerNorm& norm, float* x, const void* residual, Tensor& out,
+                     const RowBlock& block) {
+  kernels::add_layer_norm({.x = x,
+                           .residual = residual,
+                           .gamma = norm.weight.data<float>(),
+                           .beta = norm.bias.empty() ? nullptr : norm.bias.data<float>(),
+                           .epsilon = norm.epsilon,
+                           .rows = block.rows,
+                           .columns = out.columns(),
+                           .centres = norm.centres},
+                          row_of(out, block.begin), out.dtype());
+}
 
 Tensor add_norm(const Context& context, Tensor& sum, const Tensor* residual, const LayerNorm& norm,
                 DType output) {
@@ -81,6 +61,7 @@ void add_norm_backward(const Context& context, const Tensor& sum, const LayerNor
   const Index width = sum.columns();
   const Index blocks = (sum.rows() + kRows - 1) / kRows;
   const bool trained = wants_gradient(norm.weight);
+  const bool has_bias = !norm.bias.empty();
   Tensor partial = context.memory.zeros({trained ? blocks : 0, 2 * width}, DType::f32);
   parallel_for(context.threads, blocks, [&](Index b) {
     const Index first = b * kRows;
@@ -90,14 +71,16 @@ void add_norm_backward(const Context& context, const Tensor& sum, const LayerNor
                                   .epsilon = norm.epsilon,
                                   .rows = std::min(kRows, sum.rows() - first),
                                   .columns = width,
+                                  .centres = norm.centres,
                                   .gamma_gradient = trained ? sums : nullptr,
-                                  .beta_gradient = trained ? sums + width : nullptr},
+                                  .beta_gradient = trained && has_bias ? sums + width : nullptr},
                                  row_of(gradient, first), gradient.dtype());
   });
   if (!trained) return;
   kernels::ColumnSums rows = {
       .x = partial.raw(), .rows = blocks, .columns = width, .stride = 2 * width};
   kernels::add_column_sums(rows, DType::f32, parameter_gradient(norm.weight).data<float>());
+  if (!has_bias) return;
   rows.x = partial.data<float>() + width;
   kernels::add_column_sums(rows, DType::f32, parameter_gradient(norm.bias).data<float>());
 }
@@ -131,48 +114,6 @@ Tensor linear_add_norm(const Context& context, const Tensor& x, const Linear& de
            add_norm_backward(context, sum, norm, gradient);
            multiply_backward(context, x, dense, dropout_backward(context, dropout, gradient));
            send_gradient(context, residual, std::move(gradient));
-         });
-  return y;
-}
-
-void feed_forward_backward(const Context& context, const FeedForwardPass& pass,
-                           const Tensor& gradient) {
-  const auto& [x, block, before, dropout] = pass;
-  // The activation is computed again: kept, it would be a third of all activations.
-  Tensor wide = activated(context, *block.up.activation(), before);
-  drop_elements(context, dropout, wide);
-  const bool trained = wants_gradient(x) || wants_gradient(block.up);
-  if (trained) Tape::track(wide);
-  multiply_backward(context, wide, block.down, gradient);
-  if (!trained) return;
-  Tensor inner = wide.gradient()->take();
-  wide = Tensor();
-  drop_elements(context, dropout, inner);
-  activation_backward(context, *block.up.activation(), before, inner);
-  multiply_backward(context, x, block.up, inner);
-}
-
-Tensor feed_forward_add_norm(const Context& context, const Tensor& x, const FeedForward& block,
-                             const LayerNorm& norm, const FeedForwardDropout& dropout) {
-  refuse_packed(context, "feed_forward_add_norm", block.up, x, norm);
-  if (block.up.packed() != nullptr) {
-    return feed_forward_packed(context, x, *block.up.packed(), *block.down.packed(), norm);
-  }
-  const Tensor before = multiply(context, x, block.up, context.dtype);
-  Tensor sum = [&] {
-    Tensor wide = activated(context, *block.up.activation(), before);
-    drop_elements(context, dropout.inner, wide);
-    return multiply(context, wide, block.down, DType::f32);
-  }();
-  drop_elements(context, dropout.outer, sum);
-  Tensor y = add_norm(context, sum, &x, norm, context.dtype);
-  if (!wants_backward(context, x, block, norm)) return y;
-  record(context, "feed_forward_add_norm", y,
-         [context, x, &block, norm, dropout, before, sum](Tensor gradient) {
-           add_norm_backward(context, sum, norm, gradient);
-           feed_forward_backward(context, {x, block, before, dropout.inner},
-                                 dropout_backward(context, dropout.outer, gradient));
-           send_gradient(context, x, std::move(gradient));
          });
   return y;
 }

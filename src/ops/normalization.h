@@ -1,14 +1,18 @@
-// LayerNorm, alone and with the dense layers that end in it in a transformer layer
+// LayerNorm and RMS norm, alone and behind the dense layer that ends in them in a transformer layer
 // (docs/spec/encoder.md#a5).
 #pragma once
 
 #include "ops/linear.h"
+#include "ops/row_blocks.h"
 
 namespace longformer::ops {
 
 struct LayerNorm {
+  /// The bias may be empty.
   Tensor weight, bias;
   float epsilon = 0;
+  /// Whether the mean is taken off each row; without that it is the RMS norm.
+  bool centres = true;
 };
 inline bool wants_gradient(const LayerNorm& norm) {
   return wants_gradient(norm.weight) || wants_gradient(norm.bias);
@@ -21,40 +25,13 @@ Tensor layer_norm(const Context& context, const Tensor& x, const LayerNorm& norm
 Tensor linear_add_norm(const Context& context, const Tensor& x, const Linear& dense,
                        const Tensor& residual, const LayerNorm& norm, const Dropout& dropout = {});
 
-/// Two dense layers with the activation that `up` carries between them.
-struct FeedForward {
-  Linear up, down;
-};
-inline bool wants_gradient(const FeedForward& block) {
-  return wants_gradient(block.up) || wants_gradient(block.down);
-}
-
-struct FeedForwardDropout {
-  /// Dropout of the wide rows behind the activation, and of the result.
-  Dropout inner = {}, outer = {};
-};
-
-/// LayerNorm(dropout(down(dropout(up(x)))) + x): the feed-forward block. When serving, the wide
-/// intermediate exists only for one row block per thread.
-Tensor feed_forward_add_norm(const Context& context, const Tensor& x, const FeedForward& block,
-                             const LayerNorm& norm, const FeedForwardDropout& dropout = {});
-
-/// For ops that end a feed-forward block: what is known of down(dropout(up(x))), where `before` is
-/// up(x) before its activation.
-struct FeedForwardPass {
-  const Tensor& x;
-  const FeedForward& block;
-  const Tensor& before;
-  Dropout dropout = {};
-};
-/// From the gradient of its result to those of the block and x.
-void feed_forward_backward(const Context& context, const FeedForwardPass& pass,
-                           const Tensor& gradient);
-
 /// For ops that end in LayerNorm. `sum` [n, D] fp32 becomes sum + residual (when there is one) and
 /// is all that the backward pass needs.
 Tensor add_norm(const Context& context, Tensor& sum, const Tensor* residual, const LayerNorm& norm,
                 DType output);
+/// One block of rows: x [rows, D] fp32 and the residual, null for none, become rows of out.
+void normalise_block(const LayerNorm& norm, float* x, const void* residual, Tensor& out,
+                     const RowBlock& block);
 /// Turns the gradient of its result into that of the sum, in place, and adds to those of the norm.
 void add_norm_backward(const Context& context, const Tensor& sum, const LayerNorm& norm,
                        Tensor& gradient);

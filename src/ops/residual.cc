@@ -24,30 +24,4 @@ Tensor linear_add(const Context& context, const Tensor& x, const Linear& dense,
   return y;
 }
 
-Tensor feed_forward_add(const Context& context, const Tensor& x, const FeedForward& block,
-                        const Tensor& residual, const FeedForwardDropout& dropout) {
-  refuse_packed(context, "feed_forward_add", block.down, x);
-  Context inner = context;
-  inner.tape = nullptr;
-  Tensor before, wide;
-  if (block.up.packed() != nullptr) {
-    wide = linear(inner, x, block.up, context.dtype);
-  } else {
-    before = multiply(context, x, block.up, context.dtype);
-    wide = activated(context, *block.up.activation(), before);
-  }
-  drop_elements(context, dropout.inner, wide);
-  Tensor y = linear(inner, wide, block.down, context.dtype);
-  drop_elements(context, dropout.outer, y);
-  add_to(context, residual, y);
-  if (!wants_backward(context, x, block, residual)) return y;
-  record(context, "feed_forward_add", y,
-         [context, x, &block, residual, dropout, before](Tensor gradient) {
-           feed_forward_backward(context, {x, block, before, dropout.inner},
-                                 dropout_backward(context, dropout.outer, gradient));
-           send_gradient(context, residual, std::move(gradient));
-         });
-  return y;
-}
-
 }  // namespace longformer::ops

@@ -145,11 +145,14 @@ TEST_P(Fixtures, Bf16StaysNear) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, Fixtures,
-                         testing::Values("tiny_bert", "tiny_roberta", "tiny_longformer",
-                                         "tiny_longformer_mlm", "tiny_xlm_roberta",
-                                         "tiny_distilbert", "tiny_electra"),
-                         [](const auto& info) { return std::string(info.param); });
+INSTANTIATE_TEST_SUITE_P(
+    Models, Fixtures,
+    testing::Values("tiny_bert", "tiny_roberta", "tiny_longformer", "tiny_longformer_mlm",
+                    "tiny_xlm_roberta", "tiny_distilbert", "tiny_electra", "tiny_modernbert",
+                    "tiny_modernbert_untied", "tiny_modernbert_old_keys", "tiny_modernbert_yarn",
+                    "tiny_modernbert_dynamic", "tiny_nomic_bert", "tiny_nomic_bert_dynamic",
+                    "tiny_nomic_bert_mlm", "tiny_gte", "tiny_jina_embeddings_v3"),
+    [](const auto& info) { return std::string(info.param); });
 
 /// The message of the Error that the work throws.
 template <typename Work>

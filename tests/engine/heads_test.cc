@@ -1,5 +1,6 @@
 // Heads of folders that `transformers` wrote, against the logits that it computed
-// (tests/fixtures/make_models.py), and where heads put global attention by default.
+// (tests/fixtures/make_models.py, make_modern_encoders.py), and where heads put global attention by
+// default.
 //
 // Reruns: tsan
 #include <gtest/gtest.h>
@@ -39,6 +40,7 @@ class Golden {
   Golden(const formats::SafetensorsFile& file, int index)
       : ids(integers(file, index, "input_ids")),
         mask(integers(file, index, "attention_mask")),
+        types(integers(file, index, "token_type_ids")),
         global(integers(file, index, "global_attention_mask")),
         logits(floats(file, index, "logits")),
         start(floats(file, index, "start_logits")),
@@ -47,12 +49,12 @@ class Golden {
   DocumentInput input() const {
     return {.ids = ids,
             .attention_mask = mask,
-            .token_type_ids = {},
+            .token_type_ids = types,
             .position_ids = {},
             .global_attention_mask = global};
   }
 
-  std::vector<std::int32_t> ids, mask, global;
+  std::vector<std::int32_t> ids, mask, types, global;
   std::vector<float> logits, start, end;
 
  private:
@@ -156,7 +158,14 @@ INSTANTIATE_TEST_SUITE_P(
                     Folder{"tiny_longformer_qa", "question-answering", 0},
                     Folder{"tiny_longformer_choice", "multiple-choice", 0},
                     Folder{"tiny_distilbert_classifier", "sequence-classification", 3},
-                    Folder{"tiny_electra_choice", "multiple-choice", 0}),
+                    Folder{"tiny_electra_choice", "multiple-choice", 0},
+                    Folder{"tiny_modernbert_classifier", "sequence-classification", 3},
+                    Folder{"tiny_modernbert_mean", "sequence-classification", 3},
+                    Folder{"tiny_modernbert_tagger", "token-classification", 5},
+                    Folder{"tiny_modernbert_qa", "question-answering", 0},
+                    Folder{"tiny_modernbert_choice", "multiple-choice", 0},
+                    Folder{"tiny_nomic_bert_classifier", "sequence-classification", 3},
+                    Folder{"tiny_gte_classifier", "sequence-classification", 3}),
     [](const auto& info) { return std::string(info.param.name); });
 
 TEST(Table, KnowsTheTaskOfAFolderThatDoesNotNameItsClass) {

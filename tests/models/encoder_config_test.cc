@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "error_testing.h"
+#include "fixtures.h"
 #include "formats/json.h"
 #include "models/config.h"
 
@@ -136,10 +137,58 @@ TEST(EncoderConfig, RatesOfDropoutInHeads) {
   }
 }
 
+TEST(EncoderConfig, KeysOfNomicBertOfBeforeMeanTheSame) {
+  for (const std::string folder : {"tiny_nomic_bert", "tiny_nomic_bert_dynamic"}) {
+    const std::string path = (fixtures_folder() / folder).string();
+    const EncoderConfig now = read_config(path + "/config.json");
+    const EncoderConfig before = read_config(path + "/config_hub.json");
+    EXPECT_EQ(before.unused_keys, "") << folder;
+    EXPECT_EQ(before.hidden_size, now.hidden_size);
+    EXPECT_EQ(before.layers, now.layers);
+    EXPECT_EQ(before.heads, now.heads);
+    EXPECT_EQ(before.intermediate_size, now.intermediate_size);
+    EXPECT_EQ(before.activation, now.activation);
+    EXPECT_EQ(before.layer_norm_eps, now.layer_norm_eps);
+    EXPECT_EQ(before.recipe.rotations, now.recipe.rotations) << folder;
+  }
+  const std::string old = R"({"model_type": "nomic_bert", "n_embd": 24, "n_head": 2, )";
+  expect_error(error_of([&] { parsed(old + R"("prenorm": true})"); }), {"prenorm: expected false"});
+  expect_error(error_of([&] { parsed(old + R"("rotary_emb_fraction": 0.5})"); }),
+               {"rotary_emb_fraction"});
+}
+
+TEST(EncoderConfig, WindowsAndAnglesOfModernBert) {
+  const std::string begin = R"({"model_type": "modernbert", "num_hidden_layers": 4)";
+  const EncoderConfig usual = parsed(begin + "}");
+  EXPECT_EQ(usual.windows(), (std::vector<Index>{0, 128, 128, 0}));
+  EXPECT_EQ(usual.recipe.rotations[0].theta, 160000);
+  EXPECT_EQ(usual.recipe.rotations[1].theta, 10000);
+  // Without a θ of its own the window takes that of the whole text, as before rope_parameters.
+  const EncoderConfig old =
+      parsed(begin + R"(, "global_rope_theta": 80000, "local_rope_theta": null})");
+  EXPECT_EQ(old.recipe.rotations[1].theta, 80000);
+  const EncoderConfig both =
+      parsed(begin + R"(, "global_rope_theta": 5, "local_attention": 9, "rope_parameters":
+      {"full_attention": {"rope_type": "yarn", "rope_theta": 7, "factor": 4}}})");
+  EXPECT_EQ(both.windows()[1], 8);
+  EXPECT_EQ(both.recipe.rotations[0].theta, 7);
+  EXPECT_EQ(both.recipe.rotations[0].scaling, RotaryScaling::yarn);
+  const auto refused = [&](const std::string& keys, const char* part) {
+    expect_error(error_of([&] { parsed(begin + ", " + keys + "}"); }), {"config.json", part});
+  };
+  refused(R"("layer_types": ["full_attention"])", "layer_types: expected 4 names");
+  refused(R"("layer_types": ["full_attention", "a", "a", "a"])", "layer_types: expected full");
+  refused(R"("local_attention": -2)", "local_attention");
+  refused(R"("classifier_pooling": "max")", "classifier_pooling");
+  refused(R"("rope_parameters": {"rope_theta": 5})", "rope_parameters");
+  refused(R"("rope_parameters": {"full_attention": {"rope_type": "longrope"}})", "rope_type");
+  refused(R"("rope_parameters": {"full_attention": {"rope_theta": 0}})", "rope_theta");
+}
+
 TEST(EncoderConfig, SaysWhatToDoWithModelsThatAreNotRun) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"mpnet", "all-MiniLM"},
-      {"modernbert", "8,192 tokens"},
+      {"eurobert", "8,192 tokens"},
       {"big_bird", "longformer-base-4096"},
       {"deberta", "RoBERTa or ELECTRA"},
       {"deberta-v2", "RoBERTa or ELECTRA"},

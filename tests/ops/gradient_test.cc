@@ -25,8 +25,10 @@
 #include "fixtures.h"
 #include "gradient_testing.h"
 #include "low_rank_gradient_rows.h"
+#include "modern_gradient_rows.h"
 #include "ops/dropout.h"
 #include "ops/embedding.h"
+#include "ops/feed_forward.h"
 #include "ops/global_attention.h"
 #include "ops/gradients.h"
 #include "ops/loss.h"
@@ -525,6 +527,12 @@ std::vector<Row> rows() {
       feed_forward_row({}),
       feed_forward_row({.inner = {.rate = 0.2f, .seed = 12}, .outer = dropout}),
       feed_forward_add_row({}),
+      gated_row({.activates_second = false, .splits = false, .norm_first = true}),
+      gated_row({.activates_second = true, .splits = false, .norm_first = false}),
+      gated_row({.activates_second = true, .splits = true, .norm_first = true}),
+      rms_norm_row(),
+      norm_without_bias_row(),
+      rotate_row(),
       feed_forward_add_row({.inner = {.rate = 0.2f, .seed = 12}, .outer = dropout}),
       head_sections_row(),
       embed_row({}),

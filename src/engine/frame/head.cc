@@ -43,21 +43,40 @@ ClassifierHead::ClassifierHead(const HeadParts& parts, const models::LayerSource
   if (!parts.has_own_layer()) return;
   const models::DocumentLayer& layer = *parts.layer;
   dense_ = models::linear(source, std::string(layer.name), {width, width},
-                          {.activation = layer.activation});
+                          {.activation = parts.recipe.activation.value_or(layer.activation),
+                           .has_bias = parts.recipe.has_bias});
+  if (!layer.norm.empty()) norm_ = models::layer_norm(source, std::string(layer.norm), width);
   drops_input_ = layer.drops_input;
+  pools_mean_ = parts.recipe.pools_mean;
+}
+
+Tensor ClassifierHead::pooled(const ops::Context& context, const EncoderStates& states) const {
+  const models::Batch& batch = states.batch;
+  const std::span<const Index> starts(batch.starts.data(), batch.starts.size() - 1);
+  if (!pools_mean_) return ops::select_rows(context, states.hidden, starts);
+  std::vector<Index> visible;
+  std::vector<ops::RowRange> ranges;
+  for (std::size_t i = 0; i + 1 < batch.starts.size(); ++i) {
+    const auto begin = static_cast<Index>(visible.size());
+    for (Index row = batch.starts[i]; row < batch.starts[i + 1]; ++row) {
+      if (batch.mask.empty() || batch.mask[at(row)] != 0) visible.push_back(row);
+    }
+    ranges.push_back({begin, static_cast<Index>(visible.size())});
+  }
+  if (batch.mask.empty()) return ops::mean_rows(context, states.hidden, ranges);
+  return ops::mean_rows(context, ops::select_rows(context, states.hidden, visible), ranges);
 }
 
 Tensor ClassifierHead::logits(const ops::Context& context, const EncoderStates& states) const {
   const Dropout first = context.dropout(dropout_, models::kHeadPlace);
-  if (per_token_ || !dense_) {
+  if (!dense_) {
     const Tensor& x = per_token_ ? states.hidden : states.pooled;
     return ops::linear(context, ops::dropout(context, x, first), classifier_, DType::f32);
   }
-  const auto& all = states.batch.starts;
-  const std::span<const Index> starts(all.data(), all.size() - 1);
-  const Tensor rows = ops::dropout(context, ops::select_rows(context, states.hidden, starts),
+  const Tensor rows = ops::dropout(context, per_token_ ? states.hidden : pooled(context, states),
                                    drops_input_ ? first : Dropout());
-  const Tensor dense = ops::linear(context, rows, *dense_, DType::f32);
+  Tensor dense = ops::linear(context, rows, *dense_, per_token_ ? context.dtype : DType::f32);
+  if (norm_) dense = ops::layer_norm(context, dense, *norm_);
   const Dropout second = context.dropout(dropout_, models::kHeadDensePlace);
   return ops::linear(context, ops::dropout(context, dense, second), classifier_, DType::f32);
 }

@@ -119,15 +119,24 @@ struct HeadParts {
   Index outputs = 0;
   bool has_bias = true;
   bool per_token = false;
-  /// The layer before the classifier; null for heads that read all tokens.
+  /// The layer before the classifier; null for none.
   const models::DocumentLayer* layer = nullptr;
+  /// That layer in config.json.
+  models::HeadRecipe recipe = {};
   /// Dropout of what the layers are given while training.
   double dropout = 0;
   /// No other head has a classifier of this name.
   bool is_unmistakable = false;
 
+  /// The layer before that of tokens, where a family has one.
+  void read_tokens(const models::EncoderConfig& config) {
+    const auto& before = config.traits().token_layer;
+    per_token = true;
+    layer = before ? &*before : nullptr;
+    recipe = config.head;
+  }
   bool has_own_layer() const { return layer != nullptr && !layer->name.empty(); }
-  bool reads_pooler() const { return layer != nullptr && layer->name.empty(); }
+  bool reads_pooler() const { return !per_token && layer != nullptr && layer->name.empty(); }
 };
 
 class ClassifierHead : public Head {
@@ -149,11 +158,16 @@ class ClassifierHead : public Head {
                                const HeadLossOptions& options) const = 0;
 
  private:
+  /// The rows of documents before the layer of their own, [documents, D].
+  Tensor pooled(const ops::Context& context, const EncoderStates& states) const;
+
   bool per_token_;
   double dropout_;
-  /// The first token's layer where the head does not take the pooler's.
+  /// The layer of tokens, or of documents where the head does not take the pooler's, and its norm.
   std::optional<ops::Linear> dense_;
+  std::optional<ops::LayerNorm> norm_;
   bool drops_input_ = true;
+  bool pools_mean_ = false;
   ops::Linear classifier_;
 };
 

@@ -15,6 +15,9 @@ kernels::AttentionRows one_document(Index n) {
   return kernels::self_attention_rows(std::array<Index, 2>{0, n});
 }
 
+/// Matrices [intermediate, D] of a feed-forward block.
+double matrices_of(const models::EncoderConfig& config) { return config.recipe.is_gated ? 3 : 2; }
+
 /// Operations of attention to k rows in addition to the dense layers of every token, less the keys
 /// and values that it does not compute for each token (docs/spec/low-rank-and-kernels.md#e1).
 double linformer_flops(const models::EncoderConfig& config,
@@ -37,9 +40,9 @@ double linformer_flops(const models::EncoderConfig& config,
 
 double model_flops(const models::EncoderConfig& config, std::int64_t n, std::int64_t globals) {
   const auto width = static_cast<double>(config.hidden_size);
-  const double linears =
-      2.0 * static_cast<double>(n) *
-      (4 * width * width + 2 * width * static_cast<double>(config.intermediate_size));
+  const double linears = 2.0 * static_cast<double>(n) *
+                         (4 * width * width + matrices_of(config) * width *
+                                                  static_cast<double>(config.intermediate_size));
   kernels::AttentionRows rows = one_document(n);
   for (Index i = 0; i < globals; ++i) rows.global_keys.push_back(i);
   const auto shared_rows = kernels::shared(std::move(rows));
@@ -101,7 +104,9 @@ std::int64_t decoder_bytes(const models::EncoderConfig& config, const TrainingSh
 std::int64_t activation_bytes(const models::EncoderConfig& config, const TrainingShape& shape) {
   const auto size = static_cast<std::int64_t>(element_size(shape.dtype));
   const std::int64_t row = shape.tokens * config.hidden_size;
-  const std::int64_t wide = shape.tokens * config.intermediate_size * size;
+  // A gate reads two wide rows and makes one.
+  const std::int64_t halves = config.recipe.is_gated ? 2 : 1;
+  const std::int64_t wide = halves * shape.tokens * config.intermediate_size * size;
   // A layer keeps query, key, value, attended rows, and the results of both blocks; the sums before
   // both norms in fp32; the wide rows before the activation; the denominators of attention.
   const std::int64_t layer = row * (6 * size + 2 * 4) + wide + shape.tokens * config.heads * 4;
@@ -118,7 +123,7 @@ std::int64_t activation_bytes(const models::EncoderConfig& config, const Trainin
   if (shape.dtype != DType::f32) {
     copies = 2 * config.layers *
              (4 * config.hidden_size * config.hidden_size +
-              2 * config.hidden_size * config.intermediate_size);
+              (1 + halves) * config.hidden_size * config.intermediate_size);
     if (shape.masked_lm || has_text) copies += 2 * config.vocab_size * config.hidden_size;
   }
   const std::int64_t text = has_text ? decoder_bytes(config, shape) : 0;

@@ -38,6 +38,8 @@ struct SharedInput {
   /// anything sees, [distances, D], or that of infused ones. Layers that have a state may do
   /// without it.
   std::function<Tensor()> make_distances = {};
+  /// Rotary positions of each kind of layer (LayerRecipe::rotations).
+  std::vector<std::shared_ptr<const ops::Rotation>> rotations = {};
   /// Row of the table of positions for every row, if positions are infused.
   std::vector<Index> places = {};
   /// For decoders: what the documents of the pass read, unless their state has it.

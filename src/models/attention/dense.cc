@@ -1,4 +1,5 @@
-// Self-attention of BERT, RoBERTa and their kin: every token sees every token.
+// Self-attention of BERT, RoBERTa, ModernBERT and their kin: every token sees every token, or those
+// in its window.
 #include "models/attention/attention.h"
 
 namespace longformer::models {
@@ -10,15 +11,22 @@ class DenseAttention final : public Attention {
       : pattern_{.head_size = config.head_size(), .heads = config.pattern(layer)},
         dropout_(config.attention_dropout),
         place_(layer_place(layer)),
-        query_key_value_(query_key_value(config, layer, source)) {}
+        query_key_value_(query_key_value(config, layer, source)) {
+    const auto& kinds = config.recipe.rotation_of_layer;
+    if (!kinds.empty()) rotation_ = kinds[at(layer)];
+  }
 
   Tensor forward(const ops::Context& context, const Tensor& x,
                  const LayerInput& in) const override {
     ops::AttentionSpec spec = {pattern_, in.shared.rows};
     spec.dropout = context.dropout(dropout_, place_);
     const auto heads = static_cast<Index>(pattern_.heads.size());
-    const auto projected =
-        ops::project_heads(context, x, query_key_value_, heads, pattern_.head_size);
+    auto projected = ops::project_heads(context, x, query_key_value_, heads, pattern_.head_size);
+    if (rotation_) {
+      const auto& rotation = in.shared.rotations[*rotation_];
+      projected[0] = ops::rotate(context, projected[0], rotation);
+      projected[1] = ops::rotate(context, projected[1], rotation);
+    }
     if (in.observer != nullptr) {
       ops::attention_probabilities(context, spec, {.query = projected[0], .key = projected[1]},
                                    in.observer->heads, in.observer->observe);
@@ -31,6 +39,8 @@ class DenseAttention final : public Attention {
   double dropout_;
   std::uint64_t place_;
   ops::Linear query_key_value_;
+  /// Kind of its rotary positions.
+  std::optional<std::size_t> rotation_;
 };
 
 }  // namespace

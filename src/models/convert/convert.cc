@@ -332,6 +332,10 @@ ConvertedFrom convert_checked(const std::string& source_folder, const std::strin
   }
   Conversion conversion = read_source(source_folder, target_folder, options);
   conversion.plan.head = plan_head;
+  require(conversion.config.recipe.has_position_table,
+          "{}: expected a model with a table of positions, which Longformer has too, found {}: it "
+          "reads {} tokens by itself",
+          source_folder, conversion.config.model_type(), conversion.config.max_tokens());
   check_target(conversion);
   const EncoderConfig& config = conversion.config;
   const Weights source = Weights::open(source_folder, config.family->names);

@@ -57,6 +57,7 @@ class MultipleChoice final : public Task {
     return HeadParts{.classifier = "classifier",
                      .outputs = 1,
                      .layer = &config.traits().choice_layer,
+                     .recipe = config.head,
                      .dropout = config.head_dropout.choices};
   }
 

@@ -208,6 +208,7 @@ class Classification final : public Task {
     return HeadParts{.classifier = std::string(traits.document_classifier),
                      .outputs = static_cast<Index>(config.labels.size()),
                      .layer = &traits.document_layer,
+                     .recipe = config.head,
                      .dropout = config.head_dropout.documents};
   }
 

@@ -27,9 +27,10 @@ ops::Linear decoder(const models::EncoderConfig& config, const models::LayerSour
                     (!weights.has(own) || weights.tie(own, models::kWordEmbeddings));
   const std::string first(names.bias[0]), second(names.bias[1]);
   if (first != second && weights.has(first) && weights.has(second)) weights.tie(second, first);
-  return models::linear(source, tied ? models::kWordEmbeddingLayer : std::string(names.decoder),
-                        {config.vocab_size, config.embedding_size},
-                        {.bias_name = weights.has(first) ? first : second});
+  return models::linear(
+      source, tied ? models::kWordEmbeddingLayer : std::string(names.decoder),
+      {config.vocab_size, config.embedding_size},
+      {.has_bias = config.head.decoder_bias, .bias_name = weights.has(first) ? first : second});
 }
 
 constexpr Counter kMaskedTokens = {.name = "masked_tokens",
@@ -280,7 +281,8 @@ class MaskedLm final : public Task {
   bool is_present(const models::EncoderConfig& config,
                   const models::Weights& weights) const override {
     const auto& names = config.traits().masked_lm;
-    return names && weights.has(std::string(names->dense) + ".weight");
+    if (!names || !weights.has(std::string(names->dense) + ".weight")) return false;
+    return !names->is_shared || config.architecture.ends_with("ForMaskedLM");
   }
 
   bool has_logits_on_request() const override { return true; }
@@ -297,10 +299,11 @@ class MaskedLm final : public Task {
 }  // namespace
 
 MaskedLmHead::MaskedLmHead(const models::EncoderConfig& config, const models::LayerSource& source)
-    : dense_(models::linear(
-          source, std::string(config.traits().masked_lm->dense),
-          {config.embedding_size, config.hidden_size},
-          {.activation = config.traits().masked_lm->activation.value_or(config.activation)})),
+    : dense_(models::linear(source, std::string(config.traits().masked_lm->dense),
+                            {config.embedding_size, config.hidden_size},
+                            {.activation = config.traits().masked_lm->activation.value_or(
+                                 config.head.activation.value_or(config.activation)),
+                             .has_bias = config.head.has_bias})),
       norm_(models::layer_norm(source, std::string(config.traits().masked_lm->norm),
                                config.embedding_size)),
       decoder_(decoder(config, source)) {}

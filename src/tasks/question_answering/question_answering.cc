@@ -216,11 +216,13 @@ class QuestionAnswering final : public Task {
   }
 
   std::optional<HeadParts> parts(const models::EncoderConfig& config) const override {
-    return HeadParts{.classifier = "qa_outputs",
-                     .outputs = 2,
-                     .per_token = true,
-                     .dropout = config.head_dropout.spans,
-                     .is_unmistakable = true};
+    const std::string name(config.traits().span_classifier);
+    HeadParts parts = {.classifier = name,
+                       .outputs = 2,
+                       .dropout = config.head_dropout.spans,
+                       .is_unmistakable = name != "classifier"};
+    parts.read_tokens(config);
+    return parts;
   }
 
   std::unique_ptr<Head> make_head(const models::EncoderConfig& config,

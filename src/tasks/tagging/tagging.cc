@@ -88,10 +88,11 @@ class Tagging final : public Task {
   }
 
   std::optional<HeadParts> parts(const models::EncoderConfig& config) const override {
-    return HeadParts{.classifier = "classifier",
-                     .outputs = static_cast<Index>(config.labels.size()),
-                     .per_token = true,
-                     .dropout = config.head_dropout.tokens};
+    HeadParts parts = {.classifier = "classifier",
+                       .outputs = static_cast<Index>(config.labels.size()),
+                       .dropout = config.head_dropout.tokens};
+    parts.read_tokens(config);
+    return parts;
   }
 
   std::unique_ptr<Head> make_head(const models::EncoderConfig& config,

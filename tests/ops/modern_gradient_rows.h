@@ -1,0 +1,131 @@
+// Rows of the table of gradients (gradient_test.cc): gated feed-forward blocks, norms without bias
+// or mean, rotary positions.
+#pragma once
+
+#include <cmath>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "activation_truth.h"
+#include "gradient_testing.h"
+#include "kernels/rotary.h"
+#include "ops/feed_forward.h"
+#include "ops/rotary.h"
+
+namespace longformer::ops {
+
+struct NormTruth {
+  bool centres = true;
+};
+/// x·gamma without bias, behind the mean and the root of the mean square.
+inline Doubles normal_rows(Doubles x, const Doubles& gamma, NormTruth norm) {
+  const std::size_t width = gamma.size();
+  const auto count = static_cast<double>(width);
+  for (std::size_t begin = 0; begin < x.size(); begin += width) {
+    double mean = 0, square = 0;
+    for (std::size_t c = 0; norm.centres && c < width; ++c) mean += x[begin + c] / count;
+    for (std::size_t c = 0; c < width; ++c) square += std::pow(x[begin + c] - mean, 2) / count;
+    for (std::size_t c = 0; c < width; ++c) {
+      x[begin + c] = (x[begin + c] - mean) / std::sqrt(square + kEpsilon) * gamma[c];
+    }
+  }
+  return x;
+}
+
+inline Row norm_row(const std::string& name, NormTruth truth) {
+  return {.name = name,
+          .shapes = {{kRows, kOut}, {kOut}},
+          .run =
+              [truth](const Context& context, const std::vector<Tensor>& in) {
+                return layer_norm(context, in[0],
+                                  {.weight = in[1],
+                                   .bias = {},
+                                   .epsilon = static_cast<float>(kEpsilon),
+                                   .centres = truth.centres});
+              },
+          .truth = [truth](const Inputs& in) { return normal_rows(in[0], in[1], truth); }};
+}
+inline Row rms_norm_row() { return norm_row("layer_norm_of_squares", {.centres = false}); }
+inline Row norm_without_bias_row() { return norm_row("layer_norm_without_bias", {}); }
+
+struct GatedCase {
+  bool activates_second = false, splits = false, norm_first = false;
+};
+
+/// From kIn numbers by way of 2 × 7 back to kIn; one weight for both halves, or two.
+inline Row gated_row(const GatedCase& gated) {
+  constexpr Index kHalf = 7;
+  std::vector<Shape> shapes = {{kRows, kIn}, {kIn, kHalf}, {kIn}};
+  if (gated.splits) {
+    shapes.insert(shapes.end(), {{kHalf, kIn}, {kHalf, kIn}});
+  } else {
+    shapes.push_back({2 * kHalf, kIn});
+  }
+  const std::string op = gated.norm_first ? "feed_forward_add" : "feed_forward";
+  const auto run = [gated](const Context& context, const std::vector<Tensor>& in) {
+    static std::vector<std::shared_ptr<FeedForward>> kept;
+    const std::vector<Tensor> up(in.begin() + 3, in.end());
+    const LinearOptions options = {.dtype = context.dtype, .trainable = true};
+    kept.push_back(std::make_shared<FeedForward>(FeedForward{
+        .up = Linear(up, {}, options),
+        .down = Linear(std::vector{in[1]}, {}, options),
+        .gate = Gate{.activation = Activation::gelu, .activates_second = gated.activates_second}}));
+    if (gated.norm_first) return feed_forward_add(context, in[0], *kept.back(), in[0]);
+    return feed_forward_add_norm(
+        context, in[0], *kept.back(),
+        {.weight = in[2], .bias = {}, .epsilon = static_cast<float>(kEpsilon)});
+  };
+  const auto truth = [gated](const Inputs& in) {
+    Doubles up(in[3]);
+    if (gated.splits) up.insert(up.end(), in[4].begin(), in[4].end());
+    const Doubles made = product(in[0], up, Doubles(2 * kHalf), kIn);
+    Doubles wide;
+    for (Index row = 0; row < kRows; ++row) {
+      for (Index c = 0; c < kHalf; ++c) {
+        const double first = made[at(row * 2 * kHalf + c)];
+        const double second = made[at(row * 2 * kHalf + kHalf + c)];
+        const double value = gated.activates_second ? second : first;
+        const double other = gated.activates_second ? first : second;
+        wide.push_back(activation_truth(value, Activation::gelu) * other);
+      }
+    }
+    const Doubles sum = added(product(wide, in[1], Doubles(kIn), kHalf), in[0]);
+    // The gain has no part in a sum without a norm.
+    return gated.norm_first ? sum : normal_rows(sum, in[2], {});
+  };
+  const std::string kind = gated.splits ? "_of_two" : "";
+  return {.name = op + "_gated" + kind, .shapes = shapes, .run = run, .truth = truth};
+}
+
+/// Two heads of kRows rows of 10 numbers, at positions out of order.
+inline Row rotate_row() {
+  constexpr Index kHeads = 2, kWidth = 10, kTable = 30;
+  const std::vector<float> frequencies = {1.0f, 0.5f, 0.25f, 0.1f, 0.01f};
+  auto rotation = std::make_shared<Rotation>();
+  rotation->table = Tensor({kTable, kWidth}, DType::f32);
+  kernels::fill_rotations(frequencies, 1.25f, 0, kTable, rotation->table);
+  for (Index i = 0; i < kRows; ++i) rotation->places.push_back((i * 7 + 3) % kTable);
+  return {
+      .name = "rotate",
+      .shapes = {{kHeads, kRows, kWidth}},
+      .run = [rotation](const Context& context,
+                        const std::vector<Tensor>& in) { return rotate(context, in[0], rotation); },
+      .truth =
+          [rotation, frequencies](const Inputs& in) {
+            Doubles y(in[0].size());
+            for (std::size_t row = 0; row < y.size() / kWidth; ++row) {
+              const auto position = static_cast<double>(rotation->places[row % at(kRows)]);
+              for (std::size_t t = 0; t < kWidth / 2; ++t) {
+                const double angle = position * static_cast<double>(frequencies[t]);
+                const double a = in[0][row * kWidth + t], b = in[0][row * kWidth + 5 + t];
+                y[row * kWidth + t] = 1.25 * (a * std::cos(angle) - b * std::sin(angle));
+                y[row * kWidth + 5 + t] = 1.25 * (b * std::cos(angle) + a * std::sin(angle));
+              }
+            }
+            return y;
+          }};
+}
+
+}  // namespace longformer::ops
