@@ -7,6 +7,7 @@
 #include "kernels/normalization.h"
 #include "ops/dropout.h"
 #include "ops/gradients.h"
+#include "ops/row_blocks.h"
 
 namespace longformer::ops {
 namespace {

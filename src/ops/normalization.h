@@ -3,9 +3,10 @@
 #pragma once
 
 #include "ops/linear.h"
-#include "ops/row_blocks.h"
 
 namespace longformer::ops {
+
+struct RowBlock;  // row_blocks.h
 
 struct LayerNorm {
   /// The bias may be empty.

@@ -53,9 +53,10 @@ std::optional<models::AdapterTraining> adapter_training(const TrainingOptions& o
     const std::string last = name.substr(name.rfind('.') + 1);
     if (std::find(usual.begin(), usual.end(), last) == usual.end()) usual.push_back(last);
   };
-  for (const char* part : {"query", "value"}) {
-    add(std::string("encoder.layer.0.attention.self.") + part);
-  }
+  std::vector<std::string> parts = {"query", "value"};
+  // One tensor has the keys too.
+  if (config.recipe.packs_projections) parts = {"query_key_value"};
+  for (const std::string& part : parts) add("encoder.layer.0.attention.self." + part);
   if (config.decoder) {
     for (const char* part : {"q_proj", "v_proj"}) {
       add(std::string("decoder.layers.0.self_attn.") + part);
