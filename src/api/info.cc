@@ -12,6 +12,7 @@
 #include "kernels/gemm.h"
 #include "longformer/checkpoint.h"
 #include "longformer/text.h"
+#include "models/adapter.h"
 #include "models/config.h"
 #include "models/decoder.h"
 #include "models/encoder.h"
@@ -83,8 +84,8 @@ class TensorUse {
   void use(const models::WeightRecord& tensor) {
     unused_.erase(tensor.name);
     try {
-      const Tensor found = weights_.stored(tensor.name, tensor.shape);
-      parameters_ += found.size();
+      const formats::StoredTensor& found = weights_.checked(tensor.name, tensor.shape);
+      parameters_ += element_count(tensor.shape);
       dtypes_.emplace(name_of(found.dtype()));
     } catch (const Error& error) {
       faults_.push_back(error.what());
@@ -103,7 +104,7 @@ class TensorUse {
 };
 
 std::optional<TensorUse> read_weights(const EncoderConfig& config, const std::string& folder,
-                                      FolderInfo& info) {
+                                      const std::string& adapter, FolderInfo& info) {
   std::string missing;
   try {
     formats::weights_file(folder);
@@ -114,7 +115,7 @@ std::optional<TensorUse> read_weights(const EncoderConfig& config, const std::st
     info.unsupported.push_back(missing);
     return std::nullopt;
   }
-  return TensorUse(config, models::Weights::open(folder, config.family->names));
+  return TensorUse(config, models::Weights::open(folder, config.family->names, adapter));
 }
 
 /// Peak of one document of n tokens (no global tokens, no masked-LM logits):
@@ -286,8 +287,9 @@ void list_unsupported(const std::string& folder, FolderInfo& info) {
   }
 }
 
-/// Keys of all files that nothing reads.
-void list_unused_keys(const EncoderConfig& config, const std::string& folder, FolderInfo& info) {
+/// Keys of all files that nothing reads; those of the tokenizer may be in another folder.
+void list_unused_keys(const EncoderConfig& config, const std::string& folder,
+                      const std::string& tokenizer, FolderInfo& info) {
   // A file that cannot be read may have been reported before.
   const auto add = [&info](const std::string& note) {
     const auto known = std::find(info.unsupported.begin(), info.unsupported.end(), note);
@@ -295,7 +297,7 @@ void list_unused_keys(const EncoderConfig& config, const std::string& folder, Fo
   };
   try {
     add(tasks::unused_keys(config));
-    add(unused_tokenizer_keys(folder));
+    add(unused_tokenizer_keys(tokenizer));
     for (const std::string& note : unused_sentence_keys(folder)) add(note);
     if (config.decoder) tasks::folder_generation_options(folder, add);
   } catch (const Error& error) {
@@ -305,17 +307,21 @@ void list_unused_keys(const EncoderConfig& config, const std::string& folder, Fo
 
 }  // namespace
 
-FolderInfo inspect(const std::string& whole) {
+FolderInfo inspect(const std::string& whole, const std::string& adapter) {
   const std::string folder = text::encoder_folder(whole);
-  const EncoderConfig config = models::read_config((fs::path(folder) / "config.json").string());
+  const std::string tokenizer = tokenizer_folder(folder, adapter);
+  const EncoderConfig config =
+      models::read_config(adapter.empty() ? (fs::path(folder) / "config.json").string()
+                                          : models::config_file(whole, adapter));
   FolderInfo info;
   describe_config(config, info);
-  const std::optional<TensorUse> weights = read_weights(config, folder, info);
+  const std::optional<TensorUse> weights = read_weights(config, folder, adapter, info);
   describe_weights(config, weights, info);
-  describe_tokenizer(folder, info);
-  describe_sentence_modules(whole, info);
+  describe_tokenizer(tokenizer, info);
+  const bool has_own_modules = !adapter.empty() && tasks::has_sentence_modules(adapter);
+  describe_sentence_modules(has_own_modules ? adapter : whole, info);
   list_unsupported(folder, info);
-  list_unused_keys(config, folder, info);
+  list_unused_keys(config, folder, tokenizer, info);
   info.memory_fp32 = predicted_memory(config, DType::f32, info.dtype);
   info.memory_bf16 = predicted_memory(config, DType::bf16, info.dtype);
   return info;
