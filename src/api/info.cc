@@ -46,7 +46,7 @@ class TensorUse {
     const models::Weights recording = models::Weights::recording(&weights_);
     const models::Encoder encoder(config, recording, DType::f32);
     has_pooler_ = encoder.has_pooler();
-    task_ = tasks::task_of(config, weights_);
+    task_ = engine::task_of(config, weights_);
     has_masked_lm_ = tasks::masked_lm().is_present(config, weights_);
     try {
       if (task_ != nullptr) task_->make_head(config, recording, DType::f32);
@@ -71,7 +71,7 @@ class TensorUse {
 
   bool has_pooler() const { return has_pooler_; }
   bool has_masked_lm() const { return has_masked_lm_; }
-  const tasks::Task* task() const { return task_; }
+  const engine::Task* task() const { return task_; }
   Index parameters() const { return parameters_; }
   const std::set<std::string>& dtypes() const { return dtypes_; }
   const std::vector<std::string>& faults() const { return faults_; }
@@ -100,7 +100,7 @@ class TensorUse {
   Index parameters_ = 0;
   bool has_pooler_ = false;
   bool has_masked_lm_ = false;
-  const tasks::Task* task_ = nullptr;
+  const engine::Task* task_ = nullptr;
 };
 
 std::optional<TensorUse> read_weights(const EncoderConfig& config, const std::string& folder,
@@ -189,7 +189,7 @@ void describe_weights(const EncoderConfig& config, const std::optional<TensorUse
   info.ignored_buffers = weights->buffers();
   info.has_pooler = weights->has_pooler();
   info.has_masked_lm_head = weights->has_masked_lm();
-  info.head = tasks::head_name(weights->task());
+  info.head = engine::head_name(weights->task());
   if (weights->task() != nullptr && weights->task()->has_labels()) {
     info.labels = config.labels;
     info.problem_type = config.problem_type;
@@ -296,7 +296,7 @@ void list_unused_keys(const EncoderConfig& config, const std::string& folder,
     if (!note.empty() && known == info.unsupported.end()) info.unsupported.push_back(note);
   };
   try {
-    add(tasks::unused_keys(config));
+    add(engine::unused_keys(config));
     add(unused_tokenizer_keys(tokenizer));
     for (const std::string& note : unused_sentence_keys(folder)) add(note);
     if (config.decoder) tasks::folder_generation_options(folder, add);
